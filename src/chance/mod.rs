@@ -1,0 +1,61 @@
+//! Randomness. [`Chance`] is the only source of it below `experiment`.
+//!
+//! Two implementations: [`Seeded`] draws pseudo-random numbers, [`Exhaustive`]
+//! walks through *every* outcome with its exact probability, which turns any
+//! code that draws from a `Chance` into its own proof of exactness.
+//!
+//! Every draw has an address: the request (experiment seed, prompt, repeat),
+//! the round, and a [`Site`] within it. Neither the cell of a sweep, nor the
+//! thread, nor the order of execution is part of it, so two methods see common
+//! random numbers and a resumed run draws what the first one would have drawn.
+
+mod exhaustive;
+mod seeded;
+
+pub use exhaustive::Exhaustive;
+pub use seeded::{Request, Seeded};
+
+use crate::dist::{Dist, Token};
+
+/// What a draw is for. One round uses each (purpose, node) pair at most once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Purpose {
+    /// Drawing a draft token; the node is the one being made.
+    Draft = 0,
+    /// Accepting or rejecting a draft token; the node is that token's.
+    Accept = 1,
+    /// Drawing the correction after a rejection.
+    Residual = 2,
+    /// Drawing the token after a fully accepted draft.
+    Bonus = 3,
+    /// Drawing the target's own token at a node, to be compared with drafts.
+    Target = 4,
+}
+
+/// Where in a round a draw happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Site {
+    /// What the draw is for.
+    pub purpose: Purpose,
+    /// The node of the draft it belongs to; rows count from 0 = the context.
+    pub node: usize,
+}
+
+/// A source of random decisions.
+pub trait Chance: std::fmt::Debug {
+    /// Starts a round; sites may be used again afterwards.
+    fn begin_round(&mut self, round: u64);
+
+    /// True with probability `p`: never at `p <= 0`, always at `p >= 1`.
+    fn bernoulli(&mut self, site: Site, p: f64) -> bool;
+
+    /// A token drawn from `law`.
+    fn categorical(&mut self, site: Site, law: &Dist) -> Token;
+
+    /// The winner `argmin_v E[position, v] / p(v)` of an exponential race whose
+    /// noise depends on the absolute position alone, so that two laws raced at
+    /// one position are coupled (Gumbel-max in another guise; Daliri, Musco and
+    /// Suresh 2024, arXiv 2408.07978). The winner is distributed as `law`.
+    fn race(&mut self, position: usize, law: &Dist) -> Token;
+}

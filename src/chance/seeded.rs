@@ -1,0 +1,89 @@
+//! Pseudo-random draws, addressable and stable across versions.
+
+use rand::Rng;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use sha2::{Digest, Sha256};
+
+use super::{Chance, Site};
+use crate::dist::{Dist, Token};
+
+/// The request a stream of random numbers belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// Seed of the experiment.
+    pub seed: u64,
+    /// Identifier of the prompt.
+    pub prompt: &'a str,
+    /// Which repeat of the prompt, from 0.
+    pub repeat: u32,
+}
+
+/// ChaCha8 used as a random-access table: the key is the request, the stream
+/// the round, the word position the site. The values are part of the format of
+/// published results and never change (see the value-stability test).
+#[derive(Debug, Clone)]
+pub struct Seeded {
+    rng: ChaCha8Rng,
+    round: u64,
+}
+
+/// Streams from here on hold position-keyed noise, those below hold rounds.
+const RACE_STREAMS: u64 = 1 << 63;
+
+impl Seeded {
+    /// The random numbers of one request.
+    pub fn new(request: Request<'_>) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"specdec chance 1\0");
+        hash.update(request.seed.to_le_bytes());
+        hash.update(request.repeat.to_le_bytes());
+        hash.update(request.prompt.as_bytes());
+        Self { rng: ChaCha8Rng::from_seed(hash.finalize().into()), round: 0 }
+    }
+
+    /// A uniform in `[0, 1)` with 53 bits, for one site of the current round.
+    fn uniform(&mut self, site: Site) -> f64 {
+        self.rng.set_stream(self.round);
+        // 2^40 words apart per purpose, four words per node: no overlap.
+        let word = ((site.purpose as u128) << 40) + (site.node as u128) * 4;
+        self.rng.set_word_pos(word);
+        unit(self.rng.next_u64())
+    }
+}
+
+fn unit(bits: u64) -> f64 {
+    (bits >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+}
+
+impl Chance for Seeded {
+    fn begin_round(&mut self, round: u64) {
+        self.round = round;
+    }
+
+    fn bernoulli(&mut self, site: Site, p: f64) -> bool {
+        self.uniform(site) < p
+    }
+
+    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
+        let u = self.uniform(site);
+        law.quantile(u)
+    }
+
+    fn race(&mut self, position: usize, law: &Dist) -> Token {
+        self.rng.set_stream(RACE_STREAMS + position as u64);
+        let mut best = (law.argmax(), f64::INFINITY);
+        let mut next = None;
+        for (token, p) in law.support() {
+            // Sequential while the support is, a jump where it has a gap.
+            if next != Some(token) {
+                self.rng.set_word_pos(u128::from(token) * 2);
+            }
+            next = Some(token + 1);
+            let arrival = -(1.0 - unit(self.rng.next_u64())).ln() / p;
+            if arrival < best.1 {
+                best = (token, arrival);
+            }
+        }
+        best.0
+    }
+}

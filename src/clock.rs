@@ -1,0 +1,96 @@
+//! Time, as a trait: real for measurements, virtual for snapshot tests and for
+//! simulating any cost ratio.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// Which model a forward pass belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    /// The drafter's model.
+    Draft,
+    /// The target model.
+    Target,
+}
+
+/// A source of time for the decode loop.
+pub trait Clock: std::fmt::Debug {
+    /// Time since the clock was made.
+    fn now(&self) -> Duration;
+
+    /// Told after every forward pass, with the number of rows computed.
+    fn forward(&self, who: Who, rows: usize) {
+        let _ = (who, rows);
+    }
+}
+
+/// Wall-clock time.
+#[derive(Debug)]
+pub struct RealClock(Instant);
+
+impl Default for RealClock {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Clock for RealClock {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// A clock that moves only when a forward pass is reported: by a cost per pass
+/// plus a cost per row. Two runs on it take exactly the same time.
+#[derive(Debug)]
+pub struct VirtualClock {
+    costs: VirtualCosts,
+    now: Cell<Duration>,
+}
+
+/// What a forward pass costs on a [`VirtualClock`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VirtualCosts {
+    /// Per draft pass.
+    pub draft_pass: Duration,
+    /// Per draft row.
+    pub draft_row: Duration,
+    /// Per target pass.
+    pub target_pass: Duration,
+    /// Per target row.
+    pub target_row: Duration,
+}
+
+impl Default for VirtualCosts {
+    /// A draft ten times cheaper than the target, and rows that cost 5 % of a
+    /// target pass: round numbers near those of a memory-bound CPU.
+    fn default() -> Self {
+        Self {
+            draft_pass: Duration::from_micros(95),
+            draft_row: Duration::from_micros(5),
+            target_pass: Duration::from_micros(950),
+            target_row: Duration::from_micros(50),
+        }
+    }
+}
+
+impl VirtualClock {
+    /// A clock at zero.
+    pub fn new(costs: VirtualCosts) -> Self {
+        Self { costs, now: Cell::new(Duration::ZERO) }
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Duration {
+        self.now.get()
+    }
+
+    fn forward(&self, who: Who, rows: usize) {
+        let (pass, row) = match who {
+            Who::Draft => (self.costs.draft_pass, self.costs.draft_row),
+            Who::Target => (self.costs.target_pass, self.costs.target_row),
+        };
+        self.now.set(self.now.get() + pass + row * u32::try_from(rows).unwrap_or(u32::MAX));
+    }
+}

@@ -1,0 +1,374 @@
+//! The step machine of one generation.
+
+use std::time::Duration;
+
+use super::stop::{StopReason, StopRules};
+use super::text::TextStream;
+use crate::chance::Chance;
+use crate::clock::Clock;
+use crate::dist::{Dist, Token};
+use crate::draft::{Drafter, Round};
+use crate::length::DraftLength;
+use crate::model::{Codec, Evaluation, LanguageModel, ModelError, Session, Want, Work};
+use crate::round::{RoundEvent, RoundTimes, Verdict};
+use crate::sampling::{History, Sampler};
+use crate::tree::Draft;
+use crate::verify::Verifier;
+
+/// How tokens are proposed, verified and sampled.
+#[derive(Debug)]
+pub struct Method<'a> {
+    /// Who proposes.
+    pub drafter: Box<dyn Drafter<'a> + 'a>,
+    /// How far ahead.
+    pub length: Box<dyn DraftLength>,
+    /// What is kept.
+    pub verifier: &'a dyn Verifier,
+    /// The target's law.
+    pub sampler: Sampler,
+}
+
+/// One sequence being generated. A round is `begin`, `propose`, the target's
+/// pass over `work`, `verify`, `apply`, `observe`.
+#[derive(Debug)]
+pub struct Generation<'a> {
+    method: Method<'a>,
+    session: Session,
+    prompt_len: usize,
+    context_length: usize,
+    vocab: usize,
+    tokens: Vec<Token>,
+    stop: StopRules<'a>,
+    stopped: Option<StopReason>,
+    text: Option<TextStream<'a>>,
+    shown: usize,
+}
+
+/// The draft of a round.
+#[derive(Debug)]
+pub struct Proposal {
+    /// The proposed tokens.
+    pub draft: Draft,
+    /// Passes of the drafter's model.
+    pub forwards: usize,
+}
+
+/// A verified round, before it is committed.
+#[derive(Debug)]
+pub struct Verified {
+    targets: Vec<Dist>,
+    verdict: Verdict,
+}
+
+/// A committed round.
+#[derive(Debug)]
+pub struct Outcome {
+    targets: Vec<Dist>,
+    verdict: Verdict,
+    before: usize,
+    truncated: bool,
+    /// Where the time went; filled in by the driver.
+    pub times: RoundTimes,
+}
+
+impl<'a> Generation<'a> {
+    /// A generation that continues `prompt`.
+    ///
+    /// # Errors
+    /// If the prompt is empty, holds an unknown token or fills the context, or
+    /// if the target cannot open a session.
+    pub fn new(
+        target: &dyn LanguageModel,
+        method: Method<'a>,
+        prompt: &[Token],
+        stop: StopRules<'a>,
+        codec: Option<&'a dyn Codec>,
+    ) -> Result<Self, ModelError> {
+        let info = target.info();
+        if prompt.is_empty() {
+            return Err(ModelError::new("the prompt is empty: give at least one token"));
+        }
+        if let Some(token) = prompt.iter().find(|&&t| t as usize >= info.vocab) {
+            return Err(ModelError::new(format!(
+                "the prompt holds token {token}, but {} knows 0 to {}",
+                info.name,
+                info.vocab - 1
+            )));
+        }
+        if prompt.len() >= info.context_length {
+            return Err(ModelError::new(format!(
+                "the prompt has {} tokens, but {} has room for {} including the continuation",
+                prompt.len(),
+                info.name,
+                info.context_length
+            )));
+        }
+        Ok(Self {
+            method,
+            session: target.session()?,
+            prompt_len: prompt.len(),
+            context_length: info.context_length,
+            vocab: info.vocab,
+            tokens: prompt.to_vec(),
+            stop,
+            stopped: None,
+            text: codec.map(TextStream::new),
+            shown: 0,
+        })
+    }
+
+    /// All tokens, the prompt first.
+    pub fn tokens(&self) -> &[Token] {
+        &self.tokens
+    }
+
+    /// The continuation.
+    pub fn new_tokens(&self) -> &[Token] {
+        &self.tokens[self.prompt_len..]
+    }
+
+    /// The continuation as text, without the stop string that ended it.
+    pub fn text(&self) -> &str {
+        let text = self.text.as_ref().map_or("", |stream| stream.text());
+        &text[..self.stop.find_string(text).unwrap_or(text.len())]
+    }
+
+    /// Why the generation ended, once it has.
+    pub fn stopped(&self) -> Option<StopReason> {
+        self.stopped
+    }
+
+    /// The method's verifier.
+    pub fn verifier(&self) -> &'a dyn Verifier {
+        self.method.verifier
+    }
+
+    /// Lets the drafter take in the prompt and returns the target's part: all
+    /// prompt tokens but the last, so that N tokens cost plain decoding N
+    /// passes. `None` for a prompt of one token.
+    ///
+    /// # Errors
+    /// If the drafter's model fails.
+    pub fn prefill(&mut self, clock: &dyn Clock) -> Result<Option<Work<'_>>, ModelError> {
+        self.method.drafter.prefill(&self.tokens, clock)?;
+        let head = &self.tokens[..self.tokens.len() - 1];
+        Ok((!head.is_empty()).then_some(Work {
+            session: &mut self.session,
+            context: head,
+            draft: const { &Draft::none() },
+            want: Want::Nothing,
+        }))
+    }
+
+    /// Checks the conditions that end a generation between rounds.
+    pub fn begin(&mut self, decoded_for: Duration) -> Option<StopReason> {
+        if self.stopped.is_none() {
+            self.stopped = if self.new_tokens().len() >= self.stop.max_tokens {
+                Some(StopReason::MaxTokens)
+            } else if self.tokens.len() >= self.context_length {
+                Some(StopReason::ContextFull)
+            } else if self.stop.deadline.is_some_and(|deadline| decoded_for >= deadline) {
+                Some(StopReason::Deadline)
+            } else {
+                None
+            };
+        }
+        self.stopped
+    }
+
+    /// Asks the drafter. No draft goes beyond what may still be emitted, less
+    /// the one token that every round adds by itself.
+    ///
+    /// # Errors
+    /// If the drafter fails.
+    pub fn propose(
+        &mut self,
+        chance: &mut dyn Chance,
+        clock: &dyn Clock,
+    ) -> Result<Proposal, ModelError> {
+        let may_emit = self.stop.max_tokens - self.new_tokens().len();
+        let room = self.context_length - self.tokens.len();
+        let mut round = Round {
+            context: &self.tokens,
+            prompt_len: self.prompt_len,
+            vocab: self.vocab,
+            limit: may_emit.min(room).saturating_sub(1),
+            length: &mut *self.method.length,
+            chance,
+            clock,
+            forwards: 0,
+        };
+        let draft = self.method.drafter.propose(&mut round)?;
+        Ok(Proposal { draft, forwards: round.forwards })
+    }
+
+    /// What the target must evaluate: every row of the draft.
+    pub fn work<'w>(&'w mut self, proposal: &'w Proposal) -> Work<'w> {
+        Work {
+            session: &mut self.session,
+            context: &self.tokens,
+            draft: &proposal.draft,
+            want: Want::All,
+        }
+    }
+
+    /// Turns the target's rows into laws and lets the verifier decide.
+    ///
+    /// # Errors
+    /// If a row of logits is no law.
+    pub fn verify(
+        &self,
+        proposal: &Proposal,
+        evaluation: &Evaluation,
+        chance: &mut dyn Chance,
+    ) -> Result<Verified, ModelError> {
+        let draft = &proposal.draft;
+        let mut targets = Vec::with_capacity(evaluation.rows.len());
+        for (row, logits) in evaluation.rows.iter().enumerate() {
+            let drafted = if row == 0 { Vec::new() } else { draft.tokens_to(row - 1) };
+            let history =
+                History { prompt_len: self.prompt_len, context: &self.tokens, drafted: &drafted };
+            let law = self
+                .method
+                .sampler
+                .law(logits, history)
+                .map_err(|e| ModelError::new(format!("the target's logits are no law: {e}")))?;
+            targets.push(law);
+        }
+        let verdict = self.method.verifier.verify(draft, &targets, chance);
+        Ok(Verified { targets, verdict })
+    }
+
+    /// Commits the accepted tokens and the next one, up to the first stop.
+    ///
+    /// # Errors
+    /// If a token cannot be turned into text.
+    pub fn apply(
+        &mut self,
+        proposal: &Proposal,
+        verified: Verified,
+    ) -> Result<Outcome, ModelError> {
+        let Verified { targets, verdict } = verified;
+        let before = self.tokens.len();
+        let accepted = verdict.path.iter().map(|&id| proposal.draft.node(id).token);
+        let round = accepted.chain([verdict.next]).collect::<Vec<_>>();
+        for &token in &round {
+            self.tokens.push(token);
+            if let Some(text) = &mut self.text {
+                text.push(token)?;
+            }
+            let text = self.text.as_ref().map_or("", |stream| stream.text());
+            self.stopped = self.stop.after_token(&self.tokens[self.prompt_len..], text);
+            if self.stopped.is_some() {
+                break;
+            }
+        }
+        let truncated = self.tokens.len() - before < round.len();
+        Ok(Outcome { targets, verdict, before, truncated, times: RoundTimes::default() })
+    }
+
+    /// Tells drafter and length policy how the round went.
+    pub fn observe(
+        &mut self,
+        round: u64,
+        proposal: &Proposal,
+        evaluation: &Evaluation,
+        outcome: &Outcome,
+    ) {
+        let event = outcome.event(round, &self.tokens, proposal, evaluation);
+        self.method.drafter.observe(&event);
+        self.method.length.observe(&event);
+    }
+
+    /// Text that is final and has not been taken before.
+    pub fn take_text(&mut self) -> &str {
+        let text = self.text.as_ref().map_or("", |stream| stream.text());
+        let end = match (self.stop.find_string(text), self.stopped) {
+            (Some(at), _) => at,
+            (None, Some(_)) => text.len(),
+            (None, None) => self.stop.settled(text),
+        };
+        let from = self.shown;
+        self.shown = end.max(from);
+        text.get(from..end).unwrap_or_default()
+    }
+
+    /// Ends the text stream.
+    ///
+    /// # Errors
+    /// If the last tokens cannot be turned into text.
+    pub fn finish(&mut self) -> Result<(), ModelError> {
+        self.text.as_mut().map_or(Ok(()), TextStream::finish)
+    }
+
+    /// Everything the future depends on, for merging equal states.
+    ///
+    /// # Errors
+    /// If a session cannot be brought to the committed tokens.
+    pub fn state_key(&mut self) -> Result<Vec<u8>, ModelError> {
+        self.session.settle(&self.tokens)?;
+        let mut key = self.session.state_key();
+        for token in &self.tokens {
+            key.extend(token.to_le_bytes());
+        }
+        key.extend(self.method.drafter.state_key(&self.tokens)?);
+        key.extend(self.method.length.state_key());
+        Ok(key)
+    }
+
+    /// An independent copy with the same future (user stop conditions and text
+    /// are not copied).
+    ///
+    /// # Errors
+    /// If a session cannot be copied.
+    pub fn fork(&self) -> Result<Generation<'a>, ModelError> {
+        Ok(Generation {
+            method: Method {
+                drafter: self.method.drafter.fork()?,
+                length: self.method.length.fork(),
+                verifier: self.method.verifier,
+                sampler: self.method.sampler.clone(),
+            },
+            session: self.session.fork()?,
+            prompt_len: self.prompt_len,
+            context_length: self.context_length,
+            vocab: self.vocab,
+            tokens: self.tokens.clone(),
+            stop: StopRules {
+                max_tokens: self.stop.max_tokens,
+                eos: self.stop.eos.clone(),
+                strings: self.stop.strings.clone(),
+                deadline: self.stop.deadline,
+                user: None,
+            },
+            stopped: self.stopped,
+            text: None,
+            shown: 0,
+        })
+    }
+}
+
+impl Outcome {
+    /// The round as an event; `tokens` are the generation's, after the round.
+    pub fn event<'e>(
+        &'e self,
+        round: u64,
+        tokens: &'e [Token],
+        proposal: &'e Proposal,
+        evaluation: &'e Evaluation,
+    ) -> RoundEvent<'e> {
+        let (context, emitted) = tokens.split_at(self.before);
+        RoundEvent {
+            round,
+            context,
+            draft: &proposal.draft,
+            logits: &evaluation.rows,
+            targets: &self.targets,
+            verdict: &self.verdict,
+            emitted,
+            truncated: self.truncated,
+            draft_forwards: proposal.forwards,
+            times: self.times,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The decode loop: a step machine and its one-page driver.
+//!
+//! [`Generation`] knows the order of a round and nothing of engines or time: it
+//! says what the target must evaluate and takes the result. [`generate`] drives
+//! one generation; plain autoregressive decoding is the same loop with the
+//! drafter `none`.
+
+mod generation;
+mod stop;
+mod text;
+
+pub use generation::{Generation, Method, Outcome, Proposal};
+pub use stop::{StopReason, StopRules, UserStop};
+pub use text::TextStream;
+
+use std::time::Duration;
+
+use crate::chance::Chance;
+use crate::clock::{Clock, Who};
+use crate::model::{LanguageModel, ModelError, evaluate_one};
+use crate::round::{RoundEvent, RoundTimes};
+
+/// Is told what happens. All methods do nothing by default; none of the time
+/// spent in them counts as decoding.
+pub trait Observer {
+    /// After every round.
+    ///
+    /// # Errors
+    /// If what happened cannot be recorded; the generation then ends.
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), ModelError> {
+        let _ = event;
+        Ok(())
+    }
+
+    /// Text that became final in the round just finished.
+    fn text(&mut self, text: &str) {
+        let _ = text;
+    }
+}
+
+/// An observer that looks away.
+#[derive(Debug, Clone, Copy)]
+pub struct Blind;
+
+impl Observer for Blind {}
+
+/// What one generation cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Passes of the target, prefill apart.
+    pub target_forwards: usize,
+    /// Passes of the drafter's model, prefill apart.
+    pub draft_forwards: usize,
+    /// Time of the prefill, draft and target.
+    pub prefill: Duration,
+    /// Time of all rounds.
+    pub decode: Duration,
+}
+
+/// Runs a generation to its end.
+///
+/// # Errors
+/// If a model fails, logits are no law, or the observer cannot record.
+pub fn generate(
+    generation: &mut Generation<'_>,
+    target: &dyn LanguageModel,
+    chance: &mut dyn Chance,
+    clock: &dyn Clock,
+    observer: &mut dyn Observer,
+) -> Result<Totals, ModelError> {
+    let mut totals = Totals::default();
+    let start = clock.now();
+    if let Some(work) = generation.prefill(clock)? {
+        let computed = evaluate_one(target, work)?.computed;
+        clock.forward(Who::Target, computed);
+    }
+    totals.prefill = clock.now() - start;
+    let mut round = 0;
+    while generation.begin(totals.decode).is_none() {
+        chance.begin_round(round);
+        let begun = clock.now();
+        let proposal = generation.propose(chance, clock)?;
+        let drafted = clock.now();
+        let evaluation = evaluate_one(target, generation.work(&proposal))?;
+        clock.forward(Who::Target, evaluation.computed);
+        let evaluated = clock.now();
+        let verified = generation.verify(&proposal, &evaluation, chance)?;
+        let decided = clock.now();
+        let mut outcome = generation.apply(&proposal, verified)?;
+        outcome.times = RoundTimes {
+            draft: drafted - begun,
+            target: evaluated - drafted,
+            verify: decided - evaluated,
+            other: clock.now() - decided,
+        };
+        let telling = clock.now();
+        generation.observe(round, &proposal, &evaluation, &outcome);
+        outcome.times.other += clock.now() - telling;
+        observer.round(&outcome.event(round, generation.tokens(), &proposal, &evaluation))?;
+        observer.text(generation.take_text());
+        totals.target_forwards += 1;
+        totals.draft_forwards += proposal.forwards;
+        totals.decode += outcome.times.total();
+        round += 1;
+    }
+    generation.finish()?;
+    observer.text(generation.take_text());
+    Ok(totals)
+}

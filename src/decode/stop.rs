@@ -1,0 +1,111 @@
+//! When a generation ends. All conditions act on committed tokens, one by one,
+//! so a round may be cut in its middle.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dist::Token;
+
+/// Why a generation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// An end-of-sequence token was committed.
+    Eos,
+    /// A stop string appeared in the text.
+    StopString,
+    /// `max_tokens` tokens were committed.
+    MaxTokens,
+    /// The model's context is full.
+    ContextFull,
+    /// The deadline passed.
+    Deadline,
+    /// The user's own condition said so.
+    User,
+}
+
+impl StopReason {
+    /// The name used in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            StopReason::Eos => "eos",
+            StopReason::StopString => "stop_string",
+            StopReason::MaxTokens => "max_tokens",
+            StopReason::ContextFull => "context_full",
+            StopReason::Deadline => "deadline",
+            StopReason::User => "user",
+        }
+    }
+}
+
+/// A user's own stop condition: it sees the continuation so far.
+pub type UserStop<'a> = Box<dyn FnMut(&[Token], &str) -> bool + 'a>;
+
+/// The conditions of one generation.
+#[derive(Default)]
+pub struct StopRules<'a> {
+    /// End after this many new tokens; 0 generates nothing.
+    pub max_tokens: usize,
+    /// End after any of these tokens (empty: they are tokens like any other).
+    pub eos: Vec<Token>,
+    /// End as soon as the text contains one of these.
+    pub strings: Vec<String>,
+    /// End at the first round that begins this long after the decode started.
+    pub deadline: Option<Duration>,
+    /// End when this says so.
+    pub user: Option<UserStop<'a>>,
+}
+
+impl fmt::Debug for StopRules<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StopRules")
+            .field("max_tokens", &self.max_tokens)
+            .field("eos", &self.eos)
+            .field("strings", &self.strings)
+            .field("deadline", &self.deadline)
+            .field("user", &self.user.is_some())
+            .finish()
+    }
+}
+
+impl StopRules<'_> {
+    /// Stop after `max_tokens` tokens and for no other reason.
+    pub fn max_tokens(max_tokens: usize) -> Self {
+        Self { max_tokens, ..Self::default() }
+    }
+
+    /// Whether `token`, just committed as the last of `new`, ends the text.
+    pub(super) fn after_token(&mut self, new: &[Token], text: &str) -> Option<StopReason> {
+        let last = *new.last()?;
+        if self.eos.contains(&last) {
+            return Some(StopReason::Eos);
+        }
+        if self.find_string(text).is_some() {
+            return Some(StopReason::StopString);
+        }
+        if self.user.as_mut().is_some_and(|stop| stop(new, text)) {
+            return Some(StopReason::User);
+        }
+        (new.len() >= self.max_tokens).then_some(StopReason::MaxTokens)
+    }
+
+    /// Where the earliest stop string begins in `text`.
+    pub(super) fn find_string(&self, text: &str) -> Option<usize> {
+        self.strings.iter().filter(|s| !s.is_empty()).filter_map(|s| text.find(s.as_str())).min()
+    }
+
+    /// How much of `text` cannot become part of a stop string any more, so that
+    /// it may be shown.
+    pub(super) fn settled(&self, text: &str) -> usize {
+        let pending = |stop: &String| {
+            (1..stop.len())
+                .rev()
+                .filter(|&n| stop.is_char_boundary(n))
+                .find(|&n| text.ends_with(&stop[..n]))
+                .unwrap_or(0)
+        };
+        text.len() - self.strings.iter().map(pending).max().unwrap_or(0)
+    }
+}

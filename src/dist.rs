@@ -1,0 +1,315 @@
+//! Probability laws over the vocabulary.
+//!
+//! A [`Dist`] is checked once, when it is made, and is then known to be finite,
+//! non-negative and normalised.
+//! Its storage is private: a dense vector of f64 for toy models, dense f32
+//! weights with an f64 normaliser for real models, or a short list of
+//! `(token, probability)` pairs after truncation.
+//! All sums are taken in f64, in ascending token order, so two laws with the
+//! same content behave identically whatever their storage.
+
+use thiserror::Error;
+
+/// A token id.
+pub type Token = u32;
+
+/// How far from one the mass of a law given in f64 may be: 4096 roundings of
+/// 1.1e-16 stay below 5e-13; anything further off is a caller's mistake.
+const MASS_TOLERANCE: f64 = 1e-9;
+
+/// Why a vector is not a probability law.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum DistError {
+    /// The vector has no entry.
+    #[error("a probability law needs at least one token")]
+    Empty,
+    /// An entry is NaN or infinite.
+    #[error("token {token} has the value {value}, which is not a finite number")]
+    NotFinite {
+        /// The first offending token.
+        token: usize,
+        /// Its value.
+        value: f64,
+    },
+    /// An entry is negative.
+    #[error("token {token} has the negative probability {value}")]
+    Negative {
+        /// The first offending token.
+        token: usize,
+        /// Its value.
+        value: f64,
+    },
+    /// The entries do not sum to one.
+    #[error("the probabilities sum to {mass}, not to 1")]
+    Mass {
+        /// The sum that was found.
+        mass: f64,
+    },
+    /// Every logit is −inf, so that no token is possible.
+    #[error("every logit is -inf: no token is possible")]
+    NothingPossible,
+}
+
+/// A probability law over tokens `0..vocab`.
+#[derive(Debug, Clone)]
+pub struct Dist {
+    vocab: usize,
+    storage: Storage,
+}
+
+#[derive(Debug, Clone)]
+enum Storage {
+    Dense(Vec<f64>),
+    /// `p(x) = weights[x] / total`, with `total` summed in f64.
+    Weights {
+        weights: Vec<f32>,
+        total: f64,
+    },
+    /// Ascending token ids, positive probabilities.
+    Sparse(Vec<(Token, f64)>),
+}
+
+impl Dist {
+    /// A law from explicit probabilities.
+    ///
+    /// # Errors
+    /// If an entry is negative or not finite, or the mass differs from one by
+    /// more than 1e-9.
+    pub fn from_probs(probs: Vec<f64>) -> Result<Self, DistError> {
+        if probs.is_empty() {
+            return Err(DistError::Empty);
+        }
+        check_entries(probs.iter().copied())?;
+        let mass: f64 = probs.iter().sum();
+        if (mass - 1.0).abs() > MASS_TOLERANCE {
+            return Err(DistError::Mass { mass });
+        }
+        Ok(Self { vocab: probs.len(), storage: Storage::Dense(probs) })
+    }
+
+    /// A law proportional to f64 weights.
+    ///
+    /// # Errors
+    /// If a weight is negative or not finite, or all are zero.
+    pub fn from_weights(weights: Vec<f64>) -> Result<Self, DistError> {
+        if weights.is_empty() {
+            return Err(DistError::Empty);
+        }
+        check_entries(weights.iter().copied())?;
+        let mass: f64 = weights.iter().sum();
+        if mass <= 0.0 {
+            return Err(DistError::NothingPossible);
+        }
+        let probs = weights.into_iter().map(|w| w / mass).collect::<Vec<_>>();
+        Ok(Self { vocab: probs.len(), storage: Storage::Dense(probs) })
+    }
+
+    /// A law proportional to f32 weights, kept as they are; the normaliser is
+    /// their sum in f64.
+    ///
+    /// # Errors
+    /// If a weight is negative or not finite, or all are zero.
+    pub fn from_weights_f32(weights: Vec<f32>) -> Result<Self, DistError> {
+        if weights.is_empty() {
+            return Err(DistError::Empty);
+        }
+        let mut total = 0.0f64;
+        let mut sound = true;
+        for &w in &weights {
+            sound &= w >= 0.0;
+            total += f64::from(w);
+        }
+        if !sound || !total.is_finite() {
+            check_entries(weights.iter().map(|&w| f64::from(w)))?;
+        }
+        if total <= 0.0 {
+            return Err(DistError::NothingPossible);
+        }
+        Ok(Self { vocab: weights.len(), storage: Storage::Weights { weights, total } })
+    }
+
+    /// A law proportional to the weights of a few tokens; all others have
+    /// probability zero.
+    ///
+    /// # Errors
+    /// If a weight is negative or not finite, a token lies outside the
+    /// vocabulary, or no weight is positive.
+    pub fn sparse(vocab: usize, mut entries: Vec<(Token, f64)>) -> Result<Self, DistError> {
+        entries.retain(|&(token, w)| w != 0.0 || token as usize >= vocab);
+        entries.sort_unstable_by_key(|&(token, _)| token);
+        if let Some(&(token, value)) =
+            entries.iter().find(|&&(t, w)| !w.is_finite() || t as usize >= vocab)
+        {
+            return Err(DistError::NotFinite { token: token as usize, value });
+        }
+        if let Some(&(token, value)) = entries.iter().find(|&&(_, w)| w < 0.0) {
+            return Err(DistError::Negative { token: token as usize, value });
+        }
+        let mass: f64 = entries.iter().map(|&(_, w)| w).sum();
+        if mass <= 0.0 {
+            return Err(DistError::NothingPossible);
+        }
+        for entry in &mut entries {
+            entry.1 /= mass;
+        }
+        Ok(Self { vocab, storage: Storage::Sparse(entries) })
+    }
+
+    /// The law that always yields `token`.
+    ///
+    /// # Panics
+    /// If `token` lies outside the vocabulary: a token id that was never
+    /// checked is a bug of the caller, not a property of the input.
+    pub fn one_hot(vocab: usize, token: Token) -> Self {
+        assert!((token as usize) < vocab, "token {token} outside a vocabulary of {vocab}");
+        Self { vocab, storage: Storage::Sparse(vec![(token, 1.0)]) }
+    }
+
+    /// Number of tokens the law ranges over.
+    pub fn vocab(&self) -> usize {
+        self.vocab
+    }
+
+    /// Probability of `token`; zero outside the vocabulary.
+    pub fn p(&self, token: Token) -> f64 {
+        let i = token as usize;
+        match &self.storage {
+            Storage::Dense(probs) => probs.get(i).copied().unwrap_or(0.0),
+            Storage::Weights { weights, total } => {
+                weights.get(i).map_or(0.0, |&w| f64::from(w) / total)
+            }
+            Storage::Sparse(entries) => entries
+                .binary_search_by_key(&token, |&(t, _)| t)
+                .map_or(0.0, |found| entries[found].1),
+        }
+    }
+
+    /// The tokens of positive probability with their probabilities, ascending.
+    pub fn support(&self) -> Box<dyn Iterator<Item = (Token, f64)> + '_> {
+        match &self.storage {
+            Storage::Dense(probs) => Box::new(
+                probs.iter().enumerate().filter(|(_, p)| **p > 0.0).map(|(i, &p)| (i as Token, p)),
+            ),
+            Storage::Weights { weights, total } => Box::new(
+                weights
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, w)| **w > 0.0)
+                    .map(move |(i, &w)| (i as Token, f64::from(w) / total)),
+            ),
+            Storage::Sparse(entries) => Box::new(entries.iter().copied()),
+        }
+    }
+
+    /// `overlap(p, q) = Σ_x min(p(x), q(x)) = 1 − TV(p, q)`: the probability
+    /// that a token drafted from `q` is kept by rejection sampling against `p`
+    /// (Leviathan et al. 2023, arXiv 2211.17192, Eq. 1 and Cor. 3.6).
+    pub fn overlap(&self, q: &Dist) -> f64 {
+        if let (
+            Storage::Weights { weights: a, total: ta },
+            Storage::Weights { weights: b, total: tb },
+        ) = (&self.storage, &q.storage)
+        {
+            let (ia, ib) = (1.0 / ta, 1.0 / tb);
+            return a
+                .iter()
+                .zip(b)
+                .map(|(&x, &y)| (f64::from(x) * ia).min(f64::from(y) * ib))
+                .sum();
+        }
+        let (few, many) = if self.is_sparse() { (self, q) } else { (q, self) };
+        few.support().map(|(t, p)| p.min(many.p(t))).sum()
+    }
+
+    /// Total variation distance `½ Σ_x |p(x) − q(x)|`.
+    pub fn total_variation(&self, q: &Dist) -> f64 {
+        let vocab = self.vocab.max(q.vocab) as Token;
+        0.5 * (0..vocab).map(|t| (self.p(t) - q.p(t)).abs()).sum::<f64>()
+    }
+
+    /// The law of the correction token after a rejection: `norm((p − q)⁺)`.
+    /// `None` if the residual has no mass, which exact arithmetic reaches only
+    /// for `p = q`, where nothing is ever rejected.
+    pub fn residual(&self, q: &Dist) -> Option<Dist> {
+        if self.is_sparse() {
+            let entries =
+                self.support().map(|(t, p)| (t, (p - q.p(t)).max(0.0))).collect::<Vec<_>>();
+            return Self::sparse(self.vocab, entries).ok();
+        }
+        let mut weights = vec![0.0; self.vocab];
+        for (t, p) in self.support() {
+            weights[t as usize] = p;
+        }
+        for (t, s) in q.support() {
+            if let Some(w) = weights.get_mut(t as usize) {
+                *w = (*w - s).max(0.0);
+            }
+        }
+        Self::from_weights(weights).ok()
+    }
+
+    /// Shannon entropy in nats.
+    pub fn entropy(&self) -> f64 {
+        -self.support().map(|(_, p)| p * p.ln()).sum::<f64>()
+    }
+
+    /// The most probable token; ties go to the lowest id.
+    pub fn argmax(&self) -> Token {
+        let mut best = (0, f64::NEG_INFINITY);
+        for (t, p) in self.support() {
+            if p > best.1 {
+                best = (t, p);
+            }
+        }
+        best.0
+    }
+
+    /// The token whose interval of the cumulative law contains `u ∈ [0, 1)`.
+    /// Tokens of probability zero are never returned.
+    pub fn quantile(&self, u: f64) -> Token {
+        let (mut sum, mut last) = (0.0, 0);
+        match &self.storage {
+            // The hot case of real models: compare unnormalised sums.
+            Storage::Weights { weights, total } => {
+                let bound = u * total;
+                for (i, &w) in weights.iter().enumerate() {
+                    if w > 0.0 {
+                        sum += f64::from(w);
+                        last = i as Token;
+                        if sum > bound {
+                            break;
+                        }
+                    }
+                }
+            }
+            _ => {
+                for (t, p) in self.support() {
+                    sum += p;
+                    last = t;
+                    if sum > u {
+                        break;
+                    }
+                }
+            }
+        }
+        // Rounding may leave the whole sum just below u: then the last
+        // possible token is the right one.
+        last
+    }
+
+    fn is_sparse(&self) -> bool {
+        matches!(self.storage, Storage::Sparse(_))
+    }
+}
+
+fn check_entries(entries: impl Iterator<Item = f64>) -> Result<(), DistError> {
+    for (token, value) in entries.enumerate() {
+        if !value.is_finite() {
+            return Err(DistError::NotFinite { token, value });
+        }
+        if value < 0.0 {
+            return Err(DistError::Negative { token, value });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! No draft: plain autoregressive decoding, in the very same loop.
+
+use super::{BuildDrafter, Drafter, Round};
+use crate::dist::Token;
+use crate::model::ModelError;
+use crate::registry::Entry;
+use crate::tree::Draft;
+
+/// Its line in the registry.
+pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
+    name: "none",
+    aliases: &["plain", "autoregressive"],
+    class: None,
+    summary: "plain autoregressive decoding: the baseline",
+    paper: "-",
+    build: |_| Ok(Box::new(NoDraft)),
+};
+
+/// Proposes nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct NoDraft;
+
+impl<'a> Drafter<'a> for NoDraft {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+        Ok(Draft::empty(round.vocab))
+    }
+
+    fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, ModelError> {
+        Ok(Vec::new())
+    }
+
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+        Ok(Box::new(*self))
+    }
+}

@@ -1,0 +1,36 @@
+//! Always K tokens.
+
+use super::{BuildLength, DraftLength};
+use crate::registry::Entry;
+use crate::tree::Draft;
+
+/// Its line in the registry.
+pub(super) const ENTRY: Entry<BuildLength> = Entry {
+    name: "fixed",
+    aliases: &["constant"],
+    class: None,
+    summary: "always K tokens",
+    paper: "Leviathan et al. 2023, arXiv 2211.17192 (gamma)",
+    build: |params| Box::new(Fixed { k: params.num_speculative_tokens }),
+};
+
+/// Drafts to depth `k` in every round.
+#[derive(Debug, Clone, Copy)]
+pub struct Fixed {
+    /// Tokens per round.
+    pub k: usize,
+}
+
+impl DraftLength for Fixed {
+    fn go_on(&mut self, draft: &Draft) -> bool {
+        draft.depth() < self.k
+    }
+
+    fn state_key(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn fork(&self) -> Box<dyn DraftLength> {
+        Box::new(*self)
+    }
+}

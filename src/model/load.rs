@@ -1,0 +1,50 @@
+//! From a model's name to a model.
+
+use std::path::Path;
+
+use super::{Codec, LanguageModel, Letters, ModelError, ToyPair, zoo};
+
+/// Which part a model plays; a toy pair holds both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The model whose law must be kept.
+    Target,
+    /// The model that proposes.
+    Draft,
+}
+
+/// A model with its text codec.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The model.
+    pub model: Box<dyn LanguageModel>,
+    /// Its tokenizer.
+    pub codec: Box<dyn Codec>,
+}
+
+/// Loads a model from its source: `toy:NAME`, `toy:FILE.json`, or a folder in
+/// the Hugging Face layout.
+///
+/// # Errors
+/// One sentence that names the file and value at fault.
+pub fn load(source: &str, role: Role) -> Result<Loaded, ModelError> {
+    if let Some(name) = source.strip_prefix("toy:") {
+        return load_toy(source, name, role);
+    }
+    Err(ModelError::new(format!("{source}: no such model folder")))
+}
+
+fn load_toy(source: &str, name: &str, role: Role) -> Result<Loaded, ModelError> {
+    let pair = if name.ends_with(".json") {
+        let text = std::fs::read_to_string(Path::new(name))
+            .map_err(|e| ModelError::new(format!("cannot read toy model {name}: {e}")))?;
+        ToyPair::from_json(name, &text)?
+    } else {
+        zoo::toy(name)?
+    };
+    let model = match role {
+        Role::Target => pair.target(source)?,
+        Role::Draft => pair.draft(source)?,
+    };
+    Ok(Loaded { model: Box::new(model), codec: Box::new(Letters { vocab: pair.vocab }) })
+}

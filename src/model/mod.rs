@@ -1,0 +1,131 @@
+//! Language models: one trait, the sequences they work on, and what implements
+//! them. This is the only room of the project that names candle.
+
+mod codec;
+mod load;
+mod session;
+mod toy;
+pub mod zoo;
+
+pub use codec::{Codec, Letters};
+pub use load::{Loaded, Role, load};
+pub use session::{Feed, KvCache, Session, Step};
+pub use toy::{Toy, ToyPair};
+
+use thiserror::Error;
+
+use crate::dist::Token;
+use crate::sampling::Logits;
+use crate::tree::Draft;
+
+/// A model that scores the next token after any number of positions at once.
+pub trait LanguageModel: std::fmt::Debug {
+    /// What the model is.
+    fn info(&self) -> &ModelInfo;
+
+    /// A new, empty sequence with a cache of its own.
+    ///
+    /// # Errors
+    /// If the cache cannot be allocated.
+    fn session(&self) -> Result<Session, ModelError>;
+
+    /// Computes the wanted rows of one or many sequences in one pass.
+    /// Tokens that a session has cached already are not computed again.
+    ///
+    /// # Errors
+    /// If a sequence does not fit the context, or the engine fails.
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError>;
+}
+
+/// One sequence's part of a pass.
+#[derive(Debug)]
+pub struct Work<'a> {
+    /// The sequence.
+    pub session: &'a mut Session,
+    /// Its committed tokens, never empty.
+    pub context: &'a [Token],
+    /// Proposed tokens after the context.
+    pub draft: &'a Draft,
+    /// The rows to return.
+    pub want: Want,
+}
+
+/// Which rows of logits a pass returns. Row 0 scores the token after the
+/// context, row `i` the token after node `i − 1` of the draft.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Want {
+    /// None: the pass only fills the cache (prefill).
+    Nothing,
+    /// Row 0 and one row per node.
+    All,
+    /// One row.
+    Row(usize),
+}
+
+impl Want {
+    /// The wanted rows for a draft of `nodes` nodes.
+    pub fn rows(&self, nodes: usize) -> Vec<usize> {
+        match self {
+            Want::Nothing => Vec::new(),
+            Want::All => (0..=nodes).collect(),
+            Want::Row(row) => vec![*row],
+        }
+    }
+}
+
+/// What a pass returns for one sequence.
+#[derive(Debug, Clone)]
+pub struct Evaluation {
+    /// The wanted rows, in the order of [`Want::rows`]; each covers the real
+    /// vocabulary only (padding rows of a checkpoint are cut off).
+    pub rows: Vec<Logits>,
+    /// Number of tokens the pass computed.
+    pub computed: usize,
+}
+
+/// What a model is, as far as it matters to results.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelInfo {
+    /// Name or path it was asked for by.
+    pub name: String,
+    /// Number of real tokens; draft and target must agree.
+    pub vocab: usize,
+    /// The largest number of positions.
+    pub context_length: usize,
+    /// Tokens that end a text.
+    pub eos: Vec<Token>,
+    /// Which code computes the logits: `toy`, `candle`.
+    pub engine: &'static str,
+    /// Type of the weights in memory: `f64`, `f32`, `bf16`, `f16`.
+    pub dtype: &'static str,
+    /// SHA-256 over weights, configuration and tokenizer.
+    pub sha256: String,
+    /// Number of parameters.
+    pub parameters: usize,
+    /// Bytes of weights read for one token (projections and head).
+    pub bytes_per_token: usize,
+    /// Whether the logits of a token are bit-identical in every pass.
+    pub row_invariant: bool,
+}
+
+/// Why a model could not be loaded or evaluated. The text is one sentence that
+/// names the file or value at fault.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct ModelError(pub String);
+
+impl ModelError {
+    /// An error with this sentence.
+    pub fn new(sentence: impl Into<String>) -> Self {
+        Self(sentence.into())
+    }
+}
+
+/// Evaluates a single sequence.
+///
+/// # Errors
+/// As [`LanguageModel::evaluate`].
+pub fn evaluate_one(model: &dyn LanguageModel, work: Work<'_>) -> Result<Evaluation, ModelError> {
+    let mut results = model.evaluate(&mut [work])?;
+    results.pop().ok_or_else(|| ModelError::new("the engine returned no evaluation"))
+}

@@ -1,0 +1,299 @@
+//! One sequence: its tokens and its KV cache as one object that cannot
+//! disagree.
+//!
+//! Nobody outside computes a rollback length. A pass says which context and
+//! draft it is about; the session finds the longest part it already holds,
+//! moves the rows of an accepted tree path together, forgets the rest in O(1),
+//! and names the tokens that are still to be computed.
+//!
+//! Rows live in *slots*. A context token's slot is its position; node `i` of
+//! the draft sits in slot `context.len() + i`, wherever in the tree it is.
+
+use std::any::Any;
+
+use super::{ModelError, Work};
+use crate::dist::Token;
+use crate::tree::{Draft, NodeId};
+
+/// The engine's side of a session: rows of keys and values, by slot.
+pub trait KvCache: std::fmt::Debug {
+    /// Copies the row in slot `from` to slot `to`.
+    ///
+    /// # Errors
+    /// If the engine fails to copy.
+    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), ModelError>;
+
+    /// A deep copy of the first `slots` rows.
+    ///
+    /// # Errors
+    /// If the engine fails to copy.
+    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, ModelError>;
+
+    /// The content of the first `slots` rows, for telling two states apart.
+    fn key(&self, slots: usize) -> Vec<u8>;
+
+    /// For the engine to find its own type again.
+    fn as_any(&mut self) -> &mut dyn Any;
+}
+
+/// A sequence of tokens with its cache.
+#[derive(Debug)]
+pub struct Session {
+    cache: Box<dyn KvCache>,
+    slots: usize,
+    positions: usize,
+    context: Vec<Token>,
+    tree: Vec<Cached>,
+}
+
+/// What slot `context.len() + i` holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cached {
+    token: Token,
+    parent: Option<NodeId>,
+    filled: bool,
+}
+
+/// A token to be computed in a pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Feed {
+    /// The token.
+    pub token: Token,
+    /// Where its row of keys and values goes.
+    pub slot: usize,
+    /// Its logical position in the text (for the rotary embedding).
+    pub position: usize,
+    /// It attends to all slots below this number …
+    pub prefix: usize,
+    /// … and to these, ascending; its own slot is included in one or the other.
+    pub ancestors: Vec<usize>,
+}
+
+/// What a pass has to do for one sequence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// Tokens to compute, ascending by slot.
+    pub feed: Vec<Feed>,
+    /// For each wanted row, its index in `feed`.
+    pub rows: Vec<usize>,
+}
+
+impl Session {
+    /// An empty sequence over `cache`, which has room for `slots` rows and
+    /// serves a model with `positions` positions.
+    pub fn new(cache: Box<dyn KvCache>, slots: usize, positions: usize) -> Self {
+        Self { cache, slots, positions, context: Vec::new(), tree: Vec::new() }
+    }
+
+    /// The engine's cache.
+    pub fn cache(&mut self) -> &mut dyn KvCache {
+        &mut *self.cache
+    }
+
+    /// An independent copy, for beams and best-of-n.
+    ///
+    /// # Errors
+    /// If the engine fails to copy its rows.
+    pub fn fork(&self) -> Result<Self, ModelError> {
+        Ok(Self {
+            cache: self.cache.fork(self.context.len() + self.tree.len())?,
+            slots: self.slots,
+            positions: self.positions,
+            context: self.context.clone(),
+            tree: self.tree.clone(),
+        })
+    }
+
+    /// Reconciles `work` with what is cached and returns what to compute. The
+    /// engine must fill the rows of `Step::feed` and then call
+    /// [`Session::commit`]; if it fails before that, the rows stay unknown and
+    /// will be computed again.
+    ///
+    /// # Errors
+    /// If the context is empty or does not fit.
+    pub fn prepare(work: &mut Work<'_>) -> Result<Step, ModelError> {
+        let (context, draft) = (work.context, work.draft);
+        let session = &mut *work.session;
+        session.check_room(context, draft)?;
+        session.reconcile(context, draft)?;
+        let wanted = work.want.rows(draft.len());
+        let first = if wanted.contains(&0) {
+            session.context.len().min(context.len() - 1)
+        } else {
+            session.context.len()
+        };
+        let mut feed = (first..context.len())
+            .map(|i| Feed {
+                token: context[i],
+                slot: i,
+                position: i,
+                prefix: i + 1,
+                ancestors: Vec::new(),
+            })
+            .collect::<Vec<_>>();
+        for id in session.needed(draft, &wanted) {
+            feed.push(feed_of(draft, id, context.len()));
+        }
+        let rows = wanted
+            .into_iter()
+            .map(|row| {
+                let slot = context.len() - 1 + row;
+                feed.iter().position(|f| f.slot == slot).unwrap_or_default()
+            })
+            .collect();
+        Ok(Step { feed, rows })
+    }
+
+    /// Records that the rows of `step` have been computed.
+    pub fn commit(work: &mut Work<'_>, step: &Step) {
+        let (context, draft) = (work.context, work.draft);
+        let session = &mut *work.session;
+        session.context.truncate(context.len());
+        session.context.extend_from_slice(&context[session.context.len()..]);
+        session.tree = draft
+            .nodes()
+            .iter()
+            .enumerate()
+            .map(|(id, node)| Cached {
+                token: node.token,
+                parent: node.parent,
+                filled: session.tree.get(id).is_some_and(|c| c.filled)
+                    || step.feed.iter().any(|f| f.slot == context.len() + id),
+            })
+            .collect();
+    }
+
+    /// Brings the session to `context` and nothing else, without computing.
+    ///
+    /// # Errors
+    /// If the engine fails to move a row.
+    pub fn settle(&mut self, context: &[Token]) -> Result<(), ModelError> {
+        self.reconcile(context, &Draft::empty(0))
+    }
+
+    /// The tokens and the cached content: two sessions with equal keys behave
+    /// identically from here on.
+    pub fn state_key(&self) -> Vec<u8> {
+        let mut key = Vec::new();
+        for token in &self.context {
+            key.extend(token.to_le_bytes());
+        }
+        key.push(b'|');
+        for node in &self.tree {
+            key.extend(node.token.to_le_bytes());
+            key.extend(node.parent.map_or(usize::MAX, |p| p).to_le_bytes());
+            key.push(u8::from(node.filled));
+        }
+        key.push(b'|');
+        key.extend(self.cache.key(self.context.len() + self.tree.len()));
+        key
+    }
+
+    fn check_room(&self, context: &[Token], draft: &Draft) -> Result<(), ModelError> {
+        if context.is_empty() {
+            return Err(ModelError::new("an empty context cannot be evaluated"));
+        }
+        let (positions, slots) = (context.len() + draft.depth(), context.len() + draft.len());
+        if positions > self.positions || slots > self.slots {
+            return Err(ModelError::new(format!(
+                "{positions} tokens do not fit a context of {}",
+                self.positions
+            )));
+        }
+        Ok(())
+    }
+
+    /// Keeps the longest part of `context` and `draft` that is cached, with
+    /// every kept row in its right slot.
+    fn reconcile(&mut self, context: &[Token], draft: &Draft) -> Result<(), ModelError> {
+        let old = self.context.len();
+        let common = self.context.iter().zip(context).take_while(|(a, b)| a == b).count();
+        let tree = std::mem::take(&mut self.tree);
+        if common < old {
+            self.context.truncate(common);
+            return Ok(());
+        }
+        // Walk down the cached tree as far as the new context goes that way.
+        let mut last = None;
+        while let Some(&token) = context.get(self.context.len()) {
+            let Some(id) = child(&tree, last, token, 0) else { break };
+            self.cache.copy_row_if_apart(old + id, self.context.len())?;
+            self.context.push(token);
+            last = Some(id);
+        }
+        if self.context.len() == context.len() {
+            self.tree = self.keep_nodes(&tree, last, old, draft)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the cached rows of draft nodes below `root`. Rows only ever move
+    /// towards lower slots and in ascending order, so none is overwritten
+    /// before it is read.
+    fn keep_nodes(
+        &mut self,
+        tree: &[Cached],
+        root: Option<NodeId>,
+        old: usize,
+        draft: &Draft,
+    ) -> Result<Vec<Cached>, ModelError> {
+        let base = self.context.len();
+        let mut home: Vec<Option<NodeId>> = Vec::with_capacity(draft.len());
+        let mut kept = Vec::with_capacity(draft.len());
+        let mut next_free = 0;
+        for (id, node) in draft.nodes().iter().enumerate() {
+            let parent = match node.parent {
+                None => Some(root),
+                Some(p) => home[p].map(Some),
+            };
+            let found = parent
+                .and_then(|p| child(tree, p, node.token, next_free))
+                .filter(|&from| old + from >= base + id);
+            if let Some(from) = found {
+                self.cache.copy_row_if_apart(old + from, base + id)?;
+                next_free = from + 1;
+            }
+            home.push(found);
+            kept.push(Cached { token: node.token, parent: node.parent, filled: found.is_some() });
+        }
+        Ok(kept)
+    }
+
+    /// The nodes to compute: the wanted ones and their missing ancestors.
+    fn needed(&self, draft: &Draft, wanted: &[usize]) -> Vec<NodeId> {
+        let mut needed = vec![false; draft.len()];
+        for &row in wanted.iter().filter(|&&row| row > 0) {
+            needed[row - 1] = true;
+            for id in draft.path(row - 1) {
+                needed[id] |= !self.tree.get(id).is_some_and(|c| c.filled);
+            }
+        }
+        (0..draft.len()).filter(|&id| needed[id]).collect()
+    }
+}
+
+impl dyn KvCache {
+    fn copy_row_if_apart(&mut self, from: usize, to: usize) -> Result<(), ModelError> {
+        if from == to { Ok(()) } else { self.copy_row(from, to) }
+    }
+}
+
+fn child(tree: &[Cached], parent: Option<NodeId>, token: Token, from: NodeId) -> Option<NodeId> {
+    (from..tree.len())
+        .find(|&id| tree[id].filled && tree[id].parent == parent && tree[id].token == token)
+}
+
+fn feed_of(draft: &Draft, id: NodeId, base: usize) -> Feed {
+    let slots = draft.path(id).into_iter().map(|n| base + n).collect::<Vec<_>>();
+    // As long as the path lies in consecutive slots it is part of the prefix,
+    // so a chain needs no tree attention at all.
+    let straight = slots.iter().enumerate().take_while(|(i, s)| **s == base + i).count();
+    let node = draft.node(id);
+    Feed {
+        token: node.token,
+        slot: base + id,
+        position: base + node.depth - 1,
+        prefix: base + straight,
+        ancestors: slots[straight..].to_vec(),
+    }
+}

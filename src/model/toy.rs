@@ -1,0 +1,224 @@
+//! Toy models: tables of exact probabilities that depend on the last tokens.
+//!
+//! They run through the same trait, session and cache as real models: a toy's
+//! cache holds the tokens themselves and its laws are read *from the cache*, so
+//! a wrong slot, mask or rollback changes the law and is seen.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{Evaluation, KvCache, LanguageModel, ModelError, ModelInfo, Session, Step, Work};
+use crate::dist::{Dist, Token};
+use crate::sampling::Logits;
+
+/// Positions of a toy: far more than any test needs.
+const CONTEXT_LENGTH: usize = 1024;
+/// Slots beyond the positions, for the nodes of a tree.
+const TREE_SLOTS: usize = 64;
+
+/// A target and a draft table over one vocabulary, as read from JSON:
+/// `{"vocab": 3, "order": 2, "target": {"": [...], "0": [...], "0,1": [...]},
+/// "draft": {...}, "prompt": [0]}`; keys are the last `order` tokens, shorter
+/// ones are used at the start of a text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToyPair {
+    /// Number of tokens.
+    pub vocab: usize,
+    /// How many last tokens the laws depend on.
+    pub order: usize,
+    /// Laws of the target by context.
+    pub target: BTreeMap<String, Vec<f64>>,
+    /// Laws of the draft by context.
+    pub draft: BTreeMap<String, Vec<f64>>,
+    /// A prompt to begin with.
+    pub prompt: Vec<Token>,
+}
+
+/// A model that looks its laws up in a table.
+#[derive(Debug, Clone)]
+pub struct Toy {
+    info: ModelInfo,
+    order: usize,
+    table: BTreeMap<Vec<Token>, Vec<f64>>,
+}
+
+impl ToyPair {
+    /// Reads a pair from JSON text.
+    ///
+    /// # Errors
+    /// If the text is not such a pair; `name` is named in the sentence.
+    pub fn from_json(name: &str, json: &str) -> Result<Self, ModelError> {
+        serde_json::from_str(json).map_err(|e| ModelError::new(format!("toy model {name}: {e}")))
+    }
+
+    /// The target as a model.
+    ///
+    /// # Errors
+    /// If a law is not a probability law or a context is missing.
+    pub fn target(&self, name: &str) -> Result<Toy, ModelError> {
+        Toy::new(name, self.vocab, self.order, &self.target)
+    }
+
+    /// The draft as a model.
+    ///
+    /// # Errors
+    /// As [`Self::target`].
+    pub fn draft(&self, name: &str) -> Result<Toy, ModelError> {
+        Toy::new(name, self.vocab, self.order, &self.draft)
+    }
+}
+
+impl Toy {
+    fn new(
+        name: &str,
+        vocab: usize,
+        order: usize,
+        laws: &BTreeMap<String, Vec<f64>>,
+    ) -> Result<Self, ModelError> {
+        let fail = |what: String| ModelError::new(format!("toy model {name}: {what}"));
+        let mut table = BTreeMap::new();
+        for (key, law) in laws {
+            let context = key
+                .split(',')
+                .filter(|part| !part.is_empty())
+                .map(|part| part.trim().parse::<Token>())
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|_| fail(format!("\"{key}\" is not a list of tokens like \"0,2\"")))?;
+            if context.len() > order || context.iter().any(|&t| t as usize >= vocab) {
+                return Err(fail(format!(
+                    "context \"{key}\" does not fit order {order} and {vocab} tokens"
+                )));
+            }
+            if law.len() != vocab {
+                return Err(fail(format!(
+                    "the law of \"{key}\" has {} entries, not {vocab}",
+                    law.len()
+                )));
+            }
+            Dist::from_probs(law.clone())
+                .map_err(|e| fail(format!("the law of \"{key}\": {e}")))?;
+            table.insert(context, law.iter().map(|p| p.ln()).collect());
+        }
+        let mut hash = Sha256::new();
+        hash.update(format!("{vocab} {order} {table:?}"));
+        let info = ModelInfo {
+            name: name.to_owned(),
+            vocab,
+            context_length: CONTEXT_LENGTH,
+            eos: Vec::new(),
+            engine: "toy",
+            dtype: "f64",
+            sha256: hex(&hash.finalize()),
+            parameters: table.len() * vocab,
+            bytes_per_token: vocab * size_of::<f64>(),
+            row_invariant: true,
+        };
+        let toy = Self { info, order, table };
+        toy.check_complete()?;
+        Ok(toy)
+    }
+
+    /// The logits after the given last tokens (at most `order` of them count).
+    ///
+    /// # Errors
+    /// If the table has no such context.
+    pub fn logits(&self, text: &[Token]) -> Result<&[f64], ModelError> {
+        let tail = &text[text.len().saturating_sub(self.order)..];
+        self.table.get(tail).map(Vec::as_slice).ok_or_else(|| {
+            ModelError::new(format!("toy model {}: no law for context {tail:?}", self.info.name))
+        })
+    }
+
+    fn check_complete(&self) -> Result<(), ModelError> {
+        let mut tails = vec![Vec::new()];
+        for _ in 0..self.order {
+            tails = tails
+                .iter()
+                .flat_map(|tail: &Vec<Token>| {
+                    (0..self.info.vocab as Token).map(move |t| [&tail[..], &[t]].concat())
+                })
+                .collect();
+            for tail in &tails {
+                self.logits(tail)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&self, cache: &mut ToyCache, step: &Step) -> Result<Evaluation, ModelError> {
+        for feed in &step.feed {
+            cache.rows[feed.slot] = Some(feed.token);
+        }
+        let rows = step.rows.iter().map(|&row| {
+            let feed = &step.feed[row];
+            let seen = (0..feed.prefix).chain(feed.ancestors.iter().copied()).collect::<Vec<_>>();
+            let tail = seen[seen.len().saturating_sub(self.order)..]
+                .iter()
+                .map(|&slot| cache.rows[slot])
+                .collect::<Option<Vec<_>>>()
+                .ok_or_else(|| {
+                    ModelError::new("the toy's cache has a row that was never written")
+                })?;
+            Ok(Logits::F64(self.logits(&tail)?.to_vec()))
+        });
+        Ok(Evaluation { rows: rows.collect::<Result<_, ModelError>>()?, computed: step.feed.len() })
+    }
+}
+
+impl LanguageModel for Toy {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn session(&self) -> Result<Session, ModelError> {
+        let slots = CONTEXT_LENGTH + TREE_SLOTS;
+        let cache = ToyCache { rows: vec![None; slots] };
+        Ok(Session::new(Box::new(cache), slots, CONTEXT_LENGTH))
+    }
+
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+        work.iter_mut()
+            .map(|work| {
+                let step = Session::prepare(work)?;
+                let cache = work.session.cache().as_any().downcast_mut::<ToyCache>();
+                let cache = cache.ok_or_else(|| ModelError::new("not a session of this model"))?;
+                let evaluation = self.run(cache, &step)?;
+                Session::commit(work, &step);
+                Ok(evaluation)
+            })
+            .collect()
+    }
+}
+
+#[derive(Debug, Clone)]
+struct ToyCache {
+    rows: Vec<Option<Token>>,
+}
+
+impl KvCache for ToyCache {
+    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), ModelError> {
+        self.rows[to] = self.rows[from];
+        Ok(())
+    }
+
+    fn fork(&self, _slots: usize) -> Result<Box<dyn KvCache>, ModelError> {
+        Ok(Box::new(self.clone()))
+    }
+
+    fn key(&self, slots: usize) -> Vec<u8> {
+        self.rows[..slots].iter().flat_map(|row| row.unwrap_or(Token::MAX).to_le_bytes()).collect()
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// Lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

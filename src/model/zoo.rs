@@ -1,0 +1,140 @@
+//! The built-in toy pairs, reachable everywhere as `toy:NAME`.
+//!
+//! Their laws depend on the last two tokens, so that a wrong context, row or
+//! cache slot changes them. Weights come from a fixed integer hash: the tables
+//! never change.
+
+use std::collections::BTreeMap;
+
+use super::{ModelError, ToyPair};
+use crate::dist::Token;
+use crate::registry::UnknownName;
+
+/// A built-in toy pair.
+#[derive(Debug, Clone, Copy)]
+pub struct ToyEntry {
+    /// Its name after `toy:`.
+    pub name: &'static str,
+    /// What it is there for.
+    pub summary: &'static str,
+    /// Makes it.
+    pub build: fn() -> ToyPair,
+}
+
+/// All built-in toy pairs.
+pub const TOYS: &[ToyEntry] = &[
+    ToyEntry {
+        name: "mixed",
+        summary: "4 tokens, overlapping laws of both models",
+        build: || pair(4, |c, t| weight(1, c, t), |c, t| weight(2, c, t)),
+    },
+    ToyEntry {
+        name: "close",
+        summary: "3 tokens, a draft near the target (high acceptance)",
+        build: || pair(3, |c, t| weight(3, c, t), |c, t| 3 * weight(3, c, t) + weight(4, c, t)),
+    },
+    ToyEntry {
+        name: "equal",
+        summary: "3 tokens, draft = target: nothing is ever rejected",
+        build: || pair(3, |c, t| weight(5, c, t), |c, t| weight(5, c, t)),
+    },
+    ToyEntry {
+        name: "disjoint",
+        summary: "4 tokens, draft and target never agree: everything is rejected",
+        build: || {
+            let side = |c: &[Token], t: Token| (t as usize + c.len()) % 2;
+            pair(
+                4,
+                move |c, t| if side(c, t) == 0 { weight(6, c, t) } else { 0 },
+                move |c, t| if side(c, t) == 1 { weight(7, c, t) } else { 0 },
+            )
+        },
+    },
+    ToyEntry {
+        name: "one_hot",
+        summary: "3 tokens, a certain draft against a soft target",
+        build: || {
+            let hot = |c: &[Token], t: Token| u64::from(mix(8, c, 0) % 3 == u64::from(t));
+            pair(3, |c, t| weight(9, c, t), hot)
+        },
+    },
+    ToyEntry {
+        name: "zeros",
+        summary: "4 tokens, each model excludes some tokens",
+        build: || {
+            let some = |seed: u64, c: &[Token], t: Token| {
+                // Token 0 is always possible, so no law is empty.
+                if t == 0 || !mix(seed, c, t).is_multiple_of(3) { weight(seed, c, t) } else { 0 }
+            };
+            pair(4, move |c, t| some(10, c, t), move |c, t| some(11, c, t))
+        },
+    },
+    ToyEntry {
+        name: "binary",
+        summary: "2 tokens, small enough to enumerate whole generations",
+        build: || pair(2, |c, t| weight(12, c, t), |c, t| weight(13, c, t)),
+    },
+    ToyEntry {
+        name: "thirds",
+        summary: "2 tokens, p = (1/3, 2/3), q = (2/3, 1/3): a fixture with closed forms",
+        build: || pair(2, |_, t| u64::from(t) + 1, |_, t| 2 - u64::from(t)),
+    },
+];
+
+/// The built-in pair called `name`.
+///
+/// # Errors
+/// If there is none; the sentence lists the allowed names.
+pub fn toy(name: &str) -> Result<ToyPair, ModelError> {
+    let entry = TOYS.iter().find(|t| t.name == name).ok_or_else(|| {
+        ModelError::new(
+            UnknownName::new("toy model", name, TOYS.iter().map(|t| t.name)).to_string(),
+        )
+    })?;
+    Ok((entry.build)())
+}
+
+fn pair(
+    vocab: usize,
+    target: impl Fn(&[Token], Token) -> u64,
+    draft: impl Fn(&[Token], Token) -> u64,
+) -> ToyPair {
+    let mut contexts = vec![vec![]];
+    for first in 0..vocab as Token {
+        contexts.push(vec![first]);
+        contexts.extend((0..vocab as Token).map(|second| vec![first, second]));
+    }
+    let table = |weight: &dyn Fn(&[Token], Token) -> u64| {
+        contexts.iter().map(|c| (key(c), law(vocab, |t| weight(c, t)))).collect::<BTreeMap<_, _>>()
+    };
+    ToyPair { vocab, order: 2, target: table(&target), draft: table(&draft), prompt: vec![0] }
+}
+
+fn key(context: &[Token]) -> String {
+    context.iter().map(Token::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn law(vocab: usize, weight: impl Fn(Token) -> u64) -> Vec<f64> {
+    let weights = (0..vocab as Token).map(weight).collect::<Vec<_>>();
+    let total = weights.iter().sum::<u64>() as f64;
+    weights.into_iter().map(|w| w as f64 / total).collect()
+}
+
+/// A weight from 1 to 9.
+fn weight(seed: u64, context: &[Token], token: Token) -> u64 {
+    mix(seed, context, token) % 9 + 1
+}
+
+/// FNV-1a with a final avalanche.
+fn mix(seed: u64, context: &[Token], token: Token) -> u64 {
+    let mut h = 0xcbf2_9ce4_8422_2325u64;
+    for word in
+        [seed, context.len() as u64].into_iter().chain(context.iter().map(|&t| u64::from(t)))
+    {
+        h = (h ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    h = (h ^ u64::from(token)).wrapping_mul(0x0000_0100_0000_01b3);
+    h ^= h >> 32;
+    h = h.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    h ^ (h >> 32)
+}

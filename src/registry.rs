@@ -1,0 +1,95 @@
+//! Registries: the names that configs, `list`, error messages, the docs table
+//! and the exactness suite all loop over.
+
+use serde::Serialize;
+use thiserror::Error;
+
+/// What is guaranteed of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Class {
+    /// Its law equals ancestral sampling from the processed target.
+    D,
+    /// It is identical to greedy decoding (and nothing is promised at T > 0).
+    G,
+    /// Same seed, same tokens as plain decoding, whatever the drafter.
+    P,
+    /// Approximate: its total variation from the target is measured.
+    X,
+}
+
+/// One method: its config spelling and where it comes from.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<B: 'static> {
+    /// Canonical name.
+    pub name: &'static str,
+    /// Names other tools use for it.
+    pub aliases: &'static [&'static str],
+    /// Guarantee, where the method decides it (verifiers).
+    pub class: Option<Class>,
+    /// One line for people.
+    pub summary: &'static str,
+    /// Paper or origin.
+    pub paper: &'static str,
+    /// Makes the method.
+    pub build: B,
+}
+
+/// A name that is in no registry.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("unknown {kind} \"{name}\"{hint}: allowed are {allowed}", hint = hint(.nearest))]
+pub struct UnknownName {
+    /// What was looked for.
+    pub kind: &'static str,
+    /// The name that was given.
+    pub name: String,
+    /// The allowed name nearest to it, if one is near.
+    pub nearest: Option<String>,
+    /// All allowed names.
+    pub allowed: String,
+}
+
+fn hint(nearest: &Option<String>) -> String {
+    nearest.as_ref().map(|n| format!(" (did you mean \"{n}\"?)")).unwrap_or_default()
+}
+
+impl UnknownName {
+    /// An error that lists what is allowed and names the nearest.
+    pub fn new<'a>(
+        kind: &'static str,
+        name: &str,
+        allowed: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let allowed = allowed.into_iter().collect::<Vec<_>>();
+        Self {
+            kind,
+            name: name.to_owned(),
+            nearest: nearest(name, allowed.iter().copied()),
+            allowed: allowed.join(", "),
+        }
+    }
+}
+
+/// The candidate nearest to `name`, if it is near at all.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    candidates
+        .into_iter()
+        .map(|c| (strsim::jaro_winkler(name, c), c))
+        .filter(|(score, _)| *score > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, c)| c.to_owned())
+}
+
+/// The entry called `name`, by its canonical name or an alias.
+///
+/// # Errors
+/// If there is none; the sentence lists the allowed names.
+pub fn find<B>(
+    kind: &'static str,
+    entries: &'static [Entry<B>],
+    name: &str,
+) -> Result<&'static Entry<B>, UnknownName> {
+    entries
+        .iter()
+        .find(|e| e.name == name || e.aliases.contains(&name))
+        .ok_or_else(|| UnknownName::new(kind, name, entries.iter().map(|e| e.name)))
+}

@@ -1,0 +1,89 @@
+//! What happened in one round: the verdict, the times, and the event that
+//! drafters, length policies and observers are told.
+
+use std::time::Duration;
+
+use crate::dist::{Dist, Token};
+use crate::sampling::Logits;
+use crate::tree::{Draft, NodeId};
+
+/// A verifier's decision: the accepted path and the token that follows it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Verdict {
+    /// Accepted nodes, from the context downwards.
+    pub path: Vec<NodeId>,
+    /// Correction after a rejection, bonus after a fully accepted path.
+    pub next: Token,
+    /// How often a residual had no mass, which only rounding can cause; the
+    /// token was then drawn from the target's law.
+    pub residual_fallbacks: usize,
+}
+
+impl Verdict {
+    /// The row of target logits that the token after the path belongs to.
+    pub fn last_row(&self) -> usize {
+        self.path.last().map_or(0, |id| id + 1)
+    }
+}
+
+/// Where the time of a round went. Diagnostics are in none of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RoundTimes {
+    /// Proposing, the draft model's passes included.
+    pub draft: Duration,
+    /// The target's pass.
+    pub target: Duration,
+    /// Turning logits into laws, and verification.
+    pub verify: Duration,
+    /// Committing, stop conditions, text.
+    pub other: Duration,
+}
+
+impl RoundTimes {
+    /// The whole round.
+    pub fn total(&self) -> Duration {
+        self.draft + self.target + self.verify + self.other
+    }
+}
+
+/// One finished round.
+#[derive(Debug, Clone, Copy)]
+pub struct RoundEvent<'a> {
+    /// Number of the round, from 0.
+    pub round: u64,
+    /// Tokens before the round.
+    pub context: &'a [Token],
+    /// What was proposed.
+    pub draft: &'a Draft,
+    /// The target's logits, row 0 after the context, row `i` after node `i−1`.
+    pub logits: &'a [Logits],
+    /// The target's processed laws, by the same rows.
+    pub targets: &'a [Dist],
+    /// What was kept.
+    pub verdict: &'a Verdict,
+    /// The committed tokens, after any cut.
+    pub emitted: &'a [Token],
+    /// A stop condition cut the round short of accepted + 1 tokens.
+    pub truncated: bool,
+    /// Passes of the drafter's model.
+    pub draft_forwards: usize,
+    /// Where the time went.
+    pub times: RoundTimes,
+}
+
+impl RoundEvent<'_> {
+    /// The nodes whose acceptance was decided: the accepted ones and the
+    /// children of the last accepted one.
+    pub fn reached(&self) -> Vec<NodeId> {
+        let mut reached = self.verdict.path.clone();
+        reached.extend(self.draft.children(self.verdict.path.last().copied()));
+        reached
+    }
+
+    /// `Σ_x min(p(x), q(x))` at a node, with p the target's law at its parent.
+    pub fn overlap(&self, id: NodeId) -> f64 {
+        let node = self.draft.node(id);
+        let p = &self.targets[node.parent.map_or(0, |n| n + 1)];
+        p.overlap(&node.law(self.draft.vocab()))
+    }
+}

@@ -1,0 +1,124 @@
+//! Temperature, top-k, top-p and min-p without sorting the vocabulary.
+//!
+//! Top-k is a selection. Top-p first drops, by a bound, the tokens that cannot
+//! matter and then finds the crossing token by a weighted selection, so no
+//! step costs more than a few passes over the vocabulary.
+
+use super::{Logits, SamplingParams};
+use crate::dist::{Dist, DistError, Token};
+
+/// A cumulative mass this close below top_p has reached it: the rounding of a
+/// softmax (1e-16 per term in f64) must not add a token to the set.
+const REACHED: f64 = 1e-12;
+
+/// The law of `logits` after temperature, top-k, top-p and min-p.
+pub(super) fn law(logits: &Logits, params: &SamplingParams) -> Result<Dist, DistError> {
+    let (top, max) = maximum(logits)?;
+    if params.is_greedy() {
+        return Ok(Dist::one_hot(logits.len(), top));
+    }
+    let untruncated = params.top_k == 0 && params.top_p >= 1.0 && params.min_p == 0.0;
+    if untruncated {
+        return softmax(logits, max, params.temperature);
+    }
+    let mut kept = candidates(logits, params.top_k)
+        .into_iter()
+        .map(|(token, x)| (token, ((x - max) / params.temperature).exp()))
+        .collect::<Vec<_>>();
+    if params.top_p < 1.0 {
+        keep_mass(&mut kept, params.top_p);
+    }
+    // The most probable token has weight exp(0) = 1, and every step keeps it.
+    kept.retain(|&(_, w)| w >= params.min_p);
+    Dist::sparse(logits.len(), kept)
+}
+
+/// The largest logit and the lowest token that has it.
+fn maximum(logits: &Logits) -> Result<(Token, f64), DistError> {
+    let best = match logits {
+        Logits::F32(x) => scan(x.iter().map(|&x| f64::from(x))),
+        Logits::F64(x) => scan(x.iter().copied()),
+    }?;
+    if best.1 == f64::NEG_INFINITY {
+        return Err(if logits.is_empty() { DistError::Empty } else { DistError::NothingPossible });
+    }
+    Ok(best)
+}
+
+fn scan(values: impl Iterator<Item = f64>) -> Result<(Token, f64), DistError> {
+    let mut best = (0, f64::NEG_INFINITY);
+    for (token, value) in values.enumerate() {
+        if value.is_nan() || value == f64::INFINITY {
+            return Err(DistError::NotFinite { token, value });
+        }
+        if value > best.1 {
+            best = (token as Token, value);
+        }
+    }
+    Ok(best)
+}
+
+fn softmax(logits: &Logits, max: f64, temperature: f64) -> Result<Dist, DistError> {
+    match logits {
+        Logits::F32(x) => {
+            let (max, scale) = (max as f32, (1.0 / temperature) as f32);
+            Dist::from_weights_f32(x.iter().map(|&x| ((x - max) * scale).exp()).collect())
+        }
+        Logits::F64(x) => {
+            Dist::from_weights(x.iter().map(|&x| ((x - max) / temperature).exp()).collect())
+        }
+    }
+}
+
+/// The `k` largest logits (all for 0), ties to the lowest ids, in any order.
+fn candidates(logits: &Logits, k: usize) -> Vec<(Token, f64)> {
+    let mut all = (0..logits.len() as Token)
+        .map(|token| (token, logits.get(token) + 0.0))
+        .filter(|&(_, x)| x > f64::NEG_INFINITY)
+        .collect::<Vec<_>>();
+    if k > 0 && k < all.len() {
+        all.select_nth_unstable_by(k - 1, descending);
+        all.truncate(k);
+    }
+    all
+}
+
+/// Keeps the smallest prefix, in descending order, whose mass is at least
+/// `share` of the whole; the crossing token is kept.
+fn keep_mass(kept: &mut Vec<(Token, f64)>, share: f64) {
+    // Summed in token order, whatever the selection before has left behind.
+    kept.sort_unstable_by_key(|&(token, _)| token);
+    let total: f64 = kept.iter().map(|&(_, w)| w).sum();
+    let goal = share * total - REACHED * total;
+    // Tokens below this bound weigh less than (1 - share) × total together, so
+    // the others alone reach the goal and none of them can be in the set.
+    let bound = (1.0 - share) * total / kept.len() as f64;
+    let cut = kept.iter().filter(|&&(_, w)| w >= bound).count();
+    if cut > 0 {
+        kept.retain(|&(_, w)| w >= bound);
+    }
+    let prefix = crossing(kept, goal);
+    kept.truncate(prefix);
+}
+
+/// Partially orders `items` so that the shortest descending prefix with mass
+/// ≥ `goal` comes first, and returns its length: quickselect by mass.
+fn crossing(items: &mut [(Token, f64)], goal: f64) -> usize {
+    let (mut lo, mut hi, mut before) = (0, items.len(), 0.0);
+    while hi - lo > 1 {
+        let mid = lo + (hi - lo) / 2;
+        items[lo..hi].select_nth_unstable_by(mid - lo, descending);
+        let upper: f64 = items[lo..mid].iter().map(|&(_, w)| w).sum();
+        if before + upper >= goal {
+            hi = mid;
+        } else {
+            before += upper;
+            lo = mid;
+        }
+    }
+    hi
+}
+
+fn descending(a: &(Token, f64), b: &(Token, f64)) -> std::cmp::Ordering {
+    b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
+}
