@@ -4,6 +4,7 @@ pub mod clock;
 pub mod decode;
 pub mod dist;
 pub mod draft;
+pub mod experiment;
 pub mod length;
 pub mod model;
 pub mod registry;
