@@ -1,5 +1,6 @@
 //! specdec: a research harness for speculative decoding.
 pub mod chance;
+pub mod cli;
 pub mod clock;
 pub mod decode;
 pub mod dist;
