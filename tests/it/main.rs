@@ -1,1 +1,3 @@
+//! The one test binary: each file is a subject.
 
+mod method;
