@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 
-use crate::model::{LanguageModel, Loaded, Role, load};
+use super::options::ModelArgs;
+use crate::model::{LanguageModel, Loaded, Role, load, set_threads};
 
 /// The pair that ships with the project.
 const EMBEDDED: (&str, &str) = ("embedded-target", "embedded-draft");
@@ -23,18 +24,16 @@ impl Pair {
     }
 }
 
-/// Loads the target (without a name the embedded one) and, if `with_draft`,
+/// Starts the engine's threads and loads the target (without a name the embedded one) and, if `with_draft`,
 /// the draft model that is named or that belongs to the target.
 ///
 /// # Errors
 /// One sentence that says which model is missing, broken or does not fit.
-pub(super) fn open_pair(
-    target: Option<&str>,
-    draft: Option<&str>,
-    with_draft: bool,
-) -> Result<Pair> {
-    let target = target.unwrap_or(EMBEDDED.0);
-    let draft = match (with_draft, draft) {
+pub(super) fn open_pair(args: &ModelArgs, with_draft: bool) -> Result<Pair> {
+    let all_cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    set_threads(args.threads.map_or_else(all_cores, usize::from))?;
+    let target = args.target.as_deref().unwrap_or(EMBEDDED.0);
+    let draft = match (with_draft, args.draft.as_deref()) {
         (false, _) => None,
         (true, Some(draft)) => Some(draft),
         (true, None) => Some(partner(target)?),

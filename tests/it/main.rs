@@ -1,3 +1,7 @@
 //! The one test binary: each file is a subject.
 
+mod cli_generate;
+mod cli_inspect;
+mod cli_list;
+mod cli_support;
 mod method;

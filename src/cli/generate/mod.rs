@@ -174,9 +174,7 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     let spec = args.spec()?;
     let mut rules = args.stop.rules()?;
     let text = args.prompt.read()?;
-    let models = &args.models;
-    let pair =
-        open_pair(models.target.as_deref(), models.draft.as_deref(), spec.needs_draft_model())?;
+    let pair = open_pair(&args.models, spec.needs_draft_model())?;
     let (target, codec) = (&*pair.target.model, &*pair.target.codec);
     if !args.stop.ignore_eos {
         rules.eos = target.info().eos.clone();
