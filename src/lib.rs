@@ -1,9 +1,11 @@
 //! specdec: a research harness for speculative decoding.
 pub mod chance;
+pub mod cli;
 pub mod clock;
 pub mod decode;
 pub mod dist;
 pub mod draft;
+pub mod experiment;
 pub mod length;
 pub mod model;
 pub mod registry;

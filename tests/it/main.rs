@@ -1,3 +1,4 @@
-//! All integration tests, in one binary.
+//! The one test binary: each file is a subject.
 
 mod checkpoint;
+mod method;

@@ -1,0 +1,42 @@
+//! The command line: a table of contents of what the library can do.
+
+mod completions;
+mod generate;
+mod inspect;
+mod list;
+
+use clap::{Parser, Subcommand};
+
+/// Research harness for speculative decoding: is a method exact, how sure is
+/// that, and can it be faster on this machine?
+#[derive(Debug, Parser)]
+#[command(name = "specdec", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Continue a prompt, streamed; statistics on standard error
+    Generate(generate::GenerateArgs),
+    /// Show how the next token's law is made: logits, then each processor
+    Inspect(inspect::InspectArgs),
+    /// List drafters, draft lengths, verifiers and toy models
+    List(list::ListArgs),
+    /// Print a completion script for a shell
+    Completions(completions::CompletionsArgs),
+}
+
+/// Parses the command line and runs the command.
+///
+/// # Errors
+/// One sentence that says what is wrong and what would be right.
+pub fn run() -> anyhow::Result<()> {
+    match Cli::parse().command {
+        Command::Generate(args) => generate::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::List(args) => list::run(&args),
+        Command::Completions(args) => completions::run(&args),
+    }
+}

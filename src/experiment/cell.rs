@@ -1,0 +1,122 @@
+//! Cells, the plan that lists them, and the manifest of the run that executed
+//! them: the data that `run` writes and `report` reads.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sampling::SamplingParams;
+
+/// One point of a sweep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Content hash of everything that may change tokens: models, engine,
+    /// dtype, sampling, drafter, verifier, length. Never threads or clock.
+    pub id: String,
+    /// Name of the drafter; `none` is the baseline of its sampling setting.
+    pub drafter: String,
+    /// Name of the verifier.
+    pub verifier: String,
+    /// Name of the draft length policy.
+    pub length: String,
+    /// K; 0 for the baseline.
+    pub num_speculative_tokens: usize,
+    /// The draft's temperature, if it differs from the target's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft_temperature: Option<f64>,
+    /// Guarantee: D, G, P or X, with `~` where the engine is not row-invariant.
+    pub class: String,
+    /// How the target's logits become laws.
+    pub sampling: SamplingParams,
+}
+
+impl Cell {
+    /// Whether this is the plain autoregressive baseline.
+    pub fn is_baseline(&self) -> bool {
+        self.drafter == "none"
+    }
+}
+
+/// A model as the plan pins it down.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedModel {
+    /// Name or path in the experiment.
+    pub name: String,
+    /// SHA-256 over weights, configuration and tokenizer.
+    pub sha256: String,
+    /// Which code computes it.
+    pub engine: String,
+    /// Type of its weights in memory.
+    pub dtype: String,
+}
+
+/// `plan.toml`: everything that is decided before the first token.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Name of the experiment's folder.
+    pub experiment: String,
+    /// What the experiment asks.
+    pub question: String,
+    /// Content hash of the whole plan, for finding a folder to resume.
+    pub hash: String,
+    /// New tokens per generation.
+    pub max_tokens: usize,
+    /// Generations per prompt and cell.
+    pub repeats: u32,
+    /// Seed of all draws.
+    pub seed: u64,
+    /// Whether end-of-text tokens are ordinary tokens, so that lengths agree.
+    pub ignore_eos: bool,
+    /// Whether `positions.csv` is written.
+    pub trace: bool,
+    /// `real` or `virtual`.
+    pub clock: String,
+    /// Worker threads.
+    pub threads: usize,
+    /// Warm-up generations per cell.
+    pub warmup: u32,
+    /// Longest and shortest n-gram of `prompt_lookup`.
+    pub prompt_lookup: (usize, usize),
+    /// Identifiers of the prompts, in order.
+    pub prompts: Vec<String>,
+    /// SHA-256 over the prompts' text.
+    pub prompts_sha256: String,
+    /// The target.
+    pub target: PlannedModel,
+    /// The draft model, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft: Option<PlannedModel>,
+    /// The cells in order: per sampling setting the baseline and its cells.
+    pub cells: Vec<Cell>,
+}
+
+impl Plan {
+    /// The baseline with the same sampling setting as `cell`.
+    pub fn baseline_of(&self, cell: &Cell) -> Option<&Cell> {
+        self.cells.iter().find(|c| c.is_baseline() && c.sampling == cell.sampling)
+    }
+}
+
+/// What forward passes and bookkeeping cost here, measured before the sweep.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Context in tokens at which the passes were timed.
+    pub context_tokens: usize,
+    /// `target_us[n − 1]` = T(n), the median time of a target pass of n rows.
+    pub target_us: Vec<f64>,
+    /// Interquartile range of the same samples.
+    pub target_iqr_us: Vec<f64>,
+    /// Costs of the cells' own bookkeeping, from the warm-up, by cell id.
+    pub cells: BTreeMap<String, CellCosts>,
+}
+
+/// Medians over the warm-up rounds of a cell, in µs.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct CellCosts {
+    /// t_d: drafting, per proposed token.
+    pub draft_us_per_token: f64,
+    /// t_v: laws and verification, per round.
+    pub verify_us: f64,
+    /// t_o: everything else, per round.
+    pub other_us: f64,
+}

@@ -1,0 +1,157 @@
+//! The rows of every file a run writes. Field order is column order; each
+//! column is documented once, in `docs/metrics.md`, which a test compares with
+//! these structs.
+
+use serde::{Deserialize, Serialize};
+
+/// Written while running; everything else is derived from these.
+pub const RAW_FILES: &[&str] =
+    &["rounds.csv", "positions.csv", "generations.csv", "generations.jsonl", "failures.csv"];
+
+/// A row of `rounds.csv`: one round, including rounds of the baseline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct RoundRow {
+    pub cell: String,
+    pub prompt: String,
+    pub repeat: u32,
+    pub round: u64,
+    pub context_tokens: usize,
+    pub proposed: usize,
+    pub accepted: usize,
+    pub emitted: usize,
+    pub truncated: bool,
+    pub reached: usize,
+    pub overlap_sum: f64,
+    pub residual_fallbacks: usize,
+    pub draft_forwards: usize,
+    pub draft_us: f64,
+    pub target_us: f64,
+    pub verify_us: f64,
+    pub other_us: f64,
+}
+
+/// A row of `positions.csv`: one drafted token (only with `trace = true`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct PositionRow {
+    pub cell: String,
+    pub prompt: String,
+    pub repeat: u32,
+    pub round: u64,
+    pub node: usize,
+    pub parent: Option<usize>,
+    pub depth: usize,
+    pub token: u32,
+    pub p: f64,
+    pub q: f64,
+    pub overlap: f64,
+    pub p_entropy: f64,
+    pub q_entropy: f64,
+    pub top2_gap: f64,
+    pub accepted: bool,
+}
+
+/// A row of `generations.csv`: one finished generation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct GenerationRow {
+    pub cell: String,
+    pub prompt: String,
+    pub category: String,
+    pub repeat: u32,
+    pub seed: u64,
+    pub prompt_tokens: usize,
+    pub new_tokens: usize,
+    pub stop_reason: String,
+    pub target_forwards: usize,
+    pub draft_forwards: usize,
+    pub prefill_us: f64,
+    pub decode_us: f64,
+    pub tokens_per_second: f64,
+    pub first_divergence: Option<usize>,
+    pub text_sha256: String,
+    pub superseded: bool,
+}
+
+/// A line of `generations.jsonl`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct TextRow {
+    pub cell: String,
+    pub prompt: String,
+    pub repeat: u32,
+    pub tokens: Vec<u32>,
+    pub text: String,
+}
+
+/// A row of `failures.csv`: a generation that failed. It is never timed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct FailureRow {
+    pub cell: String,
+    pub prompt: String,
+    pub repeat: u32,
+    pub reason: String,
+    pub superseded: bool,
+}
+
+/// A row of `survival.csv`: how far drafts survive, by position.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct SurvivalRow {
+    pub cell: String,
+    pub position: usize,
+    pub reached: usize,
+    pub survived: usize,
+    pub conditional: f64,
+    pub survival: f64,
+    pub lo: f64,
+    pub hi: f64,
+}
+
+/// A row of `summary.csv`: one cell. Empty fields do not apply (a baseline has
+/// no acceptance) or could not be computed (a failed cell has no times).
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct SummaryRow {
+    pub cell: String,
+    pub target: String,
+    pub draft: String,
+    pub drafter: String,
+    pub verifier: String,
+    pub length: String,
+    pub num_speculative_tokens: Option<usize>,
+    pub temperature: f64,
+    pub top_k: usize,
+    pub top_p: f64,
+    pub min_p: f64,
+    pub draft_temperature: Option<f64>,
+    pub engine: String,
+    pub dtype: String,
+    pub threads: usize,
+    pub max_tokens: usize,
+    pub seed: u64,
+    pub class: String,
+    pub status: String,
+    pub reason: String,
+    pub generations: usize,
+    pub tokens: usize,
+    pub rounds: usize,
+    pub acceptance_rate: Option<f64>,
+    pub alpha: Option<f64>,
+    pub alpha_lo: Option<f64>,
+    pub alpha_hi: Option<f64>,
+    pub block_efficiency: Option<f64>,
+    pub block_efficiency_lo: Option<f64>,
+    pub block_efficiency_hi: Option<f64>,
+    pub cost_ratio: Option<f64>,
+    pub verify_cost_ratio: Option<f64>,
+    pub tokens_per_second: Option<f64>,
+    pub baseline_tokens_per_second: Option<f64>,
+    pub baseline_forwards_per_token: Option<f64>,
+    pub speedup: Option<f64>,
+    pub speedup_lo: Option<f64>,
+    pub speedup_hi: Option<f64>,
+    pub predicted_speedup: Option<f64>,
+}
