@@ -6,13 +6,15 @@ mod hf;
 mod llama;
 mod load;
 mod session;
+mod threads;
 mod toy;
 pub mod zoo;
 
 pub use codec::{Codec, Letters};
 pub use load::{Loaded, Role, load};
 pub use session::{Feed, KvCache, Session, Step};
-pub use toy::{Toy, ToyPair};
+pub use threads::set_threads;
+pub use toy::{Toy, ToyPair, hex};
 
 use thiserror::Error;
 
