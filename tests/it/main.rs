@@ -2,3 +2,4 @@
 
 mod checkpoint;
 mod method;
+mod model_catalog;
