@@ -2,4 +2,3 @@
 
 mod checkpoint;
 mod method;
-mod model_catalog;
