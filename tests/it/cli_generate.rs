@@ -5,7 +5,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use specdec::model::zoo::TOYS;
 
-use crate::cli_support::{json, refused, refuses, specdec, stdout, text};
+use crate::cli_support::{json, refuses, specdec, stdout, text};
 
 const TOY: [&str; 5] = ["generate", "--target", "toy:mixed", "--prompt", "ab"];
 
@@ -212,9 +212,11 @@ fn bad_inputs_get_one_sentence() {
         &["generate", "--target", "no/such/model", "--prompt", "a", "--plain"],
         "no/such/model",
     );
+    refuses(&["generate", "--target", "embeded-target", "--prompt", "a"], "\"embedded-target\"?");
     refuses(&["generate", "--target", "toy:mxied", "--prompt", "a"], "did you mean \"mixed\"?");
     refuses(&["generate", "--target", "toy:no.json", "--prompt", "a"], "no.json");
-    refuses(&["generate", "--target", ".", "--prompt", "a"], "--draft");
+    refuses(&["generate", "--target", ".", "--prompt", "a"], "name one with --draft");
+    refuses(&["generate", "--target", ".", "--prompt", "a", "--plain"], "config.json");
 }
 
 #[test]
@@ -254,13 +256,6 @@ fn a_reader_that_leaves_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(!text(&output.stderr).contains("panicked"));
-}
-
-#[test]
-fn a_missing_target_is_named() {
-    // A partner is looked up before anything is loaded.
-    let output = specdec(&["generate", "--target", "some-model", "--prompt", "a"]).output();
-    refused(&output.unwrap(), "some-model", "a target without a draft");
 }
 
 fn without_escapes(painted: &str) -> String {

@@ -219,8 +219,8 @@ fn painter(codec: &dyn Codec) -> Option<Painter<'_>> {
 fn settings<'r>(args: &'r GenerateArgs, method: &'r MethodSpec, pair: &'r Pair) -> Settings<'r> {
     let target = pair.target.model.info();
     Settings {
-        target: &target.name,
-        draft: pair.draft_model().map(|draft| &*draft.info().name),
+        target: &pair.names.0,
+        draft: pair.names.1.as_deref(),
         engine: target.engine,
         dtype: target.dtype,
         method,

@@ -124,8 +124,8 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
     let label = |id| pair.target.codec.token_label(id);
     let info = pair.target.model.info();
     let inspection = Inspection {
-        target: info.name.clone(),
-        draft: pair.draft_model().map(|draft| draft.info().name.clone()),
+        target: pair.names.0.clone(),
+        draft: pair.names.1.clone(),
         prompt_tokens: prompt.len(),
         vocab: info.vocab,
         tokens: shown.iter().map(|&id| row(id, label(id), &logits, &stages, q.as_ref())).collect(),
