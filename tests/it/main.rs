@@ -1,4 +1,8 @@
 //! The one test binary: each file is a subject.
 
 mod checkpoint;
+mod experiment_failure;
+mod experiment_plan;
+mod experiment_run;
+mod experiment_spec;
 mod method;
