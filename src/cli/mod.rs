@@ -8,6 +8,7 @@ mod list;
 mod models;
 mod options;
 mod output;
+mod run;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -22,6 +23,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run an experiment and report on it
+    Run(run::RunArgs),
+    /// Print the numbered cells of an experiment, and what it will take
+    Plan(run::PlanArgs),
     /// Continue a prompt, streamed; statistics on standard error
     Generate(generate::GenerateArgs),
     /// Show how the next token's law is made: logits, then each processor
@@ -38,6 +43,8 @@ enum Command {
 /// One sentence that says what is wrong and what would be right.
 pub fn run() -> anyhow::Result<()> {
     let done = match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Plan(args) => run::plan(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::List(args) => list::run(&args),

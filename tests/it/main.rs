@@ -5,4 +5,8 @@ mod cli_generate;
 mod cli_inspect;
 mod cli_list;
 mod cli_support;
+mod experiment_failure;
+mod experiment_plan;
+mod experiment_run;
+mod experiment_spec;
 mod method;
