@@ -2,6 +2,9 @@
 //! rows are written as they come.
 
 mod cell;
+mod columns;
 pub mod records;
+pub mod statistics;
 
 pub use cell::{Calibration, Cell, CellCosts, Plan, PlannedModel};
+pub use columns::columns;
