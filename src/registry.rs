@@ -4,6 +4,8 @@
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::tree::DraftShape;
+
 /// What is guaranteed of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Class {
@@ -26,6 +28,8 @@ pub struct Entry<B: 'static> {
     pub aliases: &'static [&'static str],
     /// Guarantee, where the method decides it (verifiers).
     pub class: Option<Class>,
+    /// All that its drafts may hold, where the method decides it (drafters).
+    pub shape: Option<DraftShape>,
     /// One line for people.
     pub summary: &'static str,
     /// Paper or origin.

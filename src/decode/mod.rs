@@ -6,10 +6,12 @@
 //! drafter `none`.
 
 mod generation;
+mod method;
 mod stop;
 mod text;
 
 pub use generation::{Generation, Method, Outcome, Proposal};
+pub use method::{MethodSpec, PLAIN, class_of};
 pub use stop::{StopReason, StopRules, UserStop};
 pub use text::TextStream;
 

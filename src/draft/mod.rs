@@ -87,12 +87,12 @@ impl Round<'_> {
 
 /// What a drafter is made from.
 #[derive(Debug, Clone, Copy)]
-pub struct DrafterParams<'a> {
+pub struct DrafterParams<'a, 's> {
     /// The draft model, if the experiment names one.
     pub model: Option<&'a dyn LanguageModel>,
     /// How the draft model's logits become laws: the target's settings with the
     /// draft's own temperature.
-    pub sampler: &'a Sampler,
+    pub sampler: &'s Sampler,
     /// Longest n-gram looked up.
     pub prompt_lookup_max: usize,
     /// Shortest n-gram looked up.
@@ -101,7 +101,7 @@ pub struct DrafterParams<'a> {
 
 /// Makes a drafter.
 pub type BuildDrafter =
-    for<'a> fn(&DrafterParams<'a>) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError>;
+    for<'a, 's> fn(&DrafterParams<'a, 's>) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError>;
 
 /// All drafters. `none` is plain autoregressive decoding in the same loop.
 pub const DRAFTERS: &[Entry<BuildDrafter>] = &[none::ENTRY, model::ENTRY, prompt_lookup::ENTRY];

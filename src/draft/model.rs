@@ -8,13 +8,14 @@ use crate::dist::Token;
 use crate::model::{LanguageModel, ModelError, Session, Want, Work, evaluate_one};
 use crate::registry::Entry;
 use crate::sampling::{History, Sampler};
-use crate::tree::Draft;
+use crate::tree::{Draft, DraftShape};
 
 /// Its line in the registry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "model",
     aliases: &["draft_model", "assistant_model"],
     class: None,
+    shape: Some(DraftShape { branches: false, sampled: true, certain: false }),
     summary: "a smaller model of the same vocabulary, sampled token by token",
     paper: "Leviathan et al. 2023, arXiv 2211.17192; Chen et al. 2023, arXiv 2302.01318",
     build: |params| {

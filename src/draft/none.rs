@@ -4,13 +4,14 @@ use super::{BuildDrafter, Drafter, Round};
 use crate::dist::Token;
 use crate::model::ModelError;
 use crate::registry::Entry;
-use crate::tree::Draft;
+use crate::tree::{Draft, DraftShape};
 
 /// Its line in the registry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "none",
     aliases: &["plain", "autoregressive"],
     class: None,
+    shape: Some(DraftShape { branches: false, sampled: false, certain: false }),
     summary: "plain autoregressive decoding: the baseline",
     paper: "-",
     build: |_| Ok(Box::new(NoDraft)),

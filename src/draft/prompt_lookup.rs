@@ -4,13 +4,14 @@ use super::{BuildDrafter, Drafter, Round};
 use crate::dist::Token;
 use crate::model::ModelError;
 use crate::registry::Entry;
-use crate::tree::Draft;
+use crate::tree::{Draft, DraftShape};
 
 /// Its line in the registry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "prompt_lookup",
     aliases: &["ngram", "prompt_lookup_decoding"],
     class: None,
+    shape: Some(DraftShape { branches: false, sampled: false, certain: true }),
     summary: "copies what followed the most recent occurrence of the last n tokens",
     paper: "Saxena 2023, prompt lookup decoding; cf. Yang et al. 2023, arXiv 2304.04487",
     build: |params| {

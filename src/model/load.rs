@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Codec, LanguageModel, Letters, ModelError, ToyPair, zoo};
+use super::{Codec, LanguageModel, Letters, ModelError, ToyPair, hf, zoo};
 
 /// Which part a model plays; a toy pair holds both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,12 @@ pub fn load(source: &str, role: Role) -> Result<Loaded, ModelError> {
     if let Some(name) = source.strip_prefix("toy:") {
         return load_toy(source, name, role);
     }
-    Err(ModelError::new(format!("{source}: no such model folder")))
+    let folder = Path::new(source);
+    if !folder.is_dir() {
+        let what = if folder.exists() { "not a folder" } else { "no such folder" };
+        return Err(ModelError::new(format!("model {source}: {what}")));
+    }
+    hf::load(source, folder)
 }
 
 fn load_toy(source: &str, name: &str, role: Role) -> Result<Loaded, ModelError> {

@@ -2,15 +2,19 @@
 //! them. This is the only room of the project that names candle.
 
 mod codec;
+mod hf;
+mod llama;
 mod load;
 mod session;
+mod threads;
 mod toy;
 pub mod zoo;
 
 pub use codec::{Codec, Letters};
 pub use load::{Loaded, Role, load};
 pub use session::{Feed, KvCache, Session, Step};
-pub use toy::{Toy, ToyPair};
+pub use threads::set_threads;
+pub use toy::{Toy, ToyPair, hex};
 
 use thiserror::Error;
 
@@ -100,6 +104,9 @@ pub struct ModelInfo {
     pub dtype: &'static str,
     /// SHA-256 over weights, configuration and tokenizer.
     pub sha256: String,
+    /// SHA-256 of the map from token to id: equal for models that may exchange
+    /// tokens.
+    pub tokenizer_sha256: String,
     /// Number of parameters.
     pub parameters: usize,
     /// Bytes of weights read for one token (projections and head).
@@ -119,6 +126,35 @@ impl ModelError {
     pub fn new(sentence: impl Into<String>) -> Self {
         Self(sentence.into())
     }
+}
+
+impl From<candle_core::Error> for ModelError {
+    fn from(error: candle_core::Error) -> Self {
+        // The lines after the first are a backtrace.
+        let text = error.to_string();
+        Self(format!("candle: {}", text.lines().next().unwrap_or_default()))
+    }
+}
+
+/// Checks that a draft may propose tokens to a target.
+///
+/// # Errors
+/// If their vocabularies differ.
+pub fn check_pair(target: &ModelInfo, draft: &ModelInfo) -> Result<(), ModelError> {
+    if target.vocab != draft.vocab {
+        return Err(ModelError::new(format!(
+            "target {} has {} tokens and draft {} has {}: they must share one vocabulary",
+            target.name, target.vocab, draft.name, draft.vocab
+        )));
+    }
+    if target.tokenizer_sha256 != draft.tokenizer_sha256 {
+        return Err(ModelError::new(format!(
+            "target {} and draft {} have different tokenizers: the same number would stand for \
+             different tokens",
+            target.name, draft.name
+        )));
+    }
+    Ok(())
 }
 
 /// Evaluates a single sequence.

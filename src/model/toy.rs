@@ -113,6 +113,7 @@ impl Toy {
             engine: "toy",
             dtype: "f64",
             sha256: hex(&hash.finalize()),
+            tokenizer_sha256: hex(&Sha256::digest(format!("letters {vocab}"))),
             parameters: table.len() * vocab,
             bytes_per_token: vocab * size_of::<f64>(),
             row_invariant: true,
@@ -219,6 +220,6 @@ impl KvCache for ToyCache {
 }
 
 /// Lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

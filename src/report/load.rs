@@ -7,10 +7,9 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::de::DeserializeOwned;
 
-use super::manifest::Manifest;
 use crate::experiment::records::{FailureRow, GenerationRow, PositionRow, RoundRow};
 use crate::experiment::statistics::Sample;
-use crate::experiment::{Cell, Plan, columns};
+use crate::experiment::{Cell, Manifest, Plan, columns, read_plan};
 
 /// What a run left behind, reduced to what counts: superseded and unfinished
 /// generations are gone.
@@ -55,10 +54,8 @@ pub fn load(folder: &Path) -> Result<Results> {
         bail!("{} is not a folder: give the results folder of a run", folder.display());
     }
     let mut notes = Vec::new();
-    let plan: Plan = toml::from_str(&read(folder, "plan.toml")?)
-        .map_err(|e| anyhow!("plan.toml is damaged: {}", one_line(&e.to_string())))?;
-    let manifest: Manifest = serde_json::from_str(&read(folder, "manifest.json")?)
-        .map_err(|e| anyhow!("manifest.json is damaged: {e}"))?;
+    let plan = read_plan(folder)?;
+    let manifest = Manifest::read(folder)?;
     let generations: Vec<GenerationRow> = rows(folder, "generations.csv", &mut notes)?;
     let rounds: Vec<RoundRow> = rows(folder, "rounds.csv", &mut notes)?;
     let failures: Vec<FailureRow> = optional_rows(folder, "failures.csv", &mut notes)?;
@@ -140,8 +137,7 @@ fn live_positions(
     for row in positions {
         let rounds = live.get(&(row.cell.as_str(), row.prompt.as_str(), row.repeat));
         if rounds.is_some_and(|&rounds| row.round < rounds) {
-            let key =
-                (row.cell.clone(), row.prompt.clone(), row.repeat, row.round, row.node);
+            let key = (row.cell.clone(), row.prompt.clone(), row.repeat, row.round, row.node);
             last.insert(key, row);
         }
     }
@@ -163,11 +159,7 @@ fn optional_rows<T: DeserializeOwned>(
 }
 
 /// The rows of a CSV file that begins with the columns of `T`, in any order.
-fn rows<T: DeserializeOwned>(
-    folder: &Path,
-    name: &str,
-    notes: &mut Vec<String>,
-) -> Result<Vec<T>> {
+fn rows<T: DeserializeOwned>(folder: &Path, name: &str, notes: &mut Vec<String>) -> Result<Vec<T>> {
     let mut text = read(folder, name)?;
     // A crash can tear the last line only; whole lines end with a line break.
     let whole = text.rfind('\n').map_or(0, |at| at + 1);

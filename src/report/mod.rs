@@ -1,23 +1,22 @@
 //! The report: everything that is said about a run, regenerated from its raw
 //! rows alone. The same rows give the same bytes.
 
+mod best;
 mod figures;
 mod load;
-mod manifest;
-// mod markdown;
-// mod other_tools;
+mod markdown;
+mod other_tools;
 mod series;
 mod summary;
 mod tables;
-// mod trace;
-// mod warnings;
+mod trace;
+mod warnings;
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
 pub use load::{Results, load};
-pub use manifest::Manifest;
 pub use series::{Series, series};
 pub use summary::{summary, survival};
 
@@ -33,7 +32,7 @@ pub fn report(folder: &Path) -> Result<()> {
     tables::write_csv(&folder.join("summary.csv"), &rows)?;
     tables::write_csv(&folder.join("survival.csv"), &positions)?;
     let figures = figures::write_all(&folder.join("figures"), &results, &rows, &positions)?;
-    // let text = markdown::render(&results, &rows, &figures);
-    // let path = folder.join("report.md");
-    Ok(())
+    let text = markdown::render(&results, &rows, &figures);
+    let path = folder.join("report.md");
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -44,9 +44,8 @@ pub fn series(results: &Results) -> Vec<Series<'_>> {
 }
 
 fn same_but_k(a: &Cell, b: &Cell) -> bool {
-    let key = |c: &Cell| {
-        (c.drafter.clone(), c.verifier.clone(), c.length.clone(), c.draft_temperature)
-    };
+    let key =
+        |c: &Cell| (c.drafter.clone(), c.verifier.clone(), c.length.clone(), c.draft_temperature);
     key(a) == key(b) && a.sampling == b.sampling
 }
 
@@ -63,14 +62,11 @@ impl Names {
     /// The names within `cells`.
     pub(super) fn new<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
         let cells = cells.collect::<Vec<_>>();
-        let varies = |value: &dyn Fn(&Cell) -> String| {
-            cells.iter().any(|c| value(c) != value(cells[0]))
-        };
+        let varies =
+            |value: &dyn Fn(&Cell) -> String| cells.iter().any(|c| value(c) != value(cells[0]));
         let sampling = cells.first().map_or_else(Vec::new, |first| {
             let settings = settings(&first.sampling).into_keys();
-            settings
-                .filter(|name| varies(&|c| settings_value(&c.sampling, name)))
-                .collect()
+            settings.filter(|name| varies(&|c| settings_value(&c.sampling, name))).collect()
         });
         Self {
             verifiers: varies(&|c| c.verifier.clone()),

@@ -52,7 +52,8 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         1 => format!("{} ({})", first.reason, first.prompt),
         n => format!("{} ({}, and {} more)", first.reason, first.prompt, n - 1),
     });
-    let uses_draft_model = cell.drafter == "model";
+    let drafted = samples.iter().any(|s| s.generation.draft_forwards > 0);
+    let uses_draft_model = drafted || cell.drafter == "model";
     SummaryRow {
         cell: cell.id.clone(),
         target: plan.target.name.clone(),
@@ -125,6 +126,9 @@ fn compare(row: &mut SummaryRow, results: &Results, cell: &Cell) {
 }
 
 fn predict(results: &Results, series: &Series<'_>, cell: &Cell) -> Option<f64> {
+    if results.plan.warmup == 0 {
+        return None; // No round was timed before the sweep.
+    }
     let calibration = &results.manifest.calibration;
     let costs = *calibration.cells.get(&cell.id)?;
     // The baseline's own bookkeeping, where it was calibrated: it samples one

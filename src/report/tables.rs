@@ -24,13 +24,16 @@ pub(super) fn write_csv<T: Serialize + DeserializeOwned>(path: &Path, rows: &[T]
 
 /// A Markdown table. Columns whose head ends with `:` are aligned to the right.
 pub(super) fn markdown(head: &[&str], rows: &[Vec<String>]) -> String {
-    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let line = |cells: Vec<String>| {
+        let cells = cells.iter().map(|cell| cell.replace('|', "\\|")).collect::<Vec<_>>();
+        format!("| {} |\n", cells.join(" | "))
+    };
     let mut text = line(head.iter().map(|h| h.trim_end_matches(':').to_owned()).collect());
     text += &line(
         head.iter().map(|h| if h.ends_with(':') { "---:" } else { "---" }.to_owned()).collect(),
     );
     for row in rows {
-        text += &line(row.iter().map(|cell| cell.replace('|', "\\|")).collect());
+        text += &line(row.clone());
     }
     text
 }

@@ -23,6 +23,7 @@ pub(super) const ENTRY: Entry<&'static dyn Verifier> = Entry {
     name: "rejection",
     aliases: &["standard", "speculative_sampling", "rrs"],
     class: Some(Class::D),
+    shape: None,
     summary: "accept with min(1, p/q), correct from the residual; recursive over siblings",
     paper: "Leviathan et al. 2023, arXiv 2211.17192, Alg. 1; Chen et al. 2023, arXiv 2302.01318; \
             trees: Miao et al. 2023, arXiv 2305.09781",

@@ -18,6 +18,7 @@ pub(super) const ENTRY: Entry<&'static dyn Verifier> = Entry {
     name: "token_match",
     aliases: &["strict_match", "strict"],
     class: Some(Class::D),
+    shape: None,
     summary: "the target samples its own token; drafts are kept while they match it",
     paper: "folklore (\"sample and compare\"); greedy: Stern et al. 2018, arXiv 1811.03115",
     build: &TokenMatch,

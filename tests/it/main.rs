@@ -1,1 +1,4 @@
+//! The one test binary: each file is a subject.
 
+mod checkpoint;
+mod method;

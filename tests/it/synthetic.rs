@@ -77,7 +77,8 @@ impl Synthetic {
         let mut cells = Vec::new();
         for &temperature in &self.temperatures {
             let sampling = SamplingParams { temperature, ..SamplingParams::default() };
-            let methods = self.drafters.iter().flat_map(|d| self.draft_lengths.iter().map(|k| (*d, *k)));
+            let methods =
+                self.drafters.iter().flat_map(|d| self.draft_lengths.iter().map(|k| (*d, *k)));
             for (drafter, k) in [("none", 0)].into_iter().chain(methods) {
                 cells.push(Cell {
                     id: format!("{drafter}-{k}-{temperature}"),
@@ -141,17 +142,19 @@ impl Rows {
             "rustc": "rustc 1.95.0",
             "features": [],
             "cpu_model": "Simulated CPU @ 2.50GHz",
-            "cpu_flags": ["avx2"],
+            "cpu_flags": "avx2",
             "cores": 2,
             "threads": 2,
             "load_average": [1.2, 1.0, 0.8],
             "run_queue_delay_share": 0.01,
-            "models": {},
+            "models": [],
             "prompts_sha256": "11",
             "calibration": self.calibration,
             "status": "finished",
             "started": "2026-11-21T03:00:00Z",
             "finished": "2026-11-21T03:04:30Z",
+            "blocks": [1, 1],
+            "resumed": 0,
         });
         serde_json::to_string_pretty(&manifest).unwrap()
     }

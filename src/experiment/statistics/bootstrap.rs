@@ -26,10 +26,7 @@ pub struct Interval {
 /// are drawn with replacement, [`RESAMPLES`] times. Pairing needs no further
 /// care: put both sides of a pair into one cluster. `None` with fewer than two
 /// clusters, which say nothing about spread, or if no resample has a value.
-pub fn bootstrap<C>(
-    clusters: &[C],
-    statistic: impl Fn(&[&C]) -> Option<f64>,
-) -> Option<Interval> {
+pub fn bootstrap<C>(clusters: &[C], statistic: impl Fn(&[&C]) -> Option<f64>) -> Option<Interval> {
     bootstrap_many(clusters, |resample| vec![statistic(resample)]).pop()?
 }
 

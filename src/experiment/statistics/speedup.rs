@@ -52,10 +52,7 @@ pub fn speedup<'a>(pairs: impl IntoIterator<Item = &'a PairedTime>) -> Option<f6
         sum.us += pair.us;
         sum.tokens += pair.tokens;
     }
-    ratio(
-        ratio(sum.plain_us, sum.plain_tokens as f64)?,
-        ratio(sum.us, sum.tokens as f64)?,
-    )
+    ratio(ratio(sum.plain_us, sum.plain_tokens as f64)?, ratio(sum.us, sum.tokens as f64)?)
 }
 
 /// The bootstrap interval of [`speedup`] over prompts; a prompt's plain and
@@ -92,9 +89,8 @@ impl<'a> Contest<'a> {
     pub fn decide(&self) -> Option<Verdicts> {
         let first = self.cells.first()?;
         let common = first.keys().filter(|p| self.cells.iter().all(|c| c.contains_key(*p)));
-        let clusters = common
-            .map(|p| self.cells.iter().map(|c| c[p]).collect::<Vec<_>>())
-            .collect::<Vec<_>>();
+        let clusters =
+            common.map(|p| self.cells.iter().map(|c| c[p]).collect::<Vec<_>>()).collect::<Vec<_>>();
         let fastest = |resample: &[&Vec<PairedTime>]| {
             // Backwards, so that a tie goes to the first cell.
             (0..self.cells.len())

@@ -17,7 +17,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
                 any |= !points.is_empty();
                 plots.extend(line(&points, i));
             }
-            let layout = axes(method, (0.0, end, "draft length K (tokens)"), (0.0, 1.0, "alpha"));
+            let layout = axes(method, (0.5, end, "draft length K (tokens)"), (0.0, 1.0, "alpha"));
             Panel { plots, layout }
         })
         .collect();

@@ -9,9 +9,8 @@ use crate::experiment::statistics::rounds;
 pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
     let samplings = data.names(|s| &s.sampling);
     let methods = data.names(|s| &s.method);
-    let shares = |method: &str| {
-        samplings.iter().map(|s| shares(data, method, s)).collect::<Vec<_>>()
-    };
+    let shares =
+        |method: &str| samplings.iter().map(|s| shares(data, method, s)).collect::<Vec<_>>();
     let all = methods.iter().map(|m| shares(m)).collect::<Vec<_>>();
     let top = all.iter().flatten().flatten().copied().fold(0.0, f64::max);
     if top == 0.0 {
@@ -31,8 +30,8 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
                 bars = bars.with_group(label.as_str(), group);
             }
             let x = (0.5, lengths as f64 + 0.5, "accepted drafted tokens in a round");
-            let layout = axes(method, x, (0.0, axis_end(top), "share of rounds"))
-                .with_x_categories(labels);
+            let layout =
+                axes(method, x, (0.0, axis_end(top), "share of rounds")).with_x_categories(labels);
             Panel { plots: vec![bars.into()], layout }
         })
         .collect();

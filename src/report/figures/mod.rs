@@ -97,7 +97,12 @@ pub(super) fn write_all(
     for (figure, draw) in FIGURES {
         let Some(sheet) = draw(&data) else { continue };
         let scene = sheet.render();
-        write(folder, figure.name, "svg", kuva::backend::svg::SvgBackend.render_scene(&scene).as_bytes())?;
+        write(
+            folder,
+            figure.name,
+            "svg",
+            kuva::backend::svg::SvgBackend.render_scene(&scene).as_bytes(),
+        )?;
         let png = kuva::PngBackend::new()
             .render_scene(&scene)
             .map_err(|e| anyhow!("cannot draw the figure {}: {e}", figure.name))?;

@@ -3,7 +3,7 @@
 //! of its own.
 
 use kuva::plot::legend::{LegendEntry, LegendShape};
-use kuva::plot::{BandPlot, LinePlot, MarkerShape, ScatterPlot};
+use kuva::plot::{BandPlot, LinePlot, LineStyle, MarkerShape, ScatterPlot};
 use kuva::render::figure::{Figure, FigureLegendPosition};
 use kuva::render::layout::{Layout, TickFormat};
 use kuva::render::plots::Plot;
@@ -24,6 +24,12 @@ const MARKERS: [MarkerShape; 5] = [
 pub(super) fn colour(i: usize) -> &'static str {
     COLOURS[i % COLOURS.len()]
 }
+
+/// Dash and gap of predicted lines, in pixels.
+pub(super) const DASHES: &str = "12 7";
+
+/// Dash and gap of reference lines.
+pub(super) const DOTS: &str = "3 5";
 
 /// Grey, for what is no data.
 pub(super) const NEUTRAL: &str = "#555555";
@@ -70,7 +76,7 @@ pub(super) fn axes(title: &str, x: (f64, f64, &str), y: (f64, f64, &str)) -> Lay
         .with_title_size(15)
         .with_label_size(14)
         .with_tick_size(12)
-        .with_body_size(13)
+        .with_body_size(12)
         .with_x_label(x.2)
         .with_y_label(y.2)
         .with_x_axis_min(x.0)
@@ -134,7 +140,7 @@ pub(super) fn dashed(points: &[Point], i: usize) -> Plot {
         .with_data(points.iter().map(|p| (p.x, p.y)))
         .with_color(colour(i))
         .with_stroke_width(1.8)
-        .with_dashed()
+        .with_line_style(LineStyle::Custom(DASHES.to_owned()))
         .into()
 }
 
@@ -150,7 +156,10 @@ pub(super) fn filled(label: &str, i: usize) -> LegendEntry {
 
 /// The legend of a style of line.
 pub(super) fn stroked(label: &str, dasharray: Option<&str>) -> LegendEntry {
-    LegendEntry { dasharray: dasharray.map(str::to_owned), ..entry(label, NEUTRAL, LegendShape::Line) }
+    LegendEntry {
+        dasharray: dasharray.map(str::to_owned),
+        ..entry(label, NEUTRAL, LegendShape::Line)
+    }
 }
 
 fn entry(label: &str, color: &str, shape: LegendShape) -> LegendEntry {

@@ -2,7 +2,9 @@
 
 use kuva::plot::annotations::ReferenceLine;
 
-use super::sheet::{NEUTRAL, Panel, Point, Sheet, axes, axis_end, dashed, line, marked, stroked};
+use super::sheet::{
+    DASHES, DOTS, NEUTRAL, Panel, Point, Sheet, axes, axis_end, dashed, line, marked, stroked,
+};
 use super::{Data, SummaryRow};
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
@@ -30,21 +32,21 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
                 plots.extend(line(&measured, i));
                 plots.push(dashed(&predicted, i));
             }
-            let x = (0.0, end, "draft length K (tokens)");
+            let x = (0.5, end, "draft length K (tokens)");
             let layout = axes(sampling, x, (0.0, top, "speedup over plain decoding (×)"))
                 .with_reference_line(
                     ReferenceLine::horizontal(1.0)
                         .with_color(NEUTRAL)
                         .with_stroke_width(1.5)
-                        .with_dasharray("2 3"),
+                        .with_dasharray(DOTS),
                 );
             Panel { plots, layout }
         })
         .collect();
     let mut legend = methods.iter().enumerate().map(|(i, m)| marked(m, i)).collect::<Vec<_>>();
     legend.push(stroked("measured", None));
-    legend.push(stroked("predicted", Some("8 4")));
-    legend.push(stroked("break-even", Some("2 3")));
+    legend.push(stroked("predicted", Some(DASHES)));
+    legend.push(stroked("break-even", Some(DOTS)));
     let title = "Speedup by draft length".to_owned();
     any.then_some(Sheet { title, columns: 3, panels, legend })
 }

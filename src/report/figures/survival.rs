@@ -17,7 +17,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
                 any |= !points.is_empty();
                 plots.extend(line(&points, i));
             }
-            let x = (0.0, end, "position i in the draft (tokens)");
+            let x = (0.5, end, "position i in the draft (tokens)");
             Panel { plots, layout: axes(method, x, (0.0, 1.0, "survival S(i)")) }
         })
         .collect();

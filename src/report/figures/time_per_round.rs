@@ -10,7 +10,11 @@ use crate::experiment::statistics::rounds;
 const PARTS: [&str; 4] = ["target", "draft", "verify", "other"];
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
-    let series = data.series.iter().filter_map(|series| {
+    let (methods, samplings) = (data.names(|s| &s.method), data.names(|s| &s.sampling));
+    // A row of panels per method, a column per sampling setting.
+    let grid = methods.iter().flat_map(|m| samplings.iter().map(move |s| (m, s)));
+    let series = grid.filter_map(|(method, sampling)| data.find(method, sampling));
+    let series = series.filter_map(|series| {
         let baseline = data.results.plan.baseline_of(series.cells[0]);
         let cells = baseline.into_iter().chain(series.cells.iter().copied());
         let bars = cells.filter_map(|c| Some((c.num_speculative_tokens, parts(data, c)?)));
@@ -40,8 +44,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
         .collect();
     let legend = PARTS.iter().enumerate().map(|(i, part)| filled(part, i)).collect();
     let title = "Time per round and where it goes".to_owned();
-    let columns = data.names(|s| &s.sampling).len();
-    Some(Sheet { title, columns: columns.min(3), panels, legend })
+    Some(Sheet { title, columns: samplings.len().min(3), panels, legend })
 }
 
 /// Mean milliseconds per round in the order of [`PARTS`].

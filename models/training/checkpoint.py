@@ -1,0 +1,22 @@
+"""Checkpoints that are never seen half-written."""
+
+from pathlib import Path
+
+import torch
+
+from model import Llama, LlamaConfig
+
+
+def save(path: Path, content: dict) -> None:
+    """Write a checkpoint beside its final name, then rename it."""
+    temporary = path.with_suffix(".tmp")
+    torch.save(content, temporary)
+    temporary.replace(path)
+
+
+def load_model(path: Path, device: str) -> tuple[Llama, dict]:
+    """Rebuild the model of a checkpoint; return it with the rest of the checkpoint."""
+    content = torch.load(path, map_location=device)
+    model = Llama(LlamaConfig(**content["shape"])).to(device)
+    model.load_state_dict(content["model"])
+    return model, content

@@ -1,0 +1,245 @@
+//! `specdec run` and `specdec plan`: from an experiment to a results folder.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::experiment::prompts::{self, Prompt};
+use crate::experiment::{
+    Bench, ClockKind, Experiment, Material, OneOrMany, Plan, Resume, Spec, describe, freeze,
+};
+use crate::model::{Catalog, Loaded, Role, check_pair, load, set_threads};
+use crate::report;
+
+/// Prompts per category and tokens per prompt of `--quick`.
+const QUICK: (usize, usize) = (1, 16);
+
+/// Options of `specdec run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  specdec run experiments/00-smoke
+  specdec run experiments/01-draft-length --quick
+  specdec run experiments/01-draft-length --set sweep.temperature=0 --set max_tokens=32
+  specdec run experiments/01-draft-length --resume
+
+The results folder is named results/<experiment>/<UTC date>-<machine>/ and holds plan.toml,
+manifest.json, the raw rows, and summary, report and figures made from them.")]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Where results folders are made
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    out: PathBuf,
+    /// Continue the newest unfinished run of the same plan, or the one in FOLDER
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1)]
+    resume: Option<Option<PathBuf>>,
+}
+
+/// Options of `specdec plan`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  specdec plan experiments/01-draft-length
+  specdec plan experiments/01-draft-length --set sweep.drafter=prompt_lookup
+
+A cell's id is a content hash of what may change its tokens (models, engine, dtype, sampling,
+drafter, verifier, length), never of threads, clock, trace or output.")]
+pub(super) struct PlanArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+/// What both commands start from.
+#[derive(Debug, Args)]
+struct SourceArgs {
+    /// A folder with an experiment.toml, or a TOML file
+    #[arg(value_name = "EXPERIMENT")]
+    experiment: Option<PathBuf>,
+    /// Override a top-level key, or an axis as sweep.AXIS (a scalar replaces a list); repeatable
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// One prompt per category and at most 16 tokens: a look, not a measurement
+    #[arg(long)]
+    quick: bool,
+    /// Time with the wall clock, or with a fixed cost per pass
+    #[arg(long, value_name = "CLOCK", value_parser = ["real", "virtual"])]
+    clock: Option<String>,
+    /// Also write positions.csv, a row per drafted token
+    #[arg(long)]
+    trace: bool,
+}
+
+/// Everything that is loaded before a plan can be frozen.
+struct Ready {
+    experiment: Experiment,
+    prompts: Vec<Prompt>,
+    target: Loaded,
+    draft: Option<Loaded>,
+    plan: Plan,
+}
+
+/// Runs `specdec plan`.
+pub(super) fn plan(args: &PlanArgs) -> Result<()> {
+    let ready = prepare(&args.source, args.source.experiment.as_deref())?;
+    let plan = &ready.plan;
+    println!("experiment  {} ({})", plan.experiment, ready.experiment.file.display());
+    println!("question    {}", plan.question);
+    println!("target      {} {}", plan.target.name, &plan.target.sha256[..12]);
+    if let Some(draft) = &plan.draft {
+        println!("draft       {} {}", draft.name, &draft.sha256[..12]);
+    }
+    println!(
+        "prompts     {}, {} repeat(s), {} tokens each, seed {}",
+        plan.prompts.len(),
+        plan.repeats,
+        plan.max_tokens,
+        plan.seed
+    );
+    println!("plan hash   {}\n", plan.hash);
+    println!("{:>4}  {:12}  {:5}  cell", "no.", "id", "class");
+    for (number, cell) in plan.cells.iter().enumerate() {
+        println!("{:>4}  {:12}  {:5}  {}", number + 1, cell.id, cell.class, describe(cell));
+    }
+    println!("\n{}", estimate(&ready)?);
+    Ok(())
+}
+
+/// Runs `specdec run`, then reports.
+pub(super) fn run(args: &RunArgs) -> Result<()> {
+    let (experiment, resume) = split_resume(args)?;
+    let ready = prepare(&args.source, experiment.as_deref())?;
+    let interrupted = catch_interrupts()?;
+    let bench = Bench {
+        plan: &ready.plan,
+        target: &*ready.target.model,
+        draft: ready.draft.as_ref().map(|d| &*d.model),
+        codec: &*ready.target.codec,
+        prompts: &ready.prompts,
+        interrupted: &interrupted,
+    };
+    let ended = crate::experiment::run(&bench, &args.out, &resume)?;
+    if ended.interrupted {
+        bail!("interrupted: all finished blocks are kept; continue with --resume");
+    }
+    report::report(&ended.folder)?;
+    println!("{}", ended.folder.join("report.md").display());
+    Ok(())
+}
+
+/// `--resume FOLDER` may have swallowed the experiment: a folder without a
+/// plan is not a results folder.
+fn split_resume(args: &RunArgs) -> Result<(Option<PathBuf>, Resume)> {
+    let named = args.source.experiment.clone();
+    Ok(match &args.resume {
+        None => (named, Resume::No),
+        Some(None) => (named, Resume::Newest),
+        Some(Some(path)) if named.is_none() && !path.join("plan.toml").exists() => {
+            (Some(path.clone()), Resume::Newest)
+        }
+        Some(Some(path)) => (named, Resume::Folder(path.clone())),
+    })
+}
+
+fn prepare(source: &SourceArgs, experiment: Option<&Path>) -> Result<Ready> {
+    let Some(path) = experiment else {
+        bail!("name an experiment: a folder with an experiment.toml, or a TOML file");
+    };
+    let mut experiment = Experiment::read(path, &source.set)?;
+    apply_flags(&mut experiment.spec, source);
+    let spec = &experiment.spec;
+    let place = || experiment.file.display().to_string();
+    let threads = spec.threads.unwrap_or_else(all_cores);
+    set_threads(threads)?;
+    let folder = experiment.file.parent().unwrap_or(Path::new("."));
+    let catalog = Catalog::near(folder);
+    let prompts = read_prompts(&catalog, spec, source.quick).with_context(place)?;
+    let target = load(&catalog.model(&spec.target)?, Role::Target).context("target")?;
+    let draft = spec
+        .draft
+        .as_ref()
+        .map(|name| load(&catalog.model(name)?, Role::Draft))
+        .transpose()
+        .context("draft")?;
+    if let Some(draft) = &draft {
+        check_pair(target.model.info(), draft.model.info())?;
+    }
+    let material = Material {
+        name: &experiment.name,
+        target: target.model.info(),
+        draft: draft.as_ref().map(|d| d.model.info()),
+        prompts: &prompts,
+        threads,
+    };
+    let plan = freeze(spec, &material).with_context(place)?;
+    Ok(Ready { prompts, target, draft, plan, experiment })
+}
+
+fn all_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn apply_flags(spec: &mut Spec, source: &SourceArgs) {
+    if source.quick {
+        spec.max_tokens = spec.max_tokens.min(QUICK.1);
+        spec.repeats = 1;
+    }
+    spec.trace |= source.trace;
+    match source.clock.as_deref() {
+        Some("virtual") => spec.clock = ClockKind::Virtual,
+        Some(_) => spec.clock = ClockKind::Real,
+        None => {}
+    }
+}
+
+fn read_prompts(catalog: &Catalog, spec: &Spec, quick: bool) -> Result<Vec<Prompt>> {
+    let mut all = Vec::new();
+    let names: &OneOrMany<String> = &spec.prompts;
+    for name in names.values() {
+        all.extend(prompts::read(&catalog.prompts(&name)?)?);
+    }
+    if all.is_empty() {
+        bail!("\"prompts\" is empty: name at least one prompt set");
+    }
+    Ok(if quick { prompts::first_of_each(all, QUICK.0) } else { all })
+}
+
+/// The first Ctrl-C ends the run in an orderly way, the second at once.
+fn catch_interrupts() -> Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&interrupted);
+    ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    })
+    .context("cannot listen for Ctrl-C")?;
+    Ok(interrupted)
+}
+
+/// Time and disk that the plan will take, from a few timed passes.
+fn estimate(ready: &Ready) -> Result<String> {
+    let plan = &ready.plan;
+    let generations = plan.cells.len() * plan.prompts.len() * plan.repeats as usize;
+    let tokens = generations * plan.max_tokens;
+    let pass = crate::experiment::pass_time(
+        &*ready.target.model,
+        &*ready.target.codec,
+        &ready.prompts,
+    )?;
+    let seconds = Duration::from_secs_f64(tokens as f64 * pass.as_secs_f64());
+    // About 150 bytes per round and 10 per token of text, with a round per
+    // token in the worst case.
+    let bytes = tokens * 160 * if plan.trace { 4 } else { 1 };
+    Ok(format!(
+        "estimate    {generations} generations, {tokens} tokens; at plain decoding's pace \
+         ({:.0} tokens/s here) {} s; at most {:.1} MB on disk",
+        1.0 / pass.as_secs_f64(),
+        seconds.as_secs().max(1),
+        bytes as f64 / 1e6
+    ))
+}

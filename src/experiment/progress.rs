@@ -1,0 +1,66 @@
+//! Progress for people: a bar with one live line on a terminal, plain lines
+//! elsewhere.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Plain lines come this far apart.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Shows how far a run is.
+#[derive(Debug)]
+pub(super) struct Progress {
+    bar: ProgressBar,
+    plain: bool,
+    start: Instant,
+    told: Instant,
+    total: u64,
+    before: u64,
+}
+
+impl Progress {
+    /// Progress over `total` generations, `before` of which were done already.
+    pub(super) fn new(total: usize, before: usize) -> Self {
+        let plain = !std::io::stderr().is_terminal();
+        let target =
+            if plain { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(total as u64), target);
+        let template = if std::env::var_os("NO_COLOR").is_some() {
+            "{bar:30} {pos}/{len} [{elapsed} < {eta}] {wide_msg}"
+        } else {
+            "{bar:30.cyan/dim} {pos}/{len} [{elapsed} < {eta}] {wide_msg}"
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_position(before as u64);
+        bar.reset_eta();
+        let now = Instant::now();
+        Self { bar, plain, start: now, told: now, total: total as u64, before: before as u64 }
+    }
+
+    /// Something worth a line of its own.
+    pub(super) fn say(&self, line: &str) {
+        if self.plain { eprintln!("{line}") } else { self.bar.println(line) }
+    }
+
+    /// One generation is done; `live` says how its cell is doing.
+    pub(super) fn advance(&mut self, live: &str) {
+        self.bar.inc(1);
+        self.bar.set_message(live.to_owned());
+        let done = self.bar.position();
+        if self.plain && (self.told.elapsed() >= EVERY || done == self.total) {
+            self.told = Instant::now();
+            let pace = self.start.elapsed().as_secs_f64() / (done - self.before).max(1) as f64;
+            let left = pace * (self.total - done) as f64;
+            eprintln!("{done}/{} generations, {left:.0} s left; {live}", self.total);
+        }
+    }
+
+    /// Removes the bar.
+    pub(super) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,386 @@
+//! The sweep: blocks of one prompt, repeat and sampling setting, in each of
+//! which the plain baseline and all cells take turns.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+
+use super::calibrate::{cell_costs, target_passes};
+use super::cell::{Calibration, Cell, Plan};
+use super::folder::{BlockRows, GenerationKey, ResultsFolder};
+use super::machine::{QueueDelay, load_average};
+use super::manifest::{Manifest, Status, utc_now};
+use super::plan::describe;
+use super::progress::Progress;
+use super::prompts::Prompt;
+use super::recorder::{Recorder, micros};
+use super::records::{FailureRow, GenerationRow, RoundRow, TextRow};
+use crate::chance::{Request, Seeded};
+use crate::clock::{Clock, RealClock, VirtualClock, VirtualCosts};
+use crate::decode::{Generation, StopReason, StopRules, generate};
+use crate::dist::Token;
+use crate::model::{Codec, LanguageModel, hex};
+
+/// The longest context at which passes are timed.
+const CALIBRATION_CONTEXT: usize = 64;
+
+/// What a run works with.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The target.
+    pub target: &'a dyn LanguageModel,
+    /// The draft model, if there is one.
+    pub draft: Option<&'a dyn LanguageModel>,
+    /// Text to tokens and back.
+    pub codec: &'a dyn Codec,
+    /// The prompts, in the plan's order.
+    pub prompts: &'a [Prompt],
+    /// Set from outside to end the run in an orderly way.
+    pub interrupted: &'a AtomicBool,
+}
+
+/// Which folder a run writes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resume {
+    /// A new one.
+    No,
+    /// The newest unfinished one of the same plan.
+    Newest,
+    /// This one.
+    Folder(PathBuf),
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// The results folder.
+    pub folder: PathBuf,
+    /// Whether it was told to stop before it was done.
+    pub interrupted: bool,
+}
+
+/// A prompt, a repeat and a sampling setting: the unit of work.
+#[derive(Debug)]
+struct Block<'a> {
+    prompt: &'a Prompt,
+    tokens: &'a [Token],
+    repeat: u32,
+    cells: Vec<&'a Cell>,
+}
+
+/// A finished generation.
+#[derive(Debug)]
+struct Done {
+    row: GenerationRow,
+    text: TextRow,
+    rounds: Vec<RoundRow>,
+    positions: Vec<super::records::PositionRow>,
+}
+
+/// Runs the plan.
+///
+/// # Errors
+/// If a file cannot be written or the calibration fails. A generation that
+/// fails is recorded with its reason and does not end the run.
+pub fn run(bench: &Bench<'_>, out: &std::path::Path, resume: &Resume) -> Result<Ended> {
+    let clock: Box<dyn Clock> = match bench.plan.clock.as_str() {
+        "virtual" => Box::new(VirtualClock::new(VirtualCosts::default())),
+        _ => Box::new(RealClock::default()),
+    };
+    let prompts = encode(bench)?;
+    let blocks = blocks(bench, &prompts);
+    let (folder, mut manifest, done) = match resume {
+        Resume::No => {
+            let calibration = calibrate(bench, &prompts, &*clock)?;
+            let manifest = Manifest::begin(bench.plan, calibration, blocks.len());
+            let folder = ResultsFolder::create(out, bench.plan, &manifest)?;
+            (folder, manifest, HashSet::new())
+        }
+        Resume::Newest | Resume::Folder(_) => {
+            reopen(bench, out, resume, &blocks, &prompts, &*clock)?
+        }
+    };
+    eprintln!("results: {}", folder.path().display());
+    let total = blocks.iter().map(|b| b.cells.len()).sum();
+    let mut progress = Progress::new(total, done.len());
+    let delay = QueueDelay::start();
+    let mut live = BTreeMap::new();
+    for block in &blocks {
+        if block.cells.iter().all(|cell| done.contains(&key(cell, block))) {
+            continue;
+        }
+        let rows = run_block(bench, block, &*clock, &mut progress, &mut live);
+        folder.append(&rows)?;
+        if bench.interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        manifest.blocks.0 += 1;
+    }
+    progress.finish();
+    let interrupted = manifest.blocks.0 < manifest.blocks.1;
+    manifest.status = if interrupted { Status::Interrupted } else { Status::Finished };
+    manifest.run_queue_delay_share = delay.share();
+    manifest.finished = Some(utc_now());
+    manifest.write(folder.path())?;
+    Ok(Ended { folder: folder.path().to_owned(), interrupted })
+}
+
+/// Opens the folder to continue and warms up again.
+fn reopen(
+    bench: &Bench<'_>,
+    out: &std::path::Path,
+    resume: &Resume,
+    blocks: &[Block<'_>],
+    prompts: &[Vec<Token>],
+    clock: &dyn Clock,
+) -> Result<(ResultsFolder, Manifest, HashSet<GenerationKey>)> {
+    let folder = match resume {
+        Resume::Folder(path) => ResultsFolder::open(path, bench.plan)?,
+        _ => ResultsFolder::newest_unfinished(out, bench.plan)?,
+    };
+    let mut manifest = Manifest::read(folder.path())?;
+    if manifest.status == Status::Finished {
+        bail!("{} is finished: there is nothing to resume", folder.path().display());
+    }
+    let block_of = |key: &GenerationKey| {
+        blocks.iter().find(|block| {
+            block.prompt.id == key.1
+                && block.repeat == key.2
+                && block.cells.iter().any(|cell| cell.id == key.0)
+        })
+    };
+    let done = folder.repair(|generation, listed| {
+        block_of(generation)
+            .is_some_and(|block| block.cells.iter().all(|cell| listed.contains(&key(cell, block))))
+    })?;
+    calibrate(bench, prompts, clock)?;
+    manifest.blocks.0 = blocks
+        .iter()
+        .filter(|block| block.cells.iter().all(|cell| done.contains(&key(cell, block))))
+        .count();
+    manifest.status = Status::Running;
+    manifest.resumed += 1;
+    manifest.load_average = load_average();
+    manifest.write(folder.path())?;
+    Ok((folder, manifest, done))
+}
+
+fn key(cell: &Cell, block: &Block<'_>) -> GenerationKey {
+    (cell.id.clone(), block.prompt.id.clone(), block.repeat)
+}
+
+fn encode(bench: &Bench<'_>) -> Result<Vec<Vec<Token>>> {
+    let longest = bench.target.info().context_length.saturating_sub(bench.plan.max_tokens);
+    bench
+        .prompts
+        .iter()
+        .map(|prompt| {
+            let tokens = bench
+                .codec
+                .encode(&prompt.text)
+                .with_context(|| format!("prompt {}", prompt.id))?;
+            if tokens.is_empty() {
+                bail!("prompt {} is empty: give at least one token", prompt.id);
+            }
+            if tokens.len() > longest {
+                bail!(
+                    "prompt {} has {} tokens, but the target's context leaves room for {longest} \
+                     before max_tokens = {}",
+                    prompt.id,
+                    tokens.len(),
+                    bench.plan.max_tokens
+                );
+            }
+            Ok(tokens)
+        })
+        .collect()
+}
+
+/// All blocks in order. Within a block the cells take turns in an order that
+/// is rotated from block to block, so that none is always first.
+fn blocks<'a>(bench: &Bench<'a>, tokens: &'a [Vec<Token>]) -> Vec<Block<'a>> {
+    let settings = bench.plan.settings();
+    let mut blocks = Vec::new();
+    for repeat in 0..bench.plan.repeats {
+        for (prompt, tokens) in bench.prompts.iter().zip(tokens) {
+            for cells in &settings {
+                let mut cells = cells.clone();
+                let turn = blocks.len() / settings.len() % cells.len();
+                cells.rotate_left(turn);
+                blocks.push(Block { prompt, tokens, repeat, cells });
+            }
+        }
+    }
+    blocks
+}
+
+/// Times the target's passes, then warms every cell up with the very function
+/// that will be timed, and keeps the warm-up's costs.
+fn calibrate(bench: &Bench<'_>, prompts: &[Vec<Token>], clock: &dyn Clock) -> Result<Calibration> {
+    let plan = bench.plan;
+    let longest = prompts.iter().max_by_key(|tokens| tokens.len()).context("there is no prompt")?;
+    let context = &longest[..longest.len().min(CALIBRATION_CONTEXT)];
+    let max_k = plan.cells.iter().map(|cell| cell.num_speculative_tokens).max().unwrap_or(0);
+    let mut calibration = target_passes(bench.target, context, max_k + 1, clock)?;
+    for cell in &plan.cells {
+        let mut rounds = Vec::new();
+        for i in 0..plan.warmup {
+            let at = i as usize % prompts.len();
+            let prompt = &bench.prompts[at];
+            let block = Block { prompt, tokens: &prompts[at], repeat: 0, cells: vec![cell] };
+            // A failure here will be recorded when the cell's turn comes.
+            if let Ok(done) = one(bench, cell, &block, clock) {
+                rounds.extend(done.rounds);
+            }
+            if bench.interrupted.load(Ordering::Relaxed) {
+                bail!("interrupted before the first block");
+            }
+        }
+        calibration.cells.insert(cell.id.clone(), cell_costs(&rounds));
+    }
+    Ok(calibration)
+}
+
+/// Runs all cells of a block in its order.
+fn run_block(
+    bench: &Bench<'_>,
+    block: &Block<'_>,
+    clock: &dyn Clock,
+    progress: &mut Progress,
+    live: &mut BTreeMap<String, Live>,
+) -> BlockRows {
+    let mut rows = BlockRows::default();
+    for cell in &block.cells {
+        match one(bench, cell, block, clock) {
+            _ if bench.interrupted.load(Ordering::Relaxed) => break,
+            Ok(done) => {
+                let live = live.entry(cell.id.clone()).or_default();
+                live.add(&done);
+                progress.advance(&live.line(cell));
+                rows.generations.push(done.row);
+                rows.texts.push(done.text);
+                rows.rounds.extend(done.rounds);
+                rows.positions.extend(done.positions);
+            }
+            Err(error) => {
+                let reason = format!("{error:#}").replace('\n', " ");
+                progress.say(&format!(
+                    "failed: {}, prompt {}: {reason}",
+                    describe(cell),
+                    block.prompt.id
+                ));
+                progress.advance("");
+                rows.failures.push(FailureRow {
+                    cell: cell.id.clone(),
+                    prompt: block.prompt.id.clone(),
+                    repeat: block.repeat,
+                    reason,
+                    superseded: false,
+                });
+            }
+        }
+    }
+    compare_greedy(block, &mut rows);
+    rows
+}
+
+/// At T = 0 every cell must repeat the baseline's tokens: notes where it first
+/// does not.
+fn compare_greedy(block: &Block<'_>, rows: &mut BlockRows) {
+    let Some(baseline) = block.cells.iter().find(|c| c.is_baseline() && c.sampling.is_greedy())
+    else {
+        return;
+    };
+    let Some(plain) = rows.texts.iter().find(|t| t.cell == baseline.id).map(|t| t.tokens.clone())
+    else {
+        return;
+    };
+    for (row, text) in rows.generations.iter_mut().zip(&rows.texts) {
+        let common = text.tokens.iter().zip(&plain).take_while(|(a, b)| a == b).count();
+        let same = common == text.tokens.len() && common == plain.len();
+        row.first_divergence = (!same).then_some(common);
+    }
+}
+
+/// One generation: the only function that is ever timed, for baseline, cells
+/// and warm-up alike.
+fn one(bench: &Bench<'_>, cell: &Cell, block: &Block<'_>, clock: &dyn Clock) -> Result<Done> {
+    let plan = bench.plan;
+    let method = plan.method(cell).build(bench.draft)?;
+    let mut stop = StopRules::max_tokens(plan.max_tokens);
+    if !plan.ignore_eos {
+        stop.eos = bench.target.info().eos.clone();
+    }
+    stop.user = Some(Box::new(|_, _| bench.interrupted.load(Ordering::Relaxed)));
+    let mut generation =
+        Generation::new(bench.target, method, block.tokens, stop, Some(bench.codec))?;
+    let request = Request { seed: plan.seed, prompt: &block.prompt.id, repeat: block.repeat };
+    let mut chance = Seeded::new(request);
+    let mut recorder = Recorder::new(cell, &block.prompt.id, block.repeat, plan.trace);
+    let totals = generate(&mut generation, bench.target, &mut chance, clock, &mut recorder)?;
+    let new_tokens = generation.new_tokens().len();
+    let seconds = totals.decode.as_secs_f64();
+    let text = generation.text().to_owned();
+    Ok(Done {
+        row: GenerationRow {
+            cell: cell.id.clone(),
+            prompt: block.prompt.id.clone(),
+            category: block.prompt.category.clone(),
+            repeat: block.repeat,
+            seed: plan.seed,
+            prompt_tokens: block.tokens.len(),
+            new_tokens,
+            stop_reason: generation.stopped().map_or("", StopReason::name).to_owned(),
+            target_forwards: totals.target_forwards,
+            draft_forwards: totals.draft_forwards,
+            prefill_us: micros(totals.prefill),
+            decode_us: micros(totals.decode),
+            tokens_per_second: if seconds > 0.0 { new_tokens as f64 / seconds } else { 0.0 },
+            first_divergence: None,
+            text_sha256: hex(&Sha256::digest(&text)),
+            superseded: false,
+        },
+        text: TextRow {
+            cell: cell.id.clone(),
+            prompt: block.prompt.id.clone(),
+            repeat: block.repeat,
+            tokens: generation.new_tokens().to_vec(),
+            text,
+        },
+        rounds: recorder.rounds,
+        positions: recorder.positions,
+    })
+}
+
+/// What the live line shows of a cell.
+#[derive(Debug, Default)]
+struct Live {
+    proposed: usize,
+    accepted: usize,
+    tokens: usize,
+    micros: f64,
+}
+
+impl Live {
+    fn add(&mut self, done: &Done) {
+        self.proposed += done.rounds.iter().map(|r| r.proposed).sum::<usize>();
+        self.accepted += done.rounds.iter().map(|r| r.accepted).sum::<usize>();
+        self.tokens += done.row.new_tokens;
+        self.micros += done.row.decode_us;
+    }
+
+    fn line(&self, cell: &Cell) -> String {
+        let rate = self.tokens as f64 / (self.micros / 1e6).max(f64::MIN_POSITIVE);
+        let acceptance = if self.proposed == 0 {
+            String::new()
+        } else {
+            format!(", acceptance {:.2}", self.accepted as f64 / self.proposed as f64)
+        };
+        format!("{}{acceptance}, {rate:.0} tokens/s", describe(cell))
+    }
+}

@@ -1,0 +1,374 @@
+//! `experiment.toml`: what people write.
+//!
+//! Keys are checked before anything else, so that a misspelt one is answered
+//! with the nearest allowed name. Names of vLLM are canonical; those of
+//! transformers and llama.cpp are accepted as aliases.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use crate::registry::UnknownName;
+
+/// A key and its aliases.
+type Key = (&'static str, &'static [&'static str]);
+
+/// Keys of the top level.
+const KEYS: &[Key] = &[
+    ("question", &[]),
+    ("target", &["model", "target_model"]),
+    ("draft", &["draft_model", "speculative_model", "assistant_model", "model_draft"]),
+    ("prompts", &[]),
+    ("max_tokens", &["max_new_tokens", "n_predict"]),
+    ("repeats", &[]),
+    ("seed", &[]),
+    ("warmup", &[]),
+    ("ignore_eos", &[]),
+    ("trace", &[]),
+    ("threads", &[]),
+    ("clock", &[]),
+    ("length", &["num_assistant_tokens_schedule"]),
+    ("prompt_lookup_max", &["max_matching_ngram_size"]),
+    ("prompt_lookup_min", &[]),
+    ("sweep", &[]),
+    ("exclude", &[]),
+];
+
+/// Axes of `[sweep]` and conditions of `[[exclude]]`.
+const AXES: &[Key] = &[
+    ("drafter", &["method", "spec_type"]),
+    ("verifier", &["rejection_sample_method"]),
+    (
+        "num_speculative_tokens",
+        &["num_assistant_tokens", "prompt_lookup_num_tokens", "draft_max", "n_draft"],
+    ),
+    ("temperature", &["temp"]),
+    ("top_k", &[]),
+    ("top_p", &[]),
+    ("min_p", &[]),
+    ("draft_temperature", &[]),
+];
+
+/// An experiment, checked for its keys and types but not yet for its values.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Spec {
+    /// What is asked.
+    #[serde(default)]
+    pub question: String,
+    /// Name or path of the target.
+    pub target: String,
+    /// Name or path of the draft model.
+    pub draft: Option<String>,
+    /// Names or paths of prompt sets.
+    pub prompts: OneOrMany<String>,
+    /// New tokens per generation.
+    #[serde(default = "default_max_tokens")]
+    pub max_tokens: usize,
+    /// Generations per prompt and cell.
+    #[serde(default = "one")]
+    pub repeats: u32,
+    /// Seed of all draws.
+    #[serde(default)]
+    pub seed: u64,
+    /// Warm-up generations per cell.
+    #[serde(default = "one")]
+    pub warmup: u32,
+    /// Treat end-of-text tokens as ordinary tokens, so that lengths agree.
+    #[serde(default = "yes")]
+    pub ignore_eos: bool,
+    /// Write `positions.csv`.
+    #[serde(default)]
+    pub trace: bool,
+    /// Worker threads; all cores by default.
+    pub threads: Option<usize>,
+    /// `real` or `virtual`.
+    #[serde(default)]
+    pub clock: ClockKind,
+    /// Draft length policy.
+    #[serde(default = "fixed")]
+    pub length: String,
+    /// Longest n-gram of `prompt_lookup`.
+    #[serde(default = "three")]
+    pub prompt_lookup_max: usize,
+    /// Shortest n-gram of `prompt_lookup`.
+    #[serde(default = "one_gram")]
+    pub prompt_lookup_min: usize,
+    /// The axes.
+    pub sweep: Sweep,
+    /// Cells to leave out: those that match all conditions of a table.
+    #[serde(default)]
+    pub exclude: Vec<Exclude>,
+}
+
+/// Which clock times a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClockKind {
+    /// Wall-clock time.
+    #[default]
+    Real,
+    /// A fixed cost per pass and row: reproducible to the last digit.
+    Virtual,
+}
+
+impl ClockKind {
+    /// The name used in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClockKind::Real => "real",
+            ClockKind::Virtual => "virtual",
+        }
+    }
+}
+
+/// The axes of a sweep; cells are their product.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Sweep {
+    /// Names from the drafter registry.
+    pub drafter: OneOrMany<String>,
+    /// Names from the verifier registry.
+    #[serde(default = "rejection")]
+    pub verifier: OneOrMany<String>,
+    /// K.
+    #[serde(default = "four")]
+    pub num_speculative_tokens: OneOrMany<usize>,
+    /// Of the target.
+    #[serde(default = "unit")]
+    pub temperature: OneOrMany<f64>,
+    /// Of both models; 0 keeps all.
+    #[serde(default = "zero")]
+    pub top_k: OneOrMany<usize>,
+    /// Of both models.
+    #[serde(default = "unit")]
+    pub top_p: OneOrMany<f64>,
+    /// Of both models.
+    #[serde(default = "none")]
+    pub min_p: OneOrMany<f64>,
+    /// Of the draft; the target's if empty.
+    #[serde(default = "empty")]
+    pub draft_temperature: OneOrMany<f64>,
+}
+
+/// A condition: a cell that has one of the listed values on every named axis.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[allow(missing_docs)]
+pub struct Exclude {
+    pub drafter: Option<OneOrMany<String>>,
+    pub verifier: Option<OneOrMany<String>>,
+    pub num_speculative_tokens: Option<OneOrMany<usize>>,
+    pub temperature: Option<OneOrMany<f64>>,
+    pub top_k: Option<OneOrMany<usize>>,
+    pub top_p: Option<OneOrMany<f64>>,
+    pub min_p: Option<OneOrMany<f64>>,
+    pub draft_temperature: Option<OneOrMany<f64>>,
+}
+
+/// A list, or one value where a list would have one entry.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum OneOrMany<T> {
+    /// A list.
+    Many(Vec<T>),
+    /// A value.
+    One(T),
+}
+
+impl<T: Clone> OneOrMany<T> {
+    /// The values.
+    pub fn values(&self) -> Vec<T> {
+        match self {
+            OneOrMany::Many(values) => values.clone(),
+            OneOrMany::One(value) => vec![value.clone()],
+        }
+    }
+}
+
+fn default_max_tokens() -> usize {
+    64
+}
+fn one() -> u32 {
+    1
+}
+fn yes() -> bool {
+    true
+}
+fn fixed() -> String {
+    "fixed".to_owned()
+}
+fn three() -> usize {
+    3
+}
+fn one_gram() -> usize {
+    1
+}
+fn rejection() -> OneOrMany<String> {
+    OneOrMany::One("rejection".to_owned())
+}
+fn four() -> OneOrMany<usize> {
+    OneOrMany::One(4)
+}
+fn unit() -> OneOrMany<f64> {
+    OneOrMany::One(1.0)
+}
+fn zero() -> OneOrMany<usize> {
+    OneOrMany::One(0)
+}
+fn none() -> OneOrMany<f64> {
+    OneOrMany::One(0.0)
+}
+fn empty() -> OneOrMany<f64> {
+    OneOrMany::Many(Vec::new())
+}
+
+/// An experiment and where it was found.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// Name of the folder that holds the file (or of the file itself).
+    pub name: String,
+    /// The file.
+    pub file: PathBuf,
+    /// Its content, with overrides applied.
+    pub spec: Spec,
+}
+
+impl Experiment {
+    /// Reads `path`, a TOML file or a folder with an `experiment.toml`, and
+    /// applies overrides of the form `key=value` or `sweep.axis=value`.
+    ///
+    /// # Errors
+    /// One sentence that names the file, the key and what is allowed.
+    pub fn read(path: &Path, overrides: &[String]) -> Result<Self> {
+        let file = if path.is_dir() { path.join("experiment.toml") } else { path.to_owned() };
+        let text = std::fs::read_to_string(&file)
+            .with_context(|| format!("cannot read experiment {}", file.display()))?;
+        let mut table: Table =
+            text.parse().with_context(|| format!("{} is not valid TOML", file.display()))?;
+        for set in overrides {
+            apply(&mut table, set)?;
+        }
+        let spec = check(table).with_context(|| file.display().to_string())?;
+        Ok(Self { name: name_of(&file), file, spec })
+    }
+}
+
+fn name_of(file: &Path) -> String {
+    let folder = file.canonicalize().ok();
+    let named = match file.file_name().and_then(|n| n.to_str()) {
+        Some("experiment.toml") => {
+            folder.as_deref().and_then(Path::parent).and_then(Path::file_name)
+        }
+        _ => file.file_stem(),
+    };
+    named.and_then(|n| n.to_str()).unwrap_or("experiment").to_owned()
+}
+
+/// Checks the keys, turns aliases into canonical names, then the types.
+fn check(table: Table) -> Result<Spec> {
+    let mut table = canonical(table, KEYS, "")?;
+    if let Some(sweep) = table.remove("sweep") {
+        let Value::Table(sweep) = sweep else { bail!("\"sweep\" must be a table: write [sweep]") };
+        table.insert("sweep".into(), canonical(sweep, AXES, " in [sweep]")?.into());
+    }
+    if let Some(Value::Array(conditions)) = table.remove("exclude") {
+        let mut checked = Vec::new();
+        for condition in conditions {
+            let Value::Table(condition) = condition else {
+                bail!("\"exclude\" must be a list of tables: write [[exclude]]")
+            };
+            checked.push(canonical(condition, AXES, " in [[exclude]]")?.into());
+        }
+        table.insert("exclude".into(), Value::Array(checked));
+    }
+    for key in ["target", "prompts", "sweep"] {
+        if !table.contains_key(key) {
+            bail!("the key \"{key}\" is missing");
+        }
+    }
+    for (key, value) in &table {
+        check_type(key, value)?;
+    }
+    let text = toml::to_string(&table)?;
+    toml::from_str(&text).map_err(|e| anyhow::anyhow!("{}", e.message()))
+}
+
+/// Names the key whose value has a type that its field cannot hold.
+fn check_type(key: &str, value: &Value) -> Result<()> {
+    let want = match key {
+        "max_tokens" | "repeats" | "seed" | "warmup" | "threads" | "prompt_lookup_max"
+        | "prompt_lookup_min" => {
+            ("a non-negative integer", value.as_integer().is_some_and(|i| i >= 0))
+        }
+        "question" | "target" | "draft" | "length" => ("a text", value.is_str()),
+        "ignore_eos" | "trace" => ("true or false", value.as_bool().is_some()),
+        "clock" => ("\"real\" or \"virtual\"", matches!(value.as_str(), Some("real" | "virtual"))),
+        "prompts" => ("a text or a list of texts", all(value, |v| v.is_str())),
+        "sweep" => {
+            for (axis, values) in value.as_table().into_iter().flatten() {
+                check_axis(axis, values)?;
+            }
+            return Ok(());
+        }
+        _ => return Ok(()),
+    };
+    if want.1 { Ok(()) } else { bail!("\"{key}\" = {value}: allowed is {}", want.0) }
+}
+
+fn check_axis(axis: &str, values: &Value) -> Result<()> {
+    let (want, ok) = match axis {
+        "drafter" | "verifier" => ("a name or a list of names", all(values, |v| v.is_str())),
+        "num_speculative_tokens" | "top_k" => (
+            "a non-negative integer or a list of them",
+            all(values, |v| v.as_integer().is_some_and(|i| i >= 0)),
+        ),
+        _ => ("a number or a list of numbers", all(values, |v| v.is_float() || v.is_integer())),
+    };
+    if ok { Ok(()) } else { bail!("\"sweep.{axis}\" = {values}: allowed is {want}") }
+}
+
+fn all(value: &Value, ok: impl Fn(&Value) -> bool) -> bool {
+    value.as_array().map_or_else(|| ok(value), |values| values.iter().all(&ok))
+}
+
+fn canonical(table: Table, keys: &'static [Key], place: &str) -> Result<Table> {
+    let mut result = Table::new();
+    for (name, value) in table {
+        let Some((key, _)) = keys.iter().find(|(k, a)| *k == name || a.contains(&name.as_str()))
+        else {
+            bail!("{}{place}", UnknownName::new("key", &name, keys.iter().map(|(k, _)| *k)));
+        };
+        if result.insert((*key).to_owned(), value).is_some() {
+            bail!("\"{key}\" is given twice{place}, once as \"{name}\"");
+        }
+    }
+    Ok(result)
+}
+
+/// Applies `key=value` or `sweep.axis=value`; what is not TOML is a text.
+fn apply(table: &mut Table, set: &str) -> Result<()> {
+    let Some((path, text)) = set.split_once('=') else {
+        bail!("--set {set}: write key=value or sweep.axis=value");
+    };
+    let value = format!("v = {text}")
+        .parse::<Table>()
+        .ok()
+        .and_then(|mut t| t.remove("v"))
+        .unwrap_or_else(|| Value::String(text.to_owned()));
+    let (place, keys, name) = match path.split_once('.') {
+        None => (table, KEYS, path),
+        Some(("sweep", axis)) => match table.entry("sweep").or_insert(Table::new().into()) {
+            Value::Table(sweep) => (sweep, AXES, axis),
+            _ => bail!("\"sweep\" must be a table: write [sweep]"),
+        },
+        Some(_) => bail!("--set {set}: only top-level keys and sweep.axis can be set"),
+    };
+    let Some((key, aliases)) = keys.iter().find(|(k, a)| *k == name || a.contains(&name)) else {
+        bail!("--set {set}: {}", UnknownName::new("key", name, keys.iter().map(|(k, _)| *k)));
+    };
+    for spelling in aliases.iter().chain([key]) {
+        place.remove(*spelling);
+    }
+    place.insert((*key).to_owned(), value);
+    Ok(())
+}

@@ -1,0 +1,236 @@
+//! `config.json` and `generation_config.json` of a Hugging Face folder.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::dist::Token;
+use crate::model::ModelError;
+use crate::model::llama::{Config, Rope, Scaling};
+
+/// The values of `model_type` that have a decoder.
+const MODEL_TYPES: &[&str] = &["llama"];
+/// The values of `rope_type` that are understood.
+const ROPE_TYPES: &str = "default, linear, llama3";
+
+/// The keys of `config.json` that matter here, with the defaults of Hugging
+/// Face's Llama configuration. Keys that change nothing are not looked at.
+#[derive(Debug, Deserialize)]
+struct Raw {
+    hidden_size: usize,
+    intermediate_size: usize,
+    num_hidden_layers: usize,
+    num_attention_heads: usize,
+    num_key_value_heads: Option<usize>,
+    head_dim: Option<usize>,
+    vocab_size: usize,
+    #[serde(default = "default_positions")]
+    max_position_embeddings: usize,
+    #[serde(default = "default_eps")]
+    rms_norm_eps: f64,
+    rope_theta: Option<f64>,
+    /// The older spelling …
+    rope_scaling: Option<RawRope>,
+    /// … and the newer one, which holds the base as well.
+    rope_parameters: Option<RawRope>,
+    #[serde(default)]
+    tie_word_embeddings: bool,
+    #[serde(default = "default_act")]
+    hidden_act: String,
+    #[serde(default)]
+    attention_bias: bool,
+    #[serde(default)]
+    mlp_bias: bool,
+    quantization_config: Option<serde::de::IgnoredAny>,
+    eos_token_id: Option<Ids>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct RawRope {
+    #[serde(alias = "type")]
+    rope_type: Option<String>,
+    rope_theta: Option<f64>,
+    factor: Option<f64>,
+    low_freq_factor: Option<f64>,
+    high_freq_factor: Option<f64>,
+    original_max_position_embeddings: Option<f64>,
+    partial_rotary_factor: Option<f64>,
+}
+
+/// One token or several.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Ids {
+    One(Token),
+    Many(Vec<Token>),
+}
+
+fn default_positions() -> usize {
+    2048
+}
+
+fn default_eps() -> f64 {
+    1e-6
+}
+
+fn default_act() -> String {
+    "silu".to_owned()
+}
+
+/// Reads `config.json`: the decoder's shape and the tokens that end a text.
+///
+/// # Errors
+/// One sentence that names the file and the value at fault.
+pub(super) fn read_config(file: &Path) -> Result<(Config, Vec<Token>), ModelError> {
+    #[derive(Deserialize)]
+    struct Kind {
+        model_type: Option<String>,
+    }
+    let kind = read_json::<Kind>(file)?.model_type;
+    if !kind.as_deref().is_some_and(|k| MODEL_TYPES.contains(&k)) {
+        let found = kind.map_or("none".to_owned(), |k| format!("\"{k}\""));
+        let supported = MODEL_TYPES.join(", ");
+        return Err(fault(file, format!("model_type is {found}; supported are: {supported}")));
+    }
+    let raw = read_json::<Raw>(file)?;
+    let config = shape(file, &raw)?;
+    Ok((config, raw.eos_token_id.map_or_else(Vec::new, Ids::into_vec)))
+}
+
+/// Reads the tokens that end a text from `generation_config.json`, which need
+/// not exist.
+///
+/// # Errors
+/// If the file exists and cannot be read.
+pub(super) fn read_generation_eos(file: &Path) -> Result<Option<Vec<Token>>, ModelError> {
+    #[derive(Deserialize)]
+    struct Generation {
+        eos_token_id: Option<Ids>,
+    }
+    if !file.exists() {
+        return Ok(None);
+    }
+    Ok(read_json::<Generation>(file)?.eos_token_id.map(Ids::into_vec))
+}
+
+/// Reads a JSON file.
+///
+/// # Errors
+/// If it is missing, not JSON, or lacks a key; the sentence names the file.
+pub(super) fn read_json<T: DeserializeOwned>(file: &Path) -> Result<T, ModelError> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|e| ModelError::new(format!("cannot read {}: {e}", file.display())))?;
+    serde_json::from_str(&text).map_err(|e| fault(file, e.to_string()))
+}
+
+/// A sentence about what is wrong in a file.
+pub(super) fn fault(file: &Path, what: impl AsRef<str>) -> ModelError {
+    ModelError::new(format!("{}: {}", file.display(), what.as_ref()))
+}
+
+fn shape(file: &Path, raw: &Raw) -> Result<Config, ModelError> {
+    let check = |ok: bool, what: String| if ok { Ok(()) } else { Err(fault(file, what)) };
+    let act = &raw.hidden_act;
+    check(act == "silu", format!("hidden_act \"{act}\" is not supported, only \"silu\""))?;
+    check(!raw.attention_bias, "attention_bias = true is not supported".to_owned())?;
+    check(!raw.mlp_bias, "mlp_bias = true is not supported".to_owned())?;
+    check(
+        raw.quantization_config.is_none(),
+        "quantised checkpoints (quantization_config) are not supported".to_owned(),
+    )?;
+    for (key, value) in [
+        ("hidden_size", raw.hidden_size),
+        ("intermediate_size", raw.intermediate_size),
+        ("num_hidden_layers", raw.num_hidden_layers),
+        ("num_attention_heads", raw.num_attention_heads),
+        ("max_position_embeddings", raw.max_position_embeddings),
+        ("vocab_size", raw.vocab_size),
+    ] {
+        // No real model comes near the upper bound; it keeps products of two
+        // sizes within a machine word.
+        let allowed = (1..=1 << 30).contains(&value);
+        check(allowed, format!("{key} is {value}, which is out of range"))?;
+    }
+    let heads = raw.num_attention_heads;
+    let kv_heads = raw.num_key_value_heads.unwrap_or(heads);
+    check(
+        (1..=heads).contains(&kv_heads) && heads.is_multiple_of(kv_heads),
+        format!("num_key_value_heads {kv_heads} does not divide num_attention_heads {heads}"),
+    )?;
+    let hidden = raw.hidden_size;
+    check(
+        raw.head_dim.is_some() || hidden.is_multiple_of(heads),
+        format!("hidden_size {hidden} is no multiple of num_attention_heads {heads}"),
+    )?;
+    let head_dim = raw.head_dim.unwrap_or(hidden / heads);
+    check(
+        (2..=1 << 20).contains(&head_dim) && head_dim.is_multiple_of(2),
+        format!("head_dim {head_dim} is not an even, positive number"),
+    )?;
+    check(
+        raw.rms_norm_eps.is_finite() && raw.rms_norm_eps >= 0.0,
+        format!("rms_norm_eps {} is not a number >= 0", raw.rms_norm_eps),
+    )?;
+    Ok(Config {
+        hidden,
+        intermediate: raw.intermediate_size,
+        layers: raw.num_hidden_layers,
+        heads,
+        kv_heads,
+        head_dim,
+        norm_eps: raw.rms_norm_eps as f32,
+        rope: rope(file, raw)?,
+        positions: raw.max_position_embeddings,
+        vocab_rows: raw.vocab_size,
+        tied: raw.tie_word_embeddings,
+    })
+}
+
+fn rope(file: &Path, raw: &Raw) -> Result<Rope, ModelError> {
+    let given = raw.rope_parameters.as_ref().or(raw.rope_scaling.as_ref());
+    let theta = given.and_then(|r| r.rope_theta).or(raw.rope_theta).unwrap_or(10_000.0);
+    let positive = |key: &str, value: Option<f64>| match value {
+        Some(v) if v.is_finite() && v > 0.0 => Ok(v),
+        Some(v) => Err(fault(file, format!("{key} is {v}, but must be a number > 0"))),
+        None => Err(fault(file, format!("the rotary embedding lacks {key}"))),
+    };
+    let theta = positive("rope_theta", Some(theta))?;
+    let Some(given) = given else { return Ok(Rope { theta, scaling: Scaling::Default }) };
+    if given.partial_rotary_factor.is_some_and(|f| f != 1.0) {
+        return Err(fault(file, "partial_rotary_factor is not supported"));
+    }
+    let scaling = match given.rope_type.as_deref() {
+        None if given.factor.is_none() => Scaling::Default,
+        Some("default") => Scaling::Default,
+        Some("linear") => Scaling::Linear { factor: positive("factor", given.factor)? },
+        Some("llama3") => Scaling::Llama3 {
+            factor: positive("factor", given.factor)?,
+            low: positive("low_freq_factor", given.low_freq_factor)?,
+            high: positive("high_freq_factor", given.high_freq_factor)?,
+            original: positive(
+                "original_max_position_embeddings",
+                given.original_max_position_embeddings,
+            )?,
+        },
+        other => {
+            let found = other.map_or("missing".to_owned(), |t| format!("\"{t}\""));
+            return Err(fault(file, format!("rope_type is {found}; supported are: {ROPE_TYPES}")));
+        }
+    };
+    if let Scaling::Llama3 { low, high, .. } = scaling
+        && low >= high
+    {
+        return Err(fault(file, "low_freq_factor must be less than high_freq_factor"));
+    }
+    Ok(Rope { theta, scaling })
+}
+
+impl Ids {
+    fn into_vec(self) -> Vec<Token> {
+        match self {
+            Ids::One(id) => vec![id],
+            Ids::Many(ids) => ids,
+        }
+    }
+}

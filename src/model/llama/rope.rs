@@ -1,0 +1,92 @@
+//! Rotary position embedding in the rotate-half convention of Hugging Face
+//! checkpoints (Su et al. 2021, arXiv 2104.09864).
+
+use candle_core::{Device, Tensor};
+
+use crate::model::ModelError;
+
+/// How positions turn into angles.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::model) struct Rope {
+    /// Base of the geometric series of frequencies.
+    pub theta: f64,
+    /// What was done to the frequencies for longer contexts.
+    pub scaling: Scaling,
+}
+
+/// Changes of the frequencies for contexts longer than the trained one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::model) enum Scaling {
+    /// None.
+    Default,
+    /// Every frequency divided by a factor (Chen et al. 2023, arXiv 2306.15595).
+    Linear {
+        /// The factor.
+        factor: f64,
+    },
+    /// Llama 3.1: long waves divided by a factor, short ones kept, a smooth
+    /// passage between (Grattafiori et al. 2024, arXiv 2407.21783).
+    Llama3 {
+        /// Divides the frequencies of long waves.
+        factor: f64,
+        /// Waves longer than original / this are long.
+        low: f64,
+        /// Waves shorter than original / this are short.
+        high: f64,
+        /// The context length before scaling.
+        original: f64,
+    },
+}
+
+impl Rope {
+    /// Radians per position, one for each pair of a head's `head_dim` entries.
+    pub(super) fn frequencies(&self, head_dim: usize) -> Vec<f32> {
+        (0..head_dim / 2)
+            .map(|i| {
+                let frequency = self.theta.powf(-2.0 * i as f64 / head_dim as f64);
+                self.scaling.apply(frequency) as f32
+            })
+            .collect()
+    }
+}
+
+impl Scaling {
+    fn apply(&self, frequency: f64) -> f64 {
+        match *self {
+            Scaling::Default => frequency,
+            Scaling::Linear { factor } => frequency / factor,
+            Scaling::Llama3 { factor, low, high, original } => {
+                let waves = original * frequency / std::f64::consts::TAU;
+                if waves > high {
+                    frequency
+                } else if waves < low {
+                    frequency / factor
+                } else {
+                    let smooth = (waves - low) / (high - low);
+                    frequency * (smooth + (1.0 - smooth) / factor)
+                }
+            }
+        }
+    }
+}
+
+/// Cosines and sines at `positions`, each of shape `(positions, head_dim / 2)`.
+///
+/// They are computed for the rows of a pass and not kept in a table: a table
+/// for 128k positions would take more memory than a small model. Angles are
+/// rounded to f32, as in the code that checkpoints are trained with.
+///
+/// # Errors
+/// If candle cannot make the tensors.
+pub(super) fn angles(
+    frequencies: &[f32],
+    positions: impl ExactSizeIterator<Item = usize>,
+    device: &Device,
+) -> Result<(Tensor, Tensor), ModelError> {
+    let shape = (positions.len(), frequencies.len());
+    let (cos, sin): (Vec<f32>, Vec<f32>) = positions
+        .flat_map(|position| frequencies.iter().map(move |f| position as f32 * f))
+        .map(|angle| (angle.cos(), angle.sin()))
+        .unzip();
+    Ok((Tensor::from_vec(cos, shape, device)?, Tensor::from_vec(sin, shape, device)?))
+}
