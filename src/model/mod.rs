@@ -1,6 +1,7 @@
 //! Language models: one trait, the sequences they work on, and what implements
 //! them. This is the only room of the project that names candle.
 
+mod catalog;
 mod codec;
 mod hf;
 mod llama;
@@ -10,6 +11,7 @@ mod threads;
 mod toy;
 pub mod zoo;
 
+pub use catalog::Catalog;
 pub use codec::{Codec, Letters};
 pub use load::{Loaded, Role, load};
 pub use session::{Feed, KvCache, Session, Step};

@@ -12,38 +12,38 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 
 /// Tokens of the tokenizer: two special ones, 256 bytes, the merges.
-pub const VOCAB: usize = 2 + 256 + MERGES.len();
+pub(crate) const VOCAB: usize = 2 + 256 + MERGES.len();
 /// Id of the token that the post-processor puts in front.
-pub const BOS: u32 = 0;
+pub(crate) const BOS: u32 = 0;
 /// Id of the token that ends a text.
-pub const EOS: u32 = 1;
+pub(crate) const EOS: u32 = 1;
 
 const MERGES: &[(&str, &str)] = &[("t", "h"), ("th", "e"), ("Ġ", "the"), ("i", "n")];
 
 /// What a checkpoint looks like; the defaults are the smallest shape that has
 /// grouped heads, a `head_dim` of its own and padded rows.
 #[derive(Debug, Clone)]
-pub struct Checkpoint {
+pub(crate) struct Checkpoint {
     /// Of the weights.
-    pub seed: u64,
-    pub hidden: usize,
-    pub intermediate: usize,
-    pub layers: usize,
-    pub heads: usize,
-    pub kv_heads: usize,
-    pub head_dim: usize,
+    pub(crate) seed: u64,
+    pub(crate) hidden: usize,
+    pub(crate) intermediate: usize,
+    pub(crate) layers: usize,
+    pub(crate) heads: usize,
+    pub(crate) kv_heads: usize,
+    pub(crate) head_dim: usize,
     /// Rows of embedding and head: at least [`VOCAB`], more are padding.
-    pub vocab_rows: usize,
+    pub(crate) vocab_rows: usize,
     /// `max_position_embeddings`.
-    pub positions: usize,
-    pub tied: bool,
-    pub dtype: DType,
+    pub(crate) positions: usize,
+    pub(crate) tied: bool,
+    pub(crate) dtype: DType,
     /// Number of weight files; 1 is plain `model.safetensors`.
-    pub shards: usize,
+    pub(crate) shards: usize,
     /// Standard deviation of the head's logits; larger is more decided.
-    pub sharpness: f32,
+    pub(crate) sharpness: f32,
     /// Keys of `config.json` to add or to replace; `null` removes one.
-    pub config: Value,
+    pub(crate) config: Value,
 }
 
 impl Default for Checkpoint {
@@ -69,7 +69,7 @@ impl Default for Checkpoint {
 
 impl Checkpoint {
     /// Writes config, tokenizer and weights into `folder`, which is made.
-    pub fn write(&self, folder: &Path) {
+    pub(crate) fn write(&self, folder: &Path) {
         fs::create_dir_all(folder).unwrap();
         write_json(&folder.join("config.json"), &self.config_json());
         write_json(&folder.join("tokenizer.json"), &tokenizer_json());
@@ -94,7 +94,7 @@ impl Checkpoint {
     }
 
     /// The content of `config.json`.
-    pub fn config_json(&self) -> Value {
+    pub(crate) fn config_json(&self) -> Value {
         let mut config = json!({
             "architectures": ["LlamaForCausalLM"],
             "model_type": "llama",
@@ -124,7 +124,7 @@ impl Checkpoint {
     }
 
     /// The weights by name, in the stored type.
-    pub fn tensors(&self) -> HashMap<String, Tensor> {
+    pub(crate) fn tensors(&self) -> HashMap<String, Tensor> {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         let mut random = |shape: &[usize], scale: f32, center: f32| {
             // A sum of four uniform numbers is near enough to a normal one.
@@ -171,13 +171,13 @@ impl Checkpoint {
 }
 
 /// Writes a JSON file.
-pub fn write_json(file: &Path, value: &Value) {
+pub(crate) fn write_json(file: &Path, value: &Value) {
     fs::write(file, serde_json::to_string_pretty(value).unwrap()).unwrap();
 }
 
 /// A byte-level BPE tokenizer that puts `<|bos|>` in front. It also asks for
 /// truncation and padding, which must not be applied.
-pub fn tokenizer_json() -> Value {
+pub(crate) fn tokenizer_json() -> Value {
     let mut vocab = serde_json::Map::new();
     let special = ["<|bos|>", "<|eos|>"].map(str::to_owned);
     let bytes = (0..=255u8).map(|byte| byte_char(byte).to_string());

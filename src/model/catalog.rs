@@ -1,0 +1,151 @@
+//! Names of models and prompt sets, as `configs/` folders give them.
+//!
+//! ```toml
+//! # configs/models.toml; paths are relative to the folder that holds configs/
+//! [embedded-target]
+//! path = "models/target"
+//! aliases = ["target"]
+//! ```
+
+use std::collections::BTreeMap;
+use std::env;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::ModelError;
+use crate::registry::UnknownName;
+
+/// Where names are looked up, one folder after the other.
+#[derive(Debug, Clone)]
+pub struct Catalog {
+    /// Relative paths begin here.
+    start: PathBuf,
+    /// Folders that hold a `configs/`, the one to ask first in front.
+    roots: Vec<PathBuf>,
+}
+
+/// A table of `configs/models.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    path: String,
+    #[serde(default)]
+    aliases: Vec<String>,
+}
+
+impl Catalog {
+    /// The names seen from `start`: those of the nearest `configs/` at or above
+    /// it, of the working directory's, of `$SPECDEC_HOME`'s and of the
+    /// project's that the program was built from, in this order.
+    pub fn near(start: &Path) -> Self {
+        let start = std::path::absolute(start).unwrap_or_else(|_| start.to_path_buf());
+        let holds = |folder: &Path| folder.join("configs").is_dir();
+        let nearest = start.ancestors().find(|folder| holds(folder)).map(PathBuf::from);
+        let others = [
+            env::current_dir().ok(),
+            env::var_os("SPECDEC_HOME").map(PathBuf::from),
+            Some(PathBuf::from(env!("CARGO_MANIFEST_DIR"))),
+        ];
+        let mut roots: Vec<PathBuf> = nearest.into_iter().collect();
+        for folder in others.into_iter().flatten().filter(|folder| holds(folder)) {
+            if !roots.contains(&folder) {
+                roots.push(folder);
+            }
+        }
+        Self { start, roots }
+    }
+
+    /// The source of a model, for [`load`](super::load): what `configs/` says
+    /// of this name, or else `name` itself if it is a folder (relative to where
+    /// the catalog was asked from, or to the working directory) or a toy.
+    ///
+    /// # Errors
+    /// If there is no such name or folder, or a `configs/models.toml` is no
+    /// list of models.
+    pub fn model(&self, name: &str) -> Result<String, ModelError> {
+        if name.starts_with("toy:") {
+            return Ok(name.to_owned());
+        }
+        let mut known = Vec::new();
+        for root in &self.roots {
+            let entries = read_models(&root.join("configs/models.toml"))?;
+            let called = |key: &str, entry: &Entry| {
+                key == name || entry.aliases.iter().any(|alias| alias == name)
+            };
+            if let Some((_, entry)) = entries.iter().find(|(key, entry)| called(key, entry)) {
+                let path = &entry.path;
+                let toy = path.starts_with("toy:");
+                return Ok(if toy { path.clone() } else { text(root.join(path)) });
+            }
+            known.extend(entries.into_keys());
+        }
+        if let Some(folder) = self.existing(name) {
+            return Ok(text(folder));
+        }
+        if looks_like_path(name) {
+            return Err(ModelError::new(format!("model {name}: no such folder")));
+        }
+        Err(unknown("model", name, known, "folder"))
+    }
+
+    /// The file of a prompt set: `configs/prompts/NAME.jsonl`, or else `name`
+    /// itself if it is a file.
+    ///
+    /// # Errors
+    /// If there is no such set or file.
+    pub fn prompts(&self, name: &str) -> Result<PathBuf, ModelError> {
+        let mut known = Vec::new();
+        for root in &self.roots {
+            let folder = root.join("configs/prompts");
+            let file = folder.join(format!("{name}.jsonl"));
+            if file.is_file() {
+                return Ok(file);
+            }
+            let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+            let sets =
+                files.map(|f| f.path()).filter(|f| f.extension().is_some_and(|e| e == "jsonl"));
+            known.extend(sets.filter_map(|f| Some(f.file_stem()?.to_str()?.to_owned())));
+        }
+        if let Some(file) = self.existing(name) {
+            return Ok(file);
+        }
+        if looks_like_path(name) {
+            return Err(ModelError::new(format!("prompt set {name}: no such file")));
+        }
+        Err(unknown("prompt set", name, known, "file"))
+    }
+
+    fn existing(&self, path: &str) -> Option<PathBuf> {
+        [self.start.join(path), PathBuf::from(path)].into_iter().find(|p| p.exists())
+    }
+}
+
+fn read_models(file: &Path) -> Result<BTreeMap<String, Entry>, ModelError> {
+    if !file.exists() {
+        return Ok(BTreeMap::new());
+    }
+    let fail = |what: String| ModelError::new(format!("{}: {}", file.display(), what));
+    let text = std::fs::read_to_string(file).map_err(|e| fail(e.to_string()))?;
+    // What follows the first line draws the place; a sentence names it.
+    let place = |e: &toml::de::Error| {
+        let line = text[..e.span().map_or(0, |s| s.start)].matches('\n').count() + 1;
+        format!("line {line}: {}", e.message())
+    };
+    toml::from_str(&text).map_err(|e: toml::de::Error| fail(place(&e)))
+}
+
+fn unknown(kind: &'static str, name: &str, mut known: Vec<String>, otherwise: &str) -> ModelError {
+    known.sort();
+    known.dedup();
+    let error = UnknownName::new(kind, name, known.iter().map(String::as_str));
+    ModelError::new(format!("{error}, or the path of a {otherwise}"))
+}
+
+fn looks_like_path(name: &str) -> bool {
+    name.starts_with('.') || name.contains(['/', std::path::MAIN_SEPARATOR])
+}
+
+fn text(path: PathBuf) -> String {
+    path.to_string_lossy().into_owned()
+}
