@@ -2,19 +2,26 @@
 
 use std::path::PathBuf;
 
+use super::output;
+
 /// Options of `specdec report`.
 #[derive(Debug, clap::Args)]
-pub struct ReportArgs {
+#[command(after_help = "\
+Examples:
+  specdec report results/01-draft-length/2026-01-31-some-cpu-2c
+
+The raw rows are read and never changed; summary.csv, survival.csv, report.md and the figures are
+written anew.")]
+pub(super) struct ReportArgs {
     /// Results folder of a run: holds plan.toml, manifest.json, rounds.csv and generations.csv
-    pub folder: PathBuf,
+    folder: PathBuf,
 }
 
 /// Regenerates summary.csv, survival.csv, the figures and report.md.
 ///
 /// # Errors
 /// If a file of the folder is missing or damaged; the sentence names it.
-pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
+pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     crate::report::report(&args.folder)?;
-    println!("{}", args.folder.join("report.md").display());
-    Ok(())
+    output::line(args.folder.join("report.md").display())
 }
