@@ -28,7 +28,7 @@ enum Command {
     Run(run::RunArgs),
     /// Print the numbered cells of an experiment, and what it will take
     Plan(run::PlanArgs),
-    /// Make summary, figures and report of a results folder anew
+    /// Make summary, figures and report of a results folder again, from its raw rows
     Report(report::ReportArgs),
     /// Continue a prompt, streamed; statistics on standard error
     Generate(generate::GenerateArgs),
