@@ -10,6 +10,7 @@ pub mod experiment;
 pub mod length;
 pub mod model;
 pub mod registry;
+pub mod report;
 pub mod round;
 pub mod sampling;
 pub mod tree;

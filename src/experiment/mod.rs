@@ -3,6 +3,7 @@
 
 mod calibrate;
 mod cell;
+mod columns;
 mod folder;
 mod machine;
 mod manifest;
@@ -13,9 +14,11 @@ mod recorder;
 pub mod records;
 mod run;
 mod spec;
+pub mod statistics;
 
 pub use calibrate::pass_time;
 pub use cell::{Calibration, Cell, CellCosts, Plan, PlannedModel};
+pub use columns::columns;
 pub use folder::{read_plan, write_whole};
 pub use machine::Machine;
 pub use manifest::{Manifest, Status};

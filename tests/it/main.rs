@@ -1,6 +1,10 @@
 //! The one test binary: each file is a subject.
 
 mod checkpoint;
+mod cli_generate;
+mod cli_inspect;
+mod cli_list;
+mod cli_support;
 mod experiment_failure;
 mod experiment_plan;
 mod experiment_run;

@@ -1,0 +1,166 @@
+//! Acceptance: how many drafted tokens survive verification.
+
+use std::ops::AddAssign;
+
+use super::bootstrap::{Interval, bootstrap, bootstrap_many};
+use super::{Sample, by_prompt, ratio, rounds};
+use crate::experiment::records::RoundRow;
+
+/// Sums over rounds from which the ratios follow. A truncated round counts with
+/// the verifier's count before the cut.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Acceptance {
+    /// Rounds.
+    pub rounds: usize,
+    /// Drafted tokens.
+    pub proposed: usize,
+    /// Accepted tokens before any cut.
+    pub accepted: usize,
+    /// Drafted tokens whose acceptance was decided.
+    pub reached: usize,
+    /// Σ over reached tokens of Σ_x min(p(x), q(x)).
+    pub overlap_sum: f64,
+}
+
+impl Acceptance {
+    /// The sums over some rounds.
+    pub fn of<'a>(rounds: impl IntoIterator<Item = &'a RoundRow>) -> Self {
+        let mut sums = Self::default();
+        for round in rounds {
+            sums += Self {
+                rounds: 1,
+                proposed: round.proposed,
+                accepted: round.accepted,
+                reached: round.reached,
+                overlap_sum: round.overlap_sum,
+            };
+        }
+        sums
+    }
+
+    /// Σ accepted / Σ proposed. Falls with K even where alpha does not, since
+    /// everything after a rejection counts as proposed.
+    pub fn acceptance_rate(&self) -> Option<f64> {
+        ratio(self.accepted as f64, self.proposed as f64)
+    }
+
+    /// Σ overlap / Σ reached: the probability that a reached token is accepted
+    /// by token-level rejection, averaged without the noise of the draws
+    /// (Leviathan et al. 2023, arXiv 2211.17192, call it alpha).
+    pub fn alpha(&self) -> Option<f64> {
+        ratio(self.overlap_sum, self.reached as f64)
+    }
+
+    /// τ = mean(accepted + 1): tokens per target pass, uncut, the correction or
+    /// bonus included.
+    pub fn block_efficiency(&self) -> Option<f64> {
+        ratio((self.accepted + self.rounds) as f64, self.rounds as f64)
+    }
+}
+
+impl AddAssign for Acceptance {
+    fn add_assign(&mut self, other: Self) {
+        self.rounds += other.rounds;
+        self.proposed += other.proposed;
+        self.accepted += other.accepted;
+        self.reached += other.reached;
+        self.overlap_sum += other.overlap_sum;
+    }
+}
+
+/// The bootstrap interval over prompts of one ratio of [`Acceptance`].
+pub fn acceptance_interval(
+    samples: &[Sample],
+    metric: impl Fn(&Acceptance) -> Option<f64>,
+) -> Option<Interval> {
+    let clusters =
+        by_prompt(samples).into_values().map(|s| Acceptance::of(rounds(s))).collect::<Vec<_>>();
+    bootstrap(&clusters, |resample| {
+        let mut sums = Acceptance::default();
+        resample.iter().for_each(|cluster| sums += **cluster);
+        metric(&sums)
+    })
+}
+
+/// How far chains of drafted tokens survive, by position from 1.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Survival {
+    reached: Vec<usize>,
+    survived: Vec<usize>,
+}
+
+impl Survival {
+    /// Counts rounds: position `i` is reached if it was proposed and all
+    /// positions before it were accepted.
+    pub fn of<'a>(rounds: impl IntoIterator<Item = &'a RoundRow>) -> Self {
+        let mut counts = Self::default();
+        for round in rounds {
+            let reached = round.proposed.min(round.accepted + 1);
+            counts.grow(reached);
+            counts.reached[..reached].iter_mut().for_each(|n| *n += 1);
+            counts.survived[..round.accepted.min(reached)].iter_mut().for_each(|n| *n += 1);
+        }
+        counts
+    }
+
+    /// The last position that was reached.
+    pub fn positions(&self) -> usize {
+        self.reached.len()
+    }
+
+    /// Rounds that reached position `i ≥ 1`.
+    pub fn reached(&self, i: usize) -> usize {
+        self.reached.get(i - 1).copied().unwrap_or(0)
+    }
+
+    /// Rounds that reached and accepted position `i ≥ 1`.
+    pub fn survived(&self, i: usize) -> usize {
+        self.survived.get(i - 1).copied().unwrap_or(0)
+    }
+
+    /// survived / reached at position `i ≥ 1`.
+    pub fn conditional(&self, i: usize) -> Option<f64> {
+        ratio(self.survived(i) as f64, self.reached(i) as f64)
+    }
+
+    /// S(i) for all positions: the running product of the conditionals. A round
+    /// whose draft was shorter than i does not lower S(i).
+    pub fn curve(&self) -> Vec<f64> {
+        let mut product = 1.0;
+        (1..=self.positions())
+            .map(|i| {
+                product *= self.conditional(i).unwrap_or(0.0);
+                product
+            })
+            .collect()
+    }
+
+    fn grow(&mut self, positions: usize) {
+        if self.reached.len() < positions {
+            self.reached.resize(positions, 0);
+            self.survived.resize(positions, 0);
+        }
+    }
+}
+
+impl AddAssign<&Survival> for Survival {
+    fn add_assign(&mut self, other: &Survival) {
+        self.grow(other.positions());
+        self.reached.iter_mut().zip(&other.reached).for_each(|(a, b)| *a += b);
+        self.survived.iter_mut().zip(&other.survived).for_each(|(a, b)| *a += b);
+    }
+}
+
+/// Bootstrap intervals of S(i) over prompts, one per position. A resample that
+/// never reaches a position says nothing about it and is left out there.
+pub fn survival_intervals(samples: &[Sample]) -> Vec<Option<Interval>> {
+    let clusters =
+        by_prompt(samples).into_values().map(|s| Survival::of(rounds(s))).collect::<Vec<_>>();
+    bootstrap_many(&clusters, |resample| {
+        let mut counts = Survival::default();
+        resample.iter().for_each(|cluster| counts += cluster);
+        let curve = counts.curve();
+        let seen = |i: usize| counts.reached(i + 1) > 0;
+        curve.into_iter().enumerate().map(|(i, s)| seen(i).then_some(s)).collect()
+    })
+}

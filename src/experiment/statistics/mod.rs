@@ -1,0 +1,69 @@
+//! What a run says: pure functions over its rows. Definitions are those of
+//! `docs/metrics.md`; nothing here reads a file or a clock.
+//!
+//! The unit of chance is the **prompt**: rounds of one generation resemble each
+//! other, so every interval resamples prompts, never rounds.
+
+mod acceptance;
+mod bootstrap;
+mod predict;
+mod quantile;
+mod speedup;
+
+use std::collections::BTreeMap;
+
+use super::records::{GenerationRow, RoundRow};
+
+pub use acceptance::{Acceptance, Survival, acceptance_interval, survival_intervals};
+pub use bootstrap::{Interval, RESAMPLES, SEED, bootstrap, bootstrap_many};
+pub use predict::{Costs, Progress, predicted_speedup};
+pub use quantile::{deciles, median, quantile};
+pub use speedup::{Contest, PairedTime, Verdicts, pair_by_prompt, speedup, speedup_interval};
+
+/// One finished generation that counts: its row and its rounds, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// The generation.
+    pub generation: GenerationRow,
+    /// Its rounds.
+    pub rounds: Vec<RoundRow>,
+}
+
+/// The samples of one cell by prompt, in the order of the prompts' names, which
+/// does not depend on the order of execution.
+pub fn by_prompt(samples: &[Sample]) -> BTreeMap<&str, Vec<&Sample>> {
+    let mut prompts = BTreeMap::<&str, Vec<&Sample>>::new();
+    for sample in samples {
+        prompts.entry(sample.generation.prompt.as_str()).or_default().push(sample);
+    }
+    prompts
+}
+
+/// All rounds of some samples.
+pub fn rounds<'a>(
+    samples: impl IntoIterator<Item = &'a Sample>,
+) -> impl Iterator<Item = &'a RoundRow> {
+    samples.into_iter().flat_map(|sample| &sample.rounds)
+}
+
+/// Target passes per new token over all samples; plain decoding must be at
+/// exactly 1, or the baseline is handicapped. `None` without tokens.
+pub fn forwards_per_token(samples: &[Sample]) -> Option<f64> {
+    let forwards = samples.iter().map(|s| s.generation.target_forwards).sum::<usize>();
+    ratio(forwards as f64, samples.iter().map(|s| s.generation.new_tokens).sum::<usize>() as f64)
+}
+
+/// New tokens per second of decoding, prefill apart. `None` without time.
+pub fn tokens_per_second<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<f64> {
+    let (mut tokens, mut us) = (0.0, 0.0);
+    for sample in samples {
+        tokens += sample.generation.new_tokens as f64;
+        us += sample.generation.decode_us;
+    }
+    ratio(tokens * 1e6, us)
+}
+
+/// `numerator / denominator`, or `None` if that is no number.
+fn ratio(numerator: f64, denominator: f64) -> Option<f64> {
+    Some(numerator / denominator).filter(|x| x.is_finite() && denominator > 0.0)
+}

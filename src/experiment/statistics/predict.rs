@@ -1,0 +1,117 @@
+//! Predicted speedup: what costs measured before the sweep and survival measured
+//! on *other* prompts say a cell should reach. It can be wrong, and the gap to
+//! the measured speedup is a finding.
+//!
+//! For a drafter that always proposes K tokens the prediction is
+//!
+//! ```text
+//! (1 + Σ_{i≤K} S(i)) · t_plain / (K·t_d + T(K+1) + t_v + t_o)
+//! ```
+//!
+//! with t_plain = T(1) + t_v + t_o of the baseline's own bookkeeping. A drafter
+//! that sometimes proposes nothing or less (prompt lookup) neither pays for nor
+//! gains from tokens it did not propose, so S(i) becomes the probability that
+//! position i is proposed **and** survives, and the cost of a round becomes its
+//! expectation over the number of proposed tokens. Where all K tokens are always
+//! proposed, this is the formula above.
+
+use super::{Sample, ratio};
+use crate::experiment::cell::CellCosts;
+
+/// What passes and bookkeeping cost, from the calibration, in µs.
+#[derive(Debug, Clone, Copy)]
+pub struct Costs<'a> {
+    /// `target_us[n − 1]` = T(n).
+    pub target_us: &'a [f64],
+    /// A round of plain decoding: T(1) and its bookkeeping.
+    pub plain_us: f64,
+    /// t_d, t_v and t_o of the cell.
+    pub cell: CellCosts,
+}
+
+/// Counts over rounds from which the expected progress of a round follows.
+///
+/// Near the end of a generation the draft is cut to what may still be emitted.
+/// Such rounds are censored, not rejected: they count for the positions they
+/// were allowed to propose and for no others.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// By position from 1: rounds that came this far and were allowed to propose
+    /// the position, and those of them that proposed and accepted it.
+    entered: Vec<usize>,
+    survived: Vec<usize>,
+    /// By number of proposed tokens: rounds that were allowed to propose all K.
+    proposed: Vec<usize>,
+}
+
+impl Progress {
+    /// Counts the rounds of generations with draft length `k` that were to emit
+    /// `max_tokens` tokens.
+    pub fn of<'a>(
+        samples: impl IntoIterator<Item = &'a Sample>,
+        k: usize,
+        max_tokens: usize,
+    ) -> Self {
+        let mut counts =
+            Self { entered: vec![0; k], survived: vec![0; k], proposed: vec![0; k + 1] };
+        for sample in samples {
+            let mut emitted = 0;
+            for round in &sample.rounds {
+                let allowed = max_tokens.saturating_sub(emitted + 1).min(k);
+                let entered = allowed.min(round.accepted + 1);
+                counts.entered[..entered].iter_mut().for_each(|n| *n += 1);
+                let survived = round.accepted.min(entered);
+                counts.survived[..survived].iter_mut().for_each(|n| *n += 1);
+                if allowed == k {
+                    counts.proposed[round.proposed.min(k)] += 1;
+                }
+                emitted += round.emitted;
+            }
+        }
+        counts
+    }
+
+    /// Expected accepted tokens of a round with draft length `k`: Σ of the
+    /// probabilities that position i is proposed and survives. `None` if a
+    /// position was never entered.
+    pub fn expected_accepted(&self, k: usize) -> Option<f64> {
+        let (mut product, mut sum) = (1.0, 0.0);
+        for i in 0..k {
+            if product > 0.0 {
+                product *= ratio(*self.survived.get(i)? as f64, *self.entered.get(i)? as f64)?;
+            }
+            sum += product;
+        }
+        Some(sum)
+    }
+
+    /// The expectation of `cost(n)` over the number n ≤ k of proposed tokens.
+    /// `None` if no round was allowed to propose all tokens or a cost is unknown.
+    pub fn expected_cost(&self, k: usize, cost: impl Fn(usize) -> Option<f64>) -> Option<f64> {
+        let mut sum = 0.0;
+        for (n, &count) in self.proposed.iter().enumerate().filter(|(_, count)| **count > 0) {
+            sum += count as f64 * cost(n.min(k))?;
+        }
+        ratio(sum, self.proposed.iter().sum::<usize>() as f64)
+    }
+}
+
+/// The predicted speedup of draft length `k` from the progress of the longest
+/// draft length of the same method, leaving out one prompt at a time: each of
+/// `folds` is a prompt's new tokens in the cell and the progress on all other
+/// prompts. Times per token are averaged over the prompts by their tokens.
+/// `None` if a cost or the progress is not known.
+pub fn predicted_speedup(folds: &[(usize, Progress)], k: usize, costs: &Costs<'_>) -> Option<f64> {
+    let target = |rows: usize| costs.target_us.get(rows - 1).copied();
+    let (mut plain, mut cell) = (0.0, 0.0);
+    for (tokens, progress) in folds {
+        let round = progress.expected_cost(k, |n| {
+            Some(n as f64 * costs.cell.draft_us_per_token + target(n + 1)?)
+        })?;
+        let round = round + costs.cell.verify_us + costs.cell.other_us;
+        let per_round = 1.0 + progress.expected_accepted(k)?;
+        plain += *tokens as f64 * costs.plain_us;
+        cell += *tokens as f64 * round / per_round;
+    }
+    ratio(plain, cell)
+}

@@ -1,0 +1,116 @@
+//! Speedup against the plain baseline on the same prompts and repeats.
+
+use std::collections::BTreeMap;
+
+use super::bootstrap::{Interval, bootstrap, resamples};
+use super::{Sample, ratio};
+
+/// Decode time and new tokens of both sides on one prompt, summed over the
+/// repeats that both sides finished.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct PairedTime {
+    /// Decode time of plain decoding, µs.
+    pub plain_us: f64,
+    /// Its new tokens.
+    pub plain_tokens: usize,
+    /// Decode time of the cell, µs.
+    pub us: f64,
+    /// Its new tokens.
+    pub tokens: usize,
+}
+
+/// Matches generations of the baseline and of a cell by prompt and repeat. What
+/// only one side finished is left out.
+pub fn pair_by_prompt<'a>(
+    baseline: &[Sample],
+    cell: &'a [Sample],
+) -> BTreeMap<&'a str, PairedTime> {
+    let plain = baseline
+        .iter()
+        .map(|s| ((s.generation.prompt.as_str(), s.generation.repeat), &s.generation))
+        .collect::<BTreeMap<_, _>>();
+    let mut pairs = BTreeMap::<&str, PairedTime>::new();
+    for Sample { generation, .. } in cell {
+        let Some(plain) = plain.get(&(generation.prompt.as_str(), generation.repeat)) else {
+            continue;
+        };
+        let pair = pairs.entry(generation.prompt.as_str()).or_default();
+        pair.plain_us += plain.decode_us;
+        pair.plain_tokens += plain.new_tokens;
+        pair.us += generation.decode_us;
+        pair.tokens += generation.new_tokens;
+    }
+    pairs
+}
+
+/// (Σ decode µs / Σ new tokens) of plain decoding ÷ the same of the cell.
+pub fn speedup<'a>(pairs: impl IntoIterator<Item = &'a PairedTime>) -> Option<f64> {
+    let mut sum = PairedTime::default();
+    for pair in pairs {
+        sum.plain_us += pair.plain_us;
+        sum.plain_tokens += pair.plain_tokens;
+        sum.us += pair.us;
+        sum.tokens += pair.tokens;
+    }
+    ratio(ratio(sum.plain_us, sum.plain_tokens as f64)?, ratio(sum.us, sum.tokens as f64)?)
+}
+
+/// The bootstrap interval of [`speedup`] over prompts; a prompt's plain and
+/// speculative times stay together.
+pub fn speedup_interval(pairs: &BTreeMap<&str, PairedTime>) -> Option<Interval> {
+    let clusters = pairs.values().copied().collect::<Vec<_>>();
+    bootstrap(&clusters, |resample| speedup(resample.iter().copied()))
+}
+
+/// Several cells timed on the same prompts, to say which is the fastest and how
+/// sure that is.
+#[derive(Debug, Clone, Default)]
+pub struct Contest<'a> {
+    cells: Vec<BTreeMap<&'a str, PairedTime>>,
+}
+
+/// What a [`Contest`] says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdicts {
+    /// The cell with the largest speedup.
+    pub best: usize,
+    /// In which share of the resamples each cell was the fastest.
+    pub wins: Vec<f64>,
+}
+
+impl<'a> Contest<'a> {
+    /// Adds a cell, by its pairs with the baseline.
+    pub fn add(&mut self, pairs: BTreeMap<&'a str, PairedTime>) {
+        self.cells.push(pairs);
+    }
+
+    /// Who wins on the prompts that all cells have. `None` without a common
+    /// prompt or cell.
+    pub fn decide(&self) -> Option<Verdicts> {
+        let first = self.cells.first()?;
+        let common = first.keys().filter(|p| self.cells.iter().all(|c| c.contains_key(*p)));
+        let clusters =
+            common.map(|p| self.cells.iter().map(|c| c[p]).collect::<Vec<_>>()).collect::<Vec<_>>();
+        let fastest = |resample: &[&Vec<PairedTime>]| {
+            // Backwards, so that a tie goes to the first cell.
+            (0..self.cells.len())
+                .rev()
+                .filter_map(|c| Some((speedup(resample.iter().map(|row| &row[c]))?, c)))
+                .max_by(|a, b| a.0.total_cmp(&b.0))
+                .map(|(_, c)| c)
+        };
+        let best = fastest(&clusters.iter().collect::<Vec<_>>())?;
+        let mut wins = vec![0usize; self.cells.len()];
+        let mut contests = 0;
+        resamples(&clusters, |resample| {
+            if let Some(c) = fastest(resample) {
+                wins[c] += 1;
+                contests += 1;
+            }
+        });
+        Some(Verdicts {
+            best,
+            wins: wins.into_iter().map(|n| n as f64 / contests as f64).collect(),
+        })
+    }
+}

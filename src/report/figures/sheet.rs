@@ -1,0 +1,167 @@
+//! The common look: a row or grid of panels with one legend, in colours that
+//! colour-blind readers can tell apart (Okabe and Ito 2008), each with a marker
+//! of its own.
+
+use kuva::plot::legend::{LegendEntry, LegendShape};
+use kuva::plot::{BandPlot, LinePlot, LineStyle, MarkerShape, ScatterPlot};
+use kuva::render::figure::{Figure, FigureLegendPosition};
+use kuva::render::layout::{Layout, TickFormat};
+use kuva::render::plots::Plot;
+use kuva::render::render::Scene;
+
+const COLOURS: [&str; 7] =
+    ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"];
+
+const MARKERS: [MarkerShape; 5] = [
+    MarkerShape::Circle,
+    MarkerShape::Square,
+    MarkerShape::Triangle,
+    MarkerShape::Diamond,
+    MarkerShape::Cross,
+];
+
+/// The colour of the `i`-th line or bar.
+pub(super) fn colour(i: usize) -> &'static str {
+    COLOURS[i % COLOURS.len()]
+}
+
+/// Dash and gap of predicted lines, in pixels.
+pub(super) const DASHES: &str = "12 7";
+
+/// Dash and gap of reference lines.
+pub(super) const DOTS: &str = "3 5";
+
+/// Grey, for what is no data.
+pub(super) const NEUTRAL: &str = "#555555";
+
+/// One panel: its plots and axes.
+pub(super) struct Panel {
+    pub(super) plots: Vec<Plot>,
+    pub(super) layout: Layout,
+}
+
+/// A figure of one or more panels.
+pub(super) struct Sheet {
+    pub(super) title: String,
+    pub(super) columns: usize,
+    pub(super) panels: Vec<Panel>,
+    pub(super) legend: Vec<LegendEntry>,
+}
+
+impl Sheet {
+    /// The figure as drawing primitives.
+    pub(super) fn render(self) -> Scene {
+        let columns = self.columns.clamp(1, self.panels.len().max(1));
+        let rows = self.panels.len().div_ceil(columns);
+        let (plots, layouts) = self.panels.into_iter().map(|p| (p.plots, p.layout)).unzip();
+        let width = if columns > 2 { 360.0 } else { 470.0 };
+        Figure::new(rows, columns)
+            .with_title(self.title)
+            .with_title_size(19)
+            .with_cell_size(width, 330.0)
+            .with_spacing(14.0)
+            .with_padding(16.0)
+            .with_plots(plots)
+            .with_layouts(layouts)
+            .with_shared_legend_position(FigureLegendPosition::RightMiddle)
+            .with_shared_legend_entries(self.legend)
+            .render()
+    }
+}
+
+/// Axes with fixed ranges, so that panels can be compared by eye.
+pub(super) fn axes(title: &str, x: (f64, f64, &str), y: (f64, f64, &str)) -> Layout {
+    Layout::new((x.0, x.1), (y.0, y.1))
+        .with_title(title)
+        .with_title_size(15)
+        .with_label_size(14)
+        .with_tick_size(12)
+        .with_body_size(12)
+        .with_x_label(x.2)
+        .with_y_label(y.2)
+        .with_x_axis_min(x.0)
+        .with_x_axis_max(x.1)
+        .with_y_axis_min(y.0)
+        .with_y_axis_max(y.1)
+        .with_x_tick_step(1.0)
+        .with_x_tick_format(TickFormat::Integer)
+        .with_y_tick_step(step(y.1 - y.0))
+}
+
+/// A tick distance of 1, 2 or 5 times a power of ten that divides `span` into
+/// about six parts.
+fn step(span: f64) -> f64 {
+    let raw = (span / 6.0).max(f64::MIN_POSITIVE);
+    let magnitude = 10f64.powf(raw.log10().floor());
+    let nice = [1.0, 2.0, 5.0, 10.0].into_iter().find(|m| m * magnitude >= raw).unwrap_or(10.0);
+    nice * magnitude
+}
+
+/// The end of an axis that begins at 0 and holds `value`, on a tick.
+pub(super) fn axis_end(value: f64) -> f64 {
+    let step = step(value);
+    (value * 1.02 / step).ceil() * step
+}
+
+/// A point of a line, with its interval if there is one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Point {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    pub(super) interval: Option<(f64, f64)>,
+}
+
+/// A line with markers and, where intervals are known, a band behind it.
+pub(super) fn line(points: &[Point], i: usize) -> Vec<Plot> {
+    let banded = points.iter().filter_map(|p| Some((p.x, p.interval?))).collect::<Vec<_>>();
+    let band = BandPlot::new(
+        banded.iter().map(|b| b.0),
+        banded.iter().map(|b| b.1.0),
+        banded.iter().map(|b| b.1.1),
+    )
+    .with_color(colour(i))
+    .with_opacity(0.18);
+    let xy = || points.iter().map(|p| (p.x, p.y));
+    vec![
+        band.into(),
+        LinePlot::new().with_data(xy()).with_color(colour(i)).with_stroke_width(2.0).into(),
+        ScatterPlot::new()
+            .with_data(xy())
+            .with_color(colour(i))
+            .with_marker(MARKERS[i % MARKERS.len()])
+            .with_size(4.5)
+            .into(),
+    ]
+}
+
+/// A dashed line.
+pub(super) fn dashed(points: &[Point], i: usize) -> Plot {
+    LinePlot::new()
+        .with_data(points.iter().map(|p| (p.x, p.y)))
+        .with_color(colour(i))
+        .with_stroke_width(1.8)
+        .with_line_style(LineStyle::Custom(DASHES.to_owned()))
+        .into()
+}
+
+/// The legend of the `i`-th line.
+pub(super) fn marked(label: &str, i: usize) -> LegendEntry {
+    entry(label, colour(i), LegendShape::Marker(MARKERS[i % MARKERS.len()]))
+}
+
+/// The legend of the `i`-th bar.
+pub(super) fn filled(label: &str, i: usize) -> LegendEntry {
+    entry(label, colour(i), LegendShape::Rect)
+}
+
+/// The legend of a style of line.
+pub(super) fn stroked(label: &str, dasharray: Option<&str>) -> LegendEntry {
+    LegendEntry {
+        dasharray: dasharray.map(str::to_owned),
+        ..entry(label, NEUTRAL, LegendShape::Line)
+    }
+}
+
+fn entry(label: &str, color: &str, shape: LegendShape) -> LegendEntry {
+    LegendEntry { label: label.to_owned(), color: color.to_owned(), shape, dasharray: None }
+}

@@ -1,0 +1,385 @@
+//! `report.md`: the run in words, tables and figures.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use super::best::{best, verdict};
+use super::figures::Figure;
+use super::load::Results;
+use super::series::{Names, Series, series};
+use super::tables::{markdown, number, with_interval};
+use super::warnings::warnings;
+use super::{other_tools, trace};
+use crate::experiment::records::SummaryRow;
+use crate::experiment::statistics::{
+    Acceptance, RESAMPLES, deciles, median, pair_by_prompt, rounds, speedup,
+};
+use crate::experiment::{Cell, Status};
+
+/// The whole report.
+pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[&Figure]) -> String {
+    let series = series(results);
+    let mut text = format!("# {}\n\n> {}\n\n", results.plan.experiment, results.plan.question);
+    text += &run(results);
+    text += &best_lengths(results, &series, summary);
+    text += &checks(results, summary);
+    for figure in figures {
+        let Figure { name, caption } = figure;
+        let _ = write!(text, "![{name}](figures/{name}.png)\n\n*{caption}*\n\n");
+    }
+    text += &cells(&series, summary);
+    text += &predictions(&series, summary);
+    text += &divergence(results, &series);
+    text += &categories(results, &series, summary);
+    text += &spread(results, &series, summary);
+    text += &trace::section(results, &series);
+    text += "## In the terms of other tools\n\nTheir definitions, applied to the same rounds; \
+             see `docs/metrics.md`.\n\n";
+    text += &other_tools::section(results, &series, summary);
+    text += &machine(results);
+    text
+}
+
+fn run(results: &Results) -> String {
+    let plan = &results.plan;
+    let draft = plan.draft.as_ref().map_or_else(String::new, |d| format!(", draft {}", d.name));
+    let generations = results.samples.values().map(Vec::len).sum::<usize>();
+    let tokens = results.samples.values().flatten().map(|s| s.generation.new_tokens).sum::<usize>();
+    let eos = if plan.ignore_eos { ", end-of-text ignored" } else { "" };
+    format!(
+        "Target {}{draft} ({}, {}). {} prompts, {} cells, \
+         repeats: {}, up to {} tokens each{eos}, \
+         seed {}: {generations} generations, {tokens} tokens. Plain decoding ran in turns with \
+         the cells of its sampling setting, prompt by prompt.\n\n",
+        plan.target.name,
+        plan.target.engine,
+        plan.target.dtype,
+        plan.prompts.len(),
+        plan.cells.len(),
+        plan.repeats,
+        plan.max_tokens,
+        plan.seed,
+    )
+}
+
+fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> String {
+    let head = [
+        "method",
+        "sampling",
+        "class",
+        "best K:",
+        "speedup [95 %]:",
+        "predicted:",
+        "best in resamples:",
+        "against plain decoding",
+    ];
+    let rows = series.iter().filter_map(|series| {
+        let best = best(results, series, summary)?;
+        let row = best.row;
+        Some(vec![
+            series.method.clone(),
+            series.sampling.clone(),
+            best.cell.class.clone(),
+            best.cell.num_speculative_tokens.to_string(),
+            with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2),
+            number(row.predicted_speedup, 2),
+            format!("{:.0} %", 100.0 * best.wins),
+            verdict(row).to_owned(),
+        ])
+    });
+    format!(
+        "## Best draft length\n\n{}\nIntervals are percentile intervals of {RESAMPLES} bootstrap \
+         resamples of prompts; they do not account for K having been chosen by the same data. \
+         \"Best in resamples\" says how often this K is the fastest of its line: the lower, the \
+         less the choice means.\n\n",
+        markdown(&head, &rows.collect::<Vec<_>>())
+    )
+}
+
+fn checks(results: &Results, summary: &[SummaryRow]) -> String {
+    let baselines = results.plan.cells.iter().filter(|c| c.is_baseline());
+    let names = Names::new(baselines.clone());
+    let rows = baselines.filter_map(|cell| {
+        let row = summary.iter().find(|row| row.cell == cell.id)?;
+        Some(vec![
+            names.sampling(&cell.sampling),
+            cell.class.clone(),
+            row.generations.to_string(),
+            row.tokens.to_string(),
+            number(row.tokens_per_second, 1),
+            number(row.baseline_forwards_per_token, 3),
+        ])
+    });
+    let head = [
+        "plain decoding",
+        "class",
+        "generations:",
+        "tokens:",
+        "tokens/s:",
+        "target passes per token (must be 1.000):",
+    ];
+    let mut text =
+        format!("## Baseline and warnings\n\n{}\n", markdown(&head, &rows.collect::<Vec<_>>()));
+    let warnings = warnings(results, summary);
+    if warnings.is_empty() {
+        text += "No warnings.\n";
+    }
+    for warning in warnings {
+        let _ = writeln!(text, "- {warning}");
+    }
+    text + "\n## Figures\n\n"
+}
+
+fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
+    let head = [
+        "method",
+        "sampling",
+        "class",
+        "K:",
+        "cell",
+        "status",
+        "rounds:",
+        "acceptance rate:",
+        "alpha [95 %]:",
+        "τ [95 %]:",
+        "c:",
+        "T(K+1)/T(1):",
+        "tokens/s:",
+        "speedup [95 %]:",
+        "predicted:",
+    ];
+    let table = lines(series, summary, |cell, row| {
+        vec![
+            format!("`{}`", cell.id),
+            row.status.clone(),
+            row.rounds.to_string(),
+            number(row.acceptance_rate, 3),
+            with_interval(row.alpha, row.alpha_lo, row.alpha_hi, 3),
+            with_interval(
+                row.block_efficiency,
+                row.block_efficiency_lo,
+                row.block_efficiency_hi,
+                2,
+            ),
+            number(row.cost_ratio, 3),
+            number(row.verify_cost_ratio, 2),
+            number(row.tokens_per_second, 1),
+            with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2),
+            number(row.predicted_speedup, 2),
+        ]
+    });
+    format!(
+        "## All cells\n\nClass: D the output law equals sampling from the target; G identical to \
+         greedy decoding; P same seed, same tokens as plain decoding; X approximate; with `~` the \
+         engine's rounding may depend on the number of rows of a pass.\n\n{}\n",
+        markdown(&head, &table)
+    )
+}
+
+/// A table line per cell: method, sampling, class, K and what `rest` adds.
+fn lines(
+    series: &[Series<'_>],
+    summary: &[SummaryRow],
+    rest: impl Fn(&Cell, &SummaryRow) -> Vec<String>,
+) -> Vec<Vec<String>> {
+    let mut lines = Vec::new();
+    for series in series {
+        for cell in &series.cells {
+            let Some(row) = summary.iter().find(|row| row.cell == cell.id) else { continue };
+            let k = cell.num_speculative_tokens.to_string();
+            let mut line =
+                vec![series.method.clone(), series.sampling.clone(), cell.class.clone(), k];
+            line.extend(rest(cell, row));
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
+    let gap = |row: &SummaryRow| Some(row.speedup? / row.predicted_speedup? - 1.0);
+    let head = [
+        "method",
+        "sampling",
+        "class",
+        "cells:",
+        "median |gap|:",
+        "largest gap:",
+        "predicted inside the interval:",
+    ];
+    let table = series.iter().filter_map(|series| {
+        let rows = series.cells.iter().filter_map(|c| summary.iter().find(|row| row.cell == c.id));
+        let rows = rows.filter(|row| gap(row).is_some()).collect::<Vec<_>>();
+        let gaps = rows.iter().filter_map(|row| gap(row)).collect::<Vec<_>>();
+        let largest = gaps.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs()))?;
+        let sizes = gaps.iter().map(|gap| gap.abs()).collect::<Vec<_>>();
+        let inside = rows.iter().filter(|row| {
+            let x = row.predicted_speedup;
+            x >= row.speedup_lo && x <= row.speedup_hi && row.speedup_lo.is_some()
+        });
+        Some(vec![
+            series.method.clone(),
+            series.sampling.clone(),
+            series.cells[0].class.clone(),
+            gaps.len().to_string(),
+            format!("{:.1} %", 100.0 * median(&sizes)?),
+            format!("{:+.1} %", 100.0 * largest),
+            format!("{} of {}", inside.count(), rows.len()),
+        ])
+    });
+    let table = table.collect::<Vec<_>>();
+    if table.is_empty() {
+        return String::new();
+    }
+    format!(
+        "## Predicted and measured\n\nThe gap is measured ÷ predicted − 1. Predictions know only \
+         the costs calibrated before the sweep and the survival of drafts on other prompts.\n\n\
+         {}\n",
+        markdown(&head, &table)
+    )
+}
+
+/// Greedy text against the greedy baseline's.
+fn divergence(results: &Results, series: &[Series<'_>]) -> String {
+    let mut table = Vec::new();
+    for series in series.iter().filter(|s| s.cells[0].sampling.is_greedy()) {
+        for cell in &series.cells {
+            let samples = results.samples(&cell.id);
+            let first = samples.iter().filter_map(|s| {
+                Some((s.generation.first_divergence?, s.generation.prompt.as_str()))
+            });
+            let diverged = first.clone().count();
+            let earliest = first.min().map_or_else(
+                || "–".to_owned(),
+                |(token, prompt)| format!("token {token} of {prompt}"),
+            );
+            let k = cell.num_speculative_tokens.to_string();
+            let share = format!("{diverged} of {}", samples.len());
+            table.push(vec![
+                series.method.clone(),
+                series.sampling.clone(),
+                cell.class.clone(),
+                k,
+                share,
+                earliest,
+            ]);
+        }
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    let head = ["method", "sampling", "class", "K:", "texts that differ:", "earliest difference"];
+    format!(
+        "## Greedy text against plain decoding\n\nAt temperature 0 every cell should repeat the \
+         baseline's tokens; tokens are counted from 0.\n\n{}\n",
+        markdown(&head, &table)
+    )
+}
+
+/// τ and speedup by category of prompt, at the best K of each series.
+fn categories(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> String {
+    let all = results.samples.values().flatten();
+    let names = all.map(|s| s.generation.category.as_str()).collect::<BTreeSet<_>>();
+    if names.len() < 2 {
+        return String::new();
+    }
+    let mut head = vec!["method".to_owned(), "sampling".into(), "class".into(), "K:".into()];
+    head.extend(names.iter().map(|name| format!("{name}: τ, speedup:")));
+    let head = head.iter().map(String::as_str).collect::<Vec<_>>();
+    let table = series.iter().filter_map(|series| {
+        let cell = best(results, series, summary)?.cell;
+        let samples = results.samples(&cell.id);
+        let pairs = pair_by_prompt(results.baseline(cell), samples);
+        let of_prompt = samples
+            .iter()
+            .map(|s| (s.generation.prompt.as_str(), s.generation.category.as_str()))
+            .collect::<BTreeMap<_, _>>();
+        let k = cell.num_speculative_tokens.to_string();
+        let mut line = vec![series.method.clone(), series.sampling.clone(), cell.class.clone(), k];
+        line.extend(names.iter().map(|name| {
+            let inside = samples.iter().filter(|s| s.generation.category == *name);
+            let tau = Acceptance::of(rounds(inside)).block_efficiency();
+            let inside = pairs.iter().filter(|(p, _)| of_prompt.get(*p) == Some(name));
+            format!("{}, {}", number(tau, 2), number(speedup(inside.map(|(_, t)| t)), 2))
+        }));
+        Some(line)
+    });
+    format!("## By category of prompt\n\n{}\n", markdown(&head, &table.collect::<Vec<_>>()))
+}
+
+/// Deciles of the prompts' own speedups, at the best K of each series.
+fn spread(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> String {
+    let head = [
+        "method",
+        "sampling",
+        "class",
+        "K:",
+        "prompts:",
+        "slowest:",
+        "10 %:",
+        "50 %:",
+        "90 %:",
+        "fastest:",
+        "prompts below 1:",
+    ];
+    let table = series.iter().filter_map(|series| {
+        let best = best(results, series, summary)?;
+        let own = best.times.iter().filter_map(|t| speedup([t])).collect::<Vec<_>>();
+        let cuts = deciles(&own)?;
+        let mut line = vec![
+            series.method.clone(),
+            series.sampling.clone(),
+            best.cell.class.clone(),
+            best.cell.num_speculative_tokens.to_string(),
+            own.len().to_string(),
+        ];
+        line.extend([0, 1, 5, 9, 10].map(|i| number(Some(cuts[i]), 2)));
+        line.push(own.iter().filter(|x| **x < 1.0).count().to_string());
+        Some(line)
+    });
+    format!(
+        "## Spread over prompts\n\nSpeedup of single prompts at the best K.\n\n{}\n",
+        markdown(&head, &table.collect::<Vec<_>>())
+    )
+}
+
+fn machine(results: &Results) -> String {
+    let (plan, manifest) = (&results.plan, &results.manifest);
+    let state = if manifest.git_dirty { ", changed" } else { "" };
+    let load = manifest.load_average.map(|x| format!("{x:.2}")).join(", ");
+    let status = match manifest.status {
+        Status::Finished => "finished",
+        Status::Interrupted => "interrupted",
+        Status::Running => "running",
+    };
+    let costs = manifest.calibration.target_us.iter().enumerate();
+    let costs = costs.map(|(i, us)| format!("T({}) = {us:.0}", i + 1)).collect::<Vec<_>>();
+    let rows = [
+        ("processor", manifest.machine.cpu_model.clone()),
+        ("cores, worker threads", format!("{}, {}", manifest.machine.cores, manifest.threads)),
+        ("load average at the start (1, 5, 15 min)", load),
+        (
+            "waiting for a core",
+            format!("{:.1} % of wall time", 100.0 * manifest.run_queue_delay_share),
+        ),
+        ("clock", plan.clock.clone()),
+        (
+            "target passes (µs)",
+            format!(
+                "{}, at a context of {} tokens",
+                costs.join(", "),
+                manifest.calibration.context_tokens
+            ),
+        ),
+        ("specdec", format!("{}, commit {}{state}", manifest.specdec, manifest.git_commit)),
+        ("compiler", manifest.rustc.clone()),
+        ("command", format!("`{}`", manifest.command_line.join(" "))),
+        ("status", status.to_owned()),
+        ("started", manifest.started.clone()),
+        ("ended", manifest.finished.clone().unwrap_or_else(|| "–".to_owned())),
+        ("plan", plan.hash.clone()),
+        ("prompts SHA-256", plan.prompts_sha256.clone()),
+    ];
+    let rows = rows.map(|(key, value)| vec![key.to_owned(), value]);
+    format!("\n## Machine and provenance\n\n{}", markdown(&["", ""], &rows))
+}

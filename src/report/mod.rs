@@ -1,0 +1,38 @@
+//! The report: everything that is said about a run, regenerated from its raw
+//! rows alone. The same rows give the same bytes.
+
+mod best;
+mod figures;
+mod load;
+mod markdown;
+mod other_tools;
+mod series;
+mod summary;
+mod tables;
+mod trace;
+mod warnings;
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+pub use load::{Results, load};
+pub use series::{Series, series};
+pub use summary::{summary, survival};
+
+/// Reads a results folder and writes `summary.csv`, `survival.csv`, `figures/`
+/// (SVG and PNG) and `report.md` into it.
+///
+/// # Errors
+/// If a file is missing, damaged or cannot be written; the sentence names it.
+pub fn report(folder: &Path) -> Result<()> {
+    let results = load(folder)?;
+    let rows = summary(&results);
+    let positions = survival(&results);
+    tables::write_csv(&folder.join("summary.csv"), &rows)?;
+    tables::write_csv(&folder.join("survival.csv"), &positions)?;
+    let figures = figures::write_all(&folder.join("figures"), &results, &rows, &positions)?;
+    let text = markdown::render(&results, &rows, &figures);
+    let path = folder.join("report.md");
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}

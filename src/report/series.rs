@@ -1,0 +1,119 @@
+//! Cells that differ in the draft length alone, and what to call them.
+
+use std::collections::BTreeMap;
+
+use super::load::Results;
+use crate::experiment::Cell;
+use crate::sampling::SamplingParams;
+
+/// One line of a figure: the same method and sampling setting at several K.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series<'a> {
+    /// The method, named by what distinguishes it within the run.
+    pub method: String,
+    /// The sampling setting, likewise.
+    pub sampling: String,
+    /// Its cells by rising K.
+    pub cells: Vec<&'a Cell>,
+}
+
+impl<'a> Series<'a> {
+    /// The longest draft length that has samples.
+    pub fn longest(&self, results: &Results) -> Option<&'a Cell> {
+        self.cells.iter().rev().copied().find(|c| !results.samples(&c.id).is_empty())
+    }
+}
+
+/// All series of a run without the baselines, in the order of the plan.
+pub fn series(results: &Results) -> Vec<Series<'_>> {
+    let mut found = Vec::<Series<'_>>::new();
+    let cells = || results.plan.cells.iter().filter(|c| !c.is_baseline());
+    let names = Names::new(cells());
+    for cell in cells() {
+        match found.iter_mut().find(|s| same_but_k(s.cells[0], cell)) {
+            Some(series) => series.cells.push(cell),
+            None => found.push(Series {
+                method: names.method(cell),
+                sampling: names.sampling(&cell.sampling),
+                cells: vec![cell],
+            }),
+        }
+    }
+    found.iter_mut().for_each(|s| s.cells.sort_by_key(|c| c.num_speculative_tokens));
+    found
+}
+
+fn same_but_k(a: &Cell, b: &Cell) -> bool {
+    let key =
+        |c: &Cell| (c.drafter.clone(), c.verifier.clone(), c.length.clone(), c.draft_temperature);
+    key(a) == key(b) && a.sampling == b.sampling
+}
+
+/// Names that mention only what varies within a run.
+#[derive(Debug, Clone)]
+pub(super) struct Names {
+    verifiers: bool,
+    lengths: bool,
+    draft_temperatures: bool,
+    sampling: Vec<&'static str>,
+}
+
+impl Names {
+    /// The names within `cells`.
+    pub(super) fn new<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
+        let cells = cells.collect::<Vec<_>>();
+        let varies =
+            |value: &dyn Fn(&Cell) -> String| cells.iter().any(|c| value(c) != value(cells[0]));
+        let sampling = cells.first().map_or_else(Vec::new, |first| {
+            let settings = settings(&first.sampling).into_keys();
+            settings.filter(|name| varies(&|c| settings_value(&c.sampling, name))).collect()
+        });
+        Self {
+            verifiers: varies(&|c| c.verifier.clone()),
+            lengths: varies(&|c| c.length.clone()),
+            draft_temperatures: varies(&|c| format!("{:?}", c.draft_temperature)),
+            sampling,
+        }
+    }
+
+    /// The drafter, with verifier, length policy and draft temperature if they
+    /// vary.
+    pub(super) fn method(&self, cell: &Cell) -> String {
+        let mut name = cell.drafter.clone();
+        if self.verifiers {
+            name += &format!(" + {}", cell.verifier);
+        }
+        if self.lengths {
+            name += &format!(", {}", cell.length);
+        }
+        if let (true, Some(t)) = (self.draft_temperatures, cell.draft_temperature) {
+            name += &format!(", draft T = {t}");
+        }
+        name
+    }
+
+    /// The temperature and every other setting that varies.
+    pub(super) fn sampling(&self, sampling: &SamplingParams) -> String {
+        let mut name = format!("T = {}", sampling.temperature);
+        for setting in self.sampling.iter().filter(|s| **s != "temperature") {
+            name += &format!(", {setting} = {}", settings_value(sampling, setting));
+        }
+        name
+    }
+}
+
+fn settings_value(sampling: &SamplingParams, name: &str) -> String {
+    settings(sampling).get(name).map_or_else(String::new, f64::to_string)
+}
+
+fn settings(s: &SamplingParams) -> BTreeMap<&'static str, f64> {
+    BTreeMap::from([
+        ("temperature", s.temperature),
+        ("top_k", s.top_k as f64),
+        ("top_p", s.top_p),
+        ("min_p", s.min_p),
+        ("repetition_penalty", s.repetition_penalty),
+        ("presence_penalty", s.presence_penalty),
+        ("frequency_penalty", s.frequency_penalty),
+    ])
+}

@@ -1,0 +1,187 @@
+//! `summary.csv` and `survival.csv` from the samples of a run.
+
+use super::load::Results;
+use super::series::{Series, series};
+use crate::experiment::records::{SummaryRow, SurvivalRow};
+use crate::experiment::statistics::{
+    Acceptance, Costs, Interval, Progress, Sample, Survival, acceptance_interval, by_prompt,
+    forwards_per_token, pair_by_prompt, predicted_speedup, rounds, speedup, speedup_interval,
+    survival_intervals, tokens_per_second,
+};
+use crate::experiment::{Calibration, Cell};
+
+/// One row per cell, in the order of the plan.
+pub fn summary(results: &Results) -> Vec<SummaryRow> {
+    let series = series(results);
+    results
+        .plan
+        .cells
+        .iter()
+        .map(|cell| {
+            let mut row = identity(results, cell);
+            let samples = results.samples(&cell.id);
+            row.baseline_forwards_per_token = forwards_per_token(results.baseline(cell));
+            row.tokens_per_second = tokens_per_second(samples);
+            if cell.is_baseline() {
+                row.baseline_tokens_per_second = row.tokens_per_second;
+            } else {
+                let own = series.iter().find(|s| s.cells.iter().any(|c| c.id == cell.id));
+                acceptance(&mut row, samples);
+                costs(&mut row, &results.manifest.calibration, cell, samples);
+                compare(&mut row, results, cell);
+                row.predicted_speedup = own.and_then(|own| predict(results, own, cell));
+            }
+            row
+        })
+        .collect()
+}
+
+/// What the cell is, and how it went.
+fn identity(results: &Results, cell: &Cell) -> SummaryRow {
+    let plan = &results.plan;
+    let samples = results.samples(&cell.id);
+    let expected = plan.prompts.len() * plan.repeats as usize;
+    let failures = results.failures.iter().filter(|f| f.cell == cell.id).collect::<Vec<_>>();
+    let status = match samples.len() {
+        n if n >= expected && failures.is_empty() => "finished",
+        0 if failures.is_empty() => "not run",
+        0 => "failed",
+        _ => "partial",
+    };
+    let reason = failures.first().map_or_else(String::new, |first| match failures.len() {
+        1 => format!("{} ({})", first.reason, first.prompt),
+        n => format!("{} ({}, and {} more)", first.reason, first.prompt, n - 1),
+    });
+    let drafted = samples.iter().any(|s| s.generation.draft_forwards > 0);
+    let uses_draft_model = drafted || cell.drafter == "model";
+    SummaryRow {
+        cell: cell.id.clone(),
+        target: plan.target.name.clone(),
+        draft: plan
+            .draft
+            .as_ref()
+            .filter(|_| uses_draft_model)
+            .map_or_else(String::new, |d| d.name.clone()),
+        drafter: cell.drafter.clone(),
+        verifier: cell.verifier.clone(),
+        length: cell.length.clone(),
+        num_speculative_tokens: (!cell.is_baseline()).then_some(cell.num_speculative_tokens),
+        temperature: cell.sampling.temperature,
+        top_k: cell.sampling.top_k,
+        top_p: cell.sampling.top_p,
+        min_p: cell.sampling.min_p,
+        draft_temperature: cell.draft_temperature,
+        engine: plan.target.engine.clone(),
+        dtype: plan.target.dtype.clone(),
+        threads: plan.threads,
+        max_tokens: plan.max_tokens,
+        seed: plan.seed,
+        class: cell.class.clone(),
+        status: status.to_owned(),
+        reason,
+        generations: samples.len(),
+        tokens: samples.iter().map(|s| s.generation.new_tokens).sum(),
+        rounds: samples.iter().map(|s| s.rounds.len()).sum(),
+        ..SummaryRow::default()
+    }
+}
+
+fn acceptance(row: &mut SummaryRow, samples: &[Sample]) {
+    let sums = Acceptance::of(rounds(samples));
+    row.acceptance_rate = sums.acceptance_rate();
+    row.alpha = sums.alpha();
+    (row.alpha_lo, row.alpha_hi) = ends(acceptance_interval(samples, Acceptance::alpha));
+    row.block_efficiency = sums.block_efficiency();
+    (row.block_efficiency_lo, row.block_efficiency_hi) =
+        ends(acceptance_interval(samples, Acceptance::block_efficiency));
+}
+
+/// c = t_draft / t_target and T(K+1) / T(1). A drafter without passes of a model
+/// is not calibrated alone: its cost per drafted token is what the rounds took.
+fn costs(row: &mut SummaryRow, calibration: &Calibration, cell: &Cell, samples: &[Sample]) {
+    let target = |rows: usize| calibration.target_us.get(rows - 1).copied();
+    let single = target(1).filter(|us| *us > 0.0);
+    let forwards = samples.iter().map(|s| s.generation.draft_forwards).sum::<usize>();
+    let draft_us = if forwards > 0 {
+        calibration.cells.get(&cell.id).map(|c| c.draft_us_per_token)
+    } else {
+        let proposed = rounds(samples).map(|r| r.proposed).sum::<usize>();
+        let us = rounds(samples).map(|r| r.draft_us).sum::<f64>();
+        (proposed > 0).then(|| us / proposed as f64)
+    };
+    let per_pass = |us: Option<f64>| Some(us? / single?);
+    row.cost_ratio = per_pass(draft_us);
+    row.verify_cost_ratio = per_pass(target(cell.num_speculative_tokens + 1));
+}
+
+fn compare(row: &mut SummaryRow, results: &Results, cell: &Cell) {
+    let baseline = results.baseline(cell);
+    let pairs = pair_by_prompt(baseline, results.samples(&cell.id));
+    let (us, tokens) = pairs
+        .values()
+        .fold((0.0, 0), |(us, tokens), pair| (us + pair.plain_us, tokens + pair.plain_tokens));
+    row.baseline_tokens_per_second = (us > 0.0).then(|| tokens as f64 * 1e6 / us);
+    row.speedup = speedup(pairs.values());
+    (row.speedup_lo, row.speedup_hi) = ends(speedup_interval(&pairs));
+}
+
+fn predict(results: &Results, series: &Series<'_>, cell: &Cell) -> Option<f64> {
+    if results.plan.warmup == 0 {
+        return None; // No round was timed before the sweep.
+    }
+    let calibration = &results.manifest.calibration;
+    let costs = *calibration.cells.get(&cell.id)?;
+    // The baseline's own bookkeeping, where it was calibrated: it samples one
+    // row, not K + 1.
+    let baseline = results.plan.baseline_of(cell)?;
+    let plain = calibration.cells.get(&baseline.id).unwrap_or(&costs);
+    let costs = Costs {
+        target_us: &calibration.target_us,
+        plain_us: calibration.target_us.first()? + plain.verify_us + plain.other_us,
+        cell: costs,
+    };
+    let longest = series.longest(results)?;
+    let own = by_prompt(results.samples(&cell.id));
+    let others = by_prompt(results.samples(&longest.id));
+    let (k, max_tokens) = (longest.num_speculative_tokens, results.plan.max_tokens);
+    let folds = own
+        .iter()
+        .map(|(prompt, samples)| {
+            let rest = others.iter().filter(|(p, _)| *p != prompt).flat_map(|(_, s)| s.iter());
+            let progress = Progress::of(rest.copied(), k, max_tokens);
+            (samples.iter().map(|s| s.generation.new_tokens).sum(), progress)
+        })
+        .collect::<Vec<_>>();
+    predicted_speedup(&folds, cell.num_speculative_tokens, &costs)
+}
+
+/// One row per cell and position that was ever reached. Where no interval can be
+/// computed (one prompt), the interval is the whole range 0 to 1.
+pub fn survival(results: &Results) -> Vec<SurvivalRow> {
+    let mut rows = Vec::new();
+    for cell in results.plan.cells.iter().filter(|c| !c.is_baseline()) {
+        let samples = results.samples(&cell.id);
+        let counts = Survival::of(rounds(samples));
+        let intervals = survival_intervals(samples);
+        for (i, survival) in counts.curve().into_iter().enumerate() {
+            let position = i + 1;
+            let interval =
+                intervals.get(i).copied().flatten().unwrap_or(Interval { lo: 0.0, hi: 1.0 });
+            rows.push(SurvivalRow {
+                cell: cell.id.clone(),
+                position,
+                reached: counts.reached(position),
+                survived: counts.survived(position),
+                conditional: counts.conditional(position).unwrap_or(0.0),
+                survival,
+                lo: interval.lo,
+                hi: interval.hi,
+            });
+        }
+    }
+    rows
+}
+
+fn ends(interval: Option<Interval>) -> (Option<f64>, Option<f64>) {
+    (interval.map(|i| i.lo), interval.map(|i| i.hi))
+}

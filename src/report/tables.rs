@@ -1,0 +1,59 @@
+//! Tables as files and as Markdown.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::experiment::columns;
+
+/// Writes rows as CSV; without rows, the header alone.
+///
+/// # Errors
+/// If the file cannot be written; the sentence names it.
+pub(super) fn write_csv<T: Serialize + DeserializeOwned>(path: &Path, rows: &[T]) -> Result<()> {
+    let write = || -> Result<()> {
+        let mut writer = csv::WriterBuilder::new().has_headers(false).from_path(path)?;
+        writer.write_record(columns::<T>())?;
+        rows.iter().try_for_each(|row| writer.serialize(row))?;
+        Ok(writer.flush()?)
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A Markdown table. Columns whose head ends with `:` are aligned to the right.
+pub(super) fn markdown(head: &[&str], rows: &[Vec<String>]) -> String {
+    let line = |cells: Vec<String>| {
+        let cells = cells.iter().map(|cell| cell.replace('|', "\\|")).collect::<Vec<_>>();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let mut text = line(head.iter().map(|h| h.trim_end_matches(':').to_owned()).collect());
+    text += &line(
+        head.iter().map(|h| if h.ends_with(':') { "---:" } else { "---" }.to_owned()).collect(),
+    );
+    for row in rows {
+        text += &line(row.clone());
+    }
+    text
+}
+
+/// A number with fixed decimals, or a dash where there is none.
+pub(super) fn number(value: Option<f64>, decimals: usize) -> String {
+    value.map_or_else(|| "–".to_owned(), |x| format!("{x:.decimals$}"))
+}
+
+/// `value [lo, hi]`, or the value alone where there is no interval.
+pub(super) fn with_interval(
+    value: Option<f64>,
+    lo: Option<f64>,
+    hi: Option<f64>,
+    decimals: usize,
+) -> String {
+    match (lo, hi) {
+        (Some(lo), Some(hi)) => {
+            format!("{} [{lo:.decimals$}, {hi:.decimals$}]", number(value, decimals))
+        }
+        _ => number(value, decimals),
+    }
+}

@@ -1,0 +1,78 @@
+//! What a traced run adds: where in the target's uncertainty drafts fail.
+
+use std::collections::BTreeSet;
+
+use super::load::Results;
+use super::series::Series;
+use super::tables::{markdown, number};
+use crate::experiment::records::PositionRow;
+use crate::experiment::statistics::deciles;
+
+/// Acceptance by decile of the target's entropy, one line per series; empty if
+/// the run was not traced.
+pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
+    let mut table = Vec::new();
+    for series in series {
+        let Some(cell) = series.longest(results) else { continue };
+        let Some(line) = line(&reached(results, &cell.id)) else { continue };
+        let k = cell.num_speculative_tokens.to_string();
+        let mut row = vec![series.method.clone(), series.sampling.clone(), cell.class.clone(), k];
+        row.extend(line);
+        table.push(row);
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    let head = [
+        "method",
+        "sampling",
+        "class",
+        "K:",
+        "positions:",
+        "median entropy (nats):",
+        "1st:",
+        "2nd:",
+        "3rd:",
+        "4th:",
+        "5th:",
+        "6th:",
+        "7th:",
+        "8th:",
+        "9th:",
+        "10th:",
+    ];
+    format!(
+        "## Acceptance by the target's entropy\n\n\
+         Share of the reached drafted tokens that were accepted, by decile of the entropy of the \
+         target's law at their position; the first decile is where the target is surest.\n\n{}\n",
+        markdown(&head, &table)
+    )
+}
+
+/// The drafted tokens of a cell whose acceptance was decided.
+fn reached<'a>(results: &'a Results, cell: &str) -> Vec<&'a PositionRow> {
+    let rows = || results.positions.iter().filter(|p| p.cell == cell);
+    let key = |p: &'a PositionRow, node| (p.prompt.as_str(), p.repeat, p.round, node);
+    let accepted = rows().filter(|p| p.accepted).map(|p| key(p, p.node)).collect::<BTreeSet<_>>();
+    rows().filter(|p| p.parent.is_none_or(|parent| accepted.contains(&key(p, parent)))).collect()
+}
+
+/// `None` if the entropies do not differ, as at temperature 0.
+fn line(positions: &[&PositionRow]) -> Option<Vec<String>> {
+    let entropies = positions.iter().map(|p| p.p_entropy).collect::<Vec<_>>();
+    let cuts = deciles(&entropies)?;
+    if cuts[0] == cuts[10] {
+        return None;
+    }
+    let mut counts = [(0usize, 0usize); 10];
+    for position in positions {
+        let decile = cuts[1..10].iter().filter(|cut| **cut < position.p_entropy).count();
+        counts[decile].0 += 1;
+        counts[decile].1 += usize::from(position.accepted);
+    }
+    let share =
+        |(n, accepted): (usize, usize)| number((n > 0).then(|| accepted as f64 / n as f64), 2);
+    let mut line = vec![positions.len().to_string(), number(Some(cuts[5]), 2)];
+    line.extend(counts.map(share));
+    Some(line)
+}

@@ -1,0 +1,122 @@
+//! What a reader must know before believing a number.
+
+use super::best::verdict;
+use super::load::Results;
+use crate::experiment::records::SummaryRow;
+use crate::experiment::statistics::rounds;
+use crate::experiment::{Status, describe};
+
+/// Below this many rounds the standard error of a probability near 0.8 exceeds
+/// 0.03, more than neighbouring draft lengths differ by.
+const FEW_ROUNDS: usize = 200;
+
+/// A percentile bootstrap over fewer clusters covers visibly less than 95 %.
+const FEW_PROMPTS: usize = 10;
+
+/// More waiting for a core than this is of the size of the effects measured.
+const MUCH_WAITING: f64 = 0.05;
+
+/// All warnings, the gravest first.
+pub(super) fn warnings(results: &Results, summary: &[SummaryRow]) -> Vec<String> {
+    let mut found = Vec::new();
+    baselines(results, &mut found);
+    machine(results, &mut found);
+    cells(results, summary, &mut found);
+    found.extend(results.notes.iter().cloned());
+    found
+}
+
+fn baselines(results: &Results, found: &mut Vec<String>) {
+    for cell in results.plan.cells.iter().filter(|c| c.is_baseline()) {
+        let samples = results.samples(&cell.id);
+        let forwards = samples.iter().map(|s| s.generation.target_forwards).sum::<usize>();
+        let tokens = samples.iter().map(|s| s.generation.new_tokens).sum::<usize>();
+        if samples.is_empty() {
+            found.push(format!(
+                "The baseline \"{}\" has no finished generation: its cells have no speedup.",
+                describe(cell)
+            ));
+        } else if forwards != tokens {
+            found.push(format!(
+                "The baseline \"{}\" made {forwards} target passes for {tokens} tokens, not one \
+                 each: speedups against it are not honest.",
+                describe(cell)
+            ));
+        }
+    }
+}
+
+fn machine(results: &Results, found: &mut Vec<String>) {
+    let (plan, manifest) = (&results.plan, &results.manifest);
+    match manifest.status {
+        Status::Finished => {}
+        Status::Interrupted => found.push("The run was interrupted: blocks are missing.".into()),
+        Status::Running => {
+            found.push(
+                "The run had not ended when it was last recorded: blocks are missing.".into(),
+            );
+        }
+    }
+    if manifest.git_dirty {
+        found.push("The sources differed from the recorded commit.".into());
+    }
+    if plan.clock == "virtual" {
+        found.push("Times are those of a virtual clock: they are set, not measured.".into());
+        return;
+    }
+    if manifest.run_queue_delay_share > MUCH_WAITING {
+        found.push(format!(
+            "Threads waited for a core during {:.0} % of the run: other work disturbed the times.",
+            100.0 * manifest.run_queue_delay_share
+        ));
+    }
+    let load = manifest.load_average[0];
+    if load > manifest.machine.cores as f64 {
+        found.push(format!(
+            "The machine was busy at the start: load average {load:.1} on {} cores.",
+            manifest.machine.cores
+        ));
+    }
+    if manifest.resumed > 0 {
+        found.push(format!(
+            "The run was resumed {} times; the calibration is that of the first session.",
+            manifest.resumed
+        ));
+    }
+    if plan.warmup == 0 {
+        found.push("Without warm-up nothing is known of t_d, t_v and t_o: no prediction.".into());
+    }
+}
+
+fn cells(results: &Results, summary: &[SummaryRow], found: &mut Vec<String>) {
+    let name = |row: &SummaryRow| {
+        let cell = results.plan.cells.iter().find(|c| c.id == row.cell);
+        cell.map_or_else(|| row.cell.clone(), describe)
+    };
+    for row in summary.iter().filter(|row| row.status != "finished") {
+        let reason =
+            if row.reason.is_empty() { String::new() } else { format!(": {}", row.reason) };
+        found.push(format!("Cell \"{}\" is {}{reason}.", name(row), row.status));
+    }
+    let few = summary.iter().filter(|row| row.rounds > 0 && row.rounds < FEW_ROUNDS).count();
+    if few > 0 {
+        found.push(format!("{few} cells have fewer than {FEW_ROUNDS} rounds."));
+    }
+    if results.plan.prompts.len() < FEW_PROMPTS {
+        found.push(format!(
+            "With {} prompts the intervals, which resample prompts, are too narrow.",
+            results.plan.prompts.len()
+        ));
+    }
+    let fallbacks = rounds(results.samples.values().flatten())
+        .map(|round| round.residual_fallbacks)
+        .sum::<usize>();
+    if fallbacks > 0 {
+        found.push(format!("A residual had no mass {fallbacks} times, which is rounding."));
+    }
+    let timed = summary.iter().filter(|row| row.speedup.is_some()).count();
+    let slower = summary.iter().filter(|row| verdict(row) == "slower").count();
+    if slower > 0 {
+        found.push(format!("{slower} of {timed} cells are slower than plain decoding."));
+    }
+}

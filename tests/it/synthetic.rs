@@ -1,0 +1,260 @@
+//! A results folder as a run would leave it, from simulated rounds: every
+//! drafted token is accepted with a known probability, every pass costs a known
+//! time. What the report says of it can be compared with what was put in.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use rand::Rng;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use serde::Serialize;
+use specdec::experiment::records::{FailureRow, GenerationRow, RoundRow};
+use specdec::experiment::{Calibration, Cell, CellCosts, Plan, PlannedModel};
+use specdec::sampling::SamplingParams;
+
+/// What to simulate.
+#[derive(Debug, Clone)]
+pub struct Synthetic {
+    pub prompts: usize,
+    pub max_tokens: usize,
+    pub drafters: Vec<&'static str>,
+    pub draft_lengths: Vec<usize>,
+    pub temperatures: Vec<f64>,
+}
+
+/// The rows of a simulated run.
+#[derive(Debug, Clone)]
+pub struct Rows {
+    pub plan: Plan,
+    pub calibration: Calibration,
+    pub rounds: Vec<RoundRow>,
+    pub generations: Vec<GenerationRow>,
+    pub failures: Vec<FailureRow>,
+}
+
+impl Synthetic {
+    /// As large as the draft-length experiment.
+    pub fn large() -> Self {
+        Self {
+            prompts: 40,
+            max_tokens: 64,
+            drafters: vec!["model", "prompt_lookup"],
+            draft_lengths: vec![1, 2, 3, 4, 6, 8],
+            temperatures: vec![0.0, 0.7, 1.0],
+        }
+    }
+
+    /// As small as a report can be read by eye.
+    pub fn tiny() -> Self {
+        Self {
+            prompts: 3,
+            max_tokens: 16,
+            drafters: vec!["model", "prompt_lookup"],
+            draft_lengths: vec![1, 3],
+            temperatures: vec![0.0, 1.0],
+        }
+    }
+
+    pub fn rows(&self) -> Rows {
+        let plan = self.plan();
+        let calibration = calibration(&plan);
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let (mut rounds, mut generations) = (Vec::new(), Vec::new());
+        for (p, prompt) in plan.prompts.iter().enumerate() {
+            let ease = 0.12 * (uniform(&mut rng) - 0.5);
+            for cell in &plan.cells {
+                let generation = Simulated { plan: &plan, calibration: &calibration, cell, ease };
+                let rows = generation.rounds(prompt, &mut rng);
+                generations.push(generation.row(prompt, ["code", "prose", "edit"][p % 3], &rows));
+                rounds.extend(rows);
+            }
+        }
+        Rows { plan, calibration, rounds, generations, failures: Vec::new() }
+    }
+
+    fn plan(&self) -> Plan {
+        let mut cells = Vec::new();
+        for &temperature in &self.temperatures {
+            let sampling = SamplingParams { temperature, ..SamplingParams::default() };
+            let methods =
+                self.drafters.iter().flat_map(|d| self.draft_lengths.iter().map(|k| (*d, *k)));
+            for (drafter, k) in [("none", 0)].into_iter().chain(methods) {
+                cells.push(Cell {
+                    id: format!("{drafter}-{k}-{temperature}"),
+                    drafter: drafter.to_owned(),
+                    verifier: "rejection".to_owned(),
+                    length: "fixed".to_owned(),
+                    num_speculative_tokens: k,
+                    draft_temperature: None,
+                    class: if temperature == 0.0 { "G~" } else { "D" }.to_owned(),
+                    sampling,
+                });
+            }
+        }
+        let model = |name: &str| PlannedModel {
+            name: name.to_owned(),
+            sha256: "00".repeat(32),
+            engine: "candle".to_owned(),
+            dtype: "f32".to_owned(),
+        };
+        Plan {
+            experiment: "01-draft-length".to_owned(),
+            question: "How far ahead should the draft look?".to_owned(),
+            hash: "synthetic".to_owned(),
+            max_tokens: self.max_tokens,
+            repeats: 1,
+            seed: 7,
+            ignore_eos: true,
+            trace: false,
+            clock: "real".to_owned(),
+            threads: 2,
+            warmup: 1,
+            prompt_lookup: (3, 1),
+            prompts: (0..self.prompts).map(|p| format!("prompt-{p:02}")).collect(),
+            prompts_sha256: "11".repeat(32),
+            target: model("embedded-target"),
+            draft: Some(model("embedded-draft")),
+            cells,
+        }
+    }
+}
+
+impl Rows {
+    /// Writes the folder.
+    pub fn write(&self, folder: &Path) {
+        fs::create_dir_all(folder).unwrap();
+        fs::write(folder.join("plan.toml"), toml::to_string(&self.plan).unwrap()).unwrap();
+        fs::write(folder.join("manifest.json"), self.manifest()).unwrap();
+        csv(&folder.join("rounds.csv"), &self.rounds);
+        csv(&folder.join("generations.csv"), &self.generations);
+        if !self.failures.is_empty() {
+            csv(&folder.join("failures.csv"), &self.failures);
+        }
+    }
+
+    fn manifest(&self) -> String {
+        let manifest = serde_json::json!({
+            "specdec": "0.1.0",
+            "git_commit": "0123456789abcdef0123456789abcdef01234567",
+            "git_dirty": false,
+            "command_line": ["specdec", "run", "experiments/01-draft-length"],
+            "rustc": "rustc 1.95.0",
+            "features": [],
+            "cpu_model": "Simulated CPU @ 2.50GHz",
+            "cpu_flags": "avx2",
+            "cores": 2,
+            "threads": 2,
+            "load_average": [1.2, 1.0, 0.8],
+            "run_queue_delay_share": 0.01,
+            "models": [],
+            "prompts_sha256": "11",
+            "calibration": self.calibration,
+            "status": "finished",
+            "started": "2026-11-21T03:00:00Z",
+            "finished": "2026-11-21T03:04:30Z",
+            "blocks": [1, 1],
+            "resumed": 0,
+        });
+        serde_json::to_string_pretty(&manifest).unwrap()
+    }
+}
+
+fn calibration(plan: &Plan) -> Calibration {
+    let costs = |cell: &Cell| CellCosts {
+        draft_us_per_token: match cell.drafter.as_str() {
+            "model" => 420.0,
+            "prompt_lookup" => 2.0,
+            _ => 0.0,
+        },
+        verify_us: 60.0 + 45.0 * cell.num_speculative_tokens as f64,
+        other_us: 20.0,
+    };
+    Calibration {
+        context_tokens: 96,
+        target_us: (0..9).map(|n| 3600.0 + 320.0 * f64::from(n)).collect(),
+        target_iqr_us: vec![40.0; 9],
+        cells: plan.cells.iter().map(|c| (c.id.clone(), costs(c))).collect::<BTreeMap<_, _>>(),
+    }
+}
+
+struct Simulated<'a> {
+    plan: &'a Plan,
+    calibration: &'a Calibration,
+    cell: &'a Cell,
+    ease: f64,
+}
+
+impl Simulated<'_> {
+    fn rounds(&self, prompt: &str, rng: &mut ChaCha8Rng) -> Vec<RoundRow> {
+        let costs = self.calibration.cells[&self.cell.id];
+        let lookup = self.cell.drafter == "prompt_lookup";
+        let t = self.cell.sampling.temperature;
+        let (mut rows, mut left) = (Vec::new(), self.plan.max_tokens);
+        while left > 0 {
+            let found = !lookup || uniform(rng) < 0.45;
+            let allowed = self.cell.num_speculative_tokens.min(left - 1);
+            let proposed = if found { allowed } else { 0 };
+            let accept = self.ease + if lookup { 0.55 - 0.12 * t } else { 0.86 - 0.1 * t };
+            let accepted = (0..proposed).take_while(|_| uniform(rng) < accept).count();
+            let reached = proposed.min(accepted + 1);
+            let noise = 1.0 + 0.03 * (uniform(rng) - 0.5);
+            rows.push(RoundRow {
+                cell: self.cell.id.clone(),
+                prompt: prompt.to_owned(),
+                repeat: 0,
+                round: rows.len() as u64,
+                context_tokens: 30 + self.plan.max_tokens - left,
+                proposed,
+                accepted,
+                emitted: accepted + 1,
+                truncated: false,
+                reached,
+                overlap_sum: reached as f64 * accept,
+                residual_fallbacks: 0,
+                draft_forwards: if lookup { 0 } else { proposed },
+                draft_us: noise * (0.5 + proposed as f64 * costs.draft_us_per_token),
+                target_us: noise * self.calibration.target_us[proposed],
+                verify_us: costs.verify_us,
+                other_us: costs.other_us,
+            });
+            left -= accepted + 1;
+        }
+        rows
+    }
+
+    fn row(&self, prompt: &str, category: &str, rounds: &[RoundRow]) -> GenerationRow {
+        let us = |r: &RoundRow| r.draft_us + r.target_us + r.verify_us + r.other_us;
+        let decode_us = rounds.iter().map(us).sum::<f64>();
+        let new_tokens = rounds.iter().map(|r| r.emitted).sum::<usize>();
+        GenerationRow {
+            cell: self.cell.id.clone(),
+            prompt: prompt.to_owned(),
+            category: category.to_owned(),
+            repeat: 0,
+            seed: self.plan.seed,
+            prompt_tokens: 30,
+            new_tokens,
+            stop_reason: "max_tokens".to_owned(),
+            target_forwards: rounds.len(),
+            draft_forwards: rounds.iter().map(|r| r.draft_forwards).sum(),
+            prefill_us: 9000.0,
+            decode_us,
+            tokens_per_second: new_tokens as f64 * 1e6 / decode_us,
+            first_divergence: None,
+            text_sha256: "22".repeat(32),
+            superseded: false,
+        }
+    }
+}
+
+/// A uniform in `[0, 1)`.
+pub fn uniform(rng: &mut ChaCha8Rng) -> f64 {
+    (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+fn csv<T: Serialize>(path: &Path, rows: &[T]) {
+    let mut writer = csv::Writer::from_path(path).unwrap();
+    rows.iter().for_each(|row| writer.serialize(row).unwrap());
+    writer.flush().unwrap();
+}
