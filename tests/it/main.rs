@@ -11,3 +11,7 @@ mod experiment_plan;
 mod experiment_run;
 mod experiment_spec;
 mod method;
+mod model_catalog;
+mod model_llama;
+mod model_loader;
+mod reference;
