@@ -2,3 +2,7 @@
 
 mod checkpoint;
 mod method;
+mod metrics_doc;
+mod report;
+mod statistics;
+mod synthetic;

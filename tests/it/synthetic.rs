@@ -9,7 +9,7 @@ use std::path::Path;
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
-use specdec::experiment::records::{FailureRow, GenerationRow, RoundRow};
+use specdec::experiment::records::{FailureRow, GenerationRow, PositionRow, RoundRow};
 use specdec::experiment::{Calibration, Cell, CellCosts, Plan, PlannedModel};
 use specdec::sampling::SamplingParams;
 
@@ -31,6 +31,7 @@ pub struct Rows {
     pub rounds: Vec<RoundRow>,
     pub generations: Vec<GenerationRow>,
     pub failures: Vec<FailureRow>,
+    pub positions: Vec<PositionRow>,
 }
 
 impl Synthetic {
@@ -70,7 +71,7 @@ impl Synthetic {
                 rounds.extend(rows);
             }
         }
-        Rows { plan, calibration, rounds, generations, failures: Vec::new() }
+        Rows { plan, calibration, rounds, generations, failures: Vec::new(), positions: Vec::new() }
     }
 
     fn plan(&self) -> Plan {
@@ -130,6 +131,33 @@ impl Rows {
         csv(&folder.join("generations.csv"), &self.generations);
         if !self.failures.is_empty() {
             csv(&folder.join("failures.csv"), &self.failures);
+        }
+        if !self.positions.is_empty() {
+            csv(&folder.join("positions.csv"), &self.positions);
+        }
+    }
+
+    /// Adds the drafted tokens of all rounds, as a traced run would.
+    pub fn trace(&mut self) {
+        let mut rng = ChaCha8Rng::seed_from_u64(2);
+        for round in &self.rounds {
+            self.positions.extend((0..round.proposed).map(|node| PositionRow {
+                cell: round.cell.clone(),
+                prompt: round.prompt.clone(),
+                repeat: round.repeat,
+                round: round.round,
+                node,
+                parent: node.checked_sub(1),
+                depth: node + 1,
+                token: 0,
+                p: 0.5,
+                q: 0.5,
+                overlap: 0.5,
+                p_entropy: uniform(&mut rng),
+                q_entropy: 1.0,
+                top2_gap: 1.0,
+                accepted: node < round.accepted,
+            }));
         }
     }
 
