@@ -5,6 +5,7 @@ pub mod clock;
 pub mod decode;
 pub mod dist;
 pub mod draft;
+pub mod exactness;
 pub mod experiment;
 pub mod length;
 pub mod model;

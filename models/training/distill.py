@@ -6,6 +6,7 @@ sampled from the target itself, because that is what a draft reads when it is us
 """
 
 import argparse
+import copy
 import json
 import os
 import time
@@ -17,16 +18,17 @@ from torch import Tensor, nn
 
 from checkpoint import load_model, save
 from data import Mixture, Windows
-from model import DRAFT, Llama
+from model import Llama
 from optim import Optimizers, schedule
 from sample import continuations
+from team import Team
 
 CONTEXT = 256
-PROMPT, GENERATED = 64, 448
-MICRO_ROWS = 16
-SAMPLED_ROWS = 4
-BATCH_TOKENS = MICRO_ROWS * CONTEXT
-SAMPLE_BATCH = 128
+MICRO_TOKENS = 2_048
+MICRO = 4  # micro-batches per step; every fourth one is sampled text
+BATCH_TOKENS = MICRO * MICRO_TOKENS
+PROMPT, GENERATED = 32, 224
+SAMPLE_ROWS = 128
 KL_UNTIL = 0.5
 KL_WEIGHT = 0.1
 SEED = 11
@@ -35,25 +37,45 @@ SAVE_SECONDS = 60
 
 def arguments() -> argparse.Namespace:
     """Parse the command line."""
+    cuda = torch.cuda.is_available()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=float, required=True, help="planned training tokens")
-    parser.add_argument("--sampled", type=float, default=4e5, help="tokens drawn from the target")
+    parser.add_argument("--sampled", type=float, default=3e5, help="tokens drawn from the target")
     parser.add_argument("--work", type=Path, default=Path("work"))
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--device", default="cuda" if cuda else "cpu")
+    parser.add_argument("--workers", type=int, default=1 if cuda else os.cpu_count())
     parser.add_argument("--no-compile", action="store_true")
     return parser.parse_args()
 
 
 def sample_text(target: Llama, shards: Path, path: Path, tokens: float, device: str) -> None:
     """Write target samples at temperature 1 that begin with training text."""
-    mixture = Mixture(shards, PROMPT, SEED)
+    mixture = Mixture(shards, SAMPLE_ROWS * PROMPT, SEED)
+    fast = copy.deepcopy(target).to(torch.bfloat16)
     batches = []
-    for index in range(max(1, round(tokens / (SAMPLE_BATCH * GENERATED)))):
-        prompts = mixture.batch(index, SAMPLE_BATCH)[:, :PROMPT].to(device)
-        with torch.autocast(device, dtype=torch.bfloat16):
-            batches.append(continuations(target, prompts, GENERATED, 1.0).cpu().numpy())
-    np.concatenate(batches).astype(np.uint16).tofile(path)
+    for index in range(max(1, round(tokens / (SAMPLE_ROWS * GENERATED)))):
+        prompts = mixture.batch(PROMPT, index)[:, :PROMPT].to(device)
+        found = continuations(fast, prompts, GENERATED, temperature=1.0)
+        batches.append(found.cpu().numpy().astype(np.uint16))
+    temporary = path.with_suffix(".tmp")
+    np.concatenate(batches).tofile(temporary)
+    temporary.replace(path)
+
+
+class Text:
+    """Training text, and sampled text in every fourth micro-batch."""
+
+    def __init__(self, shards: Path, sampled: Path):
+        self.mixture = Mixture(shards, MICRO_TOKENS, SEED)
+        self.sampled = Windows(sampled, CONTEXT, SEED)
+
+    def batch(self, context: int, index: int) -> Tensor:
+        """Return micro-batch ``index``, shape (MICRO_TOKENS / context, context + 1)."""
+        group, place = divmod(index, MICRO)
+        if place < MICRO - 1:
+            return self.mixture.batch(context, group * (MICRO - 1) + place)
+        rows = self.sampled.batch(group, MICRO_TOKENS // context)
+        return torch.from_numpy(rows.astype(np.int64))
 
 
 class Objective(nn.Module):
@@ -63,21 +85,23 @@ class Objective(nn.Module):
         super().__init__()
         self.target, self.draft = target, draft
 
-    def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean KL(target ‖ draft) and mean total variation."""
+    def forward(self, windows: Tensor, phase: int) -> Tensor:
+        """Return the phase's loss, mean KL(target ‖ draft) and mean total variation."""
+        ids = windows[:, :-1]
         with torch.no_grad():
             log_p = self.target(ids).float().log_softmax(-1)
             p = log_p.exp()
         log_q = self.draft(ids).float().log_softmax(-1)
         kl = (p * (log_p - log_q)).sum(-1).mean()
         variation = 0.5 * (p - log_q.exp()).abs().sum(-1).mean()
-        return kl, variation
+        loss = kl if phase == 0 else variation + KL_WEIGHT * kl
+        return torch.stack((loss, kl, variation))
 
 
 def main() -> None:
     """Distil until the planned tokens are seen."""
     args = arguments()
-    torch.set_num_threads(args.threads)
+    torch.set_num_threads(args.workers)
     torch.manual_seed(SEED)
     (args.work / "distill.pid").write_text(f"{os.getpid()}\n")
     shards, path = args.work / "shards", args.work / "distilled.pt"
@@ -87,45 +111,39 @@ def main() -> None:
     state = {"tokens": 0, "step": 0, "seconds": 0.0}
     start = path if path.exists() else args.work / "draft.pt"
     draft, checkpoint = load_model(start, args.device)
-    assert draft.config == DRAFT
     optimizers = Optimizers(draft)
     if path.exists():
         optimizers.load_state_dict(checkpoint["optimizers"])
         state = checkpoint["state"]
 
-    samples = shards / "sampled.bin"
-    if not samples.exists():
-        sample_text(target, shards, samples, args.sampled, args.device)
-    sampled, mixture = Windows(samples, CONTEXT, SEED), Mixture(shards, CONTEXT, SEED)
+    sampled = shards / "sampled.bin"
+    if not sampled.exists():
+        sample_text(target, shards, sampled, args.sampled, args.device)
     objective = Objective(target, draft)
-    compiled = objective if args.no_compile else torch.compile(objective)
+    text = Text(shards, sampled)
+    team = Team(objective, text, args.workers, 3, args.device, not args.no_compile)
     log = (args.work / "distilled.jsonl").open("a")
 
     saved, since, running = time.monotonic(), time.monotonic(), []
     while state["tokens"] < args.tokens:
-        done, step = state["tokens"] / args.tokens, state["step"]
-        own = np.stack([sampled.get(step * SAMPLED_ROWS + i) for i in range(SAMPLED_ROWS)])
-        text = mixture.batch(step, MICRO_ROWS - SAMPLED_ROWS)
-        windows = torch.cat((text, torch.from_numpy(own.astype(np.int64))))
-        with torch.autocast(args.device, dtype=torch.bfloat16):
-            kl, variation = compiled(windows[:, :-1].to(args.device))
-        loss = kl if done < KL_UNTIL else variation + KL_WEIGHT * kl
-        loss.backward()
+        done = state["tokens"] / args.tokens
+        phase = 0 if done < KL_UNTIL else 1
+        running.append(team.gradients(CONTEXT, state["step"] * MICRO, MICRO, phase))
         nn.utils.clip_grad_norm_(draft.parameters(), 1.0)
         optimizers.step(schedule(done))
-        running.append((kl.item(), variation.item()))
         state["tokens"] += BATCH_TOKENS
         state["step"] += 1
 
         finished = state["tokens"] >= args.tokens
-        if state["step"] % 50 == 0 or finished:
+        if state["step"] % 20 == 0 or finished:
             now = time.monotonic()
             state["seconds"] += now - since
-            kl_mean, variation_mean = np.mean(running, axis=0)
+            _, kl, variation = np.mean(running, axis=0)
             row = {
                 **state,
-                "kl": round(float(kl_mean), 4),
-                "alpha": round(1 - float(variation_mean), 4),
+                "phase": phase,
+                "kl": round(float(kl), 4),
+                "alpha": round(1 - float(variation), 4),
                 "tokens_per_second": round(len(running) * BATCH_TOKENS / (now - since)),
                 "planned": args.tokens,
             }
@@ -142,6 +160,7 @@ def main() -> None:
                 },
             )
             saved = time.monotonic()
+    team.close()
 
 
 if __name__ == "__main__":

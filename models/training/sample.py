@@ -32,19 +32,25 @@ class Cache:
 def attend(block: Attention, x: Tensor, cos: Tensor, sin: Tensor, cache: Cache) -> Tensor:
     """Do what Attention.forward does, reading earlier positions from the cache."""
     rows, time, _ = x.shape
-    first = cache.length == 0
+    group = block.heads // block.kv_heads
     q = block.q_proj(x).view(rows, time, block.heads, block.dim).transpose(1, 2)
     k = block.k_proj(x).view(rows, time, block.kv_heads, block.dim).transpose(1, 2)
     v = block.v_proj(x).view(rows, time, block.kv_heads, block.dim).transpose(1, 2)
-    k, v = cache.extend(rotate(k, cos, sin), v)
     q = rotate(q, cos, sin)
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=first and time > 1, enable_gqa=True)
-    return block.o_proj(out.transpose(1, 2).reshape(rows, time, -1))
+    keys, values = cache.extend(rotate(k, cos, sin), v)
+    if time == 1:  # the query heads of one key head stand in for the positions of a sequence
+        q = q.view(rows, block.kv_heads, group, block.dim)
+        out = F.scaled_dot_product_attention(q, keys, values).reshape(rows, 1, -1)
+    else:
+        keys, values = (t.repeat_interleave(group, dim=1) for t in (keys, values))
+        out = F.scaled_dot_product_attention(q, keys, values, is_causal=True)
+        out = out.transpose(1, 2).reshape(rows, time, -1)
+    return block.o_proj(out)
 
 
 @torch.no_grad()
 def continuations(model: Llama, prompts: Tensor, new_tokens: int, temperature: float) -> Tensor:
-    """Extend every row of ``prompts`` (rows, time) by ``new_tokens`` sampled tokens."""
+    """Extend every row of ``prompts`` (rows, time > 1) by ``new_tokens`` sampled tokens."""
     decoder = model.model
     rows, time = prompts.shape
     weight = decoder.embed_tokens.weight

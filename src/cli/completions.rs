@@ -1,10 +1,25 @@
 //! `specdec completions`.
 
+use anyhow::Result;
+use clap_complete::Shell;
+
+use super::output;
+
 /// Options of `specdec completions`.
 #[derive(Debug, clap::Args)]
-pub(super) struct CompletionsArgs {}
+#[command(after_help = "\
+Examples:
+  specdec completions bash > ~/.local/share/bash-completion/completions/specdec
+  specdec completions zsh > \"${fpath[1]}/_specdec\"
+  specdec completions fish > ~/.config/fish/completions/specdec.fish")]
+pub(super) struct CompletionsArgs {
+    /// The shell to complete for
+    shell: Shell,
+}
 
 /// Runs the command.
-pub(super) fn run(_args: &CompletionsArgs) -> anyhow::Result<()> {
-    Ok(())
+pub(super) fn run(args: &CompletionsArgs) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut super::command(), "specdec", &mut script);
+    output::write(&script)
 }

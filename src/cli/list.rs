@@ -1,10 +1,122 @@
-//! `specdec list`.
+//! `specdec list`: what there is, from the registries.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::{class, output};
+use crate::draft::DRAFTERS;
+use crate::length::LENGTHS;
+use crate::model::zoo::TOYS;
+use crate::registry::{Class, Entry};
+use crate::sampling::{PROCESSORS, Processor};
+use crate::verify::VERIFIERS;
 
 /// Options of `specdec list`.
 #[derive(Debug, clap::Args)]
-pub(super) struct ListArgs {}
+#[command(after_help = "\
+Examples:
+  specdec list
+  specdec list --json | jq -r '.verifiers[].name'
+
+Names and aliases are what --drafter, --verifier, --length and the keys of an experiment.toml
+accept. A guarantee class belongs to a verifier: D output law equals sampling from the processed
+target, G identical to greedy decoding (every D method at temperature 0), P same seed gives the
+same tokens as plain decoding, X approximate.")]
+pub(super) struct ListArgs {
+    /// Print one JSON object: drafters, lengths, verifiers, sampling, toys
+    #[arg(long)]
+    json: bool,
+}
+
+/// Everything there is.
+#[derive(Debug, Serialize)]
+struct Everything {
+    drafters: Vec<Method>,
+    lengths: Vec<Method>,
+    verifiers: Vec<Method>,
+    sampling: &'static [Processor],
+    toys: Vec<Toy>,
+}
+
+#[derive(Debug, Serialize)]
+struct Method {
+    name: &'static str,
+    aliases: &'static [&'static str],
+    class: Option<Class>,
+    summary: &'static str,
+    paper: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Toy {
+    name: String,
+    summary: &'static str,
+}
+
+fn methods<B>(entries: &[Entry<B>]) -> Vec<Method> {
+    entries
+        .iter()
+        .map(|e| Method {
+            name: e.name,
+            aliases: e.aliases,
+            class: e.class,
+            summary: e.summary,
+            paper: e.paper,
+        })
+        .collect()
+}
 
 /// Runs the command.
-pub(super) fn run(_args: &ListArgs) -> anyhow::Result<()> {
+pub(super) fn run(args: &ListArgs) -> Result<()> {
+    let everything = Everything {
+        drafters: methods(DRAFTERS),
+        lengths: methods(LENGTHS),
+        verifiers: methods(VERIFIERS),
+        sampling: PROCESSORS,
+        toys: TOYS
+            .iter()
+            .map(|toy| Toy { name: format!("toy:{}", toy.name), summary: toy.summary })
+            .collect(),
+    };
+    if args.json {
+        return output::write_json(&everything);
+    }
+    let mut text = String::new();
+    print(&mut text, &everything)?;
+    output::write(text.as_bytes())
+}
+
+fn print(text: &mut String, all: &Everything) -> std::fmt::Result {
+    print_methods(text, "Drafters: WHO proposes (--drafter)", &all.drafters)?;
+    print_methods(text, "Draft lengths: HOW FAR ahead (--length)", &all.lengths)?;
+    print_methods(text, "Verifiers: WHAT is kept (--verifier)", &all.verifiers)?;
+    writeln!(text, "Sampling processors, in the order in which they act")?;
+    for processor in all.sampling {
+        let Processor { name, summary, neutral } = processor;
+        writeln!(text, "  {name:<19} {summary} (neutral: {neutral})")?;
+    }
+    writeln!(text, "\nToy models (--target): tables of exact probabilities with a draft each")?;
+    for toy in &all.toys {
+        writeln!(text, "  {:<19} {}", toy.name, toy.summary)?;
+    }
     Ok(())
+}
+
+fn print_methods(text: &mut String, title: &str, methods: &[Method]) -> std::fmt::Result {
+    writeln!(text, "{title}")?;
+    for method in methods {
+        writeln!(text, "  {:<19} {}", method.name, method.summary)?;
+        if let Some(class) = method.class.map(|class| format!("{class:?}")) {
+            writeln!(text, "  {:19} class {class}: {}", "", class::explain(&class))?;
+        }
+        if !method.aliases.is_empty() {
+            writeln!(text, "  {:19} also called {}", "", method.aliases.join(", "))?;
+        }
+        if method.paper != "-" {
+            writeln!(text, "  {:19} {}", "", method.paper)?;
+        }
+    }
+    writeln!(text)
 }

@@ -1,11 +1,16 @@
 //! The command line: a table of contents of what the library can do.
 
+mod class;
 mod completions;
 mod generate;
 mod inspect;
 mod list;
+mod models;
+mod options;
+mod output;
+mod run;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Research harness for speculative decoding: is a method exact, how sure is
 /// that, and can it be faster on this machine?
@@ -18,11 +23,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run an experiment and report on it
+    Run(run::RunArgs),
+    /// Print the numbered cells of an experiment, and what it will take
+    Plan(run::PlanArgs),
     /// Continue a prompt, streamed; statistics on standard error
     Generate(generate::GenerateArgs),
     /// Show how the next token's law is made: logits, then each processor
     Inspect(inspect::InspectArgs),
-    /// List drafters, draft lengths, verifiers and toy models
+    /// List drafters, draft lengths, verifiers, sampling processors and toy models
     List(list::ListArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
@@ -33,10 +42,21 @@ enum Command {
 /// # Errors
 /// One sentence that says what is wrong and what would be right.
 pub fn run() -> anyhow::Result<()> {
-    match Cli::parse().command {
+    let done = match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Plan(args) => run::plan(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::List(args) => list::run(&args),
         Command::Completions(args) => completions::run(&args),
+    };
+    match done {
+        Err(error) if output::is_broken_pipe(&error) => Ok(()),
+        done => done,
     }
+}
+
+/// The whole command line, for completion scripts.
+fn command() -> clap::Command {
+    Cli::command()
 }

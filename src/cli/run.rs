@@ -13,7 +13,6 @@ use crate::experiment::{
     Bench, ClockKind, Experiment, Material, OneOrMany, Plan, Resume, Spec, describe, freeze,
 };
 use crate::model::{Catalog, Loaded, Role, check_pair, load, set_threads};
-use crate::report;
 
 /// Prompts per category and tokens per prompt of `--quick`.
 const QUICK: (usize, usize) = (1, 16);
@@ -126,7 +125,7 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
     if ended.interrupted {
         bail!("interrupted: all finished blocks are kept; continue with --resume");
     }
-    report::report(&ended.folder)?;
+
     println!("{}", ended.folder.join("report.md").display());
     Ok(())
 }
@@ -159,12 +158,10 @@ fn prepare(source: &SourceArgs, experiment: Option<&Path>) -> Result<Ready> {
     let catalog = Catalog::near(folder);
     let prompts = read_prompts(&catalog, spec, source.quick).with_context(place)?;
     let target = load(&catalog.model(&spec.target)?, Role::Target).context("target")?;
-    let draft = spec
-        .draft
-        .as_ref()
-        .map(|name| load(&catalog.model(name)?, Role::Draft))
-        .transpose()
-        .context("draft")?;
+    let draft = match &spec.draft {
+        Some(name) => Some(load(&catalog.model(name)?, Role::Draft).context("draft")?),
+        None => None,
+    };
     if let Some(draft) = &draft {
         check_pair(target.model.info(), draft.model.info())?;
     }
@@ -226,11 +223,8 @@ fn estimate(ready: &Ready) -> Result<String> {
     let plan = &ready.plan;
     let generations = plan.cells.len() * plan.prompts.len() * plan.repeats as usize;
     let tokens = generations * plan.max_tokens;
-    let pass = crate::experiment::pass_time(
-        &*ready.target.model,
-        &*ready.target.codec,
-        &ready.prompts,
-    )?;
+    let pass =
+        crate::experiment::pass_time(&*ready.target.model, &*ready.target.codec, &ready.prompts)?;
     let seconds = Duration::from_secs_f64(tokens as f64 * pass.as_secs_f64());
     // About 150 bytes per round and 10 per token of text, with a round per
     // token in the worst case.

@@ -155,6 +155,11 @@ impl MethodSpec {
         })
     }
 
+    /// Whether the drafter cannot be made without a draft model.
+    pub fn needs_draft_model(&self) -> bool {
+        self.validate().is_ok() && self.build(None).is_err()
+    }
+
     /// How the draft model's logits become laws: the target's settings with the
     /// draft's own temperature.
     pub fn draft_sampling(&self) -> SamplingParams {

@@ -51,8 +51,8 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Plan> {
         prompt_lookup: (spec.prompt_lookup_max, spec.prompt_lookup_min),
         prompts: material.prompts.iter().map(|p| p.id.clone()).collect(),
         prompts_sha256: prompts::sha256(material.prompts),
-        target: planned(material.target),
-        draft: material.draft.map(planned),
+        target: planned(&spec.target, material.target),
+        draft: spec.draft.as_deref().zip(material.draft).map(|(name, info)| planned(name, info)),
         cells: Vec::new(),
     };
     plan.cells = cells(spec, &plan, material)?;
@@ -263,9 +263,10 @@ pub fn describe(cell: &Cell) -> String {
     words
 }
 
-fn planned(info: &ModelInfo) -> PlannedModel {
+/// Models go by the experiment's names: where they lie is no part of a plan.
+fn planned(name: &str, info: &ModelInfo) -> PlannedModel {
     PlannedModel {
-        name: info.name.clone(),
+        name: name.to_owned(),
         sha256: info.sha256.clone(),
         engine: info.engine.to_owned(),
         dtype: info.dtype.to_owned(),

@@ -71,7 +71,8 @@ impl Observer for Recorder<'_> {
             emitted: event.emitted.len(),
             truncated: event.truncated,
             reached: reached.len(),
-            overlap_sum: reached.iter().map(|&id| event.overlap(id)).sum(),
+            // An empty sum of floats is -0; a row without drafts reads 0.
+            overlap_sum: reached.iter().map(|&id| event.overlap(id)).sum::<f64>() + 0.0,
             residual_fallbacks: event.verdict.residual_fallbacks,
             draft_forwards: event.draft_forwards,
             draft_us: micros(event.times.draft),

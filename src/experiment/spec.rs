@@ -243,14 +243,22 @@ impl Experiment {
         let file = if path.is_dir() { path.join("experiment.toml") } else { path.to_owned() };
         let text = std::fs::read_to_string(&file)
             .with_context(|| format!("cannot read experiment {}", file.display()))?;
-        let mut table: Table =
-            text.parse().with_context(|| format!("{} is not valid TOML", file.display()))?;
+        let mut table = parse(&text).with_context(|| file.display().to_string())?;
         for set in overrides {
             apply(&mut table, set)?;
         }
         let spec = check(table).with_context(|| file.display().to_string())?;
         Ok(Self { name: name_of(&file), file, spec })
     }
+}
+
+/// Parses TOML; a syntax error becomes one line that says where it is.
+fn parse(text: &str) -> Result<Table> {
+    text.parse::<Table>().map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        anyhow::anyhow!("line {line} is not valid TOML: {}", error.message())
+    })
 }
 
 fn name_of(file: &Path) -> String {

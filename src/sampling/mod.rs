@@ -16,6 +16,52 @@ use crate::dist::{Dist, DistError, Token};
 pub const ORDER: &str =
     "repetition_penalty>presence_penalty>frequency_penalty>temperature>top_k>top_p>min_p";
 
+/// One processor, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Processor {
+    /// Name of its setting.
+    pub name: &'static str,
+    /// What it does to the law.
+    pub summary: &'static str,
+    /// The value that changes nothing.
+    pub neutral: &'static str,
+}
+
+/// What the processors of [`ORDER`] do, in that order.
+pub const PROCESSORS: &[Processor] = &[
+    Processor {
+        name: "repetition_penalty",
+        summary: "divides positive and multiplies negative logits of tokens in prompt or continuation",
+        neutral: "1",
+    },
+    Processor {
+        name: "presence_penalty",
+        summary: "subtracted from the logits of tokens that occur in the continuation",
+        neutral: "0",
+    },
+    Processor {
+        name: "frequency_penalty",
+        summary: "subtracted once per occurrence in the continuation",
+        neutral: "0",
+    },
+    Processor {
+        name: "temperature",
+        summary: "divides the logits; 0 is greedy (exact argmax, ties to the lowest id)",
+        neutral: "1",
+    },
+    Processor { name: "top_k", summary: "keeps the k most probable tokens", neutral: "0" },
+    Processor {
+        name: "top_p",
+        summary: "keeps the smallest set of most probable tokens with mass >= top_p",
+        neutral: "1",
+    },
+    Processor {
+        name: "min_p",
+        summary: "drops tokens less probable than min_p times the most probable one",
+        neutral: "0",
+    },
+];
+
 /// Scores of all tokens at one position, as a model returns them.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Logits {

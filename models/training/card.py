@@ -1,0 +1,167 @@
+"""Write the model card ../README.md from the evaluation, the logs and the manifest."""
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+
+from corpus import load_list
+from distill import BATCH_TOKENS as DISTILL_BATCH
+from distill import KL_UNTIL, KL_WEIGHT
+from optim import ADAM_LR, MOMENTUM, MUON_LR
+from train import BATCH_TOKENS, LONG_CONTEXT, LONG_FROM, SHORT_CONTEXT
+
+HERE = Path(__file__).resolve().parent
+LOGS = ("target", "draft", "distilled")
+
+CARD = """# The embedded pair
+
+Two small Llama models that ship with the project, so that speculative decoding can be
+tried, timed and tested on a fresh machine without a download: a **target** and a
+**draft** that reads {ratio} times fewer weight bytes per token. Both are in the Hugging
+Face folder format (bf16, tied head) and share one tokenizer, byte-level BPE of 4096
+tokens; a prompt begins with `<|bos|>` through the tokenizer's post-processor, and
+`<|eos|>` ends a document. They complete Rust source and its documentation, about as well
+as models of this size can; they know nothing else and are of no use beyond this project.
+
+This page is written by `training/card.py`; every number comes from
+`training/evaluation.json`, `training/logs/` and `training/manifest.json`.
+
+## Models
+
+| | target | draft |
+|---|---:|---:|
+{shape_rows}
+
+## Results on held-out crates
+
+Crates of the test split, windows of {context} tokens, exported bf16 weights computed in
+f32. Loss in nats per token; alpha is the mean of Σ min(p, q) over positions; greedy
+agreement is the share of positions where both models prefer the same token.
+
+| domain | tokens | target loss | draft loss | alpha, T = 1 | alpha, T = 0.7 | greedy agreement |
+|---|---:|---:|---:|---:|---:|---:|
+{result_rows}
+
+## Training
+
+| run | tokens | steps | hours | last training figures |
+|---|---:|---:|---:|---|
+{run_rows}
+
+Hardware: {hardware}. The hours are wall-clock, and other work ran beside the training.
+
+- Target, and the draft's first training: cross-entropy; {batch} tokens per step; windows of
+  {short} tokens, from {long_from:.0%} of the planned tokens on {long}; three parts code to one
+  part prose; bf16 arithmetic with f32 master weights.
+- Matrices of the layers: Muon, learning rate {muon}, momentum {momentum}. Embedding and norms:
+  AdamW, learning rate {adam}, betas 0.9 and 0.95, no weight decay. Warm-up over 2 % of the
+  tokens, linear decay to zero over the last 30 %; gradients clipped to norm 1.
+- Distillation: {distill_batch} tokens per step, a quarter of them sampled from the target at
+  temperature 1. The loss is KL(target ‖ draft) for the first {kl_until:.0%}, then total
+  variation + {kl_weight} · KL.
+
+## Corpus
+
+The Rust sources and Markdown of {crates} crates in this project's own `Cargo.lock`, listed with
+version, checksum and licence in `training/corpus.json` and split by crate: a crate of the
+valid or test split contributes nothing to training or to the tokenizer. Code is `.rs`;
+prose is `.md` and the text of doc comments. The text is read at training time and is not
+part of the repository.
+
+| shard | documents | bytes | tokens | SHA-256 |
+|---|---:|---:|---:|---|
+{shard_rows}
+
+| crate | version | split | licence |
+|---|---|---|---|
+{crate_rows}
+"""
+
+
+def rows(lines: list[list]) -> str:
+    """Format table rows."""
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def shape_lines(models: dict) -> list[list]:
+    """Compare both models line by line."""
+    both = [models["target"], models["draft"]]
+    lines = [["parameters", *(f"{m['parameters']:,}" for m in both)]]
+    read = "weight bytes read per token"
+    lines.append([read, *(f"{m['weight_bytes_per_token']:,}" for m in both)])
+    for key in both[0]["shape"]:
+        lines.append([key.replace("_", " "), *(m["shape"][key] for m in both)])
+    return lines
+
+
+def result_lines(evaluation: dict) -> list[list]:
+    """Give one line per domain and their mean."""
+    keys = ("target_loss", "draft_loss", "alpha_t1", "alpha_t0.7", "greedy_agreement")
+    lines = [
+        [name, f"{result['tokens']:,}", *(f"{result[key]:.3f}" for key in keys)]
+        for name, result in evaluation["domains"].items()
+    ]
+    mean = evaluation["mean_of_domains"]
+    return lines + [["mean of both", "", *(f"{mean[key]:.3f}" for key in keys)]]
+
+
+def run_lines(logs: Path) -> list[list]:
+    """Give one line per training run from the last row of its log."""
+    lines = []
+    for name in LOGS:
+        last = json.loads((logs / f"{name}.jsonl").read_text().splitlines()[-1])
+        known = ("loss", "validation", "kl", "alpha")
+        figures = ", ".join(f"{key} {last[key]}" for key in known if key in last)
+        hours = f"{last['seconds'] / 3600:.2f}"
+        lines.append([name, f"{last['tokens']:,}", f"{last['step']:,}", hours, figures])
+    return lines
+
+
+def main() -> None:
+    """Keep logs and manifest beside the recipe and write the card."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--work", type=Path, default=Path("work"))
+    parser.add_argument("--hardware", required=True, help="what the models were trained on")
+    args = parser.parse_args()
+
+    logs = HERE / "logs"
+    logs.mkdir(exist_ok=True)
+    for name in LOGS:
+        shutil.copyfile(args.work / f"{name}.jsonl", logs / f"{name}.jsonl")
+    shutil.copyfile(args.work / "manifest.json", HERE / "manifest.json")
+    evaluation = json.loads((HERE / "evaluation.json").read_text())
+    manifest = json.loads((HERE / "manifest.json").read_text())
+    crates = load_list()
+
+    shards = [
+        [name, f"{s['documents']:,}", f"{s['bytes']:,}", f"{s['tokens']:,}", f"`{s['sha256']}`"]
+        for name, s in manifest["shards"].items()
+    ]
+    listed = [[c["name"], c["version"], c["split"], c["licence"]] for c in crates]
+    card = CARD.format(
+        ratio=evaluation["weight_bytes_ratio"],
+        shape_rows=rows(shape_lines(evaluation["models"])),
+        context=evaluation["context"],
+        result_rows=rows(result_lines(evaluation)),
+        run_rows=rows(run_lines(logs)),
+        hardware=args.hardware,
+        batch=f"{BATCH_TOKENS:,}",
+        short=SHORT_CONTEXT,
+        long=LONG_CONTEXT,
+        long_from=LONG_FROM,
+        muon=MUON_LR,
+        momentum=MOMENTUM,
+        adam=ADAM_LR,
+        distill_batch=f"{DISTILL_BATCH:,}",
+        kl_until=KL_UNTIL,
+        kl_weight=KL_WEIGHT,
+        crates=len(crates),
+        shard_rows=rows(shards),
+        crate_rows=rows(listed),
+    )
+    (HERE.parent / "README.md").write_text(card)
+
+
+if __name__ == "__main__":
+    main()

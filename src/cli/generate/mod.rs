@@ -1,0 +1,233 @@
+//! `specdec generate`: continue one prompt, streamed.
+
+mod listener;
+mod paint;
+mod stats;
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use self::listener::Listener;
+use self::paint::Painter;
+use self::stats::{Report, Settings};
+use super::models::{Pair, open_pair};
+use super::options::{ModelArgs, PromptArgs, SamplingArgs, count};
+use super::output;
+use crate::chance::{Request, Seeded};
+use crate::clock::RealClock;
+use crate::decode::{self, Generation, MethodSpec, PLAIN, StopRules, class_of};
+use crate::model::Codec;
+
+/// Options of `specdec generate`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  specdec generate --prompt 'fn main() {'
+  specdec generate --prompt-file notes.md --temperature 0.7 --top-p 0.95 --seed 7
+  specdec generate --prompt 'impl Iterator for' --temperature 0 --show-draft
+  specdec generate --prompt 'impl Iterator for' --temperature 0 --plain
+  git diff | specdec generate --drafter prompt_lookup -k 8 --stop $'\\n\\n'
+  specdec generate --target toy:mixed --prompt ab --max-tokens 20 --json
+
+Standard output is the continuation only, streamed (with a newline after it if standard output
+is a terminal); statistics go to standard error. Words: acceptance = accepted / proposed tokens;
+block efficiency = mean tokens per round (accepted + 1); K = tokens drafted per round.
+With --temperature 0 the text is the same with and without --plain. Methods: specdec list.")]
+pub(super) struct GenerateArgs {
+    #[command(flatten)]
+    models: ModelArgs,
+    #[command(flatten)]
+    prompt: PromptArgs,
+    #[command(flatten)]
+    method: MethodArgs,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+    #[command(flatten)]
+    stop: StopArgs,
+    #[command(flatten)]
+    show: ShowArgs,
+}
+
+/// How tokens are proposed and verified.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Method")]
+struct MethodArgs {
+    /// WHO proposes tokens (see `specdec list`)
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "model",
+        default_value_if("plain", "true", PLAIN)
+    )]
+    drafter: String,
+    /// WHAT is kept of a draft (see `specdec list`)
+    #[arg(long, value_name = "NAME", default_value = "rejection")]
+    verifier: String,
+    /// HOW FAR ahead to draft (see `specdec list`)
+    #[arg(long, value_name = "NAME", default_value = "fixed")]
+    length: String,
+    /// K: tokens drafted per round; at least 1
+    #[arg(long, short = 'k', value_name = "K", default_value_t = 4,
+          value_parser = count, allow_negative_numbers = true)]
+    num_speculative_tokens: usize,
+    /// Longest n-gram that drafter prompt_lookup looks for
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = count, allow_negative_numbers = true)]
+    prompt_lookup_max: usize,
+    /// Shortest n-gram that drafter prompt_lookup looks for; at least 1
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = count, allow_negative_numbers = true)]
+    prompt_lookup_min: usize,
+    /// Plain autoregressive decoding in the same loop: short for --drafter none
+    #[arg(long)]
+    plain: bool,
+    /// Seed of all random draws; the same seed and prompt give the same text
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+/// When to stop.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Stopping")]
+struct StopArgs {
+    /// Stop after this many new tokens
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 128,
+          value_parser = count, allow_negative_numbers = true)]
+    max_tokens: usize,
+    /// Stop before this text, taken literally; repeatable
+    #[arg(long, value_name = "TEXT")]
+    stop: Vec<String>,
+    /// Stop at the first round that begins this long after decoding started; > 0
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    timeout: Option<f64>,
+    /// Treat end-of-text tokens as tokens like any other
+    #[arg(long)]
+    ignore_eos: bool,
+}
+
+/// What to show.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+struct ShowArgs {
+    /// Colour accepted, corrected and bonus tokens (legend on standard error; not with NO_COLOR)
+    #[arg(long)]
+    show_draft: bool,
+    /// Print one JSON object (text, tokens, stop_reason, class, stats, settings) instead
+    #[arg(long, conflicts_with = "show_draft")]
+    json: bool,
+}
+
+impl GenerateArgs {
+    /// The method in canonical spelling.
+    fn spec(&self) -> Result<MethodSpec> {
+        let method = &self.method;
+        let spec = MethodSpec {
+            drafter: method.drafter.clone(),
+            verifier: method.verifier.clone(),
+            length: method.length.clone(),
+            num_speculative_tokens: method.num_speculative_tokens,
+            draft_temperature: self.sampling.draft_temperature,
+            sampling: self.sampling.params(),
+            prompt_lookup_max: method.prompt_lookup_max,
+            prompt_lookup_min: method.prompt_lookup_min,
+        };
+        if method.plain && !spec.is_plain() {
+            bail!(
+                "--plain means --drafter {PLAIN}: leave out either --plain or --drafter {}",
+                method.drafter
+            );
+        }
+        Ok(spec.canonical()?)
+    }
+}
+
+impl StopArgs {
+    /// The rules that do not depend on the model.
+    fn rules(&self) -> Result<StopRules<'static>> {
+        let deadline = self.timeout.map(deadline).transpose()?;
+        if self.stop.iter().any(String::is_empty) {
+            bail!("--stop is empty: give at least one character");
+        }
+        Ok(StopRules {
+            max_tokens: self.max_tokens,
+            eos: Vec::new(),
+            strings: self.stop.clone(),
+            deadline,
+            user: None,
+        })
+    }
+}
+
+fn deadline(seconds: f64) -> Result<Duration> {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        _ => bail!("--timeout {seconds} is out of range: allowed is a number of seconds > 0"),
+    }
+}
+
+/// Runs the command.
+pub(super) fn run(args: &GenerateArgs) -> Result<()> {
+    // Everything that can be refused is refused before a model is loaded.
+    let spec = args.spec()?;
+    let mut rules = args.stop.rules()?;
+    let text = args.prompt.read()?;
+    let pair = open_pair(&args.models, spec.needs_draft_model())?;
+    let (target, codec) = (&*pair.target.model, &*pair.target.codec);
+    if !args.stop.ignore_eos {
+        rules.eos = target.info().eos.clone();
+    }
+    let prompt = codec.encode(&text)?;
+    let method = spec.build(pair.draft_model())?;
+    let mut generation = Generation::new(target, method, &prompt, rules, Some(codec))?;
+    let mut chance = Seeded::new(Request { seed: args.method.seed, prompt: &text, repeat: 0 });
+    let painter = args.show.show_draft.then(|| painter(codec)).flatten();
+    let stdout = std::io::stdout();
+    let on_terminal = stdout.is_terminal() && !args.show.json;
+    let mut listener = Listener::new((!args.show.json).then(|| stdout.lock()), painter);
+    let clock = RealClock::default();
+    let ended = decode::generate(&mut generation, target, &mut chance, &clock, &mut listener);
+    let tally = listener.finish(on_terminal).context("cannot write to standard output")?;
+    let report = Report {
+        text: generation.text(),
+        tokens: generation.new_tokens(),
+        prompt_tokens: prompt.len(),
+        stop_reason: generation.stopped().map_or("", |reason| reason.name()),
+        class: class_of(&spec, target.info().row_invariant)?,
+        stats: tally.stats(&ended?, generation.new_tokens().len()),
+        settings: settings(args, &spec, &pair),
+    };
+    if args.show.json {
+        return output::write_json(&report);
+    }
+    output::note(&report);
+    Ok(())
+}
+
+/// What colours the text, unless NO_COLOR forbids it (<https://no-color.org>).
+fn painter(codec: &dyn Codec) -> Option<Painter<'_>> {
+    if std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
+        output::note("NO_COLOR is set: tokens are not coloured");
+        return None;
+    }
+    output::note(paint::legend());
+    Some(Painter::new(codec))
+}
+
+fn settings<'r>(args: &'r GenerateArgs, method: &'r MethodSpec, pair: &'r Pair) -> Settings<'r> {
+    let target = pair.target.model.info();
+    Settings {
+        target: &pair.names.0,
+        draft: pair.names.1.as_deref(),
+        engine: target.engine,
+        dtype: target.dtype,
+        method,
+        seed: args.method.seed,
+        max_tokens: args.stop.max_tokens,
+        stop: &args.stop.stop,
+        timeout: args.stop.timeout,
+        ignore_eos: args.stop.ignore_eos,
+    }
+}

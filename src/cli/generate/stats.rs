@@ -1,0 +1,161 @@
+//! What a generation did, as numbers, JSON and a few lines of text.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::cli::class;
+use crate::decode::{MethodSpec, Totals};
+use crate::dist::Token;
+use crate::round::RoundEvent;
+
+/// Counts over the rounds of a generation. Truncated rounds count in full: a
+/// stop condition says nothing about the verifier.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    rounds: usize,
+    truncated: usize,
+    proposed: usize,
+    accepted: usize,
+    corrected: usize,
+    bonus: usize,
+    reached: usize,
+    overlap_sum: f64,
+}
+
+impl Tally {
+    /// Counts a round.
+    pub(super) fn add(&mut self, event: &RoundEvent<'_>) {
+        let path = &event.verdict.path;
+        let reached = event.reached();
+        self.rounds += 1;
+        self.truncated += usize::from(event.truncated);
+        self.proposed += event.draft.len();
+        self.accepted += path.len();
+        self.corrected += usize::from(reached.len() > path.len());
+        self.bonus += usize::from(!event.draft.is_empty() && reached.len() == path.len());
+        self.reached += reached.len();
+        self.overlap_sum += reached.into_iter().map(|id| event.overlap(id)).sum::<f64>();
+    }
+
+    /// The numbers derived from the counts.
+    pub(super) fn stats(&self, totals: &Totals, new_tokens: usize) -> Stats {
+        let ratio = |a: f64, b: usize| (b > 0).then(|| a / b as f64);
+        let seconds = totals.decode.as_secs_f64();
+        Stats {
+            new_tokens,
+            rounds: self.rounds,
+            truncated_rounds: self.truncated,
+            proposed: self.proposed,
+            accepted: self.accepted,
+            corrected: self.corrected,
+            bonus: self.bonus,
+            acceptance_rate: ratio(self.accepted as f64, self.proposed),
+            alpha: ratio(self.overlap_sum, self.reached),
+            block_efficiency: ratio((self.accepted + self.rounds) as f64, self.rounds),
+            target_forwards: totals.target_forwards,
+            draft_forwards: totals.draft_forwards,
+            prefill_us: totals.prefill.as_secs_f64() * 1e6,
+            decode_us: seconds * 1e6,
+            tokens_per_second: (seconds > 0.0).then(|| new_tokens as f64 / seconds),
+        }
+    }
+}
+
+/// What a generation did. Names are those of the CSV columns.
+#[derive(Debug, Serialize)]
+pub(super) struct Stats {
+    new_tokens: usize,
+    rounds: usize,
+    truncated_rounds: usize,
+    proposed: usize,
+    accepted: usize,
+    corrected: usize,
+    bonus: usize,
+    acceptance_rate: Option<f64>,
+    alpha: Option<f64>,
+    block_efficiency: Option<f64>,
+    target_forwards: usize,
+    draft_forwards: usize,
+    prefill_us: f64,
+    decode_us: f64,
+    tokens_per_second: Option<f64>,
+}
+
+/// What was asked for.
+#[derive(Debug, Serialize)]
+pub(super) struct Settings<'r> {
+    pub target: &'r str,
+    pub draft: Option<&'r str>,
+    pub engine: &'r str,
+    pub dtype: &'r str,
+    #[serde(flatten)]
+    pub method: &'r MethodSpec,
+    pub seed: u64,
+    pub max_tokens: usize,
+    pub stop: &'r [String],
+    pub timeout: Option<f64>,
+    pub ignore_eos: bool,
+}
+
+/// Everything there is to say about a finished generation.
+#[derive(Debug, Serialize)]
+pub(super) struct Report<'r> {
+    pub text: &'r str,
+    pub tokens: &'r [Token],
+    pub prompt_tokens: usize,
+    pub stop_reason: &'r str,
+    pub class: String,
+    pub stats: Stats,
+    pub settings: Settings<'r>,
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (stats, settings) = (&self.stats, &self.settings);
+        let method = settings.method;
+        write!(f, "{} tokens in {:.3} s", stats.new_tokens, stats.decode_us / 1e6,)?;
+        if let Some(pace) = stats.tokens_per_second {
+            write!(f, ": {pace:.1} tokens/s")?;
+        }
+        writeln!(
+            f,
+            " (prefill of {} tokens: {:.3} s); stop reason {}",
+            self.prompt_tokens,
+            stats.prefill_us / 1e6,
+            self.stop_reason
+        )?;
+        let (passes, drafts) = (stats.target_forwards, stats.draft_forwards);
+        write!(f, "{passes} target passes, {drafts} draft passes")?;
+        if let Some(rate) = stats.acceptance_rate {
+            write!(
+                f,
+                "; acceptance {:.1} % ({} of {} proposed)",
+                100.0 * rate,
+                stats.accepted,
+                stats.proposed
+            )?;
+        }
+        if let Some(tau) = stats.block_efficiency.filter(|_| !method.is_plain()) {
+            write!(f, ", block efficiency τ = {tau:.2} tokens per round")?;
+        }
+        writeln!(f)?;
+        if stats.proposed > 0 {
+            writeln!(
+                f,
+                "{} accepted, {} corrected, {} bonus tokens, before any cut by a stop",
+                stats.accepted, stats.corrected, stats.bonus
+            )?;
+        }
+        write!(f, "drafter {}", method.drafter)?;
+        if let Some(draft) = settings.draft {
+            write!(f, " ({draft})")?;
+        }
+        if !method.is_plain() {
+            let k = method.num_speculative_tokens;
+            write!(f, ", verifier {}, length {}, K = {k}", method.verifier, method.length)?;
+        }
+        writeln!(f, "; target {} ({}, {})", settings.target, settings.engine, settings.dtype)?;
+        write!(f, "guarantee {}: {}", self.class, class::explain(&self.class))
+    }
+}

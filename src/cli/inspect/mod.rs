@@ -1,0 +1,191 @@
+//! `specdec inspect`: how the law of the next token is made.
+
+mod table;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde::Serialize;
+
+use super::models::open_pair;
+use super::options::{ModelArgs, PromptArgs, SamplingArgs, count};
+use super::output;
+use crate::decode::MethodSpec;
+use crate::dist::{Dist, Token};
+use crate::model::{LanguageModel, ModelError, Want, Work, evaluate_one};
+use crate::sampling::{History, Logits, Sampler, SamplingParams, Stage};
+use crate::tree::Draft;
+
+/// Options of `specdec inspect`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  specdec inspect --prompt 'fn main() {'
+  specdec inspect --prompt 'let x = ' --temperature 0.7 --top-k 50 --top-p 0.9 --top 20
+  specdec inspect --prompt 'let x = ' --draft embedded-draft
+  specdec inspect --target toy:mixed --draft toy:mixed --prompt ab --json
+
+A row per token, in descending order of its logit; a column per processor that is switched on,
+with the probability after it, and '-' where it has dropped the token. The lines below give the
+other tokens' mass, the number of tokens kept and the entropy (in nats) of each law. With --draft:
+q is what the draft model would say, under the same processors; the sum of min(p, q) over all
+tokens, the overlap, is the chance that a token drafted here is kept by rejection sampling.")]
+pub(super) struct InspectArgs {
+    #[command(flatten)]
+    models: ModelArgs,
+    #[command(flatten)]
+    prompt: PromptArgs,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+    #[command(flatten)]
+    show: ShowArgs,
+}
+
+/// What to show.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+struct ShowArgs {
+    /// Number of tokens to show; at least 1
+    #[arg(long, value_name = "N", default_value_t = 10,
+          value_parser = count, allow_negative_numbers = true)]
+    top: usize,
+    /// Print one JSON object (stages, tokens, draft, overlap, settings) instead of a table
+    ///
+    /// A token's "probabilities" belong to "stages", in the same order. A logit of -inf is null,
+    /// the probability of a dropped token 0.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The next-token law and how it came about.
+#[derive(Debug, Serialize)]
+struct Inspection {
+    target: String,
+    draft: Option<String>,
+    prompt_tokens: usize,
+    vocab: usize,
+    /// The laws, from the plain softmax to the one that is sampled from.
+    stages: Vec<Column>,
+    /// The draft's processed law.
+    q: Option<Column>,
+    /// Σ min(p, q).
+    overlap: Option<f64>,
+    tokens: Vec<Row>,
+    settings: SamplingParams,
+    draft_temperature: Option<f64>,
+}
+
+/// One law as a whole.
+#[derive(Debug, Serialize)]
+struct Column {
+    name: &'static str,
+    /// The setting, where the stage has a single one.
+    value: Option<f64>,
+    kept: usize,
+    entropy: f64,
+    /// Mass of the tokens that are not shown.
+    others: f64,
+}
+
+/// One token.
+#[derive(Debug, Serialize)]
+struct Row {
+    id: Token,
+    label: String,
+    logit: f64,
+    /// By stage.
+    probabilities: Vec<f64>,
+    q: Option<f64>,
+    min_pq: Option<f64>,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &InspectArgs) -> Result<()> {
+    let settings = args.sampling.params();
+    let draft_temperature = args.sampling.draft_temperature;
+    let spec = MethodSpec { sampling: settings, draft_temperature, ..MethodSpec::default() };
+    spec.validate()?;
+    if args.show.top == 0 {
+        bail!("--top 0 shows nothing: allowed is a whole number >= 1");
+    }
+    let text = args.prompt.read()?;
+    let pair = open_pair(&args.models, args.models.draft.is_some())?;
+    let prompt = pair.target.codec.encode(&text)?;
+    let logits = next_logits(&*pair.target.model, &prompt)?;
+    let history = History { prompt_len: prompt.len(), context: &prompt, drafted: &[] };
+    let stages = Sampler::new(settings)?.stages(&logits, history)?;
+    let q = match pair.draft_model() {
+        Some(draft) => {
+            let sampler = Sampler::new(spec.draft_sampling())?;
+            Some(sampler.law(&next_logits(draft, &prompt)?, history)?)
+        }
+        None => None,
+    };
+    let shown = largest(&logits, args.show.top);
+    let label = |id| pair.target.codec.token_label(id);
+    let info = pair.target.model.info();
+    let inspection = Inspection {
+        target: pair.names.0.clone(),
+        draft: pair.names.1.clone(),
+        prompt_tokens: prompt.len(),
+        vocab: info.vocab,
+        tokens: shown.iter().map(|&id| row(id, label(id), &logits, &stages, q.as_ref())).collect(),
+        overlap: q.as_ref().zip(stages.last()).map(|(q, last)| last.law.overlap(q)),
+        q: q.as_ref().map(|q| column("q", spec.draft_temperature, q, &shown)),
+        stages: stages
+            .iter()
+            .map(|stage| column(stage.name, setting(stage.name, &settings), &stage.law, &shown))
+            .collect(),
+        settings,
+        draft_temperature,
+    };
+    if args.show.json {
+        return output::write_json(&inspection);
+    }
+    output::write(table::render(&inspection).as_bytes())
+}
+
+/// The logits after the whole prompt.
+fn next_logits(model: &dyn LanguageModel, prompt: &[Token]) -> Result<Logits, ModelError> {
+    let mut session = model.session()?;
+    let draft = Draft::empty(model.info().vocab);
+    let work = Work { session: &mut session, context: prompt, draft: &draft, want: Want::Row(0) };
+    let rows = evaluate_one(model, work)?.rows;
+    rows.into_iter().next().ok_or_else(|| ModelError::new("the engine returned no logits"))
+}
+
+/// The tokens with the largest logits, ties to the lowest id.
+fn largest(logits: &Logits, n: usize) -> Vec<Token> {
+    let mut tokens = (0..logits.len() as Token).collect::<Vec<_>>();
+    tokens.sort_by(|&a, &b| logits.get(b).total_cmp(&logits.get(a)));
+    tokens.truncate(n);
+    tokens
+}
+
+fn row(id: Token, label: String, logits: &Logits, stages: &[Stage], q: Option<&Dist>) -> Row {
+    let probabilities = stages.iter().map(|stage| stage.law.p(id)).collect::<Vec<_>>();
+    let p = probabilities.last().copied().unwrap_or_default();
+    let q = q.map(|q| q.p(id));
+    Row { id, label, logit: logits.get(id), probabilities, q, min_pq: q.map(|q| q.min(p)) }
+}
+
+fn column(name: &'static str, value: Option<f64>, law: &Dist, shown: &[Token]) -> Column {
+    Column {
+        name,
+        value,
+        kept: law.support().count(),
+        // A certain law has entropy -0.0 in floating point.
+        entropy: law.entropy().max(0.0),
+        others: law.support().filter(|(id, _)| !shown.contains(id)).map(|(_, p)| p).sum(),
+    }
+}
+
+/// The value of the setting behind a stage.
+fn setting(stage: &str, settings: &SamplingParams) -> Option<f64> {
+    match stage {
+        "temperature" => Some(settings.temperature),
+        "top_k" => Some(settings.top_k as f64),
+        "top_p" => Some(settings.top_p),
+        "min_p" => Some(settings.min_p),
+        _ => None,
+    }
+}

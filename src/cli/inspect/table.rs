@@ -1,0 +1,94 @@
+//! The inspection as an aligned table.
+
+use super::{Column, Inspection, Row};
+
+/// Cells of one line: the label is aligned to the left, numbers to the right.
+type Line = Vec<String>;
+
+/// The whole text.
+pub(super) fn render(inspection: &Inspection) -> String {
+    let laws = inspection.stages.iter().chain(&inspection.q).collect::<Vec<_>>();
+    let with_q = inspection.q.is_some();
+    let mut lines = vec![header(&laws, with_q)];
+    lines.extend(inspection.tokens.iter().map(token));
+    let foot = |name: String, cell: &dyn Fn(&Column) -> String| {
+        let mut line = vec![String::new(), name, String::new()];
+        line.extend(laws.iter().map(|law| cell(law)));
+        line.extend(with_q.then(String::new));
+        line
+    };
+    let others = inspection.vocab - inspection.tokens.len();
+    let rule = lines.len();
+    if others > 0 {
+        lines.push(foot(format!("{others} others"), &|law| probability(law.others)));
+    }
+    lines.push(foot("tokens kept".to_owned(), &|law| law.kept.to_string()));
+    lines.push(foot("entropy (nats)".to_owned(), &|law| format!("{:.4}", law.entropy)));
+    let mut text = format!(
+        "next token of {} after {} prompt tokens: {} of {} tokens, by logit\n\n",
+        inspection.target,
+        inspection.prompt_tokens,
+        inspection.tokens.len(),
+        inspection.vocab
+    );
+    text.push_str(&align(&lines, rule));
+    if let (Some(overlap), Some(draft)) = (inspection.overlap, &inspection.draft) {
+        text.push_str(&format!(
+            "\ndraft {draft}: overlap = sum of min(p, q) = {overlap:.4}, the chance that a token \
+             drafted here is kept by rejection sampling\n"
+        ));
+    }
+    text
+}
+
+fn header(laws: &[&Column], with_q: bool) -> Line {
+    let mut line = ["id", "token", "logit"].map(str::to_owned).to_vec();
+    line.extend(laws.iter().map(|law| match law.value {
+        Some(value) => format!("{} {value}", law.name),
+        None => law.name.to_owned(),
+    }));
+    line.extend(with_q.then(|| "min(p,q)".to_owned()));
+    line
+}
+
+fn token(row: &Row) -> Line {
+    // Quoted, so that spaces and newlines can be seen.
+    let mut line = vec![row.id.to_string(), format!("{:?}", row.label), logit(row.logit)];
+    line.extend(row.probabilities.iter().chain(&row.q).chain(&row.min_pq).map(|&p| probability(p)));
+    line
+}
+
+fn logit(x: f64) -> String {
+    if x == f64::NEG_INFINITY { "-inf".to_owned() } else { format!("{x:.4}") }
+}
+
+fn probability(p: f64) -> String {
+    match p {
+        0.0 => "-".to_owned(),
+        p if p < 5e-7 => format!("{p:.0e}"),
+        p => format!("{p:.6}"),
+    }
+}
+
+/// Pads every column to its widest cell; a line is ruled above line `rule`.
+fn align(lines: &[Line], rule: usize) -> String {
+    let columns = lines.first().map_or(0, Vec::len);
+    let width = |column: usize| {
+        lines.iter().filter_map(|line| line.get(column)).map(|c| c.chars().count()).max()
+    };
+    let widths = (0..columns).map(|column| width(column).unwrap_or(0)).collect::<Vec<_>>();
+    let mut text = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        if number == 1 || number == rule {
+            let total = widths.iter().sum::<usize>() + 2 * columns.saturating_sub(1);
+            text.push_str(&"-".repeat(total));
+            text.push('\n');
+        }
+        let cells = line.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
+            if column == 1 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,72 @@
+//! From model names on the command line to a loaded pair.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use super::options::ModelArgs;
+use crate::model::{Catalog, LanguageModel, Loaded, Role, check_pair, load, set_threads};
+
+/// The pair that ships with the project.
+const EMBEDDED: (&str, &str) = ("embedded-target", "embedded-draft");
+
+/// A target and, where one is wanted, a draft model of the same vocabulary.
+#[derive(Debug)]
+pub(super) struct Pair {
+    /// The model whose law is kept.
+    pub target: Loaded,
+    /// The model that proposes.
+    pub draft: Option<Loaded>,
+    /// The names they were asked for by.
+    pub names: (String, Option<String>),
+}
+
+impl Pair {
+    /// The draft model, if there is one.
+    pub(super) fn draft_model(&self) -> Option<&dyn LanguageModel> {
+        self.draft.as_ref().map(|draft| &*draft.model)
+    }
+}
+
+/// Starts the engine's threads and loads the target (without a name the
+/// embedded one) and, if `with_draft`, the draft model that is named or that
+/// belongs to the target.
+///
+/// # Errors
+/// One sentence that says which model is missing, broken or does not fit.
+pub(super) fn open_pair(args: &ModelArgs, with_draft: bool) -> Result<Pair> {
+    let all_cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    set_threads(args.threads.map_or_else(all_cores, usize::from))?;
+    let catalog = Catalog::near(Path::new("."));
+    let target_name = args.target.as_deref().unwrap_or(EMBEDDED.0);
+    let target_source = catalog.model(target_name).context("target")?;
+    let draft_name = match (with_draft, args.draft.as_deref()) {
+        (false, _) => None,
+        (true, Some(name)) => Some(name.to_owned()),
+        (true, None) => Some(partner(&catalog, target_name, &target_source)?),
+    };
+    // Both names are looked up before the first model is read.
+    let draft_source =
+        draft_name.as_ref().map(|name| catalog.model(name)).transpose().context("draft")?;
+    let target = load(&target_source, Role::Target).context("target")?;
+    let draft = draft_source.map(|s| load(&s, Role::Draft)).transpose().context("draft")?;
+    if let Some(draft) = &draft {
+        check_pair(target.model.info(), draft.model.info())?;
+    }
+    Ok(Pair { target, draft, names: (target_name.to_owned(), draft_name) })
+}
+
+/// The name of the draft model that belongs to a target.
+fn partner(catalog: &Catalog, name: &str, source: &str) -> Result<String> {
+    if source.starts_with("toy:") {
+        // A toy's table holds both models.
+        Ok(source.to_owned())
+    } else if catalog.model(EMBEDDED.0).is_ok_and(|embedded| embedded == source) {
+        Ok(EMBEDDED.1.to_owned())
+    } else {
+        bail!(
+            "target {name} has no draft model of its own: name one with --draft, choose a \
+             --drafter that needs none, or give --plain"
+        )
+    }
+}

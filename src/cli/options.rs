@@ -1,0 +1,146 @@
+//! Options that several commands share, and what is made of them.
+
+use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::sampling::SamplingParams;
+
+/// Reads a count; clap's own message for a wrong one speaks of digits.
+pub(super) fn count(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "allowed is a whole number >= 0".to_owned())
+}
+
+/// Which models.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Models")]
+pub(super) struct ModelArgs {
+    /// Target model: a name from configs/models.toml, a Hugging Face folder, or toy:NAME
+    ///
+    /// Without it the pair that ships with the project is used. Toy models are listed by
+    /// `specdec list`; toy:FILE.json reads a table of your own.
+    #[arg(long, value_name = "NAME|PATH")]
+    pub target: Option<String>,
+    /// Draft model, spelled like the target; must share the target's vocabulary
+    ///
+    /// Without it the embedded target is paired with the embedded draft and toy:X with its own
+    /// draft; for other targets a drafter that needs a model needs this option.
+    #[arg(long, value_name = "NAME|PATH")]
+    pub draft: Option<String>,
+    /// Worker threads [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+}
+
+/// Where the prompt comes from.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Prompt")]
+pub(super) struct PromptArgs {
+    /// The text to continue, taken literally
+    #[arg(long, value_name = "TEXT", conflicts_with = "prompt_file")]
+    prompt: Option<String>,
+    /// Read the prompt from a file; one newline at its end is left out
+    ///
+    /// Without --prompt and --prompt-file the prompt is read from standard input, likewise
+    /// without the newline at its end.
+    #[arg(long, value_name = "FILE")]
+    prompt_file: Option<PathBuf>,
+}
+
+impl PromptArgs {
+    /// The prompt.
+    ///
+    /// # Errors
+    /// If it cannot be read, is no UTF-8, or is empty.
+    pub(super) fn read(&self) -> Result<String> {
+        let text = match (&self.prompt, &self.prompt_file) {
+            (Some(text), _) => text.clone(),
+            (None, Some(file)) => {
+                let place = || format!("cannot read the prompt file {}", file.display());
+                without_newline(std::fs::read_to_string(file).with_context(place)?)
+            }
+            (None, None) => {
+                let mut stdin = std::io::stdin();
+                if stdin.is_terminal() {
+                    bail!(
+                        "there is no prompt: give --prompt TEXT, --prompt-file FILE, or pipe it in"
+                    );
+                }
+                let mut text = String::new();
+                stdin
+                    .read_to_string(&mut text)
+                    .context("cannot read the prompt from standard input")?;
+                without_newline(text)
+            }
+        };
+        if text.is_empty() {
+            bail!("the prompt is empty: give at least one character");
+        }
+        Ok(text)
+    }
+}
+
+/// Editors and `echo` end every text with a newline that nobody means.
+fn without_newline(mut text: String) -> String {
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    text
+}
+
+/// How logits become a law; the defaults change nothing.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Sampling (applied in this order)")]
+pub(super) struct SamplingArgs {
+    /// Divide positive and multiply negative logits of tokens seen in prompt or continuation; > 0
+    #[arg(long, value_name = "X", allow_negative_numbers = true,
+          default_value_t = SamplingParams::default().repetition_penalty)]
+    repetition_penalty: f64,
+    /// Subtract from the logits of tokens that occur in the continuation
+    #[arg(long, value_name = "X", allow_negative_numbers = true,
+          default_value_t = SamplingParams::default().presence_penalty)]
+    presence_penalty: f64,
+    /// Subtract once per occurrence in the continuation
+    #[arg(long, value_name = "X", allow_negative_numbers = true,
+          default_value_t = SamplingParams::default().frequency_penalty)]
+    frequency_penalty: f64,
+    /// Divide the logits; >= 0, and 0 is greedy: always the most probable token
+    #[arg(long, value_name = "T", allow_negative_numbers = true,
+          default_value_t = SamplingParams::default().temperature)]
+    temperature: f64,
+    /// Keep the K most probable tokens; 0 keeps all
+    #[arg(long, value_name = "K", value_parser = count, allow_negative_numbers = true,
+          default_value_t = SamplingParams::default().top_k)]
+    top_k: usize,
+    /// Keep the smallest set of most probable tokens with this mass; 0 < P <= 1
+    #[arg(long, value_name = "P", allow_negative_numbers = true,
+          default_value_t = SamplingParams::default().top_p)]
+    top_p: f64,
+    /// Drop tokens less probable than P times the most probable one; 0 <= P <= 1
+    #[arg(long, value_name = "P", allow_negative_numbers = true,
+          default_value_t = SamplingParams::default().min_p)]
+    min_p: f64,
+    /// Temperature of the draft model [default: the target's]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    pub draft_temperature: Option<f64>,
+}
+
+impl SamplingArgs {
+    /// The settings of the target's law, unchecked.
+    pub(super) fn params(&self) -> SamplingParams {
+        SamplingParams {
+            temperature: self.temperature,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            min_p: self.min_p,
+            repetition_penalty: self.repetition_penalty,
+            presence_penalty: self.presence_penalty,
+            frequency_penalty: self.frequency_penalty,
+        }
+    }
+}

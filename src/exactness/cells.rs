@@ -1,0 +1,263 @@
+//! What is certified: every method on every toy under every kind of sampling.
+//!
+//! The lists are the registries themselves, so a new verifier, drafter or
+//! length policy is covered by its registry line.
+
+use std::collections::BTreeSet;
+
+use super::mutants::PLAIN;
+use super::tree::{TREES, TreeShape};
+use crate::decode::PLAIN as PLAIN_DECODING;
+use crate::draft::{BuildDrafter, DRAFTERS};
+use crate::length::{BuildLength, LENGTHS};
+use crate::model::zoo::{TOYS, ToyEntry};
+use crate::registry::{Entry, UnknownName};
+use crate::sampling::SamplingParams;
+use crate::tree::DraftShape;
+use crate::verify::{VERIFIERS, Verifier};
+
+/// A kind of sampling.
+#[derive(Debug)]
+pub(super) struct Setting {
+    /// Its name in the certificate.
+    pub(super) name: &'static str,
+    /// The target's settings; the draft shares all but the temperature.
+    pub(super) target: SamplingParams,
+    /// The draft's temperature.
+    pub(super) draft_temperature: f64,
+}
+
+const fn setting(name: &'static str, target: SamplingParams) -> Setting {
+    Setting { name, draft_temperature: target.temperature, target }
+}
+
+const PENALISED: SamplingParams = SamplingParams {
+    repetition_penalty: 1.3,
+    presence_penalty: 0.4,
+    frequency_penalty: 0.3,
+    ..PLAIN
+};
+
+/// All kinds of sampling.
+pub(super) const SETTINGS: &[Setting] = &[
+    setting("T=1", PLAIN),
+    setting("T=0.7", SamplingParams { temperature: 0.7, ..PLAIN }),
+    setting("T=0", SamplingParams { temperature: 0.0, ..PLAIN }),
+    setting("top_k=2", SamplingParams { top_k: 2, ..PLAIN }),
+    setting("top_p=0.7", SamplingParams { top_p: 0.7, ..PLAIN }),
+    setting("min_p=0.4", SamplingParams { min_p: 0.4, ..PLAIN }),
+    setting("penalties", PENALISED),
+    setting(
+        "T=1.3+top_k=3+top_p=0.9+min_p=0.2+penalties",
+        SamplingParams { temperature: 1.3, top_k: 3, top_p: 0.9, min_p: 0.2, ..PENALISED },
+    ),
+    Setting { draft_temperature: 0.5, ..setting("T=1,draft_T=0.5", PLAIN) },
+    Setting { draft_temperature: 0.0, ..setting("T=1,draft_T=0", PLAIN) },
+    Setting {
+        draft_temperature: 1.0,
+        ..setting("T=0,draft_T=1", SamplingParams { temperature: 0.0, ..PLAIN })
+    },
+];
+
+/// Who proposes in a cell.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Proposer {
+    /// A registered drafter.
+    Registered(&'static Entry<BuildDrafter>),
+    /// A tree that only the exactness suite drafts.
+    Tree(&'static TreeShape),
+}
+
+impl Proposer {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Proposer::Registered(entry) => entry.name,
+            Proposer::Tree(tree) => tree.name,
+        }
+    }
+
+    /// All that its drafts may hold.
+    fn shape(self) -> DraftShape {
+        match self {
+            Proposer::Registered(entry) => entry.shape.unwrap_or_default(),
+            Proposer::Tree(tree) => {
+                DraftShape { branches: true, sampled: tree.sampled, certain: !tree.sampled }
+            }
+        }
+    }
+
+    /// Plain decoding proposes nothing, whatever K is.
+    pub(super) fn proposes(self) -> bool {
+        self.name() != PLAIN_DECODING
+    }
+}
+
+/// A verifier with a drafter and a length policy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Combination {
+    pub(super) verifier: &'static Entry<&'static dyn Verifier>,
+    pub(super) proposer: Proposer,
+    pub(super) length: &'static Entry<BuildLength>,
+}
+
+impl Combination {
+    /// All that the verifiers support, in registry order.
+    pub(super) fn all() -> Vec<Self> {
+        let proposers = DRAFTERS
+            .iter()
+            .map(Proposer::Registered)
+            .chain(TREES.iter().map(Proposer::Tree))
+            .collect::<Vec<_>>();
+        let mut all = Vec::new();
+        for verifier in VERIFIERS {
+            let supported = |p: &&Proposer| verifier.build.supports(&p.shape());
+            for &proposer in proposers.iter().filter(supported) {
+                all.extend(LENGTHS.iter().map(|length| Self { verifier, proposer, length }));
+            }
+        }
+        all
+    }
+
+    pub(super) fn name(&self) -> String {
+        format!("{}+{}+{}", self.verifier.name, self.proposer.name(), self.length.name)
+    }
+
+    /// Whether every part of `method`, as in `rejection+model`, is one of the
+    /// combination's.
+    fn matches(&self, method: &str) -> bool {
+        method.split('+').all(|part| {
+            let drafter = match self.proposer {
+                Proposer::Registered(entry) => is(entry, part),
+                Proposer::Tree(tree) => tree.name == part,
+            };
+            drafter || is(self.verifier, part) || is(self.length, part)
+        })
+    }
+
+    /// The combinations that one of the given methods names; all for none.
+    ///
+    /// # Errors
+    /// If a method names no combination.
+    pub(super) fn matching(methods: &[String]) -> Result<Vec<Self>, UnknownName> {
+        let all = Self::all();
+        if let Some(unknown) = methods.iter().find(|m| !all.iter().any(|c| c.matches(m))) {
+            let verifiers = VERIFIERS.iter().map(|e| e.name);
+            let drafters = DRAFTERS.iter().map(|e| e.name);
+            let lengths = LENGTHS.iter().map(|e| e.name);
+            let trees = TREES.iter().map(|t| t.name);
+            let allowed = verifiers.chain(drafters).chain(trees).chain(lengths);
+            return Err(UnknownName::new("method", unknown, allowed));
+        }
+        let chosen = |c: &Self| methods.is_empty() || methods.iter().any(|m| c.matches(m));
+        Ok(all.into_iter().filter(chosen).collect())
+    }
+}
+
+fn is<B>(entry: &Entry<B>, name: &str) -> bool {
+    entry.name == name || entry.aliases.contains(&name)
+}
+
+/// One enumeration to be done.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cell {
+    pub(super) method: Combination,
+    pub(super) setting: &'static Setting,
+    pub(super) toy: &'static ToyEntry,
+    pub(super) k: usize,
+    vocab: usize,
+}
+
+impl Cell {
+    pub(super) fn new(
+        method: Combination,
+        setting: &'static Setting,
+        toy: &'static ToyEntry,
+        k: usize,
+    ) -> Self {
+        Self { method, setting, toy, k, vocab: (toy.build)().vocab }
+    }
+
+    /// Tokens of the joint law: a full first round, its bonus and at least one
+    /// token of the next round. One more, so that a full second round follows
+    /// an early rejection, where the number of outcomes allows it.
+    pub(super) fn tokens(&self) -> usize {
+        self.k + if self.cost() <= 64 { 3 } else { 2 }
+    }
+
+    /// The properties whose pairs the quick form covers. The method counts as
+    /// one, so each method meets each kind of sampling, each toy and each K.
+    fn factors(&self) -> [String; 4] {
+        [
+            self.method.name(),
+            self.setting.name.to_owned(),
+            self.toy.name.to_owned(),
+            self.k.to_string(),
+        ]
+    }
+
+    /// Roughly the number of drafts in the largest round.
+    fn cost(&self) -> usize {
+        let nodes = match self.method.proposer {
+            Proposer::Tree(tree) if tree.sampled => {
+                let wider = |nodes: &mut usize, children: &usize| {
+                    *nodes *= children;
+                    Some(*nodes)
+                };
+                tree.shape[..self.k].iter().scan(1, wider).sum()
+            }
+            _ => self.k,
+        };
+        self.vocab.pow(nodes as u32)
+    }
+}
+
+/// Every cell of the given methods.
+pub(super) fn complete(methods: &[Combination]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for &method in methods {
+        let lengths = match method.proposer {
+            Proposer::Tree(tree) => 1..=tree.shape.len(),
+            proposer => 1..=if proposer.proposes() { 3 } else { 1 },
+        };
+        for toy in TOYS {
+            for setting in SETTINGS {
+                cells.extend(lengths.clone().map(|k| Cell::new(method, setting, toy, k)));
+            }
+        }
+    }
+    // Trees of 4 tokens have too many outcomes.
+    cells.retain(|c| !matches!(c.method.proposer, Proposer::Tree(_)) || c.vocab <= 3);
+    cells
+}
+
+/// Few cells in which every pair of properties that occurs in `cells` occurs:
+/// greedily the cell with the most new pairs, the one with more outcomes of equals.
+pub(super) fn pairwise(cells: &[Cell]) -> Vec<Cell> {
+    let pairs = cells.iter().map(pairs_of).collect::<Vec<_>>();
+    let mut open = pairs.iter().flatten().cloned().collect::<BTreeSet<_>>();
+    let mut chosen = Vec::new();
+    while !open.is_empty() {
+        let gain = |i: &usize| pairs[*i].iter().filter(|pair| open.contains(*pair)).count();
+        let best = (0..cells.len()).max_by_key(|i| (gain(i), cells[*i].cost()));
+        let Some(best) = best else { break };
+        for pair in &pairs[best] {
+            open.remove(pair);
+        }
+        chosen.push(best);
+    }
+    chosen.sort_unstable();
+    chosen.into_iter().map(|i| cells[i]).collect()
+}
+
+type Pair = (usize, usize, String, String);
+
+fn pairs_of(cell: &Cell) -> Vec<Pair> {
+    let factors = cell.factors();
+    let mut pairs = Vec::new();
+    for a in 0..factors.len() {
+        for b in a + 1..factors.len() {
+            pairs.push((a, b, factors[a].clone(), factors[b].clone()));
+        }
+    }
+    pairs
+}

@@ -1,0 +1,170 @@
+//! The exact joint law of a method, by walking the production round through
+//! every outcome.
+//!
+//! Whole generations have too many outcomes (3 tokens, K = 3: 2·10⁹ paths), so
+//! rounds are walked from a frontier in which equal states are merged. Equal
+//! means equal committed tokens and equal [`Generation::state_key`], which
+//! includes the caches: a stale cache row keeps two states apart.
+//! [`super::replay`] walks small generations without merging and must agree.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::time::Duration;
+
+use super::law::JointLaw;
+use super::probe::{Probe, Tally};
+use crate::chance::{Chance, Exhaustive, Site};
+use crate::clock::{Clock, VirtualClock, VirtualCosts};
+use crate::decode::Generation;
+use crate::dist::{Dist, Token};
+use crate::model::{LanguageModel, ModelError, evaluate_one};
+
+/// An adapter round a source of randomness.
+pub(super) type WrapChance = for<'c> fn(&'c mut dyn Chance) -> Box<dyn Chance + 'c>;
+
+/// The adapter that changes nothing.
+pub(super) fn straight<'c>(inner: &'c mut dyn Chance) -> Box<dyn Chance + 'c> {
+    Box::new(Straight(inner))
+}
+
+#[derive(Debug)]
+struct Straight<'c>(&'c mut dyn Chance);
+
+impl Chance for Straight<'_> {
+    fn begin_round(&mut self, round: u64) {
+        self.0.begin_round(round);
+    }
+
+    fn bernoulli(&mut self, site: Site, p: f64) -> bool {
+        self.0.bernoulli(site, p)
+    }
+
+    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
+        self.0.categorical(site, law)
+    }
+
+    fn race(&mut self, position: usize, law: &Dist) -> Token {
+        self.0.race(position, law)
+    }
+}
+
+/// What an enumeration found.
+#[derive(Debug, Clone, Default)]
+pub struct Enumeration {
+    /// The joint law of all tokens up to `max_tokens`.
+    pub law: JointLaw,
+    /// What happened in the rounds.
+    pub tally: Tally,
+    /// Number of paths walked, one round each.
+    pub paths: usize,
+    /// Number of distinct states a round began in.
+    pub states: usize,
+    /// Some walk raced twice at one position, so the law must not be trusted.
+    pub coupled: bool,
+    /// A draft had a shape that the verifier does not support.
+    pub unsupported: bool,
+}
+
+/// Number of new tokens, all tokens, and the state's key.
+type State = (usize, Vec<Token>, Vec<u8>);
+
+/// Walks `generation`, which must be fresh, to `max_tokens` through every
+/// outcome. `probes` see every walked round.
+///
+/// # Errors
+/// If a model fails or logits are no law.
+pub fn enumerate<'a>(
+    target: &'a dyn LanguageModel,
+    generation: Generation<'a>,
+    probes: &mut [&mut dyn Probe],
+) -> Result<Enumeration, ModelError> {
+    walk(target, generation, probes, straight)
+}
+
+/// As [`enumerate`], with an adapter round the chance of every round.
+pub(super) fn walk<'a>(
+    target: &'a dyn LanguageModel,
+    mut generation: Generation<'a>,
+    probes: &mut [&mut dyn Probe],
+    wrap: WrapChance,
+) -> Result<Enumeration, ModelError> {
+    let clock = VirtualClock::new(VirtualCosts::default());
+    let mut found = Enumeration::default();
+    if let Some(work) = generation.prefill(&clock)? {
+        evaluate_one(target, work)?;
+    }
+    let mut frontier = BTreeMap::new();
+    frontier.insert(state(&mut generation)?, (1.0, 0, generation));
+    // Rounds only add tokens, so the shortest state has all its mass already.
+    while let Some((_, (mass, round, begun))) = frontier.pop_first() {
+        let mut walk = Walk { target, clock: &clock, chance: Exhaustive::default(), wrap, round };
+        found.states += 1;
+        loop {
+            let mut next = begun.fork()?;
+            if next.begin(Duration::ZERO).is_some() {
+                *found.law.entry(next.new_tokens().to_vec()).or_insert(0.0) += mass;
+                break;
+            }
+            let weight = walk.round(&mut next, mass, &mut found, probes)?;
+            found.paths += 1;
+            if next.stopped().is_some() {
+                *found.law.entry(next.new_tokens().to_vec()).or_insert(0.0) += weight;
+            } else {
+                match frontier.entry(state(&mut next)?) {
+                    Entry::Vacant(slot) => _ = slot.insert((weight, round + 1, next)),
+                    Entry::Occupied(mut twin) => twin.get_mut().0 += weight,
+                }
+            }
+            if !walk.chance.advance() {
+                break;
+            }
+        }
+        found.coupled |= walk.chance.coupled();
+        for probe in probes.iter_mut() {
+            probe.state_walked();
+        }
+    }
+    Ok(found)
+}
+
+fn state(generation: &mut Generation<'_>) -> Result<State, ModelError> {
+    let key = generation.state_key()?;
+    Ok((generation.new_tokens().len(), generation.tokens().to_vec(), key))
+}
+
+/// One round of production code under one outcome of every draw.
+struct Walk<'w> {
+    target: &'w dyn LanguageModel,
+    clock: &'w dyn Clock,
+    chance: Exhaustive,
+    wrap: WrapChance,
+    round: u64,
+}
+
+impl Walk<'_> {
+    /// Runs the round; returns the probability of the state and this outcome.
+    fn round(
+        &mut self,
+        generation: &mut Generation<'_>,
+        mass: f64,
+        found: &mut Enumeration,
+        probes: &mut [&mut dyn Probe],
+    ) -> Result<f64, ModelError> {
+        let mut chance = (self.wrap)(&mut self.chance);
+        chance.begin_round(self.round);
+        let proposal = generation.propose(&mut *chance, self.clock)?;
+        found.unsupported |= !generation.verifier().supports(&proposal.draft.shape());
+        let evaluation = evaluate_one(self.target, generation.work(&proposal))?;
+        let verified = generation.verify(&proposal, &evaluation, &mut *chance)?;
+        drop(chance);
+        let outcome = generation.apply(&proposal, verified)?;
+        generation.observe(self.round, &proposal, &evaluation, &outcome);
+        let weight = mass * self.chance.weight();
+        let event = outcome.event(self.round, generation.tokens(), &proposal, &evaluation);
+        found.tally.round(&event, weight);
+        for probe in probes {
+            probe.round(&event, weight);
+        }
+        Ok(weight)
+    }
+}

@@ -1,0 +1,115 @@
+//! The joint law of the first N tokens, as a table, and how two of them differ.
+
+use std::collections::BTreeMap;
+
+use crate::dist::Token;
+use crate::model::{ModelError, Toy};
+use crate::sampling::{History, Logits, Sampler};
+
+/// Probability of every possible continuation of N tokens.
+pub type JointLaw = BTreeMap<Vec<Token>, f64>;
+
+/// The largest difference that rounding may cause: a probability is a sum of at
+/// most 1e5 path weights, each a product of at most 50 factors, which stays
+/// two orders of magnitude below this.
+pub const TOLERANCE: f64 = 1e-12;
+
+/// The law of ancestral sampling from the processed target: the definition
+/// that every lossless method is held against.
+///
+/// It is read straight from the toy's table. No session, cache, draft or decode
+/// loop takes part, so none of their mistakes can be on both sides.
+///
+/// # Errors
+/// If the sampler leaves no token at some context.
+pub fn target_law(
+    target: &Toy,
+    sampler: &Sampler,
+    prompt: &[Token],
+    tokens: usize,
+) -> Result<JointLaw, ModelError> {
+    let mut law = JointLaw::from([(Vec::new(), 1.0)]);
+    for _ in 0..tokens {
+        let mut longer = JointLaw::new();
+        for (text, mass) in law {
+            let context = [prompt, &text].concat();
+            for (token, p) in row(target, sampler, prompt.len(), &context)? {
+                longer.insert([&text[..], &[token]].concat(), mass * p);
+            }
+        }
+        law = longer;
+    }
+    Ok(law)
+}
+
+/// The processed law after `context`, by the table alone.
+pub(super) fn row(
+    model: &Toy,
+    sampler: &Sampler,
+    prompt_len: usize,
+    context: &[Token],
+) -> Result<Vec<(Token, f64)>, ModelError> {
+    let logits = Logits::F64(model.logits(context)?.to_vec());
+    let history = History { prompt_len, context, drafted: &[] };
+    let law = sampler.law(&logits, history).map_err(|e| ModelError::new(e.to_string()))?;
+    Ok(law.support().collect())
+}
+
+/// How far a law is from the one it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Gap {
+    /// Total variation of the joint laws.
+    pub tv_joint: f64,
+    /// Total variation of the first token alone: what a test that looks at one
+    /// token would see.
+    pub tv_first_token: f64,
+    /// The largest difference at one sequence.
+    pub max_error: f64,
+    /// How far the mass of the found law is from one.
+    pub mass_error: f64,
+    /// Mass on sequences that the target never yields.
+    pub out_of_support: f64,
+}
+
+impl Gap {
+    /// The difference between a found law and the one it should be.
+    pub fn between(found: &JointLaw, expected: &JointLaw) -> Self {
+        let (errors, outside) = differences(found, expected);
+        Self {
+            tv_joint: 0.5 * errors.iter().sum::<f64>(),
+            tv_first_token: 0.5
+                * differences(&first_token(found), &first_token(expected)).0.iter().sum::<f64>(),
+            max_error: errors.iter().copied().fold(0.0, f64::max),
+            mass_error: (found.values().sum::<f64>() - 1.0).abs(),
+            out_of_support: outside,
+        }
+    }
+
+    /// Whether the laws are equal up to rounding. A NaN anywhere is a
+    /// difference.
+    pub fn is_zero(&self) -> bool {
+        self.tv_joint <= TOLERANCE && self.max_error <= TOLERANCE && self.mass_error <= TOLERANCE
+    }
+}
+
+fn differences(found: &JointLaw, expected: &JointLaw) -> (Vec<f64>, f64) {
+    let mut outside = 0.0;
+    let mut errors = Vec::with_capacity(expected.len());
+    for (text, p) in found {
+        let target = expected.get(text).copied().unwrap_or(0.0);
+        if target == 0.0 {
+            outside += p;
+        }
+        errors.push((p - target).abs());
+    }
+    errors.extend(expected.iter().filter(|(text, _)| !found.contains_key(*text)).map(|(_, p)| *p));
+    (errors, outside)
+}
+
+fn first_token(law: &JointLaw) -> JointLaw {
+    let mut first = JointLaw::new();
+    for (text, p) in law {
+        *first.entry(text.iter().take(1).copied().collect()).or_insert(0.0) += p;
+    }
+    first
+}

@@ -1,0 +1,34 @@
+//! The proof machinery: exactness by enumeration, as a library.
+//!
+//! [`enumerate()`] walks the *production* round through every outcome of every
+//! draw and yields the exact joint law of N tokens, which must equal
+//! [`target_law`], ancestral sampling from the processed target.
+//! What enumeration cannot see is covered by [`Audit`] and [`Fit`]: misuse of
+//! the generator. What a law cannot show is covered by [`ChainCase`]: speed.
+//! That all of this would notice a mistake is shown by [`mutants`]:
+//! known-wrong methods that must be refuted.
+//! [`certify`] runs everything and returns a [`Certificate`].
+
+mod audit;
+mod cells;
+mod certificate;
+mod certify;
+mod closed;
+mod enumerate;
+mod law;
+mod monte_carlo;
+pub mod mutants;
+mod probe;
+mod replay;
+mod tree;
+
+pub use audit::{Audit, AuditReport};
+pub use certificate::{Certificate, CertificateCell, Verdict};
+pub use certify::{CertifyOptions, Progress, certify};
+pub use closed::{ChainCase, Rule};
+pub use enumerate::{Enumeration, enumerate};
+pub use law::{Gap, JointLaw, TOLERANCE, target_law};
+pub use monte_carlo::{Fit, LEVEL};
+pub use probe::{DraftLaws, Probe, Tally, TargetRows};
+pub use replay::{Replay, audit, replay, sample};
+pub use tree::{TREES, TreeDrafter, TreeShape};

@@ -1,0 +1,95 @@
+//! Goodness of fit by sampling, for what enumeration cannot reach: the seeded
+//! generator itself. Every test states its level and the smallest difference
+//! it would find, because a test without power passes everything.
+
+use std::collections::BTreeMap;
+
+use super::law::JointLaw;
+use crate::dist::Token;
+
+/// The probability that a right method fails one test.
+pub const LEVEL: f64 = 1e-6;
+/// Standard normal quantile of 1 − [`LEVEL`].
+const Z_LEVEL: f64 = 4.753_424;
+/// Standard normal quantile of 0.99, the power at the detectable difference.
+const Z_POWER: f64 = 2.326_348;
+/// Cells with fewer expected counts are merged, or the χ² law would be off.
+const MIN_EXPECTED: f64 = 5.0;
+
+/// Pearson's test of counts against a law.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fit {
+    /// Number of sequences.
+    pub runs: u64,
+    /// Pearson's X².
+    pub statistic: f64,
+    /// X² above this has probability [`LEVEL`] under the law.
+    pub critical: f64,
+    /// Sequences that the law excludes; one is enough to refute.
+    pub impossible: u64,
+    /// A method whose law is this far off in total variation is refuted with
+    /// probability 0.99, however the difference is spread.
+    pub min_detectable_tv: f64,
+}
+
+impl Fit {
+    /// Tests independent sequences against their joint law.
+    pub fn test(counts: &BTreeMap<Vec<Token>, u64>, law: &JointLaw) -> Self {
+        let runs = counts.values().sum::<u64>();
+        let impossible =
+            counts.iter().filter(|(text, _)| !law.contains_key(*text)).map(|(_, n)| n).sum();
+        let mut cells = Vec::new();
+        let mut rest = (0.0, 0.0);
+        for (text, p) in law {
+            let seen = counts.get(text).copied().unwrap_or(0) as f64;
+            let expected = p * runs as f64;
+            if expected < MIN_EXPECTED {
+                rest = (rest.0 + seen, rest.1 + expected);
+            } else {
+                cells.push((seen, expected));
+            }
+        }
+        if rest.1 > 0.0 {
+            cells.push(rest);
+        }
+        let statistic = cells.iter().map(|(seen, expected)| (seen - expected).powi(2) / expected);
+        let freedom = cells.len().saturating_sub(1).max(1) as f64;
+        Self {
+            runs,
+            statistic: statistic.sum(),
+            critical: critical(freedom),
+            impossible,
+            min_detectable_tv: detectable(freedom, runs as f64),
+        }
+    }
+
+    /// Whether the counts are what the law makes plausible.
+    pub fn is_plausible(&self) -> bool {
+        self.impossible == 0 && self.statistic <= self.critical
+    }
+}
+
+/// The 1 − [`LEVEL`] quantile of χ² by Wilson and Hilferty's cube (1931),
+/// within 1 % at this level for 3 or more degrees of freedom and too large, so
+/// on the safe side, for fewer.
+fn critical(freedom: f64) -> f64 {
+    let step = 2.0 / (9.0 * freedom);
+    freedom * (1.0 - step + Z_LEVEL * step.sqrt()).powi(3)
+}
+
+/// The total variation whose non-centrality `λ = 4 n TV²`, the least that
+/// Cauchy–Schwarz allows, lifts X² above the critical value with probability
+/// 0.99. The noncentral law is taken as normal with mean `d + λ` and variance
+/// `2 (d + 2 λ)`.
+fn detectable(freedom: f64, runs: f64) -> f64 {
+    let critical = critical(freedom);
+    let found = |lambda: f64| {
+        freedom + lambda - Z_POWER * (2.0 * (freedom + 2.0 * lambda)).sqrt() >= critical
+    };
+    let (mut low, mut high) = (0.0, 1e6);
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        if found(middle) { high = middle } else { low = middle }
+    }
+    (high / (4.0 * runs)).sqrt().min(1.0)
+}

@@ -1,0 +1,127 @@
+//! Reused random numbers.
+//!
+//! To the walk over outcomes every draw is a new one, so each of these mistakes
+//! has two forms: for the seeded generator a second draw at a used address, and
+//! for the walk the same thing in probabilities. A uniform that has decided
+//! something is known to lie in an interval, and what it decides next is
+//! decided by that interval.
+
+use std::collections::BTreeMap;
+
+use super::{CASE, Case, Mutant, RIGHT};
+use crate::chance::{Chance, Purpose, Site};
+use crate::dist::{Dist, Token};
+
+/// Draws for one purpose at the address of another.
+#[derive(Debug)]
+struct Readdressed<'c> {
+    inner: &'c mut dyn Chance,
+    from: Purpose,
+    to: Purpose,
+}
+
+impl Readdressed<'_> {
+    fn site(&self, site: Site) -> Site {
+        if site.purpose == self.from { Site { purpose: self.to, ..site } } else { site }
+    }
+}
+
+impl Chance for Readdressed<'_> {
+    fn begin_round(&mut self, round: u64) {
+        self.inner.begin_round(round);
+    }
+
+    fn bernoulli(&mut self, site: Site, p: f64) -> bool {
+        let site = self.site(site);
+        self.inner.bernoulli(site, p)
+    }
+
+    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
+        let site = self.site(site);
+        self.inner.categorical(site, law)
+    }
+
+    fn race(&mut self, position: usize, law: &Dist) -> Token {
+        self.inner.race(position, law)
+    }
+}
+
+/// Knows in which interval the uniform of a node lies and decides by it.
+#[derive(Debug)]
+struct Linked<'c> {
+    inner: &'c mut dyn Chance,
+    /// The purpose that is decided by a used uniform.
+    reuses: Purpose,
+    known: BTreeMap<usize, (f64, f64)>,
+}
+
+impl Chance for Linked<'_> {
+    fn begin_round(&mut self, round: u64) {
+        self.known.clear();
+        self.inner.begin_round(round);
+    }
+
+    fn bernoulli(&mut self, site: Site, p: f64) -> bool {
+        let (low, high) = self.interval(site);
+        let yes = self.inner.bernoulli(site, (p - low) / (high - low));
+        let cut = p.clamp(low, high);
+        self.known.insert(site.node, if yes { (low, cut) } else { (cut, high) });
+        yes
+    }
+
+    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
+        let (low, high) = self.interval(site);
+        let mut sum = 0.0;
+        let mut parts = Vec::new();
+        for (token, p) in law.support() {
+            let (from, to) = (f64::max(sum, low), f64::min(sum + p, high));
+            parts.push((token, (to - from).max(0.0), (from, to)));
+            sum += p;
+        }
+        let weights = parts.iter().map(|&(token, w, _)| (token, w)).collect();
+        // An interval between two roundings holds no token: any will do.
+        let Ok(conditional) = Dist::sparse(law.vocab(), weights) else { return law.argmax() };
+        let token = self.inner.categorical(site, &conditional);
+        if let Some(&(_, _, part)) = parts.iter().find(|part| part.0 == token) {
+            self.known.insert(site.node, part);
+        }
+        token
+    }
+
+    fn race(&mut self, position: usize, law: &Dist) -> Token {
+        self.inner.race(position, law)
+    }
+}
+
+impl Linked<'_> {
+    fn interval(&self, site: Site) -> (f64, f64) {
+        let known = self.known.get(&site.node).copied();
+        known.filter(|_| site.purpose == self.reuses).unwrap_or((0.0, 1.0))
+    }
+}
+
+const SEEDED: Case = Case { seeded: true, ..CASE };
+
+/// The wrong uses of randomness.
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "accept_uniform_reused_for_residual",
+        imitates: "one uniform decides the rejection and then draws the correction",
+        case: SEEDED,
+        walked: |inner| {
+            Box::new(Linked { inner, reuses: Purpose::Residual, known: BTreeMap::new() })
+        },
+        seeded: |inner| {
+            Box::new(Readdressed { inner, from: Purpose::Residual, to: Purpose::Accept })
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "draft_uniform_reused_for_accept",
+        imitates: "the uniform that drew a draft token also accepts it",
+        case: SEEDED,
+        walked: |inner| Box::new(Linked { inner, reuses: Purpose::Accept, known: BTreeMap::new() }),
+        seeded: |inner| Box::new(Readdressed { inner, from: Purpose::Accept, to: Purpose::Draft }),
+        ..RIGHT
+    },
+];

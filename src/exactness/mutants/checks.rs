@@ -1,0 +1,137 @@
+//! The named checks, and which of them refute a method.
+
+use serde::Serialize;
+
+use super::{Mutant, PROMPT};
+use crate::decode::{Generation, Method, StopRules};
+use crate::draft::DrafterParams;
+use crate::exactness::closed::ChainCase;
+use crate::exactness::enumerate::walk;
+use crate::exactness::law::{Gap, TOLERANCE, target_law};
+use crate::exactness::monte_carlo::Fit;
+use crate::exactness::probe::{DraftLaws, TargetRows};
+use crate::exactness::replay::{audit_by, sample_by};
+use crate::length::Fixed;
+use crate::model::{LanguageModel, ModelError, zoo};
+use crate::sampling::{Sampler, SamplingParams};
+
+/// The checks in the order of the kill matrix, each with what it compares.
+pub const CHECKS: &[(&str, &str)] = &[
+    ("first_token_law", "the law of the first token alone"),
+    ("joint_law", "the joint law of at least K + 2 tokens"),
+    ("out_of_support", "mass on text that the target never yields"),
+    ("expected_length", "E[L] of the first round against its closed form"),
+    ("target_rows", "the target's rows against fresh ones"),
+    ("draft_laws", "the law of each draft token against the recorded one"),
+    ("draw_addresses", "every address of the generator drawn once"),
+    ("goodness_of_fit", "seeded generations against the law, by Pearson's test"),
+];
+
+/// What became of a mutant.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MutantReport {
+    /// Its name.
+    pub name: &'static str,
+    /// The mistake in one sentence.
+    pub imitates: &'static str,
+    /// The checks that refute it; none means that the suite is too weak.
+    pub killed_by: Vec<&'static str>,
+    /// Total variation of the first token's law.
+    pub tv_first_token: f64,
+    /// Total variation of the joint law.
+    pub tv_joint: f64,
+}
+
+/// Generations per goodness of fit: enough to find a total variation of 0.03.
+const RUNS: u32 = 40_000;
+/// Fixed before the first run, like every seed here.
+const SEED: u64 = 2026;
+/// Tokens and generations per audit.
+const AUDITED: (usize, u32) = (12, 20);
+
+/// Runs every check on a mutant.
+///
+/// # Errors
+/// If the mutant cannot be run at all, which is no refutation.
+pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
+    let case = &mutant.case;
+    let pair = zoo::toy(case.toy)?;
+    let (right, draft) = (pair.target("target")?, pair.draft("draft")?);
+    let target = (mutant.target)(right.clone());
+    let requested = sampler(case.target)?;
+    let recorded = sampler(case.draft)?;
+    let generation = |tokens| generation(mutant, &*target, &draft, &recorded, tokens);
+
+    let mut rows = TargetRows::new(&right);
+    let mut laws = DraftLaws::default();
+    let probes = &mut [&mut rows as _, &mut laws as _];
+    let found = walk(&*target, generation(case.tokens)?, probes, mutant.walked)?;
+    let law = target_law(&right, &requested, PROMPT, case.tokens)?;
+    let gap = Gap::between(&found.law, &law);
+
+    let chain = ChainCase {
+        target: &right,
+        target_sampler: &requested,
+        draft: &draft,
+        draft_sampler: &recorded,
+        prompt: PROMPT,
+    };
+    let too_slow = match case.rule {
+        Some(rule) => {
+            let accepted = chain.expected_accepted(rule, case.k)?;
+            (found.tally.first_emitted - accepted - 1.0).abs() > TOLERANCE
+        }
+        None => false,
+    };
+    let audited = generation(AUDITED.0)?;
+    let repeats = audit_by(&*target, &audited, SEED, AUDITED.1, mutant.seeded)?.repeated;
+    let misfit = case.seeded && {
+        let generation = generation(case.tokens)?;
+        let counts = sample_by(&*target, &generation, SEED, RUNS, mutant.seeded)?;
+        !Fit::test(&counts, &law).is_plausible()
+    };
+    let refuted = [
+        gap.tv_first_token > TOLERANCE,
+        !gap.is_zero(),
+        gap.out_of_support > TOLERANCE,
+        too_slow,
+        rows.wrong > 0,
+        laws.max_error > TOLERANCE,
+        !repeats.is_empty(),
+        misfit,
+    ];
+    let killed_by = CHECKS.iter().zip(refuted).filter(|(_, hit)| *hit).map(|(c, _)| c.0).collect();
+    Ok(MutantReport {
+        name: mutant.name,
+        imitates: mutant.imitates,
+        killed_by,
+        tv_first_token: gap.tv_first_token,
+        tv_joint: gap.tv_joint,
+    })
+}
+
+fn generation<'a>(
+    mutant: &Mutant,
+    target: &'a dyn LanguageModel,
+    draft: &'a dyn LanguageModel,
+    recorded: &'a Sampler,
+    tokens: usize,
+) -> Result<Generation<'a>, ModelError> {
+    let params = DrafterParams {
+        model: Some(draft),
+        sampler: recorded,
+        prompt_lookup_max: 2,
+        prompt_lookup_min: 1,
+    };
+    let method = Method {
+        drafter: (mutant.drafter)(&params)?,
+        length: Box::new(Fixed { k: mutant.case.k }),
+        verifier: mutant.verifier,
+        sampler: sampler((mutant.sampler)(mutant.case.target))?,
+    };
+    Generation::new(target, method, PROMPT, StopRules::max_tokens(tokens), None)
+}
+
+fn sampler(params: SamplingParams) -> Result<Sampler, ModelError> {
+    Sampler::new(params).map_err(|e| ModelError::new(e.to_string()))
+}

@@ -1,0 +1,275 @@
+//! Drafters that record a law their tokens were not drawn from.
+
+use std::rc::Rc;
+
+use super::{CASE, Case, Mutant, PLAIN, RIGHT, TREE_CASE};
+use crate::chance::{Chance, Purpose, Site};
+use crate::dist::{Dist, Token};
+use crate::draft::{BuildDrafter, Drafter, DrafterParams, Round};
+use crate::exactness::tree::{TREES, TreeDrafter};
+use crate::model::{LanguageModel, ModelError, Session, Want, Work, evaluate_one};
+use crate::round::RoundEvent;
+use crate::sampling::{History, Sampler, SamplingParams};
+use crate::tree::{Draft, NodeId, Origin};
+
+/// Which tokens are proposed at a node, and which law is recorded.
+struct Drawn {
+    tokens: Vec<Token>,
+    recorded: Rc<Dist>,
+}
+
+/// Decides from the processed law, the law by the sampler that is really used,
+/// and the laws recorded so far on the path.
+type Draw = fn(&Dist, &Dist, &[Rc<Dist>], Site, &mut dyn Chance) -> Drawn;
+
+/// A model drafter that draws in one way and records in another.
+#[derive(Debug)]
+struct Forger<'a> {
+    model: &'a dyn LanguageModel,
+    session: Session,
+    /// The sampler that the draft should use, and the one that it uses.
+    samplers: (Sampler, Sampler),
+    draw: Draw,
+    /// Stop before a token less probable than this, after having looked at it.
+    threshold: f64,
+}
+
+fn forger<'a>(
+    params: &DrafterParams<'a, '_>,
+    used: impl FnOnce(SamplingParams) -> SamplingParams,
+    draw: Draw,
+    threshold: f64,
+) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+    let model = params.model.ok_or_else(|| ModelError::new("a mutant needs a draft model"))?;
+    let used =
+        Sampler::new(used(*params.sampler.params())).map_err(|e| ModelError::new(e.to_string()))?;
+    let samplers = (params.sampler.clone(), used);
+    Ok(Box::new(Forger { session: model.session()?, model, samplers, draw, threshold }))
+}
+
+impl Forger<'_> {
+    fn laws(
+        &mut self,
+        round: &Round<'_>,
+        draft: &Draft,
+        parent: Option<NodeId>,
+    ) -> Result<(Dist, Dist), ModelError> {
+        let want = Want::Row(parent.map_or(0, |id| id + 1));
+        let work = Work { session: &mut self.session, context: round.context, draft, want };
+        let rows = evaluate_one(self.model, work)?.rows;
+        let drafted = parent.map_or_else(Vec::new, |id| draft.tokens_to(id));
+        let history =
+            History { prompt_len: round.prompt_len, context: round.context, drafted: &drafted };
+        let law = |sampler: &Sampler| {
+            sampler.law(&rows[0], history).map_err(|e| ModelError::new(e.to_string()))
+        };
+        Ok((law(&self.samplers.0)?, law(&self.samplers.1)?))
+    }
+}
+
+impl<'a> Drafter<'a> for Forger<'a> {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+        let mut draft = Draft::empty(round.vocab);
+        let mut parent = None;
+        let mut recorded = Vec::new();
+        while round.go_on(&draft) {
+            let (asked, used) = self.laws(round, &draft, parent)?;
+            let site = Site { purpose: Purpose::Draft, node: draft.len() };
+            let drawn = (self.draw)(&asked, &used, &recorded, site, round.chance);
+            if drawn.tokens.iter().all(|&t| used.p(t) < self.threshold) {
+                break;
+            }
+            let origin = Origin::Sampled(Rc::clone(&drawn.recorded));
+            let children = drawn.tokens.iter().map(|&t| draft.forge(parent, t, origin.clone()));
+            parent = children.collect::<Vec<_>>().first().copied();
+            recorded.push(drawn.recorded);
+        }
+        Ok(draft)
+    }
+
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
+        self.session.settle(context)?;
+        Ok(self.session.state_key())
+    }
+
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+        let session = self.session.fork()?;
+        Ok(Box::new(Self { session, samplers: self.samplers.clone(), ..*self }))
+    }
+}
+
+fn drawn_once(law: &Dist, recorded: Dist, site: Site, chance: &mut dyn Chance) -> Drawn {
+    Drawn { tokens: vec![chance.categorical(site, law)], recorded: Rc::new(recorded) }
+}
+
+const DRAWS_USED_RECORDS_ASKED: Draw =
+    |asked, used, _, site, chance| drawn_once(used, asked.clone(), site, chance);
+
+fn most_probable(law: &Dist, k: usize) -> Vec<Token> {
+    let mut ranked = law.support().collect::<Vec<_>>();
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+    ranked.into_iter().take(k).map(|(token, _)| token).collect()
+}
+
+/// The production drafter with draft draws addressed by position alone.
+#[derive(Debug)]
+struct PositionKeyed<'a> {
+    inner: Box<dyn Drafter<'a> + 'a>,
+    round: u64,
+}
+
+/// The round that stands for all rounds.
+const ANY_ROUND: u64 = (1 << 63) - 1;
+
+#[derive(Debug)]
+struct Keyed<'c> {
+    inner: &'c mut dyn Chance,
+    position: usize,
+    round: u64,
+}
+
+impl Chance for Keyed<'_> {
+    fn begin_round(&mut self, round: u64) {
+        self.inner.begin_round(round);
+    }
+
+    fn bernoulli(&mut self, site: Site, p: f64) -> bool {
+        self.inner.bernoulli(site, p)
+    }
+
+    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
+        self.inner.begin_round(ANY_ROUND);
+        let site = Site { node: self.position + site.node, ..site };
+        let token = self.inner.categorical(site, law);
+        self.inner.begin_round(self.round);
+        token
+    }
+
+    fn race(&mut self, position: usize, law: &Dist) -> Token {
+        self.inner.race(position, law)
+    }
+}
+
+impl<'a> Drafter<'a> for PositionKeyed<'a> {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+        let position = round.context.len();
+        let mut chance = Keyed { inner: round.chance, position, round: self.round };
+        let mut keyed = Round { chance: &mut chance, length: round.length, ..*round };
+        self.inner.propose(&mut keyed)
+    }
+
+    fn observe(&mut self, event: &RoundEvent<'_>) {
+        self.round = event.round + 1;
+        self.inner.observe(event);
+    }
+
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
+        self.inner.state_key(context)
+    }
+
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+        Ok(Box::new(Self { inner: self.inner.fork()?, round: self.round }))
+    }
+}
+
+/// The right tree drafter: two independent children, then one each.
+pub(super) const SAMPLED_TREE: BuildDrafter = |params| {
+    let model = params.model.ok_or_else(|| ModelError::new("a mutant needs a draft model"))?;
+    Ok(Box::new(TreeDrafter::new(model, params.sampler.clone(), TREES[0])?))
+};
+
+/// A right method that drafts a tree.
+pub(super) const RIGHT_TREE: Mutant =
+    Mutant { name: "right_tree", case: TREE_CASE, drafter: SAMPLED_TREE, ..RIGHT };
+
+const NUCLEUS: SamplingParams = SamplingParams { top_p: 0.7, ..PLAIN };
+
+/// The wrong drafters.
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "q_row_off_by_one",
+        imitates: "each draft token is recorded with the law of the one before it",
+        drafter: |params| {
+            let draw: Draw = |_, used, recorded, site, chance| {
+                let shifted = recorded.last().map_or_else(|| used.clone(), |law| (**law).clone());
+                drawn_once(used, shifted, site, chance)
+            };
+            forger(params, |p| p, draw, 0.0)
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "draft_top_p_recorded_raw",
+        imitates: "the draft is sampled with top-p and verified with the full softmax",
+        drafter: |params| forger(params, |_| NUCLEUS, DRAWS_USED_RECORDS_ASKED, 0.0),
+        ..RIGHT
+    },
+    Mutant {
+        name: "draft_raw_recorded_top_p",
+        imitates: "the draft is sampled from the full softmax and verified with top-p",
+        case: Case { draft: NUCLEUS, ..CASE },
+        drafter: |params| forger(params, |_| PLAIN, DRAWS_USED_RECORDS_ASKED, 0.0),
+        ..RIGHT
+    },
+    Mutant {
+        name: "draft_temperature_not_recorded",
+        imitates: "the draft is sampled at temperature 0.7 and verified at 1",
+        drafter: |params| {
+            let cool = |p| SamplingParams { temperature: 0.7, ..p };
+            forger(params, cool, DRAWS_USED_RECORDS_ASKED, 0.0)
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "q_smoothed",
+        imitates: "one per cent of the uniform law is mixed into q for verification only",
+        drafter: |params| {
+            let draw: Draw = |asked, used, _, site, chance| {
+                let n = asked.vocab();
+                let smooth = (0..n as Token).map(|t| 0.99 * asked.p(t) + 0.01 / n as f64).collect();
+                let smooth = Dist::from_weights(smooth).unwrap_or_else(|_| asked.clone());
+                drawn_once(used, smooth, site, chance)
+            };
+            forger(params, |p| p, draw, 0.0)
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "argmax_recorded_as_sampled",
+        imitates: "the draft is the argmax and is verified with the softmax",
+        drafter: |params| {
+            let draw: Draw = |asked, _, _, _, _| Drawn {
+                tokens: vec![asked.argmax()],
+                recorded: Rc::new(asked.clone()),
+            };
+            forger(params, |p| p, draw, 0.0)
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "top_k_recorded_as_sampled",
+        imitates: "the two most probable children are verified as if drawn from the softmax",
+        case: TREE_CASE,
+        drafter: |params| {
+            let draw: Draw = |asked, _, _, _, _| Drawn {
+                tokens: most_probable(asked, 2),
+                recorded: Rc::new(asked.clone()),
+            };
+            forger(params, |p| p, draw, 0.0)
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "drops_low_confidence",
+        imitates: "a draft token is drawn, found improbable and dropped",
+        drafter: |params| forger(params, |p| p, DRAWS_USED_RECORDS_ASKED, 0.3),
+        ..RIGHT
+    },
+    Mutant {
+        name: "position_keyed_draft",
+        imitates: "draft draws are addressed by position without the round",
+        case: Case { k: 3, tokens: 5, ..CASE },
+        drafter: |params| Ok(Box::new(PositionKeyed { inner: (RIGHT.drafter)(params)?, round: 0 })),
+        ..RIGHT
+    },
+];

@@ -1,0 +1,119 @@
+//! Known-wrong methods. Each imitates a mistake that has been made in real
+//! systems, and each must be refuted: a suite that lets one of them pass
+//! proves nothing about the methods it certifies.
+//!
+//! A mutant is an adapter round one part of the production loop (target,
+//! drafter, verifier, sampler or chance); the loop itself stays as it is.
+
+mod chances;
+mod checks;
+mod drafters;
+mod models;
+mod verifiers;
+
+pub use checks::{CHECKS, MutantReport, refute};
+
+use super::closed::Rule;
+use super::enumerate::{WrapChance, straight};
+use crate::dist::Token;
+use crate::draft::{BuildDrafter, ModelDrafter};
+use crate::model::{LanguageModel, ModelError, Toy};
+use crate::sampling::SamplingParams;
+use crate::verify::{Rejection, Verifier};
+
+/// The prompt of every case: it repeats itself, so that lookups find something.
+pub(super) const PROMPT: &[Token] = &[0, 1, 0];
+
+/// Settings without any processing; [`Default`] is not const.
+pub(super) const PLAIN: SamplingParams = SamplingParams {
+    temperature: 1.0,
+    top_k: 0,
+    top_p: 1.0,
+    min_p: 0.0,
+    repetition_penalty: 1.0,
+    presence_penalty: 0.0,
+    frequency_penalty: 0.0,
+};
+
+/// What a mutant is run on.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    /// The toy pair.
+    pub toy: &'static str,
+    /// The sampling that was asked for.
+    pub target: SamplingParams,
+    /// The draft's sampling, as recorded in the draft.
+    pub draft: SamplingParams,
+    /// Draft length.
+    pub k: usize,
+    /// Number of tokens of the joint law: at least K + 2, so that a bonus and
+    /// the round after a rejection are both in it.
+    pub tokens: usize,
+    /// The closed form that E\[L\] is held against.
+    pub rule: Option<Rule>,
+    /// Whether the seeded generator takes part in the mistake, so that
+    /// goodness of fit is worth its time.
+    pub seeded: bool,
+}
+
+/// A known-wrong method.
+#[derive(Debug, Clone, Copy)]
+pub struct Mutant {
+    /// Its name in the kill matrix.
+    pub name: &'static str,
+    /// The mistake in one sentence.
+    pub imitates: &'static str,
+    /// What it is run on.
+    pub case: Case,
+    target: fn(Toy) -> Box<dyn LanguageModel>,
+    drafter: BuildDrafter,
+    verifier: &'static dyn Verifier,
+    sampler: fn(SamplingParams) -> SamplingParams,
+    /// Round the walk over outcomes.
+    walked: WrapChance,
+    /// Round the seeded generator.
+    seeded: WrapChance,
+}
+
+const CASE: Case = Case {
+    toy: "mixed",
+    target: PLAIN,
+    draft: PLAIN,
+    k: 2,
+    tokens: 4,
+    rule: Some(Rule::Rejection),
+    seeded: false,
+};
+
+/// A tree instead of a chain; no closed form.
+const TREE_CASE: Case = Case { toy: "close", rule: None, ..CASE };
+
+/// The unchanged method: what every mutant differs from in one part.
+const RIGHT: Mutant = Mutant {
+    name: "right",
+    imitates: "nothing: the production code as it is",
+    case: CASE,
+    target: |toy| Box::new(toy),
+    drafter: |params| {
+        let model = params.model.ok_or_else(|| ModelError::new("a mutant needs a draft model"))?;
+        Ok(Box::new(ModelDrafter::new(model, params.sampler.clone())?))
+    },
+    verifier: &Rejection,
+    sampler: |params| params,
+    walked: straight,
+    seeded: straight,
+};
+
+/// Production code in the place of mutants: none of these may be refuted.
+pub const CONTROLS: &[Mutant] = &[
+    RIGHT,
+    Mutant { name: "right_goodness_of_fit", case: Case { seeded: true, ..CASE }, ..RIGHT },
+    verifiers::RIGHT_LOOP,
+    drafters::RIGHT_TREE,
+    models::RIGHT_ROWS,
+];
+
+/// All known-wrong methods.
+pub fn mutants() -> Vec<Mutant> {
+    [verifiers::MUTANTS, models::MUTANTS, drafters::MUTANTS, chances::MUTANTS].concat()
+}

@@ -1,0 +1,231 @@
+//! Wrong targets and wrong samplers of the target.
+
+use std::any::Any;
+
+use super::{CASE, Case, Mutant, PLAIN, RIGHT, TREE_CASE, drafters};
+use crate::dist::Token;
+use crate::model::{
+    Evaluation, KvCache, LanguageModel, ModelError, ModelInfo, Session, Toy, Want, Work,
+};
+use crate::sampling::{Logits, SamplingParams};
+use crate::tree::Draft;
+
+/// Changes the rows of a pass over a draft.
+type Tamper = fn(&Draft, &mut Vec<Logits>);
+
+/// A toy whose rows are tampered with on their way to the verifier.
+#[derive(Debug)]
+struct Tampered {
+    toy: Toy,
+    tamper: Tamper,
+}
+
+impl LanguageModel for Tampered {
+    fn info(&self) -> &ModelInfo {
+        self.toy.info()
+    }
+
+    fn session(&self) -> Result<Session, ModelError> {
+        self.toy.session()
+    }
+
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+        let mut evaluations = self.toy.evaluate(work)?;
+        for (work, evaluation) in work.iter().zip(&mut evaluations) {
+            if work.want == Want::All {
+                (self.tamper)(work.draft, &mut evaluation.rows);
+            }
+        }
+        Ok(evaluations)
+    }
+}
+
+/// The row before row `i + 1`: that of the node's parent.
+fn parent_row(draft: &Draft, node: usize) -> usize {
+    draft.node(node).parent.map_or(0, |parent| parent + 1)
+}
+
+fn scale(logits: &mut Logits, factor: f64) {
+    let scaled = (0..logits.len() as Token).map(|t| logits.get(t) * factor).collect();
+    *logits = Logits::F64(scaled);
+}
+
+/// A toy with a cache of its own that forgets to overwrite or to move rows.
+#[derive(Debug)]
+struct Careless {
+    toy: Toy,
+    overwrites: bool,
+    moves: bool,
+}
+
+#[derive(Debug, Clone)]
+struct CarelessCache {
+    rows: Vec<Option<Token>>,
+    moves: bool,
+}
+
+impl KvCache for CarelessCache {
+    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), ModelError> {
+        if self.moves {
+            self.rows[to] = self.rows[from];
+        }
+        Ok(())
+    }
+
+    fn fork(&self, _slots: usize) -> Result<Box<dyn KvCache>, ModelError> {
+        Ok(Box::new(self.clone()))
+    }
+
+    /// All rows, also those beyond the sequence: they matter here.
+    fn key(&self, _slots: usize) -> Vec<u8> {
+        self.rows.iter().flat_map(|row| row.unwrap_or(Token::MAX).to_le_bytes()).collect()
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+impl LanguageModel for Careless {
+    fn info(&self) -> &ModelInfo {
+        self.toy.info()
+    }
+
+    fn session(&self) -> Result<Session, ModelError> {
+        let slots = 64;
+        let cache = CarelessCache { rows: vec![None; slots], moves: self.moves };
+        Ok(Session::new(Box::new(cache), slots, slots))
+    }
+
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+        work.iter_mut()
+            .map(|work| {
+                let step = Session::prepare(work)?;
+                let cache = work.session.cache().as_any().downcast_mut::<CarelessCache>();
+                let cache = cache.ok_or_else(|| ModelError::new("not a session of this model"))?;
+                for feed in &step.feed {
+                    let row = &mut cache.rows[feed.slot];
+                    if self.overwrites || row.is_none() {
+                        *row = Some(feed.token);
+                    }
+                }
+                let mut rows = Vec::new();
+                for &row in &step.rows {
+                    let feed = &step.feed[row];
+                    let slots = (0..feed.prefix).chain(feed.ancestors.iter().copied());
+                    let text = slots.filter_map(|slot| cache.rows[slot]).collect::<Vec<_>>();
+                    rows.push(Logits::F64(self.toy.logits(&text)?.to_vec()));
+                }
+                Session::commit(work, &step);
+                Ok(Evaluation { rows, computed: step.feed.len() })
+            })
+            .collect()
+    }
+}
+
+/// The careless cache with all care taken.
+pub(super) const RIGHT_ROWS: Mutant = Mutant {
+    name: "right_cache",
+    target: |toy| Box::new(Careless { toy, overwrites: true, moves: true }),
+    ..drafters::RIGHT_TREE
+};
+
+const COOL: SamplingParams = SamplingParams { temperature: 0.7, ..PLAIN };
+const TOP_2: SamplingParams = SamplingParams { top_k: 2, ..PLAIN };
+const FREQUENCY: f64 = 0.8;
+
+/// The wrong targets.
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "bonus_row_not_warped",
+        imitates: "the bonus token is drawn from the plain softmax, past the temperature",
+        case: Case { target: COOL, draft: COOL, ..CASE },
+        target: |toy| {
+            Box::new(Tampered {
+                toy,
+                // Undoes the division by the temperature that comes after it.
+                tamper: |draft, rows| scale(&mut rows[draft.len()], COOL.temperature),
+            })
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "bonus_context_stale",
+        imitates: "the bonus token is drawn without its last context token",
+        target: |toy| {
+            Box::new(Tampered {
+                toy,
+                tamper: |draft, rows| {
+                    if let Some(last) = draft.len().checked_sub(1) {
+                        rows[last + 1] = rows[parent_row(draft, last)].clone();
+                    }
+                },
+            })
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "target_row_off_by_one",
+        imitates: "each draft token but the first is verified by the row before its own",
+        target: |toy| {
+            Box::new(Tampered {
+                toy,
+                tamper: |draft, rows| {
+                    for node in (0..draft.len()).rev() {
+                        rows[node + 1] = rows[parent_row(draft, node)].clone();
+                    }
+                },
+            })
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "penalties_ignore_draft",
+        imitates: "penalties count committed tokens only, not the drafted ones before a row",
+        case: Case { target: SamplingParams { frequency_penalty: FREQUENCY, ..PLAIN }, ..CASE },
+        target: |toy| {
+            Box::new(Tampered {
+                toy,
+                // Gives back what the sampler will take for drafted tokens.
+                tamper: |draft, rows| {
+                    for (node, row) in rows.iter_mut().skip(1).enumerate() {
+                        let drafted = draft.tokens_to(node);
+                        let count = |t| drafted.iter().filter(|&&d| d == t).count() as f64;
+                        let tokens = 0..row.len() as Token;
+                        let kept = tokens.map(|t| row.get(t) + FREQUENCY * count(t)).collect();
+                        *row = Logits::F64(kept);
+                    }
+                },
+            })
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "target_temperature_ignored",
+        imitates: "temperature 0.7 is asked for and the target is sampled at 1",
+        case: Case { target: COOL, draft: COOL, ..CASE },
+        sampler: |params| SamplingParams { temperature: 1.0, ..params },
+        ..RIGHT
+    },
+    Mutant {
+        name: "target_top_k_ignored",
+        imitates: "top-k 2 is asked for and applied to the draft alone",
+        case: Case { target: TOP_2, draft: TOP_2, ..CASE },
+        sampler: |params| SamplingParams { top_k: 0, ..params },
+        ..RIGHT
+    },
+    Mutant {
+        name: "stale_kv",
+        imitates: "the cache keeps the row of a rejected token",
+        target: |toy| Box::new(Careless { toy, overwrites: false, moves: true }),
+        ..RIGHT
+    },
+    Mutant {
+        name: "tree_rows_not_compacted",
+        imitates: "the cache rows of an accepted tree path stay where they were",
+        case: TREE_CASE,
+        target: |toy| Box::new(Careless { toy, overwrites: true, moves: false }),
+        drafter: drafters::SAMPLED_TREE,
+        ..RIGHT
+    },
+];

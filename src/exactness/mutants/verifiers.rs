@@ -1,0 +1,213 @@
+//! Wrong verifiers.
+
+use super::{CASE, Case, Mutant, RIGHT, Rule, TREE_CASE, drafters};
+use crate::chance::{Chance, Purpose, Site};
+use crate::dist::{Dist, Token};
+use crate::round::Verdict;
+use crate::tree::{Draft, DraftShape, Node};
+use crate::verify::{Rejection, Verifier};
+
+/// Recursive rejection sampling with parts that can be exchanged. As
+/// [`PLAIN_LOOP`] it is right, so that what refutes a mutant is its one change.
+#[derive(Debug)]
+struct Loop {
+    /// Probability to accept a node at the law `b`.
+    accept: fn(&Dist, &Node) -> f64,
+    /// The law after a rejected node, from `b`, the node's law and `p`.
+    rest: fn(&Dist, &Dist, &Dist) -> Dist,
+    /// The law of the bonus token, from the target's and the last node's law.
+    bonus: fn(&Dist, &Dist) -> Dist,
+    /// Whether later siblings are tried against the updated law.
+    updates: bool,
+    /// Whether a sibling with a token that was rejected already is passed over.
+    skips_twins: bool,
+    /// Whether a bonus token is drawn after a fully accepted draft.
+    draws_bonus: bool,
+}
+
+const PLAIN_LOOP: Loop = Loop {
+    accept: |b, node| {
+        if b.p(node.token) > 0.0 { b.p(node.token) / node.q(node.token) } else { 0.0 }
+    },
+    rest: |b, q, _| b.residual(q).unwrap_or_else(|| b.clone()),
+    bonus: |p, _| p.clone(),
+    updates: true,
+    skips_twins: false,
+    draws_bonus: true,
+};
+
+impl Verifier for Loop {
+    fn supports(&self, _shape: &DraftShape) -> bool {
+        true
+    }
+
+    fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
+        let mut verdict = Verdict::default();
+        loop {
+            let at = verdict.path.last().copied();
+            let p = &targets[verdict.last_row()];
+            let (mut b, mut tried, mut accepted) = (p.clone(), Vec::<Token>::new(), None);
+            for child in draft.children(at) {
+                let node = draft.node(child);
+                if self.skips_twins && tried.contains(&node.token) {
+                    continue;
+                }
+                tried.push(node.token);
+                let against = if self.updates { &b } else { p };
+                let site = Site { purpose: Purpose::Accept, node: child };
+                if chance.bernoulli(site, (self.accept)(against, node)) {
+                    accepted = Some(child);
+                    break;
+                }
+                b = (self.rest)(against, &node.law(draft.vocab()), p);
+            }
+            if let Some(child) = accepted {
+                verdict.path.push(child);
+                continue;
+            }
+            let leaf = at.filter(|_| tried.is_empty()).map(|id| draft.node(id));
+            let (purpose, law) = match leaf {
+                Some(last) => (Purpose::Bonus, (self.bonus)(p, &last.law(draft.vocab()))),
+                None => (Purpose::Residual, b),
+            };
+            if let Some(last) = leaf.filter(|_| !self.draws_bonus) {
+                verdict.path.pop();
+                verdict.next = last.token;
+                return verdict;
+            }
+            verdict.next = chance.categorical(Site { purpose, node: verdict.last_row() }, &law);
+            return verdict;
+        }
+    }
+}
+
+/// Strict match that forgets what it drew.
+#[derive(Debug)]
+struct Redraws;
+
+impl Verifier for Redraws {
+    fn supports(&self, _shape: &DraftShape) -> bool {
+        true
+    }
+
+    fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
+        let mut verdict = Verdict::default();
+        loop {
+            let row = verdict.last_row();
+            let law = &targets[row];
+            let token = chance.categorical(Site { purpose: Purpose::Target, node: row }, law);
+            let at = verdict.path.last().copied();
+            let hit = draft.children(at).find(|&child| draft.node(child).token == token);
+            match (hit, draft.children(at).next()) {
+                (Some(child), _) => verdict.path.push(child),
+                (None, None) => {
+                    verdict.next = token;
+                    return verdict;
+                }
+                (None, Some(_)) => {
+                    let site = Site { purpose: Purpose::Residual, node: row };
+                    verdict.next = chance.categorical(site, law);
+                    return verdict;
+                }
+            }
+        }
+    }
+}
+
+/// Rejection sampling against a target of two decimals.
+#[derive(Debug)]
+struct Rounds;
+
+impl Verifier for Rounds {
+    fn supports(&self, _shape: &DraftShape) -> bool {
+        true
+    }
+
+    fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
+        let coarse = |law: &Dist| {
+            let weights = (0..law.vocab() as Token).map(|t| (law.p(t) * 100.0).round());
+            Dist::from_weights(weights.collect()).unwrap_or_else(|_| law.clone())
+        };
+        let targets = targets.iter().map(coarse).collect::<Vec<_>>();
+        Rejection.verify(draft, &targets, chance)
+    }
+}
+
+/// The exchangeable loop with nothing exchanged.
+pub(super) const RIGHT_LOOP: Mutant =
+    Mutant { name: "right_verifier_loop", verifier: &PLAIN_LOOP, ..RIGHT };
+
+/// The wrong verifiers.
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "correction_from_p",
+        imitates: "the correction is drawn from p, not from the residual",
+        verifier: &Loop { rest: |_, _, p| p.clone(), ..PLAIN_LOOP },
+        ..RIGHT
+    },
+    Mutant {
+        name: "residual_reversed",
+        imitates: "the correction is drawn from norm((q - p)+)",
+        verifier: &Loop {
+            rest: |b, q, _| q.residual(b).unwrap_or_else(|| b.clone()),
+            ..PLAIN_LOOP
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "bonus_from_q",
+        imitates: "the bonus token is drawn from the draft's law",
+        verifier: &Loop { bonus: |_, q| q.clone(), ..PLAIN_LOOP },
+        ..RIGHT
+    },
+    Mutant {
+        name: "no_bonus",
+        imitates: "no bonus token follows a fully accepted draft; the law stays exact",
+        verifier: &Loop { draws_bonus: false, ..PLAIN_LOOP },
+        ..RIGHT
+    },
+    Mutant {
+        name: "accept_iff_p_ge_q",
+        imitates: "a draft token is kept exactly if p >= q, without a coin",
+        verifier: &Loop {
+            accept: |b, node| f64::from(u8::from(b.p(node.token) >= node.q(node.token))),
+            ..PLAIN_LOOP
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "accept_ratio_inverted",
+        imitates: "a draft token is kept with probability min(1, q/p)",
+        verifier: &Loop { accept: |b, node| node.q(node.token) / b.p(node.token), ..PLAIN_LOOP },
+        ..RIGHT
+    },
+    Mutant {
+        name: "p_rounded_to_2_decimals",
+        imitates: "the target's law is handed over in low precision",
+        verifier: &Rounds,
+        ..RIGHT
+    },
+    Mutant {
+        name: "token_match_redraws",
+        imitates: "on a mismatch a second sample of the target is emitted",
+        case: Case { rule: Some(Rule::Match), ..CASE },
+        verifier: &Redraws,
+        ..RIGHT
+    },
+    Mutant {
+        name: "siblings_b_not_updated",
+        imitates: "later siblings are tried against p instead of the residual",
+        case: TREE_CASE,
+        drafter: drafters::SAMPLED_TREE,
+        verifier: &Loop { updates: false, ..PLAIN_LOOP },
+        ..RIGHT
+    },
+    Mutant {
+        name: "duplicate_siblings_skipped",
+        imitates: "a sibling drawn twice is tried once",
+        case: TREE_CASE,
+        drafter: drafters::SAMPLED_TREE,
+        verifier: &Loop { skips_twins: true, ..PLAIN_LOOP },
+        ..RIGHT
+    },
+];

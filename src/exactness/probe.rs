@@ -1,0 +1,167 @@
+//! What is looked at while rounds are walked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use crate::dist::{Dist, Token};
+use crate::model::Toy;
+use crate::round::RoundEvent;
+use crate::tree::{NodeId, Origin};
+
+/// Sees every round with its probability.
+pub trait Probe {
+    /// One walked round; `weight` is the probability to get to it and through
+    /// it this way.
+    fn round(&mut self, event: &RoundEvent<'_>, weight: f64);
+
+    /// All outcomes of the rounds from one state have been seen.
+    fn state_walked(&mut self) {}
+}
+
+/// Expected counts over all rounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tally {
+    /// Expected number of rounds.
+    pub rounds: f64,
+    /// Expected number of proposed nodes.
+    pub proposed: f64,
+    /// Expected number of accepted nodes.
+    pub accepted: f64,
+    /// Expected number of rounds in which the children of a node were all
+    /// rejected.
+    pub rejected: f64,
+    /// Expected number of residuals without mass.
+    pub fallbacks: f64,
+    /// Expected number of accepted nodes in the first round.
+    pub first_accepted: f64,
+    /// Expected number of committed tokens in the first round: E[L], unless
+    /// `max_tokens` cuts the round.
+    pub first_emitted: f64,
+    /// Over all nodes whose children were tried: the least probability to keep
+    /// one of them that the draft leaves room for, which is Σ min(p, q) of the
+    /// first or the target's mass on all. If it is 1, nothing has to be
+    /// rejected.
+    pub least_room: f64,
+    /// The largest overlap Σ min(p, q) at a node that was tried. If it is 0,
+    /// nothing may be accepted.
+    pub most_overlap: f64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            rounds: 0.0,
+            proposed: 0.0,
+            accepted: 0.0,
+            rejected: 0.0,
+            fallbacks: 0.0,
+            first_accepted: 0.0,
+            first_emitted: 0.0,
+            least_room: 1.0,
+            most_overlap: 0.0,
+        }
+    }
+}
+
+impl Probe for Tally {
+    fn round(&mut self, event: &RoundEvent<'_>, weight: f64) {
+        let accepted = event.verdict.path.len();
+        let last = event.verdict.path.last().copied();
+        self.rounds += weight;
+        self.proposed += weight * event.draft.len() as f64;
+        self.accepted += weight * accepted as f64;
+        if event.draft.children(last).next().is_some() {
+            self.rejected += weight;
+        }
+        self.fallbacks += weight * event.verdict.residual_fallbacks as f64;
+        if event.round == 0 {
+            self.first_accepted += weight * accepted as f64;
+            self.first_emitted += weight * event.emitted.len() as f64;
+        }
+        let inner = event.verdict.path.iter().copied().map(Some);
+        for parent in [None].into_iter().chain(inner) {
+            let children = event.draft.children(parent).collect::<Vec<_>>();
+            let Some(&first) = children.first() else { continue };
+            let tokens = children.iter().map(|&id| event.draft.node(id).token);
+            let p = &event.targets[parent.map_or(0, |id| id + 1)];
+            let covered = tokens.collect::<BTreeSet<_>>().into_iter().map(|t| p.p(t)).sum::<f64>();
+            self.least_room = self.least_room.min(event.overlap(first).max(covered));
+            for id in children {
+                self.most_overlap = self.most_overlap.max(event.overlap(id));
+            }
+        }
+    }
+}
+
+/// Compares every row that the target's session returned with the table, by
+/// the tokens before the row: sees wrong rows, slots, masks and rollbacks.
+#[derive(Debug)]
+pub struct TargetRows<'a> {
+    target: &'a Toy,
+    /// Number of rows that were wrong.
+    pub wrong: usize,
+}
+
+impl<'a> TargetRows<'a> {
+    /// A probe that knows the right rows.
+    pub fn new(target: &'a Toy) -> Self {
+        Self { target, wrong: 0 }
+    }
+}
+
+impl Probe for TargetRows<'_> {
+    fn round(&mut self, event: &RoundEvent<'_>, _weight: f64) {
+        for (row, logits) in event.logits.iter().enumerate() {
+            let drafted = if row == 0 { Vec::new() } else { event.draft.tokens_to(row - 1) };
+            let text = [event.context, &drafted].concat();
+            let right = self.target.logits(&text).is_ok_and(|expected| {
+                expected.iter().enumerate().all(|(t, &x)| logits.get(t as Token) == x)
+            });
+            self.wrong += usize::from(!right);
+        }
+    }
+}
+
+/// Compares the law of every sampled draft token, given the nodes drawn before
+/// it, with the law recorded beside it. A token that was looked at and dropped,
+/// or drawn from another law than the recorded one, shows here.
+#[derive(Debug, Default)]
+pub struct DraftLaws {
+    drawn: BTreeMap<Prefix, Drawn>,
+    /// The largest difference found.
+    pub max_error: f64,
+}
+
+/// The nodes before a node, and its parent.
+type Prefix = (Vec<(Option<NodeId>, Token)>, Option<NodeId>);
+
+#[derive(Debug)]
+struct Drawn {
+    recorded: Rc<Dist>,
+    mass: BTreeMap<Token, f64>,
+}
+
+impl Probe for DraftLaws {
+    fn round(&mut self, event: &RoundEvent<'_>, weight: f64) {
+        let nodes = event.draft.nodes();
+        for (id, node) in nodes.iter().enumerate() {
+            let Origin::Sampled(law) = &node.origin else { continue };
+            let before = nodes[..id].iter().map(|n| (n.parent, n.token)).collect();
+            let drawn = self
+                .drawn
+                .entry((before, node.parent))
+                .or_insert_with(|| Drawn { recorded: Rc::clone(law), mass: BTreeMap::new() });
+            *drawn.mass.entry(node.token).or_insert(0.0) += weight;
+        }
+    }
+
+    fn state_walked(&mut self) {
+        for drawn in std::mem::take(&mut self.drawn).into_values() {
+            let total: f64 = drawn.mass.values().sum();
+            for token in 0..drawn.recorded.vocab() as Token {
+                let share = drawn.mass.get(&token).copied().unwrap_or(0.0) / total;
+                self.max_error = self.max_error.max((share - drawn.recorded.p(token)).abs());
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Whole generations through the production driver, one outcome after another.
+
+use std::collections::BTreeMap;
+
+use super::audit::{Audit, AuditReport};
+use super::enumerate::{WrapChance, straight};
+use super::law::JointLaw;
+use crate::chance::{Chance, Exhaustive, Request, Seeded};
+use crate::clock::{VirtualClock, VirtualCosts};
+use crate::decode::{Blind, Generation, generate};
+use crate::dist::Token;
+use crate::model::{LanguageModel, ModelError};
+
+/// What a replay found.
+#[derive(Debug, Clone, Default)]
+pub struct Replay {
+    /// The joint law of all tokens up to `max_tokens`.
+    pub law: JointLaw,
+    /// Number of generations.
+    pub paths: usize,
+}
+
+/// Replays the fresh `generation` under every outcome of all its rounds, by
+/// [`generate`] and without merging any states. Only for small cases: the
+/// number of paths is exponential in the number of tokens.
+///
+/// # Errors
+/// If a model fails or logits are no law.
+pub fn replay(
+    target: &dyn LanguageModel,
+    generation: &Generation<'_>,
+) -> Result<Replay, ModelError> {
+    let mut chance = Exhaustive::default();
+    let mut found = Replay::default();
+    loop {
+        let text = run(target, generation, &mut chance)?;
+        *found.law.entry(text).or_insert(0.0) += chance.weight();
+        found.paths += 1;
+        if !chance.advance() {
+            return Ok(found);
+        }
+    }
+}
+
+/// How often each continuation came out of `runs` generations with seeded
+/// random numbers, a request of its own each.
+///
+/// # Errors
+/// If a model fails or logits are no law.
+pub fn sample(
+    target: &dyn LanguageModel,
+    generation: &Generation<'_>,
+    seed: u64,
+    runs: u32,
+) -> Result<BTreeMap<Vec<Token>, u64>, ModelError> {
+    sample_by(target, generation, seed, runs, straight)
+}
+
+/// As [`sample`], with an adapter round the random numbers.
+pub(super) fn sample_by(
+    target: &dyn LanguageModel,
+    generation: &Generation<'_>,
+    seed: u64,
+    runs: u32,
+    wrap: WrapChance,
+) -> Result<BTreeMap<Vec<Token>, u64>, ModelError> {
+    let mut counts = BTreeMap::new();
+    for repeat in 0..runs {
+        let mut chance = Seeded::new(Request { seed, prompt: SAMPLED, repeat });
+        let text = run(target, generation, &mut *wrap(&mut chance))?;
+        *counts.entry(text).or_insert(0) += 1;
+    }
+    Ok(counts)
+}
+
+/// Runs seeded generations under audit; the reports of all are added up.
+///
+/// # Errors
+/// If a model fails or logits are no law.
+pub fn audit(
+    target: &dyn LanguageModel,
+    generation: &Generation<'_>,
+    seed: u64,
+    runs: u32,
+) -> Result<AuditReport, ModelError> {
+    audit_by(target, generation, seed, runs, straight)
+}
+
+/// As [`audit`], with an adapter round the audited random numbers.
+pub(super) fn audit_by(
+    target: &dyn LanguageModel,
+    generation: &Generation<'_>,
+    seed: u64,
+    runs: u32,
+    wrap: WrapChance,
+) -> Result<AuditReport, ModelError> {
+    let mut total = AuditReport::default();
+    for repeat in 0..runs {
+        let mut chance = Audit::new(Seeded::new(Request { seed, prompt: SAMPLED, repeat }));
+        run(target, generation, &mut *wrap(&mut chance))?;
+        total.add(chance.report());
+    }
+    Ok(total)
+}
+
+/// The prompt's identifier in the requests of this module.
+const SAMPLED: &str = "exactness";
+
+fn run(
+    target: &dyn LanguageModel,
+    generation: &Generation<'_>,
+    chance: &mut dyn Chance,
+) -> Result<Vec<Token>, ModelError> {
+    let clock = VirtualClock::new(VirtualCosts::default());
+    let mut generation = generation.fork()?;
+    generate(&mut generation, target, chance, &clock, &mut Blind)?;
+    Ok(generation.new_tokens().to_vec())
+}

@@ -1,0 +1,269 @@
+//! `specdec generate` on toy models.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+use specdec::model::zoo::TOYS;
+
+use crate::cli_support::{json, refuses, specdec, stdout, text};
+
+const TOY: [&str; 5] = ["generate", "--target", "toy:mixed", "--prompt", "ab"];
+
+fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&TOY[..], more].concat()
+}
+
+#[test]
+fn greedy_text_is_the_same_plain_and_speculative() {
+    for toy in TOYS {
+        let target = format!("toy:{}", toy.name);
+        let run = |more: &[&str]| {
+            let common =
+                ["generate", "--target", &target, "--prompt", "ab", "--temperature", "0", "-n"];
+            stdout(&[&common[..], &["30"], more].concat())
+        };
+        let plain = run(&["--plain"]);
+        assert_eq!(plain.len(), 30, "{target}");
+        for drafter in ["model", "prompt_lookup"] {
+            for k in ["1", "5"] {
+                assert_eq!(run(&["--drafter", drafter, "-k", k]), plain, "{target} {drafter} {k}");
+            }
+        }
+        assert_eq!(run(&["--verifier", "token_match"]), plain, "{target} token_match");
+    }
+}
+
+#[test]
+fn standard_output_is_the_continuation_and_nothing_else() {
+    let output = specdec(&with(&["-n", "20", "--seed", "3"])).output().unwrap();
+    let report = json(&with(&["-n", "20", "--seed", "3", "--json"]));
+    assert_eq!(text(&output.stdout), report["text"]);
+    let stats = text(&output.stderr);
+    for part in ["20 tokens", "tokens/s", "acceptance", "block efficiency", "max_tokens", "D: "] {
+        assert!(stats.contains(part), "{stats} does not say {part}");
+    }
+    assert!(
+        text(&specdec(&with(&["--temperature", "0"])).output().unwrap().stderr).contains("G: ")
+    );
+}
+
+#[test]
+fn json_holds_text_tokens_stats_and_settings() {
+    let report = json(&with(&["-n", "12", "-k", "3", "--verifier", "standard", "--json"]));
+    let (stats, settings) = (&report["stats"], &report["settings"]);
+    assert_eq!(report["tokens"].as_array().unwrap().len(), 12);
+    assert_eq!(report["text"].as_str().unwrap().len(), 12);
+    assert_eq!(report["prompt_tokens"], 2);
+    assert_eq!(report["stop_reason"], "max_tokens");
+    assert_eq!(report["class"], "D");
+    assert_eq!(stats["new_tokens"], 12);
+    assert_eq!(stats["rounds"], stats["target_forwards"]);
+    assert_eq!(stats["proposed"], stats["draft_forwards"]);
+    let number = |key: &str| stats[key].as_f64().unwrap();
+    assert_eq!(number("acceptance_rate"), number("accepted") / number("proposed"));
+    assert_eq!(number("block_efficiency"), number("accepted") / number("rounds") + 1.0);
+    assert!(number("alpha") > 0.0 && number("alpha") <= 1.0);
+    assert!(number("decode_us") > 0.0);
+    assert_eq!(settings["verifier"], "rejection", "canonical spelling");
+    assert_eq!(settings["num_speculative_tokens"], 3);
+    assert_eq!(settings["draft"], "toy:mixed");
+    assert_eq!(settings["sampling"]["temperature"], 1.0);
+    assert_eq!(settings["seed"], 0);
+}
+
+#[test]
+fn plain_decoding_has_one_pass_per_token_and_no_acceptance() {
+    let report = json(&with(&["-n", "9", "--plain", "--draft", "not/needed", "--json"]));
+    assert_eq!(report["stats"]["target_forwards"], 9);
+    assert_eq!(report["stats"]["draft_forwards"], 0);
+    assert_eq!(report["stats"]["acceptance_rate"], Value::Null);
+    assert_eq!(report["settings"]["drafter"], "none");
+    assert_eq!(report["settings"]["draft"], Value::Null);
+    assert_eq!(report, {
+        let mut same = json(&with(&["-n", "9", "--drafter", "plain", "--json"]));
+        same["stats"] = report["stats"].clone();
+        same
+    });
+}
+
+#[test]
+fn a_seed_fixes_the_text() {
+    let run = |seed| stdout(&with(&["-n", "40", "--seed", seed]));
+    assert_eq!(run("1"), run("1"));
+    assert_ne!(run("1"), run("2"));
+}
+
+#[test]
+fn stops_at_strings_tokens_and_deadlines() {
+    let greedy = |more: &[&str]| {
+        json(&[&with(&["--temperature", "0", "-n", "30", "--json"])[..], more].concat())
+    };
+    // The greedy text of this toy is aabaabaab…
+    assert!(greedy(&[])["text"].as_str().unwrap().starts_with("aabaabaab"));
+    let stopped = greedy(&["--stop", "baab", "--stop", "zz"]);
+    assert_eq!(stopped["text"], "aa");
+    assert_eq!(stopped["stop_reason"], "stop_string");
+    // The earliest of several counts, and a round may be cut in its middle.
+    assert_eq!(greedy(&["--stop", "baab", "--stop", "ab"])["text"], "a");
+    assert_eq!(stdout(&with(&["--temperature", "0", "--stop", "baab"])), "aa");
+    let deadline = greedy(&["--timeout", "0.000000001"]);
+    assert_eq!(deadline["stop_reason"], "deadline");
+    assert_eq!(deadline["stats"]["rounds"], 1);
+    let nothing = json(&with(&["--max-tokens", "0", "--json"]));
+    assert_eq!(nothing["text"], "");
+    let full = json(&with(&["--max-tokens", "5000", "--json"]));
+    assert_eq!(full["stop_reason"], "context_full");
+}
+
+#[test]
+fn show_draft_colours_accepted_corrected_and_bonus_tokens() {
+    let (accepted, corrected, bonus) = ("\x1b[32m", "\x1b[4;31m", "\x1b[36m");
+    let run = |toy: &str| {
+        let args = ["generate", "--target", toy, "--prompt", "ab", "-n", "24", "--show-draft"];
+        let output = specdec(&args).output().unwrap();
+        let legend = text(&output.stderr);
+        for part in [accepted, corrected, bonus] {
+            assert!(legend.contains(part), "{legend:?}");
+        }
+        (text(&output.stdout), stdout(&args[..7]))
+    };
+    // p = q: all drafts are kept. Disjoint: none is.
+    let (equal, plain) = run("toy:equal");
+    assert!(equal.contains(accepted) && equal.contains(bonus) && !equal.contains(corrected));
+    assert_eq!(without_escapes(&equal), plain);
+    let (disjoint, plain) = run("toy:disjoint");
+    assert!(!disjoint.contains(accepted) && disjoint.contains(corrected));
+    assert_eq!(without_escapes(&disjoint), plain);
+    let (mixed, plain) = run("toy:mixed");
+    assert!(mixed.contains(accepted) && mixed.contains(corrected));
+    assert_eq!(without_escapes(&mixed), plain);
+}
+
+#[test]
+fn show_draft_ends_before_a_stop_string() {
+    let args = with(&["--temperature", "0", "--stop", "baab", "--show-draft"]);
+    assert_eq!(without_escapes(&stdout(&args)), "aa");
+}
+
+#[test]
+fn no_color_is_respected() {
+    let run = |value: &str| {
+        let mut command = specdec(&with(&["-n", "24", "--show-draft"]));
+        let output = command.env("NO_COLOR", value).output().unwrap();
+        text(&[output.stdout, output.stderr].concat())
+    };
+    assert!(!run("1").contains('\x1b'));
+    assert!(run("").contains('\x1b'), "an empty NO_COLOR counts as unset");
+}
+
+#[test]
+fn prompts_come_from_files_and_standard_input() {
+    let expected = stdout(&with(&["-n", "20"]));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("prompt.txt");
+    for content in ["ab", "ab\n", "ab\r\n"] {
+        std::fs::write(&file, content).unwrap();
+        let common = ["generate", "--target", "toy:mixed", "-n", "20"];
+        let path = file.to_str().unwrap();
+        assert_eq!(stdout(&[&common[..], &["--prompt-file", path]].concat()), expected);
+        let piped = specdec(&common).write_stdin(content).output().unwrap();
+        assert_eq!(text(&piped.stdout), expected, "{content:?}");
+    }
+    std::fs::write(&file, [0xff, 0xfe]).unwrap();
+    refuses(&["generate", "--prompt-file", file.to_str().unwrap()], "UTF-8");
+}
+
+#[test]
+fn bad_inputs_get_one_sentence() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["--drafter", "modle"], "did you mean \"model\"?"),
+        (&["--drafter", "modle"], "allowed are none, model, prompt_lookup"),
+        (&["--verifier", "rejektion"], "did you mean \"rejection\"?"),
+        (&["--length", "fxied"], "did you mean \"fixed\"?"),
+        (&["-k", "0"], "num_speculative_tokens = 0"),
+        (&["-k", "0", "--drafter", "prompt_lookup"], "num_speculative_tokens = 0"),
+        (&["--temperature", "-1"], "temperature = -1 is out of range"),
+        (&["--temperature", "nan"], "temperature = NaN"),
+        (&["--draft-temperature", "-0.5"], "draft_temperature = -0.5 is out of range"),
+        (&["--top-p", "1.5"], "top_p = 1.5 is out of range"),
+        (&["--top-p", "0"], "top_p = 0 is out of range"),
+        (&["--min-p", "-0.1"], "min_p = -0.1 is out of range"),
+        (&["--repetition-penalty", "0"], "repetition_penalty = 0 is out of range"),
+        (&["--presence-penalty", "inf"], "presence_penalty = inf is out of range"),
+        (&["--prompt-lookup-min", "4"], "prompt_lookup_min = 4"),
+        (&["--plain", "--drafter", "model"], "--plain means --drafter none"),
+        (&["--plain", "--drafter", "prompt_lookup"], "--plain means --drafter none"),
+        (&["--stop", ""], "--stop is empty"),
+        (&["--timeout", "0"], "--timeout 0 is out of range"),
+        (&["--timeout", "-3"], "--timeout -3 is out of range"),
+        (&["--draft", "no/such/folder"], "no/such/folder"),
+        (&["--draft", "toy:equal"], "vocabular"),
+    ];
+    for (args, part) in cases {
+        refuses(&with(args), part);
+    }
+    let toy = |prompt| ["generate", "--target", "toy:mixed", "--prompt", prompt];
+    refuses(&toy(""), "the prompt is empty");
+    refuses(&toy("abz"), "not 'z'");
+    refuses(&toy(&"a".repeat(2000)), "has room for");
+    refuses(&["generate", "--target", "toy:mixed"], "the prompt is empty");
+    refuses(&["generate", "--prompt-file", "no/such/file"], "no/such/file");
+    refuses(
+        &["generate", "--target", "no/such/model", "--prompt", "a", "--plain"],
+        "no/such/model",
+    );
+    refuses(&["generate", "--target", "embeded-target", "--prompt", "a"], "\"embedded-target\"?");
+    refuses(&["generate", "--target", "toy:mxied", "--prompt", "a"], "did you mean \"mixed\"?");
+    refuses(&["generate", "--target", "toy:no.json", "--prompt", "a"], "no.json");
+    refuses(&["generate", "--target", ".", "--prompt", "a"], "name one with --draft");
+    refuses(&["generate", "--target", ".", "--prompt", "a", "--plain"], "config.json");
+}
+
+#[test]
+fn a_broken_toy_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("toy.json");
+    let toy = r#"{"vocab": 2, "order": 0, "target": {"": [0.5, 0.6]}, "draft": {"": [1, 0]}, "prompt": [0]}"#;
+    std::fs::write(&file, toy).unwrap();
+    let name = format!("toy:{}", file.display());
+    refuses(&["generate", "--target", &name, "--prompt", "a"], "sum to 1.1");
+}
+
+#[test]
+fn wrong_usage_names_the_option() {
+    for (args, part) in [
+        (&["-k", "-1"][..], "--num-speculative-tokens"),
+        (&["--threads", "0"], "--threads"),
+        (&["--json", "--show-draft"], "--show-draft"),
+        (&["--prompt-file", "x"], "--prompt-file"),
+        (&["--temprature", "1"], "--temperature"),
+    ] {
+        let output = specdec(&with(args)).output().unwrap();
+        assert!(!output.status.success());
+        assert!(text(&output.stderr).contains(part), "{args:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("specdec"))
+        .args(with(&["-n", "1000"]))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(!text(&output.stderr).contains("panicked"));
+}
+
+fn without_escapes(painted: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = painted;
+    while let Some((before, after)) = rest.split_once('\x1b') {
+        plain.push_str(before);
+        rest = after.split_once('m').unwrap().1;
+    }
+    plain + rest
+}

@@ -1,0 +1,80 @@
+//! `specdec list`, `completions` and the help texts.
+
+use specdec::draft::DRAFTERS;
+use specdec::length::LENGTHS;
+use specdec::model::zoo::TOYS;
+use specdec::sampling::{ORDER, PROCESSORS, SamplingParams};
+use specdec::verify::VERIFIERS;
+
+use crate::cli_support::{json, specdec, stdout, text};
+
+/// Every name with its class in the registries.
+fn registered() -> Vec<(&'static str, Vec<&'static str>)> {
+    vec![
+        ("drafters", DRAFTERS.iter().map(|e| e.name).collect()),
+        ("lengths", LENGTHS.iter().map(|e| e.name).collect()),
+        ("verifiers", VERIFIERS.iter().map(|e| e.name).collect()),
+        ("sampling", PROCESSORS.iter().map(|p| p.name).collect()),
+    ]
+}
+
+#[test]
+fn lists_all_that_is_registered() {
+    let (shown, table) = (json(&["list", "--json"]), stdout(&["list"]));
+    for (kind, names) in registered() {
+        let rows = shown[kind].as_array().unwrap();
+        let listed = rows.iter().map(|row| row["name"].as_str().unwrap()).collect::<Vec<_>>();
+        assert_eq!(listed, names, "{kind}");
+        for name in names {
+            assert!(table.contains(&format!("  {name} ")), "{name} is in the table");
+        }
+    }
+    for (row, entry) in shown["verifiers"].as_array().unwrap().iter().zip(VERIFIERS) {
+        assert_eq!(row["class"], format!("{:?}", entry.class.unwrap()));
+        assert_eq!(row["summary"], entry.summary);
+        assert_eq!(row["paper"], entry.paper);
+        assert_eq!(row["aliases"].as_array().unwrap().len(), entry.aliases.len());
+    }
+    for (row, toy) in shown["toys"].as_array().unwrap().iter().zip(TOYS) {
+        assert_eq!(row["name"], format!("toy:{}", toy.name));
+    }
+}
+
+#[test]
+fn processors_are_described_in_the_order_in_which_they_act() {
+    assert_eq!(PROCESSORS.iter().map(|p| p.name).collect::<Vec<_>>().join(">"), ORDER);
+    let neutral = serde_json::to_value(SamplingParams::default()).unwrap();
+    for processor in PROCESSORS {
+        let value = neutral[processor.name].as_f64().unwrap();
+        assert_eq!(processor.neutral.parse::<f64>().unwrap(), value, "{}", processor.name);
+    }
+}
+
+#[test]
+fn completions_know_the_options() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = stdout(&["completions", shell]);
+        assert!(script.contains("num-speculative-tokens"), "{shell}");
+    }
+}
+
+#[test]
+fn help_shows_examples_and_defaults() {
+    for command in ["generate", "inspect", "list", "completions"] {
+        let help = stdout(&[command, "--help"]);
+        assert!(help.contains(&format!("Examples:\n  specdec {command}")), "{help}");
+    }
+    let help = stdout(&["generate", "--help"]);
+    for part in
+        ["[default: 128]", "[default: rejection]", "0 < P <= 1", "--show-draft", "<SECONDS>"]
+    {
+        assert!(help.contains(part), "{part}: {help}");
+    }
+}
+
+#[test]
+fn no_command_is_an_error_with_the_list_of_commands() {
+    let output = specdec(&[]).output().unwrap();
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("generate"));
+}

@@ -1,0 +1,236 @@
+//! Every registered method has the target's law, by enumeration; closed forms;
+//! and the enumeration is checked against whole generations.
+
+use specdec::decode::{Generation, MethodSpec, StopRules};
+use specdec::draft::DRAFTERS;
+use specdec::exactness::{
+    Certificate, CertifyOptions, ChainCase, Enumeration, Gap, JointLaw, Rule, TREES, TreeDrafter,
+    Verdict, certify, enumerate, replay, target_law,
+};
+use specdec::length::LENGTHS;
+use specdec::model::{Toy, zoo};
+use specdec::sampling::{Sampler, SamplingParams};
+use specdec::verify::VERIFIERS;
+
+const PROMPT: &[u32] = &[0, 1, 0];
+
+/// A toy pair with a method.
+struct Setup {
+    target: Toy,
+    draft: Toy,
+    sampler: Sampler,
+    spec: MethodSpec,
+}
+
+fn setup(toy: &str, verifier: &str, drafter: &str, k: usize) -> Setup {
+    let pair = zoo::toy(toy).unwrap();
+    Setup {
+        target: pair.target(toy).unwrap(),
+        draft: pair.draft(toy).unwrap(),
+        sampler: Sampler::new(SamplingParams::default()).unwrap(),
+        spec: MethodSpec {
+            drafter: drafter.to_owned(),
+            verifier: verifier.to_owned(),
+            num_speculative_tokens: k,
+            ..MethodSpec::default()
+        },
+    }
+}
+
+impl Setup {
+    fn generation(&self, tokens: usize) -> Generation<'_> {
+        let method = self.spec.build(Some(&self.draft)).unwrap();
+        Generation::new(&self.target, method, PROMPT, StopRules::max_tokens(tokens), None).unwrap()
+    }
+
+    fn tree(&self, tokens: usize, tree: usize) -> Generation<'_> {
+        let mut method = self.spec.build(Some(&self.draft)).unwrap();
+        let drafter = TreeDrafter::new(&self.draft, self.sampler.clone(), TREES[tree]).unwrap();
+        method.drafter = Box::new(drafter);
+        Generation::new(&self.target, method, PROMPT, StopRules::max_tokens(tokens), None).unwrap()
+    }
+
+    fn walk(&self, tokens: usize) -> Enumeration {
+        enumerate(&self.target, self.generation(tokens), &mut []).unwrap()
+    }
+
+    fn law(&self, tokens: usize) -> JointLaw {
+        target_law(&self.target, &self.sampler, PROMPT, tokens).unwrap()
+    }
+
+    fn chain(&self) -> ChainCase<'_> {
+        ChainCase {
+            target: &self.target,
+            target_sampler: &self.sampler,
+            draft: &self.draft,
+            draft_sampler: &self.sampler,
+            prompt: PROMPT,
+        }
+    }
+}
+
+fn near(a: f64, b: f64) {
+    assert!((a - b).abs() < 1e-12, "{a} is not {b}");
+}
+
+#[test]
+fn the_quick_certificate_holds_for_every_method() {
+    let mut last = 0;
+    let certificate = certify(&CertifyOptions::default(), &mut |p| last = p.total - p.done);
+    let certificate = certificate.unwrap();
+    assert!(certificate.holds(), "{}", certificate.failures().join("\n"));
+    assert_eq!(last, 0, "progress ends at the end");
+    for verifier in VERIFIERS {
+        for drafter in
+            DRAFTERS.iter().filter(|d| verifier.build.supports(&d.shape.unwrap_or_default()))
+        {
+            for length in LENGTHS {
+                let name = format!("{}+{}+{}", verifier.name, drafter.name, length.name);
+                let of = |v| {
+                    certificate.cells.iter().filter(|c| c.method == name && c.verdict == v).count()
+                };
+                assert!(of(Verdict::Exact) >= 8 || verifier.class.is_none(), "{name}");
+                assert_eq!(of(Verdict::Consistent), 1, "{name}");
+            }
+        }
+    }
+    let toys = certificate.cells.iter().map(|c| c.toy).collect::<std::collections::BTreeSet<_>>();
+    assert!(toys.len() >= 5);
+    assert!(certificate.table().contains("known-wrong methods"));
+    json_has_the_documented_fields(&certificate);
+}
+
+fn json_has_the_documented_fields(certificate: &Certificate) {
+    let json = serde_json::to_value(certificate).unwrap();
+    let keys = |v: &serde_json::Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let cell = "method verifier drafter length class toy sampler K paths max_tv \
+                min_detectable_tv verdict";
+    assert_eq!(keys(&json["cells"][0]).join(" "), cell);
+    let mutant = "name imitates killed_by tv_first_token tv_joint";
+    assert_eq!(keys(&json["mutants"][0]).join(" "), mutant);
+}
+
+#[test]
+fn a_certificate_of_one_method_holds_that_method_only() {
+    let of = |name: &str| CertifyOptions { methods: vec![name.to_owned()], full: false };
+    let certificate = certify(&of("strict_match+ngram"), &mut |_| {}).unwrap();
+    assert!(certificate.holds());
+    assert!(certificate.cells.iter().all(|c| c.method == "token_match+prompt_lookup+fixed"));
+    let error = certify(&of("rejektion"), &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("did you mean \"rejection\"?"), "{error}");
+    assert!(error.contains("token_match"), "{error}");
+}
+
+#[test]
+fn merging_equal_states_changes_nothing() {
+    let cases =
+        [("binary", 1, 5), ("binary", 2, 5), ("binary", 3, 5), ("close", 1, 4), ("close", 2, 4)];
+    for (toy, k, tokens) in cases {
+        for verifier in ["rejection", "token_match"] {
+            let setup = setup(toy, verifier, "model", k);
+            let merged = setup.walk(tokens);
+            let whole = replay(&setup.target, &setup.generation(tokens)).unwrap();
+            assert!(Gap::between(&merged.law, &whole.law).is_zero(), "{toy} {k} {verifier}");
+        }
+    }
+}
+
+#[test]
+fn merging_equal_states_changes_nothing_for_trees() {
+    for tree in 0..TREES.len() {
+        let setup = setup("binary", "rejection", "model", 2);
+        let merged = enumerate(&setup.target, setup.tree(3, tree), &mut []).unwrap();
+        let whole = replay(&setup.target, &setup.tree(3, tree)).unwrap();
+        assert!(Gap::between(&merged.law, &whole.law).is_zero(), "{}", TREES[tree].name);
+        assert!(Gap::between(&merged.law, &setup.law(3)).is_zero(), "{}", TREES[tree].name);
+    }
+}
+
+#[test]
+fn thirds_has_its_closed_forms() {
+    // p = (1/3, 2/3), q = (2/3, 1/3): alpha = 2/3.
+    let one = setup("thirds", "rejection", "model", 1).walk(3);
+    near(one.tally.first_accepted, 2.0 / 3.0);
+    let two = setup("thirds", "rejection", "model", 2).walk(4);
+    near(two.tally.first_accepted, 10.0 / 9.0);
+    near(two.tally.first_emitted, 19.0 / 9.0);
+    let strict = setup("thirds", "token_match", "model", 1).walk(3);
+    near(strict.tally.first_accepted, 4.0 / 9.0);
+    // Two independent drafts of one token: recursive rejection keeps 7/9.
+    let pair = setup("thirds", "rejection", "model", 1);
+    let siblings = enumerate(&pair.target, pair.tree(3, 0), &mut []).unwrap();
+    near(siblings.tally.first_accepted, 7.0 / 9.0);
+}
+
+#[test]
+fn every_round_adds_one_token_to_the_accepted_ones() {
+    for toy in zoo::TOYS {
+        for (verifier, rule) in [("rejection", Rule::Rejection), ("token_match", Rule::Match)] {
+            let setup = setup(toy.name, verifier, "model", 2);
+            let tally = setup.walk(4).tally;
+            let expected = setup.chain().expected_accepted(rule, 2).unwrap();
+            near(tally.first_accepted, expected);
+            near(tally.first_emitted, tally.first_accepted + 1.0);
+            assert!(expected <= setup.chain().accepted_bound(2).unwrap() + 1e-12);
+        }
+    }
+}
+
+#[test]
+fn the_bound_on_acceptance_is_that_of_the_joint_laws() {
+    // Two drafted tokens at 1/3 and 2/3: 2/3 + (1/9 + 2/9 + 2/9 + 1/9) = 12/9.
+    near(setup("thirds", "rejection", "model", 2).chain().accepted_bound(2).unwrap(), 12.0 / 9.0);
+    // Equal laws: everything can be kept.
+    near(setup("equal", "rejection", "model", 3).chain().accepted_bound(3).unwrap(), 3.0);
+}
+
+#[test]
+fn what_cannot_happen_does_not_and_what_must_does() {
+    let equal = setup("equal", "rejection", "model", 2).walk(4).tally;
+    assert_eq!(equal.rejected, 0.0);
+    near(equal.first_accepted, 2.0);
+    let disjoint = setup("disjoint", "rejection", "model", 2).walk(4).tally;
+    assert_eq!(disjoint.accepted, 0.0);
+    near(disjoint.rounds, 4.0);
+    let plain = setup("mixed", "rejection", "none", 2).walk(4).tally;
+    assert_eq!((plain.proposed, plain.accepted, plain.rejected), (0.0, 0.0, 0.0));
+    near(plain.rounds, 4.0);
+    for toy in ["mixed", "close", "zeros", "binary"] {
+        for drafter in ["model", "prompt_lookup"] {
+            let tally = setup(toy, "rejection", drafter, 2).walk(4).tally;
+            assert!(tally.proposed > 0.1, "{toy} {drafter}");
+            assert!(tally.accepted > 0.1 && tally.rejected > 0.1, "{toy} {drafter}");
+            assert!(tally.fallbacks < 1e-12, "{toy} {drafter}");
+        }
+    }
+}
+
+#[test]
+fn the_target_law_is_a_product_of_the_tables() {
+    let pair = zoo::toy("mixed").unwrap();
+    let setup = setup("mixed", "rejection", "model", 1);
+    let law = setup.law(3);
+    near(law.values().sum(), 1.0);
+    near(
+        law[&vec![2, 1, 3]],
+        pair.target["1,0"][2] * pair.target["0,2"][1] * pair.target["2,1"][3],
+    );
+}
+
+#[test]
+fn a_gap_is_what_it_says() {
+    let law = |cells: &[(&[u32], f64)]| {
+        cells.iter().map(|(text, p)| (text.to_vec(), *p)).collect::<JointLaw>()
+    };
+    let target = law(&[(&[0, 0], 0.5), (&[0, 1], 0.25), (&[1, 0], 0.25)]);
+    let found = law(&[(&[0, 0], 0.5), (&[0, 1], 0.125), (&[1, 0], 0.25), (&[1, 1], 0.125)]);
+    let gap = Gap::between(&found, &target);
+    near(gap.tv_joint, 0.125);
+    near(gap.tv_first_token, 0.125);
+    near(gap.out_of_support, 0.125);
+    near(gap.max_error, 0.125);
+    assert!(!gap.is_zero());
+    assert!(Gap::between(&target, &target).is_zero());
+    let broken = law(&[(&[0, 0], f64::NAN)]);
+    assert!(!Gap::between(&broken, &target).is_zero());
+}

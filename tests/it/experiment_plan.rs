@@ -1,0 +1,155 @@
+//! Plans: what is refused, and what cell ids depend on.
+
+use specdec::experiment::prompts::Prompt;
+use specdec::experiment::{Experiment, Material, Plan, freeze};
+use specdec::model::{Role, load};
+
+const GOOD: &str = r#"
+target = "toy:mixed"
+draft = "toy:mixed"
+prompts = "smoke"
+
+[sweep]
+drafter = ["model", "prompt_lookup"]
+num_speculative_tokens = [1, 2]
+temperature = [0, 1]
+"#;
+
+fn plan_with(target: &str, threads: usize, set: &[&str]) -> Result<Plan, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("experiment.toml");
+    std::fs::write(&file, GOOD).unwrap();
+    let set = set.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+    let experiment = Experiment::read(&file, &set).map_err(|e| format!("{e:#}"))?;
+    let (target, draft) = (load(target, Role::Target).unwrap(), load(target, Role::Draft).unwrap());
+    let has_draft = experiment.spec.draft.as_deref() != Some("none");
+    let prompt = Prompt { id: "a".into(), category: "c".into(), text: "ab".into() };
+    let material = Material {
+        name: "test",
+        target: target.model.info(),
+        draft: has_draft.then(|| draft.model.info()),
+        prompts: &[prompt],
+        threads,
+    };
+    freeze(&experiment.spec, &material).map_err(|e| format!("{e:#}"))
+}
+
+fn plan(set: &[&str]) -> Result<Plan, String> {
+    plan_with("toy:mixed", 1, set)
+}
+
+fn ids(plan: &Plan) -> Vec<&str> {
+    plan.cells.iter().map(|c| c.id.as_str()).collect()
+}
+
+#[track_caller]
+fn refused(set: &[&str], parts: &[&str]) {
+    let error = plan(set).expect_err("must be refused");
+    for part in parts {
+        assert!(error.contains(part), "{error:?} does not contain {part:?}");
+    }
+}
+
+#[test]
+fn every_sampling_setting_has_one_baseline_first() {
+    let plan = plan(&[]).unwrap();
+    assert_eq!(plan.cells.len(), 2 * (1 + 2 * 2));
+    for group in plan.settings() {
+        assert!(group[0].is_baseline());
+        assert_eq!(group.iter().filter(|c| c.is_baseline()).count(), 1);
+        assert!(group.iter().all(|c| plan.baseline_of(c).unwrap().id == group[0].id));
+    }
+}
+
+#[test]
+fn ids_ignore_what_cannot_change_tokens() {
+    let reference = plan(&[]).unwrap();
+    let sets: &[&[&str]] = &[
+        &["threads=2"],
+        &["clock=virtual"],
+        &["trace=true"],
+        &["max_tokens=7", "repeats=3", "warmup=0", "question=why"],
+    ];
+    for set in sets {
+        assert_eq!(ids(&plan(set).unwrap()), ids(&reference), "{set:?}");
+    }
+    assert_eq!(ids(&plan_with("toy:mixed", 8, &[]).unwrap()), ids(&reference));
+    // The plan as a whole does differ: its rows could not be mixed.
+    assert_ne!(plan(&["max_tokens=7"]).unwrap().hash, reference.hash);
+}
+
+#[test]
+fn ids_depend_on_what_can_change_tokens() {
+    let reference = plan(&[]).unwrap();
+    let of = |set: &[&str]| plan(set).unwrap();
+    for set in [
+        "sweep.temperature=[0, 0.9]",
+        "sweep.top_k=3",
+        "sweep.top_p=0.9",
+        "sweep.min_p=0.1",
+        "sweep.verifier=token_match",
+        "sweep.num_speculative_tokens=[1, 3]",
+        "sweep.draft_temperature=0.3",
+        "prompt_lookup_max=2",
+    ] {
+        let other = of(&[set]);
+        assert!(ids(&other).iter().any(|id| !ids(&reference).contains(id)), "{set}");
+    }
+    let other_model = plan_with("toy:zeros", 1, &[]).unwrap();
+    assert!(ids(&other_model).iter().all(|id| !ids(&reference).contains(id)));
+    // A lookup does not read the draft model, so its ids survive without one.
+    let lookup = of(&["draft=none", "sweep.drafter=prompt_lookup"]);
+    assert!(ids(&lookup).iter().all(|id| ids(&reference).contains(id)));
+}
+
+#[test]
+fn ids_are_the_same_in_every_build() {
+    // Published results name these: a change here breaks their link to plans.
+    let plan = plan(&["sweep.drafter=model", "sweep.num_speculative_tokens=2"]).unwrap();
+    assert_eq!(ids(&plan), ["c1cdacaa0996", "03544054e2ce", "1cedd4cf322d", "48432c27aa99"]);
+}
+
+#[test]
+fn a_draft_temperature_equal_to_the_targets_is_no_cell_of_its_own() {
+    let plan = plan(&["sweep.draft_temperature=[0.5, 1]", "sweep.temperature=1"]).unwrap();
+    // baseline, model: 2 K × 2 temperatures, lookup: 2 K.
+    assert_eq!(plan.cells.len(), 1 + 4 + 2);
+    assert_eq!(plan.cells.iter().filter(|c| c.draft_temperature.is_some()).count(), 2);
+}
+
+#[test]
+fn excluded_cells_are_left_out() {
+    let conditions = "exclude=[{drafter=\"prompt_lookup\", num_speculative_tokens=[1]}]";
+    let plan = plan(&[conditions]).unwrap();
+    assert_eq!(plan.cells.len(), 2 * (1 + 2 + 1));
+    let bad = "exclude=[{draftr=\"prompt_lookup\"}]";
+    refused(&[bad], &["draftr", "[[exclude]]", "\"drafter\""]);
+}
+
+#[test]
+fn classes_say_what_is_guaranteed() {
+    let plan = plan(&[]).unwrap();
+    for cell in &plan.cells {
+        let expected = if cell.sampling.is_greedy() { "G" } else { "D" };
+        assert_eq!(cell.class, expected);
+    }
+}
+
+#[test]
+fn values_out_of_range_are_refused_by_name() {
+    refused(&["sweep.num_speculative_tokens=0"], &["num_speculative_tokens", ">= 1"]);
+    refused(&["sweep.temperature=-1"], &["temperature = -1", "allowed"]);
+    refused(&["sweep.top_p=1.5"], &["top_p = 1.5", "allowed"]);
+    refused(&["sweep.top_p=0"], &["top_p = 0", "allowed"]);
+    refused(&["sweep.min_p=2"], &["min_p = 2", "allowed"]);
+    refused(&["sweep.draft_temperature=-2"], &["draft_temperature = -2"]);
+    refused(&["sweep.drafter=modle"], &["modle", "\"model\"", "prompt_lookup"]);
+    refused(&["sweep.verifier=rejecton"], &["rejecton", "\"rejection\""]);
+    refused(&["length=fixd"], &["fixd", "\"fixed\""]);
+    refused(&["max_tokens=0"], &["max_tokens", ">= 1"]);
+    refused(&["repeats=0"], &["repeats", ">= 1"]);
+    refused(&["threads=0"], &["threads", ">= 1"]);
+    refused(&["sweep.temperature=[]"], &["sweep.temperature", "empty"]);
+    refused(&["prompt_lookup_min=5"], &["prompt_lookup_max"]);
+    refused(&["draft=none"], &["draft"]);
+}

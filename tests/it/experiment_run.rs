@@ -1,0 +1,261 @@
+//! Runs from the command line, on toys and the virtual clock, so that every
+//! byte that should be the same is the same.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use specdec::experiment::records::{GenerationRow, RoundRow};
+use specdec::experiment::{Manifest, Status};
+
+fn specdec(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_specdec"));
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(args);
+    command
+}
+
+fn run(out: &Path, more: &[&str]) -> Output {
+    let mut command = specdec(&["run", "experiments/00-smoke", "--clock", "virtual", "--out"]);
+    command.arg(out).args(more).output().unwrap()
+}
+
+#[track_caller]
+fn succeed(output: Output) {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[track_caller]
+fn fail(output: Output, parts: &[&str]) {
+    assert!(!output.status.success());
+    let error = String::from_utf8(output.stderr).unwrap();
+    let line = error.lines().last().unwrap_or_default();
+    assert!(line.starts_with("error: "), "{error}");
+    assert!(!error.contains("panicked"), "{error}");
+    for part in parts {
+        assert!(line.contains(part), "{line:?} does not contain {part:?}");
+    }
+}
+
+fn folder(out: &Path) -> PathBuf {
+    let mut found = std::fs::read_dir(out.join("00-smoke")).unwrap();
+    let path = found.next().unwrap().unwrap().path();
+    assert!(found.next().is_none(), "one folder expected");
+    path
+}
+
+fn generations(folder: &Path) -> Vec<GenerationRow> {
+    let mut reader = csv::Reader::from_path(folder.join("generations.csv")).unwrap();
+    reader.deserialize().collect::<Result<_, _>>().unwrap()
+}
+
+fn rounds(folder: &Path) -> Vec<RoundRow> {
+    let mut reader = csv::Reader::from_path(folder.join("rounds.csv")).unwrap();
+    reader.deserialize().collect::<Result<_, _>>().unwrap()
+}
+
+fn standing(folder: &Path) -> Vec<GenerationRow> {
+    generations(folder).into_iter().filter(|g| !g.superseded).collect()
+}
+
+#[test]
+fn the_smoke_experiment_is_reproducible_to_the_byte() {
+    let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    succeed(run(a.path(), &["--trace"]));
+    succeed(run(b.path(), &["--trace"]));
+    let files =
+        ["plan.toml", "rounds.csv", "positions.csv", "generations.csv", "generations.jsonl"];
+    for name in files.iter().chain(&["summary.csv", "survival.csv"]) {
+        let read = |out: &Path| std::fs::read(folder(out).join(name)).unwrap();
+        assert!(read(a.path()) == read(b.path()), "{name} differs");
+    }
+}
+
+#[test]
+fn rows_agree_with_each_other() {
+    let out = tempfile::tempdir().unwrap();
+    succeed(run(out.path(), &[]));
+    let folder = folder(out.path());
+    let mut emitted: BTreeMap<_, usize> = BTreeMap::new();
+    let mut passes: BTreeMap<_, usize> = BTreeMap::new();
+    for r in rounds(&folder) {
+        let key = (r.cell.clone(), r.prompt.clone(), r.repeat);
+        *emitted.entry(key.clone()).or_default() += r.emitted;
+        *passes.entry(key).or_default() += 1;
+        assert!(r.accepted <= r.proposed && r.reached >= r.accepted);
+        assert!(r.emitted <= r.accepted + 1);
+        assert_eq!(r.truncated, r.emitted < r.accepted + 1);
+        assert!(r.overlap_sum >= 0.0 && r.overlap_sum <= r.reached as f64 + 1e-9);
+    }
+    let plan = specdec::experiment::read_plan(&folder).unwrap();
+    for g in generations(&folder) {
+        let key = (g.cell.clone(), g.prompt.clone(), g.repeat);
+        assert_eq!(emitted[&key], g.new_tokens);
+        assert_eq!(passes[&key], g.target_forwards);
+        assert_eq!(g.stop_reason, "max_tokens");
+        let cell = plan.cells.iter().find(|c| c.id == g.cell).unwrap();
+        if cell.is_baseline() {
+            assert_eq!((g.target_forwards, g.draft_forwards), (g.new_tokens, 0));
+        }
+        if cell.sampling.is_greedy() {
+            assert_eq!(g.first_divergence, None, "greedy speculative text is greedy text");
+        }
+    }
+    assert_eq!(Manifest::read(&folder).unwrap().status, Status::Finished);
+}
+
+/// A run long enough to be killed in the middle.
+const LONG: &[&str] = &["--set", "repeats=12", "--set", "max_tokens=96"];
+
+/// The manifest of the only run in `out`, if that run got as far.
+fn begun(out: &Path) -> Option<Manifest> {
+    let mut found = std::fs::read_dir(out.join("00-smoke")).ok()?;
+    Manifest::read(&found.next()?.ok()?.path()).ok()
+}
+
+fn spawn(out: &Path) -> std::process::Child {
+    let mut command = specdec(&["run", "experiments/00-smoke", "--clock", "virtual", "--out"]);
+    command.arg(out).args(LONG).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+}
+
+#[test]
+fn a_killed_run_resumes_to_the_same_rows() {
+    let whole = tempfile::tempdir().unwrap();
+    succeed(run(whole.path(), LONG));
+    let (expected, expected_rounds) =
+        (standing(&folder(whole.path())), rounds(&folder(whole.path())));
+    for milliseconds in [15, 60, 150, 400] {
+        let out = tempfile::tempdir().unwrap();
+        let mut child = spawn(out.path());
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        match begun(out.path()) {
+            Some(manifest) if manifest.status == Status::Finished => {}
+            Some(_) => succeed(run(out.path(), &[LONG, &["--resume"]].concat())),
+            None => {
+                // Killed before there was anything to resume.
+                let _ = std::fs::remove_dir_all(out.path().join("00-smoke"));
+                succeed(run(out.path(), LONG));
+            }
+        }
+        assert_eq!(standing(&folder(out.path())), expected, "killed after {milliseconds} ms");
+        assert_eq!(rounds(&folder(out.path())), expected_rounds, "after {milliseconds} ms");
+    }
+}
+
+#[test]
+fn torn_rows_of_an_unfinished_block_are_repaired() {
+    let out = tempfile::tempdir().unwrap();
+    succeed(run(out.path(), &[]));
+    let folder = folder(out.path());
+    let (expected, expected_rounds) = (standing(&folder), rounds(&folder));
+    // As if the machine had died in the middle of the third block: some of its
+    // generations are listed, and a row of rounds.csv is cut in two.
+    let text = std::fs::read_to_string(folder.join("generations.csv")).unwrap();
+    let kept = text.split_inclusive('\n').take(1 + 2 * 13 + 5).collect::<String>();
+    std::fs::write(folder.join("generations.csv"), kept).unwrap();
+    let text = std::fs::read_to_string(folder.join("rounds.csv")).unwrap();
+    std::fs::write(folder.join("rounds.csv"), &text[..text.len() * 2 / 3]).unwrap();
+    let mut manifest = Manifest::read(&folder).unwrap();
+    manifest.status = Status::Running;
+    manifest.write(&folder).unwrap();
+    succeed(run(out.path(), &["--resume"]));
+    assert_eq!(standing(&folder), expected);
+    assert_eq!(rounds(&folder), expected_rounds);
+    assert_eq!(generations(&folder).iter().filter(|g| g.superseded).count(), 5);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_leaves_a_folder_that_can_be_resumed() {
+    let out = tempfile::tempdir().unwrap();
+    let mut child = spawn(out.path());
+    while begun(out.path()).is_none() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert!(!child.wait().unwrap().success());
+    assert_eq!(begun(out.path()).unwrap().status, Status::Interrupted);
+    let given = folder(out.path());
+    succeed(run(out.path(), &[LONG, &["--resume", given.to_str().unwrap()]].concat()));
+    assert_eq!(begun(out.path()).unwrap().status, Status::Finished);
+}
+
+#[test]
+fn what_cannot_be_resumed_is_refused() {
+    let out = tempfile::tempdir().unwrap();
+    fail(run(out.path(), &["--resume"]), &["nothing to resume"]);
+    succeed(run(out.path(), &[]));
+    fail(run(out.path(), &["--resume"]), &["nothing to resume"]);
+    let given = folder(out.path());
+    let given = given.to_str().unwrap();
+    fail(run(out.path(), &["--resume", given]), &["finished"]);
+    fail(run(out.path(), &["--resume", given, "--set", "seed=2"]), &["another plan"]);
+}
+
+#[test]
+fn a_taken_folder_name_gets_a_number() {
+    let out = tempfile::tempdir().unwrap();
+    succeed(run(out.path(), &[]));
+    succeed(run(out.path(), &[]));
+    let mut names = std::fs::read_dir(out.path().join("00-smoke"))
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect::<Vec<_>>();
+    names.sort();
+    assert_eq!(names.len(), 2);
+    assert_eq!(names[1], format!("{}-2", names[0]));
+}
+
+#[test]
+fn bad_input_gets_one_sentence() {
+    let out = tempfile::tempdir().unwrap();
+    fail(run(out.path(), &["--set", "target=toy:mixd"]), &["mixd", "\"mixed\""]);
+    fail(run(out.path(), &["--set", "target=no-such-model"]), &["no-such-model"]);
+    fail(run(out.path(), &["--set", "draft=toy:binary"]), &["4", "2"]);
+    fail(run(out.path(), &["--set", "prompts=smoek"]), &["smoek"]);
+    fail(run(out.path(), &["--set", "max_tokens=2000"]), &["smoke-1", "max_tokens = 2000"]);
+    fail(run(out.path(), &["--set", "sweep.drafter=modle"]), &["modle", "\"model\""]);
+    // No folder can be made below a file.
+    let file = out.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    fail(run(&file, &[]), &["results folder", "file"]);
+    let prompts = out.path().join("empty.jsonl");
+    std::fs::write(&prompts, "{\"id\": \"a\", \"category\": \"c\", \"prompt\": \"\"}\n").unwrap();
+    let set = format!("prompts={}", prompts.display());
+    fail(run(out.path(), &["--set", &set]), &["empty.jsonl line 1", "is empty"]);
+    std::fs::write(&prompts, "{\"id\": \"a\"}\n").unwrap();
+    fail(run(out.path(), &["--set", &set]), &["empty.jsonl line 1"]);
+}
+
+#[test]
+fn spec_bench_rows_are_prompts_too() {
+    let out = tempfile::tempdir().unwrap();
+    let prompts = out.path().join("question.jsonl");
+    let row = r#"{"question_id": 81, "category": "writing", "turns": ["abca", "bb"]}"#;
+    std::fs::write(&prompts, format!("{row}\n")).unwrap();
+    succeed(run(out.path(), &["--set", &format!("prompts={}", prompts.display())]));
+    let rows = generations(&folder(out.path()));
+    assert!(rows.iter().all(|g| g.prompt == "81" && g.category == "writing"));
+}
+
+#[test]
+fn plan_prints_the_cells_and_an_estimate() {
+    let output = specdec(&["plan", "experiments/00-smoke"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("c1cdacaa0996") && text.contains("model + rejection, K = 4, T = 0.7"));
+    assert!(text.contains("estimate    156 generations"));
+}
+
+#[test]
+fn every_experiment_can_be_planned() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let output = specdec(&["plan", path.to_str().unwrap()]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(path.join("README.md").exists(), "{} has no README.md", path.display());
+    }
+}

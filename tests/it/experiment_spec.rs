@@ -1,0 +1,98 @@
+//! What people write: accepted spellings, and one clear sentence for each
+//! mistake.
+
+use std::path::PathBuf;
+
+use specdec::experiment::Experiment;
+
+const GOOD: &str = r#"
+target = "toy:mixed"
+draft = "toy:mixed"
+prompts = "smoke"
+
+[sweep]
+drafter = ["model"]
+temperature = [0, 1]
+"#;
+
+fn read(text: &str, set: &[&str]) -> Result<Experiment, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file: PathBuf = folder.path().join("experiment.toml");
+    std::fs::write(&file, text).unwrap();
+    let set = set.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+    Experiment::read(&file, &set).map_err(|e| format!("{e:#}"))
+}
+
+#[track_caller]
+fn refused(text: &str, set: &[&str], parts: &[&str]) {
+    let error = read(text, set).expect_err("must be refused");
+    for part in parts {
+        assert!(error.contains(part), "{error:?} does not contain {part:?}");
+    }
+    assert!(!error.contains('\n'), "more than one line: {error:?}");
+}
+
+#[test]
+fn defaults_and_names_of_other_tools() {
+    let spec = read(GOOD, &[]).unwrap().spec;
+    assert_eq!((spec.max_tokens, spec.repeats, spec.warmup), (64, 1, 1));
+    assert!(spec.ignore_eos);
+    let aliases = GOOD
+        .replace("target =", "model =")
+        .replace("draft =", "assistant_model =")
+        .replace("[sweep]", "max_new_tokens = 9\n[sweep]\nnum_assistant_tokens = 5\ntemp = 1")
+        .replace("temperature = [0, 1]", "");
+    let spec = read(&aliases, &[]).unwrap().spec;
+    assert_eq!(spec.max_tokens, 9);
+    assert_eq!(spec.sweep.num_speculative_tokens.values(), [5]);
+    assert_eq!(spec.sweep.temperature.values(), [1.0]);
+}
+
+#[test]
+fn set_replaces_keys_and_axes() {
+    let set = ["max_tokens=7", "sweep.temperature=0.5", "sweep.drafter=[\"none\"]", "question=why"];
+    let spec = read(GOOD, &set).unwrap().spec;
+    assert_eq!(spec.max_tokens, 7);
+    assert_eq!(spec.sweep.temperature.values(), [0.5]);
+    assert_eq!(spec.sweep.drafter.values(), ["none"]);
+    assert_eq!(spec.question, "why");
+    let through_alias = read(&format!("max_new_tokens = 3\n{GOOD}"), &["max_tokens=8"]).unwrap();
+    assert_eq!(through_alias.spec.max_tokens, 8);
+}
+
+#[test]
+fn unknown_keys_are_answered_with_the_nearest_name() {
+    let misspelt = GOOD.replace("temperature", "temprature");
+    refused(&misspelt, &[], &["experiment.toml", "temprature", "[sweep]", "\"temperature\""]);
+    refused(
+        &format!("max_tokns = 3\n{GOOD}"),
+        &[],
+        &["max_tokns", "\"max_tokens\"", "allowed are"],
+    );
+    refused(GOOD, &["sweep.temprature=1"], &["--set", "\"temperature\""]);
+    refused(GOOD, &["seeed=1"], &["--set", "\"seed\""]);
+    refused(GOOD, &["seed"], &["--set", "key=value"]);
+}
+
+#[test]
+fn a_key_given_under_two_names_is_refused() {
+    refused(&format!("max_tokens = 3\nn_predict = 3\n{GOOD}"), &[], &["max_tokens", "n_predict"]);
+}
+
+#[test]
+fn wrong_types_name_key_and_allowed_values() {
+    refused(GOOD, &["max_tokens=many"], &["max_tokens", "non-negative integer"]);
+    refused(GOOD, &["max_tokens=-1"], &["max_tokens", "non-negative integer"]);
+    refused(GOOD, &["clock=sundial"], &["clock", "real", "virtual"]);
+    refused(GOOD, &["sweep.temperature=warm"], &["sweep.temperature", "number"]);
+    refused(GOOD, &["sweep.num_speculative_tokens=1.5"], &["num_speculative_tokens", "integer"]);
+    refused(GOOD, &["trace=1"], &["trace", "true or false"]);
+}
+
+#[test]
+fn missing_keys_and_files_are_named() {
+    refused(&GOOD.replace("target", "question"), &[], &["\"target\" is missing"]);
+    refused("= 3", &[], &["experiment.toml"]);
+    let missing = Experiment::read("no/such/folder".as_ref(), &[]).unwrap_err();
+    assert!(format!("{missing:#}").contains("no/such/folder"));
+}

@@ -1,0 +1,65 @@
+//! Known-wrong methods must be refuted, production code in their place not.
+
+use specdec::exactness::mutants::{CHECKS, CONTROLS, mutants, refute};
+
+#[test]
+fn every_mutant_is_killed() {
+    let reports = mutants().iter().map(|m| refute(m).unwrap()).collect::<Vec<_>>();
+    assert!(reports.len() >= 20);
+    let survivors = reports.iter().filter(|r| r.killed_by.is_empty()).collect::<Vec<_>>();
+    assert!(survivors.is_empty(), "{survivors:?}");
+    let find = |name: &str| reports.iter().find(|r| r.name == name).unwrap();
+
+    // Invisible in the first token: what a test of one token would let pass.
+    for name in [
+        "bonus_from_q",
+        "bonus_row_not_warped",
+        "bonus_context_stale",
+        "target_row_off_by_one",
+        "q_row_off_by_one",
+        "stale_kv",
+        "tree_rows_not_compacted",
+        "penalties_ignore_draft",
+    ] {
+        let report = find(name);
+        assert!(report.tv_first_token < 1e-12, "{report:?}");
+        assert!(report.tv_joint > 0.05, "{report:?}");
+        assert!(report.killed_by.contains(&"joint_law"), "{report:?}");
+    }
+    // Invisible in every law.
+    assert_eq!(find("no_bonus").killed_by, ["expected_length"]);
+    assert_eq!(find("position_keyed_draft").killed_by, ["draw_addresses"]);
+    // Seen where the mistake is, not only in its consequence.
+    for name in ["stale_kv", "target_row_off_by_one", "tree_rows_not_compacted"] {
+        assert!(find(name).killed_by.contains(&"target_rows"), "{name}");
+    }
+    for name in ["draft_top_p_recorded_raw", "drops_low_confidence", "top_k_recorded_as_sampled"] {
+        assert!(find(name).killed_by.contains(&"draft_laws"), "{name}");
+    }
+    for name in ["accept_uniform_reused_for_residual", "draft_uniform_reused_for_accept"] {
+        let killed_by = &find(name).killed_by;
+        assert!(killed_by.contains(&"draw_addresses"), "{name}");
+        assert!(killed_by.contains(&"goodness_of_fit"), "{name}");
+    }
+    for (check, _) in CHECKS {
+        assert!(reports.iter().any(|r| r.killed_by.contains(check)), "{check} kills nothing");
+    }
+}
+
+#[test]
+fn production_code_in_the_place_of_a_mutant_passes_every_check() {
+    for control in CONTROLS {
+        let report = refute(control).unwrap();
+        assert!(report.killed_by.is_empty(), "{report:?}");
+        assert!(report.tv_joint < 1e-12, "{report:?}");
+    }
+}
+
+#[test]
+fn names_are_unique() {
+    let mut names = mutants().iter().map(|m| m.name).collect::<Vec<_>>();
+    names.sort_unstable();
+    let all = names.len();
+    names.dedup();
+    assert_eq!(names.len(), all);
+}
