@@ -15,28 +15,28 @@ use specdec::sampling::SamplingParams;
 
 /// What to simulate.
 #[derive(Debug, Clone)]
-pub struct Synthetic {
-    pub prompts: usize,
-    pub max_tokens: usize,
-    pub drafters: Vec<&'static str>,
-    pub draft_lengths: Vec<usize>,
-    pub temperatures: Vec<f64>,
+pub(crate) struct Synthetic {
+    pub(crate) prompts: usize,
+    pub(crate) max_tokens: usize,
+    pub(crate) drafters: Vec<&'static str>,
+    pub(crate) draft_lengths: Vec<usize>,
+    pub(crate) temperatures: Vec<f64>,
 }
 
 /// The rows of a simulated run.
 #[derive(Debug, Clone)]
-pub struct Rows {
-    pub plan: Plan,
-    pub calibration: Calibration,
-    pub rounds: Vec<RoundRow>,
-    pub generations: Vec<GenerationRow>,
-    pub failures: Vec<FailureRow>,
-    pub positions: Vec<PositionRow>,
+pub(crate) struct Rows {
+    pub(crate) plan: Plan,
+    pub(crate) calibration: Calibration,
+    pub(crate) rounds: Vec<RoundRow>,
+    pub(crate) generations: Vec<GenerationRow>,
+    pub(crate) failures: Vec<FailureRow>,
+    pub(crate) positions: Vec<PositionRow>,
 }
 
 impl Synthetic {
     /// As large as the draft-length experiment.
-    pub fn large() -> Self {
+    pub(crate) fn large() -> Self {
         Self {
             prompts: 40,
             max_tokens: 64,
@@ -47,7 +47,7 @@ impl Synthetic {
     }
 
     /// As small as a report can be read by eye.
-    pub fn tiny() -> Self {
+    pub(crate) fn tiny() -> Self {
         Self {
             prompts: 3,
             max_tokens: 16,
@@ -57,7 +57,7 @@ impl Synthetic {
         }
     }
 
-    pub fn rows(&self) -> Rows {
+    pub(crate) fn rows(&self) -> Rows {
         let plan = self.plan();
         let calibration = calibration(&plan);
         let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -123,7 +123,7 @@ impl Synthetic {
 
 impl Rows {
     /// Writes the folder.
-    pub fn write(&self, folder: &Path) {
+    pub(crate) fn write(&self, folder: &Path) {
         fs::create_dir_all(folder).unwrap();
         fs::write(folder.join("plan.toml"), toml::to_string(&self.plan).unwrap()).unwrap();
         fs::write(folder.join("manifest.json"), self.manifest()).unwrap();
@@ -138,7 +138,7 @@ impl Rows {
     }
 
     /// Adds the drafted tokens of all rounds, as a traced run would.
-    pub fn trace(&mut self) {
+    pub(crate) fn trace(&mut self) {
         let mut rng = ChaCha8Rng::seed_from_u64(2);
         for round in &self.rounds {
             self.positions.extend((0..round.proposed).map(|node| PositionRow {
@@ -277,7 +277,7 @@ impl Simulated<'_> {
 }
 
 /// A uniform in `[0, 1)`.
-pub fn uniform(rng: &mut ChaCha8Rng) -> f64 {
+pub(crate) fn uniform(rng: &mut ChaCha8Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
