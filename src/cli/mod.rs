@@ -8,6 +8,7 @@ mod list;
 mod models;
 mod options;
 mod output;
+mod report;
 mod run;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -27,6 +28,8 @@ enum Command {
     Run(run::RunArgs),
     /// Print the numbered cells of an experiment, and what it will take
     Plan(run::PlanArgs),
+    /// Make summary, figures and report of a results folder again, from its raw rows
+    Report(report::ReportArgs),
     /// Continue a prompt, streamed; statistics on standard error
     Generate(generate::GenerateArgs),
     /// Show how the next token's law is made: logits, then each processor
@@ -45,6 +48,7 @@ pub fn run() -> anyhow::Result<()> {
     let done = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Plan(args) => run::plan(&args),
+        Command::Report(args) => report::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::List(args) => list::run(&args),

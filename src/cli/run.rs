@@ -13,6 +13,7 @@ use crate::experiment::{
     Bench, ClockKind, Experiment, Material, OneOrMany, Plan, Resume, Spec, describe, freeze,
 };
 use crate::model::{Catalog, Loaded, Role, check_pair, load, set_threads};
+use crate::report;
 
 /// Prompts per category and tokens per prompt of `--quick`.
 const QUICK: (usize, usize) = (1, 16);
@@ -126,6 +127,7 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
         bail!("interrupted: all finished blocks are kept; continue with --resume");
     }
 
+    report::report(&ended.folder)?;
     println!("{}", ended.folder.join("report.md").display());
     Ok(())
 }

@@ -3,6 +3,11 @@
 use crate::dist::Token;
 use crate::model::{Codec, ModelError};
 
+/// A run of U+FFFD longer than this is no character in the making: a character
+/// has at most four bytes, and a tokenizer that writes one U+FFFD per byte may
+/// write those of the character before as well.
+const LONGEST_RUN: usize = 12 * '\u{FFFD}'.len_utf8();
+
 /// Decodes a growing sequence of tokens. A token may hold part of a UTF-8
 /// character, and how a token is written may depend on the one before it, so
 /// the stream decodes a short window and emits what is new and complete.
@@ -10,17 +15,19 @@ use crate::model::{Codec, ModelError};
 pub struct TextStream<'a> {
     codec: &'a dyn Codec,
     tokens: Vec<Token>,
-    /// Tokens before this one only serve as context for decoding.
+    /// Tokens before this one play no part any more.
     window: usize,
-    /// Tokens before this one have been emitted.
+    /// Tokens from the window up to this one only serve as context.
     done: usize,
+    /// Bytes of the window's text that have been emitted.
+    emitted: usize,
     text: String,
 }
 
 impl<'a> TextStream<'a> {
     /// A stream that continues after nothing.
     pub fn new(codec: &'a dyn Codec) -> Self {
-        Self { codec, tokens: Vec::new(), window: 0, done: 0, text: String::new() }
+        Self { codec, tokens: Vec::new(), window: 0, done: 0, emitted: 0, text: String::new() }
     }
 
     /// Adds a token; what it completes is appended to [`Self::text`].
@@ -29,15 +36,17 @@ impl<'a> TextStream<'a> {
     /// If the token is unknown to the codec.
     pub fn push(&mut self, token: Token) -> Result<(), ModelError> {
         self.tokens.push(token);
-        let before = self.codec.decode(&self.tokens[self.window..self.done])?;
         let now = self.codec.decode(&self.tokens[self.window..])?;
-        // A replacement character at the end is an unfinished one, unless it
-        // has been unfinished for longer than any UTF-8 character lasts.
-        let unfinished = now.ends_with('\u{FFFD}') && self.tokens.len() - self.done < 4;
-        if now.len() > before.len() && !unfinished {
-            self.text.push_str(now.get(before.len()..).unwrap_or_default());
+        // A replacement character at the end may become another character.
+        let mut complete = now.trim_end_matches('\u{FFFD}').len();
+        if now.len() - complete > LONGEST_RUN {
+            complete = now.len();
+        }
+        let grew = self.emit(&now[..complete]);
+        if grew && complete == now.len() {
             self.window = self.done;
             self.done = self.tokens.len();
+            self.emitted = self.codec.decode(&self.tokens[self.window..])?.len();
         }
         Ok(())
     }
@@ -47,16 +56,21 @@ impl<'a> TextStream<'a> {
     /// # Errors
     /// As [`Self::push`].
     pub fn finish(&mut self) -> Result<(), ModelError> {
-        let before = self.codec.decode(&self.tokens[self.window..self.done])?;
         let now = self.codec.decode(&self.tokens[self.window..])?;
-        self.text.push_str(now.get(before.len()..).unwrap_or_default());
-        self.window = self.done;
-        self.done = self.tokens.len();
+        self.emit(&now);
         Ok(())
     }
 
     /// The text so far.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Appends what the window's text has beyond what was emitted of it.
+    fn emit(&mut self, window: &str) -> bool {
+        let new = window.get(self.emitted..).unwrap_or_default();
+        self.text.push_str(new);
+        self.emitted += new.len();
+        !new.is_empty()
     }
 }

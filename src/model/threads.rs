@@ -1,9 +1,15 @@
 //! How many threads the engines use.
 
+use std::env;
+use std::sync::Once;
+
 use super::ModelError;
 
+/// Where candle looks for the number of threads, like rayon.
+const VARIABLE: &str = "RAYON_NUM_THREADS";
+
 /// Sets the number of worker threads for the whole process; call it before the
-/// first pass.
+/// first model is loaded.
 ///
 /// # Errors
 /// If the workers have been started with another number already.
@@ -15,5 +21,22 @@ pub fn set_threads(threads: usize) -> Result<(), ModelError> {
             rayon::current_num_threads()
         )));
     }
+    tell_candle();
     Ok(())
+}
+
+/// Lets candle know the number of worker threads. It asks anew in every matrix
+/// product: without the variable it counts the machine's cores each time, by
+/// reading `/proc/cpuinfo`, which takes longer (20 µs) than the product itself
+/// in a small model; and it would not follow [`set_threads`].
+#[allow(unsafe_code)]
+pub(super) fn tell_candle() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let threads = rayon::current_num_threads().to_string();
+        // SAFETY: the environment must not be read by foreign code meanwhile.
+        // All code of this program that reads it is Rust and does so through
+        // `std::env`, which locks it; no C library is called that might.
+        unsafe { env::set_var(VARIABLE, threads) };
+    });
 }

@@ -16,6 +16,7 @@ use self::config::{fault, read_config, read_generation_eos};
 use self::tokenizer::HfTokenizer;
 use self::weights::Weights;
 use super::llama::Llama;
+use super::threads::tell_candle;
 use super::toy::hex;
 use super::{Loaded, ModelError, ModelInfo};
 
@@ -27,6 +28,7 @@ use super::{Loaded, ModelError, ModelInfo};
 /// # Errors
 /// One sentence that names the file and value at fault.
 pub(super) fn load(name: &str, folder: &Path) -> Result<Loaded, ModelError> {
+    tell_candle();
     let config_file = folder.join("config.json");
     let generation_file = folder.join("generation_config.json");
     let tokenizer_file = folder.join("tokenizer.json");

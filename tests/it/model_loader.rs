@@ -1,0 +1,315 @@
+//! Folders in the Hugging Face layout: what is read, and what is refused with
+//! one sentence.
+
+use std::fs;
+use std::path::Path;
+
+use candle_core::{DType, Device, Tensor};
+use serde_json::{Value, json};
+use specdec::decode::TextStream;
+use specdec::model::{Codec, Loaded, ModelError, Role, Want, Work, check_pair, evaluate_one, load};
+use specdec::sampling::Logits;
+use specdec::tree::Draft;
+
+use crate::checkpoint::{BOS, Checkpoint, EOS, VOCAB, tokenizer_json, write_json};
+
+fn open(folder: &Path) -> Result<Loaded, ModelError> {
+    load(folder.to_str().unwrap(), Role::Target)
+}
+
+/// Writes a checkpoint, lets `spoil` change the folder, and loads it.
+fn opened(checkpoint: &Checkpoint, spoil: impl Fn(&Path)) -> Result<Loaded, ModelError> {
+    let dir = tempfile::tempdir().unwrap();
+    checkpoint.write(dir.path());
+    spoil(dir.path());
+    open(dir.path())
+}
+
+fn small() -> Checkpoint {
+    Checkpoint::default()
+}
+
+/// The folder must be refused in one line that holds all of `parts`.
+#[track_caller]
+fn refused(checkpoint: &Checkpoint, spoil: impl Fn(&Path), parts: &[&str]) {
+    let text = opened(checkpoint, spoil).unwrap_err().to_string();
+    assert!(!text.contains('\n'), "more than one line: {text}");
+    for part in parts {
+        assert!(text.contains(part), "{text:?} does not say {part:?}");
+    }
+}
+
+fn logits(loaded: &Loaded) -> Logits {
+    let draft = Draft::empty(VOCAB);
+    let mut session = loaded.model.session().unwrap();
+    let work =
+        Work { session: &mut session, context: &[0, 70, 71], draft: &draft, want: Want::All };
+    evaluate_one(&*loaded.model, work).unwrap().rows.remove(0)
+}
+
+/// Replaces one tensor of `model.safetensors`; `None` removes it.
+fn replace(folder: &Path, name: &str, change: impl Fn(&Tensor) -> Option<Tensor>) {
+    let file = folder.join("model.safetensors");
+    let mut tensors = candle_core::safetensors::load(&file, &Device::Cpu).unwrap();
+    let old = tensors.remove(name).unwrap();
+    tensors.extend(change(&old).map(|new| (name.to_owned(), new)));
+    candle_core::safetensors::save(&tensors, &file).unwrap();
+}
+
+#[test]
+fn the_model_says_what_it_is() {
+    let c = Checkpoint { tied: false, ..small() };
+    let loaded = opened(&c, |_| ()).unwrap();
+    let info = loaded.model.info();
+    assert_eq!((info.vocab, info.context_length), (VOCAB, c.positions));
+    assert_eq!((info.engine, info.dtype, info.row_invariant), ("candle", "f32", false));
+    assert_eq!(info.eos, [EOS]);
+    let count = c.tensors().values().map(Tensor::elem_count).sum::<usize>();
+    assert_eq!(info.parameters, count);
+    // Projections of both layers and the real rows of the head, in f32.
+    let layer = 32 * 12 * (4 + 2) * 2 + 3 * 32 * 48;
+    assert_eq!(info.bytes_per_token, 4 * (2 * layer + VOCAB * 32));
+    assert_eq!(info.sha256.len(), 64);
+}
+
+#[test]
+fn the_checksum_follows_content_and_not_place() {
+    let sum = |c: &Checkpoint, spoil: &dyn Fn(&Path)| {
+        opened(c, spoil).unwrap().model.info().sha256.clone()
+    };
+    let base = sum(&small(), &|_| ());
+    assert_eq!(base, sum(&small(), &|_| ()));
+    assert_ne!(base, sum(&Checkpoint { seed: 2, ..small() }, &|_| ()));
+    assert_ne!(base, sum(&Checkpoint { config: json!({"rope_theta": 9e3}), ..small() }, &|_| ()));
+    let eos = |folder: &Path| {
+        write_json(&folder.join("generation_config.json"), &json!({"eos_token_id": 5}));
+    };
+    assert_ne!(base, sum(&small(), &eos));
+}
+
+#[test]
+fn sharded_weights_equal_whole_ones() {
+    let whole = opened(&small(), |_| ()).unwrap();
+    let sharded = opened(&Checkpoint { shards: 3, ..small() }, |_| ()).unwrap();
+    assert_eq!(logits(&whole), logits(&sharded));
+}
+
+#[test]
+fn generation_config_overrides_the_end_tokens() {
+    let eos = |config: Value, generation: Option<Value>| {
+        let c = Checkpoint { config, ..small() };
+        let spoil = |folder: &Path| {
+            if let Some(generation) = &generation {
+                write_json(&folder.join("generation_config.json"), generation);
+            }
+        };
+        opened(&c, spoil).unwrap().model.info().eos.clone()
+    };
+    assert_eq!(eos(json!({"eos_token_id": [1, 7]}), None), [1, 7]);
+    assert_eq!(eos(json!({"eos_token_id": null}), None), [] as [u32; 0]);
+    let both = Some(json!({"eos_token_id": [3, 4, 100_000], "temperature": 0.6}));
+    assert_eq!(eos(json!({}), both), [3, 4], "padding rows are no end tokens");
+    assert_eq!(eos(json!({}), Some(json!({"temperature": 0.6}))), [EOS]);
+}
+
+#[test]
+fn text_gets_its_bos_and_is_neither_cut_nor_padded() {
+    let codec = opened(&small(), |_| ()).unwrap().codec;
+    let text = "in the end: the ñandú";
+    let tokens = codec.encode(text).unwrap();
+    assert_eq!(tokens[0], BOS);
+    assert!(tokens.len() > 4 && tokens.len() < 64, "{tokens:?}");
+    assert_eq!(codec.decode(&tokens).unwrap(), text, "special tokens are left out");
+    assert_eq!(codec.token_label(BOS), "<|bos|>");
+    assert_eq!(codec.token_label(*codec.encode(" the").unwrap().last().unwrap()), " the");
+    assert!(codec.decode(&[VOCAB as u32]).unwrap_err().to_string().contains("no token"));
+}
+
+#[test]
+fn characters_split_over_tokens_are_streamed_whole() {
+    let codec = opened(&small(), |_| ()).unwrap().codec;
+    let text = "the 🦀 ñ 漢字, in 🦀🦀";
+    let mut tokens = codec.encode(text).unwrap();
+    // Special tokens add no text, but must not count as part of a character.
+    let crab = tokens.iter().position(|&t| codec.token_label(t) == "ð").unwrap();
+    for _ in 0..3 {
+        tokens.insert(crab, EOS);
+    }
+    let mut stream = TextStream::new(&*codec);
+    for &token in &tokens {
+        stream.push(token).unwrap();
+        assert!(text.starts_with(stream.text()), "{:?} is no beginning", stream.text());
+    }
+    assert_eq!(stream.text(), text);
+    stream.finish().unwrap();
+    assert_eq!(stream.text(), text);
+}
+
+#[test]
+fn tokens_that_all_end_inside_a_character_are_streamed_whole() {
+    // A codec whose tokens are single bytes, but for the joints of characters.
+    #[derive(Debug)]
+    struct Pieces(Vec<&'static [u8]>);
+    impl Codec for Pieces {
+        fn encode(&self, _: &str) -> Result<Vec<u32>, ModelError> {
+            Ok((0..self.0.len() as u32).collect())
+        }
+        fn decode(&self, tokens: &[u32]) -> Result<String, ModelError> {
+            let bytes =
+                tokens.iter().flat_map(|&t| self.0[t as usize]).copied().collect::<Vec<_>>();
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        }
+        fn token_label(&self, token: u32) -> String {
+            token.to_string()
+        }
+    }
+    let text = "漢字漢字漢字";
+    let bytes = text.as_bytes();
+    let codec = Pieces([&bytes[..2]].into_iter().chain(bytes[2..].chunks(3)).collect());
+    let mut stream = TextStream::new(&codec);
+    for token in codec.encode(text).unwrap() {
+        stream.push(token).unwrap();
+        assert!(text.starts_with(stream.text()), "{:?} is no beginning", stream.text());
+    }
+    assert_eq!(stream.text(), text);
+}
+
+#[test]
+fn an_unfinished_character_comes_out_at_the_end() {
+    let codec = opened(&small(), |_| ()).unwrap().codec;
+    let tokens = codec.encode("a🦀").unwrap();
+    let mut stream = TextStream::new(&*codec);
+    for &token in &tokens[..tokens.len() - 1] {
+        stream.push(token).unwrap();
+    }
+    assert_eq!(stream.text(), "a");
+    stream.finish().unwrap();
+    assert_eq!(stream.text(), "a\u{FFFD}");
+}
+
+#[test]
+fn models_with_different_tokenizers_are_no_pair() {
+    let target = opened(&small(), |_| ()).unwrap();
+    let same = opened(&Checkpoint { seed: 2, ..small() }, |_| ()).unwrap();
+    check_pair(target.model.info(), same.model.info()).unwrap();
+    let swapped = opened(&small(), |folder| {
+        let mut tokenizer = tokenizer_json();
+        let vocab = tokenizer["model"]["vocab"].as_object_mut().unwrap();
+        vocab.insert("a".into(), json!(67));
+        vocab.insert("b".into(), json!(66));
+        write_json(&folder.join("tokenizer.json"), &tokenizer);
+    });
+    let refuse = |draft: &Loaded, part: &str| {
+        let error = check_pair(target.model.info(), draft.model.info()).unwrap_err().to_string();
+        assert!(error.contains(part) && !error.contains('\n'), "{error}");
+    };
+    refuse(&swapped.unwrap(), "different tokenizers");
+    refuse(&load("toy:mixed", Role::Draft).unwrap(), "must share one vocabulary");
+}
+
+#[test]
+fn ids_that_stand_for_nothing_are_impossible() {
+    let loaded = opened(&small(), |folder| {
+        let mut tokenizer = tokenizer_json();
+        // The last merge and its token go two ids up.
+        tokenizer["model"]["vocab"]["in"] = json!(VOCAB + 1);
+        write_json(&folder.join("tokenizer.json"), &tokenizer);
+    });
+    let loaded = loaded.unwrap();
+    assert_eq!(loaded.model.info().vocab, VOCAB + 2);
+    let logits = logits(&loaded);
+    for hole in [VOCAB - 1, VOCAB] {
+        assert_eq!(logits.get(hole as u32), f64::NEG_INFINITY);
+    }
+    assert!(logits.get(VOCAB as u32 + 1).is_finite());
+}
+
+#[test]
+fn missing_files_are_named() {
+    let remove =
+        |name: &'static str| move |folder: &Path| fs::remove_file(folder.join(name)).unwrap();
+    for name in ["config.json", "tokenizer.json"] {
+        refused(&small(), remove(name), &["cannot read", name]);
+    }
+    refused(&small(), remove("model.safetensors"), &["holds no weights"]);
+    let sharded = Checkpoint { shards: 2, ..small() };
+    let shard = "model-00002-of-00002.safetensors";
+    refused(&sharded, remove(shard), &[shard]);
+    let error = load("no/such/folder", Role::Target).unwrap_err().to_string();
+    assert_eq!(error, "model no/such/folder: no such folder");
+}
+
+#[test]
+fn damaged_files_are_named() {
+    let cut = |name: &'static str, keep: usize| {
+        move |folder: &Path| {
+            let bytes = fs::read(folder.join(name)).unwrap();
+            fs::write(folder.join(name), &bytes[..keep.min(bytes.len() - 1)]).unwrap();
+        }
+    };
+    for keep in [0, 4, 100, usize::MAX] {
+        let parts = ["model.safetensors: no complete safetensors file"];
+        refused(&small(), cut("model.safetensors", keep), &parts);
+    }
+    refused(&small(), cut("config.json", 40), &["config.json", "line"]);
+    refused(&small(), cut("tokenizer.json", 40), &["tokenizer.json: not a tokenizer"]);
+    let index = "model.safetensors.index.json";
+    let sharded = Checkpoint { shards: 2, ..small() };
+    refused(&sharded, cut(index, 40), &[index]);
+    let elsewhere = |folder: &Path| {
+        write_json(&folder.join(index), &json!({"weight_map": {"a": "../../secret"}}));
+    };
+    refused(&sharded, elsewhere, &[index, "not the name of a file"]);
+}
+
+#[test]
+fn wrong_tensors_are_named() {
+    let name = "model.layers.1.mlp.up_proj.weight";
+    let file = "model.safetensors";
+    refused(&small(), |f| replace(f, name, |_| None), &[file, name, "is missing"]);
+    let flat = |f: &Path| replace(f, name, |t| Some(t.flatten_all().unwrap()));
+    refused(&small(), flat, &[file, name, "has shape [1536], but config.json asks for [48, 32]"]);
+    for poison in [f32::NAN, f32::INFINITY] {
+        for dtype in [DType::F32, DType::BF16, DType::F16] {
+            let spoil = |f: &Path| {
+                replace(f, name, |t| {
+                    let bad = Tensor::full(poison, (1, 1), &Device::Cpu).unwrap();
+                    let bad = bad.to_dtype(dtype).unwrap();
+                    Some(t.slice_assign(&[3..4, 5..6], &bad).unwrap())
+                });
+            };
+            let c = Checkpoint { dtype, ..small() };
+            refused(&c, spoil, &[file, name, "NaN or infinite"]);
+        }
+    }
+    let integers = |f: &Path| replace(f, name, |t| Some(t.to_dtype(DType::I64).unwrap()));
+    refused(&small(), integers, &[file, name, "i64", "f32, f16, bf16"]);
+    let sharded = Checkpoint { shards: 2, config: json!({"num_hidden_layers": 3}), ..small() };
+    refused(&sharded, |_| (), &["index.json", "model.layers.2", "is missing"]);
+}
+
+#[test]
+fn configurations_without_a_decoder_are_refused() {
+    let refuse = |config: Value, parts: &[&str]| {
+        refused(&Checkpoint { config, ..small() }, |_| (), parts);
+    };
+    refuse(json!({"model_type": "qwen3"}), &["model_type is \"qwen3\"", "supported are: llama"]);
+    refuse(json!({"model_type": null}), &["model_type is none", "supported are: llama"]);
+    refuse(json!({"hidden_size": null}), &["config.json", "hidden_size"]);
+    refuse(json!({"hidden_size": "wide"}), &["config.json", "\"wide\"", "line 6"]);
+    refuse(json!({"hidden_act": "gelu"}), &["hidden_act \"gelu\""]);
+    refuse(json!({"attention_bias": true}), &["attention_bias"]);
+    refuse(json!({"mlp_bias": true}), &["mlp_bias"]);
+    refuse(json!({"quantization_config": {"bits": 4}}), &["quantization_config"]);
+    refuse(json!({"num_hidden_layers": 0}), &["num_hidden_layers is 0"]);
+    refuse(json!({"num_key_value_heads": 3}), &["num_key_value_heads 3"]);
+    refuse(json!({"head_dim": 7}), &["head_dim 7"]);
+    refuse(json!({"hidden_size": 34, "head_dim": null}), &["hidden_size 34"]);
+    refuse(json!({"vocab_size": 100}), &["tokenizer.json", "vocab_size 100"]);
+    refuse(json!({"vocab_size": 1u64 << 40}), &["vocab_size", "out of range"]);
+    refuse(json!({"rope_theta": -1}), &["rope_theta is -1"]);
+    let scaling = |scaling: Value| json!({"rope_scaling": scaling});
+    refuse(scaling(json!({"type": "yarn", "factor": 2})), &["\"yarn\"", "default, linear, llama3"]);
+    refuse(scaling(json!({"factor": 2})), &["rope_type is missing"]);
+    refuse(scaling(json!({"rope_type": "llama3", "factor": 2})), &["lacks low_freq_factor"]);
+}
