@@ -9,33 +9,34 @@ use std::path::Path;
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
-use specdec::experiment::records::{FailureRow, GenerationRow, RoundRow};
+use specdec::experiment::records::{FailureRow, GenerationRow, PositionRow, RoundRow};
 use specdec::experiment::{Calibration, Cell, CellCosts, Plan, PlannedModel};
 use specdec::sampling::SamplingParams;
 
 /// What to simulate.
 #[derive(Debug, Clone)]
-pub struct Synthetic {
-    pub prompts: usize,
-    pub max_tokens: usize,
-    pub drafters: Vec<&'static str>,
-    pub draft_lengths: Vec<usize>,
-    pub temperatures: Vec<f64>,
+pub(crate) struct Synthetic {
+    pub(crate) prompts: usize,
+    pub(crate) max_tokens: usize,
+    pub(crate) drafters: Vec<&'static str>,
+    pub(crate) draft_lengths: Vec<usize>,
+    pub(crate) temperatures: Vec<f64>,
 }
 
 /// The rows of a simulated run.
 #[derive(Debug, Clone)]
-pub struct Rows {
-    pub plan: Plan,
-    pub calibration: Calibration,
-    pub rounds: Vec<RoundRow>,
-    pub generations: Vec<GenerationRow>,
-    pub failures: Vec<FailureRow>,
+pub(crate) struct Rows {
+    pub(crate) plan: Plan,
+    pub(crate) calibration: Calibration,
+    pub(crate) rounds: Vec<RoundRow>,
+    pub(crate) generations: Vec<GenerationRow>,
+    pub(crate) failures: Vec<FailureRow>,
+    pub(crate) positions: Vec<PositionRow>,
 }
 
 impl Synthetic {
     /// As large as the draft-length experiment.
-    pub fn large() -> Self {
+    pub(crate) fn large() -> Self {
         Self {
             prompts: 40,
             max_tokens: 64,
@@ -46,7 +47,7 @@ impl Synthetic {
     }
 
     /// As small as a report can be read by eye.
-    pub fn tiny() -> Self {
+    pub(crate) fn tiny() -> Self {
         Self {
             prompts: 3,
             max_tokens: 16,
@@ -56,7 +57,7 @@ impl Synthetic {
         }
     }
 
-    pub fn rows(&self) -> Rows {
+    pub(crate) fn rows(&self) -> Rows {
         let plan = self.plan();
         let calibration = calibration(&plan);
         let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -70,7 +71,7 @@ impl Synthetic {
                 rounds.extend(rows);
             }
         }
-        Rows { plan, calibration, rounds, generations, failures: Vec::new() }
+        Rows { plan, calibration, rounds, generations, failures: Vec::new(), positions: Vec::new() }
     }
 
     fn plan(&self) -> Plan {
@@ -122,7 +123,7 @@ impl Synthetic {
 
 impl Rows {
     /// Writes the folder.
-    pub fn write(&self, folder: &Path) {
+    pub(crate) fn write(&self, folder: &Path) {
         fs::create_dir_all(folder).unwrap();
         fs::write(folder.join("plan.toml"), toml::to_string(&self.plan).unwrap()).unwrap();
         fs::write(folder.join("manifest.json"), self.manifest()).unwrap();
@@ -130,6 +131,33 @@ impl Rows {
         csv(&folder.join("generations.csv"), &self.generations);
         if !self.failures.is_empty() {
             csv(&folder.join("failures.csv"), &self.failures);
+        }
+        if !self.positions.is_empty() {
+            csv(&folder.join("positions.csv"), &self.positions);
+        }
+    }
+
+    /// Adds the drafted tokens of all rounds, as a traced run would.
+    pub(crate) fn trace(&mut self) {
+        let mut rng = ChaCha8Rng::seed_from_u64(2);
+        for round in &self.rounds {
+            self.positions.extend((0..round.proposed).map(|node| PositionRow {
+                cell: round.cell.clone(),
+                prompt: round.prompt.clone(),
+                repeat: round.repeat,
+                round: round.round,
+                node,
+                parent: node.checked_sub(1),
+                depth: node + 1,
+                token: 0,
+                p: 0.5,
+                q: 0.5,
+                overlap: 0.5,
+                p_entropy: uniform(&mut rng),
+                q_entropy: 1.0,
+                top2_gap: 1.0,
+                accepted: node < round.accepted,
+            }));
         }
     }
 
@@ -249,7 +277,7 @@ impl Simulated<'_> {
 }
 
 /// A uniform in `[0, 1)`.
-pub fn uniform(rng: &mut ChaCha8Rng) -> f64 {
+pub(crate) fn uniform(rng: &mut ChaCha8Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 

@@ -97,12 +97,8 @@ pub(super) fn write_all(
     for (figure, draw) in FIGURES {
         let Some(sheet) = draw(&data) else { continue };
         let scene = sheet.render();
-        write(
-            folder,
-            figure.name,
-            "svg",
-            kuva::backend::svg::SvgBackend.render_scene(&scene).as_bytes(),
-        )?;
+        let svg = renumber(&kuva::backend::svg::SvgBackend.render_scene(&scene));
+        write(folder, figure.name, "svg", svg.as_bytes())?;
         let png = kuva::PngBackend::new()
             .render_scene(&scene)
             .map_err(|e| anyhow!("cannot draw the figure {}: {e}", figure.name))?;
@@ -110,6 +106,26 @@ pub(super) fn write_all(
         written.push(figure);
     }
     Ok(written)
+}
+
+/// Numbers the clip paths of an SVG from 0. The renderer numbers them through
+/// the life of the process, which would make the bytes depend on what was drawn
+/// before.
+fn renumber(svg: &str) -> String {
+    const PREFIX: &str = "kuva-clip-";
+    let mut parts = svg.split(PREFIX);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    let mut seen = Vec::new();
+    for part in parts {
+        let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+        let (number, rest) = part.split_at(end);
+        let at = seen.iter().position(|n| *n == number).unwrap_or_else(|| {
+            seen.push(number);
+            seen.len() - 1
+        });
+        text += &format!("{PREFIX}{at}{rest}");
+    }
+    text
 }
 
 fn write(folder: &Path, name: &str, extension: &str, bytes: &[u8]) -> Result<()> {

@@ -1,0 +1,58 @@
+//! `docs/metrics.md` documents every column of every file, once and in order.
+
+use serde::de::DeserializeOwned;
+use specdec::experiment::columns;
+use specdec::experiment::records::{
+    FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow, SummaryRow, SurvivalRow, TextRow,
+};
+
+const DOC: &str = include_str!("../../docs/metrics.md");
+
+/// The first cells of the table under the heading of a file: `(column, unit,
+/// definition)`.
+fn table(file: &str) -> Vec<(String, String, String)> {
+    let heading = format!("### `{file}`");
+    let section = DOC.split(&heading).nth(1).unwrap_or_else(|| panic!("no heading for {file}"));
+    let section = section.split("\n#").next().unwrap_or_default();
+    let lines = section.lines().filter(|line| line.starts_with("| `"));
+    lines
+        .map(|line| {
+            let cells = line.trim_matches('|').split(" | ").map(str::trim).collect::<Vec<_>>();
+            assert_eq!(cells.len(), 3, "{file}: {line}");
+            (cells[0].trim_matches('`').to_owned(), cells[1].to_owned(), cells[2].to_owned())
+        })
+        .collect()
+}
+
+fn check<T: DeserializeOwned>(file: &str) {
+    let table = table(file);
+    let documented = table.iter().map(|row| row.0.as_str()).collect::<Vec<_>>();
+    assert_eq!(documented, columns::<T>(), "{file}");
+    for (column, unit, definition) in &table {
+        assert!(!unit.is_empty() && !definition.is_empty(), "{file}: {column}");
+    }
+}
+
+#[test]
+fn every_column_is_documented() {
+    check::<RoundRow>("rounds.csv");
+    check::<PositionRow>("positions.csv");
+    check::<GenerationRow>("generations.csv");
+    check::<TextRow>("generations.jsonl");
+    check::<FailureRow>("failures.csv");
+    check::<SurvivalRow>("survival.csv");
+    check::<SummaryRow>("summary.csv");
+}
+
+#[test]
+fn every_file_is_documented_once() {
+    for file in RAW_FILES.iter().chain(&["survival.csv", "summary.csv"]) {
+        assert_eq!(DOC.matches(&format!("### `{file}`")).count(), 1, "{file}");
+    }
+}
+
+#[test]
+fn columns_of_what_has_none() {
+    assert!(columns::<u32>().is_empty());
+    assert!(columns::<Vec<RoundRow>>().is_empty());
+}

@@ -1,0 +1,289 @@
+//! The report from a folder of rows to files.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use specdec::experiment::records::{FailureRow, SummaryRow, SurvivalRow};
+use specdec::report::{load, report, summary};
+use tempfile::TempDir;
+
+use crate::synthetic::{Rows, Synthetic};
+
+const FIGURES: [&str; 5] =
+    ["acceptance", "survival", "speedup", "accepted_length", "time_per_round"];
+
+fn written(rows: &Rows) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    rows.write(folder.path());
+    folder
+}
+
+fn reported(rows: &Rows) -> (TempDir, String) {
+    let folder = written(rows);
+    report(folder.path()).unwrap();
+    let text = fs::read_to_string(folder.path().join("report.md")).unwrap();
+    (folder, text)
+}
+
+fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Vec<T> {
+    let mut reader = csv::Reader::from_path(folder.join(name)).unwrap();
+    reader.deserialize().map(Result::unwrap).collect()
+}
+
+/// The error of a report as one sentence.
+fn refused(folder: &Path) -> String {
+    format!("{:#}", report(folder).unwrap_err())
+}
+
+fn append(folder: &Path, name: &str, text: &str) {
+    let path = folder.join(name);
+    let old = fs::read_to_string(&path).unwrap();
+    fs::write(path, old + text).unwrap();
+}
+
+#[test]
+fn a_report_says_what_was_put_in() {
+    let rows = Synthetic::large().rows();
+    let (folder, text) = reported(&rows);
+    let summary: Vec<SummaryRow> = read(folder.path(), "summary.csv");
+    assert_eq!(summary.len(), rows.plan.cells.len());
+    let baseline = &summary[0];
+    assert_eq!((baseline.drafter.as_str(), baseline.num_speculative_tokens), ("none", None));
+    assert_eq!(baseline.baseline_forwards_per_token, Some(1.0));
+    assert_eq!((baseline.alpha, baseline.speedup, baseline.cost_ratio), (None, None, None));
+    let cell = summary.iter().find(|row| row.cell == "model-4-0.7").unwrap();
+    // 0.86 − 0.1·0.7, with prompts scattered by 0.035 around it: three standard
+    // errors of 40 prompts.
+    assert!((cell.alpha.unwrap() - 0.79).abs() < 0.017);
+    assert!(cell.alpha_lo < cell.alpha && cell.alpha < cell.alpha_hi);
+    assert!((cell.verify_cost_ratio.unwrap() - 4880.0 / 3600.0).abs() < 1e-12);
+    assert!((cell.cost_ratio.unwrap() - 420.0 / 3600.0).abs() < 1e-12);
+    let quotient = cell.tokens_per_second.unwrap() / cell.baseline_tokens_per_second.unwrap();
+    assert!((cell.speedup.unwrap() - quotient).abs() < 1e-9);
+    // The simulation obeys the cost model and gives every position the same
+    // probability, so what is left is chance: three times the half interval.
+    let half = (cell.speedup_hi.unwrap() - cell.speedup_lo.unwrap()) / 2.0;
+    assert!((cell.predicted_speedup.unwrap() - cell.speedup.unwrap()).abs() < 3.0 * half);
+
+    let survival: Vec<SurvivalRow> = read(folder.path(), "survival.csv");
+    let curve = survival.iter().filter(|row| row.cell == "model-8-1").collect::<Vec<_>>();
+    assert_eq!(curve.len(), 8);
+    let mut product = 1.0;
+    for row in curve {
+        product *= row.survived as f64 / row.reached as f64;
+        assert!((row.survival - product).abs() < 1e-12);
+        assert!(row.lo <= row.survival && row.survival <= row.hi);
+    }
+    assert!(text.contains("> How far ahead should the draft look?"));
+}
+
+#[test]
+fn figures_are_drawn_and_their_titles_are_legible_without_fonts_of_the_system() {
+    let (folder, text) = reported(&Synthetic::large().rows());
+    for name in FIGURES {
+        let svg = fs::read_to_string(folder.path().join(format!("figures/{name}.svg"))).unwrap();
+        assert!(svg.contains("</svg>") && svg.contains("<text"), "{name}");
+        assert!(text.contains(&format!("(figures/{name}.png)")), "{name}");
+        let file = fs::File::open(folder.path().join(format!("figures/{name}.png"))).unwrap();
+        let decoder = png::Decoder::new(std::io::BufReader::new(file));
+        let mut reader = decoder.read_info().unwrap();
+        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+        let info = reader.next_frame(&mut pixels).unwrap();
+        let samples = info.color_type.samples();
+        let dark = |row: u32| {
+            let line = &pixels[row as usize * info.line_size..][..info.line_size];
+            line.chunks(samples).filter(|p| p[..3].iter().all(|&c| c < 100)).count()
+        };
+        // The title is dark text in the first 60 of some 700 rows of pixels.
+        assert!((0..60).map(dark).sum::<usize>() > 200, "{name} has no title");
+        let colours = pixels.chunks(samples).map(|p| [p[0], p[1], p[2]]);
+        let colours = colours.collect::<std::collections::BTreeSet<_>>();
+        assert!(colours.len() > 20, "{name} is blank");
+    }
+}
+
+#[test]
+fn a_report_can_be_made_again_to_the_byte() {
+    let (folder, _) = reported(&Synthetic::tiny().rows());
+    let files = || {
+        let mut files = BTreeMap::new();
+        for dir in ["", "figures"] {
+            for entry in fs::read_dir(folder.path().join(dir)).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_file() {
+                    files.insert(path.clone(), fs::read(path).unwrap());
+                }
+            }
+        }
+        files
+    };
+    let first = files();
+    report(folder.path()).unwrap();
+    assert!(first == files());
+    assert_eq!(first.len(), 4 + 3 + 2 * FIGURES.len());
+}
+
+#[test]
+fn the_text_of_a_tiny_report() {
+    let (_folder, text) = reported(&Synthetic::tiny().rows());
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn superseded_generations_leave_no_trace() {
+    let clean = Synthetic::tiny().rows();
+    let mut crashed = clean.clone();
+    let mut old = clean.generations[1].clone();
+    old.superseded = true;
+    old.decode_us *= 100.0;
+    let rounds = clean
+        .rounds
+        .iter()
+        .filter(|r| r.cell == old.cell && r.prompt == old.prompt)
+        .map(|r| specdec::experiment::records::RoundRow { target_us: 1e9, ..r.clone() })
+        .collect::<Vec<_>>();
+    crashed.generations.insert(0, old);
+    crashed.rounds.splice(0..0, rounds);
+    let (a, b) = (written(&clean), written(&crashed));
+    let results = load(b.path()).unwrap();
+    assert_eq!(summary(&results), summary(&load(a.path()).unwrap()));
+    assert_eq!(results.notes.len(), 1);
+    assert!(results.notes[0].starts_with("1 superseded generations"), "{:?}", results.notes);
+}
+
+#[test]
+fn a_torn_last_line_is_left_out_with_a_note() {
+    let rows = Synthetic::tiny().rows();
+    let folder = written(&rows);
+    append(folder.path(), "rounds.csv", "model-3-1,prompt-0");
+    append(folder.path(), "generations.csv", "model-3-1,prompt-02,\"co");
+    let results = load(folder.path()).unwrap();
+    assert_eq!(
+        results.notes,
+        [
+            "The last line of generations.csv was torn by a crash and is left out.",
+            "The last line of rounds.csv was torn by a crash and is left out."
+        ]
+    );
+    let intact = written(&rows);
+    assert_eq!(summary(&results), summary(&load(intact.path()).unwrap()));
+}
+
+#[test]
+fn rounds_of_an_unlisted_generation_do_not_count() {
+    let mut rows = Synthetic::tiny().rows();
+    let gone = rows.generations.pop().unwrap();
+    let folder = written(&rows);
+    let results = load(folder.path()).unwrap();
+    let row = summary(&results).into_iter().find(|row| row.cell == gone.cell).unwrap();
+    assert_eq!((row.generations, row.status.as_str()), (2, "partial"));
+    assert!(results.samples(&gone.cell).iter().all(|s| s.generation.prompt != gone.prompt));
+}
+
+#[test]
+fn a_missing_column_is_named() {
+    let folder = written(&Synthetic::tiny().rows());
+    let path = folder.path().join("rounds.csv");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(path, text.replace("overlap_sum", "overlap")).unwrap();
+    assert_eq!(refused(folder.path()), "rounds.csv has no column \"overlap_sum\"");
+}
+
+#[test]
+fn damaged_and_missing_files_are_named() {
+    let rows = Synthetic::tiny().rows();
+    for name in ["plan.toml", "manifest.json", "rounds.csv", "generations.csv"] {
+        let folder = written(&rows);
+        fs::remove_file(folder.path().join(name)).unwrap();
+        assert!(refused(folder.path()).contains(name), "{}", refused(folder.path()));
+        rows.write(folder.path());
+        fs::write(folder.path().join(name), "nonsense\n{\n").unwrap();
+        assert!(refused(folder.path()).contains(name), "{}", refused(folder.path()));
+    }
+    let folder = written(&rows);
+    append(folder.path(), "generations.csv", "a,b,c\n");
+    let error = refused(folder.path());
+    assert!(error.starts_with("generations.csv is damaged: CSV error: record"), "{error}");
+    let error = refused(&folder.path().join("nowhere"));
+    assert!(error.contains("nowhere is not a folder"), "{error}");
+}
+
+#[test]
+fn an_unknown_cell_is_named() {
+    let mut rows = Synthetic::tiny().rows();
+    rows.generations[0].cell = "stranger".into();
+    let folder = written(&rows);
+    assert_eq!(
+        refused(folder.path()),
+        "generations.csv names the cell stranger, which plan.toml does not know"
+    );
+}
+
+#[test]
+fn failures_show_with_their_reason_and_are_not_timed() {
+    let mut rows = Synthetic::tiny().rows();
+    let failed = |cell: &str, prompt: &str| FailureRow {
+        cell: cell.into(),
+        prompt: prompt.into(),
+        repeat: 0,
+        reason: "logits are NaN".into(),
+        superseded: false,
+    };
+    let lost = |cell: &str, prompt: &str| {
+        cell == "model-1-0" || (cell == "model-3-0" && prompt == "prompt-01")
+    };
+    rows.generations.retain(|g| !lost(&g.cell, &g.prompt));
+    rows.rounds.retain(|r| !lost(&r.cell, &r.prompt));
+    rows.failures = vec![failed("model-3-0", "prompt-01")];
+    rows.failures.extend(rows.plan.prompts.iter().map(|p| failed("model-1-0", p)));
+    let (folder, text) = reported(&rows);
+    let rows: Vec<SummaryRow> = read(folder.path(), "summary.csv");
+    let row = |cell: &str| rows.iter().find(|row| row.cell == cell).unwrap();
+    assert_eq!(row("model-3-0").status, "partial");
+    assert_eq!(row("model-3-0").reason, "logits are NaN (prompt-01)");
+    assert_eq!(row("model-1-0").status, "failed");
+    assert_eq!(row("model-1-0").reason, "logits are NaN (prompt-00, and 2 more)");
+    assert_eq!((row("model-1-0").speedup, row("model-1-0").tokens_per_second), (None, None));
+    assert!(text.contains("is failed: logits are NaN"), "{text}");
+}
+
+#[test]
+fn a_handicapped_baseline_is_called_out() {
+    let mut rows = Synthetic::tiny().rows();
+    for generation in rows.generations.iter_mut().filter(|g| g.cell == "none-0-1") {
+        generation.target_forwards += 1;
+    }
+    let (_folder, text) = reported(&rows);
+    assert!(text.contains("made 51 target passes for 48 tokens, not one each"), "{text}");
+    assert!(text.contains("| 1.062 |"), "{text}");
+}
+
+#[test]
+fn a_greedy_difference_is_shown() {
+    let mut rows = Synthetic::tiny().rows();
+    let odd = rows.generations.iter_mut().find(|g| g.cell == "model-3-0").unwrap();
+    odd.first_divergence = Some(5);
+    let (_folder, text) = reported(&rows);
+    assert!(text.contains("| 1 of 3 | token 5 of prompt-00 |"), "{text}");
+}
+
+#[test]
+fn a_traced_run_shows_acceptance_by_entropy() {
+    let mut rows = Synthetic::tiny().rows();
+    rows.trace();
+    let (_folder, text) = reported(&rows);
+    assert!(text.contains("## Acceptance by the target's entropy"), "{text}");
+    let (_folder, text) = reported(&Synthetic::tiny().rows());
+    assert!(!text.contains("entropy of the target"), "{text}");
+}
+
+#[test]
+fn a_run_without_a_finished_generation_still_has_a_report() {
+    let mut rows = Synthetic::tiny().rows();
+    rows.generations.truncate(1);
+    let (folder, text) = reported(&rows);
+    assert!(text.contains("is not run"), "{text}");
+    assert!(!folder.path().join("figures/speedup.png").exists());
+    assert!(!text.contains("figures/speedup.png"));
+}

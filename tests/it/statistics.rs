@@ -1,0 +1,283 @@
+//! Statistics against rows counted by hand.
+
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use specdec::experiment::CellCosts;
+use specdec::experiment::records::{GenerationRow, RoundRow};
+use specdec::experiment::statistics::*;
+
+use crate::synthetic::{Synthetic, uniform};
+
+fn round(proposed: usize, accepted: usize) -> RoundRow {
+    let reached = proposed.min(accepted + 1);
+    RoundRow {
+        cell: "c".into(),
+        prompt: "p".into(),
+        repeat: 0,
+        round: 0,
+        context_tokens: 1,
+        proposed,
+        accepted,
+        emitted: accepted + 1,
+        truncated: false,
+        reached,
+        overlap_sum: 0.5 * reached as f64,
+        residual_fallbacks: 0,
+        draft_forwards: proposed,
+        draft_us: 1.0,
+        target_us: 1.0,
+        verify_us: 1.0,
+        other_us: 1.0,
+    }
+}
+
+fn sample(prompt: &str, decode_us: f64, rounds: Vec<RoundRow>) -> Sample {
+    let new_tokens = rounds.iter().map(|r| r.emitted).sum();
+    Sample {
+        generation: GenerationRow {
+            cell: "c".into(),
+            prompt: prompt.into(),
+            category: "code".into(),
+            repeat: 0,
+            seed: 0,
+            prompt_tokens: 1,
+            new_tokens,
+            stop_reason: "max_tokens".into(),
+            target_forwards: rounds.len(),
+            draft_forwards: 0,
+            prefill_us: 0.0,
+            decode_us,
+            tokens_per_second: 0.0,
+            first_divergence: None,
+            text_sha256: String::new(),
+            superseded: false,
+        },
+        rounds,
+    }
+}
+
+/// A full acceptance, a rejection at position 2, one at position 1 of a shorter
+/// draft, and a round without a draft.
+fn four_rounds() -> Vec<RoundRow> {
+    vec![round(3, 3), round(3, 1), round(2, 0), round(0, 0)]
+}
+
+/// Numbers that are the same up to the order of a few additions.
+#[track_caller]
+fn close(a: f64, b: f64) {
+    assert!((a - b).abs() < 1e-12, "{a} is not {b}");
+}
+
+#[test]
+fn acceptance_is_counted_as_by_hand() {
+    let sums = Acceptance::of(&four_rounds());
+    assert_eq!((sums.rounds, sums.proposed, sums.accepted, sums.reached), (4, 8, 4, 6));
+    assert_eq!(sums.acceptance_rate(), Some(0.5));
+    assert_eq!(sums.alpha(), Some(0.5));
+    assert_eq!(sums.block_efficiency(), Some(2.0));
+}
+
+#[test]
+fn nothing_has_no_acceptance() {
+    let none = Acceptance::of(&[]);
+    assert_eq!(none.acceptance_rate().or(none.alpha()).or(none.block_efficiency()), None);
+    // A baseline has rounds and drafts nothing.
+    assert_eq!(Acceptance::of(&[round(0, 0)]).acceptance_rate(), None);
+}
+
+#[test]
+fn a_truncated_round_counts_what_the_verifier_accepted() {
+    let cut = RoundRow { emitted: 1, truncated: true, ..round(3, 2) };
+    assert_eq!(Acceptance::of(&[cut]).block_efficiency(), Some(3.0));
+}
+
+#[test]
+fn survival_is_counted_as_by_hand() {
+    let survival = Survival::of(&four_rounds());
+    let counts = (1..=3).map(|i| (survival.reached(i), survival.survived(i))).collect::<Vec<_>>();
+    assert_eq!(counts, [(3, 2), (2, 1), (1, 1)]);
+    let curve = survival.curve();
+    close(curve[0], 2.0 / 3.0);
+    close(curve[1], 1.0 / 3.0);
+    close(curve[2], 1.0 / 3.0);
+    assert_eq!(survival.conditional(4), None);
+}
+
+#[test]
+fn survival_never_rises_and_sums_to_the_accepted_tokens() {
+    let rows = Synthetic::large().rows();
+    // Full drafts only: shorter ones do not count in S(i) beyond their end.
+    let full = rows
+        .rounds
+        .iter()
+        .filter(|r| r.cell == "model-6-0.7" && r.proposed == 6)
+        .cloned()
+        .collect::<Vec<_>>();
+    let curve = Survival::of(&full).curve();
+    assert!(curve.windows(2).all(|pair| pair[1] <= pair[0]));
+    let tau = Acceptance::of(&full).block_efficiency().unwrap();
+    close(1.0 + curve.iter().sum::<f64>(), tau);
+}
+
+#[test]
+fn quantiles_interpolate_between_order_statistics() {
+    assert_eq!(quantile(&[1.0, 2.0, 4.0], 0.75), Some(3.0));
+    assert_eq!(quantile(&[7.0], 0.3), Some(7.0));
+    assert_eq!(quantile(&[], 0.5), None);
+    assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+    let values = (0..=100).rev().map(f64::from).collect::<Vec<_>>();
+    let cuts = deciles(&values).unwrap();
+    assert_eq!(cuts.map(|c| c.round()), std::array::from_fn(|i| 10.0 * i as f64));
+}
+
+#[test]
+fn the_bootstrap_is_the_same_every_time() {
+    let clusters = (0..20).map(f64::from).collect::<Vec<_>>();
+    let mean = |r: &[&f64]| Some(r.iter().copied().sum::<f64>() / r.len() as f64);
+    let interval = bootstrap(&clusters, mean).unwrap();
+    assert_eq!(bootstrap(&clusters, mean), Some(interval));
+    assert!(interval.lo < 9.5 && 9.5 < interval.hi);
+    // Pinned: a change of generator or quantile changes published intervals.
+    assert_eq!((interval.lo, interval.hi), (PINNED.0, PINNED.1));
+}
+
+const PINNED: (f64, f64) = (7.0, 12.1);
+
+#[test]
+fn one_prompt_has_no_interval() {
+    assert_eq!(bootstrap(&[1.0], |r| Some(*r[0])), None);
+    assert_eq!(bootstrap(&[], |_: &[&f64]| Some(1.0)), None);
+}
+
+#[test]
+fn intervals_cover_the_truth_about_as_often_as_they_say() {
+    let mut rng = ChaCha8Rng::seed_from_u64(11);
+    let (prompts, per_prompt, experiments) = (40, 20, 200);
+    let mut covered = 0;
+    for _ in 0..experiments {
+        // Acceptance differs between prompts: 0.6 to 0.8, 0.7 on average.
+        let clusters = (0..prompts)
+            .map(|_| {
+                let p = 0.6 + 0.2 * uniform(&mut rng);
+                (0..per_prompt).filter(|_| uniform(&mut rng) < p).count() as f64
+            })
+            .collect::<Vec<_>>();
+        let share =
+            |r: &[&f64]| Some(r.iter().copied().sum::<f64>() / (r.len() * per_prompt) as f64);
+        let interval = bootstrap(&clusters, share).unwrap();
+        covered += usize::from(interval.lo <= 0.7 && 0.7 <= interval.hi);
+    }
+    // A percentile bootstrap of 40 clusters covers about 94 %; four standard
+    // errors of 200 trials are 7 %.
+    let share = covered as f64 / experiments as f64;
+    assert!((0.87..=1.0).contains(&share), "covered {share}");
+}
+
+#[test]
+fn speedup_is_a_ratio_of_times_per_token() {
+    let plain = [sample("a", 800.0, vec![round(0, 0); 4])];
+    let cell = [sample("a", 600.0, vec![round(3, 2); 2])];
+    let pairs = pair_by_prompt(&plain, &cell);
+    // 200 µs per token against 100.
+    assert_eq!(speedup(pairs.values()), Some(2.0));
+    assert_eq!(tokens_per_second(&cell), Some(10_000.0));
+    assert_eq!(forwards_per_token(&plain), Some(1.0));
+}
+
+#[test]
+fn prompts_that_one_side_lacks_do_not_count() {
+    let plain =
+        [sample("a", 400.0, vec![round(0, 0); 4]), sample("only plain", 1.0, vec![round(0, 0); 4])];
+    let cell = [sample("a", 200.0, vec![round(3, 3)]), sample("only cell", 1e9, vec![round(3, 3)])];
+    let pairs = pair_by_prompt(&plain, &cell);
+    assert_eq!(pairs.keys().copied().collect::<Vec<_>>(), ["a"]);
+    assert_eq!(speedup(pairs.values()), Some(2.0));
+    let repeated = Sample {
+        generation: GenerationRow { repeat: 1, ..cell[0].generation.clone() },
+        ..cell[0].clone()
+    };
+    assert!(pair_by_prompt(&plain, &[repeated]).is_empty());
+}
+
+#[test]
+fn pairs_stay_together_in_every_resample() {
+    // Prompts differ a thousandfold, the ratio never: resampling the two sides
+    // apart would give a wide interval.
+    let names = (0..10).map(|i| format!("p{i}")).collect::<Vec<_>>();
+    let time = |i: usize| 10f64.powi(i as i32 % 4);
+    let side = |factor: f64, round: &RoundRow| {
+        names
+            .iter()
+            .enumerate()
+            .map(|(i, name)| sample(name, factor * time(i), vec![round.clone()]))
+            .collect::<Vec<_>>()
+    };
+    let (plain, cell) = (side(2.0, &round(0, 0)), side(1.0, &round(0, 0)));
+    let interval = speedup_interval(&pair_by_prompt(&plain, &cell)).unwrap();
+    close(interval.lo, 2.0);
+    close(interval.hi, 2.0);
+}
+
+#[test]
+fn a_clear_winner_wins_every_resample() {
+    let plain = ["a", "b", "c"].map(|p| sample(p, 300.0, vec![round(0, 0)]));
+    let cell = |us: f64| ["a", "b", "c"].map(|p| sample(p, us, vec![round(0, 0)]));
+    let (slow, fast) = (cell(200.0), cell(100.0));
+    let mut contest = Contest::default();
+    contest.add(pair_by_prompt(&plain, &slow));
+    contest.add(pair_by_prompt(&plain, &fast));
+    contest.add(pair_by_prompt(&plain, &fast));
+    let verdicts = contest.decide().unwrap();
+    // The tie goes to the first of the two.
+    assert_eq!((verdicts.best, verdicts.wins), (1, vec![0.0, 1.0, 0.0]));
+    assert_eq!(Contest::default().decide(), None);
+}
+
+const COSTS: Costs<'_> = Costs {
+    target_us: &[100.0, 110.0, 120.0, 130.0],
+    plain_us: 105.0,
+    cell: CellCosts { draft_us_per_token: 10.0, verify_us: 3.0, other_us: 2.0 },
+};
+
+#[test]
+fn a_prediction_is_the_formula() {
+    // Long generations, so that no draft is cut: S = (3/4, 1/2, 1/4).
+    let rounds = vec![round(3, 3), round(3, 2), round(3, 1), round(3, 0)];
+    let samples = [sample("a", 1.0, rounds)];
+    let progress = Progress::of(&samples, 3, 1000);
+    close(progress.expected_accepted(3).unwrap(), 1.5);
+    close(progress.expected_accepted(1).unwrap(), 0.75);
+    let folds = [(10, progress)];
+    close(predicted_speedup(&folds, 3, &COSTS).unwrap(), 2.5 * 105.0 / (30.0 + 130.0 + 5.0));
+    close(predicted_speedup(&folds, 1, &COSTS).unwrap(), 1.75 * 105.0 / (10.0 + 110.0 + 5.0));
+    // T(5) was not measured.
+    let longer = [(10, Progress::of(&[sample("a", 1.0, vec![round(4, 1)])], 4, 1000))];
+    assert_eq!(predicted_speedup(&longer, 4, &COSTS), None);
+}
+
+#[test]
+fn a_round_without_a_draft_costs_and_gains_nothing_of_it() {
+    // Half of the rounds find no match; the other half accepts 2 of 2.
+    let samples = [sample("a", 1.0, vec![round(2, 2), round(0, 0)])];
+    let folds = [(1, Progress::of(&samples, 2, 1000))];
+    let round_us = 0.5 * (20.0 + 120.0) + 0.5 * 100.0 + 5.0;
+    close(predicted_speedup(&folds, 2, &COSTS).unwrap(), 2.0 * 105.0 / round_us);
+}
+
+#[test]
+fn drafts_cut_by_the_end_are_no_rejections() {
+    // 5 tokens with K = 3: the first round emits 4, so the last may draft none.
+    let samples = [sample("a", 1.0, vec![round(3, 3), round(0, 0)])];
+    let progress = Progress::of(&samples, 3, 5);
+    assert_eq!(progress.expected_accepted(3), Some(3.0));
+    assert_eq!(progress.expected_cost(3, |n| Some(n as f64)), Some(3.0));
+}
+
+#[test]
+fn folds_are_averaged_in_time_per_token() {
+    let all = Progress::of(&[sample("a", 1.0, vec![round(1, 1)])], 1, 1000);
+    let none = Progress::of(&[sample("b", 1.0, vec![round(1, 0)])], 1, 1000);
+    let round_us = 10.0 + 110.0 + 5.0;
+    // Twice as many tokens at 2 per round as at 1 per round.
+    let expected = 3.0 * 105.0 / (2.0 * round_us / 2.0 + round_us);
+    close(predicted_speedup(&[(2, all), (1, none)], 1, &COSTS).unwrap(), expected);
+}
