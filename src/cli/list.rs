@@ -26,8 +26,11 @@ target, G identical to greedy decoding (every D method at temperature 0), P same
 same tokens as plain decoding, X approximate.")]
 pub(super) struct ListArgs {
     /// Print one JSON object: drafters, lengths, verifiers, sampling, toys
-    #[arg(long)]
+    #[arg(long, conflicts_with = "markdown")]
     json: bool,
+    /// Print the page docs/methods.md
+    #[arg(long)]
+    markdown: bool,
 }
 
 /// Everything there is.
@@ -84,7 +87,11 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
         return output::write_json(&everything);
     }
     let mut text = String::new();
-    print(&mut text, &everything)?;
+    if args.markdown {
+        page(&mut text, &everything)?
+    } else {
+        print(&mut text, &everything)?
+    }
     output::write(text.as_bytes())
 }
 
@@ -100,6 +107,26 @@ fn print(text: &mut String, all: &Everything) -> std::fmt::Result {
     writeln!(text, "\nToy models (--target): tables of exact probabilities with a draft each")?;
     for toy in &all.toys {
         writeln!(text, "  {:<19} {}", toy.name, toy.summary)?;
+    }
+    Ok(())
+}
+
+fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
+    writeln!(text, "# Methods\n")?;
+    writeln!(text, "Made by `specdec list --markdown` from the registries; a test compares them.")?;
+    for (title, methods) in [
+        ("Drafters: WHO proposes", &all.drafters),
+        ("Draft lengths: HOW FAR ahead", &all.lengths),
+        ("Verifiers: WHAT is kept", &all.verifiers),
+    ] {
+        writeln!(text, "\n## {title}\n\n| name | also called | class | what | source |")?;
+        writeln!(text, "| --- | --- | --- | --- | --- |")?;
+        for m in methods {
+            let aliases = m.aliases.iter().map(|a| format!("`{a}`")).collect::<Vec<_>>().join(", ");
+            let class = m.class.map(|class| format!("{class:?}")).unwrap_or_default();
+            let Method { name, summary, paper, .. } = m;
+            writeln!(text, "| `{name}` | {aliases} | {class} | {summary} | {paper} |")?;
+        }
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ mod experiment_plan;
 mod experiment_run;
 mod experiment_spec;
 mod method;
+mod methods_doc;
 mod metrics_doc;
 mod model_catalog;
 mod model_llama;
