@@ -1,22 +1,33 @@
 //! The one test binary: each file is a subject.
 
+mod chance;
 mod checkpoint;
+mod cli_certify;
 mod cli_checkpoint;
 mod cli_generate;
 mod cli_inspect;
 mod cli_list;
 mod cli_support;
+mod dist;
+mod exactness;
 mod experiment_failure;
 mod experiment_plan;
 mod experiment_run;
 mod experiment_spec;
+mod layers;
 mod method;
 mod methods_doc;
 mod metrics_doc;
 mod model_catalog;
 mod model_llama;
 mod model_loader;
+mod mutants;
 mod reference;
 mod report;
+mod sampling;
+mod session;
 mod statistics;
+mod stop;
 mod synthetic;
+mod tree;
+mod verify;
