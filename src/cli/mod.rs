@@ -1,5 +1,6 @@
 //! The command line: a table of contents of what the library can do.
 
+mod certify;
 mod class;
 mod completions;
 mod generate;
@@ -36,6 +37,8 @@ enum Command {
     Inspect(inspect::InspectArgs),
     /// List drafters, draft lengths, verifiers, sampling processors and toy models
     List(list::ListArgs),
+    /// Prove methods exact by enumeration; refute known-wrong ones
+    Certify(certify::CertifyArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
@@ -52,6 +55,7 @@ pub fn run() -> anyhow::Result<()> {
         Command::Generate(args) => generate::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::List(args) => list::run(&args),
+        Command::Certify(args) => certify::run(&args),
         Command::Completions(args) => completions::run(&args),
     };
     match done {

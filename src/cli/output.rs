@@ -15,6 +15,14 @@ pub(super) fn write(bytes: &[u8]) -> Result<()> {
     out.write_all(bytes).and_then(|()| out.flush()).context("cannot write to standard output")
 }
 
+/// Writes one line of text.
+///
+/// # Errors
+/// As [`write`].
+pub(super) fn line(text: impl Display) -> Result<()> {
+    write(format!("{text}\n").as_bytes())
+}
+
 /// Writes one JSON value on one line.
 ///
 /// # Errors

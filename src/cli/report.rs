@@ -2,8 +2,16 @@
 
 use std::path::PathBuf;
 
+use super::output;
+
 /// Options of `specdec report`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  specdec report results/01-draft-length/2026-01-31-some-cpu-2c
+
+The raw rows are read and never changed; summary.csv, survival.csv, report.md and the figures are
+written anew.")]
 pub(super) struct ReportArgs {
     /// Results folder of a run: holds plan.toml, manifest.json, rounds.csv and generations.csv
     folder: PathBuf,
@@ -15,6 +23,5 @@ pub(super) struct ReportArgs {
 /// If a file of the folder is missing or damaged; the sentence names it.
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     crate::report::report(&args.folder)?;
-    println!("{}", args.folder.join("report.md").display());
-    Ok(())
+    output::line(args.folder.join("report.md").display())
 }

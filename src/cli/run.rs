@@ -1,5 +1,6 @@
 //! `specdec run` and `specdec plan`: from an experiment to a results folder.
 
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use super::output;
 use crate::experiment::prompts::{self, Prompt};
 use crate::experiment::{
     Bench, ClockKind, Experiment, Material, OneOrMany, Plan, Resume, Spec, describe, freeze,
@@ -87,26 +89,28 @@ struct Ready {
 pub(super) fn plan(args: &PlanArgs) -> Result<()> {
     let ready = prepare(&args.source, args.source.experiment.as_deref())?;
     let plan = &ready.plan;
-    println!("experiment  {} ({})", plan.experiment, ready.experiment.file.display());
-    println!("question    {}", plan.question);
-    println!("target      {} {}", plan.target.name, &plan.target.sha256[..12]);
+    let mut text = String::new();
+    writeln!(text, "experiment  {} ({})", plan.experiment, ready.experiment.file.display())?;
+    writeln!(text, "question    {}", plan.question)?;
+    writeln!(text, "target      {} {}", plan.target.name, &plan.target.sha256[..12])?;
     if let Some(draft) = &plan.draft {
-        println!("draft       {} {}", draft.name, &draft.sha256[..12]);
+        writeln!(text, "draft       {} {}", draft.name, &draft.sha256[..12])?;
     }
-    println!(
+    writeln!(
+        text,
         "prompts     {}, {} repeat(s), {} tokens each, seed {}",
         plan.prompts.len(),
         plan.repeats,
         plan.max_tokens,
         plan.seed
-    );
-    println!("plan hash   {}\n", plan.hash);
-    println!("{:>4}  {:12}  {:5}  cell", "no.", "id", "class");
+    )?;
+    writeln!(text, "plan hash   {}\n", plan.hash)?;
+    writeln!(text, "{:>4}  {:12}  {:5}  cell", "no.", "id", "class")?;
     for (number, cell) in plan.cells.iter().enumerate() {
-        println!("{:>4}  {:12}  {:5}  {}", number + 1, cell.id, cell.class, describe(cell));
+        writeln!(text, "{:>4}  {:12}  {:5}  {}", number + 1, cell.id, cell.class, describe(cell))?;
     }
-    println!("\n{}", estimate(&ready)?);
-    Ok(())
+    writeln!(text, "\n{}", estimate(&ready)?)?;
+    output::write(text.as_bytes())
 }
 
 /// Runs `specdec run`, then reports.
@@ -126,10 +130,8 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
     if ended.interrupted {
         bail!("interrupted: all finished blocks are kept; continue with --resume");
     }
-
     report::report(&ended.folder)?;
-    println!("{}", ended.folder.join("report.md").display());
-    Ok(())
+    output::line(ended.folder.join("report.md").display())
 }
 
 /// `--resume FOLDER` may have swallowed the experiment: a folder without a

@@ -69,9 +69,9 @@ impl Fit {
     }
 }
 
-/// The 1 − [`LEVEL`] quantile of χ² by Wilson and Hilferty's cube (1931),
-/// within 1 % at this level for 3 or more degrees of freedom and too large, so
-/// on the safe side, for fewer.
+/// The 1 − [`LEVEL`] quantile of χ² by Wilson and Hilferty's cube (1931). This
+/// far out it is a little too large for few degrees of freedom: the true level
+/// is then below [`LEVEL`], never above.
 fn critical(freedom: f64) -> f64 {
     let step = 2.0 / (9.0 * freedom);
     freedom * (1.0 - step + Z_LEVEL * step.sqrt()).powi(3)

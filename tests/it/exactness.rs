@@ -5,7 +5,7 @@ use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::draft::DRAFTERS;
 use specdec::exactness::{
     Certificate, CertifyOptions, ChainCase, Enumeration, Gap, JointLaw, Rule, TREES, TreeDrafter,
-    Verdict, certify, enumerate, replay, target_law,
+    TreeShape, Verdict, certify, enumerate, replay, target_law,
 };
 use specdec::length::LENGTHS;
 use specdec::model::{Toy, zoo};
@@ -43,9 +43,9 @@ impl Setup {
         Generation::new(&self.target, method, PROMPT, StopRules::max_tokens(tokens), None).unwrap()
     }
 
-    fn tree(&self, tokens: usize, tree: usize) -> Generation<'_> {
+    fn tree(&self, tokens: usize, tree: &TreeShape) -> Generation<'_> {
         let mut method = self.spec.build(Some(&self.draft)).unwrap();
-        let drafter = TreeDrafter::new(&self.draft, self.sampler.clone(), TREES[tree]).unwrap();
+        let drafter = TreeDrafter::new(&self.draft, self.sampler.clone(), *tree).unwrap();
         method.drafter = Box::new(drafter);
         Generation::new(&self.target, method, PROMPT, StopRules::max_tokens(tokens), None).unwrap()
     }
@@ -137,12 +137,12 @@ fn merging_equal_states_changes_nothing() {
 
 #[test]
 fn merging_equal_states_changes_nothing_for_trees() {
-    for tree in 0..TREES.len() {
+    for tree in TREES {
         let setup = setup("binary", "rejection", "model", 2);
         let merged = enumerate(&setup.target, setup.tree(3, tree), &mut []).unwrap();
         let whole = replay(&setup.target, &setup.tree(3, tree)).unwrap();
-        assert!(Gap::between(&merged.law, &whole.law).is_zero(), "{}", TREES[tree].name);
-        assert!(Gap::between(&merged.law, &setup.law(3)).is_zero(), "{}", TREES[tree].name);
+        assert!(Gap::between(&merged.law, &whole.law).is_zero(), "{}", tree.name);
+        assert!(Gap::between(&merged.law, &setup.law(3)).is_zero(), "{}", tree.name);
     }
 }
 
@@ -158,7 +158,7 @@ fn thirds_has_its_closed_forms() {
     near(strict.tally.first_accepted, 4.0 / 9.0);
     // Two independent drafts of one token: recursive rejection keeps 7/9.
     let pair = setup("thirds", "rejection", "model", 1);
-    let siblings = enumerate(&pair.target, pair.tree(3, 0), &mut []).unwrap();
+    let siblings = enumerate(&pair.target, pair.tree(3, &TREES[0]), &mut []).unwrap();
     near(siblings.tally.first_accepted, 7.0 / 9.0);
 }
 

@@ -1,6 +1,7 @@
 //! The one test binary: each file is a subject.
 
 mod checkpoint;
+mod cli_checkpoint;
 mod cli_generate;
 mod cli_inspect;
 mod cli_list;

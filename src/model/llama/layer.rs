@@ -6,26 +6,25 @@ use candle_nn::rotary_emb::rope;
 
 use super::Config;
 use super::cache::{LayerCache, Run, runs};
+use super::product::Product;
 use super::rope::angles;
 use crate::model::{Feed, ModelError};
 
 /// Gives a tensor by name, of exactly this shape, in f32.
 pub(in crate::model) type GetTensor<'a> = dyn Fn(&str, &[usize]) -> Result<Tensor, ModelError> + 'a;
 
-/// Weights of a layer. Matrices are turned to shape `(inputs, outputs)`, rows
-/// of outputs lying together: candle's product then reads them in place, while
-/// it would repack the checkpoint's layout in every pass of a few rows.
+/// Weights of a layer.
 #[derive(Debug)]
 pub(super) struct Layer {
     attention_norm: Tensor,
     /// Query, key and value heads side by side; the queries' share carries the
     /// factor `1/√head_dim` of the attention scores.
-    qkv: Tensor,
-    output: Tensor,
+    qkv: Product,
+    output: Product,
     mlp_norm: Tensor,
     /// Gate and up projection side by side.
-    gate_up: Tensor,
-    down: Tensor,
+    gate_up: Product,
+    down: Product,
 }
 
 /// What all layers share in one pass over the tokens of `feed`.
@@ -81,11 +80,11 @@ impl Layer {
         let up = get(&name("mlp.up_proj"), &[inner, hidden])?;
         Ok(Self {
             attention_norm: get(&name("input_layernorm"), &[hidden])?,
-            qkv: Tensor::cat(&[queries, keys, values], 0)?.t()?.contiguous()?,
-            output: get(&name("self_attn.o_proj"), &[hidden, q])?.t()?.contiguous()?,
+            qkv: Product::new(&Tensor::cat(&[queries, keys, values], 0)?)?,
+            output: Product::new(&get(&name("self_attn.o_proj"), &[hidden, q])?)?,
             mlp_norm: get(&name("post_attention_layernorm"), &[hidden])?,
-            gate_up: Tensor::cat(&[gate, up], 0)?.t()?.contiguous()?,
-            down: get(&name("mlp.down_proj"), &[hidden, inner])?.t()?.contiguous()?,
+            gate_up: Product::new(&Tensor::cat(&[gate, up], 0)?)?,
+            down: Product::new(&get(&name("mlp.down_proj"), &[hidden, inner])?)?,
         })
     }
 
@@ -101,10 +100,10 @@ impl Layer {
         let queries = self.store(config, x, pass, cache)?;
         let x = (x + self.attend(config, &queries, pass, cache)?)?;
         let normed = rms_norm(&x, &self.mlp_norm, config.norm_eps)?;
-        let gate_up = normed.matmul(&self.gate_up)?;
+        let gate_up = self.gate_up.apply(&normed)?;
         let gate = gate_up.narrow(1, 0, config.intermediate)?;
         let up = gate_up.narrow(1, config.intermediate, config.intermediate)?;
-        Ok((x + (silu(&gate)? * up)?.matmul(&self.down)?)?)
+        Ok((x + self.down.apply(&(silu(&gate)? * up)?)?)?)
     }
 
     /// Stores keys and values of the rows of `x` and returns the queries, of
@@ -120,8 +119,9 @@ impl Layer {
         let normed = rms_norm(x, &self.attention_norm, config.norm_eps)?;
         // One transposition serves queries, keys and values: with the heads in
         // front each of them is a contiguous slice.
-        let qkv = normed
-            .matmul(&self.qkv)?
+        let qkv = self
+            .qkv
+            .apply(&normed)?
             .reshape((1, rows, heads + 2 * kv_heads, config.head_dim))?
             .transpose(1, 2)?
             .contiguous()?;
@@ -154,6 +154,6 @@ impl Layer {
             .reshape((heads, rows, head_dim))?
             .transpose(0, 1)?
             .reshape((rows, heads * head_dim))?;
-        Ok(mixed.matmul(&self.output)?)
+        self.output.apply(&mixed)
     }
 }

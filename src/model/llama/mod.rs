@@ -8,6 +8,7 @@
 
 mod cache;
 mod layer;
+mod product;
 mod rope;
 
 pub(super) use layer::GetTensor;
@@ -18,6 +19,7 @@ use candle_nn::ops::rms_norm;
 
 use self::cache::Cache;
 use self::layer::{Layer, Pass};
+use self::product::Product;
 use super::{Evaluation, Feed, LanguageModel, ModelError, ModelInfo, Session, Step, Work};
 use crate::dist::Token;
 use crate::sampling::Logits;
@@ -64,8 +66,8 @@ pub(super) struct Llama {
     embedding: Tensor,
     layers: Vec<Layer>,
     norm: Tensor,
-    /// Shape `(hidden, vocab)`.
-    head: Tensor,
+    /// From a hidden state to the logits of the real vocabulary.
+    head: Product,
     frequencies: Vec<f32>,
     /// Ids below `vocab` that the tokenizer does not use: never possible.
     unused: Vec<Token>,
@@ -105,7 +107,7 @@ impl Llama {
             .collect::<Result<Vec<_>, _>>()?;
         let head = if config.tied { embedding.clone() } else { get("lm_head.weight", &table)? };
         Ok(Self {
-            head: head.narrow(0, 0, info.vocab)?.t()?.contiguous()?,
+            head: Product::new(&head.narrow(0, 0, info.vocab)?)?,
             norm: get("model.norm.weight", &[config.hidden])?,
             frequencies: config.rope.frequencies(config.head_dim),
             device: embedding.device().clone(),
@@ -153,7 +155,7 @@ impl Llama {
             let rows = Tensor::new(wanted, &self.device)?;
             x = x.index_select(&rows, 0)?;
         }
-        let logits = rms_norm(&x, &self.norm, self.config.norm_eps)?.matmul(&self.head)?;
+        let logits = self.head.apply(&rms_norm(&x, &self.norm, self.config.norm_eps)?)?;
         Ok(logits.to_vec2::<f32>()?.into_iter().map(|row| self.masked(row)).collect())
     }
 

@@ -1,0 +1,290 @@
+//! From logits to laws: order, ties, edges, and agreement with a reference that
+//! sorts everything.
+
+use proptest::prelude::*;
+use specdec::dist::{Dist, DistError};
+use specdec::sampling::{History, Logits, ORDER, Sampler, SamplingParams};
+
+const PLAIN: History<'static> = History { prompt_len: 0, context: &[], drafted: &[] };
+
+fn params(change: impl FnOnce(&mut SamplingParams)) -> SamplingParams {
+    let mut params = SamplingParams::default();
+    change(&mut params);
+    params
+}
+
+fn law_after(logits: &[f64], params: SamplingParams, history: History<'_>) -> Dist {
+    let sampler = Sampler::new(params).unwrap();
+    sampler.law(&Logits::F64(logits.to_vec()), history).unwrap()
+}
+
+fn law(logits: &[f64], change: impl FnOnce(&mut SamplingParams)) -> Dist {
+    law_after(logits, params(change), PLAIN)
+}
+
+fn kept(law: &Dist) -> Vec<u32> {
+    law.support().map(|(t, _)| t).collect()
+}
+
+fn logs(probs: &[f64]) -> Vec<f64> {
+    probs.iter().map(|p| p.ln()).collect()
+}
+
+/// The documented order, with a full sort at every step.
+fn reference(logits: &[f64], params: &SamplingParams, history: History<'_>) -> Vec<f64> {
+    let mut scores = logits.to_vec();
+    let text = [history.context, history.drafted].concat();
+    for (t, x) in scores.iter_mut().enumerate() {
+        let count = |text: &[u32]| text.iter().filter(|&&seen| seen as usize == t).count() as f64;
+        let new = count(&text[history.prompt_len.min(text.len())..]);
+        if count(&text) > 0.0 {
+            let r = params.repetition_penalty;
+            *x = if *x > 0.0 { *x / r } else { *x * r };
+        }
+        if new > 0.0 {
+            *x -= params.presence_penalty + params.frequency_penalty * new;
+        }
+    }
+    let mut order = (0..scores.len()).collect::<Vec<_>>();
+    order.sort_by(|&a, &b| scores[b].partial_cmp(&scores[a]).unwrap().then(a.cmp(&b)));
+    let mut probs = vec![0.0; scores.len()];
+    if params.temperature == 0.0 {
+        probs[order[0]] = 1.0;
+        return probs;
+    }
+    let max = scores[order[0]];
+    let weight = |t: usize| ((scores[t] - max) / params.temperature).exp();
+    order.retain(|&t| weight(t) > 0.0);
+    if params.top_k > 0 {
+        order.truncate(params.top_k);
+    }
+    let total: f64 = order.iter().map(|&t| weight(t)).sum();
+    let mut mass = 0.0;
+    let mut keep = 0;
+    // A sum that misses the bound by rounding has reached it.
+    while keep < order.len() && mass < (params.top_p - 1e-12) * total {
+        mass += weight(order[keep]);
+        keep += 1;
+    }
+    if params.top_p < 1.0 {
+        order.truncate(keep.max(1));
+    }
+    order.retain(|&t| weight(t) >= params.min_p);
+    let total: f64 = order.iter().map(|&t| weight(t)).sum();
+    order.iter().for_each(|&t| probs[t] = weight(t) / total);
+    probs
+}
+
+#[test]
+fn greedy_takes_the_lowest_of_equals() {
+    let law = law(&[1.0, 3.0, 3.0, 2.0], |p| p.temperature = 0.0);
+    assert_eq!(kept(&law), [1]);
+    // Zero of either sign is the same logit.
+    assert_eq!(kept(&self::law(&[-0.0, 0.0], |p| p.temperature = 0.0)), [0]);
+}
+
+#[test]
+fn top_k_keeps_the_lowest_of_equals() {
+    let logits = [0.0, 1.0, 0.0, 0.0, 1.0];
+    assert_eq!(kept(&law(&logits, |p| p.top_k = 3)), [0, 1, 4]);
+    assert_eq!(kept(&law(&logits, |p| p.top_k = 1)), [1]);
+    assert_eq!(kept(&law(&logits, |p| p.top_k = 9)), [0, 1, 2, 3, 4]);
+    assert_eq!(kept(&law(&[-0.0, 0.0, -0.0], |p| p.top_k = 1)), [0]);
+}
+
+#[test]
+fn top_p_keeps_the_crossing_token() {
+    let logits = logs(&[0.5, 0.3, 0.1, 0.1]);
+    assert_eq!(kept(&law(&logits, |p| p.top_p = 0.5)), [0]);
+    assert_eq!(kept(&law(&logits, |p| p.top_p = 0.51)), [0, 1]);
+    // 0.5 + 0.3 + 0.1 rounds to just below 0.9 and has reached it all the same.
+    assert_eq!(kept(&law(&logits, |p| p.top_p = 0.9)), [0, 1, 2]);
+    assert_eq!(kept(&law(&logits, |p| p.top_p = 0.91)), [0, 1, 2, 3]);
+    assert_eq!(kept(&law(&logits, |p| p.top_p = 1e-300)), [0]);
+    let renormalised = law(&logits, |p| p.top_p = 0.8);
+    assert!((renormalised.p(0) - 0.625).abs() < 1e-15);
+}
+
+#[test]
+fn min_p_is_relative_to_the_most_probable() {
+    let logits = logs(&[0.5, 0.3, 0.125, 0.075]);
+    assert_eq!(kept(&law(&logits, |p| p.min_p = 0.2)), [0, 1, 2]);
+    assert_eq!(kept(&law(&logits, |p| p.min_p = 1.0)), [0]);
+    assert_eq!(kept(&law(&logs(&[0.4, 0.4, 0.2]), |p| p.min_p = 1.0)), [0, 1]);
+}
+
+#[test]
+fn the_order_of_processors_is_the_documented_one() {
+    assert!(ORDER.ends_with("temperature>top_k>top_p>min_p"));
+    let logits = logs(&[0.4, 0.3, 0.2, 0.1]);
+    // Top-k first: of the two tokens it leaves, the first holds 0.57 of the mass
+    // and reaches 0.55 alone; of all four it holds 0.4 only.
+    let both = law(&logits, |p| (p.top_k, p.top_p) = (2, 0.55));
+    assert_eq!(kept(&both), [0]);
+    assert_eq!(kept(&law(&logits, |p| p.top_p = 0.55)), [0, 1]);
+    // Temperature first: sharpened, the first token alone reaches top-p.
+    assert_eq!(kept(&law(&logits, |p| (p.temperature, p.top_p) = (0.2, 0.7))), [0]);
+    assert_eq!(kept(&law(&logits, |p| p.top_p = 0.7)), [0, 1]);
+}
+
+#[test]
+fn penalties_see_prompt_and_continuation_as_documented() {
+    let logits = [1.0, -1.0, 2.0, 0.5];
+    let history = History { prompt_len: 2, context: &[0, 1, 1, 2], drafted: &[] };
+    let scores = |change: fn(&mut SamplingParams)| {
+        let law = law_after(&logits, params(change), history);
+        // Relative to token 3, which never occurred.
+        (0..3).map(|t| (law.p(t) / law.p(3)).ln() + 0.5).collect::<Vec<_>>()
+    };
+    let near = |found: Vec<f64>, expected: [f64; 3]| {
+        for (a, b) in found.iter().zip(expected) {
+            assert!((a - b).abs() < 1e-12, "{found:?} is not {expected:?}");
+        }
+    };
+    near(scores(|p| p.repetition_penalty = 2.0), [0.5, -2.0, 1.0]);
+    near(scores(|p| p.presence_penalty = 0.5), [1.0, -1.5, 1.5]);
+    near(scores(|p| p.frequency_penalty = 0.5), [1.0, -1.5, 1.5]);
+}
+
+#[test]
+fn drafted_tokens_count_like_committed_ones() {
+    let logits = [1.0, -1.0, 2.0, 0.5];
+    let strict = params(|p| {
+        (p.repetition_penalty, p.presence_penalty, p.frequency_penalty) = (1.3, 0.4, 0.7);
+    });
+    let committed = History { prompt_len: 1, context: &[0, 2, 2, 1], drafted: &[] };
+    let drafted = History { prompt_len: 1, context: &[0, 2], drafted: &[2, 1] };
+    let stale = History { prompt_len: 1, context: &[0, 2], drafted: &[] };
+    let law = |history| law_after(&logits, strict, history);
+    assert_eq!(law(committed).total_variation(&law(drafted)), 0.0);
+    assert!(law(committed).total_variation(&law(stale)) > 0.05);
+}
+
+#[test]
+fn logits_that_are_no_scores_are_refused() {
+    for params in
+        [SamplingParams::default(), params(|p| p.temperature = 0.0), params(|p| p.top_k = 1)]
+    {
+        let law = |logits: Vec<f64>| {
+            Sampler::new(params).unwrap().law(&Logits::F64(logits), PLAIN).unwrap_err()
+        };
+        assert!(matches!(law(vec![0.0, f64::NAN]), DistError::NotFinite { token: 1, .. }));
+        assert!(matches!(law(vec![f64::INFINITY, 0.0]), DistError::NotFinite { token: 0, .. }));
+        assert_eq!(law(vec![f64::NEG_INFINITY; 2]), DistError::NothingPossible);
+        assert_eq!(law(vec![]), DistError::Empty);
+    }
+    let one = law(&[f64::NEG_INFINITY, 0.0], |_| {});
+    assert_eq!((one.p(0), one.p(1)), (0.0, 1.0), "-inf is probability zero");
+}
+
+#[test]
+fn settings_out_of_range_are_refused_by_name() {
+    let key = |params: SamplingParams| Sampler::new(params).unwrap_err().key;
+    assert_eq!(key(params(|p| p.temperature = -0.1)), "temperature");
+    assert_eq!(key(params(|p| p.temperature = f64::NAN)), "temperature");
+    assert_eq!(key(params(|p| p.top_p = 0.0)), "top_p");
+    assert_eq!(key(params(|p| p.top_p = 1.5)), "top_p");
+    assert_eq!(key(params(|p| p.min_p = -0.1)), "min_p");
+    assert_eq!(key(params(|p| p.repetition_penalty = 0.0)), "repetition_penalty");
+    assert_eq!(key(params(|p| p.presence_penalty = f64::INFINITY)), "presence_penalty");
+    assert_eq!(key(params(|p| p.frequency_penalty = f64::NAN)), "frequency_penalty");
+}
+
+#[test]
+fn the_last_stage_is_the_law() {
+    let all = SamplingParams {
+        temperature: 0.8,
+        top_k: 3,
+        top_p: 0.9,
+        min_p: 0.1,
+        repetition_penalty: 1.2,
+        presence_penalty: 0.1,
+        frequency_penalty: 0.1,
+    };
+    let sampler = Sampler::new(all).unwrap();
+    let logits = Logits::F64(vec![1.0, 0.5, 0.2, -0.3, 0.9]);
+    let history = History { prompt_len: 1, context: &[0, 4], drafted: &[1] };
+    let stages = sampler.stages(&logits, history).unwrap();
+    let names = stages.iter().map(|s| s.name).collect::<Vec<_>>();
+    assert_eq!(names, ["softmax", "penalties", "temperature", "top_k", "top_p", "min_p"]);
+    let last = &stages[stages.len() - 1].law;
+    assert_eq!(last.total_variation(&sampler.law(&logits, history).unwrap()), 0.0);
+}
+
+#[test]
+fn a_large_vocabulary_gives_the_law_of_the_reference() {
+    // A fixed integer hash gives scores like those of a real model: 150k
+    // values on a coarse grid, so that ties cross every boundary.
+    let score = |i: u64| {
+        let h =
+            (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (i << 7)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        ((h >> 40) % 4096) as f32 / 256.0 - 8.0
+    };
+    let logits = (0..151_936).map(score).collect::<Vec<f32>>();
+    let wide = logits.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
+    for change in [
+        |p: &mut SamplingParams| p.top_k = 50,
+        |p: &mut SamplingParams| p.top_p = 0.9,
+        |p: &mut SamplingParams| p.min_p = 0.05,
+        |p: &mut SamplingParams| (p.temperature, p.top_k, p.top_p) = (0.7, 1000, 0.95),
+        |p: &mut SamplingParams| p.temperature = 0.0,
+    ] {
+        let params = params(change);
+        let sampler = Sampler::new(params).unwrap();
+        let law = sampler.law(&Logits::F32(logits.clone()), PLAIN).unwrap();
+        let expected = reference(&wide, &params, PLAIN);
+        for (t, &p) in expected.iter().enumerate() {
+            assert!((law.p(t as u32) - p).abs() < 1e-12, "{params:?}: token {t}");
+        }
+    }
+    // The full softmax is computed in f32: 1e-6 relative.
+    let full = Sampler::new(SamplingParams::default()).unwrap();
+    let full = full.law(&Logits::F32(logits), PLAIN).unwrap();
+    let expected = reference(&wide, &SamplingParams::default(), PLAIN);
+    for (t, &p) in expected.iter().enumerate() {
+        assert!((full.p(t as u32) - p).abs() <= 2e-6 * p, "token {t}");
+    }
+}
+
+/// Scores on a grid with ties, some impossible.
+fn scores() -> impl Strategy<Value = Vec<f64>> {
+    let score = prop_oneof![
+        6 => (-12i32..12).prop_map(|n| f64::from(n) / 4.0),
+        3 => -3.0..3.0f64,
+        1 => Just(f64::NEG_INFINITY),
+    ];
+    proptest::collection::vec(score, 1..40).prop_map(|mut scores| {
+        // At least one token is possible.
+        scores[0] = scores[0].max(-3.0);
+        scores
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn laws_are_those_of_a_full_sort(
+        scores in scores(),
+        temperature in prop_oneof![Just(0.0), Just(1.0), 0.3..2.0f64],
+        top_k in prop_oneof![Just(0usize), 1usize..12],
+        top_p in prop_oneof![Just(1.0), 0.05..1.0f64, Just(0.9)],
+        min_p in prop_oneof![Just(0.0), 0.0..0.9f64],
+        penalties in prop_oneof![Just((1.0, 0.0, 0.0)), (0.5..2.0f64, -0.5..1.0f64, 0.0..1.0f64)],
+        text in proptest::collection::vec(0u32..40, 1..8),
+        split in 0usize..8,
+    ) {
+        let params = SamplingParams {
+            temperature, top_k, top_p, min_p,
+            repetition_penalty: penalties.0,
+            presence_penalty: penalties.1,
+            frequency_penalty: penalties.2,
+        };
+        let (context, drafted) = text.split_at(split.min(text.len()));
+        let history = History { prompt_len: context.len() / 2, context, drafted };
+        let law = law_after(&scores, params, history);
+        for (t, p) in reference(&scores, &params, history).into_iter().enumerate() {
+            prop_assert!((law.p(t as u32) - p).abs() < 1e-12, "token {}: {} is not {}", t, law.p(t as u32), p);
+        }
+    }
+}

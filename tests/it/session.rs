@@ -1,0 +1,226 @@
+//! Sessions: whatever was cached before, the rows are those of a fresh pass,
+//! and nothing is computed twice.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use proptest::prelude::*;
+use specdec::chance::Exhaustive;
+use specdec::dist::{Dist, Token};
+use specdec::model::{LanguageModel, Session, Toy, ToyPair, Want, Work, evaluate_one};
+use specdec::sampling::Logits;
+use specdec::tree::{Draft, NodeId};
+
+const ORDER: usize = 7;
+
+/// A toy whose laws depend on the last seven tokens, so that a wrong row far
+/// back in the cache is seen as well.
+fn long_memory() -> Toy {
+    let mut table = BTreeMap::new();
+    let mut level = vec![Vec::<Token>::new()];
+    for _ in 0..=ORDER {
+        for context in &level {
+            let key = context.iter().map(Token::to_string).collect::<Vec<_>>().join(",");
+            // Every context has a law of its own: it is its own binary number.
+            let index = context.iter().fold(1, |n, &t| 2 * n + u64::from(t));
+            let p = index as f64 / 1024.0;
+            table.insert(key, vec![p, 1.0 - p]);
+        }
+        level =
+            level.iter().flat_map(|c| [[&c[..], &[0]].concat(), [&c[..], &[1]].concat()]).collect();
+    }
+    let pair =
+        ToyPair { vocab: 2, order: ORDER, target: table.clone(), draft: table, prompt: vec![0] };
+    pair.target("long").unwrap()
+}
+
+/// What happens to a sequence between two passes.
+#[derive(Debug, Clone)]
+enum Step {
+    /// A path of the last draft is accepted, then some tokens follow.
+    Accept { node: usize, then: Vec<Token> },
+    /// The sequence goes back and continues otherwise.
+    Rewind { by: usize, then: Vec<Token> },
+    /// The work goes on with a copy.
+    Fork,
+    /// Only the tokens are brought up to date.
+    Settle,
+}
+
+/// Which rows are asked for.
+#[derive(Debug, Clone)]
+enum Rows {
+    All,
+    One(usize),
+    None,
+}
+
+/// A tree: each node has a token, a parent among the earlier ones (or none),
+/// and is certain or a possible twin.
+type Tree = Vec<(Token, usize, bool)>;
+
+fn tokens(most: usize) -> impl Strategy<Value = Vec<Token>> {
+    proptest::collection::vec(0u32..2, 0..=most)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0usize..9, tokens(2)).prop_map(|(node, then)| Step::Accept { node, then }),
+        2 => (0usize..5, tokens(3)).prop_map(|(by, then)| Step::Rewind { by, then }),
+        1 => Just(Step::Fork),
+        1 => Just(Step::Settle),
+    ]
+}
+
+fn tree() -> impl Strategy<Value = Tree> {
+    proptest::collection::vec((0u32..2, 0usize..8, any::<bool>()), 0..7)
+}
+
+fn rows() -> impl Strategy<Value = Rows> {
+    prop_oneof![4 => Just(Rows::All), 2 => (0usize..8).prop_map(Rows::One), 1 => Just(Rows::None)]
+}
+
+fn draft(tree: &Tree) -> Draft {
+    let mut draft = Draft::empty(2);
+    for &(token, parent, certain) in tree {
+        let parent = parent.checked_sub(1).filter(|&p| p < draft.len());
+        if certain {
+            draft.certain(parent, token);
+        } else {
+            let law = Rc::new(Dist::one_hot(2, token));
+            draft.sample(parent, &law, &mut Exhaustive::default());
+        }
+    }
+    draft
+}
+
+fn check(
+    model: &Toy,
+    session: &mut Session,
+    context: &[Token],
+    draft: &Draft,
+    want: Want,
+) -> Result<(), TestCaseError> {
+    let rows = want.rows(draft.len());
+    let work = Work { session, context, draft, want };
+    let evaluation = evaluate_one(model, work).unwrap();
+    prop_assert_eq!(evaluation.rows.len(), rows.len());
+    for (row, found) in rows.into_iter().zip(evaluation.rows) {
+        let drafted = row.checked_sub(1).map_or_else(Vec::new, |id: NodeId| draft.tokens_to(id));
+        let expected = model.logits(&[context, &drafted].concat()).unwrap();
+        prop_assert_eq!(found, Logits::F64(expected.to_vec()), "row {}", row);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn cached_rows_are_fresh_rows(
+        prompt in proptest::collection::vec(0u32..2, 1..5),
+        history in proptest::collection::vec((step(), tree(), rows()), 1..14),
+    ) {
+        let model = long_memory();
+        let mut session = model.session().unwrap();
+        let mut context = prompt;
+        let mut last = Draft::empty(2);
+        for (step, tree, rows) in history {
+            match step {
+                Step::Accept { node, then } => {
+                    if let Some(id) = node.checked_sub(1).filter(|&id| id < last.len()) {
+                        context.extend(last.tokens_to(id));
+                    }
+                    context.extend(then);
+                }
+                Step::Rewind { by, then } => {
+                    context.truncate(context.len().saturating_sub(by).max(1));
+                    context.extend(then);
+                }
+                Step::Fork => {
+                    let copy = session.fork().unwrap();
+                    // What happens to the original does not matter to the copy.
+                    check(&model, &mut session, &[1, 1, 0, 1], &Draft::empty(2), Want::All)?;
+                    session = copy;
+                }
+                Step::Settle => session.settle(&context).unwrap(),
+            }
+            last = draft(&tree);
+            let want = match rows {
+                Rows::All => Want::All,
+                Rows::One(row) => Want::Row(row.min(last.len())),
+                Rows::None => Want::Nothing,
+            };
+            check(&model, &mut session, &context, &last, want)?;
+        }
+    }
+}
+
+#[test]
+fn a_growing_draft_costs_each_node_once() {
+    let model = long_memory();
+    let mut session = model.session().unwrap();
+    let context = [0, 1, 1, 0];
+    let mut draft = Draft::empty(2);
+    let mut parent = None;
+    let mut computed = Vec::new();
+    for token in [1, 0, 1] {
+        let want = Want::Row(draft.len());
+        let work = Work { session: &mut session, context: &context, draft: &draft, want };
+        computed.push(evaluate_one(&model, work).unwrap().computed);
+        parent = Some(draft.certain(parent, token));
+    }
+    assert_eq!(computed, [4, 1, 1], "the context once, then each node");
+}
+
+#[test]
+fn an_accepted_path_is_not_computed_again() {
+    let model = long_memory();
+    let mut session = model.session().unwrap();
+    let mut draft = Draft::empty(2);
+    draft.certain(None, 0);
+    let b = draft.certain(None, 1);
+    draft.certain(Some(b), 0);
+    let c = draft.certain(Some(b), 1);
+    let pass = |session: &mut Session, context: &[Token], draft: &Draft| {
+        let work = Work { session, context, draft, want: Want::All };
+        evaluate_one(&model, work).unwrap().computed
+    };
+    assert_eq!(pass(&mut session, &[0], &draft), 5);
+    // The path 1, 1 was accepted and 0 follows: only that one is new.
+    let context = [&[0][..], &draft.tokens_to(c), &[0]].concat();
+    assert_eq!(pass(&mut session, &context, &Draft::empty(2)), 1);
+}
+
+#[test]
+fn states_with_the_same_future_have_the_same_key() {
+    let model = long_memory();
+    let fill = |context: &[Token]| {
+        let mut session = model.session().unwrap();
+        let draft = Draft::empty(2);
+        let work = Work { session: &mut session, context, draft: &draft, want: Want::All };
+        evaluate_one(&model, work).unwrap();
+        session
+    };
+    let direct = fill(&[0, 1]);
+    let mut detour = fill(&[0, 1, 1, 1]);
+    assert_ne!(direct.state_key(), detour.state_key());
+    detour.settle(&[0, 1]).unwrap();
+    assert_eq!(direct.state_key(), detour.state_key());
+}
+
+#[test]
+fn what_does_not_fit_is_refused_in_a_sentence() {
+    let model = long_memory();
+    let mut session = model.session().unwrap();
+    let draft = Draft::empty(2);
+    let mut pass = |context: &[Token]| {
+        let work = Work { session: &mut session, context, draft: &draft, want: Want::All };
+        evaluate_one(&model, work).map(|e| e.rows.len()).map_err(|e| e.to_string())
+    };
+    assert_eq!(pass(&[]), Err("an empty context cannot be evaluated".to_owned()));
+    let long = vec![0; model.info().context_length + 1];
+    assert!(pass(&long).unwrap_err().contains("do not fit a context of"));
+    // A refused pass leaves the session usable.
+    assert_eq!(pass(&[0, 1]), Ok(1));
+}
