@@ -3,7 +3,7 @@
 use kuva::plot::BarPlot;
 
 use super::Data;
-use super::sheet::{Panel, Sheet, axes, axis_end, colour, filled};
+use super::sheet::{Panel, Sheet, axes, axis_end, colour, columns, filled};
 use crate::experiment::statistics::rounds;
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
@@ -37,7 +37,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
         .collect();
     let legend = samplings.iter().enumerate().map(|(i, s)| filled(s, i)).collect();
     let title = format!("Accepted length with K = {}", data.longest());
-    Some(Sheet { title, columns: 3, panels, legend })
+    Some(Sheet { title, columns: columns(methods.len()), panels, legend })
 }
 
 /// By accepted length from 0 to K: the share of rounds.

@@ -48,6 +48,11 @@ pub(super) struct Sheet {
     pub(super) legend: Vec<LegendEntry>,
 }
 
+/// Columns of a grid of `panels`.
+pub(super) fn columns(panels: usize) -> usize {
+    if panels == 4 { 2 } else { panels.min(3) }
+}
+
 impl Sheet {
     /// The figure as drawing primitives.
     pub(super) fn render(self) -> Scene {

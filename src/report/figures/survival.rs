@@ -1,14 +1,14 @@
 //! Survival of drafts by position.
 
 use super::Data;
-use super::sheet::{Panel, Point, Sheet, axes, line, marked};
+use super::sheet::{Panel, Point, Sheet, axes, columns, line, marked};
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
     let samplings = data.names(|s| &s.sampling);
     let end = data.longest() as f64 + 0.5;
     let mut any = false;
-    let panels = data
-        .names(|s| &s.method)
+    let methods = data.names(|s| &s.method);
+    let panels = methods
         .iter()
         .map(|method| {
             let mut plots = Vec::new();
@@ -23,7 +23,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
         .collect();
     let legend = samplings.iter().enumerate().map(|(i, s)| marked(s, i)).collect();
     let title = "Survival of drafted tokens by position".to_owned();
-    any.then_some(Sheet { title, columns: 3, panels, legend })
+    any.then_some(Sheet { title, columns: columns(methods.len()), panels, legend })
 }
 
 fn points(data: &Data<'_>, method: &str, sampling: &str) -> Vec<Point> {
