@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use super::cell::Plan;
 use super::machine::Machine;
 use super::manifest::{Manifest, Status, utc_now};
-use super::records::{FailureRow, GenerationRow, PositionRow, RoundRow, TextRow};
+use super::records::{DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow};
 
 /// Everything one block adds.
 #[derive(Debug, Default)]
@@ -31,6 +31,8 @@ pub(super) struct BlockRows {
     pub texts: Vec<TextRow>,
     /// To `failures.csv`.
     pub failures: Vec<FailureRow>,
+    /// To `divergences.csv`.
+    pub divergences: Vec<DivergenceRow>,
     /// To `generations.csv`.
     pub generations: Vec<GenerationRow>,
 }
@@ -130,6 +132,7 @@ impl ResultsFolder {
         self.append_csv("positions.csv", &rows.positions)?;
         self.append_bytes("generations.jsonl", text_lines(&rows.texts)?.as_bytes())?;
         self.append_csv("failures.csv", &rows.failures)?;
+        self.append_csv("divergences.csv", &rows.divergences)?;
         self.append_csv("generations.csv", &rows.generations)
     }
 
@@ -167,6 +170,8 @@ impl ResultsFolder {
         rounds.retain(|r| keep(&r.cell, &r.prompt, r.repeat));
         let mut positions: Vec<PositionRow> = self.read_csv("positions.csv")?;
         positions.retain(|r| keep(&r.cell, &r.prompt, r.repeat));
+        let mut divergences: Vec<DivergenceRow> = self.read_csv("divergences.csv")?;
+        divergences.retain(|r| keep(&r.cell, &r.prompt, r.repeat));
         let mut texts = self.read_texts()?;
         texts.retain(|r| keep(&r.cell, &r.prompt, r.repeat));
         // Each file is replaced whole, and repairing twice changes nothing, so
@@ -174,6 +179,7 @@ impl ResultsFolder {
         self.replace("rounds.csv", &csv_bytes(&rounds, true)?)?;
         self.replace("positions.csv", &csv_bytes(&positions, true)?)?;
         self.replace("generations.jsonl", text_lines(&texts)?.as_bytes())?;
+        self.replace("divergences.csv", &csv_bytes(&divergences, true)?)?;
         self.replace("failures.csv", &csv_bytes(&failures, true)?)?;
         self.replace("generations.csv", &csv_bytes(&generations, true)?)?;
         Ok(done)

@@ -4,6 +4,7 @@
 mod calibrate;
 mod cell;
 mod columns;
+pub mod divergence;
 mod folder;
 mod machine;
 mod manifest;

@@ -5,8 +5,14 @@
 use serde::{Deserialize, Serialize};
 
 /// Written while running; everything else is derived from these.
-pub const RAW_FILES: &[&str] =
-    &["rounds.csv", "positions.csv", "generations.csv", "generations.jsonl", "failures.csv"];
+pub const RAW_FILES: &[&str] = &[
+    "rounds.csv",
+    "positions.csv",
+    "generations.csv",
+    "generations.jsonl",
+    "failures.csv",
+    "divergences.csv",
+];
 
 /// A row of `rounds.csv`: one round, including rounds of the baseline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -83,6 +89,21 @@ pub struct TextRow {
     pub repeat: u32,
     pub tokens: Vec<u32>,
     pub text: String,
+}
+
+/// A row of `divergences.csv`: greedy text that left the baseline's.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct DivergenceRow {
+    pub cell: String,
+    pub prompt: String,
+    pub repeat: u32,
+    pub position: usize,
+    pub plain_token: Option<u32>,
+    pub token: Option<u32>,
+    pub top2_gap: f64,
+    pub bound: f64,
+    pub tie: bool,
 }
 
 /// A row of `failures.csv`: a generation that failed. It is never timed.

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::calibrate::{cell_costs, target_passes};
 use super::cell::{Calibration, Cell, Plan};
+use super::divergence;
 use super::folder::{BlockRows, GenerationKey, ResultsFolder};
 use super::machine::{QueueDelay, load_average};
 use super::manifest::{Manifest, Status, utc_now};
@@ -17,7 +18,7 @@ use super::plan::describe;
 use super::progress::Progress;
 use super::prompts::Prompt;
 use super::recorder::{Recorder, micros};
-use super::records::{FailureRow, GenerationRow, RoundRow, TextRow};
+use super::records::{DivergenceRow, FailureRow, GenerationRow, RoundRow, TextRow};
 use crate::chance::{Request, Seeded};
 use crate::clock::{Clock, RealClock, VirtualClock, VirtualCosts};
 use crate::decode::{Generation, StopReason, StopRules, generate};
@@ -285,13 +286,13 @@ fn run_block(
             }
         }
     }
-    compare_greedy(block, &mut rows);
+    compare_greedy(bench.target, block, &mut rows);
     rows
 }
 
 /// At T = 0 every cell must repeat the baseline's tokens: notes where it first
-/// does not.
-fn compare_greedy(block: &Block<'_>, rows: &mut BlockRows) {
+/// does not, and whether that is a tie within rounding.
+fn compare_greedy(target: &dyn LanguageModel, block: &Block<'_>, rows: &mut BlockRows) {
     let Some(baseline) = block.cells.iter().find(|c| c.is_baseline() && c.sampling.is_greedy())
     else {
         return;
@@ -301,9 +302,14 @@ fn compare_greedy(block: &Block<'_>, rows: &mut BlockRows) {
         return;
     };
     for (row, text) in rows.generations.iter_mut().zip(&rows.texts) {
-        let common = text.tokens.iter().zip(&plain).take_while(|(a, b)| a == b).count();
-        let same = common == text.tokens.len() && common == plain.len();
-        row.first_divergence = (!same).then_some(common);
+        let Some(at) = divergence::first(&plain, &text.tokens) else { continue };
+        row.first_divergence = Some(at);
+        // A target that has just generated both texts can score the prefix.
+        if let Ok(found) = divergence::explain(target, block.tokens, &plain, &text.tokens, at) {
+            let cell = text.cell.clone();
+            let (prompt, repeat) = (text.prompt.clone(), text.repeat);
+            rows.divergences.push(DivergenceRow { cell, prompt, repeat, ..found });
+        }
     }
 }
 

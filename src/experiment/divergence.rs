@@ -1,0 +1,64 @@
+//! Greedy text that differs from the baseline's: where, and is it a tie?
+//!
+//! At T = 0 every method must repeat plain decoding's tokens. An engine whose
+//! rounding depends on the number of rows may break a near-tie the other way,
+//! and nothing else is excused: the two largest logits of the baseline at the
+//! first differing token must be as close as rounding can make them.
+
+use super::records::DivergenceRow;
+use crate::dist::Token;
+use crate::model::{LanguageModel, ModelError, Want, Work, evaluate_one};
+use crate::sampling::Logits;
+use crate::tree::Draft;
+
+/// Logits of one token, computed in passes of different shape, differ by the
+/// rounding of f32 sums: by about 1e-6 of the largest logit per layer, which
+/// stays below 1e-4 of it for the depths of today's models. Gaps that decide
+/// between different texts are far larger.
+const TIE: f64 = 1e-4;
+
+/// The first token at which `tokens` leaves `plain`; `None` if it never does.
+pub fn first(plain: &[Token], tokens: &[Token]) -> Option<usize> {
+    let common = plain.iter().zip(tokens).take_while(|(a, b)| a == b).count();
+    (common < plain.len().max(tokens.len())).then_some(common)
+}
+
+/// Whether the logits at a position are a tie within rounding; with their gap
+/// and the bound that it was compared with.
+pub fn tie(logits: &Logits) -> (f64, f64, bool) {
+    let gap = logits.top2_gap();
+    let largest = (0..logits.len() as Token)
+        .map(|t| logits.get(t).abs())
+        .filter(|x| x.is_finite())
+        .fold(0.0, f64::max);
+    let bound = if matches!(logits, Logits::F64(_)) { 0.0 } else { TIE * largest };
+    (gap, bound, gap <= bound)
+}
+
+/// Looks a divergence up: the baseline's logits before the differing token.
+///
+/// # Errors
+/// If the target fails.
+pub fn explain(
+    target: &dyn LanguageModel,
+    prompt: &[Token],
+    plain: &[Token],
+    tokens: &[Token],
+    at: usize,
+) -> Result<DivergenceRow, ModelError> {
+    let context = [prompt, &plain[..at]].concat();
+    let mut session = target.session()?;
+    let draft = Draft::none();
+    let work = Work { session: &mut session, context: &context, draft: &draft, want: Want::Row(0) };
+    let evaluation = evaluate_one(target, work)?;
+    let (top2_gap, bound, tie) = tie(&evaluation.rows[0]);
+    Ok(DivergenceRow {
+        position: at,
+        plain_token: plain.get(at).copied(),
+        token: tokens.get(at).copied(),
+        top2_gap,
+        bound,
+        tie,
+        ..DivergenceRow::default()
+    })
+}
