@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::de::DeserializeOwned;
 
-use crate::experiment::records::{FailureRow, GenerationRow, PositionRow, RoundRow};
+use crate::experiment::records::{DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow};
 use crate::experiment::statistics::Sample;
 use crate::experiment::{Cell, Manifest, Plan, columns, read_plan};
 
@@ -23,6 +23,8 @@ pub struct Results {
     pub samples: BTreeMap<String, Vec<Sample>>,
     /// Generations that failed.
     pub failures: Vec<FailureRow>,
+    /// Greedy texts that left the baseline's.
+    pub divergences: Vec<DivergenceRow>,
     /// Drafted tokens of the finished generations, if the run was traced.
     pub positions: Vec<PositionRow>,
     /// What was left out while reading, as sentences.
@@ -44,7 +46,7 @@ impl Results {
 type Key = (String, String, u32);
 
 /// Reads `plan.toml`, `manifest.json`, `generations.csv`, `rounds.csv` and, if
-/// there are any, `failures.csv` and `positions.csv`. A last line that was torn
+/// there are any, `failures.csv`, `divergences.csv` and `positions.csv`. A last line that was torn
 /// by a crash is left out with a note.
 ///
 /// # Errors
@@ -59,6 +61,7 @@ pub fn load(folder: &Path) -> Result<Results> {
     let generations: Vec<GenerationRow> = rows(folder, "generations.csv", &mut notes)?;
     let rounds: Vec<RoundRow> = rows(folder, "rounds.csv", &mut notes)?;
     let failures: Vec<FailureRow> = optional_rows(folder, "failures.csv", &mut notes)?;
+    let divergences: Vec<DivergenceRow> = optional_rows(folder, "divergences.csv", &mut notes)?;
     let positions: Vec<PositionRow> = optional_rows(folder, "positions.csv", &mut notes)?;
 
     let known = plan.cells.iter().map(|c| c.id.as_str()).collect::<BTreeSet<_>>();
@@ -68,7 +71,7 @@ pub fn load(folder: &Path) -> Result<Results> {
     let samples = live_samples(generations, rounds, &mut notes);
     let failures = failures.into_iter().filter(|f| !f.superseded).collect();
     let positions = live_positions(positions, &samples);
-    Ok(Results { plan, manifest, samples, failures, positions, notes })
+    Ok(Results { plan, manifest, samples, failures, divergences, positions, notes })
 }
 
 /// Joins generations with their rounds. Rounds of one generation follow each

@@ -9,7 +9,7 @@ use super::load::Results;
 use super::series::{Names, Series, series};
 use super::tables::{markdown, number, with_interval};
 use super::warnings::warnings;
-use super::{other_tools, trace};
+use super::{divergence, other_tools, trace};
 use crate::experiment::records::SummaryRow;
 use crate::experiment::statistics::{
     Acceptance, RESAMPLES, deciles, median, pair_by_prompt, rounds, speedup,
@@ -29,7 +29,7 @@ pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[&Figu
     }
     text += &cells(&series, summary);
     text += &predictions(&series, summary);
-    text += &divergence(results, &series);
+    text += &divergence::section(results, &series);
     text += &categories(results, &series, summary);
     text += &spread(results, &series, summary);
     text += &trace::section(results, &series);
@@ -235,43 +235,6 @@ fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
         "## Predicted and measured\n\nThe gap is measured ÷ predicted − 1. Predictions know only \
          the costs calibrated before the sweep and the survival of drafts on other prompts.\n\n\
          {}\n",
-        markdown(&head, &table)
-    )
-}
-
-/// Greedy text against the greedy baseline's.
-fn divergence(results: &Results, series: &[Series<'_>]) -> String {
-    let mut table = Vec::new();
-    for series in series.iter().filter(|s| s.cells[0].sampling.is_greedy()) {
-        for cell in &series.cells {
-            let samples = results.samples(&cell.id);
-            let first = samples.iter().filter_map(|s| {
-                Some((s.generation.first_divergence?, s.generation.prompt.as_str()))
-            });
-            let diverged = first.clone().count();
-            let earliest = first.min().map_or_else(
-                || "–".to_owned(),
-                |(token, prompt)| format!("token {token} of {prompt}"),
-            );
-            let k = cell.num_speculative_tokens.to_string();
-            let share = format!("{diverged} of {}", samples.len());
-            table.push(vec![
-                series.method.clone(),
-                series.sampling.clone(),
-                cell.class.clone(),
-                k,
-                share,
-                earliest,
-            ]);
-        }
-    }
-    if table.is_empty() {
-        return String::new();
-    }
-    let head = ["method", "sampling", "class", "K:", "texts that differ:", "earliest difference"];
-    format!(
-        "## Greedy text against plain decoding\n\nAt temperature 0 every cell should repeat the \
-         baseline's tokens; tokens are counted from 0.\n\n{}\n",
         markdown(&head, &table)
     )
 }

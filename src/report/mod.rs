@@ -2,6 +2,7 @@
 //! rows alone. The same rows give the same bytes.
 
 mod best;
+mod divergence;
 mod figures;
 mod load;
 mod markdown;

@@ -22,6 +22,13 @@ pub(super) fn warnings(results: &Results, summary: &[SummaryRow]) -> Vec<String>
     baselines(results, &mut found);
     machine(results, &mut found);
     cells(results, summary, &mut found);
+    let wrong = results.divergences.iter().filter(|d| !d.tie).count();
+    if wrong > 0 {
+        found.push(format!(
+            "{wrong} greedy texts differ from plain decoding and it is no tie: the method or the \
+             engine is wrong, and nothing else here should be trusted."
+        ));
+    }
     found.extend(results.notes.iter().cloned());
     found
 }

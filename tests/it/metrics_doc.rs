@@ -3,7 +3,8 @@
 use serde::de::DeserializeOwned;
 use specdec::experiment::columns;
 use specdec::experiment::records::{
-    FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow, SummaryRow, SurvivalRow, TextRow,
+    DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow, SummaryRow,
+    SurvivalRow, TextRow,
 };
 
 const DOC: &str = include_str!("../../docs/metrics.md");
@@ -40,6 +41,7 @@ fn every_column_is_documented() {
     check::<GenerationRow>("generations.csv");
     check::<TextRow>("generations.jsonl");
     check::<FailureRow>("failures.csv");
+    check::<DivergenceRow>("divergences.csv");
     check::<SurvivalRow>("survival.csv");
     check::<SummaryRow>("summary.csv");
 }
