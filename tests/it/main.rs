@@ -9,6 +9,7 @@ mod cli_inspect;
 mod cli_list;
 mod cli_support;
 mod dist;
+mod embedded;
 mod exactness;
 mod experiment_failure;
 mod experiment_plan;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use specdec::experiment::records::{FailureRow, SummaryRow, SurvivalRow};
+use specdec::experiment::records::{DivergenceRow, FailureRow, SummaryRow, SurvivalRow};
 use specdec::report::{load, report, summary};
 use tempfile::TempDir;
 
@@ -260,12 +260,28 @@ fn a_handicapped_baseline_is_called_out() {
 }
 
 #[test]
-fn a_greedy_difference_is_shown() {
+fn a_greedy_difference_is_shown_and_is_a_tie_or_an_alarm() {
     let mut rows = Synthetic::tiny().rows();
-    let odd = rows.generations.iter_mut().find(|g| g.cell == "model-3-0").unwrap();
-    odd.first_divergence = Some(5);
+    let found = |prompt: &str, top2_gap: f64| DivergenceRow {
+        cell: "model-3-0".to_owned(),
+        prompt: prompt.to_owned(),
+        repeat: 0,
+        position: 5,
+        plain_token: Some(7),
+        token: Some(9),
+        top2_gap,
+        bound: 2e-3,
+        tie: top2_gap <= 2e-3,
+    };
+    rows.divergences = vec![found("prompt-00", 1e-4)];
     let (_folder, text) = reported(&rows);
-    assert!(text.contains("| 1 of 3 | token 5 of prompt-00 |"), "{text}");
+    assert!(text.contains("| 1 of 3 | 1 |"), "{text}");
+    assert!(text.contains("| prompt-00 | 5 | 7 | 9 | 1.00e-4 | 2.00e-3 | yes |"), "{text}");
+    assert!(!text.contains("no tie"), "{text}");
+    rows.divergences.push(found("prompt-01", 0.5));
+    let (_folder, text) = reported(&rows);
+    assert!(text.contains("| 2 of 3 | 1 |"), "{text}");
+    assert!(text.contains("1 greedy texts differ from plain decoding and it is no tie"), "{text}");
 }
 
 #[test]

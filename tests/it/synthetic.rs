@@ -9,7 +9,9 @@ use std::path::Path;
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
-use specdec::experiment::records::{FailureRow, GenerationRow, PositionRow, RoundRow};
+use specdec::experiment::records::{
+    DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow,
+};
 use specdec::experiment::{Calibration, Cell, CellCosts, Plan, PlannedModel};
 use specdec::sampling::SamplingParams;
 
@@ -31,6 +33,7 @@ pub(crate) struct Rows {
     pub(crate) rounds: Vec<RoundRow>,
     pub(crate) generations: Vec<GenerationRow>,
     pub(crate) failures: Vec<FailureRow>,
+    pub(crate) divergences: Vec<DivergenceRow>,
     pub(crate) positions: Vec<PositionRow>,
 }
 
@@ -71,7 +74,15 @@ impl Synthetic {
                 rounds.extend(rows);
             }
         }
-        Rows { plan, calibration, rounds, generations, failures: Vec::new(), positions: Vec::new() }
+        Rows {
+            plan,
+            calibration,
+            rounds,
+            generations,
+            failures: Vec::new(),
+            divergences: Vec::new(),
+            positions: Vec::new(),
+        }
     }
 
     fn plan(&self) -> Plan {
@@ -131,6 +142,9 @@ impl Rows {
         csv(&folder.join("generations.csv"), &self.generations);
         if !self.failures.is_empty() {
             csv(&folder.join("failures.csv"), &self.failures);
+        }
+        if !self.divergences.is_empty() {
+            csv(&folder.join("divergences.csv"), &self.divergences);
         }
         if !self.positions.is_empty() {
             csv(&folder.join("positions.csv"), &self.positions);

@@ -1,0 +1,115 @@
+//! The pair that ships with the project: it is what the card says, and its
+//! greedy speculative text is its greedy text.
+
+use std::path::Path;
+
+use specdec::chance::{Request, Seeded};
+use specdec::clock::RealClock;
+use specdec::decode::{Blind, Generation, MethodSpec, StopRules, generate};
+use specdec::dist::Token;
+use specdec::experiment::divergence;
+use specdec::experiment::prompts::{self, Prompt};
+use specdec::model::{Catalog, Loaded, Role, check_pair, load};
+use specdec::sampling::SamplingParams;
+
+fn home() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn pair() -> (Loaded, Loaded) {
+    let catalog = Catalog::near(home());
+    let open = |name, role| load(&catalog.model(name).unwrap(), role).unwrap();
+    (open("embedded-target", Role::Target), open("embedded-draft", Role::Draft))
+}
+
+fn all_prompts() -> Vec<Prompt> {
+    ["code", "docs", "edits"]
+        .iter()
+        .flat_map(|set| {
+            prompts::read(&home().join(format!("configs/prompts/{set}.jsonl"))).unwrap()
+        })
+        .collect()
+}
+
+#[test]
+fn the_pair_is_what_it_should_be() {
+    let (target, draft) = pair();
+    let (t, d) = (target.model.info(), draft.model.info());
+    check_pair(t, d).unwrap();
+    assert_eq!(t.vocab, 4096);
+    assert!((8_000_000..=14_000_000).contains(&t.parameters), "{}", t.parameters);
+    assert!(t.bytes_per_token >= 12 * d.bytes_per_token);
+    let size = |folder: &str| {
+        std::fs::read_dir(home().join("models").join(folder))
+            .unwrap()
+            .map(|entry| entry.unwrap().metadata().unwrap().len())
+            .sum::<u64>()
+    };
+    assert!(size("target") + size("draft") <= 32_000_000);
+}
+
+#[test]
+fn there_are_prompts_of_three_kinds() {
+    let prompts = all_prompts();
+    prompts::check_unique(&prompts).unwrap();
+    assert!(prompts.len() >= 40);
+    for category in ["code", "docs", "edits"] {
+        assert!(prompts.iter().filter(|p| p.category == category).count() >= 10);
+    }
+}
+
+/// Tokens per generation: enough for several rounds of every length.
+const TOKENS: usize = 24;
+
+#[test]
+fn greedy_speculative_text_is_greedy_text() {
+    let (target, draft) = pair();
+    let text_of = |prompt: &[Token], drafter: &str, k: usize| -> Vec<Token> {
+        let spec = MethodSpec {
+            drafter: drafter.to_owned(),
+            num_speculative_tokens: k,
+            sampling: SamplingParams { temperature: 0.0, ..Default::default() },
+            ..MethodSpec::default()
+        };
+        let method = spec.build(Some(&*draft.model)).unwrap();
+        let stop = StopRules::max_tokens(TOKENS);
+        let mut generation = Generation::new(&*target.model, method, prompt, stop, None).unwrap();
+        let mut chance = Seeded::new(Request { seed: 1, prompt: "", repeat: 0 });
+        let clock = RealClock::default();
+        generate(&mut generation, &*target.model, &mut chance, &clock, &mut Blind).unwrap();
+        generation.new_tokens().to_vec()
+    };
+    let mut ties = 0;
+    for prompt in all_prompts() {
+        let tokens = target.codec.encode(&prompt.text).unwrap();
+        let plain = text_of(&tokens, "none", 0);
+        for (drafter, k) in [1, 2, 3, 4, 6, 8]
+            .map(|k| ("model", k))
+            .into_iter()
+            .chain([("prompt_lookup", 4), ("prompt_lookup", 8)])
+        {
+            let text = text_of(&tokens, drafter, k);
+            let Some(at) = divergence::first(&plain, &text) else { continue };
+            let row = divergence::explain(&*target.model, &tokens, &plain, &text, at).unwrap();
+            println!(
+                "{} {drafter} K = {k}: token {at}, top-2 gap {:.2e}, bound {:.2e}",
+                prompt.id, row.top2_gap, row.bound
+            );
+            assert!(row.tie, "{} {drafter} K = {k}: not a tie: {row:?}", prompt.id);
+            ties += 1;
+        }
+    }
+    // Ties are rare: more than a few would mean that the bound hides a mistake.
+    assert!(ties <= 8, "{ties} of 384 texts differ by a tie");
+}
+
+#[test]
+fn the_command_continues_a_prompt_with_the_pair() {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_specdec"))
+        .args(["generate", "--prompt", "fn main() {", "--max-tokens", "16", "--temperature", "0"])
+        .current_dir(home())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!output.stdout.is_empty());
+}
