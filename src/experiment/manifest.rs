@@ -34,6 +34,9 @@ pub struct Manifest {
     pub command_line: Vec<String>,
     /// The compiler.
     pub rustc: String,
+    /// Libraries that can change results, as `name=version`.
+    #[serde(default)]
+    pub libraries: Vec<String>,
     /// Enabled features of the crate.
     pub features: Vec<String>,
     /// The machine.
@@ -73,6 +76,7 @@ impl Manifest {
             git_dirty,
             command_line: std::env::args().collect(),
             rustc: env!("SPECDEC_RUSTC").to_owned(),
+            libraries: env!("SPECDEC_VERSIONS").split(' ').map(str::to_owned).collect(),
             features: Vec::new(),
             machine: Machine::this(),
             threads: plan.threads,
