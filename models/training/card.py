@@ -9,7 +9,7 @@ from corpus import load_list
 from distill import BATCH_TOKENS as DISTILL_BATCH
 from distill import KL_UNTIL, KL_WEIGHT
 from optim import ADAM_LR, MOMENTUM, MUON_LR
-from train import BATCH_TOKENS, LONG_CONTEXT, LONG_FROM, SHORT_CONTEXT
+from train import BATCH_TOKENS, LONG_CONTEXT, SHORT_CONTEXT
 
 HERE = Path(__file__).resolve().parent
 LOGS = ("target", "draft", "distilled")
@@ -52,8 +52,7 @@ agreement is the share of positions where both models prefer the same token.
 Hardware: {hardware}. The hours are wall-clock, and other work ran beside the training.
 
 - Target, and the draft's first training: cross-entropy; {batch} tokens per step; windows of
-  {short} tokens, from {long_from:.0%} of the planned tokens on {long}; three parts code to one
-  part prose; bf16 arithmetic with f32 master weights.
+  {short} tokens, after {long_from:,} tokens of the target {long}; three parts code to one part prose; bf16 arithmetic with f32 master weights.
 - Matrices of the layers: Muon, learning rate {muon}, momentum {momentum}. Embedding and norms:
   AdamW, learning rate {adam}, betas 0.9 and 0.95, no weight decay. Warm-up over 2 % of the
   tokens, linear decay to zero over the last 30 %; gradients clipped to norm 1.
@@ -118,6 +117,12 @@ def run_lines(logs: Path) -> list[list]:
     return lines
 
 
+def long_from(log: Path) -> int:
+    """Return how many tokens were seen when the long windows began."""
+    steps = map(json.loads, log.read_text().splitlines())
+    return next(row["tokens"] for row in steps if row["context"] == LONG_CONTEXT)
+
+
 def main() -> None:
     """Keep logs and manifest beside the recipe and write the card."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -149,7 +154,7 @@ def main() -> None:
         batch=f"{BATCH_TOKENS:,}",
         short=SHORT_CONTEXT,
         long=LONG_CONTEXT,
-        long_from=LONG_FROM,
+        long_from=long_from(logs / "target.jsonl"),
         muon=MUON_LR,
         momentum=MOMENTUM,
         adam=ADAM_LR,

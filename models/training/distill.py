@@ -40,7 +40,8 @@ def arguments() -> argparse.Namespace:
     cuda = torch.cuda.is_available()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=float, required=True, help="planned training tokens")
-    parser.add_argument("--sampled", type=float, default=3e5, help="tokens drawn from the target")
+    parser.add_argument("--hours", type=float, default=float("inf"), help="end sooner after these")
+    parser.add_argument("--sampled", type=float, default=2e5, help="tokens drawn from the target")
     parser.add_argument("--work", type=Path, default=Path("work"))
     parser.add_argument("--device", default="cuda" if cuda else "cpu")
     parser.add_argument("--workers", type=int, default=1 if cuda else os.cpu_count())
@@ -125,8 +126,10 @@ def main() -> None:
     log = (args.work / "distilled.jsonl").open("a")
 
     saved, since, running = time.monotonic(), time.monotonic(), []
-    while state["tokens"] < args.tokens:
-        done = state["tokens"] / args.tokens
+    done = 0.0
+    while done < 1.0:
+        seconds = state["seconds"] + time.monotonic() - since
+        done = max(state["tokens"] / args.tokens, seconds / (3600 * args.hours))
         phase = 0 if done < KL_UNTIL else 1
         running.append(team.gradients(CONTEXT, state["step"] * MICRO, MICRO, phase))
         nn.utils.clip_grad_norm_(draft.parameters(), 1.0)
@@ -134,7 +137,7 @@ def main() -> None:
         state["tokens"] += BATCH_TOKENS
         state["step"] += 1
 
-        finished = state["tokens"] >= args.tokens
+        finished = done >= 1.0
         if state["step"] % 20 == 0 or finished:
             now = time.monotonic()
             state["seconds"] += now - since
@@ -145,7 +148,7 @@ def main() -> None:
                 "kl": round(float(kl), 4),
                 "alpha": round(1 - float(variation), 4),
                 "tokens_per_second": round(len(running) * BATCH_TOKENS / (now - since)),
-                "planned": args.tokens,
+                "done": round(done, 4),
             }
             print(json.dumps(row), file=log, flush=True)
             since, running = time.monotonic(), []

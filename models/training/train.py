@@ -31,6 +31,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", choices=SHAPES)
     parser.add_argument("--tokens", type=float, required=True, help="planned training tokens")
+    parser.add_argument("--hours", type=float, default=float("inf"), help="end sooner after these")
     parser.add_argument("--work", type=Path, default=Path("work"))
     parser.add_argument("--device", default="cuda" if cuda else "cpu")
     parser.add_argument("--workers", type=int, default=1 if cuda else os.cpu_count())
@@ -87,8 +88,10 @@ def main() -> None:
     log = (args.work / f"{args.model}.jsonl").open("a")
 
     saved, since, running = time.monotonic(), time.monotonic(), []
-    while state["tokens"] < args.tokens:
-        done = state["tokens"] / args.tokens
+    done = 0.0
+    while done < 1.0:
+        seconds = state["seconds"] + time.monotonic() - since
+        done = max(state["tokens"] / args.tokens, seconds / (3600 * args.hours))
         if done >= LONG_FROM and state["context"] != LONG_CONTEXT:
             state |= {"context": LONG_CONTEXT, "batches": 0}
         running += team.gradients(state["context"], state["batches"], micro)
@@ -98,7 +101,7 @@ def main() -> None:
         state["batches"] += micro
         state["step"] += 1
 
-        finished = state["tokens"] >= args.tokens
+        finished = done >= 1.0
         if state["step"] % 20 == 0 or finished:
             now = time.monotonic()
             state["seconds"] += now - since
@@ -106,7 +109,7 @@ def main() -> None:
                 **state,
                 "loss": round(sum(running) / len(running), 4),
                 "tokens_per_second": round(len(running) * BATCH_TOKENS / (now - since)),
-                "planned": args.tokens,
+                "done": round(done, 4),
             }
             if state["step"] % 200 == 0 or finished:
                 row["validation"] = round(validate(team.objective, valid, args.device), 4)
