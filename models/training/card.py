@@ -51,10 +51,10 @@ agreement is the share of positions where both models prefer the same token.
 
 Hardware: {hardware}. The hours are wall-clock, and other work ran beside the training.
 
-- Target, and the draft's first training: cross-entropy; {batch} tokens per step; windows of
-  {short} tokens, after {long_from:,} tokens of the target {long}; three parts code to one part prose; bf16 arithmetic with f32 master weights.
+- Target, and the draft's first training: cross-entropy; {batch} tokens per step
+  ({draft_batch} for the draft); windows of {short} tokens, after {long_from:,} tokens of the target {long}; three parts code to one part prose; bf16 arithmetic with f32 master weights.
 - Matrices of the layers: Muon, learning rate {muon}, momentum {momentum}. Embedding and norms:
-  AdamW, learning rate {adam}, betas 0.9 and 0.95, no weight decay. Warm-up over 2 % of the
+  AdamW, learning rate {adam} ({draft_adam} for the draft), betas 0.9 and 0.95, no weight decay. Warm-up over 2 % of the
   tokens, linear decay to zero over the last 30 %; gradients clipped to norm 1.
 - Distillation: {distill_batch} tokens per step, a quarter of them sampled from the target at
   temperature 1. The loss is KL(target ‖ draft) for the first {kl_until:.0%}, then total
@@ -151,13 +151,15 @@ def main() -> None:
         result_rows=rows(result_lines(evaluation)),
         run_rows=rows(run_lines(logs)),
         hardware=args.hardware,
-        batch=f"{BATCH_TOKENS:,}",
+        batch=f"{BATCH_TOKENS['target']:,}",
+        draft_batch=f"{BATCH_TOKENS['draft']:,}",
         short=SHORT_CONTEXT,
         long=LONG_CONTEXT,
         long_from=long_from(logs / "target.jsonl"),
         muon=MUON_LR,
         momentum=MOMENTUM,
-        adam=ADAM_LR,
+        adam=ADAM_LR["target"],
+        draft_adam=ADAM_LR["draft"],
         distill_batch=f"{DISTILL_BATCH:,}",
         kl_until=KL_UNTIL,
         kl_weight=KL_WEIGHT,

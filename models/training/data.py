@@ -46,6 +46,9 @@ class Mixture:
             prose = Windows(self.shards / f"{self.split}-prose.bin", context, self.seed + 1)
             self.open = {context: (code, prose)}
         code, prose = self.open[context]
-        quarter = self.tokens // context // 4
-        rows = np.concatenate((code.batch(index, 3 * quarter), prose.batch(index, quarter)))
-        return torch.from_numpy(rows.astype(np.int64))
+        rows = self.tokens // context
+        found = []
+        for row in range(index * rows, (index + 1) * rows):
+            group, place = divmod(row, 4)
+            found.append(prose.get(group) if place == 3 else code.get(3 * group + place))
+        return torch.from_numpy(np.stack(found).astype(np.int64))

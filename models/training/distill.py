@@ -19,12 +19,12 @@ from torch import Tensor, nn
 from checkpoint import load_model, save
 from data import Mixture, Windows
 from model import Llama
-from optim import Optimizers, schedule
+from optim import ADAM_LR, Optimizers, schedule
 from sample import continuations
 from team import Team
 
-CONTEXT = 256
-MICRO_TOKENS = 2_048
+CONTEXT = 512
+MICRO_TOKENS = 1_024
 MICRO = 4  # micro-batches per step; every fourth one is sampled text
 BATCH_TOKENS = MICRO * MICRO_TOKENS
 PROMPT, GENERATED = 32, 224
@@ -112,7 +112,7 @@ def main() -> None:
     state = {"tokens": 0, "step": 0, "seconds": 0.0}
     start = path if path.exists() else args.work / "draft.pt"
     draft, checkpoint = load_model(start, args.device)
-    optimizers = Optimizers(draft)
+    optimizers = Optimizers(draft, ADAM_LR["draft"])
     if path.exists():
         optimizers.load_state_dict(checkpoint["optimizers"])
         state = checkpoint["state"]
@@ -138,7 +138,7 @@ def main() -> None:
         state["step"] += 1
 
         finished = done >= 1.0
-        if state["step"] % 20 == 0 or finished:
+        if state["step"] % 50 == 0 or finished:
             now = time.monotonic()
             state["seconds"] += now - since
             _, kl, variation = np.mean(running, axis=0)

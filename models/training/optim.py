@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-ADAM_LR = 3e-3
+ADAM_LR = {"target": 3e-3, "draft": 1e-2}
 MUON_LR = 0.025
 MOMENTUM = 0.95
 
@@ -50,12 +50,12 @@ class Muon(torch.optim.Optimizer):
 class Optimizers:
     """Both optimisers under one learning-rate factor."""
 
-    def __init__(self, model: nn.Module, adam_lr: float = ADAM_LR, muon_lr: float = MUON_LR):
+    def __init__(self, model: nn.Module, adam_lr: float):
         named = list(model.named_parameters())
         inner = [p for name, p in named if p.ndim == 2 and ".layers." in name]
         outer = [p for name, p in named if not (p.ndim == 2 and ".layers." in name)]
         self.pairs = (
-            (Muon(inner, lr=muon_lr), muon_lr),
+            (Muon(inner, lr=MUON_LR), MUON_LR),
             (torch.optim.AdamW(outer, lr=adam_lr, betas=(0.9, 0.95), weight_decay=0.0), adam_lr),
         )
 

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from checkpoint import save
 from data import Mixture
 from model import SHAPES, Llama
-from optim import Optimizers, schedule
+from optim import ADAM_LR, Optimizers, schedule
 from team import Team
 
-BATCH_TOKENS = 12_288
-MICRO_TOKENS = {"cpu": 2_048, "cuda": 12_288}
+BATCH_TOKENS = {"target": 12_288, "draft": 4_096}
+CPU_MICRO_TOKENS = 2_048
 SHORT_CONTEXT, LONG_CONTEXT = 256, 512
 LONG_FROM = 0.85
 SEED = 7
@@ -73,15 +73,16 @@ def main() -> None:
     path = args.work / f"{args.model}.pt"
 
     model = Llama(SHAPES[args.model]).to(args.device)
-    optimizers = Optimizers(model)
+    optimizers = Optimizers(model, ADAM_LR[args.model])
     state = {"tokens": 0, "step": 0, "seconds": 0.0, "context": SHORT_CONTEXT, "batches": 0}
     if path.exists():
         checkpoint = torch.load(path, map_location=args.device)
         model.load_state_dict(checkpoint["model"])
         optimizers.load_state_dict(checkpoint["optimizers"])
         state = checkpoint["state"]
-    micro_tokens = MICRO_TOKENS[args.device]
-    micro = BATCH_TOKENS // micro_tokens
+    batch_tokens = BATCH_TOKENS[args.model]
+    micro_tokens = CPU_MICRO_TOKENS if args.device == "cpu" else batch_tokens
+    micro = batch_tokens // micro_tokens
     mixture = Mixture(args.work / "shards", micro_tokens, SEED)
     valid = Mixture(args.work / "shards", micro_tokens, SEED, split="valid")
     team = Team(Objective(model), mixture, args.workers, 1, args.device, not args.no_compile)
@@ -97,7 +98,7 @@ def main() -> None:
         running += team.gradients(state["context"], state["batches"], micro)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizers.step(schedule(done))
-        state["tokens"] += BATCH_TOKENS
+        state["tokens"] += batch_tokens
         state["batches"] += micro
         state["step"] += 1
 
@@ -108,7 +109,7 @@ def main() -> None:
             row = {
                 **state,
                 "loss": round(sum(running) / len(running), 4),
-                "tokens_per_second": round(len(running) * BATCH_TOKENS / (now - since)),
+                "tokens_per_second": round(len(running) * batch_tokens / (now - since)),
                 "done": round(done, 4),
             }
             if state["step"] % 200 == 0 or finished:
