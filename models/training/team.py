@@ -19,8 +19,8 @@ from torch import Tensor, nn
 class Source(Protocol):
     """Where micro-batches come from; must be picklable."""
 
-    def batch(self, context: int, index: int) -> Tensor:
-        """Return micro-batch ``index`` of windows of ``context + 1`` tokens."""
+    def batch(self, context: int, index: int) -> Tensor | tuple[Tensor, ...]:
+        """Return micro-batch ``index`` of windows of the given context."""
 
 
 @dataclass
@@ -48,9 +48,13 @@ def run_share(objective, source: Source, shared: Shared, totals: Tensor, device:
             shared.following.value += 1
         if index >= end:
             return
-        windows = source.batch(context, index).to(device)
+        batch = source.batch(context, index)
+        if isinstance(batch, tuple):
+            batch = tuple(part.to(device) for part in batch)
+        else:
+            batch = batch.to(device)
         with torch.autocast(device, dtype=torch.bfloat16):
-            outputs = objective(windows, phase)
+            outputs = objective(batch, phase)
         (outputs[0] / (end - first)).backward()
         totals += outputs.detach().float().cpu()
 
