@@ -34,7 +34,7 @@ pub struct Tally {
     pub fallbacks: f64,
     /// Expected number of accepted nodes in the first round.
     pub first_accepted: f64,
-    /// Expected number of committed tokens in the first round: E[L], unless
+    /// Expected number of committed tokens in the first round: E\[L\], unless
     /// `max_tokens` cuts the round.
     pub first_emitted: f64,
     /// Over all nodes whose children were tried: the least probability to keep
