@@ -5,10 +5,12 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
+
 from corpus import load_list
-from distill import BATCH_TOKENS as DISTILL_BATCH
-from distill import KL_UNTIL, KL_WEIGHT
+from distill import KL_UNTIL, KL_WEIGHT, MICRO, MICRO_ROWS
 from optim import ADAM_LR, MOMENTUM, MUON_LR
+from teacher import CONTEXT, TOP
 from train import BATCH_TOKENS, LONG_CONTEXT, SHORT_CONTEXT
 
 HERE = Path(__file__).resolve().parent
@@ -52,13 +54,16 @@ agreement is the share of positions where both models prefer the same token.
 Hardware: {hardware}. The hours are wall-clock, and other work ran beside the training.
 
 - Target, and the draft's first training: cross-entropy; {batch} tokens per step
-  ({draft_batch} for the draft); windows of {short} tokens, after {long_from:,} tokens of the target {long}; three parts code to one part prose; bf16 arithmetic with f32 master weights.
+  ({draft_batch} for the draft); windows of {short} tokens, after {long_from:,} tokens of the
+  target {long}; three parts code to one part prose; bf16 arithmetic, f32 master weights.
 - Matrices of the layers: Muon, learning rate {muon}, momentum {momentum}. Embedding and norms:
-  AdamW, learning rate {adam} ({draft_adam} for the draft), betas 0.9 and 0.95, no weight decay. Warm-up over 2 % of the
-  tokens, linear decay to zero over the last 30 %; gradients clipped to norm 1.
-- Distillation: {distill_batch} tokens per step, a quarter of them sampled from the target at
-  temperature 1. The loss is KL(target ‖ draft) for the first {kl_until:.0%}, then total
-  variation + {kl_weight} · KL.
+  AdamW, learning rate {adam} ({draft_adam} for the draft), betas 0.9 and 0.95, no weight
+  decay. Warm-up over 2 % of the tokens, linear decay to zero over the last 30 %; gradients clipped to norm 1.
+- Distillation: the target's {top} most likely tokens and their probabilities were stored once for
+  {taught:,} tokens of training text and of text sampled from the target at temperature 1
+  (windows of {taught_context}); the draft read them again and again, {distill_batch} tokens per
+  step. The loss is KL(target ‖ draft) for the first {kl_until:.0%}, then total variation +
+  {kl_weight} · KL, with the mass outside the stored tokens as one bucket.
 
 ## Corpus
 
@@ -138,6 +143,7 @@ def main() -> None:
     evaluation = json.loads((HERE / "evaluation.json").read_text())
     manifest = json.loads((HERE / "manifest.json").read_text())
     crates = load_list()
+    taught = np.load(args.work / "teacher" / "tokens.npy", mmap_mode="r").size
 
     shards = [
         [name, f"{s['documents']:,}", f"{s['bytes']:,}", f"{s['tokens']:,}", f"`{s['sha256']}`"]
@@ -160,7 +166,10 @@ def main() -> None:
         momentum=MOMENTUM,
         adam=ADAM_LR["target"],
         draft_adam=ADAM_LR["draft"],
-        distill_batch=f"{DISTILL_BATCH:,}",
+        top=TOP,
+        taught=taught,
+        taught_context=CONTEXT,
+        distill_batch=f"{MICRO * MICRO_ROWS * CONTEXT:,}",
         kl_until=KL_UNTIL,
         kl_weight=KL_WEIGHT,
         crates=len(crates),
