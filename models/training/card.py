@@ -9,12 +9,13 @@ import numpy as np
 
 from corpus import load_list
 from distill import KL_UNTIL, KL_WEIGHT, MICRO, MICRO_ROWS
+from model import SHAPES
 from optim import ADAM_LR, MOMENTUM, MUON_LR
 from teacher import CONTEXT, TOP
 from train import BATCH_TOKENS, LONG_CONTEXT, SHORT_CONTEXT
 
 HERE = Path(__file__).resolve().parent
-LOGS = ("target", "draft", "distilled")
+LOGS = ("seed", "target", "draft", "distilled")
 
 CARD = """# The embedded pair
 
@@ -53,12 +54,16 @@ agreement is the share of positions where both models prefer the same token.
 
 Hardware: {hardware}. The hours are wall-clock, and other work ran beside the training.
 
-- Target, and the draft's first training: cross-entropy; {batch} tokens per step
+- Seed: a model of the target's shape with {seed_layers} layers, trained to the end of its plan.
+  Target: the seed with {added} more layers that at first change nothing, trained further; its
+  tokens include the seed's.
+- Seed, target, and the draft's first training: cross-entropy; {batch} tokens per step
   ({draft_batch} for the draft); windows of {short} tokens, after {long_from:,} tokens of the
-  target {long}; three parts code to one part prose; bf16 arithmetic, f32 master weights.
+  seed {long}; three parts code to one part prose; bf16 arithmetic, f32 master weights.
 - Matrices of the layers: Muon, learning rate {muon}, momentum {momentum}. Embedding and norms:
   AdamW, learning rate {adam} ({draft_adam} for the draft), betas 0.9 and 0.95, no weight
-  decay. Warm-up over 2 % of the tokens, linear decay to zero over the last 30 %; gradients clipped to norm 1.
+  decay. Warm-up over 2 % of the tokens, linear decay to zero over the last 30 %; gradients clipped
+  to norm 1. The seed's plan was lengthened on the way (`done` in its log).
 - Distillation: the target's {top} most likely tokens and their probabilities were stored once for
   {taught:,} tokens of training text and of text sampled from the target at temperature 1
   (windows of {taught_context}); the draft read them again and again, {distill_batch} tokens per
@@ -106,8 +111,9 @@ def result_lines(evaluation: dict) -> list[list]:
         [name, f"{result['tokens']:,}", *(f"{result[key]:.3f}" for key in keys)]
         for name, result in evaluation["domains"].items()
     ]
-    mean = evaluation["mean_of_domains"]
-    return lines + [["mean of both", "", *(f"{mean[key]:.3f}" for key in keys)]]
+    mean, shares = evaluation["mean"], evaluation["share_of_split"]
+    weights = " : ".join(f"{shares[name]:.2f}" for name in evaluation["domains"])
+    return lines + [[f"whole split ({weights})", "", *(f"{mean[key]:.3f}" for key in keys)]]
 
 
 def run_lines(logs: Path) -> list[list]:
@@ -157,11 +163,13 @@ def main() -> None:
         result_rows=rows(result_lines(evaluation)),
         run_rows=rows(run_lines(logs)),
         hardware=args.hardware,
+        seed_layers=SHAPES["seed"].num_hidden_layers,
+        added=SHAPES["target"].num_hidden_layers - SHAPES["seed"].num_hidden_layers,
         batch=f"{BATCH_TOKENS['target']:,}",
         draft_batch=f"{BATCH_TOKENS['draft']:,}",
         short=SHORT_CONTEXT,
         long=LONG_CONTEXT,
-        long_from=long_from(logs / "target.jsonl"),
+        long_from=long_from(logs / "seed.jsonl"),
         muon=MUON_LR,
         momentum=MOMENTUM,
         adam=ADAM_LR["target"],

@@ -2,7 +2,8 @@
 
 Read from the exported bf16 folders and computed in f32, so the numbers are those of the
 weights that ship. Per domain: loss of both models in nats per token, overlap
-alpha = mean of sum(min(p, q)) at two temperatures, and greedy agreement.
+alpha = mean of sum(min(p, q)) at two temperatures, and greedy agreement. The mean over the
+whole split weighs each domain with its share of the split's tokens.
 """
 
 import argparse
@@ -68,6 +69,12 @@ def evaluate_domain(target: Llama, draft: Llama, shard: Path) -> dict[str, float
     return {"tokens": positions, **{n: round(v / positions, 4) for n, v in totals.items()}}
 
 
+def shard_shares(shards: Path) -> dict[str, float]:
+    """Return each domain's share of the tokens of the test split."""
+    sizes = {name: (shards / f"test-{name}.bin").stat().st_size for name in DOMAINS}
+    return {name: size / sum(sizes.values()) for name, size in sizes.items()}
+
+
 def describe(model: Llama, folder: Path) -> dict:
     """Return size and cost of one exported model."""
     return {
@@ -98,8 +105,9 @@ def main() -> None:
     domains = {
         name: evaluate_domain(target, draft, shards / f"test-{name}.bin") for name in DOMAINS
     }
+    shares = shard_shares(shards)
     mean = {
-        key: round(sum(result[key] for result in domains.values()) / len(domains), 4)
+        key: round(sum(shares[name] * result[key] for name, result in domains.items()), 4)
         for key in domains["code"]
         if key != "tokens"
     }
@@ -111,7 +119,8 @@ def main() -> None:
         "models": sizes,
         "weight_bytes_ratio": round(read[0] / read[1], 3),
         "domains": domains,
-        "mean_of_domains": mean,
+        "share_of_split": {name: round(share, 4) for name, share in shares.items()},
+        "mean": mean,
     }
     args.out.write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps({"domains": domains, "mean": mean}, indent=2))

@@ -27,9 +27,11 @@ class LlamaConfig:
         return asdict(self)
 
 
-TARGET = LlamaConfig(384, 1088, 4, 6, 2, 64)
-DRAFT = LlamaConfig(96, 320, 2, 3, 1, 32)
-SHAPES = {"target": TARGET, "draft": DRAFT}
+SHAPES = {
+    "seed": LlamaConfig(384, 1088, 4, 6, 2, 64),
+    "target": LlamaConfig(384, 1088, 7, 6, 2, 64),
+    "draft": LlamaConfig(128, 384, 3, 4, 1, 32),
+}
 
 
 def weight_bytes_per_token(config: LlamaConfig) -> int:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-ADAM_LR = {"target": 3e-3, "draft": 1e-2}
+ADAM_LR = {"seed": 3e-3, "target": 3e-3, "draft": 1e-2}
 MUON_LR = 0.025
 MOMENTUM = 0.95
 

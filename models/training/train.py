@@ -1,4 +1,7 @@
-"""Train the target, or the draft, with cross-entropy; stops and resumes at any time."""
+"""Train the seed, the target or the draft with cross-entropy; stops and resumes at any time.
+
+The target goes on from the checkpoint that grow.py made of the seed, and counts its tokens.
+"""
 
 import argparse
 import json
@@ -16,7 +19,7 @@ from model import SHAPES, Llama
 from optim import ADAM_LR, Optimizers, schedule
 from team import Team
 
-BATCH_TOKENS = {"target": 12_288, "draft": 4_096}
+BATCH_TOKENS = {"seed": 12_288, "target": 12_288, "draft": 4_096}
 CPU_MICRO_TOKENS = 2_048
 SHORT_CONTEXT, LONG_CONTEXT = 256, 512
 LONG_FROM = 0.85
@@ -74,11 +77,12 @@ def main() -> None:
 
     model = Llama(SHAPES[args.model]).to(args.device)
     optimizers = Optimizers(model, ADAM_LR[args.model])
-    state = {"tokens": 0, "step": 0, "seconds": 0.0, "context": SHORT_CONTEXT, "batches": 0}
+    state = {"tokens": 0, "step": 0, "seconds": 0.0, "context": SHORT_CONTEXT, "batches": 0, "first": 0}
     if path.exists():
         checkpoint = torch.load(path, map_location=args.device)
         model.load_state_dict(checkpoint["model"])
-        optimizers.load_state_dict(checkpoint["optimizers"])
+        if "optimizers" in checkpoint:
+            optimizers.load_state_dict(checkpoint["optimizers"])
         state = checkpoint["state"]
     batch_tokens = BATCH_TOKENS[args.model]
     micro_tokens = CPU_MICRO_TOKENS if args.device == "cpu" else batch_tokens
@@ -92,7 +96,8 @@ def main() -> None:
     done = 0.0
     while done < 1.0:
         seconds = state["seconds"] + time.monotonic() - since
-        done = max(state["tokens"] / args.tokens, seconds / (3600 * args.hours))
+        share = (state["tokens"] - state["first"]) / (args.tokens - state["first"])
+        done = max(share, seconds / (3600 * args.hours))
         if done >= LONG_FROM and state["context"] != LONG_CONTEXT:
             state |= {"context": LONG_CONTEXT, "batches": 0}
         running += team.gradients(state["context"], state["batches"], micro)

@@ -194,10 +194,16 @@ impl Session {
             return Err(ModelError::new("an empty context cannot be evaluated"));
         }
         let (positions, slots) = (context.len() + draft.depth(), context.len() + draft.len());
-        if positions > self.positions || slots > self.slots {
+        if positions > self.positions {
+            let room = self.positions;
             return Err(ModelError::new(format!(
-                "{positions} tokens do not fit a context of {}",
-                self.positions
+                "{positions} tokens do not fit a context of {room}"
+            )));
+        }
+        if slots > self.slots {
+            let (tree, room) = (draft.len(), self.slots);
+            return Err(ModelError::new(format!(
+                "a draft of {tree} tokens needs {slots} cache rows beside its context: there are {room}"
             )));
         }
         Ok(())

@@ -73,7 +73,8 @@ fn machine(results: &Results, found: &mut Vec<String>) {
     }
     if manifest.run_queue_delay_share > MUCH_WAITING {
         found.push(format!(
-            "Threads waited for a core during {:.0} % of the run: other work disturbed the times.",
+            "Threads that were ready to run waited for a core for {:.0} % of the run's time, all \
+             together: other work on the machine, or more threads than cores, disturbed the times.",
             100.0 * manifest.run_queue_delay_share
         ));
     }

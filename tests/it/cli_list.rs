@@ -60,7 +60,9 @@ fn completions_know_the_options() {
 
 #[test]
 fn help_shows_examples_and_defaults() {
-    for command in ["run", "plan", "report", "generate", "inspect", "list", "completions"] {
+    for command in
+        ["run", "plan", "report", "generate", "inspect", "list", "certify", "completions"]
+    {
         let help = stdout(&[command, "--help"]);
         assert!(help.contains(&format!("Examples:\n  specdec {command}")), "{help}");
     }
