@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from corpus import load_list
-from distill import KL_UNTIL, KL_WEIGHT, MICRO, MICRO_ROWS
+from distill import KL_WEIGHT, MICRO, MICRO_ROWS
 from model import SHAPES
 from optim import ADAM_LR, MOMENTUM, MUON_LR
 from teacher import CONTEXT, TOP
@@ -67,7 +67,7 @@ Hardware: {hardware}. The hours are wall-clock, and other work ran beside the tr
 - Distillation: the target's {top} most likely tokens and their probabilities were stored once for
   {taught:,} tokens of training text and of text sampled from the target at temperature 1
   (windows of {taught_context}); the draft read them again and again, {distill_batch} tokens per
-  step. The loss is KL(target ‖ draft) for the first {kl_until:.0%}, then total variation +
+  step. The loss is KL(target ‖ draft) for the first {kl_tokens:,} tokens, then total variation +
   {kl_weight} · KL, with the mass outside the stored tokens as one bucket.
 
 ## Corpus
@@ -134,6 +134,12 @@ def long_from(log: Path) -> int:
     return next(row["tokens"] for row in steps if row["context"] == LONG_CONTEXT)
 
 
+def kl_tokens(log: Path) -> int:
+    """Return how many tokens of the distillation had the first loss."""
+    rows = map(json.loads, log.read_text().splitlines())
+    return max(row["tokens"] for row in rows if row["phase"] == 0)
+
+
 def main() -> None:
     """Keep logs and manifest beside the recipe and write the card."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -178,7 +184,7 @@ def main() -> None:
         taught=taught,
         taught_context=CONTEXT,
         distill_batch=f"{MICRO * MICRO_ROWS * CONTEXT:,}",
-        kl_until=KL_UNTIL,
+        kl_tokens=kl_tokens(logs / "distilled.jsonl"),
         kl_weight=KL_WEIGHT,
         crates=len(crates),
         shard_rows=rows(shards),
