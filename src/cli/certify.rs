@@ -16,6 +16,14 @@ use crate::exactness::{CertifyOptions, certify};
 /// draw: its joint law must equal the target's to 1e-12. The seeded generator
 /// is sampled and audited, and known-wrong methods must be refuted.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  specdec certify
+  specdec certify --method rejection+model
+  specdec certify --full --json certificate.json
+
+Every supported method is enumerated on small models: the joint law of several tokens must be the
+target's to 1e-12. Known-wrong methods must be refuted in the same run, or the command fails.")]
 pub(super) struct CertifyArgs {
     /// Only this method: a verifier, drafter or length, or parts joined by "+"
     /// as in "rejection+model"; may be repeated
