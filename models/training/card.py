@@ -58,12 +58,14 @@ Hardware: {hardware}. The hours are wall-clock, and other work ran beside the tr
   Target: the seed with {added} more layers that at first change nothing, trained further; its
   tokens include the seed's.
 - Seed, target, and the draft's first training: cross-entropy; {batch} tokens per step
-  ({draft_batch} for the draft); windows of {short} tokens, after {long_from:,} tokens of the
-  seed {long}; three parts code to one part prose; bf16 arithmetic, f32 master weights.
+  ({draft_batch} for the draft); windows of {short} tokens, then of {long}: from {seed_long:,}
+  tokens of the seed on, throughout for the target, from {draft_long:,} tokens of the draft on;
+  three parts code to one part prose; bf16 arithmetic, f32 master weights.
 - Matrices of the layers: Muon, learning rate {muon}, momentum {momentum}. Embedding and norms:
   AdamW, learning rate {adam} ({draft_adam} for the draft), betas 0.9 and 0.95, no weight
   decay. Warm-up over 2 % of the tokens, linear decay to zero over the last 30 %; gradients clipped
-  to norm 1. The seed's plan was lengthened on the way (`done` in its log).
+  to norm 1. The seed's plan was lengthened on the way (`done` in its log), and so was, for a
+  while, the distillation's, before its learning rate fell.
 - Distillation: the target's {top} most likely tokens and their probabilities were stored once for
   {taught:,} tokens of training text and of text sampled from the target at temperature 1
   (windows of {taught_context}); the draft read them again and again, {distill_batch} tokens per
@@ -175,7 +177,8 @@ def main() -> None:
         draft_batch=f"{BATCH_TOKENS['draft']:,}",
         short=SHORT_CONTEXT,
         long=LONG_CONTEXT,
-        long_from=long_from(logs / "seed.jsonl"),
+        seed_long=long_from(logs / "seed.jsonl"),
+        draft_long=long_from(logs / "draft.jsonl"),
         muon=MUON_LR,
         momentum=MOMENTUM,
         adam=ADAM_LR["target"],

@@ -77,7 +77,8 @@ def main() -> None:
 
     model = Llama(SHAPES[args.model]).to(args.device)
     optimizers = Optimizers(model, ADAM_LR[args.model])
-    state = {"tokens": 0, "step": 0, "seconds": 0.0, "context": SHORT_CONTEXT, "batches": 0, "first": 0}
+    state = {"tokens": 0, "step": 0, "seconds": 0.0, "first": 0}
+    state |= {"context": SHORT_CONTEXT, "batches": 0}
     if path.exists():
         checkpoint = torch.load(path, map_location=args.device)
         model.load_state_dict(checkpoint["model"])

@@ -201,9 +201,11 @@ impl Session {
             )));
         }
         if slots > self.slots {
-            let (tree, room) = (draft.len(), self.slots);
             return Err(ModelError::new(format!(
-                "a draft of {tree} tokens needs {slots} cache rows beside its context: there are {room}"
+                "a context of {} tokens and a draft of {} do not fit a cache of {} rows",
+                context.len(),
+                draft.len(),
+                self.slots
             )));
         }
         Ok(())

@@ -271,6 +271,21 @@ fn two_sequences_in_one_call_do_not_mix() {
 }
 
 #[test]
+fn a_tree_with_more_nodes_than_rows_is_refused_in_a_sentence() {
+    let model = loaded(&Checkpoint::default()).model;
+    let context = tokens(3, 90);
+    // Siblings share one position but not one row: 96 positions and 64 more rows.
+    let mut draft = Draft::empty(VOCAB);
+    for token in 0..71 {
+        draft.certain(None, token);
+    }
+    let mut session = model.session().unwrap();
+    let work = Work { session: &mut session, context: &context, draft: &draft, want: Want::All };
+    let error = evaluate_one(&*model, work).unwrap_err().to_string();
+    assert_eq!(error, "a context of 90 tokens and a draft of 71 do not fit a cache of 160 rows");
+}
+
+#[test]
 fn a_session_of_another_engine_is_refused() {
     let model = loaded(&Checkpoint::default()).model;
     let toy = load("toy:mixed", Role::Target).unwrap().model;
