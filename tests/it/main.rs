@@ -20,6 +20,7 @@ mod method;
 mod methods_doc;
 mod metrics_doc;
 mod model_catalog;
+mod model_greedy;
 mod model_llama;
 mod model_loader;
 mod mutants;
