@@ -1,4 +1,5 @@
 //! specdec: a research harness for speculative decoding.
+pub mod bench;
 pub mod chance;
 pub mod cli;
 pub mod clock;
@@ -7,8 +8,10 @@ pub mod dist;
 pub mod draft;
 pub mod exactness;
 pub mod experiment;
+pub mod lanes;
 pub mod length;
 pub mod model;
+pub mod pool;
 pub mod registry;
 pub mod report;
 pub mod round;

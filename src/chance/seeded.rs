@@ -79,7 +79,8 @@ impl Chance for Seeded {
                 self.rng.set_word_pos(u128::from(token) * 2);
             }
             next = Some(token + 1);
-            let arrival = -(1.0 - unit(self.rng.next_u64())).ln() / p;
+            // The library's logarithm has the same bits on every processor.
+            let arrival = -libm::log(1.0 - unit(self.rng.next_u64())) / p;
             if arrival < best.1 {
                 best = (token, arrival);
             }

@@ -1,5 +1,6 @@
 //! The command line: a table of contents of what the library can do.
 
+mod bench;
 mod certify;
 mod class;
 mod completions;
@@ -39,6 +40,8 @@ enum Command {
     List(list::ListArgs),
     /// Prove methods exact by enumeration; refute known-wrong ones
     Certify(certify::CertifyArgs),
+    /// Measure passes against memory and arithmetic, and the best speedup they allow
+    Bench(bench::BenchArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
@@ -56,6 +59,7 @@ pub fn run() -> anyhow::Result<()> {
         Command::Inspect(args) => inspect::run(&args),
         Command::List(args) => list::run(&args),
         Command::Certify(args) => certify::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Completions(args) => completions::run(&args),
     };
     match done {

@@ -40,16 +40,18 @@ pub(super) fn open_pair(args: &ModelArgs, with_draft: bool) -> Result<Pair> {
     let catalog = Catalog::near(Path::new("."));
     let target_name = args.target.as_deref().unwrap_or(EMBEDDED.0);
     let target_source = catalog.model(target_name).context("target")?;
+    let target_source = target_source.with(args.settings(Role::Target));
     let draft_name = match (with_draft, args.draft.as_deref()) {
         (false, _) => None,
         (true, Some(name)) => Some(name.to_owned()),
-        (true, None) => Some(partner(&catalog, target_name, &target_source)?),
+        (true, None) => Some(partner(&catalog, target_name, &target_source.path)?),
     };
     // Both names are looked up before the first model is read.
     let draft_source =
         draft_name.as_ref().map(|name| catalog.model(name)).transpose().context("draft")?;
-    let target = load(&target_source, Role::Target).context("target")?;
-    let draft = draft_source.map(|s| load(&s, Role::Draft)).transpose().context("draft")?;
+    let draft_source = draft_source.map(|source| source.with(args.settings(Role::Draft)));
+    let target = load(target_source, Role::Target).context("target")?;
+    let draft = draft_source.map(|s| load(s, Role::Draft)).transpose().context("draft")?;
     if let Some(draft) = &draft {
         check_pair(target.model.info(), draft.model.info())?;
     }
@@ -61,7 +63,7 @@ fn partner(catalog: &Catalog, name: &str, source: &str) -> Result<String> {
     if source.starts_with("toy:") {
         // A toy's table holds both models.
         Ok(source.to_owned())
-    } else if catalog.model(EMBEDDED.0).is_ok_and(|embedded| embedded == source) {
+    } else if catalog.model(EMBEDDED.0).is_ok_and(|embedded| embedded.path == source) {
         Ok(EMBEDDED.1.to_owned())
     } else {
         bail!(

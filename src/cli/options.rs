@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use crate::model::{Dtype, Engine, Role, Settings};
 use crate::sampling::SamplingParams;
 
 /// Reads a count; clap's own message for a wrong one speaks of digits.
@@ -29,9 +31,44 @@ pub(super) struct ModelArgs {
     /// draft; for other targets a drafter that needs a model needs this option.
     #[arg(long, value_name = "NAME|PATH")]
     pub draft: Option<String>,
+    /// Which code computes the logits: native (row-invariant, on the CPU) or candle
+    /// [default: native on the CPU, else candle]
+    #[arg(long, value_name = "NAME", value_parser = named(Engine::ALL, Engine::name))]
+    engine: Option<Engine>,
+    /// How the models' weights are stored in memory [default: f32]
+    #[arg(long, value_name = "TYPE", value_parser = named(Dtype::ALL, Dtype::name))]
+    dtype: Option<Dtype>,
+    /// The same for the draft model alone [default: the target's]
+    #[arg(long, value_name = "TYPE", value_parser = named(Dtype::ALL, Dtype::name))]
+    draft_dtype: Option<Dtype>,
+    /// Where the models are: cpu, cuda:N or metal [default: cpu]
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
+}
+
+impl ModelArgs {
+    /// How a model is to be held.
+    pub(super) fn settings(&self, role: Role) -> Settings {
+        let draft_dtype = self.draft_dtype.filter(|_| role == Role::Draft);
+        Settings {
+            engine: self.engine,
+            dtype: draft_dtype.or(self.dtype),
+            device: self.device.clone(),
+            ..Settings::default()
+        }
+    }
+}
+
+/// Reads one of some names.
+fn named<T: Copy + Send + Sync + 'static, const N: usize>(
+    all: [T; N],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(all.map(name))
+        .map(move |found| *all.iter().find(|&&value| name(value) == found).unwrap_or(&all[0]))
 }
 
 /// Where the prompt comes from.

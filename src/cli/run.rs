@@ -161,9 +161,12 @@ fn prepare(source: &SourceArgs, experiment: Option<&Path>) -> Result<Ready> {
     let folder = experiment.file.parent().unwrap_or(Path::new("."));
     let catalog = Catalog::near(folder);
     let prompts = read_prompts(&catalog, spec, source.quick).with_context(place)?;
-    let target = load(&catalog.model(&spec.target)?, Role::Target).context("target")?;
+    let open = |name: &str, role| -> Result<Loaded> {
+        Ok(load(catalog.model(name)?.with(spec.settings(role)), role)?)
+    };
+    let target = open(&spec.target, Role::Target).context("target")?;
     let draft = match &spec.draft {
-        Some(name) => Some(load(&catalog.model(name)?, Role::Draft).context("draft")?),
+        Some(name) => Some(open(name, Role::Draft).context("draft")?),
         None => None,
     };
     if let Some(draft) = &draft {

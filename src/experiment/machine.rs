@@ -59,19 +59,19 @@ pub(super) fn load_average() -> [f64; 3] {
 /// Measures how long this process's threads waited for a core while they were
 /// ready to run: the trace that other processes leave in our timings.
 #[derive(Debug)]
-pub(super) struct QueueDelay {
+pub(crate) struct QueueDelay {
     start: Instant,
     waited: Duration,
 }
 
 impl QueueDelay {
     /// Starts measuring.
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self { start: Instant::now(), waited: waited() }
     }
 
     /// Waiting time since the start as a share of wall time.
-    pub(super) fn share(&self) -> f64 {
+    pub(crate) fn share(&self) -> f64 {
         let wall = self.start.elapsed().as_secs_f64();
         waited().saturating_sub(self.waited).as_secs_f64() / wall.max(f64::MIN_POSITIVE)
     }

@@ -10,46 +10,9 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use super::keys::{AXES, KEYS, canonical, check_type};
+use crate::model::{Dtype, Engine, Role, Settings};
 use crate::registry::UnknownName;
-
-/// A key and its aliases.
-type Key = (&'static str, &'static [&'static str]);
-
-/// Keys of the top level.
-const KEYS: &[Key] = &[
-    ("question", &[]),
-    ("target", &["model", "target_model"]),
-    ("draft", &["draft_model", "speculative_model", "assistant_model", "model_draft"]),
-    ("prompts", &[]),
-    ("max_tokens", &["max_new_tokens", "n_predict"]),
-    ("repeats", &[]),
-    ("seed", &[]),
-    ("warmup", &[]),
-    ("ignore_eos", &[]),
-    ("trace", &[]),
-    ("threads", &[]),
-    ("clock", &[]),
-    ("length", &["num_assistant_tokens_schedule"]),
-    ("prompt_lookup_max", &["max_matching_ngram_size"]),
-    ("prompt_lookup_min", &[]),
-    ("sweep", &[]),
-    ("exclude", &[]),
-];
-
-/// Axes of `[sweep]` and conditions of `[[exclude]]`.
-const AXES: &[Key] = &[
-    ("drafter", &["method", "spec_type"]),
-    ("verifier", &["rejection_sample_method"]),
-    (
-        "num_speculative_tokens",
-        &["num_assistant_tokens", "prompt_lookup_num_tokens", "draft_max", "n_draft"],
-    ),
-    ("temperature", &["temp"]),
-    ("top_k", &[]),
-    ("top_p", &[]),
-    ("min_p", &[]),
-    ("draft_temperature", &[]),
-];
 
 /// An experiment, checked for its keys and types but not yet for its values.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -83,6 +46,14 @@ pub struct Spec {
     pub trace: bool,
     /// Worker threads; all cores by default.
     pub threads: Option<usize>,
+    /// Which code computes the logits.
+    pub engine: Option<Engine>,
+    /// Where the models are: `cpu`, `cuda:N` or `metal`.
+    pub device: Option<String>,
+    /// How the models' weights are stored in memory.
+    pub dtype: Option<Dtype>,
+    /// The same for the draft model alone.
+    pub draft_dtype: Option<Dtype>,
     /// `real` or `virtual`.
     #[serde(default)]
     pub clock: ClockKind,
@@ -100,6 +71,19 @@ pub struct Spec {
     /// Cells to leave out: those that match all conditions of a table.
     #[serde(default)]
     pub exclude: Vec<Exclude>,
+}
+
+impl Spec {
+    /// How a model is to be held, as far as the experiment says.
+    pub fn settings(&self, role: Role) -> Settings {
+        let draft_dtype = self.draft_dtype.filter(|_| role == Role::Draft);
+        Settings {
+            engine: self.engine,
+            dtype: draft_dtype.or(self.dtype),
+            device: self.device.clone(),
+            ..Settings::default()
+        }
+    }
 }
 
 /// Which clock times a run.
@@ -299,58 +283,6 @@ fn check(table: Table) -> Result<Spec> {
     }
     let text = toml::to_string(&table)?;
     toml::from_str(&text).map_err(|e| anyhow::anyhow!("{}", e.message()))
-}
-
-/// Names the key whose value has a type that its field cannot hold.
-fn check_type(key: &str, value: &Value) -> Result<()> {
-    let want = match key {
-        "max_tokens" | "repeats" | "seed" | "warmup" | "threads" | "prompt_lookup_max"
-        | "prompt_lookup_min" => {
-            ("a non-negative integer", value.as_integer().is_some_and(|i| i >= 0))
-        }
-        "question" | "target" | "draft" | "length" => ("a text", value.is_str()),
-        "ignore_eos" | "trace" => ("true or false", value.as_bool().is_some()),
-        "clock" => ("\"real\" or \"virtual\"", matches!(value.as_str(), Some("real" | "virtual"))),
-        "prompts" => ("a text or a list of texts", all(value, |v| v.is_str())),
-        "sweep" => {
-            for (axis, values) in value.as_table().into_iter().flatten() {
-                check_axis(axis, values)?;
-            }
-            return Ok(());
-        }
-        _ => return Ok(()),
-    };
-    if want.1 { Ok(()) } else { bail!("\"{key}\" = {value}: allowed is {}", want.0) }
-}
-
-fn check_axis(axis: &str, values: &Value) -> Result<()> {
-    let (want, ok) = match axis {
-        "drafter" | "verifier" => ("a name or a list of names", all(values, |v| v.is_str())),
-        "num_speculative_tokens" | "top_k" => (
-            "a non-negative integer or a list of them",
-            all(values, |v| v.as_integer().is_some_and(|i| i >= 0)),
-        ),
-        _ => ("a number or a list of numbers", all(values, |v| v.is_float() || v.is_integer())),
-    };
-    if ok { Ok(()) } else { bail!("\"sweep.{axis}\" = {values}: allowed is {want}") }
-}
-
-fn all(value: &Value, ok: impl Fn(&Value) -> bool) -> bool {
-    value.as_array().map_or_else(|| ok(value), |values| values.iter().all(&ok))
-}
-
-fn canonical(table: Table, keys: &'static [Key], place: &str) -> Result<Table> {
-    let mut result = Table::new();
-    for (name, value) in table {
-        let Some((key, _)) = keys.iter().find(|(k, a)| *k == name || a.contains(&name.as_str()))
-        else {
-            bail!("{}{place}", UnknownName::new("key", &name, keys.iter().map(|(k, _)| *k)));
-        };
-        if result.insert((*key).to_owned(), value).is_some() {
-            bail!("\"{key}\" is given twice{place}, once as \"{name}\"");
-        }
-    }
-    Ok(result)
 }
 
 /// Applies `key=value` or `sweep.axis=value`; what is not TOML is a text.

@@ -5,6 +5,7 @@
 //! [embedded-target]
 //! path = "models/target"
 //! aliases = ["target"]
+//! dtype = "bf16"        # and engine, device
 //! ```
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::ModelError;
+use super::{Dtype, Engine, ModelError, Settings, Source};
 use crate::registry::UnknownName;
 
 /// Where names are looked up, one folder after the other.
@@ -32,6 +33,20 @@ struct Entry {
     path: String,
     #[serde(default)]
     aliases: Vec<String>,
+    engine: Option<Engine>,
+    dtype: Option<Dtype>,
+    device: Option<String>,
+}
+
+impl Entry {
+    fn settings(&self) -> Settings {
+        Settings {
+            engine: self.engine,
+            dtype: self.dtype,
+            device: self.device.clone(),
+            ..Settings::default()
+        }
+    }
 }
 
 impl Catalog {
@@ -63,9 +78,9 @@ impl Catalog {
     /// # Errors
     /// If there is no such name or folder, or a `configs/models.toml` is no
     /// list of models.
-    pub fn model(&self, name: &str) -> Result<String, ModelError> {
+    pub fn model(&self, name: &str) -> Result<Source, ModelError> {
         if name.starts_with("toy:") {
-            return Ok(name.to_owned());
+            return Ok(name.into());
         }
         let mut known = Vec::new();
         for root in &self.roots {
@@ -76,12 +91,13 @@ impl Catalog {
             if let Some((_, entry)) = entries.iter().find(|(key, entry)| called(key, entry)) {
                 let path = &entry.path;
                 let toy = path.starts_with("toy:");
-                return Ok(if toy { path.clone() } else { text(root.join(path)) });
+                let path = if toy { path.clone() } else { text(root.join(path)) };
+                return Ok(Source { path, settings: entry.settings() });
             }
             known.extend(entries.into_keys());
         }
         if let Some(folder) = self.existing(name) {
-            return Ok(text(folder));
+            return Ok(text(folder).into());
         }
         if looks_like_path(name) {
             return Err(ModelError::new(format!("model {name}: no such folder")));

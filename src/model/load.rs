@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Codec, LanguageModel, Letters, ModelError, ToyPair, hf, zoo};
+use super::{Codec, LanguageModel, Letters, ModelError, Settings, Source, ToyPair, hf, zoo};
 
 /// Which part a model plays; a toy pair holds both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,16 +27,20 @@ pub struct Loaded {
 ///
 /// # Errors
 /// One sentence that names the file and value at fault.
-pub fn load(source: &str, role: Role) -> Result<Loaded, ModelError> {
-    if let Some(name) = source.strip_prefix("toy:") {
-        return load_toy(source, name, role);
+pub fn load(source: impl Into<Source>, role: Role) -> Result<Loaded, ModelError> {
+    let Source { path, settings } = source.into();
+    if let Some(name) = path.strip_prefix("toy:") {
+        if settings != Settings::default() {
+            return Err(ModelError::new(format!("{path} has neither engine, dtype nor device")));
+        }
+        return load_toy(&path, name, role);
     }
-    let folder = Path::new(source);
+    let folder = Path::new(&path);
     if !folder.is_dir() {
         let what = if folder.exists() { "not a folder" } else { "no such folder" };
-        return Err(ModelError::new(format!("model {source}: {what}")));
+        return Err(ModelError::new(format!("model {path}: {what}")));
     }
-    hf::load(source, folder)
+    hf::load(&path, folder, &settings)
 }
 
 fn load_toy(source: &str, name: &str, role: Role) -> Result<Loaded, ModelError> {

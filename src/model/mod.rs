@@ -1,12 +1,16 @@
 //! Language models: one trait, the sequences they work on, and what implements
 //! them. This is the only room of the project that names candle.
 
+mod candle;
 mod catalog;
 mod codec;
 mod hf;
 mod llama;
 mod load;
+mod native;
+mod options;
 mod session;
+mod shapes;
 mod threads;
 mod toy;
 pub mod zoo;
@@ -14,7 +18,10 @@ pub mod zoo;
 pub use catalog::Catalog;
 pub use codec::{Codec, Letters};
 pub use load::{Loaded, Role, load};
+pub use native::PackedMatrix;
+pub use options::{Dtype, Engine, Settings, Source};
 pub use session::{Feed, KvCache, Session, Step};
+pub use shapes::{SHAPES, Shape};
 pub use threads::set_threads;
 pub use toy::{Toy, ToyPair, hex};
 
@@ -100,9 +107,9 @@ pub struct ModelInfo {
     pub context_length: usize,
     /// Tokens that end a text.
     pub eos: Vec<Token>,
-    /// Which code computes the logits: `toy`, `candle`.
+    /// Which code computes the logits: `toy`, `native`, `candle`.
     pub engine: &'static str,
-    /// Type of the weights in memory: `f64`, `f32`, `bf16`, `f16`.
+    /// Type of the weights in memory: `f64`, `f32`, `bf16`, `f16`, `q8_0`.
     pub dtype: &'static str,
     /// SHA-256 over weights, configuration and tokenizer.
     pub sha256: String,
@@ -111,10 +118,14 @@ pub struct ModelInfo {
     pub tokenizer_sha256: String,
     /// Number of parameters.
     pub parameters: usize,
+    /// Number of weights in the projections: those that a prefill multiplies with.
+    pub projection_weights: usize,
     /// Bytes of weights read for one token (projections and head).
     pub bytes_per_token: usize,
     /// Whether the logits of a token are bit-identical in every pass.
     pub row_invariant: bool,
+    /// What else a user should know of how it is held.
+    pub note: Option<String>,
 }
 
 /// Why a model could not be loaded or evaluated. The text is one sentence that

@@ -4,6 +4,7 @@ use std::env;
 use std::sync::Once;
 
 use super::ModelError;
+use crate::pool::Pool;
 
 /// Where candle looks for the number of threads, like rayon.
 const VARIABLE: &str = "RAYON_NUM_THREADS";
@@ -15,7 +16,8 @@ const VARIABLE: &str = "RAYON_NUM_THREADS";
 /// If the workers have been started with another number already.
 pub fn set_threads(threads: usize) -> Result<(), ModelError> {
     let built = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
-    if built.is_err() && rayon::current_num_threads() != threads {
+    let own = Pool::share(threads);
+    if !own || built.is_err() && rayon::current_num_threads() != threads {
         return Err(ModelError::new(format!(
             "cannot use {threads} threads: {} are running already",
             rayon::current_num_threads()

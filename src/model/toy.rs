@@ -117,6 +117,8 @@ impl Toy {
             parameters: table.len() * vocab,
             bytes_per_token: vocab * size_of::<f64>(),
             row_invariant: true,
+            note: None,
+            projection_weights: 0,
         };
         let toy = Self { info, order, table };
         toy.check_complete()?;

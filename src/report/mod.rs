@@ -3,7 +3,7 @@
 
 mod best;
 mod divergence;
-mod figures;
+pub(crate) mod figures;
 mod load;
 mod markdown;
 mod other_tools;

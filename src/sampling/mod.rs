@@ -6,6 +6,7 @@
 //! argmax (ties to the lowest id), not a small temperature.
 
 mod truncate;
+mod vector;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;

@@ -4,7 +4,7 @@
 //! matter and then finds the crossing token by a weighted selection, so no
 //! step costs more than a few passes over the vocabulary.
 
-use super::{Logits, SamplingParams};
+use super::{Logits, SamplingParams, vector};
 use crate::dist::{Dist, DistError, Token};
 
 /// A cumulative mass this close below top_p has reached it: the rounding of a
@@ -21,10 +21,8 @@ pub(super) fn law(logits: &Logits, params: &SamplingParams) -> Result<Dist, Dist
     if untruncated {
         return softmax(logits, max, params.temperature);
     }
-    let mut kept = candidates(logits, params.top_k)
-        .into_iter()
-        .map(|(token, x)| (token, ((x - max) / params.temperature).exp()))
-        .collect::<Vec<_>>();
+    let mut kept = candidates(logits, params.top_k);
+    weigh(&mut kept, logits, max, params.temperature);
     if params.top_p < 1.0 {
         keep_mass(&mut kept, params.top_p);
     }
@@ -36,7 +34,13 @@ pub(super) fn law(logits: &Logits, params: &SamplingParams) -> Result<Dist, Dist
 /// The largest logit and the lowest token that has it.
 fn maximum(logits: &Logits) -> Result<(Token, f64), DistError> {
     let best = match logits {
-        Logits::F32(x) => scan(x.iter().map(|&x| f64::from(x))),
+        Logits::F32(x) => match vector::largest(x) {
+            Some(max) => {
+                let first = x.iter().position(|&x| x == max).unwrap_or(0);
+                Ok((first as Token, f64::from(max)))
+            }
+            None => scan(x.iter().map(|&x| f64::from(x))),
+        },
         Logits::F64(x) => scan(x.iter().copied()),
     }?;
     if best.1 == f64::NEG_INFINITY {
@@ -61,11 +65,24 @@ fn scan(values: impl Iterator<Item = f64>) -> Result<(Token, f64), DistError> {
 fn softmax(logits: &Logits, max: f64, temperature: f64) -> Result<Dist, DistError> {
     match logits {
         Logits::F32(x) => {
-            let (max, scale) = (max as f32, (1.0 / temperature) as f32);
-            Dist::from_weights_f32(x.iter().map(|&x| ((x - max) * scale).exp()).collect())
+            Dist::from_weights_f32(vector::weights(x.clone(), max as f32, temperature))
         }
         Logits::F64(x) => {
             Dist::from_weights(x.iter().map(|&x| ((x - max) / temperature).exp()).collect())
+        }
+    }
+}
+
+/// Replaces the logits of `kept` by their weights, the same as in [`softmax`].
+fn weigh(kept: &mut [(Token, f64)], logits: &Logits, max: f64, temperature: f64) {
+    match logits {
+        Logits::F32(_) => {
+            let logits = kept.iter().map(|&(_, x)| x as f32).collect();
+            let weights = vector::weights(logits, max as f32, temperature);
+            kept.iter_mut().zip(weights).for_each(|((_, x), w)| *x = f64::from(w));
+        }
+        Logits::F64(_) => {
+            kept.iter_mut().for_each(|(_, x)| *x = ((*x - max) / temperature).exp());
         }
     }
 }

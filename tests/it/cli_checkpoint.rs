@@ -49,7 +49,7 @@ fn greedy_text_is_the_same_plain_and_speculative() {
     };
     let plain = run(&["--plain"]);
     assert_eq!(plain["tokens"].as_array().unwrap().len(), 40);
-    assert_eq!(plain["settings"]["engine"], "candle");
+    assert_eq!(plain["settings"]["engine"], "native");
     for more in [&["-k", "1"][..], &["-k", "4"], &["-k", "7"], &["--drafter", "prompt_lookup"]] {
         let speculative = run(more);
         assert_eq!(speculative["tokens"], plain["tokens"], "{more:?}");

@@ -18,7 +18,7 @@ fn home() -> &'static Path {
 
 fn pair() -> (Loaded, Loaded) {
     let catalog = Catalog::near(home());
-    let open = |name, role| load(&catalog.model(name).unwrap(), role).unwrap();
+    let open = |name, role| load(catalog.model(name).unwrap(), role).unwrap();
     (open("embedded-target", Role::Target), open("embedded-draft", Role::Draft))
 }
 

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 
 /// Rooms from the bottom up; a room may use its own layer and those below.
 const LAYERS: &[&[&str]] = &[
-    &["dist", "chance", "tree", "clock", "registry"],
+    &["dist", "chance", "tree", "clock", "registry", "lanes", "pool"],
     &["sampling"],
     &["model"],
     &["round"],
     &["draft", "length", "verify"],
     &["decode"],
     &["exactness", "experiment", "report"],
+    &["bench"],
     &["cli"],
     &["main"],
 ];

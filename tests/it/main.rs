@@ -24,6 +24,7 @@ mod model_greedy;
 mod model_llama;
 mod model_loader;
 mod mutants;
+mod native;
 mod reference;
 mod report;
 mod sampling;

@@ -26,13 +26,13 @@ fn the_nearest_configs_folder_comes_first_and_the_project_last() {
     write(&dir.path().join("configs/models.toml"), "[big]\npath = \"elsewhere\"\n");
     let catalog = Catalog::near(&deep);
     let big = dir.path().join("lab/weights/big").display().to_string();
-    assert_eq!(catalog.model("big").unwrap(), big);
-    assert_eq!(catalog.model("b").unwrap(), big, "by its alias");
-    assert_eq!(catalog.model("toy").unwrap(), "toy:mixed");
-    assert_eq!(catalog.model("toy:close").unwrap(), "toy:close");
+    assert_eq!(catalog.model("big").unwrap().path, big);
+    assert_eq!(catalog.model("b").unwrap().path, big, "by its alias");
+    assert_eq!(catalog.model("toy").unwrap().path, "toy:mixed");
+    assert_eq!(catalog.model("toy:close").unwrap().path, "toy:close");
     // The project's own names stay within reach of a stranger's folder.
-    assert!(catalog.model("embedded-target").unwrap().ends_with("models/target"));
-    assert!(catalog.model("embedded-draft").unwrap().ends_with("models/draft"));
+    assert!(catalog.model("embedded-target").unwrap().path.ends_with("models/target"));
+    assert!(catalog.model("embedded-draft").unwrap().path.ends_with("models/draft"));
 }
 
 #[test]
@@ -42,8 +42,8 @@ fn folders_are_found_from_the_start_and_by_absolute_path() {
     fs::create_dir_all(&folder).unwrap();
     let catalog = Catalog::near(dir.path());
     let path = folder.display().to_string();
-    assert_eq!(catalog.model("checkpoints/mine").unwrap(), path);
-    assert_eq!(catalog.model(&path).unwrap(), path);
+    assert_eq!(catalog.model("checkpoints/mine").unwrap().path, path);
+    assert_eq!(catalog.model(&path).unwrap().path, path);
     let text = sentence(catalog.model("checkpoints/yours"));
     assert_eq!(text, "model checkpoints/yours: no such folder");
 }

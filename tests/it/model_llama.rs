@@ -1,5 +1,5 @@
-//! The Llama decoder against independent implementations, and against itself
-//! with and without a cache.
+//! The Llama decoders of both engines against independent implementations, and
+//! against themselves with and without a cache.
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
@@ -9,7 +9,8 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::json;
 use specdec::model::{
-    Evaluation, LanguageModel, Loaded, Role, Session, Want, Work, evaluate_one, load,
+    Engine, Evaluation, LanguageModel, Loaded, Role, Session, Settings, Source, Want, Work,
+    evaluate_one, load,
 };
 use specdec::sampling::Logits;
 use specdec::tree::Draft;
@@ -22,10 +23,16 @@ use crate::reference;
 /// most 50 products; each of those roundings moves it by about 10 · 6e-8.
 pub(crate) const TOLERANCE: f64 = 2e-4;
 
-pub(crate) fn loaded(checkpoint: &Checkpoint) -> Loaded {
+pub(crate) fn on(engine: Engine, checkpoint: &Checkpoint) -> Loaded {
     let dir = tempfile::tempdir().unwrap();
     checkpoint.write(dir.path());
-    load(dir.path().to_str().unwrap(), Role::Target).unwrap()
+    let settings = Settings { engine: Some(engine), ..Settings::default() };
+    load(Source { settings, ..dir.path().to_str().unwrap().into() }, Role::Target).unwrap()
+}
+
+/// The model on every engine.
+fn engines(checkpoint: &Checkpoint) -> [Box<dyn LanguageModel>; 2] {
+    Engine::ALL.map(|engine| on(engine, checkpoint).model)
 }
 
 fn random_tokens(rng: &mut impl Rng, count: usize) -> Vec<u32> {
@@ -107,7 +114,7 @@ fn last_row_agrees_with_candle_transformers_llama() {
     let scaled = json!({"rope_scaling": llama3_scaling()});
     shapes.push(Checkpoint { config: scaled, ..shapes[0].clone() });
     for c in shapes {
-        let model = loaded(&c).model;
+        let models = engines(&c);
         let config: llama::LlamaConfig = serde_json::from_value(c.config_json()).unwrap();
         let config = config.into_config(false);
         let weights = VarBuilder::from_tensors(c.tensors(), DType::F32, &Device::Cpu);
@@ -118,8 +125,10 @@ fn last_row_agrees_with_candle_transformers_llama() {
             let input = Tensor::new(&text[..], &Device::Cpu).unwrap().unsqueeze(0).unwrap();
             let expected = stock.forward(&input, 0, &mut cache).unwrap();
             let expected = expected.squeeze(0).unwrap().to_vec1::<f32>().unwrap();
-            let own = all_rows(&*model, &text);
-            assert_rows_near(&own[length - 1], &expected[..VOCAB], &format!("{c:?}"));
+            for model in &models {
+                let own = all_rows(&**model, &text);
+                assert_rows_near(&own[length - 1], &expected[..VOCAB], &format!("{c:?}"));
+            }
         }
     }
 }
@@ -127,7 +136,7 @@ fn last_row_agrees_with_candle_transformers_llama() {
 #[test]
 fn all_rows_agree_with_candle_transformers_llama2_c() {
     for c in stock_shapes() {
-        let model = loaded(&c).model;
+        let models = engines(&c);
         let config = llama2_c::Config {
             dim: c.hidden,
             hidden_dim: c.intermediate,
@@ -154,8 +163,12 @@ fn all_rows_agree_with_candle_transformers_llama2_c() {
         let input = Tensor::new(&text[..], &Device::Cpu).unwrap().unsqueeze(0).unwrap();
         let expected = stock.forward(&input, 0, &mut cache).unwrap().squeeze(0).unwrap();
         let expected = expected.to_vec2::<f32>().unwrap();
-        for (row, (own, expected)) in all_rows(&*model, &text).iter().zip(&expected).enumerate() {
-            assert_rows_near(own, &expected[..VOCAB], &format!("row {row} of {c:?}"));
+        for model in &models {
+            for (row, (own, expected)) in
+                all_rows(&**model, &text).iter().zip(&expected).enumerate()
+            {
+                assert_rows_near(own, &expected[..VOCAB], &format!("row {row} of {c:?}"));
+            }
         }
     }
 }
@@ -180,13 +193,14 @@ fn all_rows_agree_with_an_f64_reference_in_every_stored_type() {
             // head_dim 12 with 4 heads and hidden 32: nothing may be derived
             // from hidden / heads.
             let c = Checkpoint { dtype, tied, seed: 11, ..Checkpoint::default() };
-            let model = loaded(&c).model;
             let text = tokens(6, 50);
             let frequencies = reference::frequencies(c.head_dim, 10_000.0);
             let expected = reference::logits(&c, &frequencies, &text);
-            for (row, own) in all_rows(&*model, &text).iter().enumerate() {
-                let expected = expected[row][..VOCAB].iter().copied();
-                assert_near(own, expected, &format!("row {row}, {dtype:?}, tied {tied}"));
+            for model in engines(&c) {
+                for (row, own) in all_rows(&*model, &text).iter().enumerate() {
+                    let expected = expected[row][..VOCAB].iter().copied();
+                    assert_near(own, expected, &format!("row {row}, {dtype:?}, tied {tied}"));
+                }
             }
         }
     }
@@ -197,7 +211,12 @@ fn rope_is_read_in_both_spellings() {
     let text = tokens(8, 30);
     let base = Checkpoint::default();
     let rows = |config: serde_json::Value| {
-        all_rows(&*loaded(&Checkpoint { config, ..base.clone() }).model, &text)
+        let [native, candle] = engines(&Checkpoint { config, ..base.clone() });
+        let rows = all_rows(&*native, &text);
+        for (own, other) in rows.iter().zip(all_rows(&*candle, &text)) {
+            assert_rows_near(own, &other, "both engines");
+        }
+        rows
     };
     let reference = |frequencies: Vec<f64>| reference::logits(&base, &frequencies, &text);
     let agree = |own: &[Vec<f32>], expected: &[Vec<f64>]| {
@@ -225,72 +244,81 @@ fn rope_is_read_in_both_spellings() {
 #[test]
 fn a_long_prompt_is_taken_in_by_pieces() {
     let c = Checkpoint { positions: 900, ..Checkpoint::default() };
-    let model = loaded(&c).model;
     let text = tokens(9, 700);
-    let expected = all_rows(&*model, &text);
-    let mut session = model.session().unwrap();
-    let nothing = Draft::empty(VOCAB);
-    let filled = evaluate(&*model, &mut session, &text[..600], &nothing, Want::Nothing);
-    assert_eq!((filled.computed, filled.rows.len()), (600, 0));
-    let next = evaluate(&*model, &mut session, &text[..601], &chain(&text[601..]), Want::All);
-    assert_eq!(next.computed, 100);
-    for (row, own) in f32s(&next).into_iter().enumerate() {
-        assert_rows_near(own, &expected[600 + row], &format!("row {row}"));
+    for model in engines(&c) {
+        let expected = all_rows(&*model, &text);
+        let mut session = model.session().unwrap();
+        let nothing = Draft::empty(VOCAB);
+        let filled = evaluate(&*model, &mut session, &text[..600], &nothing, Want::Nothing);
+        assert_eq!((filled.computed, filled.rows.len()), (600, 0));
+        let next = evaluate(&*model, &mut session, &text[..601], &chain(&text[601..]), Want::All);
+        assert_eq!(next.computed, 100);
+        for (row, own) in f32s(&next).into_iter().enumerate() {
+            assert_rows_near(own, &expected[600 + row], &format!("row {row}"));
+        }
     }
 }
 
 #[test]
 fn padded_and_unused_rows_never_come_out() {
     let c = Checkpoint { vocab_rows: VOCAB + 250, ..Checkpoint::default() };
-    let model = loaded(&c).model;
-    assert_eq!(model.info().vocab, VOCAB);
-    let rows = all_rows(&*model, &tokens(1, 5));
-    assert!(rows.iter().all(|row| row.len() == VOCAB));
+    for model in engines(&c) {
+        assert_eq!(model.info().vocab, VOCAB);
+        let rows = all_rows(&*model, &tokens(1, 5));
+        assert!(rows.iter().all(|row| row.len() == VOCAB));
+    }
 }
 
 #[test]
 fn two_sequences_in_one_call_do_not_mix() {
-    let model = loaded(&Checkpoint::default()).model;
-    let (a, b) = (tokens(1, 20), tokens(2, 30));
-    let mut sessions = [model.session().unwrap(), model.session().unwrap()];
-    let [first, second] = &mut sessions;
-    let drafts = [chain(&a[10..]), chain(&b[25..])];
-    let mut work = [
-        Work { session: first, context: &a[..10], draft: &drafts[0], want: Want::All },
-        Work { session: second, context: &b[..25], draft: &drafts[1], want: Want::Row(3) },
-    ];
-    let evaluations = model.evaluate(&mut work).unwrap();
-    for (row, own) in f32s(&evaluations[0]).into_iter().enumerate() {
-        assert_rows_near(own, &all_rows(&*model, &a)[9 + row], "first");
+    for model in engines(&Checkpoint::default()) {
+        let (a, b) = (tokens(1, 20), tokens(2, 30));
+        let mut sessions = [model.session().unwrap(), model.session().unwrap()];
+        let [first, second] = &mut sessions;
+        let drafts = [chain(&a[10..]), chain(&b[25..])];
+        let mut work = [
+            Work { session: first, context: &a[..10], draft: &drafts[0], want: Want::All },
+            Work { session: second, context: &b[..25], draft: &drafts[1], want: Want::Row(3) },
+        ];
+        let evaluations = model.evaluate(&mut work).unwrap();
+        for (row, own) in f32s(&evaluations[0]).into_iter().enumerate() {
+            assert_rows_near(own, &all_rows(&*model, &a)[9 + row], "first");
+        }
+        assert_eq!(evaluations[1].rows.len(), 1);
+        assert_rows_near(f32s(&evaluations[1])[0], &all_rows(&*model, &b)[27], "second");
     }
-    assert_eq!(evaluations[1].rows.len(), 1);
-    assert_rows_near(f32s(&evaluations[1])[0], &all_rows(&*model, &b)[27], "second");
 }
 
 #[test]
 fn a_tree_with_more_nodes_than_rows_is_refused_in_a_sentence() {
-    let model = loaded(&Checkpoint::default()).model;
     let context = tokens(3, 90);
     // Siblings share one position but not one row: 96 positions and 64 more rows.
     let mut draft = Draft::empty(VOCAB);
     for token in 0..71 {
         draft.certain(None, token);
     }
-    let mut session = model.session().unwrap();
-    let work = Work { session: &mut session, context: &context, draft: &draft, want: Want::All };
-    let error = evaluate_one(&*model, work).unwrap_err().to_string();
-    assert_eq!(error, "a context of 90 tokens and a draft of 71 do not fit a cache of 160 rows");
+    for model in engines(&Checkpoint::default()) {
+        let mut session = model.session().unwrap();
+        let (session, context, draft) = (&mut session, &context[..], &draft);
+        let work = Work { session, context, draft, want: Want::All };
+        let error = evaluate_one(&*model, work).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "a context of 90 tokens and a draft of 71 do not fit a cache of 160 rows"
+        );
+    }
 }
 
 #[test]
 fn a_session_of_another_engine_is_refused() {
-    let model = loaded(&Checkpoint::default()).model;
     let toy = load("toy:mixed", Role::Target).unwrap().model;
-    let mut session = toy.session().unwrap();
-    let draft = Draft::empty(VOCAB);
-    let work = Work { session: &mut session, context: &[1, 2], draft: &draft, want: Want::All };
-    let error = evaluate_one(&*model, work).unwrap_err().to_string();
-    assert_eq!(error, "not a session of this model");
+    for model in engines(&Checkpoint::default()) {
+        let mut session = toy.session().unwrap();
+        let draft = Draft::empty(VOCAB);
+        let work = Work { session: &mut session, context: &[1, 2], draft: &draft, want: Want::All };
+        let error = evaluate_one(&*model, work).unwrap_err().to_string();
+        assert_eq!(error, "not a session of this model");
+    }
 }
 
 /// A random tree: every node hangs below a random earlier one.
@@ -345,8 +373,8 @@ proptest! {
     #[test]
     fn a_cache_with_any_history_agrees_with_a_fresh_pass(seed in any::<u64>()) {
         thread_local! {
-            static MODEL: Loaded = loaded(&Checkpoint::default());
+            static MODELS: [Box<dyn LanguageModel>; 2] = engines(&Checkpoint::default());
         }
-        MODEL.with(|loaded| play(&*loaded.model, seed));
+        MODELS.with(|models| play(&*models[(seed % 2) as usize], seed));
     }
 }

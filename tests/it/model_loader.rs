@@ -62,7 +62,7 @@ fn the_model_says_what_it_is() {
     let loaded = opened(&c, |_| ()).unwrap();
     let info = loaded.model.info();
     assert_eq!((info.vocab, info.context_length), (VOCAB, c.positions));
-    assert_eq!((info.engine, info.dtype, info.row_invariant), ("candle", "f32", false));
+    assert_eq!((info.engine, info.dtype, info.row_invariant), ("native", "f32", true));
     assert_eq!(info.eos, [EOS]);
     let count = c.tensors().values().map(Tensor::elem_count).sum::<usize>();
     assert_eq!(info.parameters, count);
@@ -283,7 +283,7 @@ fn wrong_tensors_are_named() {
         }
     }
     let integers = |f: &Path| replace(f, name, |t| Some(t.to_dtype(DType::I64).unwrap()));
-    refused(&small(), integers, &[file, name, "i64", "f32, f16, bf16"]);
+    refused(&small(), integers, &[file, name, "I64", "f32, f16, bf16"]);
     let sharded = Checkpoint { shards: 2, config: json!({"num_hidden_layers": 3}), ..small() };
     refused(&sharded, |_| (), &["index.json", "model.layers.2", "is missing"]);
 }

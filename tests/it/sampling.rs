@@ -223,6 +223,7 @@ fn a_large_vocabulary_gives_the_law_of_the_reference() {
     let logits = (0..151_936).map(score).collect::<Vec<f32>>();
     let wide = logits.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
     for change in [
+        |_: &mut SamplingParams| (),
         |p: &mut SamplingParams| p.top_k = 50,
         |p: &mut SamplingParams| p.top_p = 0.9,
         |p: &mut SamplingParams| p.min_p = 0.05,
@@ -234,15 +235,10 @@ fn a_large_vocabulary_gives_the_law_of_the_reference() {
         let law = sampler.law(&Logits::F32(logits.clone()), PLAIN).unwrap();
         let expected = reference(&wide, &params, PLAIN);
         for (t, &p) in expected.iter().enumerate() {
-            assert!((law.p(t as u32) - p).abs() < 1e-12, "{params:?}: token {t}");
+            // Weights are computed in f32: the exponent, at most 16 here, is
+            // rounded three times (6e-8 each), the exponential adds 2e-7.
+            assert!((law.p(t as u32) - p).abs() <= 4e-6 * p, "{params:?}: token {t}");
         }
-    }
-    // The full softmax is computed in f32: 1e-6 relative.
-    let full = Sampler::new(SamplingParams::default()).unwrap();
-    let full = full.law(&Logits::F32(logits), PLAIN).unwrap();
-    let expected = reference(&wide, &SamplingParams::default(), PLAIN);
-    for (t, &p) in expected.iter().enumerate() {
-        assert!((full.p(t as u32) - p).abs() <= 2e-6 * p, "token {t}");
     }
 }
 

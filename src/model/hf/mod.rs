@@ -15,20 +15,18 @@ use sha2::{Digest, Sha256};
 use self::config::{fault, read_config, read_generation_eos};
 use self::tokenizer::HfTokenizer;
 use self::weights::Weights;
-use super::llama::Llama;
-use super::threads::tell_candle;
+use super::llama::Checkpoint;
 use super::toy::hex;
-use super::{Loaded, ModelError, ModelInfo};
+use super::{Loaded, ModelError, Settings};
 
 /// Loads the model in `folder` and calls it `name`.
 ///
-/// Weights may be stored as f32, f16 or bf16 and are held as f32: candle's CPU
-/// products of the shorter types are slower by an order of magnitude.
+/// Weights may be stored as f32, f16 or bf16; how they are held in memory is a
+/// setting.
 ///
 /// # Errors
 /// One sentence that names the file and value at fault.
-pub(super) fn load(name: &str, folder: &Path) -> Result<Loaded, ModelError> {
-    tell_candle();
+pub(super) fn load(name: &str, folder: &Path, settings: &Settings) -> Result<Loaded, ModelError> {
     let config_file = folder.join("config.json");
     let generation_file = folder.join("generation_config.json");
     let tokenizer_file = folder.join("tokenizer.json");
@@ -50,22 +48,17 @@ pub(super) fn load(name: &str, folder: &Path) -> Result<Loaded, ModelError> {
     let mut files = vec![config_file, tokenizer_file];
     files.extend(generation_file.exists().then_some(generation_file));
     files.extend(weights.files().map(PathBuf::from));
-    let info = ModelInfo {
+    let checkpoint = Checkpoint {
         name: name.to_owned(),
         vocab,
-        context_length: config.positions,
         eos,
-        engine: "candle",
-        dtype: "f32",
+        unused: codec.unused(),
         sha256: checksum(&files)?,
         tokenizer_sha256: codec.fingerprint(),
-        parameters: config.parameters(),
-        bytes_per_token: config.matrix_weights(vocab) * size_of::<f32>(),
-        row_invariant: false,
+        config,
     };
     let get = |tensor: &str, shape: &[usize]| weights.get(tensor, shape);
-    let model = Llama::load(info, config, codec.unused(), &get)?;
-    Ok(Loaded { model: Box::new(model), codec: Box::new(codec) })
+    Ok(Loaded { model: checkpoint.build(settings, &get)?, codec: Box::new(codec) })
 }
 
 /// SHA-256 over names and contents of files; where they lie plays no part.

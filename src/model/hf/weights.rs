@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use candle_core::safetensors::{Load, MmapedSafetensors};
-use candle_core::{DType, Device, Tensor};
+use candle_core::safetensors::MmapedSafetensors;
+use safetensors::Dtype;
 use serde::Deserialize;
 
 use super::config::{fault, read_json};
@@ -64,12 +64,12 @@ impl Weights {
         index.chain(self.files.iter().map(|(file, _)| file.as_path()))
     }
 
-    /// A tensor in f32, whatever it is stored in.
+    /// A tensor in f32, whatever it is stored in, row by row.
     ///
     /// # Errors
     /// If it is missing, has another shape or an unknown type, or holds NaN or
     /// infinity; the sentence names file and tensor.
-    pub(super) fn get(&self, name: &str, shape: &[usize]) -> Result<Tensor, ModelError> {
+    pub(super) fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, ModelError> {
         let number = match &self.shard {
             None => 0,
             Some((index, shard)) => {
@@ -88,22 +88,27 @@ impl Weights {
                 ),
             ));
         }
-        let tensor = view
-            .load(&Device::Cpu)
-            .map_err(|e| fault(file, format!("tensor {name}: {}", ModelError::from(e))))?;
-        if !matches!(tensor.dtype(), DType::F32 | DType::F16 | DType::BF16) {
-            let found = tensor.dtype().as_str();
-            return Err(fault(
-                file,
-                format!("tensor {name} is of type {found}; supported are: f32, f16, bf16"),
-            ));
-        }
-        let tensor = tensor.to_dtype(DType::F32)?;
-        if !is_finite(&tensor)? {
+        let bytes = view.data();
+        let tensor: Vec<f32> = match view.dtype() {
+            Dtype::F32 => chunks(bytes).map(f32::from_le_bytes).collect(),
+            Dtype::F16 => chunks(bytes).map(|b| half::f16::from_le_bytes(b).to_f32()).collect(),
+            Dtype::BF16 => chunks(bytes).map(|b| half::bf16::from_le_bytes(b).to_f32()).collect(),
+            found => {
+                return Err(fault(
+                    file,
+                    format!("tensor {name} is of type {found}; supported are: f32, f16, bf16"),
+                ));
+            }
+        };
+        if !tensor.iter().all(|weight| weight.is_finite()) {
             return Err(fault(file, format!("tensor {name} holds NaN or infinite weights")));
         }
         Ok(tensor)
     }
+}
+
+fn chunks<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
+    bytes.as_chunks().0.iter().copied()
 }
 
 /// Maps a file; its header is read and checked against its length.
@@ -117,9 +122,4 @@ fn map(file: &Path) -> Result<MmapedSafetensors, ModelError> {
         let reason = ModelError::from(e);
         fault(file, format!("no complete safetensors file ({reason})"))
     })
-}
-
-fn is_finite(tensor: &Tensor) -> Result<bool, ModelError> {
-    // Zero times NaN or infinity is NaN, and NaN stays in a sum.
-    Ok((tensor.flatten_all()? * 0.0)?.sum_all()?.to_scalar::<f32>()? == 0.0)
 }

@@ -1,10 +1,6 @@
 //! Rotary position embedding in the rotate-half convention of Hugging Face
 //! checkpoints (Su et al. 2021, arXiv 2104.09864).
 
-use candle_core::{Device, Tensor};
-
-use crate::model::ModelError;
-
 /// How positions turn into angles.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::model) struct Rope {
@@ -40,10 +36,10 @@ pub(in crate::model) enum Scaling {
 
 impl Rope {
     /// Radians per position, one for each pair of a head's `head_dim` entries.
-    pub(super) fn frequencies(&self, head_dim: usize) -> Vec<f32> {
+    pub(in crate::model) fn frequencies(&self, head_dim: usize) -> Vec<f32> {
         (0..head_dim / 2)
             .map(|i| {
-                let frequency = self.theta.powf(-2.0 * i as f64 / head_dim as f64);
+                let frequency = libm::pow(self.theta, -2.0 * i as f64 / head_dim as f64);
                 self.scaling.apply(frequency) as f32
             })
             .collect()
@@ -70,23 +66,18 @@ impl Scaling {
     }
 }
 
-/// Cosines and sines at `positions`, each of shape `(positions, head_dim / 2)`.
+/// Cosines and sines at `positions`: of each position all `frequencies`.
 ///
 /// They are computed for the rows of a pass and not kept in a table: a table
 /// for 128k positions would take more memory than a small model. Angles are
-/// rounded to f32, as in the code that checkpoints are trained with.
-///
-/// # Errors
-/// If candle cannot make the tensors.
-pub(super) fn angles(
+/// rounded to f32, as in the code that checkpoints are trained with; their
+/// functions come from a library that computes the same bits on every processor.
+pub(in crate::model) fn angles(
     frequencies: &[f32],
-    positions: impl ExactSizeIterator<Item = usize>,
-    device: &Device,
-) -> Result<(Tensor, Tensor), ModelError> {
-    let shape = (positions.len(), frequencies.len());
-    let (cos, sin): (Vec<f32>, Vec<f32>) = positions
-        .flat_map(|position| frequencies.iter().map(move |f| position as f32 * f))
-        .map(|angle| (angle.cos(), angle.sin()))
-        .unzip();
-    Ok((Tensor::from_vec(cos, shape, device)?, Tensor::from_vec(sin, shape, device)?))
+    positions: impl Iterator<Item = usize>,
+) -> (Vec<f32>, Vec<f32>) {
+    positions
+        .flat_map(|position| frequencies.iter().map(move |f| f64::from(position as f32 * f)))
+        .map(|angle| (libm::cos(angle) as f32, libm::sin(angle) as f32))
+        .unzip()
 }

@@ -3,7 +3,7 @@
 
 mod acceptance;
 mod accepted_length;
-mod sheet;
+pub(crate) mod sheet;
 mod speedup;
 mod survival;
 mod time_per_round;
@@ -11,7 +11,7 @@ mod time_per_round;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 
 use super::load::Results;
 use super::series::{Series, series};
@@ -96,36 +96,12 @@ pub(super) fn write_all(
     let mut written = Vec::new();
     for (figure, draw) in FIGURES {
         let Some(sheet) = draw(&data) else { continue };
-        let scene = sheet.render();
-        let svg = renumber(&kuva::backend::svg::SvgBackend.render_scene(&scene));
-        write(folder, figure.name, "svg", svg.as_bytes())?;
-        let png = kuva::PngBackend::new()
-            .render_scene(&scene)
-            .map_err(|e| anyhow!("cannot draw the figure {}: {e}", figure.name))?;
-        write(folder, figure.name, "png", &png)?;
+        let drawn = sheet.draw().with_context(|| format!("figure {}", figure.name))?;
+        write(folder, figure.name, "svg", drawn.svg.as_bytes())?;
+        write(folder, figure.name, "png", &drawn.png)?;
         written.push(figure);
     }
     Ok(written)
-}
-
-/// Numbers the clip paths of an SVG from 0. The renderer numbers them through
-/// the life of the process, which would make the bytes depend on what was drawn
-/// before.
-fn renumber(svg: &str) -> String {
-    const PREFIX: &str = "kuva-clip-";
-    let mut parts = svg.split(PREFIX);
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    let mut seen = Vec::new();
-    for part in parts {
-        let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
-        let (number, rest) = part.split_at(end);
-        let at = seen.iter().position(|n| *n == number).unwrap_or_else(|| {
-            seen.push(number);
-            seen.len() - 1
-        });
-        text += &format!("{PREFIX}{at}{rest}");
-    }
-    text
 }
 
 fn write(folder: &Path, name: &str, extension: &str, bytes: &[u8]) -> Result<()> {

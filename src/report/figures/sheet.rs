@@ -2,6 +2,7 @@
 //! colour-blind readers can tell apart (Okabe and Ito 2008), each with a marker
 //! of its own.
 
+use anyhow::{Result, anyhow};
 use kuva::plot::legend::{LegendEntry, LegendShape};
 use kuva::plot::{BandPlot, LinePlot, LineStyle, MarkerShape, ScatterPlot};
 use kuva::render::figure::{Figure, FigureLegendPosition};
@@ -21,41 +22,58 @@ const MARKERS: [MarkerShape; 5] = [
 ];
 
 /// The colour of the `i`-th line or bar.
-pub(super) fn colour(i: usize) -> &'static str {
+pub(crate) fn colour(i: usize) -> &'static str {
     COLOURS[i % COLOURS.len()]
 }
 
 /// Dash and gap of predicted lines, in pixels.
-pub(super) const DASHES: &str = "12 7";
+pub(crate) const DASHES: &str = "12 7";
 
 /// Dash and gap of reference lines.
-pub(super) const DOTS: &str = "3 5";
+pub(crate) const DOTS: &str = "3 5";
 
 /// Grey, for what is no data.
-pub(super) const NEUTRAL: &str = "#555555";
+pub(crate) const NEUTRAL: &str = "#555555";
 
 /// One panel: its plots and axes.
-pub(super) struct Panel {
-    pub(super) plots: Vec<Plot>,
-    pub(super) layout: Layout,
+pub(crate) struct Panel {
+    pub(crate) plots: Vec<Plot>,
+    pub(crate) layout: Layout,
 }
 
 /// A figure of one or more panels.
-pub(super) struct Sheet {
-    pub(super) title: String,
-    pub(super) columns: usize,
-    pub(super) panels: Vec<Panel>,
-    pub(super) legend: Vec<LegendEntry>,
+pub(crate) struct Sheet {
+    pub(crate) title: String,
+    pub(crate) columns: usize,
+    pub(crate) panels: Vec<Panel>,
+    pub(crate) legend: Vec<LegendEntry>,
 }
 
 /// Columns of a grid of `panels`.
-pub(super) fn columns(panels: usize) -> usize {
+pub(crate) fn columns(panels: usize) -> usize {
     if panels == 4 { 2 } else { panels.min(3) }
 }
 
+/// A figure as files.
+pub(crate) struct Drawn {
+    pub(crate) svg: String,
+    pub(crate) png: Vec<u8>,
+}
+
 impl Sheet {
+    /// Draws the figure.
+    ///
+    /// # Errors
+    /// If the renderer fails.
+    pub(crate) fn draw(self) -> Result<Drawn> {
+        let scene = self.render();
+        let svg = renumber(&kuva::backend::svg::SvgBackend.render_scene(&scene));
+        let png = kuva::PngBackend::new().render_scene(&scene);
+        Ok(Drawn { svg, png: png.map_err(|e| anyhow!("cannot be drawn: {e}"))? })
+    }
+
     /// The figure as drawing primitives.
-    pub(super) fn render(self) -> Scene {
+    fn render(self) -> Scene {
         let columns = self.columns.clamp(1, self.panels.len().max(1));
         let rows = self.panels.len().div_ceil(columns);
         let (plots, layouts) = self.panels.into_iter().map(|p| (p.plots, p.layout)).unzip();
@@ -74,8 +92,28 @@ impl Sheet {
     }
 }
 
+/// Numbers the clip paths of an SVG from 0. The renderer numbers them through
+/// the life of the process, which would make the bytes depend on what was drawn
+/// before.
+fn renumber(svg: &str) -> String {
+    const PREFIX: &str = "kuva-clip-";
+    let mut parts = svg.split(PREFIX);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    let mut seen = Vec::new();
+    for part in parts {
+        let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+        let (number, rest) = part.split_at(end);
+        let at = seen.iter().position(|n| *n == number).unwrap_or_else(|| {
+            seen.push(number);
+            seen.len() - 1
+        });
+        text += &format!("{PREFIX}{at}{rest}");
+    }
+    text
+}
+
 /// Axes with fixed ranges, so that panels can be compared by eye.
-pub(super) fn axes(title: &str, x: (f64, f64, &str), y: (f64, f64, &str)) -> Layout {
+pub(crate) fn axes(title: &str, x: (f64, f64, &str), y: (f64, f64, &str)) -> Layout {
     Layout::new((x.0, x.1), (y.0, y.1))
         .with_title(title)
         .with_title_size(15)
@@ -103,21 +141,21 @@ fn step(span: f64) -> f64 {
 }
 
 /// The end of an axis that begins at 0 and holds `value`, on a tick.
-pub(super) fn axis_end(value: f64) -> f64 {
+pub(crate) fn axis_end(value: f64) -> f64 {
     let step = step(value);
     (value * 1.02 / step).ceil() * step
 }
 
 /// A point of a line, with its interval if there is one.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Point {
-    pub(super) x: f64,
-    pub(super) y: f64,
-    pub(super) interval: Option<(f64, f64)>,
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) interval: Option<(f64, f64)>,
 }
 
 /// A line with markers and, where intervals are known, a band behind it.
-pub(super) fn line(points: &[Point], i: usize) -> Vec<Plot> {
+pub(crate) fn line(points: &[Point], i: usize) -> Vec<Plot> {
     let banded = points.iter().filter_map(|p| Some((p.x, p.interval?))).collect::<Vec<_>>();
     let band = BandPlot::new(
         banded.iter().map(|b| b.0),
@@ -140,7 +178,7 @@ pub(super) fn line(points: &[Point], i: usize) -> Vec<Plot> {
 }
 
 /// A dashed line.
-pub(super) fn dashed(points: &[Point], i: usize) -> Plot {
+pub(crate) fn dashed(points: &[Point], i: usize) -> Plot {
     LinePlot::new()
         .with_data(points.iter().map(|p| (p.x, p.y)))
         .with_color(colour(i))
@@ -150,17 +188,17 @@ pub(super) fn dashed(points: &[Point], i: usize) -> Plot {
 }
 
 /// The legend of the `i`-th line.
-pub(super) fn marked(label: &str, i: usize) -> LegendEntry {
+pub(crate) fn marked(label: &str, i: usize) -> LegendEntry {
     entry(label, colour(i), LegendShape::Marker(MARKERS[i % MARKERS.len()]))
 }
 
 /// The legend of the `i`-th bar.
-pub(super) fn filled(label: &str, i: usize) -> LegendEntry {
+pub(crate) fn filled(label: &str, i: usize) -> LegendEntry {
     entry(label, colour(i), LegendShape::Rect)
 }
 
 /// The legend of a style of line.
-pub(super) fn stroked(label: &str, dasharray: Option<&str>) -> LegendEntry {
+pub(crate) fn stroked(label: &str, dasharray: Option<&str>) -> LegendEntry {
     LegendEntry {
         dasharray: dasharray.map(str::to_owned),
         ..entry(label, NEUTRAL, LegendShape::Line)

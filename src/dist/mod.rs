@@ -2,13 +2,16 @@
 //!
 //! A [`Dist`] is checked once, when it is made, and is then known to be finite,
 //! non-negative and normalised.
-//! Its storage is private: a dense vector of f64 for toy models, dense f32
-//! weights with an f64 normaliser for real models, or a short list of
-//! `(token, probability)` pairs after truncation.
-//! All sums are taken in f64, in ascending token order, so two laws with the
-//! same content behave identically whatever their storage.
+//! Its storage is private: weights of all tokens, in f64 for toy models and in
+//! f32 for real ones, or a short list of `(token, probability)` pairs after
+//! truncation.
+//! All sums are taken in f64, in a fixed order.
+
+mod weights;
 
 use thiserror::Error;
+
+use self::weights::Weights;
 
 /// A token id.
 pub type Token = u32;
@@ -59,12 +62,8 @@ pub struct Dist {
 
 #[derive(Debug, Clone)]
 enum Storage {
-    Dense(Vec<f64>),
-    /// `p(x) = weights[x] / total`, with `total` summed in f64.
-    Weights {
-        weights: Vec<f32>,
-        total: f64,
-    },
+    Double(Weights<f64>),
+    Single(Weights<f32>),
     /// Ascending token ids, positive probabilities.
     Sparse(Vec<(Token, f64)>),
 }
@@ -76,15 +75,12 @@ impl Dist {
     /// If an entry is negative or not finite, or the mass differs from one by
     /// more than 1e-9.
     pub fn from_probs(probs: Vec<f64>) -> Result<Self, DistError> {
-        if probs.is_empty() {
-            return Err(DistError::Empty);
-        }
-        check_entries(probs.iter().copied())?;
-        let mass: f64 = probs.iter().sum();
+        let weights = Weights::new(probs)?;
+        let mass = weights.mass();
         if (mass - 1.0).abs() > MASS_TOLERANCE {
             return Err(DistError::Mass { mass });
         }
-        Ok(Self { vocab: probs.len(), storage: Storage::Dense(probs) })
+        Ok(Self { vocab: weights.len(), storage: Storage::Double(weights.into_probs()) })
     }
 
     /// A law proportional to f64 weights.
@@ -92,16 +88,7 @@ impl Dist {
     /// # Errors
     /// If a weight is negative or not finite, or all are zero.
     pub fn from_weights(weights: Vec<f64>) -> Result<Self, DistError> {
-        if weights.is_empty() {
-            return Err(DistError::Empty);
-        }
-        check_entries(weights.iter().copied())?;
-        let mass: f64 = weights.iter().sum();
-        if mass <= 0.0 {
-            return Err(DistError::NothingPossible);
-        }
-        let probs = weights.into_iter().map(|w| w / mass).collect::<Vec<_>>();
-        Ok(Self { vocab: probs.len(), storage: Storage::Dense(probs) })
+        Self::proportional(weights, Storage::Double)
     }
 
     /// A law proportional to f32 weights, kept as they are; the normaliser is
@@ -110,22 +97,18 @@ impl Dist {
     /// # Errors
     /// If a weight is negative or not finite, or all are zero.
     pub fn from_weights_f32(weights: Vec<f32>) -> Result<Self, DistError> {
-        if weights.is_empty() {
-            return Err(DistError::Empty);
-        }
-        let mut total = 0.0f64;
-        let mut sound = true;
-        for &w in &weights {
-            sound &= w >= 0.0;
-            total += f64::from(w);
-        }
-        if !sound || !total.is_finite() {
-            check_entries(weights.iter().map(|&w| f64::from(w)))?;
-        }
-        if total <= 0.0 {
+        Self::proportional(weights, Storage::Single)
+    }
+
+    fn proportional<T: weights::Number>(
+        weights: Vec<T>,
+        storage: fn(Weights<T>) -> Storage,
+    ) -> Result<Self, DistError> {
+        let weights = Weights::new(weights)?;
+        if weights.mass() <= 0.0 {
             return Err(DistError::NothingPossible);
         }
-        Ok(Self { vocab: weights.len(), storage: Storage::Weights { weights, total } })
+        Ok(Self { vocab: weights.len(), storage: storage(weights) })
     }
 
     /// A law proportional to the weights of a few tokens; all others have
@@ -172,12 +155,9 @@ impl Dist {
 
     /// Probability of `token`; zero outside the vocabulary.
     pub fn p(&self, token: Token) -> f64 {
-        let i = token as usize;
         match &self.storage {
-            Storage::Dense(probs) => probs.get(i).copied().unwrap_or(0.0),
-            Storage::Weights { weights, total } => {
-                weights.get(i).map_or(0.0, |&w| f64::from(w) / total)
-            }
+            Storage::Double(weights) => weights.p(token),
+            Storage::Single(weights) => weights.p(token),
             Storage::Sparse(entries) => entries
                 .binary_search_by_key(&token, |&(t, _)| t)
                 .map_or(0.0, |found| entries[found].1),
@@ -187,16 +167,8 @@ impl Dist {
     /// The tokens of positive probability with their probabilities, ascending.
     pub fn support(&self) -> Box<dyn Iterator<Item = (Token, f64)> + '_> {
         match &self.storage {
-            Storage::Dense(probs) => Box::new(
-                probs.iter().enumerate().filter(|(_, p)| **p > 0.0).map(|(i, &p)| (i as Token, p)),
-            ),
-            Storage::Weights { weights, total } => Box::new(
-                weights
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, w)| **w > 0.0)
-                    .map(move |(i, &w)| (i as Token, f64::from(w) / total)),
-            ),
+            Storage::Double(weights) => Box::new(weights.support()),
+            Storage::Single(weights) => Box::new(weights.support()),
             Storage::Sparse(entries) => Box::new(entries.iter().copied()),
         }
     }
@@ -205,17 +177,10 @@ impl Dist {
     /// that a token drafted from `q` is kept by rejection sampling against `p`
     /// (Leviathan et al. 2023, arXiv 2211.17192, Eq. 1 and Cor. 3.6).
     pub fn overlap(&self, q: &Dist) -> f64 {
-        if let (
-            Storage::Weights { weights: a, total: ta },
-            Storage::Weights { weights: b, total: tb },
-        ) = (&self.storage, &q.storage)
-        {
-            let (ia, ib) = (1.0 / ta, 1.0 / tb);
-            return a
-                .iter()
-                .zip(b)
-                .map(|(&x, &y)| (f64::from(x) * ia).min(f64::from(y) * ib))
-                .sum();
+        match (&self.storage, &q.storage) {
+            (Storage::Double(p), Storage::Double(q)) => return p.overlap(q),
+            (Storage::Single(p), Storage::Single(q)) => return p.overlap(q),
+            _ => {}
         }
         let (few, many) = if self.is_sparse() { (self, q) } else { (q, self) };
         few.support().map(|(t, p)| p.min(many.p(t))).sum()
@@ -236,16 +201,21 @@ impl Dist {
                 self.support().map(|(t, p)| (t, (p - q.p(t)).max(0.0))).collect::<Vec<_>>();
             return Self::sparse(self.vocab, entries).ok();
         }
-        let mut weights = vec![0.0; self.vocab];
-        for (t, p) in self.support() {
-            weights[t as usize] = p;
-        }
-        for (t, s) in q.support() {
-            if let Some(w) = weights.get_mut(t as usize) {
-                *w = (*w - s).max(0.0);
+        let excess = match (&self.storage, &q.storage) {
+            (Storage::Double(p), Storage::Double(q)) => p.excess(q),
+            (Storage::Single(p), Storage::Single(q)) => p.excess(q),
+            _ => {
+                let mut excess = vec![0.0; self.vocab];
+                self.support().for_each(|(t, p)| excess[t as usize] = p);
+                for (t, q) in q.support() {
+                    if let Some(p) = excess.get_mut(t as usize) {
+                        *p = (*p - q).max(0.0);
+                    }
+                }
+                excess
             }
-        }
-        Self::from_weights(weights).ok()
+        };
+        Self::from_weights(excess).ok()
     }
 
     /// Shannon entropy in nats.
@@ -267,34 +237,19 @@ impl Dist {
     /// The token whose interval of the cumulative law contains `u ∈ [0, 1)`.
     /// Tokens of probability zero are never returned.
     pub fn quantile(&self, u: f64) -> Token {
-        let (mut sum, mut last) = (0.0, 0);
-        match &self.storage {
-            // The hot case of real models: compare unnormalised sums.
-            Storage::Weights { weights, total } => {
-                let bound = u * total;
-                for (i, &w) in weights.iter().enumerate() {
-                    if w > 0.0 {
-                        sum += f64::from(w);
-                        last = i as Token;
-                        if sum > bound {
-                            break;
-                        }
-                    }
-                }
-            }
-            _ => {
-                for (t, p) in self.support() {
-                    sum += p;
-                    last = t;
-                    if sum > u {
-                        break;
-                    }
-                }
-            }
-        }
+        let entries = match &self.storage {
+            Storage::Double(weights) => return weights.quantile(u),
+            Storage::Single(weights) => return weights.quantile(u),
+            Storage::Sparse(entries) => entries,
+        };
+        let mut sum = 0.0;
+        let found = entries.iter().find(|(_, p)| {
+            sum += p;
+            sum > u
+        });
         // Rounding may leave the whole sum just below u: then the last
         // possible token is the right one.
-        last
+        found.or(entries.last()).map_or(0, |&(token, _)| token)
     }
 
     fn is_sparse(&self) -> bool {

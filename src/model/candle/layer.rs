@@ -4,14 +4,20 @@ use candle_core::{Device, Tensor};
 use candle_nn::ops::{rms_norm, silu, softmax_last_dim};
 use candle_nn::rotary_emb::rope;
 
-use super::Config;
 use super::cache::{LayerCache, Run, runs};
 use super::product::Product;
-use super::rope::angles;
+use crate::model::llama::{Config, GetTensor, angles};
 use crate::model::{Feed, ModelError};
 
-/// Gives a tensor by name, of exactly this shape, in f32.
-pub(in crate::model) type GetTensor<'a> = dyn Fn(&str, &[usize]) -> Result<Tensor, ModelError> + 'a;
+/// Takes a tensor of a checkpoint to a device.
+pub(super) fn tensor(
+    get: &GetTensor<'_>,
+    name: &str,
+    shape: &[usize],
+    device: &Device,
+) -> Result<Tensor, ModelError> {
+    Ok(Tensor::from_vec(get(name, shape)?, shape, device)?)
+}
 
 /// Weights of a layer.
 #[derive(Debug)]
@@ -46,7 +52,10 @@ impl Pass {
         frequencies: &[f32],
         device: &Device,
     ) -> Result<Self, ModelError> {
-        let (cos, sin) = angles(frequencies, feed.iter().map(|f| f.position), device)?;
+        let (cos, sin) = angles(frequencies, feed.iter().map(|f| f.position));
+        let shape = (feed.len(), frequencies.len());
+        let cos = Tensor::from_vec(cos, shape, device)?;
+        let sin = Tensor::from_vec(sin, shape, device)?;
         let seen = |f: &Feed| f.ancestors.last().map_or(f.prefix, |&last| last + 1);
         let slots = feed.iter().map(seen).max().unwrap_or(0);
         let mask = if feed.iter().all(|f| f.prefix == slots) {
@@ -68,23 +77,26 @@ impl Layer {
         config: &Config,
         index: usize,
         get: &GetTensor<'_>,
+        device: &Device,
     ) -> Result<Self, ModelError> {
-        let name = |part: &str| format!("model.layers.{index}.{part}.weight");
+        let get = |part: &str, shape: &[usize]| {
+            tensor(get, &format!("model.layers.{index}.{part}.weight"), shape, device)
+        };
         let (hidden, inner) = (config.hidden, config.intermediate);
         let (q, kv) = (config.heads * config.head_dim, config.kv_heads * config.head_dim);
         let scale = 1.0 / (config.head_dim as f64).sqrt();
-        let queries = (get(&name("self_attn.q_proj"), &[q, hidden])? * scale)?;
-        let keys = get(&name("self_attn.k_proj"), &[kv, hidden])?;
-        let values = get(&name("self_attn.v_proj"), &[kv, hidden])?;
-        let gate = get(&name("mlp.gate_proj"), &[inner, hidden])?;
-        let up = get(&name("mlp.up_proj"), &[inner, hidden])?;
+        let queries = (get("self_attn.q_proj", &[q, hidden])? * scale)?;
+        let keys = get("self_attn.k_proj", &[kv, hidden])?;
+        let values = get("self_attn.v_proj", &[kv, hidden])?;
+        let gate = get("mlp.gate_proj", &[inner, hidden])?;
+        let up = get("mlp.up_proj", &[inner, hidden])?;
         Ok(Self {
-            attention_norm: get(&name("input_layernorm"), &[hidden])?,
+            attention_norm: get("input_layernorm", &[hidden])?,
             qkv: Product::new(&Tensor::cat(&[queries, keys, values], 0)?)?,
-            output: Product::new(&get(&name("self_attn.o_proj"), &[hidden, q])?)?,
-            mlp_norm: get(&name("post_attention_layernorm"), &[hidden])?,
+            output: Product::new(&get("self_attn.o_proj", &[hidden, q])?)?,
+            mlp_norm: get("post_attention_layernorm", &[hidden])?,
             gate_up: Product::new(&Tensor::cat(&[gate, up], 0)?)?,
-            down: Product::new(&get(&name("mlp.down_proj"), &[hidden, inner])?)?,
+            down: Product::new(&get("mlp.down_proj", &[hidden, inner])?)?,
         })
     }
 

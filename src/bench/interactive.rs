@@ -1,0 +1,83 @@
+//! One sample at a time, on request: for measurements that alternate with other
+//! programs, sample by sample.
+
+use std::io::{BufRead, Write};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::{Value, json};
+
+use super::sample::{repeats, sample};
+use super::{Reading, pass, prefill, text};
+use crate::lanes::IsaKind;
+use crate::model::{LanguageModel, Want, Work, evaluate_one};
+use crate::pool::Pool;
+use crate::sampling::Logits;
+use crate::tree::Draft;
+
+/// Answers every line of `requests` with a line of JSON, until `quit` or the end.
+///
+/// # Errors
+/// If a request is none, the model fails, or an answer cannot be written.
+pub(crate) fn answer(
+    model: &dyn LanguageModel,
+    requests: impl BufRead,
+    mut answers: impl Write,
+) -> Result<()> {
+    let info = model.info();
+    let mut say = |value: Value| -> Result<()> {
+        writeln!(answers, "{value}")?;
+        Ok(answers.flush()?)
+    };
+    say(json!({
+        "ready": true,
+        "name": info.name,
+        "engine": info.engine,
+        "dtype": info.dtype,
+        "isa": IsaKind::active().name(),
+        "threads": Pool::shared().threads(),
+        "bytes_per_token": info.bytes_per_token,
+    }))?;
+    let reading = Reading::new(info.bytes_per_token)?;
+    for line in requests.lines() {
+        let line = line?;
+        match line.split_whitespace().collect::<Vec<_>>()[..] {
+            ["quit"] => return Ok(()),
+            ["read"] => say(timed(&mut || {
+                reading.run();
+                Ok(())
+            })?)?,
+            ["pass", rows] => say(timed(&mut *pass(model, number(rows)?)?)?)?,
+            ["prefill", tokens] => {
+                let tokens = number(tokens)?;
+                say(timed(&mut || prefill(model, tokens))?)?;
+            }
+            ["logits", rows] => say(json!({"logits": logits(model, number(rows)?)?}))?,
+            _ => bail!("request \"{line}\": allowed are pass M, prefill N, read, logits M, quit"),
+        }
+    }
+    Ok(())
+}
+
+fn number(text: &str) -> Result<usize> {
+    let number = text.parse().ok().filter(|&n| n > 0);
+    number.with_context(|| format!("\"{text}\" in a request is no positive whole number"))
+}
+
+/// A sample after a call that is not counted.
+fn timed(task: &mut super::sample::Run<'_>) -> Result<Value> {
+    let repeats = repeats(task)?;
+    let (micros, share) = sample(task, repeats)?;
+    Ok(json!({"micros": micros, "queue_share": share}))
+}
+
+/// The last row of a pass of `rows` rows.
+fn logits(model: &dyn LanguageModel, rows: usize) -> Result<Vec<f32>> {
+    let context = text(model, super::CONTEXT + rows - 1);
+    let draft = Draft::empty(model.info().vocab);
+    let mut session = model.session()?;
+    let work = Work { session: &mut session, context: &context, draft: &draft, want: Want::All };
+    match evaluate_one(model, work)?.rows.pop() {
+        Some(Logits::F32(row)) => Ok(row),
+        _ => Err(anyhow!("a toy model has no f32 logits")),
+    }
+}

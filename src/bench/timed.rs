@@ -1,0 +1,41 @@
+//! A model that counts the time spent in its passes.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use crate::model::{Evaluation, LanguageModel, ModelError, ModelInfo, Session, Work};
+
+/// Passes everything on and times the passes.
+#[derive(Debug)]
+pub(super) struct Timed<'a> {
+    inner: &'a dyn LanguageModel,
+    spent: Cell<Duration>,
+}
+
+impl<'a> Timed<'a> {
+    pub(super) fn new(inner: &'a dyn LanguageModel) -> Self {
+        Self { inner, spent: Cell::default() }
+    }
+
+    /// Time spent in passes so far.
+    pub(super) fn spent(&self) -> Duration {
+        self.spent.get()
+    }
+}
+
+impl LanguageModel for Timed<'_> {
+    fn info(&self) -> &ModelInfo {
+        self.inner.info()
+    }
+
+    fn session(&self) -> Result<Session, ModelError> {
+        self.inner.session()
+    }
+
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+        let start = Instant::now();
+        let done = self.inner.evaluate(work);
+        self.spent.set(self.spent.get() + start.elapsed());
+        done
+    }
+}

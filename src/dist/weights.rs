@@ -1,0 +1,160 @@
+//! Weights of all tokens and the sums that a law over them needs.
+//!
+//! Sums are taken in f64, in blocks: sixteen lanes within a block, then block
+//! after block. The order is fixed, so a law has the same bits on every
+//! processor.
+
+use super::{DistError, Token, check_entries};
+use crate::lanes::{Isa, IsaKind, Kernel, LANES};
+
+/// Tokens whose weights are summed together, so that drawing a token looks at
+/// one block and not at the whole vocabulary.
+const BLOCK: usize = 256;
+
+/// `p(x) = values[x] / norm`.
+#[derive(Debug, Clone)]
+pub(super) struct Weights<T> {
+    values: Vec<T>,
+    /// Sums of all weights up to the end of each block; the last is the mass.
+    ends: Vec<f64>,
+    norm: f64,
+}
+
+/// A number that weights are stored as.
+pub(super) trait Number: Copy + Into<f64> + Send + Sync + 'static {}
+
+impl Number for f32 {}
+impl Number for f64 {}
+
+impl<T: Number> Weights<T> {
+    /// Weights of at least one token; the norm is their mass.
+    ///
+    /// # Errors
+    /// If one is negative or not finite, or there is none.
+    pub(super) fn new(values: Vec<T>) -> Result<Self, DistError> {
+        let mut ends = Vec::with_capacity(values.len().div_ceil(BLOCK));
+        let sound = IsaKind::active().run(Sums { values: &values, ends: &mut ends });
+        let mass = ends.last().copied().ok_or(DistError::Empty)?;
+        // A sum is finite only if all its terms are.
+        if !sound || !mass.is_finite() {
+            check_entries(values.iter().map(|&w| w.into()))?;
+        }
+        Ok(Self { values, ends, norm: mass })
+    }
+
+    /// The same weights, to be taken as probabilities as they are.
+    pub(super) fn into_probs(self) -> Self {
+        Self { norm: 1.0, ..self }
+    }
+
+    /// The sum of all weights.
+    pub(super) fn mass(&self) -> f64 {
+        self.ends.last().copied().unwrap_or(0.0)
+    }
+
+    /// Number of tokens.
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Probability of a token; zero outside the vocabulary.
+    pub(super) fn p(&self, token: Token) -> f64 {
+        self.values.get(token as usize).map_or(0.0, |&w| w.into() / self.norm)
+    }
+
+    /// Tokens of positive probability, ascending.
+    pub(super) fn support(&self) -> impl Iterator<Item = (Token, f64)> + '_ {
+        let all = (0..).zip(&self.values).map(|(token, &w)| (token, w.into()));
+        all.filter(|&(_, w)| w > 0.0).map(|(token, w)| (token, w / self.norm))
+    }
+
+    /// See [`super::Dist::quantile`].
+    pub(super) fn quantile(&self, u: f64) -> Token {
+        let bound = u * self.mass();
+        // Where rounding leaves the bound at the mass, the last block with any
+        // weight is the right one.
+        let reaching = self.ends.partition_point(|&end| end <= bound);
+        let block = reaching.min(self.ends.partition_point(|&end| end < self.mass()));
+        let mut sum = block.checked_sub(1).map_or(0.0, |before| self.ends[before]);
+        let mut last = 0;
+        for (token, &w) in self.values.iter().enumerate().skip(block * BLOCK).take(BLOCK) {
+            let w = w.into();
+            if w > 0.0 {
+                sum += w;
+                last = token as Token;
+                if sum > bound {
+                    break;
+                }
+            }
+        }
+        last
+    }
+
+    /// `Σ_x min(p(x), q(x))`.
+    pub(super) fn overlap(&self, q: &Self) -> f64 {
+        let kernel = Pairs { p: self, q, value: f64::min };
+        let mut sums = Vec::new();
+        IsaKind::active().run(Sums { values: &kernel.collect(), ends: &mut sums });
+        sums.last().copied().unwrap_or(0.0)
+    }
+
+    /// `(p(x) − q(x))⁺` of every token.
+    pub(super) fn excess(&self, q: &Self) -> Vec<f64> {
+        Pairs { p: self, q, value: |p, q| if p > q { p - q } else { 0.0 } }.collect()
+    }
+}
+
+/// Sums of blocks; returns whether no weight is negative.
+struct Sums<'a, T> {
+    values: &'a [T],
+    ends: &'a mut Vec<f64>,
+}
+
+impl<T: Number> Kernel for Sums<'_, T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<I: Isa>(self, _: I) -> bool {
+        let (mut total, mut sound) = (0.0, true);
+        for block in self.values.chunks(BLOCK) {
+            let mut lanes = [0.0; LANES];
+            let (whole, rest) = block.as_chunks::<LANES>();
+            let mut add = |lane: &mut f64, w: T| {
+                let w: f64 = w.into();
+                sound &= w >= 0.0;
+                *lane += w;
+            };
+            for part in whole {
+                lanes.iter_mut().zip(part).for_each(|(lane, &w)| add(lane, w));
+            }
+            lanes.iter_mut().zip(rest).for_each(|(lane, &w)| add(lane, w));
+            total += lanes.iter().sum::<f64>();
+            self.ends.push(total);
+        }
+        sound
+    }
+}
+
+/// A value for every token from its two probabilities.
+struct Pairs<'a, T, F> {
+    p: &'a Weights<T>,
+    q: &'a Weights<T>,
+    value: F,
+}
+
+impl<T: Number, F: Fn(f64, f64) -> f64> Pairs<'_, T, F> {
+    fn collect(self) -> Vec<f64> {
+        IsaKind::active().run(self)
+    }
+}
+
+impl<T: Number, F: Fn(f64, f64) -> f64> Kernel for Pairs<'_, T, F> {
+    type Output = Vec<f64>;
+
+    #[inline(always)]
+    fn run<I: Isa>(self, _: I) -> Vec<f64> {
+        let Pairs { p, q, value } = self;
+        let pairs = p.values.iter().zip(&q.values);
+        pairs.map(|(&a, &b)| value(a.into() / p.norm, b.into() / q.norm)).collect()
+    }
+}

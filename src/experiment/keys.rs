@@ -1,0 +1,112 @@
+//! Keys of `experiment.toml`: their names, aliases and types.
+
+use anyhow::{Result, bail};
+use toml::{Table, Value};
+
+use crate::model::{Dtype, Engine};
+use crate::registry::UnknownName;
+
+/// A key and its aliases.
+pub(super) type Key = (&'static str, &'static [&'static str]);
+
+/// Keys of the top level.
+pub(super) const KEYS: &[Key] = &[
+    ("question", &[]),
+    ("target", &["model", "target_model"]),
+    ("draft", &["draft_model", "speculative_model", "assistant_model", "model_draft"]),
+    ("prompts", &[]),
+    ("max_tokens", &["max_new_tokens", "n_predict"]),
+    ("repeats", &[]),
+    ("seed", &[]),
+    ("warmup", &[]),
+    ("ignore_eos", &[]),
+    ("trace", &[]),
+    ("threads", &[]),
+    ("engine", &[]),
+    ("device", &[]),
+    ("dtype", &["torch_dtype"]),
+    ("draft_dtype", &[]),
+    ("clock", &[]),
+    ("length", &["num_assistant_tokens_schedule"]),
+    ("prompt_lookup_max", &["max_matching_ngram_size"]),
+    ("prompt_lookup_min", &[]),
+    ("sweep", &[]),
+    ("exclude", &[]),
+];
+
+/// Axes of `[sweep]` and conditions of `[[exclude]]`.
+pub(super) const AXES: &[Key] = &[
+    ("drafter", &["method", "spec_type"]),
+    ("verifier", &["rejection_sample_method"]),
+    (
+        "num_speculative_tokens",
+        &["num_assistant_tokens", "prompt_lookup_num_tokens", "draft_max", "n_draft"],
+    ),
+    ("temperature", &["temp"]),
+    ("top_k", &[]),
+    ("top_p", &[]),
+    ("min_p", &[]),
+    ("draft_temperature", &[]),
+];
+
+/// Refuses unknown keys and turns aliases into canonical names; `place` says
+/// where the table is.
+pub(super) fn canonical(table: Table, keys: &'static [Key], place: &str) -> Result<Table> {
+    let mut result = Table::new();
+    for (name, value) in table {
+        let Some((key, _)) = keys.iter().find(|(k, a)| *k == name || a.contains(&name.as_str()))
+        else {
+            bail!("{}{place}", UnknownName::new("key", &name, keys.iter().map(|(k, _)| *k)));
+        };
+        if result.insert((*key).to_owned(), value).is_some() {
+            bail!("\"{key}\" is given twice{place}, once as \"{name}\"");
+        }
+    }
+    Ok(result)
+}
+
+/// Names the key whose value has a type that its field cannot hold.
+pub(super) fn check_type(key: &str, value: &Value) -> Result<()> {
+    let want = match key {
+        "max_tokens" | "repeats" | "seed" | "warmup" | "threads" | "prompt_lookup_max"
+        | "prompt_lookup_min" => {
+            ("a non-negative integer", value.as_integer().is_some_and(|i| i >= 0))
+        }
+        "question" | "target" | "draft" | "length" | "device" => ("a text", value.is_str()),
+        "engine" => one_of(value, "\"native\" or \"candle\"", &Engine::ALL.map(Engine::name)),
+        "dtype" | "draft_dtype" => {
+            one_of(value, "\"f32\", \"bf16\", \"f16\" or \"q8_0\"", &Dtype::ALL.map(Dtype::name))
+        }
+        "ignore_eos" | "trace" => ("true or false", value.as_bool().is_some()),
+        "clock" => ("\"real\" or \"virtual\"", matches!(value.as_str(), Some("real" | "virtual"))),
+        "prompts" => ("a text or a list of texts", all(value, |v| v.is_str())),
+        "sweep" => {
+            for (axis, values) in value.as_table().into_iter().flatten() {
+                check_axis(axis, values)?;
+            }
+            return Ok(());
+        }
+        _ => return Ok(()),
+    };
+    if want.1 { Ok(()) } else { bail!("\"{key}\" = {value}: allowed is {}", want.0) }
+}
+
+fn one_of(value: &Value, allowed: &'static str, names: &[&str]) -> (&'static str, bool) {
+    (allowed, value.as_str().is_some_and(|name| names.contains(&name)))
+}
+
+fn check_axis(axis: &str, values: &Value) -> Result<()> {
+    let (want, ok) = match axis {
+        "drafter" | "verifier" => ("a name or a list of names", all(values, |v| v.is_str())),
+        "num_speculative_tokens" | "top_k" => (
+            "a non-negative integer or a list of them",
+            all(values, |v| v.as_integer().is_some_and(|i| i >= 0)),
+        ),
+        _ => ("a number or a list of numbers", all(values, |v| v.is_float() || v.is_integer())),
+    };
+    if ok { Ok(()) } else { bail!("\"sweep.{axis}\" = {values}: allowed is {want}") }
+}
+
+fn all(value: &Value, ok: impl Fn(&Value) -> bool) -> bool {
+    value.as_array().map_or_else(|| ok(value), |values| values.iter().all(&ok))
+}

@@ -1,0 +1,125 @@
+//! AVX-512 with VNNI: one register holds sixteen lanes.
+
+#![allow(unsafe_code)] // instructions of the processor
+
+use std::arch::x86_64::*;
+
+use super::{Isa, IsaKind, Kernel, LANES};
+
+/// Proof that the processor has AVX-512 F, BW, VL and VNNI.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Avx512(());
+
+impl Avx512 {
+    /// The proof, if it holds.
+    pub(crate) fn detect() -> Option<Self> {
+        let has = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vnni");
+        has.then_some(Self(()))
+    }
+
+    /// Compiles and runs a kernel with these instructions.
+    pub(super) fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+        fn inside<K: Kernel>(isa: Avx512, kernel: K) -> K::Output {
+            kernel.run(isa)
+        }
+        // SAFETY: `self` exists only where the processor has these features.
+        unsafe { inside(self, kernel) }
+    }
+}
+
+// SAFETY, for every block below: `self` proves that the processor has the
+// instruction, and a pointer comes from a reference to as many bytes as the
+// instruction reads or writes; it asks for no alignment.
+impl Isa for Avx512 {
+    const KIND: IsaKind = IsaKind::Avx512;
+    const REGISTERS: usize = 32;
+    type F = __m512;
+    type I = __m512i;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::F {
+        unsafe { _mm512_set1_ps(x) }
+    }
+    #[inline(always)]
+    fn load(self, x: &[f32; LANES]) -> Self::F {
+        unsafe { _mm512_loadu_ps(x.as_ptr()) }
+    }
+    #[inline(always)]
+    fn store(self, x: Self::F, to: &mut [f32; LANES]) {
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), x) }
+    }
+    #[inline(always)]
+    fn load_f16(self, x: &[u16; LANES]) -> Self::F {
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(x.as_ptr().cast())) }
+    }
+    #[inline(always)]
+    fn load_bf16_pairs(self, x: &[[u16; 2]; LANES]) -> [Self::F; 2] {
+        unsafe {
+            let pairs = _mm512_loadu_si512(x.as_ptr().cast());
+            let upper = _mm512_and_si512(pairs, _mm512_set1_epi32(0xffff_0000_u32 as i32));
+            let first = _mm512_castsi512_ps(_mm512_slli_epi32::<16>(pairs));
+            [first, _mm512_castsi512_ps(upper)]
+        }
+    }
+    #[inline(always)]
+    fn add(self, a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm512_add_ps(a, b) }
+    }
+    #[inline(always)]
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+    #[inline(always)]
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    fn div(self, a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm512_div_ps(a, b) }
+    }
+    #[inline(always)]
+    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    fn max(self, a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm512_max_ps(a, b) }
+    }
+    #[inline(always)]
+    fn min(self, a: Self::F, b: Self::F) -> Self::F {
+        unsafe { _mm512_min_ps(a, b) }
+    }
+    #[inline(always)]
+    fn exp2_integer(self, n: Self::F) -> Self::F {
+        unsafe {
+            let biased = _mm512_add_epi32(_mm512_cvttps_epi32(n), _mm512_set1_epi32(127));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<23>(biased))
+        }
+    }
+    #[inline(always)]
+    fn splat_i32(self, x: i32) -> Self::I {
+        unsafe { _mm512_set1_epi32(x) }
+    }
+    #[inline(always)]
+    fn to_f32(self, x: Self::I) -> Self::F {
+        unsafe { _mm512_cvtepi32_ps(x) }
+    }
+    #[inline(always)]
+    fn dot4(self, sum: Self::I, w: &[[u8; 4]; LANES], x: [i8; 4]) -> Self::I {
+        let x = i32::from_ne_bytes(x.map(|b| b as u8));
+        unsafe {
+            let w = _mm512_loadu_si512(w.as_ptr().cast());
+            _mm512_dpbusd_epi32(sum, w, _mm512_set1_epi32(x))
+        }
+    }
+    #[inline(always)]
+    fn prefetch<T>(self, from: &T, bytes: usize) {
+        let address = std::ptr::from_ref(from).cast::<i8>().wrapping_add(bytes);
+        // A prefetch may name any address: it never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address) }
+    }
+}

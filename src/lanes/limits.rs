@@ -1,0 +1,125 @@
+//! What this processor can do at best: the yardsticks for the kernels.
+
+use std::hint::black_box;
+use std::io;
+use std::sync::Mutex;
+
+use memmap2::MmapMut;
+
+use super::{Isa, IsaKind, Kernel, LANES, math};
+use crate::pool::Pool;
+
+/// Lines that a thread claims at once: 1 MiB.
+const CLAIM: usize = 1 << 14;
+/// Places of a claim that are read side by side.
+const STREAMS: usize = 4;
+
+/// Memory to be read, in large pages like a model's weights.
+#[derive(Debug)]
+pub struct Memory(MmapMut);
+
+impl Memory {
+    /// At least `bytes` bytes, each written once.
+    ///
+    /// # Errors
+    /// If the system has no such memory.
+    pub fn new(bytes: usize) -> io::Result<Self> {
+        let line = size_of::<[f32; LANES]>();
+        let mut map = MmapMut::map_anon(bytes.max(1).next_multiple_of(line))?;
+        #[cfg(target_os = "linux")]
+        // Without large pages everything works, only slower.
+        let _ = map.advise(memmap2::Advice::HugePage);
+        map.fill(1);
+        Ok(Self(map))
+    }
+}
+
+/// Reads the memory once with all threads, each line by one of them.
+pub fn read(isa: IsaKind, pool: &Pool, memory: &Memory) {
+    let memory: &[[f32; LANES]] = bytemuck::cast_slice(&memory.0);
+    let total = Mutex::new(0.0);
+    pool.run(&|worker| {
+        let mut own = 0.0;
+        worker.share(memory.len().div_ceil(CLAIM), |claim| {
+            let lines = &memory[claim * CLAIM..memory.len().min((claim + 1) * CLAIM)];
+            own += isa.run(Sum(lines));
+        });
+        if let Ok(mut total) = total.lock() {
+            *total += own;
+        }
+    });
+    black_box(total.into_inner().unwrap_or_default());
+}
+
+/// Multiplies and adds in registers with all threads; returns the number of
+/// operations, two per fused multiply-add.
+pub fn multiply_add(isa: IsaKind, pool: &Pool, rounds: usize) -> f64 {
+    pool.run(&|_| {
+        black_box(isa.run(Chains { rounds, factor: black_box(0.5) }));
+    });
+    let chains = if isa == IsaKind::Avx512 { 24 } else { 6 };
+    (2 * chains * LANES * rounds * pool.threads()) as f64
+}
+
+struct Sum<'a>(&'a [[f32; LANES]]);
+
+impl Kernel for Sum<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) -> f32 {
+        let mut sums = [isa.splat(0.0); STREAMS];
+        let each = self.0.len().div_ceil(STREAMS).max(1);
+        let streams = self.0.chunks(each).collect::<Vec<_>>();
+        for i in 0..each {
+            for (sum, stream) in sums.iter_mut().zip(&streams) {
+                if let Some(line) = stream.get(i) {
+                    isa.prefetch(line, 1024);
+                    *sum = isa.add(*sum, isa.load(line));
+                }
+            }
+        }
+        let mut total = 0.0;
+        for sum in sums {
+            total += math::sum(isa, sum);
+        }
+        total
+    }
+}
+
+/// As many independent chains as there are registers for.
+struct Chains {
+    rounds: usize,
+    factor: f32,
+}
+
+impl Chains {
+    #[inline(always)]
+    fn run_many<I: Isa, const N: usize>(&self, isa: I) -> f32 {
+        let factor = isa.splat(self.factor);
+        let mut chains = [isa.splat(1.0); N];
+        for _ in 0..self.rounds {
+            for chain in &mut chains {
+                *chain = isa.fma(*chain, factor, factor);
+            }
+        }
+        let mut total = 0.0;
+        for chain in chains {
+            total += math::sum(isa, chain);
+        }
+        total
+    }
+}
+
+impl Kernel for Chains {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) -> f32 {
+        if const { I::REGISTERS >= 32 } {
+            self.run_many::<I, 24>(isa)
+        } else {
+            self.run_many::<I, 6>(isa)
+        }
+    }
+}

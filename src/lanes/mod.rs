@@ -1,0 +1,180 @@
+//! Instruction sets: sixteen lanes of f32 with the same bits everywhere.
+//!
+//! A kernel is written once, over [`Isa`], and compiled for each instruction
+//! set. Every operation of the trait is defined to the last bit by IEEE 754 or
+//! by exact integer arithmetic, so what a kernel computes does not depend on
+//! where it runs; only its speed does.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+pub mod limits;
+pub(crate) mod math;
+mod portable;
+
+#[cfg(target_arch = "x86_64")]
+use self::{avx2::Avx2, avx512::Avx512};
+use portable::Portable;
+
+use std::env;
+use std::sync::OnceLock;
+
+/// Forces an instruction set, by name.
+const VARIABLE: &str = "SPECDEC_ISA";
+/// Lanes of a vector, and outputs of a weight tile.
+pub const LANES: usize = 16;
+
+/// Operations on sixteen f32 or i32 lanes. A value of an implementing type is
+/// the proof that the processor has the instructions.
+pub(crate) trait Isa: Copy + Send + Sync {
+    /// Which one it is.
+    const KIND: IsaKind;
+    /// Vectors of sixteen lanes that the registers hold.
+    const REGISTERS: usize;
+    /// Sixteen f32.
+    type F: Copy;
+    /// Sixteen i32.
+    type I: Copy;
+
+    /// The same number in every lane.
+    fn splat(self, x: f32) -> Self::F;
+    /// Lane `i` is `x[i]`.
+    fn load(self, x: &[f32; LANES]) -> Self::F;
+    /// Writes lane `i` to `to[i]`.
+    fn store(self, x: Self::F, to: &mut [f32; LANES]);
+    /// The value of the f16 `x[i]`; exact.
+    fn load_f16(self, x: &[u16; LANES]) -> Self::F;
+    /// Two rows of bf16 from interleaved pairs: of each pair the first, then
+    /// the second.
+    fn load_bf16_pairs(self, x: &[[u16; 2]; LANES]) -> [Self::F; 2];
+
+    /// `a + b`.
+    fn add(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a − b`.
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a · b`.
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a / b`.
+    fn div(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a · b + c`, rounded once.
+    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// The larger of two numbers, neither NaN; of zeros either.
+    fn max(self, a: Self::F, b: Self::F) -> Self::F;
+    /// The smaller of two numbers, neither NaN; of zeros either.
+    fn min(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `2ⁿ` for integers `n` from −126 to 127.
+    fn exp2_integer(self, n: Self::F) -> Self::F;
+
+    /// The same integer in every lane.
+    fn splat_i32(self, x: i32) -> Self::I;
+    /// The integers as f32; exact up to 2²⁴.
+    fn to_f32(self, x: Self::I) -> Self::F;
+    /// Lane `i` gains the sum over `j` of `w[i][j] · x[j]`; exact.
+    fn dot4(self, sum: Self::I, w: &[[u8; 4]; LANES], x: [i8; 4]) -> Self::I;
+
+    /// Asks for the memory `bytes` after `from` to be brought near.
+    fn prefetch<T>(self, from: &T, bytes: usize);
+}
+
+/// What can be compiled for every instruction set.
+pub(crate) trait Kernel {
+    /// What it returns.
+    type Output;
+    /// The work. Implementations, and all they call on lanes, must be
+    /// `#[inline(always)]` functions: what is not inlined, as closures may not
+    /// be, is compiled without the instructions.
+    fn run<I: Isa>(self, isa: I) -> Self::Output;
+}
+
+/// An instruction set of this processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IsaKind {
+    /// Plain Rust: the reference for the bits, slow where the processor's
+    /// fused multiply-add is not used.
+    Portable,
+    /// AVX2 with FMA and F16C.
+    Avx2,
+    /// AVX-512 F, BW, VL and VNNI.
+    Avx512,
+}
+
+impl IsaKind {
+    /// All, the fastest last.
+    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
+
+    /// Its name in settings and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+        }
+    }
+
+    /// Whether this processor has it.
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => Avx2::detect().is_some(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => Avx512::detect().is_some(),
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => false,
+        }
+    }
+
+    /// The fastest of this processor, or the one that `SPECDEC_ISA` names.
+    ///
+    /// # Errors
+    /// If the variable names none, or one that the processor lacks.
+    pub fn choose() -> Result<Self, String> {
+        let mut available = Self::ALL.into_iter().filter(|isa| isa.is_available());
+        match env::var(VARIABLE) {
+            Err(_) => Ok(available.next_back().unwrap_or(Self::Portable)),
+            Ok(name) => {
+                let names = available.clone().map(Self::name).collect::<Vec<_>>().join(", ");
+                let found = available.into_iter().find(|isa| isa.name() == name);
+                found.ok_or_else(|| format!("{VARIABLE}={name}: this processor has {names}"))
+            }
+        }
+    }
+
+    /// The instruction set that this process uses where none is asked for.
+    pub fn active() -> Self {
+        static ACTIVE: OnceLock<IsaKind> = OnceLock::new();
+        // A wrong name is refused where models are loaded.
+        *ACTIVE.get_or_init(|| Self::choose().unwrap_or(Self::Portable))
+    }
+
+    /// Rows that a kernel takes at once: the most there can be, and the number
+    /// for many rows. As many sums as there are registers for.
+    pub(crate) const fn rows_at_once(self) -> (usize, usize) {
+        match self {
+            Self::Portable => (4, 4),
+            Self::Avx2 => (6, 6),
+            Self::Avx512 => (16, 12),
+        }
+    }
+
+    /// Runs a kernel with these instructions, or the portable ones where the
+    /// processor lacks them.
+    pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        #[cfg(target_arch = "x86_64")]
+        match self {
+            Self::Avx512 => {
+                if let Some(isa) = Avx512::detect() {
+                    return isa.run(kernel);
+                }
+            }
+            Self::Avx2 => {
+                if let Some(isa) = Avx2::detect() {
+                    return isa.run(kernel);
+                }
+            }
+            Self::Portable => {}
+        }
+        kernel.run(Portable)
+    }
+}

@@ -1,0 +1,71 @@
+//! The reference: plain Rust on arrays.
+
+use super::{Isa, IsaKind, LANES};
+
+/// Needs nothing of the processor. Without its fused multiply-add, that
+/// operation is computed in software: the same bits, a hundred times slower.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Portable;
+
+fn each<R>(f: impl Fn(usize) -> R) -> [R; LANES] {
+    std::array::from_fn(f)
+}
+
+impl Isa for Portable {
+    const KIND: IsaKind = IsaKind::Portable;
+    const REGISTERS: usize = 8;
+    type F = [f32; LANES];
+    type I = [i32; LANES];
+    fn splat(self, x: f32) -> Self::F {
+        [x; LANES]
+    }
+    fn load(self, x: &[f32; LANES]) -> Self::F {
+        *x
+    }
+    fn store(self, x: Self::F, to: &mut [f32; LANES]) {
+        *to = x;
+    }
+    fn load_f16(self, x: &[u16; LANES]) -> Self::F {
+        each(|i| half::f16::from_bits(x[i]).to_f32())
+    }
+    fn load_bf16_pairs(self, x: &[[u16; 2]; LANES]) -> [Self::F; 2] {
+        [0, 1].map(|part| each(|i| f32::from_bits(u32::from(x[i][part]) << 16)))
+    }
+    fn add(self, a: Self::F, b: Self::F) -> Self::F {
+        each(|i| a[i] + b[i])
+    }
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
+        each(|i| a[i] - b[i])
+    }
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
+        each(|i| a[i] * b[i])
+    }
+    fn div(self, a: Self::F, b: Self::F) -> Self::F {
+        each(|i| a[i] / b[i])
+    }
+    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        each(|i| a[i].mul_add(b[i], c[i]))
+    }
+    fn max(self, a: Self::F, b: Self::F) -> Self::F {
+        each(|i| if a[i] > b[i] { a[i] } else { b[i] })
+    }
+    fn min(self, a: Self::F, b: Self::F) -> Self::F {
+        each(|i| if a[i] < b[i] { a[i] } else { b[i] })
+    }
+    fn exp2_integer(self, n: Self::F) -> Self::F {
+        each(|i| f32::from_bits(((n[i] as i32 + 127) as u32) << 23))
+    }
+    fn splat_i32(self, x: i32) -> Self::I {
+        [x; LANES]
+    }
+    fn to_f32(self, x: Self::I) -> Self::F {
+        each(|i| x[i] as f32)
+    }
+    fn dot4(self, sum: Self::I, w: &[[u8; 4]; LANES], x: [i8; 4]) -> Self::I {
+        each(|i| {
+            let products = w[i].iter().zip(x).map(|(&w, x)| i32::from(w) * i32::from(x));
+            sum[i] + products.sum::<i32>()
+        })
+    }
+    fn prefetch<T>(self, _from: &T, _bytes: usize) {}
+}

@@ -1,0 +1,146 @@
+//! The Llama architecture on candle.
+//!
+//! Unlike the decoders that come with candle it returns the logits of every
+//! wanted row, attends along the branches of a draft tree, and keeps keys and
+//! values by slot, so that a rollback costs nothing and an accepted path is
+//! moved row by row.
+
+mod cache;
+mod layer;
+mod product;
+
+use candle_core::{Device, Tensor};
+use candle_nn::ops::rms_norm;
+
+use self::cache::Cache;
+use self::layer::{Layer, Pass, tensor};
+use self::product::Product;
+use super::llama::{Config, GetTensor, TREE_SLOTS};
+use super::{Evaluation, Feed, LanguageModel, ModelError, ModelInfo, Session, Step, Work};
+use crate::dist::Token;
+use crate::sampling::Logits;
+
+/// Rows computed at once: a longer prompt is taken in by pieces, so that the
+/// attention scores of a pass stay small.
+const CHUNK: usize = 256;
+
+/// The weights of a Llama model.
+#[derive(Debug)]
+pub(super) struct Llama {
+    info: ModelInfo,
+    config: Config,
+    device: Device,
+    embedding: Tensor,
+    layers: Vec<Layer>,
+    norm: Tensor,
+    /// From a hidden state to the logits of the real vocabulary.
+    head: Product,
+    frequencies: Vec<f32>,
+    /// Ids below `vocab` that the tokenizer does not use: never possible.
+    unused: Vec<Token>,
+}
+
+impl Llama {
+    /// Takes the weights from `get`, by their names in a checkpoint.
+    ///
+    /// # Errors
+    /// Those of `get`, and if candle cannot arrange a tensor.
+    pub(super) fn load(
+        info: ModelInfo,
+        config: Config,
+        unused: Vec<Token>,
+        get: &GetTensor<'_>,
+        device: Device,
+    ) -> Result<Self, ModelError> {
+        let table = [config.vocab_rows, config.hidden];
+        let take = |name: &str, shape: &[usize]| tensor(get, name, shape, &device);
+        let embedding = take("model.embed_tokens.weight", &table)?;
+        let layers = (0..config.layers)
+            .map(|index| Layer::load(&config, index, get, &device))
+            .collect::<Result<Vec<_>, _>>()?;
+        let head = if config.tied { embedding.clone() } else { take("lm_head.weight", &table)? };
+        Ok(Self {
+            head: Product::new(&head.narrow(0, 0, info.vocab)?)?,
+            norm: take("model.norm.weight", &[config.hidden])?,
+            frequencies: config.rope.frequencies(config.head_dim),
+            device,
+            embedding,
+            layers,
+            info,
+            config,
+            unused,
+        })
+    }
+
+    fn run(&self, cache: &mut Cache, step: &Step) -> Result<Vec<Logits>, ModelError> {
+        let mut rows = Vec::with_capacity(step.rows.len());
+        for (number, feed) in step.feed.chunks(CHUNK).enumerate() {
+            let chunk = number * CHUNK..number * CHUNK + feed.len();
+            let wanted = step.rows.iter().filter(|row| chunk.contains(row));
+            let wanted = wanted.map(|row| (row - chunk.start) as u32).collect::<Vec<_>>();
+            rows.extend(self.pass(cache, feed, &wanted)?);
+        }
+        Ok(rows)
+    }
+
+    /// Computes the tokens of `feed` and returns the logits of the rows
+    /// `wanted`, which ascend.
+    fn pass(
+        &self,
+        cache: &mut Cache,
+        feed: &[Feed],
+        wanted: &[u32],
+    ) -> Result<Vec<Logits>, ModelError> {
+        let pass = Pass::new(feed, &self.frequencies, &self.device)?;
+        cache.reserve(pass.slots)?;
+        let tokens = feed.iter().map(|f| f.token).collect::<Vec<_>>();
+        let tokens = Tensor::from_vec(tokens, feed.len(), &self.device)?;
+        let mut x = self.embedding.index_select(&tokens, 0)?;
+        for (number, (layer, cache)) in self.layers.iter().zip(cache.layers()).enumerate() {
+            if wanted.is_empty() && number + 1 == self.layers.len() {
+                // Nobody asks for what the last layer puts out.
+                layer.store(&self.config, &x, &pass, cache)?;
+                return Ok(Vec::new());
+            }
+            x = layer.forward(&self.config, &x, &pass, cache)?;
+        }
+        if wanted.len() < feed.len() {
+            let rows = Tensor::new(wanted, &self.device)?;
+            x = x.index_select(&rows, 0)?;
+        }
+        let logits = self.head.apply(&rms_norm(&x, &self.norm, self.config.norm_eps)?)?;
+        Ok(logits.to_vec2::<f32>()?.into_iter().map(|row| self.masked(row)).collect())
+    }
+
+    fn masked(&self, mut row: Vec<f32>) -> Logits {
+        for &token in &self.unused {
+            row[token as usize] = f32::NEG_INFINITY;
+        }
+        Logits::F32(row)
+    }
+}
+
+impl LanguageModel for Llama {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn session(&self) -> Result<Session, ModelError> {
+        let Config { layers, kv_heads, head_dim, positions, .. } = self.config;
+        let cache = Cache::new(layers, kv_heads, head_dim, &self.device)?;
+        Ok(Session::new(Box::new(cache), positions + TREE_SLOTS, positions))
+    }
+
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+        work.iter_mut()
+            .map(|work| {
+                let step = Session::prepare(work)?;
+                let cache = work.session.cache().as_any().downcast_mut::<Cache>();
+                let cache = cache.ok_or_else(|| ModelError::new("not a session of this model"))?;
+                let rows = self.run(cache, &step)?;
+                Session::commit(work, &step);
+                Ok(Evaluation { rows, computed: step.feed.len() })
+            })
+            .collect()
+    }
+}

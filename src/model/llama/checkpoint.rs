@@ -1,0 +1,116 @@
+//! From a checkpoint and settings to a model on one of the engines.
+
+use std::sync::Arc;
+
+use candle_core::Device;
+
+use super::{Config, GetTensor};
+use crate::dist::Token;
+use crate::lanes::IsaKind;
+use crate::model::candle::Llama;
+use crate::model::native::Native;
+use crate::model::options::BLOCK;
+use crate::model::threads::tell_candle;
+use crate::model::{Dtype, Engine, LanguageModel, ModelError, ModelInfo, Settings};
+use crate::pool::Pool;
+
+/// What is known of a checkpoint besides its weights.
+#[derive(Debug)]
+pub(in crate::model) struct Checkpoint {
+    /// Name it was asked for by.
+    pub name: String,
+    /// Its shape.
+    pub config: Config,
+    /// Number of real tokens.
+    pub vocab: usize,
+    /// Tokens that end a text.
+    pub eos: Vec<Token>,
+    /// Ids below `vocab` that the tokenizer does not use.
+    pub unused: Vec<Token>,
+    /// See [`ModelInfo::sha256`].
+    pub sha256: String,
+    /// See [`ModelInfo::tokenizer_sha256`].
+    pub tokenizer_sha256: String,
+}
+
+impl Checkpoint {
+    /// Builds the model with weights from `get`.
+    ///
+    /// # Errors
+    /// If the settings do not go together, or a weight is missing or broken.
+    pub(in crate::model) fn build(
+        self,
+        settings: &Settings,
+        get: &GetTensor<'_>,
+    ) -> Result<Box<dyn LanguageModel>, ModelError> {
+        let device = device(settings.device.as_deref().unwrap_or("cpu"))?;
+        let engine = settings.engine.unwrap_or(match device {
+            Device::Cpu => Engine::Native,
+            _ => Engine::Candle,
+        });
+        let dtype = settings.dtype.unwrap_or_default();
+        let info = self.info(engine, dtype);
+        match engine {
+            Engine::Native => {
+                if !device.is_cpu() {
+                    return Err(self.fault("engine = native computes on the CPU: leave out device"));
+                }
+                let isa = settings.isa.map_or_else(IsaKind::choose, Ok).map_err(ModelError)?;
+                let own = |threads| Arc::new(Pool::new(threads));
+                let place = (isa, settings.threads.map_or_else(Pool::shared, own));
+                let Self { config, unused, .. } = self;
+                Ok(Box::new(Native::load(info, config, unused, dtype, get, place)?))
+            }
+            Engine::Candle => {
+                if dtype != Dtype::F32 {
+                    return Err(self.fault("engine = candle holds weights as f32: leave out dtype"));
+                }
+                tell_candle();
+                Ok(Box::new(Llama::load(info, self.config, self.unused, get, device)?))
+            }
+        }
+    }
+
+    fn info(&self, engine: Engine, dtype: Dtype) -> ModelInfo {
+        ModelInfo {
+            name: self.name.clone(),
+            vocab: self.vocab,
+            context_length: self.config.positions,
+            eos: self.eos.clone(),
+            engine: engine.name(),
+            dtype: dtype.name(),
+            sha256: self.sha256.clone(),
+            tokenizer_sha256: self.tokenizer_sha256.clone(),
+            parameters: self.config.parameters(),
+            projection_weights: self.config.matrix_weights(0),
+            bytes_per_token: self.config.matrix_bytes(self.vocab, dtype),
+            row_invariant: engine == Engine::Native,
+            note: self.note(dtype),
+        }
+    }
+
+    fn note(&self, dtype: Dtype) -> Option<String> {
+        let config = &self.config;
+        let mut inputs = vec![config.hidden, config.query_width(), config.intermediate];
+        inputs.retain(|&n| dtype.stored(n) != dtype);
+        inputs.dedup();
+        let lengths = inputs.iter().map(usize::to_string).collect::<Vec<_>>().join(" and ");
+        let note = format!("matrices with rows of {lengths}, no multiple of {BLOCK}, stay f32");
+        (!inputs.is_empty()).then_some(note)
+    }
+
+    fn fault(&self, sentence: &str) -> ModelError {
+        ModelError::new(format!("model {}: {sentence}", self.name))
+    }
+}
+
+fn device(name: &str) -> Result<Device, ModelError> {
+    let number = |text: &str| text.parse::<usize>().ok();
+    match name.split_once(':') {
+        None if name == "cpu" => Ok(Device::Cpu),
+        None if name == "metal" => Ok(Device::new_metal(0)?),
+        None if name == "cuda" => Ok(Device::new_cuda(0)?),
+        Some(("cuda", n)) if number(n).is_some() => Ok(Device::new_cuda(number(n).unwrap_or(0))?),
+        _ => Err(ModelError::new(format!("device = {name}: allowed are cpu, cuda:N, metal"))),
+    }
+}

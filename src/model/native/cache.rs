@@ -1,0 +1,127 @@
+//! Keys and values by slot, in tiles that the kernels of the products can read.
+//!
+//! For the scores a head's keys are a matrix with one output per slot, for the
+//! mixture its values are one with one input per slot; both are stored as such,
+//! and attention is two products.
+
+#![allow(unsafe_code)] // one read of what a pass has shared
+
+use std::any::Any;
+
+use crate::lanes::LANES;
+use crate::model::{KvCache, ModelError};
+use crate::pool::Shared;
+
+/// Slots are allocated in multiples of this many: a context of 128k positions
+/// costs memory only as far as it is used.
+const BLOCK: usize = 256;
+
+/// The cache of one sequence.
+#[derive(Debug)]
+pub(super) struct Cache {
+    head_dim: usize,
+    kv_heads: usize,
+    slots: usize,
+    /// Layer by layer, head by head.
+    heads: Vec<Head>,
+}
+
+/// Keys and values of one head of one layer.
+#[derive(Debug)]
+pub(super) struct Head {
+    /// `[slot / 16][dimension][slot % 16]`.
+    pub(super) keys: Shared<[f32; LANES]>,
+    /// `[dimension / 16][slot][dimension % 16]`.
+    pub(super) values: Shared<[f32; LANES]>,
+}
+
+impl Cache {
+    pub(super) fn new(layers: usize, kv_heads: usize, head_dim: usize) -> Self {
+        let heads = (0..layers * kv_heads).map(|_| Head::new(BLOCK, head_dim)).collect();
+        Self { head_dim, kv_heads, slots: BLOCK, heads }
+    }
+
+    /// The head of a layer.
+    pub(super) fn head(&self, layer: usize, head: usize) -> &Head {
+        &self.heads[layer * self.kv_heads + head]
+    }
+
+    /// Number of slots there is room for.
+    pub(super) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Makes room for the slots below `slots`.
+    pub(super) fn reserve(&mut self, slots: usize) {
+        if slots > self.slots {
+            // Doubling keeps the copies of a growing text linear in its length.
+            let room = slots.max(2 * self.slots).next_multiple_of(BLOCK);
+            for head in &mut self.heads {
+                *head = head.resized(self.head_dim, self.slots, self.slots, room);
+            }
+            self.slots = room;
+        }
+    }
+}
+
+impl KvCache for Cache {
+    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), ModelError> {
+        let (dim, slots) = (self.head_dim, self.slots);
+        for head in &mut self.heads {
+            let keys = head.keys.get_mut();
+            for d in 0..dim {
+                keys[to / LANES * dim + d][to % LANES] = keys[from / LANES * dim + d][from % LANES];
+            }
+            for tile in head.values.get_mut().chunks_exact_mut(slots) {
+                tile[to] = tile[from];
+            }
+        }
+        Ok(())
+    }
+
+    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, ModelError> {
+        let room = slots.max(1).next_multiple_of(BLOCK);
+        let copy = |head: &Head| head.resized(self.head_dim, self.slots, slots, room);
+        let heads = self.heads.iter().map(copy).collect();
+        Ok(Box::new(Self { heads, slots: room, ..*self }))
+    }
+
+    fn key(&self, slots: usize) -> Vec<u8> {
+        let rows = |head: &Head| {
+            let mut kept = head.resized(self.head_dim, self.slots, slots, slots.max(1));
+            [kept.keys.get_mut(), kept.values.get_mut()].concat()
+        };
+        self.heads.iter().flat_map(rows).flatten().flat_map(f32::to_le_bytes).collect()
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+impl Head {
+    fn new(slots: usize, head_dim: usize) -> Self {
+        Self {
+            keys: Shared::new(slots.div_ceil(LANES) * head_dim, [0.0; LANES]),
+            values: Shared::new(head_dim.div_ceil(LANES) * slots, [0.0; LANES]),
+        }
+    }
+
+    /// A copy with room for `room` slots, of which the first `used` are filled.
+    fn resized(&self, head_dim: usize, slots: usize, used: usize, room: usize) -> Self {
+        let mut new = Self::new(room, head_dim);
+        // SAFETY: only a pass writes to a cache that is shared, and it holds the
+        // cache as if to change it, so none runs now.
+        let (keys, values) = unsafe { (self.keys.read_all(), self.values.read_all()) };
+        let whole = used / LANES * head_dim;
+        let to = new.keys.get_mut();
+        to[..whole].copy_from_slice(&keys[..whole]);
+        for (to, from) in to[whole..].iter_mut().zip(&keys[whole..]).take(head_dim) {
+            to[..used % LANES].copy_from_slice(&from[..used % LANES]);
+        }
+        for (to, from) in new.values.get_mut().chunks_exact_mut(room).zip(values.chunks(slots)) {
+            to[..used].copy_from_slice(&from[..used]);
+        }
+        new
+    }
+}

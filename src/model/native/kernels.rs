@@ -1,0 +1,72 @@
+//! A packed matrix on its own, for measuring and for testing the kernels.
+#![allow(unsafe_code)] // packed rows, each access with its reason
+
+use std::sync::Mutex;
+
+use super::matrix::{Matrix, PackedRows, Sums, multiply_together};
+use super::memory::{Builder, Memory};
+use crate::lanes::{IsaKind, LANES};
+use crate::model::{Dtype, ModelError};
+use crate::pool::Pool;
+
+/// A weight matrix as the engine holds it.
+#[derive(Debug)]
+pub struct PackedMatrix {
+    memory: Memory,
+    matrix: Matrix,
+}
+
+impl PackedMatrix {
+    /// Packs a matrix given row by row, one row of `inputs` weights per output.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn pack(rows: &[f32], inputs: usize, dtype: Dtype) -> Result<Self, ModelError> {
+        let outputs = rows.len() / inputs;
+        let mut memory = Builder::new(Matrix::bytes(outputs, inputs, dtype))?;
+        let matrix = Matrix::pack(&mut memory, rows, inputs, dtype);
+        Ok(Self { memory: memory.finish()?, matrix })
+    }
+
+    /// Number of outputs.
+    pub fn outputs(&self) -> usize {
+        self.matrix.outputs()
+    }
+
+    /// The weights of one output as the products see them.
+    pub fn row(&self, output: usize) -> Vec<f32> {
+        let mut row = vec![0.0; self.matrix.inputs()];
+        self.matrix.unpack(&self.memory, output, &mut row);
+        row
+    }
+
+    /// Multiplies rows of inputs, one after the other; returns rows of outputs.
+    pub fn times(&self, isa: IsaKind, pool: &Pool, x: &[f32]) -> Vec<f32> {
+        let (inputs, outputs) = (self.matrix.inputs(), self.matrix.outputs());
+        let rows = x.len() / inputs;
+        let packed = PackedRows::new(rows, inputs);
+        let y = Mutex::new(vec![0.0; rows * outputs]);
+        pool.run(&|worker| {
+            worker.share(rows, |row| {
+                let mut values = x[row * inputs..(row + 1) * inputs].to_vec();
+                // SAFETY: a row is one piece; nobody reads packed rows.
+                unsafe { packed.put(isa, &self.matrix, (row, rows), &mut values) };
+            });
+            // SAFETY: all rows are packed.
+            let packed = unsafe { packed.view(&self.matrix, rows) };
+            let matrix = (&self.memory, &self.matrix);
+            let mut sums = Sums::new();
+            multiply_together(isa, worker, matrix, 1, packed, &mut sums, &mut |first, sums| {
+                let mut y = y.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                for (i, lanes) in sums.iter().enumerate() {
+                    let (tile, row) = (first + i / rows, i % rows);
+                    let at = tile * LANES;
+                    let until = outputs.min(at + LANES);
+                    y[row * outputs + at..row * outputs + until]
+                        .copy_from_slice(&lanes[..until - at]);
+                }
+            });
+        });
+        y.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

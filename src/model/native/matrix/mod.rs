@@ -1,0 +1,54 @@
+//! Weight matrices, packed for kernels that read each weight once for all rows.
+//!
+//! Sixteen outputs form a tile; a tile's weights follow each other by input, so
+//! that a kernel streams them and holds the sums of sixteen outputs in one
+//! vector per row. Every output is one chain of fused multiply-adds over the
+//! inputs in ascending order, whatever the number of rows, tiles or threads.
+
+mod dense;
+mod packed;
+mod product;
+mod q8;
+mod rows;
+
+pub(super) use packed::Matrix;
+pub(super) use product::{Finish, Sums, groups, multiply_tiles, multiply_together};
+pub(super) use rows::{PackedRows, Rows};
+
+use bytemuck::Pod;
+
+use crate::lanes::{Isa, LANES};
+
+/// A way to store weights, and the arithmetic that goes with it.
+trait Storage {
+    /// A tile's weights for the next [`Self::INPUTS`] inputs.
+    type Step: Pod;
+    /// One row's values for some of them, [`Self::VALUES`] to a step.
+    type Value: Copy;
+    /// The values of `M` rows that go with a step.
+    type Values<const M: usize>;
+    /// Inputs per step.
+    const INPUTS: usize;
+    /// Values per step and row.
+    const VALUES: usize;
+    /// Whether it helps to have several tiles at once.
+    const SIDE_BY_SIDE: bool;
+
+    /// Packs the weights of sixteen outputs for the inputs of one step, or for
+    /// fewer at the end of a row.
+    fn pack(rows: [&[f32]; LANES]) -> Self::Step;
+
+    /// The weights of one lane of a step, as the arithmetic takes them.
+    fn unpack(step: &Self::Step, lane: usize) -> impl Iterator<Item = f32>;
+
+    /// Views packed values as those of `M` rows.
+    fn rows_of<const M: usize>(values: &[Self::Value]) -> &[Self::Values<M>];
+
+    /// Adds one step to the sums of `T` tiles and `M` rows.
+    fn step<I: Isa, const M: usize, const T: usize>(
+        isa: I,
+        weights: [&Self::Step; T],
+        values: &Self::Values<M>,
+        sums: &mut [[I::F; M]; T],
+    );
+}

@@ -1,0 +1,132 @@
+//! A weight matrix in memory, in one of the storages.
+
+use super::dense::{Bf16, F16, F32};
+use super::q8::{self, Q8};
+use super::{LANES, Storage};
+use crate::model::Dtype;
+use crate::model::native::memory::{Builder, Memory, Part};
+
+/// A matrix of `outputs` rows and `inputs` columns, as checkpoints have it,
+/// packed in tiles.
+#[derive(Debug)]
+pub(in super::super) struct Matrix {
+    pub(super) outputs: usize,
+    pub(super) inputs: usize,
+    pub(super) weights: Weights,
+}
+
+/// The steps of all tiles, tile by tile.
+#[derive(Debug)]
+pub(super) enum Weights {
+    F32(Part<<F32 as Storage>::Step>),
+    Bf16(Part<<Bf16 as Storage>::Step>),
+    F16(Part<<F16 as Storage>::Step>),
+    Q8(Part<<Q8 as Storage>::Step>),
+}
+
+/// What a matrix asks of the packed values of its inputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Input {
+    /// f32, so many of them.
+    Dense(usize),
+    /// So many blocks.
+    Blocks(usize),
+}
+
+impl Matrix {
+    /// Bytes that a packed matrix takes in memory.
+    pub(in super::super) fn bytes(outputs: usize, inputs: usize, dtype: Dtype) -> usize {
+        fn bytes<S: Storage>(outputs: usize, inputs: usize) -> usize {
+            Part::<S::Step>::bytes(outputs.div_ceil(LANES) * inputs.div_ceil(S::INPUTS))
+        }
+        match dtype.stored(inputs) {
+            Dtype::F32 => bytes::<F32>(outputs, inputs),
+            Dtype::Bf16 => bytes::<Bf16>(outputs, inputs),
+            Dtype::F16 => bytes::<F16>(outputs, inputs),
+            Dtype::Q8_0 => bytes::<Q8>(outputs, inputs),
+        }
+    }
+
+    /// Packs a matrix given row by row, one row per output.
+    pub(in super::super) fn pack(
+        memory: &mut Builder,
+        rows: &[f32],
+        inputs: usize,
+        dtype: Dtype,
+    ) -> Self {
+        let weights = match dtype.stored(inputs) {
+            Dtype::F32 => Weights::F32(pack::<F32>(memory, rows, inputs)),
+            Dtype::Bf16 => Weights::Bf16(pack::<Bf16>(memory, rows, inputs)),
+            Dtype::F16 => Weights::F16(pack::<F16>(memory, rows, inputs)),
+            Dtype::Q8_0 => Weights::Q8(pack::<Q8>(memory, rows, inputs)),
+        };
+        Self { outputs: rows.len() / inputs, inputs, weights }
+    }
+
+    /// Writes the weights of one output to `row`, as the products see them.
+    pub(in super::super) fn unpack(&self, memory: &Memory, output: usize, row: &mut [f32]) {
+        match &self.weights {
+            Weights::F32(part) => unpack::<F32>(memory.get(part), output, row),
+            Weights::Bf16(part) => unpack::<Bf16>(memory.get(part), output, row),
+            Weights::F16(part) => unpack::<F16>(memory.get(part), output, row),
+            Weights::Q8(part) => unpack::<Q8>(memory.get(part), output, row),
+        }
+    }
+
+    /// What it asks of each row's values.
+    pub(super) fn input(&self) -> Input {
+        match &self.weights {
+            Weights::F32(_) | Weights::F16(_) => Input::Dense(self.inputs),
+            Weights::Bf16(_) => Input::Dense(self.inputs.next_multiple_of(Bf16::INPUTS)),
+            Weights::Q8(_) => Input::Blocks(self.inputs / q8::BLOCK),
+        }
+    }
+
+    /// Number of outputs.
+    pub(in super::super) fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Number of inputs.
+    pub(in super::super) fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// Number of tiles.
+    pub(super) fn tiles(&self) -> usize {
+        self.outputs.div_ceil(LANES)
+    }
+
+    /// Bytes of one tile.
+    pub(super) fn tile_bytes(&self) -> usize {
+        let bytes = match &self.weights {
+            Weights::F32(part) => part.len_bytes(),
+            Weights::Bf16(part) => part.len_bytes(),
+            Weights::F16(part) => part.len_bytes(),
+            Weights::Q8(part) => part.len_bytes(),
+        };
+        bytes / self.tiles().max(1)
+    }
+}
+
+fn pack<S: Storage>(memory: &mut Builder, data: &[f32], inputs: usize) -> Part<S::Step> {
+    let steps = inputs.div_ceil(S::INPUTS);
+    let (part, to) = memory.take((data.len() / inputs).div_ceil(LANES) * steps);
+    let nothing = vec![0.0; inputs];
+    for (to, rows) in to.chunks_exact_mut(steps).zip(data.chunks(LANES * inputs)) {
+        let row = |lane: usize| rows.chunks_exact(inputs).nth(lane).unwrap_or(&nothing);
+        let rows: [&[f32]; LANES] = std::array::from_fn(row);
+        for (step, to) in to.iter_mut().enumerate() {
+            let part = step * S::INPUTS..inputs.min((step + 1) * S::INPUTS);
+            *to = S::pack(rows.map(|row| &row[part.clone()]));
+        }
+    }
+    part
+}
+
+fn unpack<S: Storage>(steps: &[S::Step], output: usize, row: &mut [f32]) {
+    let count = row.len().div_ceil(S::INPUTS);
+    let tile = &steps[output / LANES * count..][..count];
+    let weights = tile.iter().flat_map(|step| S::unpack(step, output % LANES));
+    row.iter_mut().zip(weights).for_each(|(to, weight)| *to = weight);
+}

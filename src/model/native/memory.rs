@@ -1,0 +1,92 @@
+//! The packed weights of a model, in one piece of memory.
+//!
+//! One piece instead of one per matrix, so that large pages can hold small
+//! matrices too: a pass reads everything once, and with pages of 4 KiB it would
+//! spend its time looking them up.
+
+use std::marker::PhantomData;
+
+use bytemuck::Pod;
+use memmap2::{Mmap, MmapMut};
+
+use crate::model::ModelError;
+
+/// Parts begin at multiples of this: a cache line.
+const ALIGN: usize = 64;
+
+/// The finished weights.
+#[derive(Debug)]
+pub(super) struct Memory(Mmap);
+
+/// Memory being filled.
+#[derive(Debug)]
+pub(super) struct Builder {
+    map: MmapMut,
+    used: usize,
+}
+
+/// Where an array lies in the memory.
+#[derive(Debug)]
+pub(super) struct Part<T> {
+    at: usize,
+    len: usize,
+    kind: PhantomData<T>,
+}
+
+impl<T> Part<T> {
+    /// Bytes that an array takes.
+    pub(super) fn bytes(len: usize) -> usize {
+        (len * size_of::<T>()).next_multiple_of(ALIGN)
+    }
+}
+
+impl Builder {
+    /// Memory for parts of `bytes` bytes in all.
+    ///
+    /// # Errors
+    /// If the system has no such memory.
+    pub(super) fn new(bytes: usize) -> Result<Self, ModelError> {
+        let fail = |e| ModelError::new(format!("cannot allocate {bytes} bytes for weights: {e}"));
+        let map = MmapMut::map_anon(bytes.max(1)).map_err(fail)?;
+        #[cfg(target_os = "linux")]
+        // Without large pages everything works, only slower.
+        let _ = map.advise(memmap2::Advice::HugePage);
+        Ok(Self { map, used: 0 })
+    }
+
+    /// The next array, to be filled.
+    pub(super) fn take<T: Pod>(&mut self, len: usize) -> (Part<T>, &mut [T]) {
+        let part = Part { at: self.used, len, kind: PhantomData };
+        let range = part.range();
+        self.used += Part::<T>::bytes(len);
+        (part, bytemuck::cast_slice_mut(&mut self.map[range]))
+    }
+
+    /// The memory, from now on only read.
+    ///
+    /// # Errors
+    /// If the system does not protect it.
+    pub(super) fn finish(self) -> Result<Memory, ModelError> {
+        debug_assert_eq!(self.used.max(1), self.map.len(), "the size was computed before");
+        let fail = |e| ModelError::new(format!("cannot protect the memory of weights: {e}"));
+        self.map.make_read_only().map(Memory).map_err(fail)
+    }
+}
+
+impl<T> Part<T> {
+    /// Bytes of this one.
+    pub(super) fn len_bytes(&self) -> usize {
+        self.len * size_of::<T>()
+    }
+
+    fn range(&self) -> std::ops::Range<usize> {
+        self.at..self.at + self.len_bytes()
+    }
+}
+
+impl Memory {
+    /// The content of a part.
+    pub(super) fn get<T: Pod>(&self, part: &Part<T>) -> &[T] {
+        bytemuck::cast_slice(&self.0[part.range()])
+    }
+}

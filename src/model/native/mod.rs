@@ -1,0 +1,123 @@
+//! Our own engine for Llama models on the CPU.
+//!
+//! Its logits are *row-invariant*: those of a token given its prefix have the
+//! same bits however many rows a pass has, whatever tree is around them, however
+//! many threads compute them and with whichever instruction set. So verifying a
+//! draft gives exactly what plain decoding would have given.
+
+mod attention;
+mod cache;
+mod kernels;
+mod matrix;
+mod memory;
+mod pass;
+mod weights;
+mod workspace;
+
+pub use kernels::PackedMatrix;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use self::cache::Cache;
+use self::weights::Weights;
+use self::workspace::Workspace;
+use super::llama::{Config, GetTensor, TREE_SLOTS};
+use super::{Dtype, Evaluation, Feed, LanguageModel, ModelError, ModelInfo, Session, Step, Work};
+use crate::dist::Token;
+use crate::lanes::IsaKind;
+use crate::pool::Pool;
+use crate::sampling::Logits;
+
+/// Rows computed at once: a longer prompt is taken in by pieces.
+const CHUNK: usize = 256;
+
+/// A Llama model.
+#[derive(Debug)]
+pub(super) struct Native {
+    info: ModelInfo,
+    config: Config,
+    weights: Weights,
+    /// Ids below `vocab` that the tokenizer does not use: never possible.
+    unused: Vec<Token>,
+    isa: IsaKind,
+    pool: Arc<Pool>,
+    space: Mutex<Workspace>,
+}
+
+impl Native {
+    /// Packs the weights that `get` gives, by their names in a checkpoint.
+    ///
+    /// # Errors
+    /// Those of `get`, and if there is no memory.
+    pub(super) fn load(
+        info: ModelInfo,
+        config: Config,
+        unused: Vec<Token>,
+        dtype: Dtype,
+        get: &GetTensor<'_>,
+        (isa, pool): (IsaKind, Arc<Pool>),
+    ) -> Result<Self, ModelError> {
+        let weights = Weights::load(&config, info.vocab, dtype, get)?;
+        let space = Mutex::new(Workspace::new(pool.threads()));
+        Ok(Self { info, config, weights, unused, isa, pool, space })
+    }
+
+    fn run(&self, cache: &mut Cache, step: &Step) -> Vec<Logits> {
+        let mut space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rows = Vec::with_capacity(step.rows.len());
+        for (number, feed) in step.feed.chunks(CHUNK).enumerate() {
+            let chunk = number * CHUNK..number * CHUNK + feed.len();
+            let wanted = step.rows.iter().filter(|row| chunk.contains(row));
+            let wanted = wanted.map(|row| row - chunk.start).collect::<Vec<_>>();
+            self.pass(&mut space, cache, feed, &wanted);
+            let logits = space.logits.get_mut().chunks_exact(self.info.vocab);
+            rows.extend(logits.take(wanted.len()).map(|row| self.masked(row.to_vec())));
+        }
+        rows
+    }
+
+    /// Computes the tokens of `feed`; the logits of the rows `wanted` are then in
+    /// the workspace.
+    fn pass(&self, space: &mut Workspace, cache: &mut Cache, feed: &[Feed], wanted: &[usize]) {
+        cache.reserve(feed.iter().map(|f| f.slot + 1).max().unwrap_or(0));
+        space.reserve(&self.config, feed.len(), wanted.len() * self.info.vocab);
+        for (row, f) in space.x.get_mut().chunks_exact_mut(self.config.hidden).zip(feed) {
+            self.weights.embed(f.token as usize, row);
+        }
+        space.rotate(&self.weights.frequencies, feed);
+        let pass = pass::Pass { model: self, space, cache, feed, wanted };
+        self.pool.run(&|worker| pass.run(worker));
+    }
+
+    fn masked(&self, mut row: Vec<f32>) -> Logits {
+        for &token in &self.unused {
+            row[token as usize] = f32::NEG_INFINITY;
+        }
+        Logits::F32(row)
+    }
+}
+
+impl LanguageModel for Native {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn session(&self) -> Result<Session, ModelError> {
+        let Config { layers, kv_heads, head_dim, positions, .. } = self.config;
+        let cache = Cache::new(layers, kv_heads, head_dim);
+        Ok(Session::new(Box::new(cache), positions + TREE_SLOTS, positions))
+    }
+
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+        work.iter_mut()
+            .map(|work| {
+                let step = Session::prepare(work)?;
+                let cache = work.session.cache().as_any().downcast_mut::<Cache>();
+                let cache = cache.ok_or_else(|| ModelError::new("not a session of this model"))?;
+                let rows = self.run(cache, &step);
+                Session::commit(work, &step);
+                Ok(Evaluation { rows, computed: step.feed.len() })
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,237 @@
+//! One pass over the layers, as each thread runs it.
+//!
+//! Every step is shared among the threads piece by piece and ends with a
+//! barrier; no step depends on who computes which piece.
+#![allow(unsafe_code)] // parts of shared buffers, each with its reason
+
+use std::sync::PoisonError;
+
+use super::Native;
+use super::attention::{Attention, Scratch};
+use super::cache::Cache;
+use super::matrix::{Finish, Matrix, multiply_together};
+use super::workspace::Workspace;
+use crate::lanes::{Isa, Kernel, LANES, math};
+use crate::model::Feed;
+use crate::pool::{Shared, Worker};
+
+/// What a pass works on.
+#[derive(Clone, Copy)]
+pub(super) struct Pass<'a> {
+    pub model: &'a Native,
+    pub space: &'a Workspace,
+    pub cache: &'a Cache,
+    /// The tokens to compute.
+    pub feed: &'a [Feed],
+    /// The rows whose logits are wanted.
+    pub wanted: &'a [usize],
+}
+
+/// One thread at work on a pass.
+struct Hand<'a, 'w> {
+    pass: Pass<'a>,
+    worker: &'a Worker<'w>,
+    scratch: &'a mut Scratch,
+}
+
+impl Pass<'_> {
+    /// One thread's part.
+    pub(super) fn run(self, worker: &Worker<'_>) {
+        let scratch = &self.space.scratch[worker.index()];
+        let scratch = &mut *scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        Hand { pass: self, worker, scratch }.run();
+    }
+}
+
+impl Hand<'_, '_> {
+    fn run(&mut self) {
+        let Pass { model, space, feed, wanted, .. } = self.pass;
+        let rows = feed.len();
+        for (number, layer) in model.weights.layers.iter().enumerate() {
+            self.pack(&space.x, Some(&layer.attention_norm), &layer.qkv, rows, |row| row);
+            self.store(&layer.qkv, rows, &space.qkv, model.config.qkv_width());
+            let last = number + 1 == model.weights.layers.len();
+            self.attend(number, last && wanted.is_empty());
+            if last && wanted.is_empty() {
+                // Nobody asks for what the last layer puts out.
+                return;
+            }
+            self.pack(&space.mixed, None, &layer.output, rows, |row| row);
+            self.add(&layer.output, rows);
+            self.pack(&space.x, Some(&layer.mlp_norm), &layer.gate_up, rows, |row| row);
+            self.gate(&layer.gate_up, rows);
+            self.pack(&space.inner, None, &layer.down, rows, |row| row);
+            self.add(&layer.down, rows);
+        }
+        let head = &model.weights.head;
+        self.pack(&space.x, Some(&model.weights.norm), head, wanted.len(), |row| wanted[row]);
+        self.store(head, wanted.len(), &space.logits, model.info.vocab);
+    }
+
+    /// Packs rows of `from`, normalised if a norm is given, for a product with
+    /// `matrix`; row `i` is the `source(i)`-th.
+    fn pack(
+        &mut self,
+        from: &Shared<f32>,
+        norm: Option<&[f32]>,
+        matrix: &Matrix,
+        rows: usize,
+        source: impl Fn(usize) -> usize,
+    ) {
+        let Pass { model, space, .. } = self.pass;
+        let width = matrix.inputs();
+        let normed = &mut self.scratch.row;
+        self.worker.share(rows, |row| {
+            let at = source(row) * width;
+            // SAFETY: in this step nobody writes to `from`.
+            let x = unsafe { from.read(at..at + width) };
+            model.isa.run(Normed { x, norm, eps: model.config.norm_eps, to: normed });
+            // SAFETY: a row is one piece; nobody reads packed rows.
+            unsafe { space.packed.put(model.isa, matrix, (row, rows), normed) };
+        });
+    }
+
+    /// Multiplies the packed rows with a matrix and gives the spans to `finish`.
+    /// A thread claims multiples of `unit` tiles.
+    fn multiply(&mut self, matrix: &Matrix, rows: usize, unit: usize, finish: &mut Finish<'_>) {
+        let Pass { model, space, .. } = self.pass;
+        // SAFETY: in this step nobody packs rows.
+        let rows = unsafe { space.packed.view(matrix, rows) };
+        let sums = &mut self.scratch.sums;
+        let matrix = (&model.weights.memory, matrix);
+        multiply_together(model.isa, self.worker, matrix, unit, rows, sums, finish);
+    }
+
+    /// Stores a product in rows of `width`.
+    fn store(&mut self, matrix: &Matrix, rows: usize, to: &Shared<f32>, width: usize) {
+        self.multiply(matrix, rows, 1, &mut |first, sums| {
+            for_lanes(first, sums, rows, width, |row, at, lanes| {
+                let at = row * width + at;
+                // SAFETY: a tile's outputs belong to the thread that claimed it.
+                unsafe { to.write(at..at + lanes.len()) }.copy_from_slice(lanes);
+            });
+        });
+    }
+
+    /// Adds a product to the hidden states.
+    fn add(&mut self, matrix: &Matrix, rows: usize) {
+        let Pass { model, space, .. } = self.pass;
+        let width = model.config.hidden;
+        self.multiply(matrix, rows, 1, &mut |first, sums| {
+            for_lanes(first, sums, rows, width, |row, at, lanes| {
+                let at = row * width + at;
+                // SAFETY: a tile's outputs belong to the thread that claimed it.
+                let x = unsafe { space.x.write(at..at + lanes.len()) };
+                x.iter_mut().zip(lanes).for_each(|(x, y)| *x += y);
+            });
+        });
+    }
+
+    /// Multiplies with gate and up projection and joins both.
+    fn gate(&mut self, matrix: &Matrix, rows: usize) {
+        let Pass { model, space, .. } = self.pass;
+        let width = model.config.intermediate;
+        self.multiply(matrix, rows, 2, &mut |first, sums| {
+            for (pair, sums) in sums.chunks_exact(2 * rows).enumerate() {
+                let (gates, ups) = sums.split_at(rows);
+                let joined = gates.iter().zip(ups).map(|(gate, up)| model.isa.run(Gated(gate, up)));
+                for (row, lanes) in joined.enumerate() {
+                    for_lanes(first / 2 + pair, &[lanes], 1, width, |_, at, lanes| {
+                        let at = row * width + at;
+                        // SAFETY: a tile's outputs belong to the thread that
+                        // claimed it.
+                        unsafe { space.inner.write(at..at + lanes.len()) }.copy_from_slice(lanes);
+                    });
+                }
+            }
+        });
+    }
+
+    /// Stores keys and values of the rows and, unless only that is wanted, mixes
+    /// the values that they see.
+    fn attend(&mut self, layer: usize, only_store: bool) {
+        let Pass { model, space, cache, feed, .. } = self.pass;
+        let attention = Attention {
+            isa: model.isa,
+            layer,
+            heads: model.config.heads,
+            kv_heads: model.config.kv_heads,
+            head_dim: model.config.head_dim,
+            feed,
+            cache,
+            angles: &space.angles,
+            qkv: &space.qkv,
+            mixed: &space.mixed,
+        };
+        self.worker.share(model.config.kv_heads, |head| {
+            // SAFETY: a head is one piece; nobody writes to the projections.
+            unsafe { attention.store(head) };
+        });
+        if only_store {
+            return;
+        }
+        let blocks = attention.blocks();
+        let scratch = &mut *self.scratch;
+        self.worker.share(model.config.kv_heads * blocks, |piece| {
+            // SAFETY: a head's block is one piece; nobody writes to projections
+            // or cache.
+            unsafe { attention.attend(piece / blocks, piece % blocks, scratch) };
+        });
+    }
+}
+
+/// Calls `put` with row, first output and sums of every tile of a span, without
+/// the outputs beyond `width`.
+fn for_lanes(
+    first: usize,
+    sums: &[[f32; LANES]],
+    rows: usize,
+    width: usize,
+    mut put: impl FnMut(usize, usize, &[f32]),
+) {
+    for (tile, sums) in sums.chunks_exact(rows).enumerate() {
+        let at = (first + tile) * LANES;
+        for (row, lanes) in sums.iter().enumerate() {
+            put(row, at, &lanes[..LANES.min(width - at)]);
+        }
+    }
+}
+
+/// A row as it is, or divided by its root mean square and times the weights of a
+/// norm.
+struct Normed<'a> {
+    x: &'a [f32],
+    norm: Option<&'a [f32]>,
+    eps: f32,
+    to: &'a mut Vec<f32>,
+}
+
+impl Kernel for Normed<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        self.to.clear();
+        let Some(norm) = self.norm else {
+            self.to.extend_from_slice(self.x);
+            return;
+        };
+        let mean = math::sum_of_squares(isa, self.x) / self.x.len() as f32;
+        let scale = 1.0 / (mean + self.eps).sqrt();
+        self.to.extend(self.x.iter().zip(norm).map(|(x, w)| x * scale * w));
+    }
+}
+
+/// `silu(gate) · up`.
+struct Gated<'a>(&'a [f32; LANES], &'a [f32; LANES]);
+
+impl Kernel for Gated<'_> {
+    type Output = [f32; LANES];
+
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) -> [f32; LANES] {
+        let mut out = [0.0; LANES];
+        isa.store(isa.mul(math::silu(isa, isa.load(self.0)), isa.load(self.1)), &mut out);
+        out
+    }
+}

@@ -1,0 +1,71 @@
+//! The memory of passes, kept from one to the next.
+
+use std::sync::Mutex;
+
+use super::attention::Scratch;
+use super::matrix::PackedRows;
+use crate::model::Feed;
+use crate::model::llama::{Config, angles};
+use crate::pool::Shared;
+
+/// What the threads of a pass fill and read together, for as many rows as there
+/// ever were.
+#[derive(Debug)]
+pub(super) struct Workspace {
+    rows: usize,
+    /// Hidden states.
+    pub x: Shared<f32>,
+    /// The rows on their way to a product.
+    pub packed: PackedRows,
+    /// Query, key and value heads.
+    pub qkv: Shared<f32>,
+    /// Mixed values of all query heads.
+    pub mixed: Shared<f32>,
+    /// Within the feed-forward block.
+    pub inner: Shared<f32>,
+    /// Logits of the wanted rows.
+    pub logits: Shared<f32>,
+    /// Cosines and sines of each row's position.
+    pub angles: (Vec<f32>, Vec<f32>),
+    /// Each thread's own.
+    pub scratch: Vec<Mutex<Scratch>>,
+}
+
+impl Workspace {
+    /// Empty, for a number of threads.
+    pub(super) fn new(threads: usize) -> Self {
+        Self {
+            rows: 0,
+            x: Shared::default(),
+            packed: PackedRows::default(),
+            qkv: Shared::default(),
+            mixed: Shared::default(),
+            inner: Shared::default(),
+            logits: Shared::default(),
+            angles: Default::default(),
+            scratch: (0..threads).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    /// Makes room for `rows` rows and so many logits.
+    pub(super) fn reserve(&mut self, config: &Config, rows: usize, logits: usize) {
+        if logits > self.logits.len() {
+            self.logits = Shared::new(logits, 0.0);
+        }
+        if rows <= self.rows {
+            return;
+        }
+        let widest = config.hidden.max(config.intermediate).max(config.query_width());
+        self.x = Shared::new(rows * config.hidden, 0.0);
+        self.packed = PackedRows::new(rows, widest);
+        self.qkv = Shared::new(rows * config.qkv_width(), 0.0);
+        self.mixed = Shared::new(rows * config.query_width(), 0.0);
+        self.inner = Shared::new(rows * config.intermediate, 0.0);
+        self.rows = rows;
+    }
+
+    /// Computes the angles of the rows of a pass.
+    pub(super) fn rotate(&mut self, frequencies: &[f32], feed: &[Feed]) {
+        self.angles = angles(frequencies, feed.iter().map(|f| f.position));
+    }
+}

@@ -1,0 +1,140 @@
+//! How a model is to be held and computed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::lanes::IsaKind;
+
+/// Which code computes the logits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Engine {
+    /// Our own kernels for the CPU: row-invariant, at the speed of the memory.
+    #[default]
+    Native,
+    /// candle, on any of its devices.
+    Candle,
+}
+
+/// How weights are stored in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dtype {
+    /// Four bytes a weight.
+    #[default]
+    F32,
+    /// bfloat16.
+    Bf16,
+    /// IEEE half precision.
+    F16,
+    /// Blocks of 32 signed bytes with an f16 scale.
+    Q8_0,
+}
+
+impl Engine {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Native, Self::Candle];
+
+    /// The name used in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Candle => "candle",
+        }
+    }
+}
+
+/// Weights per block of [`Dtype::Q8_0`].
+pub(super) const BLOCK: usize = 32;
+
+impl Dtype {
+    /// How a matrix with so many inputs is stored: rows that do not consist of
+    /// whole blocks of Q8 are kept as f32.
+    pub(super) fn stored(self, inputs: usize) -> Self {
+        if self == Self::Q8_0 && !inputs.is_multiple_of(BLOCK) { Self::F32 } else { self }
+    }
+
+    /// Bytes of a matrix.
+    pub(super) fn bytes(self, outputs: usize, inputs: usize) -> usize {
+        let weights = outputs * inputs;
+        match self.stored(inputs) {
+            Self::F32 => 4 * weights,
+            Self::Bf16 | Self::F16 => 2 * weights,
+            Self::Q8_0 => weights + 2 * (weights / BLOCK),
+        }
+    }
+
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::F32, Self::Bf16, Self::F16, Self::Q8_0];
+
+    /// The name used in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+            Self::Q8_0 => "q8_0",
+        }
+    }
+}
+
+/// Settings of a model; what is absent has its default.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Which code computes the logits.
+    pub engine: Option<Engine>,
+    /// How weights are stored in memory.
+    pub dtype: Option<Dtype>,
+    /// Where they are: `cpu`, `cuda:N` or `metal`.
+    pub device: Option<String>,
+    /// The native engine's instruction set, for programs that compare them; see
+    /// [`IsaKind::choose`] for the default.
+    #[serde(skip)]
+    pub isa: Option<IsaKind>,
+    /// A pool of so many threads for this model alone.
+    #[serde(skip)]
+    pub threads: Option<usize>,
+}
+
+impl Settings {
+    /// These settings, and for what is absent those of `other`.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            engine: self.engine.or(other.engine),
+            dtype: self.dtype.or(other.dtype),
+            device: self.device.or(other.device),
+            isa: self.isa.or(other.isa),
+            threads: self.threads.or(other.threads),
+        }
+    }
+}
+
+/// A model as it is to be loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// `toy:NAME`, `toy:FILE.json`, or a folder in the Hugging Face layout.
+    pub path: String,
+    /// How to hold it.
+    pub settings: Settings,
+}
+
+impl Source {
+    /// The same model; these settings go before its own.
+    #[must_use]
+    pub fn with(self, settings: Settings) -> Self {
+        Self { settings: settings.or(self.settings), ..self }
+    }
+}
+
+impl From<String> for Source {
+    fn from(path: String) -> Self {
+        Self { path, settings: Settings::default() }
+    }
+}
+
+impl From<&str> for Source {
+    fn from(path: &str) -> Self {
+        path.to_owned().into()
+    }
+}

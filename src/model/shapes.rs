@@ -1,0 +1,112 @@
+//! Models of well-known shapes with random weights, for measuring: speed does
+//! not depend on what the weights are.
+
+use super::llama::{Checkpoint, Config, Rope, Scaling};
+use super::{LanguageModel, ModelError, Settings};
+use crate::registry::UnknownName;
+
+/// A shape by name.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Its name: about the number of parameters.
+    pub name: &'static str,
+    hidden: usize,
+    layers: usize,
+    heads: usize,
+    kv_heads: usize,
+    intermediate: usize,
+    tied: bool,
+}
+
+/// All shapes. Vocabulary 32000, context 8192.
+pub const SHAPES: &[Shape] = &[
+    Shape {
+        name: "15m",
+        hidden: 288,
+        layers: 6,
+        heads: 6,
+        kv_heads: 6,
+        intermediate: 768,
+        tied: true,
+    },
+    Shape {
+        name: "110m",
+        hidden: 768,
+        layers: 12,
+        heads: 12,
+        kv_heads: 12,
+        intermediate: 2048,
+        tied: true,
+    },
+    Shape {
+        name: "1.1b",
+        hidden: 2048,
+        layers: 22,
+        heads: 32,
+        kv_heads: 4,
+        intermediate: 5632,
+        tied: false,
+    },
+];
+
+impl Shape {
+    /// The shape of this name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn named(name: &str) -> Result<Self, UnknownName> {
+        let found = SHAPES.iter().find(|shape| shape.name == name);
+        found.copied().ok_or_else(|| UnknownName::new("shape", name, SHAPES.iter().map(|s| s.name)))
+    }
+
+    /// A model of this shape with random weights.
+    ///
+    /// # Errors
+    /// If the settings do not go together, or there is no memory.
+    pub fn model(self, settings: &Settings) -> Result<Box<dyn LanguageModel>, ModelError> {
+        let config = Config {
+            hidden: self.hidden,
+            intermediate: self.intermediate,
+            layers: self.layers,
+            heads: self.heads,
+            kv_heads: self.kv_heads,
+            head_dim: self.hidden / self.heads,
+            norm_eps: 1e-5,
+            rope: Rope { theta: 10_000.0, scaling: Scaling::Default },
+            positions: 8192,
+            vocab_rows: 32_000,
+            tied: self.tied,
+        };
+        let checkpoint = Checkpoint {
+            name: format!("shape {}", self.name),
+            vocab: config.vocab_rows,
+            config,
+            eos: Vec::new(),
+            unused: Vec::new(),
+            sha256: format!("random {}", self.name),
+            tokenizer_sha256: "none".to_owned(),
+        };
+        checkpoint.build(settings, &|name, shape| Ok(random(name, shape)))
+    }
+}
+
+/// Uniform weights that keep the size of what passes through them; the same for
+/// the same name.
+fn random(name: &str, shape: &[usize]) -> Vec<f32> {
+    let mut state = name
+        .bytes()
+        .fold(0x9e37_79b9_7f4a_7c15_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+        | 1;
+    let scale = match shape {
+        [_, inputs] => (3.0 / *inputs as f32).sqrt(),
+        _ => return vec![1.0; shape.iter().product()],
+    };
+    let unit = 1.0 / (1u64 << 31) as f32;
+    let weights = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        ((state >> 32) as i32 as f32) * unit * scale
+    });
+    weights.take(shape.iter().product()).collect()
+}

@@ -1,0 +1,62 @@
+//! The arithmetic on a row of f32 logits, to the same bits on every processor.
+
+use crate::lanes::{Isa, IsaKind, Kernel, LANES, math};
+
+/// The largest logit; none if one is NaN or +inf.
+pub(super) fn largest(logits: &[f32]) -> Option<f32> {
+    IsaKind::active().run(Largest(logits))
+}
+
+/// `exp((x − max) / temperature)` of every logit.
+pub(super) fn weights(mut logits: Vec<f32>, max: f32, temperature: f64) -> Vec<f32> {
+    let scale = (1.0 / temperature) as f32;
+    IsaKind::active().run(Weights { logits: &mut logits, max, scale });
+    logits
+}
+
+struct Largest<'a>(&'a [f32]);
+
+impl Kernel for Largest<'_> {
+    type Output = Option<f32>;
+
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) -> Option<f32> {
+        // Zero times a finite number is zero; −inf is replaced before.
+        let (zero, least) = (isa.splat(0.0), isa.splat(f32::MIN));
+        let (whole, rest) = self.0.as_chunks::<LANES>();
+        let mut unsound = zero;
+        for lanes in whole {
+            unsound = isa.fma(isa.max(least, isa.load(lanes)), zero, unsound);
+        }
+        let sound = |x: &f32| *x < f32::INFINITY;
+        (math::sum(isa, unsound) == 0.0 && rest.iter().all(sound))
+            .then(|| math::largest(isa, self.0))
+    }
+}
+
+struct Weights<'a> {
+    logits: &'a mut [f32],
+    max: f32,
+    scale: f32,
+}
+
+impl Kernel for Weights<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let (max, scale) = (isa.splat(self.max), isa.splat(self.scale));
+        let (whole, rest) = self.logits.as_chunks_mut::<LANES>();
+        for lanes in whole {
+            isa.store(weight(isa, isa.load(lanes), max, scale), lanes);
+        }
+        let mut lanes = [0.0; LANES];
+        isa.store(weight(isa, math::load_part(isa, rest), max, scale), &mut lanes);
+        rest.copy_from_slice(&lanes[..rest.len()]);
+    }
+}
+
+#[inline(always)]
+fn weight<I: Isa>(isa: I, x: I::F, max: I::F, scale: I::F) -> I::F {
+    math::exp(isa, isa.mul(isa.sub(x, max), scale))
+}

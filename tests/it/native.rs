@@ -1,0 +1,268 @@
+//! The native engine: kernels against f64, and the same bits in every shape.
+
+use proptest::prelude::*;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use specdec::lanes::IsaKind;
+use specdec::model::{
+    Dtype, LanguageModel, Loaded, PackedMatrix, Role, Session, Settings, Source, Want, Work,
+    evaluate_one, load,
+};
+use specdec::pool::Pool;
+use specdec::sampling::Logits;
+use specdec::tree::Draft;
+
+use crate::checkpoint::{Checkpoint, VOCAB};
+
+fn uniform(rng: &mut impl Rng, count: usize) -> Vec<f32> {
+    (0..count).map(|_| rng.random::<f32>() - 0.5).collect()
+}
+
+fn isas() -> impl Iterator<Item = IsaKind> {
+    IsaKind::ALL.into_iter().filter(|isa| isa.is_available())
+}
+
+/// What the product of `x` with the packed weights is in f64, and how far an
+/// f32 chain may be from it: every one of `k` roundings moves a sum of
+/// magnitudes `m` by at most m · 2⁻²⁴.
+fn exact(matrix: &PackedMatrix, output: usize, x: &[f32]) -> (f64, f64) {
+    let row = matrix.row(output);
+    let products = row.iter().zip(x).map(|(w, x)| f64::from(*w) * f64::from(*x));
+    let (sum, size) = products.fold((0.0, 0.0), |(s, m), p| (s + p, m + p.abs()));
+    (sum, (x.len() + 1) as f64 * size * 2f64.powi(-24))
+}
+
+/// Outputs, inputs and rows: one of each, whole tiles, tails, more rows than a
+/// kernel takes at once and more inputs than a turn.
+const SHAPES: &[(usize, usize, usize)] =
+    &[(1, 1, 1), (16, 32, 1), (17, 33, 2), (64, 64, 5), (75, 96, 16), (130, 640, 17), (33, 31, 40)];
+
+#[test]
+fn products_are_those_of_the_weights_in_f64() {
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let pool = Pool::new(2);
+    for &(outputs, inputs, rows) in SHAPES {
+        let weights = uniform(&mut rng, outputs * inputs);
+        let x = uniform(&mut rng, rows * inputs);
+        for dtype in [Dtype::F32, Dtype::Bf16, Dtype::F16] {
+            let matrix = PackedMatrix::pack(&weights, inputs, dtype).unwrap();
+            for isa in isas() {
+                let y = matrix.times(isa, &pool, &x);
+                for (x, y) in x.chunks(inputs).zip(y.chunks(outputs)) {
+                    for (output, &y) in y.iter().enumerate() {
+                        let (sum, bound) = exact(&matrix, output, x);
+                        let gap = (f64::from(y) - sum).abs();
+                        assert!(gap <= bound, "{outputs} × {inputs}, {dtype:?}, {isa:?}: {gap}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn stored_weights_are_as_near_as_their_type_allows() {
+    let weights = uniform(&mut ChaCha8Rng::seed_from_u64(2), 48 * 64);
+    // Half a unit in the last place of numbers of 8 and 11 bits; for blocks half
+    // a step of 1/127 of the largest weight, plus the rounding of the scale.
+    let bounds = [
+        (Dtype::F32, 0.0, 0.0),
+        (Dtype::Bf16, 2f32.powi(-8), 0.0),
+        (Dtype::F16, 2f32.powi(-11), 0.0),
+        (Dtype::Q8_0, 2f32.powi(-11), 0.5 * 0.5 / 127.0),
+    ];
+    for (dtype, relative, absolute) in bounds {
+        let matrix = PackedMatrix::pack(&weights, 64, dtype).unwrap();
+        for (output, row) in weights.chunks(64).enumerate() {
+            for (kept, given) in matrix.row(output).iter().zip(row) {
+                let gap = (kept - given).abs();
+                assert!(
+                    gap <= given.abs() * relative + absolute * 1.01,
+                    "{dtype:?}: {kept} {given}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn quantised_products_are_exact_within_blocks() {
+    // Weights and values that the blocks hold exactly: the product is exact, too.
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let mut whole = |count: usize| -> Vec<f32> {
+        let mut x = (0..count).map(|_| rng.random_range(-127..=127) as f32).collect::<Vec<_>>();
+        x.iter_mut().step_by(32).for_each(|first| *first = 127.0);
+        x
+    };
+    let (weights, x) = (whole(40 * 96), whole(7 * 96));
+    let matrix = PackedMatrix::pack(&weights, 96, Dtype::Q8_0).unwrap();
+    for isa in isas() {
+        let y = matrix.times(isa, &Pool::new(1), &x);
+        for (x, y) in x.chunks(96).zip(y.chunks(40)) {
+            for (w, y) in weights.chunks(96).zip(y) {
+                let sum = w.iter().zip(x).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum::<f64>();
+                assert_eq!(f64::from(*y), sum, "{isa:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_product_has_the_same_bits_for_any_rows_threads_and_instructions() {
+    let mut rng = ChaCha8Rng::seed_from_u64(4);
+    for &(outputs, inputs) in &[(75, 320), (32, 33), (16, 544)] {
+        let weights = uniform(&mut rng, outputs * inputs);
+        let x = uniform(&mut rng, 64 * inputs);
+        for dtype in Dtype::ALL {
+            let matrix = PackedMatrix::pack(&weights, inputs, dtype).unwrap();
+            let expected = matrix.times(IsaKind::Portable, &Pool::new(1), &x);
+            for (threads, rows) in [(1, 1), (2, 2), (3, 5), (1, 12), (2, 13), (1, 16), (2, 64)] {
+                let pool = Pool::new(threads);
+                for isa in isas() {
+                    let y = x.chunks(rows * inputs).flat_map(|x| matrix.times(isa, &pool, x));
+                    let same = y.zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits());
+                    assert!(same, "{dtype:?}, {isa:?}, {threads} threads, {rows} rows");
+                }
+            }
+        }
+    }
+}
+
+fn source(folder: &std::path::Path, settings: Settings) -> Source {
+    Source { settings, ..folder.to_str().unwrap().into() }
+}
+
+/// One model in many ways: every instruction set, several numbers of threads.
+fn ways(checkpoint: &Checkpoint, dtype: Dtype) -> Vec<Loaded> {
+    let dir = tempfile::tempdir().unwrap();
+    checkpoint.write(dir.path());
+    let settings = isas().flat_map(|isa| {
+        [1, 2, 3].map(|threads| Settings {
+            dtype: Some(dtype),
+            isa: Some(isa),
+            threads: Some(threads),
+            ..Settings::default()
+        })
+    });
+    settings.map(|s| load(source(dir.path(), s), Role::Target).unwrap()).collect()
+}
+
+fn bits(
+    model: &dyn LanguageModel,
+    session: &mut Session,
+    context: &[u32],
+    draft: &Draft,
+    want: Want,
+) -> Vec<Vec<u32>> {
+    let found = evaluate_one(model, Work { session, context, draft, want }).unwrap();
+    let row = |logits: Logits| match logits {
+        Logits::F32(row) => row.into_iter().map(f32::to_bits).collect(),
+        Logits::F64(_) => panic!("a real model's logits are f32"),
+    };
+    found.rows.into_iter().map(row).collect()
+}
+
+/// The logits after each token of a text, one token per pass: plain decoding.
+fn plain(model: &dyn LanguageModel, text: &[u32]) -> Vec<Vec<u32>> {
+    let mut session = model.session().unwrap();
+    let nothing = Draft::empty(VOCAB);
+    let rows = (1..=text.len())
+        .flat_map(|n| bits(model, &mut session, &text[..n], &nothing, Want::Row(0)));
+    rows.collect()
+}
+
+/// Reads a text in passes of random size, each with a tree in which the text is
+/// one path among others; returns the logits after each token from some point on.
+fn in_trees(model: &dyn LanguageModel, text: &[u32], seed: u64) -> Vec<(usize, Vec<u32>)> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut session = model.session().unwrap();
+    let mut at = rng.random_range(1..text.len());
+    let mut found = Vec::new();
+    while at <= text.len() {
+        let mut draft = Draft::empty(VOCAB);
+        let (mut path, mut nodes) = (None, Vec::new());
+        for &token in &text[at..text.len().min(at + rng.random_range(0..9))] {
+            for _ in 0..rng.random_range(0..3) {
+                let parent = rng.random_range(0..=draft.len()).checked_sub(1);
+                draft.certain(parent, rng.random_range(0..VOCAB as u32));
+            }
+            path = Some(draft.certain(path, token));
+            nodes.extend(path);
+        }
+        let rows = bits(model, &mut session, &text[..at], &draft, Want::All);
+        found.push((at - 1, rows[0].clone()));
+        found.extend(nodes.iter().enumerate().map(|(i, &node)| (at + i, rows[node + 1].clone())));
+        at += nodes.len() + 1;
+    }
+    found
+}
+
+/// Odd shapes: no whole tiles, no whole blocks, heads of their own width.
+fn odd() -> Checkpoint {
+    Checkpoint { hidden: 48, intermediate: 72, head_dim: 20, ..Checkpoint::default() }
+}
+
+/// Shapes of whole blocks, so that Q8 is not replaced.
+fn even() -> Checkpoint {
+    Checkpoint { hidden: 64, intermediate: 96, head_dim: 16, kv_heads: 1, ..Checkpoint::default() }
+}
+
+#[test]
+fn logits_have_the_same_bits_in_every_pass_thread_and_instruction_set() {
+    let text = (0..60).map(|i| (i * 31 + 3) % VOCAB as u32).collect::<Vec<_>>();
+    for checkpoint in [odd(), even()] {
+        for dtype in Dtype::ALL {
+            let models = ways(&checkpoint, dtype);
+            let expected = plain(&*models[0].model, &text);
+            for (way, loaded) in models.iter().enumerate() {
+                for seed in 0..3 {
+                    for (at, row) in in_trees(&*loaded.model, &text, seed) {
+                        assert!(row == expected[at], "{dtype:?}, way {way}, seed {seed}, {at}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_tree_around_a_token_leaves_its_bits_alone(seed in any::<u64>()) {
+        thread_local! {
+            static MODELS: Vec<Loaded> = Dtype::ALL.map(|dtype| {
+                ways(&even(), dtype).pop().unwrap()
+            }).into();
+        }
+        let text = (0..40).map(|i| (i * 17 + seed as u32 % 13) % VOCAB as u32).collect::<Vec<_>>();
+        MODELS.with(|models| {
+            let model = &*models[(seed % 4) as usize].model;
+            let expected = plain(model, &text);
+            for (at, row) in in_trees(model, &text, seed) {
+                assert!(row == expected[at], "{at}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_long_text_has_the_same_bits_in_pieces_and_at_once() {
+    let checkpoint = Checkpoint { positions: 900, ..even() };
+    let text = (0..700).map(|i| (i * 31 + i / 7) % VOCAB as u32).collect::<Vec<_>>();
+    let models = ways(&checkpoint, Dtype::F32);
+    let nothing = Draft::empty(VOCAB);
+    let mut expected = None;
+    for (way, loaded) in models.iter().enumerate().filter(|(way, _)| *way > 2) {
+        for pieces in [vec![700], vec![256, 444], vec![1, 15, 16, 17, 300, 351]] {
+            let mut session = loaded.model.session().unwrap();
+            let mut until = 0;
+            let mut last = Vec::new();
+            for piece in pieces {
+                until += piece;
+                last = bits(&*loaded.model, &mut session, &text[..until], &nothing, Want::Row(0));
+            }
+            assert!(*expected.get_or_insert_with(|| last.clone()) == last, "way {way}");
+        }
+    }
+}
