@@ -57,6 +57,12 @@ impl Timing {
         (self.quantile(0.75) - self.quantile(0.25)) / self.median().max(f64::MIN_POSITIVE)
     }
 
+    /// The timing of one of `parts` equal parts.
+    pub(super) fn per(self, parts: f64) -> Self {
+        let each = |samples: Vec<f64>| samples.into_iter().map(|us| us / parts).collect();
+        Self { kept: each(self.kept), disturbed: each(self.disturbed) }
+    }
+
     /// Number of samples that count.
     pub fn kept(&self) -> usize {
         self.counted().len()

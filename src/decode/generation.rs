@@ -223,18 +223,17 @@ impl<'a> Generation<'a> {
         chance: &mut dyn Chance,
     ) -> Result<Verified, ModelError> {
         let draft = &proposal.draft;
-        let mut targets = Vec::with_capacity(evaluation.rows.len());
-        for (row, logits) in evaluation.rows.iter().enumerate() {
-            let drafted = if row == 0 { Vec::new() } else { draft.tokens_to(row - 1) };
-            let history =
-                History { prompt_len: self.prompt_len, context: &self.tokens, drafted: &drafted };
-            let law = self
-                .method
-                .sampler
-                .law(logits, history)
-                .map_err(|e| ModelError::new(format!("the target's logits are no law: {e}")))?;
-            targets.push(law);
-        }
+        let drafted = (0..evaluation.rows.len())
+            .map(|row| row.checked_sub(1).map_or_else(Vec::new, |node| draft.tokens_to(node)))
+            .collect::<Vec<_>>();
+        let history =
+            |drafted| History { prompt_len: self.prompt_len, context: &self.tokens, drafted };
+        let positions = evaluation.rows.iter().zip(&drafted).map(|(row, d)| (row, history(d)));
+        let targets = self
+            .method
+            .sampler
+            .laws(&positions.collect::<Vec<_>>())
+            .map_err(|e| ModelError::new(format!("the target's logits are no law: {e}")))?;
         let verdict = self.method.verifier.verify(draft, &targets, chance);
         Ok(Verified { targets, verdict })
     }

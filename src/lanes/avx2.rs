@@ -65,17 +65,22 @@ impl Isa for Avx2 {
         }
     }
     #[inline(always)]
-    fn load_bf16_pairs(self, x: &[[u16; 2]; LANES]) -> [Self::F; 2] {
+    fn load_bf16_first(self, x: &[[u16; 2]; LANES]) -> Self::F {
         unsafe {
             let eights = x.as_ptr().cast::<__m256i>();
-            let (a, b) = (_mm256_loadu_si256(eights), _mm256_loadu_si256(eights.add(1)));
-            let mask = _mm256_set1_epi32(0xffff_0000_u32 as i32);
-            let first = [_mm256_slli_epi32::<16>(a), _mm256_slli_epi32::<16>(b)];
-            let second = [_mm256_and_si256(a, mask), _mm256_and_si256(b, mask)];
-            [
-                [_mm256_castsi256_ps(first[0]), _mm256_castsi256_ps(first[1])],
-                [_mm256_castsi256_ps(second[0]), _mm256_castsi256_ps(second[1])],
-            ]
+            let low = _mm256_slli_epi32::<16>(_mm256_loadu_si256(eights));
+            let high = _mm256_slli_epi32::<16>(_mm256_loadu_si256(eights.add(1)));
+            [_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)]
+        }
+    }
+    #[inline(always)]
+    fn load_bf16_second(self, x: &[[u16; 2]; LANES]) -> Self::F {
+        unsafe {
+            let eights = x.as_ptr().cast::<__m256i>();
+            let upper = _mm256_set1_epi32(0xffff_0000_u32 as i32);
+            let low = _mm256_and_si256(_mm256_loadu_si256(eights), upper);
+            let high = _mm256_and_si256(_mm256_loadu_si256(eights.add(1)), upper);
+            [_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)]
         }
     }
     #[inline(always)]

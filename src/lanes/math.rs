@@ -46,6 +46,12 @@ pub(crate) fn silu<I: Isa>(isa: I, x: I::F) -> I::F {
 pub(crate) fn sum<I: Isa>(isa: I, x: I::F) -> f32 {
     let mut lanes = [0.0; LANES];
     isa.store(x, &mut lanes);
+    sum_of(lanes)
+}
+
+/// As [`sum`], of lanes in memory.
+#[inline(always)]
+pub(crate) fn sum_of(mut lanes: [f32; LANES]) -> f32 {
     let mut width = LANES / 2;
     while width > 0 {
         for i in 0..width {
@@ -54,6 +60,16 @@ pub(crate) fn sum<I: Isa>(isa: I, x: I::F) -> f32 {
         width /= 2;
     }
     lanes[0]
+}
+
+/// The largest of all lanes; lanes that are NaN do not count.
+#[inline(always)]
+pub(crate) fn largest_of(lanes: &[f32; LANES]) -> f32 {
+    let mut most = f32::NEG_INFINITY;
+    for &lane in lanes {
+        most = if lane > most { lane } else { most };
+    }
+    most
 }
 
 /// The largest number; −∞ of none.

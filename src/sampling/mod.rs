@@ -8,10 +8,13 @@
 mod truncate;
 mod vector;
 
+use std::sync::{Mutex, PoisonError};
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::dist::{Dist, DistError, Token};
+use crate::pool::Pool;
 
 /// The processors in the order in which they act.
 pub const ORDER: &str =
@@ -62,6 +65,10 @@ pub const PROCESSORS: &[Processor] = &[
         neutral: "0",
     },
 ];
+
+/// Logits that one thread turns into laws alone: fewer are done before another
+/// has come to help.
+const ALONE: usize = 1 << 16;
 
 /// Scores of all tokens at one position, as a model returns them.
 #[derive(Debug, Clone, PartialEq)]
@@ -250,6 +257,29 @@ impl Sampler {
         let mut scores = logits.clone();
         self.penalise(&mut scores, history);
         truncate::law(&scores, &self.params)
+    }
+
+    /// The laws of several positions, each as [`Self::law`] gives it; large ones
+    /// are computed on all threads.
+    ///
+    /// # Errors
+    /// As [`Self::law`], of the first position at fault.
+    pub fn laws(&self, positions: &[(&Logits, History<'_>)]) -> Result<Vec<Dist>, DistError> {
+        let work = positions.iter().map(|(logits, _)| logits.len()).sum::<usize>();
+        if work < ALONE || self.params.is_greedy() {
+            return positions.iter().map(|(logits, history)| self.law(logits, *history)).collect();
+        }
+        let laws = positions.iter().map(|_| Mutex::new(None)).collect::<Vec<_>>();
+        Pool::shared().run(&|worker| {
+            worker.share(laws.len(), |i| {
+                let (logits, history) = positions[i];
+                let law = self.law(logits, history);
+                *laws[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(law);
+            });
+        });
+        let law =
+            |cell: Mutex<Option<_>>| cell.into_inner().unwrap_or_else(PoisonError::into_inner);
+        laws.into_iter().filter_map(law).collect()
     }
 
     /// The law after each processor in turn, beginning with the plain softmax.

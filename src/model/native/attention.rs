@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::cache::Cache;
-use super::matrix::{Rows, Sums, groups, multiply_tiles};
+use super::matrix::{Chunk, Rows, Sums, in_groups, multiply_tiles};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES, math};
 use crate::model::Feed;
 use crate::pool::Shared;
@@ -29,7 +29,8 @@ pub(super) struct Attention<'a> {
     pub cache: &'a Cache,
     /// Cosines and sines: for every row `head_dim / 2` of each.
     pub angles: &'a (Vec<f32>, Vec<f32>),
-    /// Query, key and value heads of every row.
+    /// Query, key and value heads of every row; queries and keys are rotated in
+    /// place.
     pub qkv: &'a Shared<f32>,
     /// The mixed values of every row.
     pub mixed: &'a Shared<f32>,
@@ -41,10 +42,10 @@ pub(super) struct Scratch {
     /// A row on its way to a product.
     pub row: Vec<f32>,
     pub sums: Sums,
-    queries: Vec<f32>,
+    queries: Vec<Chunk>,
     scores: Vec<f32>,
     totals: Vec<f32>,
-    weights: Vec<f32>,
+    weights: Vec<Chunk>,
     mixed: Vec<[f32; LANES]>,
 }
 
@@ -63,42 +64,53 @@ impl Attention<'_> {
         (self.heads + 2 * self.kv_heads) * self.head_dim
     }
 
-    /// A head of the queries, keys and values of a row.
-    ///
-    /// # Safety
-    /// As [`Shared::read`], of the queries, keys and values.
-    unsafe fn head_of(&self, row: usize, head: usize) -> &[f32] {
+    /// Where a head of the queries, keys and values of a row lies.
+    fn place(&self, row: usize, head: usize) -> Range<usize> {
         let at = row * self.width() + head * self.head_dim;
-        // SAFETY: the caller's.
-        unsafe { self.qkv.read(at..at + self.head_dim) }
+        at..at + self.head_dim
     }
 
-    /// The rotated entry `d` of a head.
-    fn rotated(&self, row: usize, x: &[f32], d: usize) -> f32 {
-        let half = self.head_dim / 2;
-        let at = row * half + d % half;
-        let (cos, sin) = (self.angles.0[at], self.angles.1[at]);
-        if d < half { x[d] * cos - x[d + half] * sin } else { x[d] * cos + x[d - half] * sin }
-    }
-
-    /// Stores the keys and values of one head for all rows.
+    /// Rotates a head of a row by its position and scales it.
     ///
     /// # Safety
-    /// No other thread has this head, nor writes queries, keys or values.
+    /// As [`Shared::write`], of this head.
+    unsafe fn rotate(&self, row: usize, head: usize, scale: f32) -> &[f32] {
+        let half = self.head_dim / 2;
+        let angles = row * half..(row + 1) * half;
+        // SAFETY: the caller's.
+        let x = unsafe { self.qkv.write(self.place(row, head)) };
+        let (cos, sin) = (&self.angles.0[angles.clone()], &self.angles.1[angles]);
+        self.isa.run(Rotated { x: &mut *x, cos, sin, scale });
+        x
+    }
+
+    /// Rotates queries and keys of one key-value head for all rows and stores its
+    /// keys and values.
+    ///
+    /// # Safety
+    /// No other thread has this head.
     pub(super) unsafe fn store(&self, head: usize) {
         let dim = self.head_dim;
         let slots = self.cache.slots();
         let cached = self.cache.head(self.layer, head);
+        let group = self.heads / self.kv_heads;
+        let scale = 1.0 / (dim as f32).sqrt();
         for (row, feed) in self.feed.iter().enumerate() {
-            // SAFETY: the caller's.
-            let key = unsafe { self.head_of(row, self.heads + head) };
-            let value = unsafe { self.head_of(row, self.heads + self.kv_heads + head) };
+            for query in head * group..(head + 1) * group {
+                // SAFETY: the caller has the head alone.
+                unsafe { self.rotate(row, query, scale) };
+            }
+            // SAFETY: the caller has the head alone.
+            let key = unsafe { self.rotate(row, self.heads + head, 1.0) };
             let first = feed.slot / LANES * dim;
             // SAFETY: the caller has the head alone.
             let lines = unsafe { cached.keys.write(first..first + dim) };
-            for (d, line) in lines.iter_mut().enumerate() {
-                line[feed.slot % LANES] = self.rotated(row, key, d);
+            for (line, &x) in lines.iter_mut().zip(key) {
+                line[feed.slot % LANES] = x;
             }
+            let value = self.place(row, self.heads + self.kv_heads + head);
+            // SAFETY: the caller has the head alone.
+            let value = unsafe { self.qkv.read(value) };
             for (tile, value) in value.chunks(LANES).enumerate() {
                 let at = tile * slots + feed.slot;
                 // SAFETY: the caller has the head alone.
@@ -130,24 +142,22 @@ impl Attention<'_> {
         unsafe { self.mix(head, rows, heads, scratch) };
     }
 
-    /// Rotates and scales the queries of a block and groups them for a product.
+    /// Groups the queries of a block for a product.
     ///
     /// # Safety
     /// As [`Shared::read`], of the queries.
-    unsafe fn pack_queries(&self, rows: Range<usize>, heads: Range<usize>, packed: &mut Vec<f32>) {
-        let scale = 1.0 / (self.head_dim as f32).sqrt();
+    unsafe fn pack_queries(
+        &self,
+        rows: Range<usize>,
+        heads: Range<usize>,
+        packed: &mut Vec<Chunk>,
+    ) {
         let count = rows.len() * heads.len();
-        packed.clear();
-        for (first, size) in groups(self.isa, count) {
-            for d in 0..self.head_dim {
-                for query in first..first + size {
-                    let row = rows.start + query / heads.len();
-                    // SAFETY: the caller's.
-                    let x = unsafe { self.head_of(row, heads.start + query % heads.len()) };
-                    packed.push(self.rotated(row, x, d) * scale);
-                }
-            }
-        }
+        in_groups(self.isa, (count, self.head_dim), packed, |query| {
+            let row = rows.start + query / heads.len();
+            // SAFETY: the caller's.
+            unsafe { self.qkv.read(self.place(row, heads.start + query % heads.len())) }
+        });
     }
 
     /// Scores every slot up to the last that a row of the block sees.
@@ -156,7 +166,7 @@ impl Attention<'_> {
     /// Nobody writes to the cache.
     unsafe fn score(&self, head: usize, rows: Range<usize>, scratch: &mut Scratch) {
         let dim = self.head_dim;
-        let queries = scratch.queries.len() / dim;
+        let queries = rows.len() * self.heads / self.kv_heads;
         let reach = self.feed[rows].iter().map(reaches).max().unwrap_or(0);
         let tiles = reach.div_ceil(LANES);
         // SAFETY: the caller's.
@@ -164,7 +174,7 @@ impl Attention<'_> {
         let Scratch { scores, sums, queries: packed, .. } = scratch;
         scores.clear();
         scores.resize(queries * tiles * LANES, 0.0);
-        let rows = Rows { rows: queries, dense: packed, blocks: &[] };
+        let rows = Rows { rows: queries, chunks: packed, blocks: &[] };
         multiply_tiles(self.isa, keys, (dim, dim), tiles, rows, sums, &mut |first, sums| {
             for (tile, sums) in sums.chunks_exact(queries).enumerate() {
                 for (query, lanes) in sums.iter().enumerate() {
@@ -207,14 +217,10 @@ impl Attention<'_> {
         let Scratch { sums, scores, totals, weights, mixed, .. } = scratch;
         let stride = scores.len() / queries;
         let common = self.feed[rows.clone()].iter().map(|f| f.prefix).min().unwrap_or(0);
-        weights.clear();
-        for (first, size) in groups(self.isa, queries) {
-            for index in 0..common {
-                weights.extend((first..first + size).map(|query| scores[query * stride + index]));
-            }
-        }
+        let weights_of = |query: usize| &scores[query * stride..][..common];
+        in_groups(self.isa, (queries, common), weights, weights_of);
         mixed.clear();
-        let packed = Rows { rows: queries, dense: weights, blocks: &[] };
+        let packed = Rows { rows: queries, chunks: weights, blocks: &[] };
         let size = (slots, common);
         multiply_tiles(self.isa, values, size, tiles, packed, sums, &mut |_, sums| {
             mixed.extend_from_slice(sums);
@@ -226,11 +232,14 @@ impl Attention<'_> {
             // SAFETY: the caller has the block alone.
             let out = unsafe { self.mixed.write(at..at + self.head_dim) };
             for (tile, out) in out.chunks_mut(LANES).enumerate() {
-                let values = &values[tile * slots..][..slots];
-                let tail =
-                    (common..sees(feed)).map(|i| (scores[query * stride + i], slot_of(feed, i)));
-                let sum = mixed[tile * queries + query];
-                let tail = Tail { sum, tail, values, total: totals[query] };
+                let tail = Tail {
+                    sum: mixed[tile * queries + query],
+                    feed,
+                    first: common,
+                    weights: &scores[query * stride..][common..sees(feed)],
+                    values: &values[tile * slots..][..slots],
+                    total: totals[query],
+                };
                 out.copy_from_slice(&self.isa.run(tail)[..out.len()]);
             }
         }
@@ -278,23 +287,48 @@ impl Kernel for Exponentials<'_> {
     }
 }
 
+/// Rotates pairs of entries, half a head apart, by angles.
+struct Rotated<'a> {
+    x: &'a mut [f32],
+    cos: &'a [f32],
+    sin: &'a [f32],
+    scale: f32,
+}
+
+impl Kernel for Rotated<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: Isa>(self, _: I) {
+        let (low, high) = self.x.split_at_mut(self.cos.len());
+        for (((a, b), cos), sin) in low.iter_mut().zip(high).zip(self.cos).zip(self.sin) {
+            (*a, *b) = (*a * cos - *b * sin, *b * cos + *a * sin);
+            *a *= self.scale;
+            *b *= self.scale;
+        }
+    }
+}
+
 /// Adds the last positions that a row sees and divides by the sum of weights.
-struct Tail<'a, T> {
+struct Tail<'a> {
     sum: [f32; LANES],
-    /// Weight and slot of each.
-    tail: T,
+    feed: &'a Feed,
+    /// The first of these positions.
+    first: usize,
+    weights: &'a [f32],
     values: &'a [[f32; LANES]],
     total: f32,
 }
 
-impl<T: Iterator<Item = (f32, usize)>> Kernel for Tail<'_, T> {
+impl Kernel for Tail<'_> {
     type Output = [f32; LANES];
 
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) -> [f32; LANES] {
         let mut sum = isa.load(&self.sum);
-        for (weight, slot) in self.tail {
-            sum = isa.fma(isa.load(&self.values[slot]), isa.splat(weight), sum);
+        for (i, &weight) in self.weights.iter().enumerate() {
+            let value = &self.values[slot_of(self.feed, self.first + i)];
+            sum = isa.fma(isa.load(value), isa.splat(weight), sum);
         }
         let mut out = [0.0; LANES];
         isa.store(isa.div(sum, isa.splat(self.total)), &mut out);

@@ -48,9 +48,9 @@ impl PackedMatrix {
         let y = Mutex::new(vec![0.0; rows * outputs]);
         pool.run(&|worker| {
             worker.share(rows, |row| {
-                let mut values = x[row * inputs..(row + 1) * inputs].to_vec();
+                let values = &x[row * inputs..(row + 1) * inputs];
                 // SAFETY: a row is one piece; nobody reads packed rows.
-                unsafe { packed.put(isa, &self.matrix, (row, rows), &mut values) };
+                unsafe { packed.put(isa, &self.matrix, (row, rows), values) };
             });
             // SAFETY: all rows are packed.
             let packed = unsafe { packed.view(&self.matrix, rows) };

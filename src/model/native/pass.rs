@@ -85,9 +85,17 @@ impl Hand<'_, '_> {
             let at = source(row) * width;
             // SAFETY: in this step nobody writes to `from`.
             let x = unsafe { from.read(at..at + width) };
-            model.isa.run(Normed { x, norm, eps: model.config.norm_eps, to: normed });
+            let values = match norm {
+                Some(weights) => {
+                    normed.resize(width, 0.0);
+                    let eps = model.config.norm_eps;
+                    model.isa.run(Normed { x, weights, eps, to: normed });
+                    &normed[..]
+                }
+                None => x,
+            };
             // SAFETY: a row is one piece; nobody reads packed rows.
-            unsafe { space.packed.put(model.isa, matrix, (row, rows), normed) };
+            unsafe { space.packed.put(model.isa, matrix, (row, rows), values) };
         });
     }
 
@@ -108,7 +116,7 @@ impl Hand<'_, '_> {
             for_lanes(first, sums, rows, width, |row, at, lanes| {
                 let at = row * width + at;
                 // SAFETY: a tile's outputs belong to the thread that claimed it.
-                unsafe { to.write(at..at + lanes.len()) }.copy_from_slice(lanes);
+                put(lanes, unsafe { to.write(at..at + lanes.len()) });
             });
         });
     }
@@ -140,7 +148,7 @@ impl Hand<'_, '_> {
                         let at = row * width + at;
                         // SAFETY: a tile's outputs belong to the thread that
                         // claimed it.
-                        unsafe { space.inner.write(at..at + lanes.len()) }.copy_from_slice(lanes);
+                        put(lanes, unsafe { space.inner.write(at..at + lanes.len()) });
                     });
                 }
             }
@@ -163,15 +171,22 @@ impl Hand<'_, '_> {
             qkv: &space.qkv,
             mixed: &space.mixed,
         };
+        let (blocks, scratch) = (attention.blocks(), &mut *self.scratch);
+        // Where a head has only one block, whoever stores it goes on with it.
+        let at_once = blocks == 1 && !only_store;
         self.worker.share(model.config.kv_heads, |head| {
-            // SAFETY: a head is one piece; nobody writes to the projections.
-            unsafe { attention.store(head) };
+            // SAFETY: a head is one piece; its projections and its cache are
+            // written and read in no other.
+            unsafe {
+                attention.store(head);
+                if at_once {
+                    attention.attend(head, 0, scratch);
+                }
+            }
         });
-        if only_store {
+        if at_once || only_store {
             return;
         }
-        let blocks = attention.blocks();
-        let scratch = &mut *self.scratch;
         self.worker.share(model.config.kv_heads * blocks, |piece| {
             // SAFETY: a head's block is one piece; nobody writes to projections
             // or cache.
@@ -197,13 +212,21 @@ fn for_lanes(
     }
 }
 
-/// A row as it is, or divided by its root mean square and times the weights of a
-/// norm.
+/// Copies the lanes of a tile: whole ones, as nearly all are, in one piece.
+#[inline(always)]
+fn put(lanes: &[f32], to: &mut [f32]) {
+    match (<&[f32; LANES]>::try_from(lanes), <&mut [f32; LANES]>::try_from(&mut *to)) {
+        (Ok(lanes), Ok(to)) => *to = *lanes,
+        _ => to.copy_from_slice(lanes),
+    }
+}
+
+/// A row divided by its root mean square and times the weights of a norm.
 struct Normed<'a> {
     x: &'a [f32],
-    norm: Option<&'a [f32]>,
+    weights: &'a [f32],
     eps: f32,
-    to: &'a mut Vec<f32>,
+    to: &'a mut [f32],
 }
 
 impl Kernel for Normed<'_> {
@@ -211,14 +234,11 @@ impl Kernel for Normed<'_> {
 
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        self.to.clear();
-        let Some(norm) = self.norm else {
-            self.to.extend_from_slice(self.x);
-            return;
-        };
         let mean = math::sum_of_squares(isa, self.x) / self.x.len() as f32;
         let scale = 1.0 / (mean + self.eps).sqrt();
-        self.to.extend(self.x.iter().zip(norm).map(|(x, w)| x * scale * w));
+        for ((to, x), weight) in self.to.iter_mut().zip(self.x).zip(self.weights) {
+            *to = x * scale * weight;
+        }
     }
 }
 

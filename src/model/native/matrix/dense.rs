@@ -1,6 +1,6 @@
 //! Weights stored as floating-point numbers; the arithmetic is f32.
 
-use super::Storage;
+use super::{Chunk, Storage};
 use crate::lanes::{Isa, LANES};
 
 /// Four bytes a weight.
@@ -12,21 +12,31 @@ pub(super) struct Bf16;
 /// IEEE half precision.
 pub(super) struct F16;
 
-/// One input: its weights in a tile times its value in `M` rows.
+/// One input, the `at`-th of the chunks: its weights in `T` tiles times its value
+/// in `M` rows.
 #[inline(always)]
-fn add<I: Isa, const M: usize>(isa: I, weights: I::F, values: &[f32; M], sums: &mut [I::F; M]) {
+fn add<I: Isa, const M: usize, const T: usize>(
+    isa: I,
+    weights: [I::F; T],
+    values: &[Chunk; M],
+    at: usize,
+    sums: &mut [[I::F; M]; T],
+) {
+    // Row by row: one register holds a value until all tiles have used it.
     for m in 0..M {
-        sums[m] = isa.fma(weights, isa.splat(values[m]), sums[m]);
+        let value = isa.splat(values[m][at % LANES]);
+        for t in 0..T {
+            sums[t][m] = isa.fma(weights[t], value, sums[t][m]);
+        }
     }
 }
 
 impl Storage for F32 {
     type Step = [f32; LANES];
-    type Value = f32;
-    type Values<const M: usize> = [f32; M];
+    type Value = Chunk;
     const INPUTS: usize = 1;
-    const VALUES: usize = 1;
-    const SIDE_BY_SIDE: bool = true;
+    const STEPS: usize = LANES;
+    const SIDE_BY_SIDE: Option<usize> = Some(1);
 
     fn pack(rows: [&[f32]; LANES]) -> Self::Step {
         rows.map(|row| row[0])
@@ -36,30 +46,28 @@ impl Storage for F32 {
         std::iter::once(step[lane])
     }
 
-    fn rows_of<const M: usize>(values: &[f32]) -> &[[f32; M]] {
-        values.as_chunks().0
-    }
-
     #[inline(always)]
     fn step<I: Isa, const M: usize, const T: usize>(
         isa: I,
         weights: [&Self::Step; T],
-        values: &[f32; M],
+        values: &[Chunk; M],
+        at: usize,
         sums: &mut [[I::F; M]; T],
     ) {
+        let mut loaded = [isa.splat(0.0); T];
         for t in 0..T {
-            add(isa, isa.load(weights[t]), values, &mut sums[t]);
+            loaded[t] = isa.load(weights[t]);
         }
+        add(isa, loaded, values, at, sums);
     }
 }
 
 impl Storage for Bf16 {
     type Step = [[u16; 2]; LANES];
-    type Value = f32;
-    type Values<const M: usize> = [[f32; M]; 2];
+    type Value = Chunk;
     const INPUTS: usize = 2;
-    const VALUES: usize = 2;
-    const SIDE_BY_SIDE: bool = true;
+    const STEPS: usize = LANES / 2;
+    const SIDE_BY_SIDE: Option<usize> = Some(2);
 
     fn pack(rows: [&[f32]; LANES]) -> Self::Step {
         let bits = |x: f32| half::bf16::from_f32(x).to_bits();
@@ -70,32 +78,32 @@ impl Storage for Bf16 {
         step[lane].into_iter().map(|bits| half::bf16::from_bits(bits).to_f32())
     }
 
-    fn rows_of<const M: usize>(values: &[f32]) -> &[[[f32; M]; 2]] {
-        values.as_chunks().0.as_chunks().0
-    }
-
     #[inline(always)]
     fn step<I: Isa, const M: usize, const T: usize>(
         isa: I,
         weights: [&Self::Step; T],
-        values: &[[f32; M]; 2],
+        values: &[Chunk; M],
+        at: usize,
         sums: &mut [[I::F; M]; T],
     ) {
+        let mut loaded = [isa.splat(0.0); T];
         for t in 0..T {
-            let [first, second] = isa.load_bf16_pairs(weights[t]);
-            add(isa, first, &values[0], &mut sums[t]);
-            add(isa, second, &values[1], &mut sums[t]);
+            loaded[t] = isa.load_bf16_first(weights[t]);
         }
+        add(isa, loaded, values, 2 * at, sums);
+        for t in 0..T {
+            loaded[t] = isa.load_bf16_second(weights[t]);
+        }
+        add(isa, loaded, values, 2 * at + 1, sums);
     }
 }
 
 impl Storage for F16 {
     type Step = [u16; LANES];
-    type Value = f32;
-    type Values<const M: usize> = [f32; M];
+    type Value = Chunk;
     const INPUTS: usize = 1;
-    const VALUES: usize = 1;
-    const SIDE_BY_SIDE: bool = true;
+    const STEPS: usize = LANES;
+    const SIDE_BY_SIDE: Option<usize> = Some(1);
 
     fn pack(rows: [&[f32]; LANES]) -> Self::Step {
         rows.map(|row| half::f16::from_f32(row[0]).to_bits())
@@ -105,19 +113,18 @@ impl Storage for F16 {
         std::iter::once(half::f16::from_bits(step[lane]).to_f32())
     }
 
-    fn rows_of<const M: usize>(values: &[f32]) -> &[[f32; M]] {
-        values.as_chunks().0
-    }
-
     #[inline(always)]
     fn step<I: Isa, const M: usize, const T: usize>(
         isa: I,
         weights: [&Self::Step; T],
-        values: &[f32; M],
+        values: &[Chunk; M],
+        at: usize,
         sums: &mut [[I::F; M]; T],
     ) {
+        let mut loaded = [isa.splat(0.0); T];
         for t in 0..T {
-            add(isa, isa.load_f16(weights[t]), values, &mut sums[t]);
+            loaded[t] = isa.load_f16(weights[t]);
         }
+        add(isa, loaded, values, at, sums);
     }
 }

@@ -12,8 +12,8 @@ mod q8;
 mod rows;
 
 pub(super) use packed::Matrix;
-pub(super) use product::{Finish, Sums, groups, multiply_tiles, multiply_together};
-pub(super) use rows::{PackedRows, Rows};
+pub(super) use product::{Finish, Sums, multiply_tiles, multiply_together};
+pub(super) use rows::{Chunk, PackedRows, Rows, in_groups};
 
 use bytemuck::Pod;
 
@@ -23,16 +23,15 @@ use crate::lanes::{Isa, LANES};
 trait Storage {
     /// A tile's weights for the next [`Self::INPUTS`] inputs.
     type Step: Pod;
-    /// One row's values for some of them, [`Self::VALUES`] to a step.
+    /// One row's values for the inputs of [`Self::STEPS`] steps.
     type Value: Copy;
-    /// The values of `M` rows that go with a step.
-    type Values<const M: usize>;
     /// Inputs per step.
     const INPUTS: usize;
-    /// Values per step and row.
-    const VALUES: usize;
-    /// Whether it helps to have several tiles at once.
-    const SIDE_BY_SIDE: bool;
+    /// Steps per value.
+    const STEPS: usize;
+    /// Registers that a tile takes besides its sums; none if it does not help to
+    /// have several tiles at once.
+    const SIDE_BY_SIDE: Option<usize>;
 
     /// Packs the weights of sixteen outputs for the inputs of one step, or for
     /// fewer at the end of a row.
@@ -41,14 +40,13 @@ trait Storage {
     /// The weights of one lane of a step, as the arithmetic takes them.
     fn unpack(step: &Self::Step, lane: usize) -> impl Iterator<Item = f32>;
 
-    /// Views packed values as those of `M` rows.
-    fn rows_of<const M: usize>(values: &[Self::Value]) -> &[Self::Values<M>];
-
-    /// Adds one step to the sums of `T` tiles and `M` rows.
+    /// Adds one step, the `at`-th of the values, to the sums of `T` tiles and `M`
+    /// rows.
     fn step<I: Isa, const M: usize, const T: usize>(
         isa: I,
         weights: [&Self::Step; T],
-        values: &Self::Values<M>,
+        values: &[Self::Value; M],
+        at: usize,
         sums: &mut [[I::F; M]; T],
     );
 }

@@ -24,12 +24,12 @@ pub(super) enum Weights {
     Q8(Part<<Q8 as Storage>::Step>),
 }
 
-/// What a matrix asks of the packed values of its inputs.
+/// What a matrix asks of each row's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Input {
-    /// f32, so many of them.
-    Dense(usize),
-    /// So many blocks.
+    /// So many chunks of f32.
+    Chunks(usize),
+    /// So many quantised blocks.
     Blocks(usize),
 }
 
@@ -76,8 +76,9 @@ impl Matrix {
     /// What it asks of each row's values.
     pub(super) fn input(&self) -> Input {
         match &self.weights {
-            Weights::F32(_) | Weights::F16(_) => Input::Dense(self.inputs),
-            Weights::Bf16(_) => Input::Dense(self.inputs.next_multiple_of(Bf16::INPUTS)),
+            Weights::F32(_) | Weights::Bf16(_) | Weights::F16(_) => {
+                Input::Chunks(self.inputs.div_ceil(LANES))
+            }
             Weights::Q8(_) => Input::Blocks(self.inputs / q8::BLOCK),
         }
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::dense::{Bf16, F16, F32};
 use super::packed::Weights;
 use super::q8::Q8;
+use super::rows::groups;
 use super::{Matrix, Rows, Storage};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 use crate::model::native::memory::Memory;
@@ -12,9 +13,9 @@ use crate::pool::Worker;
 
 /// Tiles whose sums are finished together.
 const SPAN: usize = 4;
-/// Steps after which the next group of rows has its turn, so that the weights
-/// stay in the nearest cache until all groups have used them.
-const TURN: usize = 256;
+/// Bytes of a tile after which the next group of rows has its turn, so that the
+/// weights stay in a near cache until all groups have used them.
+const TURN: usize = 1 << 14;
 /// How far ahead of their use weights are asked for, in bytes.
 const AHEAD: usize = 1024;
 
@@ -23,14 +24,6 @@ pub(in super::super) type Sums = Vec<[f32; LANES]>;
 
 /// Takes the first tile of a span and its sums, as `[tile][row]`.
 pub(in super::super) type Finish<'a> = dyn FnMut(usize, &[[f32; LANES]]) + 'a;
-
-/// The groups of `rows` rows that a kernel takes at once: first row and number of
-/// rows.
-pub(in super::super) fn groups(isa: IsaKind, rows: usize) -> impl Iterator<Item = (usize, usize)> {
-    let (most, many) = isa.rows_at_once();
-    let size = if rows <= most { rows.max(1) } else { many };
-    (0..rows).step_by(size).map(move |first| (first, size.min(rows - first)))
-}
 
 /// Multiplies `rows` with some tiles of `matrix`, span by span.
 fn multiply(
@@ -41,17 +34,18 @@ fn multiply(
     sums: &mut Sums,
     finish: &mut Finish<'_>,
 ) {
-    let Rows { rows: count, dense, blocks } = rows;
+    let Rows { rows: count, chunks, blocks } = rows;
     let inputs = matrix.inputs;
     match &matrix.weights {
         Weights::F32(part) => {
-            Piece::<F32>::of(memory.get(part), inputs, dense, count).run(isa, tiles, sums, finish);
+            Piece::<F32>::of(memory.get(part), inputs, chunks, count).run(isa, tiles, sums, finish);
         }
         Weights::Bf16(part) => {
-            Piece::<Bf16>::of(memory.get(part), inputs, dense, count).run(isa, tiles, sums, finish);
+            Piece::<Bf16>::of(memory.get(part), inputs, chunks, count)
+                .run(isa, tiles, sums, finish);
         }
         Weights::F16(part) => {
-            Piece::<F16>::of(memory.get(part), inputs, dense, count).run(isa, tiles, sums, finish);
+            Piece::<F16>::of(memory.get(part), inputs, chunks, count).run(isa, tiles, sums, finish);
         }
         Weights::Q8(part) => {
             Piece::<Q8>::of(memory.get(part), inputs, blocks, count).run(isa, tiles, sums, finish);
@@ -95,7 +89,7 @@ pub(in super::super) fn multiply_tiles(
     sums: &mut Sums,
     finish: &mut Finish<'_>,
 ) {
-    let piece = Piece::<F32> { steps, stride, used, values: rows.dense, count: rows.rows };
+    let piece = Piece::<F32> { steps, stride, used, values: rows.chunks, count: rows.rows };
     piece.run(isa, 0..tiles, sums, finish);
 }
 
@@ -142,19 +136,30 @@ impl<S: Storage> Kernel for Span<'_, S> {
         let Piece { stride, used, values, count, .. } = *self.piece;
         let span = &self.piece.steps[self.tiles.start * stride..self.tiles.end * stride];
         let tiles = self.tiles.len();
-        let turn = if count <= I::KIND.rows_at_once().0 { used.max(1) } else { TURN };
+        let turn = if count <= I::KIND.rows_at_once().0 {
+            used.next_multiple_of(S::STEPS).max(1)
+        } else {
+            (TURN / size_of::<S::Step>()).next_multiple_of(S::STEPS)
+        };
+        let per_row = used.div_ceil(S::STEPS);
         for from in (0..used).step_by(turn) {
             let until = used.min(from + turn);
-            let mut values = values;
             for (row, rows) in groups(I::KIND, count) {
-                let per_step = rows * S::VALUES;
-                let (group, rest) = values.split_at(per_step * used);
-                values = rest;
-                let group = &group[per_step * from..per_step * until];
+                let part = from / S::STEPS * rows..until.div_ceil(S::STEPS) * rows;
+                let group = &values[row * per_row..][part];
                 let block = Block { span, stride, from, until, tiles, count };
                 block.run_rows::<I, S>(isa, rows, group, &mut self.sums[row..]);
             }
         }
+    }
+}
+
+/// Whether the registers hold the sums of `tiles` tiles and `M` rows, what the
+/// tiles take besides, and two more.
+const fn fits<I: Isa, S: Storage, const M: usize>(tiles: usize) -> bool {
+    match S::SIDE_BY_SIDE {
+        Some(more) => tiles * (M + more) + 2 <= I::REGISTERS,
+        None => false,
     }
 }
 
@@ -185,7 +190,7 @@ impl<T: Copy> Block<'_, T> {
                 match rows {
                     $($m => {
                         if const { $m <= I::KIND.rows_at_once().0 } {
-                            self.run_tiles::<I, S, $m>(isa, S::rows_of(values), sums);
+                            self.run_tiles::<I, S, $m>(isa, values.as_chunks().0, sums);
                         }
                     })*
                     _ => unreachable!("{rows} rows are more than a group"),
@@ -200,17 +205,17 @@ impl<T: Copy> Block<'_, T> {
     fn run_tiles<I: Isa, S: Storage<Step = T>, const M: usize>(
         self,
         isa: I,
-        values: &[S::Values<M>],
+        values: &[[S::Value; M]],
         sums: &mut [[f32; LANES]],
     ) {
         let mut tile = 0;
-        if const { S::SIDE_BY_SIDE && 4 * (M + 1) < I::REGISTERS } {
+        if const { fits::<I, S, M>(4) } {
             while tile + 4 <= self.tiles {
                 self.strip::<I, S, M, 4>(isa, tile, values, sums);
                 tile += 4;
             }
         }
-        if const { S::SIDE_BY_SIDE && 2 * (M + 1) < I::REGISTERS } {
+        if const { fits::<I, S, M>(2) } {
             while tile + 2 <= self.tiles {
                 self.strip::<I, S, M, 2>(isa, tile, values, sums);
                 tile += 2;
@@ -228,29 +233,43 @@ impl<T: Copy> Block<'_, T> {
         self,
         isa: I,
         first: usize,
-        values: &[S::Values<M>],
+        values: &[[S::Value; M]],
         sums: &mut [[f32; LANES]],
     ) {
         let tiles: [&[T]; N] =
             std::array::from_fn(|n| &self.span[(first + n) * self.stride..][self.from..self.until]);
-        assert!(tiles.iter().all(|tile| tile.len() == values.len()), "one value per step");
         let mut held = [[isa.splat(0.0); M]; N];
         for n in 0..N {
             for m in 0..M {
                 held[n][m] = isa.load(&sums[(first + n) * self.count + m]);
             }
         }
-        for (i, value) in values.iter().enumerate() {
-            let weights: [&T; N] = std::array::from_fn(|n| &tiles[n][i]);
-            for w in weights {
-                isa.prefetch(w, AHEAD);
+        let count = self.until - self.from;
+        for (i, values) in values.iter().enumerate() {
+            let steps = i * S::STEPS..count.min((i + 1) * S::STEPS);
+            let parts: [&[T]; N] = std::array::from_fn(|n| &tiles[n][steps.clone()]);
+            for at in 0..steps.len() {
+                let weights: [&T; N] = std::array::from_fn(|n| &parts[n][at]);
+                for w in weights {
+                    prefetch(isa, w);
+                }
+                S::step(isa, weights, values, at, &mut held);
             }
-            S::step(isa, weights, value, &mut held);
         }
         for n in 0..N {
             for m in 0..M {
                 isa.store(held[n][m], &mut sums[(first + n) * self.count + m]);
             }
         }
+    }
+}
+
+/// Asks for the weights that come after some others.
+#[inline(always)]
+fn prefetch<I: Isa, T>(isa: I, weights: &T) {
+    let mut line = 0;
+    while line < size_of::<T>() {
+        isa.prefetch(weights, AHEAD + line);
+        line += size_of::<[f32; LANES]>();
     }
 }

@@ -6,7 +6,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::Storage;
-use crate::lanes::{Isa, LANES};
+use crate::lanes::{Isa, LANES, math};
 
 pub(super) use crate::model::options::BLOCK;
 
@@ -34,27 +34,43 @@ pub(in super::super) struct Block {
     correction: i32,
 }
 
+/// Added to a number between −2²² and 2²² it leaves the nearest integer, ties to
+/// even, in the lowest bits.
+const ROUND: f32 = 12_582_912.0;
+
 impl Block {
-    /// Quantises 32 values: their largest magnitude becomes 127.
+    /// Quantises 32 values: their largest magnitude becomes 127. The scale of
+    /// values that are not all finite is NaN.
     #[inline(always)]
     pub(super) fn quantise(values: &[f32; BLOCK]) -> Self {
-        let largest = values.iter().fold(0.0f32, |most, x| most.max(x.abs()));
-        let scale = largest / 127.0;
+        let (mut largest, mut poison) = ([0.0f32; LANES], [0.0f32; LANES]);
+        for part in values.as_chunks::<LANES>().0 {
+            for i in 0..LANES {
+                let magnitude = part[i].abs();
+                largest[i] = if magnitude > largest[i] { magnitude } else { largest[i] };
+                poison[i] += part[i] * 0.0;
+            }
+        }
+        let scale = math::largest_of(&largest) / 127.0 + math::sum_of(poison);
         let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
-        let quant = |i: usize| (values[i] * inverse).round_ties_even() as i8;
-        let quants = std::array::from_fn(|j| std::array::from_fn(|k| quant(4 * j + k)));
-        let total: i32 = (0..BLOCK).map(|i| i32::from(quant(i))).sum();
-        Self { quants, scale, correction: -OFFSET * total }
+        let mut quants = [0i8; BLOCK];
+        for i in 0..BLOCK {
+            quants[i] = (values[i] * inverse + ROUND).to_bits() as i8;
+        }
+        let mut total = 0;
+        for quant in quants {
+            total += i32::from(quant);
+        }
+        Self { quants: bytemuck::cast(quants), scale, correction: -OFFSET * total }
     }
 }
 
 impl Storage for Q8 {
     type Step = Tile;
     type Value = Block;
-    type Values<const M: usize> = [Block; M];
     const INPUTS: usize = BLOCK;
-    const VALUES: usize = 1;
-    const SIDE_BY_SIDE: bool = false;
+    const STEPS: usize = 1;
+    const SIDE_BY_SIDE: Option<usize> = None;
 
     fn pack(rows: [&[f32]; LANES]) -> Tile {
         let scales = rows.map(|row| {
@@ -82,15 +98,12 @@ impl Storage for Q8 {
         quants.map(move |quant| (i32::from(quant) - OFFSET) as f32 * scale)
     }
 
-    fn rows_of<const M: usize>(values: &[Block]) -> &[[Block; M]] {
-        values.as_chunks().0
-    }
-
     #[inline(always)]
     fn step<I: Isa, const M: usize, const T: usize>(
         isa: I,
         weights: [&Tile; T],
         values: &[Block; M],
+        _at: usize,
         sums: &mut [[I::F; M]; T],
     ) {
         for t in 0..T {

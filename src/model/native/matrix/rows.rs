@@ -3,17 +3,20 @@
 
 use super::Matrix;
 use super::packed::Input;
-use super::product::groups;
 use super::q8::{BLOCK, Block};
-use crate::lanes::{Isa, IsaKind, Kernel};
+use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 use crate::pool::Shared;
 
-/// Memory for packed rows: within a group of rows, the values of all of them for
-/// one input stand together.
+/// Sixteen values of a row, filled up with zeros at its end.
+pub(in super::super) type Chunk = [f32; LANES];
+
+/// Memory for packed rows. Rows form groups, as many as a kernel takes at once;
+/// within a group the chunks (or blocks) of all rows for the same inputs stand
+/// together.
 #[derive(Debug, Default)]
 pub(in super::super) struct PackedRows {
     /// For dense weights.
-    dense: Shared<f32>,
+    chunks: Shared<Chunk>,
     /// For quantised weights.
     blocks: Shared<Block>,
 }
@@ -22,21 +25,59 @@ pub(in super::super) struct PackedRows {
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Rows<'a> {
     pub rows: usize,
-    pub dense: &'a [f32],
+    pub chunks: &'a [Chunk],
     pub blocks: &'a [Block],
+}
+
+/// The groups of `rows` rows: first row and number of rows.
+pub(super) fn groups(isa: IsaKind, rows: usize) -> impl Iterator<Item = (usize, usize)> {
+    let (most, many) = isa.rows_at_once();
+    let size = if rows <= most { rows.max(1) } else { many };
+    (0..rows).step_by(size).map(move |first| (first, size.min(rows - first)))
+}
+
+/// Packs `count` rows of `width` values.
+pub(in super::super) fn in_groups<'a>(
+    isa: IsaKind,
+    (count, width): (usize, usize),
+    packed: &mut Vec<Chunk>,
+    row: impl Fn(usize) -> &'a [f32],
+) {
+    let chunks = width.div_ceil(LANES);
+    packed.resize(count * chunks, [0.0; LANES]);
+    for (first, size) in groups(isa, count) {
+        for member in 0..size {
+            let mut place = first * chunks + member;
+            for_chunks(row(first + member), |chunk| {
+                packed[place] = *chunk;
+                place += size;
+            });
+        }
+    }
+}
+
+/// Cuts a row into chunks.
+#[inline(always)]
+fn for_chunks(row: &[f32], mut put: impl FnMut(&Chunk)) {
+    let (whole, rest) = row.as_chunks();
+    whole.iter().for_each(&mut put);
+    if !rest.is_empty() {
+        let mut last = [0.0; LANES];
+        last[..rest.len()].copy_from_slice(rest);
+        put(&last);
+    }
 }
 
 impl PackedRows {
     /// Memory for so many rows of so many values.
     pub(in super::super) fn new(rows: usize, width: usize) -> Self {
         Self {
-            dense: Shared::new(rows * width.next_multiple_of(2), 0.0),
+            chunks: Shared::new(rows * width.div_ceil(LANES), [0.0; LANES]),
             blocks: Shared::new(rows * width.div_ceil(BLOCK), Block::default()),
         }
     }
 
-    /// Packs row `row` of `rows` for a product with `matrix`; `values` may be
-    /// filled up with zeros.
+    /// Packs row `row` of `rows` for a product with `matrix`.
     ///
     /// # Safety
     /// Until the next barrier no other thread packs this row, nor reads any.
@@ -45,25 +86,24 @@ impl PackedRows {
         isa: IsaKind,
         matrix: &Matrix,
         (row, rows): (usize, usize),
-        values: &mut Vec<f32>,
+        values: &[f32],
     ) {
         let group = groups(isa, rows).find(|&(first, size)| row < first + size);
         let (first, size) = group.unwrap_or((0, 1));
-        let place = |steps: usize, step: usize| first * steps + step * size + row - first;
         match matrix.input() {
-            Input::Dense(steps) => {
-                values.resize(steps, 0.0);
-                for (step, &value) in values.iter().enumerate() {
+            Input::Chunks(count) => {
+                let mut place = first * count + row - first;
+                for_chunks(values, |chunk| {
                     // SAFETY: every row has places of its own.
-                    unsafe { self.dense.set(place(steps, step), value) };
-                }
+                    unsafe { self.chunks.set(place, *chunk) };
+                    place += size;
+                });
             }
-            Input::Blocks(steps) => {
-                for (step, values) in values.as_chunks().0.iter().enumerate() {
-                    let block = isa.run(Quantised(values));
-                    // SAFETY: every row has places of its own.
-                    unsafe { self.blocks.set(place(steps, step), block) };
-                }
+            Input::Blocks(count) => {
+                let (values, _) = values.as_chunks();
+                let place = |i: usize| first * count + i * size + row - first;
+                // SAFETY: every row has places of its own.
+                isa.run(Quantised { values, put: |i, b| unsafe { self.blocks.set(place(i), b) } });
             }
         }
     }
@@ -73,24 +113,30 @@ impl PackedRows {
     /// # Safety
     /// Until the next barrier nobody packs.
     pub(in super::super) unsafe fn view(&self, matrix: &Matrix, rows: usize) -> Rows<'_> {
-        let (dense, blocks) = match matrix.input() {
-            Input::Dense(steps) => (rows * steps, 0),
-            Input::Blocks(steps) => (0, rows * steps),
+        let (chunks, blocks) = match matrix.input() {
+            Input::Chunks(count) => (rows * count, 0),
+            Input::Blocks(count) => (0, rows * count),
         };
         // SAFETY: the caller's.
         unsafe {
-            Rows { rows, dense: self.dense.read(0..dense), blocks: self.blocks.read(0..blocks) }
+            Rows { rows, chunks: self.chunks.read(0..chunks), blocks: self.blocks.read(0..blocks) }
         }
     }
 }
 
-struct Quantised<'a>(&'a [f32; BLOCK]);
+/// Quantises a row block by block.
+struct Quantised<'a, P> {
+    values: &'a [[f32; BLOCK]],
+    put: P,
+}
 
-impl Kernel for Quantised<'_> {
-    type Output = Block;
+impl<P: FnMut(usize, Block)> Kernel for Quantised<'_, P> {
+    type Output = ();
 
     #[inline(always)]
-    fn run<I: Isa>(self, _: I) -> Block {
-        Block::quantise(self.0)
+    fn run<I: Isa>(mut self, _: I) {
+        for (i, values) in self.values.iter().enumerate() {
+            (self.put)(i, Block::quantise(values));
+        }
     }
 }

@@ -1,0 +1,124 @@
+"""From raw rows to `summary.csv`."""
+
+import csv
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from rows import Row
+from weights import SHAPES
+
+OURS = "specdec"
+# With fewer undisturbed samples than this, all samples count.
+ENOUGH = 3
+COLUMNS = [
+    "shape",
+    "dtype",
+    "engine",
+    "engine_version",
+    "threads",
+    "kind",
+    "m",
+    "median_us",
+    "min_us",
+    "spread",
+    "kept",
+    "dropped",
+    "over_t1",
+    "gb_per_s",
+    "ratio_median",
+    "ratio_min",
+    "ratio_max",
+    "ratio_rounds",
+]
+
+Part = tuple[str, str, str, int]  # shape, dtype, kind, m
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All samples of one engine of one kind and size."""
+
+    rows: list[Row]
+
+    def counted(self) -> list[Row]:
+        """The undisturbed samples or, if there are too few, all of them."""
+        kept = [row for row in self.rows if row.kept]
+        return kept if len(kept) >= ENOUGH else self.rows
+
+    def micros(self) -> list[float]:
+        """The times that count."""
+        return [row.micros for row in self.counted()]
+
+    def median(self) -> float:
+        """Their median, in microseconds."""
+        return statistics.median(self.micros())
+
+    def quartiles(self) -> tuple[float, float]:
+        """The first and third quartile."""
+        times = self.micros()
+        if len(times) == 1:
+            return times[0], times[0]
+        low, _, high = statistics.quantiles(times, n=4, method="inclusive")
+        return low, high
+
+    def ratios(self, other: "Cell") -> list[float]:
+        """Round by round, this engine's time over the other's."""
+        theirs = {row.round: row.micros for row in other.counted()}
+        counted = self.counted()
+        return [row.micros / theirs[row.round] for row in counted if row.round in theirs]
+
+
+def cells(rows: list[Row]) -> dict[Part, dict[str, Cell]]:
+    """The samples by what was measured, then by engine."""
+    sorted_: dict[Part, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        sorted_[row.shape, row.dtype, row.kind, row.m][row.engine].append(row)
+    return {
+        part: {engine: Cell(samples) for engine, samples in engines.items()}
+        for part, engines in sorted_.items()
+    }
+
+
+def write(rows: list[Row], file: Path) -> None:
+    """Writes `summary.csv`."""
+    grouped = cells(rows)
+    with file.open("w", newline="") as out:
+        writer = csv.DictWriter(out, COLUMNS, lineterminator="\n", restval="")
+        writer.writeheader()
+        for part, engines in grouped.items():
+            single = grouped.get((*part[:2], "pass", 1), {})
+            for engine, cell in engines.items():
+                writer.writerow(_record(part, cell, single.get(engine), engines.get(OURS)))
+
+
+def _record(part: Part, cell: Cell, single: Cell | None, ours: Cell | None) -> dict[str, object]:
+    shape, dtype, kind, m = part
+    first, median, (low, high) = cell.rows[0], cell.median(), cell.quartiles()
+    kept = sum(row.kept for row in cell.rows)
+    record: dict[str, object] = {
+        "shape": shape,
+        "dtype": dtype,
+        "engine": first.engine,
+        "engine_version": first.engine_version,
+        "threads": first.threads,
+        "kind": kind,
+        "m": m,
+        "median_us": f"{median:.1f}",
+        "min_us": f"{min(cell.micros()):.1f}",
+        "spread": f"{(high - low) / median:.4f}",
+        "kept": kept,
+        "dropped": len(cell.rows) - kept,
+    }
+    if kind == "pass" and single:
+        record["over_t1"] = f"{median / single.median():.3f}"
+    if kind == "read" or (kind == "pass" and m == 1):
+        record["gb_per_s"] = f"{SHAPES[shape].bytes_per_token(dtype) / median / 1e3:.2f}"
+    ratios = cell.ratios(ours) if ours else []
+    if ratios:
+        record["ratio_median"] = f"{statistics.median(ratios):.3f}"
+        record["ratio_min"] = f"{min(ratios):.3f}"
+        record["ratio_max"] = f"{max(ratios):.3f}"
+        record["ratio_rounds"] = len(ratios)
+    return record
