@@ -22,6 +22,7 @@ use crate::tree::Draft;
 /// If a request is none, the model fails, or an answer cannot be written.
 pub(crate) fn answer(
     model: &dyn LanguageModel,
+    context: usize,
     requests: impl BufRead,
     mut answers: impl Write,
 ) -> Result<()> {
@@ -52,7 +53,7 @@ pub(crate) fn answer(
             ["pass", rows] => {
                 let task = match passes.entry(number(rows)?) {
                     Entry::Occupied(known) => known.into_mut(),
-                    Entry::Vacant(new) => new.insert(pass(model, number(rows)?)?),
+                    Entry::Vacant(new) => new.insert(pass(model, context, number(rows)?)?),
                 };
                 say(timed(&mut **task)?)?;
             }
@@ -60,7 +61,9 @@ pub(crate) fn answer(
                 let tokens = number(tokens)?;
                 say(timed(&mut || prefill(model, tokens))?)?;
             }
-            ["logits", rows] => say(json!({"logits": logits(model, number(rows)?)?}))?,
+            ["logits", rows] => {
+                say(json!({"logits": logits(model, context + number(rows)? - 1)?}))?
+            }
             _ => bail!("request \"{line}\": allowed are pass M, prefill N, read, logits M, quit"),
         }
     }
@@ -79,12 +82,12 @@ fn timed(task: &mut super::sample::Run<'_>) -> Result<Value> {
     Ok(json!({"micros": micros, "queue_share": share}))
 }
 
-/// The last row of a pass of `rows` rows.
-fn logits(model: &dyn LanguageModel, rows: usize) -> Result<Vec<f32>> {
-    let context = text(model, super::CONTEXT + rows - 1);
+/// The logits after a text of `length` tokens.
+fn logits(model: &dyn LanguageModel, length: usize) -> Result<Vec<f32>> {
+    let context = text(model, length);
     let draft = Draft::empty(model.info().vocab);
     let mut session = model.session()?;
-    let work = Work { session: &mut session, context: &context, draft: &draft, want: Want::All };
+    let work = Work { session: &mut session, context: &context, draft: &draft, want: Want::Row(0) };
     match evaluate_one(model, work)?.rows.pop() {
         Some(Logits::F32(row)) => Ok(row),
         _ => Err(anyhow!("a toy model has no f32 logits")),

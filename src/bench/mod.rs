@@ -4,12 +4,14 @@
 mod best;
 mod figure;
 mod interactive;
+mod rows;
 mod sample;
 mod timed;
 
 pub use best::{Best, Costs};
 pub(crate) use figure::draw;
 pub(crate) use interactive::answer;
+pub use rows::PassRow;
 pub use sample::Timing;
 
 use std::time::Duration;
@@ -29,7 +31,7 @@ use crate::tree::Draft;
 
 /// The most rows of a pass that is timed: a draft of 15 tokens.
 pub const MOST_ROWS: usize = 16;
-/// Tokens in the cache before a pass.
+/// Tokens of the text before a pass, where nothing else is asked for.
 pub const CONTEXT: usize = 64;
 /// Tokens of the prompt whose prefill is timed.
 pub const PREFILL: usize = 512;
@@ -64,13 +66,15 @@ pub struct Outside {
     pub share: f64,
 }
 
-/// Measures a target, and a draft model if there is one.
+/// Measures a target, and a draft model if there is one, after a text of
+/// `context` tokens.
 ///
 /// # Errors
-/// If a model fails.
+/// If a model fails, or has no room for such a text.
 pub fn measure(
     target: &dyn LanguageModel,
     draft: Option<&dyn LanguageModel>,
+    context: usize,
     budget: Duration,
 ) -> Result<Measured, ModelError> {
     let (isa, pool) = (IsaKind::active(), Pool::shared());
@@ -80,10 +84,10 @@ pub fn measure(
         Ok(())
     })];
     for rows in 1..=MOST_ROWS {
-        tasks.push(pass(target, rows)?);
+        tasks.push(pass(target, context, rows)?);
     }
     if let Some(draft) = draft {
-        tasks.push(drafting(draft)?);
+        tasks.push(drafting(draft, context)?);
     }
     let mut timings = in_turns(&mut tasks, budget)?;
     drop(tasks);
@@ -107,7 +111,10 @@ pub fn measure(
         prefill: prefill.clone(),
         peak_flops: peak / (chains.median() * 1e-6),
         outside: match draft {
-            Some(draft) => vec![outside(target, draft, 0.0)?, outside(target, draft, 1.0)?],
+            Some(draft) => [0.0, 1.0]
+                .into_iter()
+                .map(|temperature| outside(target, draft, context, temperature))
+                .collect::<Result<_, _>>()?,
             None => Vec::new(),
         },
     })
@@ -132,24 +139,25 @@ fn text(model: &dyn LanguageModel, length: usize) -> Vec<Token> {
     (0..length).map(|i| (i * 7 + 3) as Token % model.info().vocab as Token).collect()
 }
 
-/// A pass of `rows` rows after [`CONTEXT`] tokens.
-fn pass(model: &dyn LanguageModel, rows: usize) -> Result<Task<'_>, ModelError> {
-    let context = text(model, CONTEXT);
+/// A pass of `rows` rows, of which the first is the last token of a text of
+/// `context` tokens.
+fn pass(model: &dyn LanguageModel, context: usize, rows: usize) -> Result<Task<'_>, ModelError> {
+    let text = text(model, context);
     let mut session = model.session()?;
     let mut draft = Draft::empty(model.info().vocab);
-    (1..rows).fold(None, |parent, i| Some(draft.certain(parent, context[i % CONTEXT])));
+    (1..rows).fold(None, |parent, i| Some(draft.certain(parent, text[i % context])));
     Ok(Box::new(move || {
         // What the pass before has computed is forgotten.
-        session.settle(&context[..CONTEXT - 1])?;
-        let (session, context, draft) = (&mut session, &context[..], &draft);
+        session.settle(&text[..context - 1])?;
+        let (session, context, draft) = (&mut session, &text[..], &draft);
         evaluate_one(model, Work { session, context, draft, want: Want::All }).map(drop)
     }))
 }
 
 /// As many passes of one row as a round has: only the first of them finds the
 /// weights pushed out of the caches by the target's.
-fn drafting(draft: &dyn LanguageModel) -> Result<Task<'_>, ModelError> {
-    let mut one = pass(draft, 1)?;
+fn drafting(draft: &dyn LanguageModel, context: usize) -> Result<Task<'_>, ModelError> {
+    let mut one = pass(draft, context, 1)?;
     Ok(Box::new(move || (0..DRAFTED).try_for_each(|_| one())))
 }
 
@@ -186,6 +194,7 @@ impl Observer for Rounds<'_> {
 fn outside(
     target: &dyn LanguageModel,
     draft: &dyn LanguageModel,
+    context: usize,
     temperature: f64,
 ) -> Result<Outside, ModelError> {
     let (target, draft) = (Timed::new(target), Timed::new(draft));
@@ -198,7 +207,7 @@ fn outside(
     let method = spec.build(Some(&draft)).map_err(|e| ModelError::new(e.to_string()))?;
     // Enough for the rounds even if every draft is accepted.
     let stop = StopRules::max_tokens((2 * ROUNDS as usize + 1) * (DRAFTED + 1));
-    let mut generation = Generation::new(&target, method, &text(&target, CONTEXT), stop, None)?;
+    let mut generation = Generation::new(&target, method, &text(&target, context), stop, None)?;
     let mut chance = Seeded::new(Request { seed: 1, prompt: "bench", repeat: 0 });
     let mut rounds = Rounds {
         models: [&target, &draft],

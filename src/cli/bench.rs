@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use serde::Serialize;
 
 use super::models::open_pair;
-use super::options::ModelArgs;
+use super::options::{ModelArgs, count};
 use super::output;
-use crate::bench::{Costs, DRAFTED, Measured, PREFILL, answer, draw, measure};
+use crate::bench::{CONTEXT, Costs, DRAFTED, Measured, PREFILL, PassRow, answer, draw, measure};
 use crate::lanes::IsaKind;
 use crate::model::{LanguageModel, ModelInfo, Role, SHAPES, Shape, set_threads};
 use crate::pool::Pool;
@@ -24,7 +23,7 @@ Examples:
   specdec bench --dtype bf16 --csv passes.csv --figure passes.png
   specdec bench --shape 110m --draft-shape 15m --dtype q8_0 --threads 2
 
-T(m) is a pass of m rows after a context of 64 tokens. Bandwidth is that of reading as many bytes
+T(m) is a pass of m rows, the first of which is the last token of a text of 64 (--context) tokens. Bandwidth is that of reading as many bytes
 as a pass of one row reads weights, measured in turns with the passes; GB/s and share are those of
 reading these bytes once per pass. Samples during which our threads waited for a core are dropped.")]
 pub(super) struct BenchArgs {
@@ -36,6 +35,9 @@ pub(super) struct BenchArgs {
     /// With --shape, the shape of the draft model
     #[arg(long, value_name = "NAME", requires = "shape")]
     draft_shape: Option<String>,
+    /// Tokens of the text before a pass
+    #[arg(long, value_name = "TOKENS", default_value_t = CONTEXT, value_parser = count)]
+    context: usize,
     /// Time for the passes; at least seven samples of each are taken
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     seconds: u64,
@@ -51,23 +53,6 @@ pub(super) struct BenchArgs {
     interactive: bool,
 }
 
-/// A row of the CSV file.
-#[derive(Debug, Serialize)]
-struct Row<'a> {
-    shape: &'a str,
-    dtype: &'a str,
-    threads: usize,
-    isa: &'a str,
-    m: usize,
-    median_us: f64,
-    min_us: f64,
-    spread: f64,
-    gb_per_s: f64,
-    bandwidth_share: f64,
-    kept: usize,
-    dropped: usize,
-}
-
 /// Runs the command.
 pub(super) fn run(args: &BenchArgs) -> Result<()> {
     if let Some(file) = &args.figure
@@ -76,18 +61,21 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
         bail!("--figure {}: the name must end in .svg or .png", file.display());
     }
     let (target, draft) = models(args)?;
+    if args.context == 0 {
+        bail!("--context 0 leaves no token for the first row: allowed is a whole number >= 1");
+    }
     if args.interactive {
-        return answer(&*target, std::io::stdin().lock(), std::io::stdout().lock());
+        return answer(&*target, args.context, std::io::stdin().lock(), std::io::stdout().lock());
     }
     let budget = Duration::from_secs(args.seconds);
-    let measured = measure(&*target, draft.as_deref(), budget)?;
+    let measured = measure(&*target, draft.as_deref(), args.context, budget)?;
     let info = target.info();
     let costs = measured.draft.as_ref().map(|draft| Costs {
         passes: measured.passes.iter().map(|t| t.median()).collect(),
         draft: draft.median(),
         outside: measured.outside.last().map_or(0.0, |o| o.micros),
     });
-    let rows = rows(info, &measured);
+    let rows = PassRow::of(info, &measured);
     if let Some(file) = &args.csv {
         write_csv(&rows, file).with_context(|| format!("cannot write {}", file.display()))?;
     }
@@ -120,33 +108,13 @@ fn models(args: &BenchArgs) -> Result<Models> {
     Ok((target, draft.map(|shape| shape.model(&settings)).transpose()?))
 }
 
-fn rows<'a>(info: &'a ModelInfo, measured: &Measured) -> Vec<Row<'a>> {
-    let bytes = info.bytes_per_token as f64;
-    let passes = (1..).zip(&measured.passes);
-    let row = |(m, timing): (usize, &crate::bench::Timing)| Row {
-        shape: info.name.trim_start_matches("shape "),
-        dtype: info.dtype,
-        threads: Pool::shared().threads(),
-        isa: IsaKind::active().name(),
-        m,
-        median_us: timing.median(),
-        min_us: timing.min(),
-        spread: timing.spread(),
-        gb_per_s: bytes / timing.median() / 1e3,
-        bandwidth_share: measured.reading.median() / timing.median(),
-        kept: timing.kept(),
-        dropped: timing.dropped(),
-    };
-    passes.map(row).collect()
-}
-
-fn write_csv(rows: &[Row<'_>], file: &std::path::Path) -> Result<()> {
+fn write_csv(rows: &[PassRow], file: &std::path::Path) -> Result<()> {
     let mut writer = csv::Writer::from_path(file)?;
     rows.iter().try_for_each(|row| writer.serialize(row))?;
     Ok(writer.flush()?)
 }
 
-fn table(info: &ModelInfo, measured: &Measured, rows: &[Row<'_>], costs: Option<&Costs>) -> String {
+fn table(info: &ModelInfo, measured: &Measured, rows: &[PassRow], costs: Option<&Costs>) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = describe(&mut text, info, measured, rows, costs);
@@ -157,7 +125,7 @@ fn describe(
     text: &mut String,
     info: &ModelInfo,
     measured: &Measured,
-    rows: &[Row<'_>],
+    rows: &[PassRow],
     costs: Option<&Costs>,
 ) -> std::fmt::Result {
     let (threads, isa) = (Pool::shared().threads(), IsaKind::active().name());

@@ -150,6 +150,7 @@ pub struct SummaryRow {
     pub draft_temperature: Option<f64>,
     pub engine: String,
     pub dtype: String,
+    pub draft_dtype: String,
     pub threads: usize,
     pub max_tokens: usize,
     pub seed: u64,

@@ -42,18 +42,19 @@ pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[&Figu
 
 fn run(results: &Results) -> String {
     let plan = &results.plan;
-    let draft = plan.draft.as_ref().map_or_else(String::new, |d| format!(", draft {}", d.name));
+    let draft = plan.draft.as_ref();
+    let draft = draft.map_or_else(String::new, |d| format!(", draft {} in {}", d.name, d.dtype));
     let generations = results.samples.values().map(Vec::len).sum::<usize>();
     let tokens = results.samples.values().flatten().map(|s| s.generation.new_tokens).sum::<usize>();
     let eos = if plan.ignore_eos { ", end-of-text ignored" } else { "" };
     format!(
-        "Target {}{draft} ({}, {}). {} prompts, {} cells, \
+        "Target {} in {}{draft} (engine {}). {} prompts, {} cells, \
          repeats: {}, up to {} tokens each{eos}, \
          seed {}: {generations} generations, {tokens} tokens. Plain decoding ran in turns with \
          the cells of its sampling setting, prompt by prompt.\n\n",
         plan.target.name,
-        plan.target.engine,
         plan.target.dtype,
+        plan.target.engine,
         plan.prompts.len(),
         plan.cells.len(),
         plan.repeats,

@@ -54,14 +54,11 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
     });
     let drafted = samples.iter().any(|s| s.generation.draft_forwards > 0);
     let uses_draft_model = drafted || cell.drafter == "model";
+    let draft = plan.draft.as_ref().filter(|_| uses_draft_model);
     SummaryRow {
         cell: cell.id.clone(),
         target: plan.target.name.clone(),
-        draft: plan
-            .draft
-            .as_ref()
-            .filter(|_| uses_draft_model)
-            .map_or_else(String::new, |d| d.name.clone()),
+        draft: draft.map_or_else(String::new, |d| d.name.clone()),
         drafter: cell.drafter.clone(),
         verifier: cell.verifier.clone(),
         length: cell.length.clone(),
@@ -73,6 +70,7 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         draft_temperature: cell.draft_temperature,
         engine: plan.target.engine.clone(),
         dtype: plan.target.dtype.clone(),
+        draft_dtype: draft.map_or_else(String::new, |d| d.dtype.clone()),
         threads: plan.threads,
         max_tokens: plan.max_tokens,
         seed: plan.seed,

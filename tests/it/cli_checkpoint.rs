@@ -131,3 +131,16 @@ fn with_nan(safetensors: &[u8]) -> Vec<u8> {
     }
     bytes
 }
+
+#[test]
+fn inspect_says_how_weights_are_held() {
+    let narrow =
+        pair(Checkpoint { intermediate: 72, ..Checkpoint::default() }, Checkpoint::default());
+    let run = |dtype| {
+        let args = ["inspect", "--target", &narrow.target, "--prompt", "a", "--dtype", dtype];
+        stdout(&args)
+    };
+    let note = "matrices with rows of 48 and 72, no multiple of 32, stay f32";
+    assert!(run("q8_0").contains(&format!("target in q8_0 (engine native): {note}")));
+    assert!(run("bf16").contains("target in bf16 (engine native)\n"));
+}

@@ -2,6 +2,7 @@
 
 mod chance;
 mod checkpoint;
+mod cli_bench;
 mod cli_certify;
 mod cli_checkpoint;
 mod cli_generate;
@@ -15,6 +16,7 @@ mod experiment_failure;
 mod experiment_plan;
 mod experiment_run;
 mod experiment_spec;
+mod lanes;
 mod layers;
 mod method;
 mod methods_doc;
@@ -25,6 +27,7 @@ mod model_llama;
 mod model_loader;
 mod mutants;
 mod native;
+mod pool;
 mod reference;
 mod report;
 mod sampling;

@@ -1,6 +1,7 @@
 //! `docs/metrics.md` documents every column of every file, once and in order.
 
 use serde::de::DeserializeOwned;
+use specdec::bench::PassRow;
 use specdec::experiment::columns;
 use specdec::experiment::records::{
     DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow, SummaryRow,
@@ -44,6 +45,7 @@ fn every_column_is_documented() {
     check::<DivergenceRow>("divergences.csv");
     check::<SurvivalRow>("survival.csv");
     check::<SummaryRow>("summary.csv");
+    check::<PassRow>("specdec bench --csv");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The native engine: kernels against f64, and the same bits in every shape.
 
+use candle_core::quantized::{GgmlDType, QTensor};
+use candle_core::{Device, Tensor};
 use proptest::prelude::*;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -82,6 +84,20 @@ fn stored_weights_are_as_near_as_their_type_allows() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn quantised_weights_are_those_of_gguf_blocks() {
+    let mut weights = uniform(&mut ChaCha8Rng::seed_from_u64(5), 20 * 96);
+    weights[..32].fill(0.0);
+    weights[32..64].iter_mut().for_each(|w| *w *= 1e-6);
+    let tensor = Tensor::from_slice(&weights, (20, 96), &Device::Cpu).unwrap();
+    let blocks = QTensor::quantize(&tensor, GgmlDType::Q8_0).unwrap();
+    let expected = blocks.dequantize(&Device::Cpu).unwrap().to_vec2::<f32>().unwrap();
+    let matrix = PackedMatrix::pack(&weights, 96, Dtype::Q8_0).unwrap();
+    for (output, expected) in expected.iter().enumerate() {
+        assert_eq!(&matrix.row(output), expected, "output {output}");
     }
 }
 

@@ -11,7 +11,7 @@ use super::options::{ModelArgs, PromptArgs, SamplingArgs, count};
 use super::output;
 use crate::decode::MethodSpec;
 use crate::dist::{Dist, Token};
-use crate::model::{LanguageModel, ModelError, Want, Work, evaluate_one};
+use crate::model::{LanguageModel, ModelError, ModelInfo, Want, Work, evaluate_one};
 use crate::sampling::{History, Logits, Sampler, SamplingParams, Stage};
 use crate::tree::Draft;
 
@@ -61,6 +61,8 @@ struct ShowArgs {
 struct Inspection {
     target: String,
     draft: Option<String>,
+    /// How the models are held in memory, the target first.
+    held: Vec<Held>,
     prompt_tokens: usize,
     vocab: usize,
     /// The laws, from the plain softmax to the one that is sampled from.
@@ -72,6 +74,14 @@ struct Inspection {
     tokens: Vec<Row>,
     settings: SamplingParams,
     draft_temperature: Option<f64>,
+}
+
+/// How a model is held in memory.
+#[derive(Debug, Serialize)]
+struct Held {
+    engine: &'static str,
+    dtype: &'static str,
+    note: Option<String>,
 }
 
 /// One law as a whole.
@@ -123,9 +133,11 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
     let shown = largest(&logits, args.show.top);
     let label = |id| pair.target.codec.token_label(id);
     let info = pair.target.model.info();
+    let models = [Some(&*pair.target.model), pair.draft_model()];
     let inspection = Inspection {
         target: pair.names.0.clone(),
         draft: pair.names.1.clone(),
+        held: models.iter().flatten().map(|model| held(model.info())).collect(),
         prompt_tokens: prompt.len(),
         vocab: info.vocab,
         tokens: shown.iter().map(|&id| row(id, label(id), &logits, &stages, q.as_ref())).collect(),
@@ -142,6 +154,10 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
         return output::write_json(&inspection);
     }
     output::write(table::render(&inspection).as_bytes())
+}
+
+fn held(info: &ModelInfo) -> Held {
+    Held { engine: info.engine, dtype: info.dtype, note: info.note.clone() }
 }
 
 /// The logits after the whole prompt.

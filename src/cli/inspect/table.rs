@@ -25,12 +25,17 @@ pub(super) fn render(inspection: &Inspection) -> String {
     lines.push(foot("tokens kept".to_owned(), &|law| law.kept.to_string()));
     lines.push(foot("entropy (nats)".to_owned(), &|law| format!("{:.4}", law.entropy)));
     let mut text = format!(
-        "next token of {} after {} prompt tokens: {} of {} tokens, by logit\n\n",
+        "next token of {} after {} prompt tokens: {} of {} tokens, by logit\n",
         inspection.target,
         inspection.prompt_tokens,
         inspection.tokens.len(),
         inspection.vocab
     );
+    for (role, held) in ["target", "draft"].iter().zip(&inspection.held) {
+        let note = held.note.as_ref().map_or_else(String::new, |note| format!(": {note}"));
+        text.push_str(&format!("{role} in {} (engine {}){note}\n", held.dtype, held.engine));
+    }
+    text.push('\n');
     text.push_str(&align(&lines, rule));
     if let (Some(overlap), Some(draft)) = (inspection.overlap, &inspection.draft) {
         text.push_str(&format!(

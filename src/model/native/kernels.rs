@@ -22,9 +22,9 @@ impl PackedMatrix {
     /// # Errors
     /// If there is no memory.
     pub fn pack(rows: &[f32], inputs: usize, dtype: Dtype) -> Result<Self, ModelError> {
-        let outputs = rows.len() / inputs;
-        let mut memory = Builder::new(Matrix::bytes(outputs, inputs, dtype))?;
-        let matrix = Matrix::pack(&mut memory, rows, inputs, dtype);
+        let rows = rows.chunks_exact(inputs).collect::<Vec<_>>();
+        let mut memory = Builder::new(Matrix::bytes(rows.len(), inputs, dtype))?;
+        let matrix = Matrix::pack(&mut memory, &rows, inputs, dtype);
         Ok(Self { memory: memory.finish()?, matrix })
     }
 

@@ -42,29 +42,29 @@ impl Weights {
         get: &GetTensor<'_>,
     ) -> Result<Self, ModelError> {
         let mut memory = Builder::new(bytes(config, vocab, dtype))?;
-        let (hidden, memory_of) = (config.hidden, &mut memory);
-        let table = [config.vocab_rows, hidden];
-        let real = vocab * hidden;
-        let layers = (0..config.layers)
-            .map(|index| Layer::load(config, index, dtype, get, memory_of))
-            .collect::<Result<Vec<_>, _>>()?;
-        let embed = get("model.embed_tokens.weight", &table)?;
-        let (head, embedding) = if config.tied {
-            (Matrix::pack(memory_of, &embed[..real], hidden, dtype), None)
-        } else {
-            let embedding = Matrix::pack(memory_of, &embed[..real], hidden, dtype);
-            drop(embed);
-            let head = get("lm_head.weight", &table)?;
-            (Matrix::pack(memory_of, &head[..real], hidden, dtype), Some(embedding))
+        let hidden = config.hidden;
+        let norm = get("model.norm.weight", &[hidden])?;
+        // The largest tensors come first, while the packed memory is still empty:
+        // so the two together are never much more than the packed weights.
+        let mut table = |name: &str| {
+            let rows = get(name, &[config.vocab_rows, hidden])?;
+            Ok::<_, ModelError>(Matrix::pack(
+                &mut memory,
+                &rows_of(&rows, hidden)[..vocab],
+                hidden,
+                dtype,
+            ))
         };
-        Ok(Self {
-            memory: memory.finish()?,
-            layers,
-            norm: get("model.norm.weight", &[hidden])?,
-            head,
-            embedding,
-            frequencies: config.rope.frequencies(config.head_dim),
-        })
+        let embedding = table("model.embed_tokens.weight")?;
+        let (head, embedding) = match config.tied {
+            true => (embedding, None),
+            false => (table("lm_head.weight")?, Some(embedding)),
+        };
+        let layers = (0..config.layers)
+            .map(|index| Layer::load(config, index, dtype, get, &mut memory))
+            .collect::<Result<Vec<_>, _>>()?;
+        let frequencies = config.rope.frequencies(config.head_dim);
+        Ok(Self { memory: memory.finish()?, layers, norm, head, embedding, frequencies })
     }
 
     /// Writes the embedding of a token to `row`.
@@ -86,33 +86,53 @@ impl Layer {
         };
         let (hidden, inner) = (config.hidden, config.intermediate);
         let (q, kv) = (config.query_width(), config.kv_heads * config.head_dim);
-        let mut qkv = get("self_attn.q_proj", &[q, hidden])?;
-        qkv.extend(get("self_attn.k_proj", &[kv, hidden])?);
-        qkv.extend(get("self_attn.v_proj", &[kv, hidden])?);
-        let output = get("self_attn.o_proj", &[hidden, q])?;
-        let gate = get("mlp.gate_proj", &[inner, hidden])?;
-        let up = get("mlp.up_proj", &[inner, hidden])?;
-        let down = get("mlp.down_proj", &[hidden, inner])?;
+        // Tensors are given back matrix by matrix.
+        let qkv = {
+            let q = get("self_attn.q_proj", &[q, hidden])?;
+            let k = get("self_attn.k_proj", &[kv, hidden])?;
+            let v = get("self_attn.v_proj", &[kv, hidden])?;
+            let rows = [&q, &k, &v].map(|part| rows_of(part, hidden)).concat();
+            Matrix::pack(memory, &rows, hidden, dtype)
+        };
+        let output = {
+            let output = get("self_attn.o_proj", &[hidden, q])?;
+            Matrix::pack(memory, &rows_of(&output, q), q, dtype)
+        };
+        let gate_up = {
+            let gate = get("mlp.gate_proj", &[inner, hidden])?;
+            let up = get("mlp.up_proj", &[inner, hidden])?;
+            let nothing = vec![0.0; hidden];
+            let parts = [&gate, &up].map(|part| rows_of(part, hidden));
+            Matrix::pack(memory, &in_turns(parts, &nothing), hidden, dtype)
+        };
+        let down = {
+            let down = get("mlp.down_proj", &[hidden, inner])?;
+            Matrix::pack(memory, &rows_of(&down, inner), inner, dtype)
+        };
         Ok(Self {
             attention_norm: get("input_layernorm", &[hidden])?,
-            qkv: Matrix::pack(memory, &qkv, hidden, dtype),
-            output: Matrix::pack(memory, &output, q, dtype),
+            qkv,
+            output,
             mlp_norm: get("post_attention_layernorm", &[hidden])?,
-            gate_up: Matrix::pack(memory, &in_turns(&gate, &up, hidden), hidden, dtype),
-            down: Matrix::pack(memory, &down, inner, dtype),
+            gate_up,
+            down,
         })
     }
 }
 
+/// The rows of a matrix.
+fn rows_of(matrix: &[f32], inputs: usize) -> Vec<&[f32]> {
+    matrix.chunks_exact(inputs).collect()
+}
+
 /// The rows of two matrices, a tile of one and a tile of the other in turns; the
-/// last tiles are filled up with zeros.
-fn in_turns(gate: &[f32], up: &[f32], inputs: usize) -> Vec<f32> {
-    let tile = LANES * inputs;
-    let mut rows = Vec::with_capacity(2 * gate.len().next_multiple_of(tile));
-    for parts in gate.chunks(tile).zip(up.chunks(tile)) {
+/// last tiles are filled up with `nothing`.
+fn in_turns<'a>([gate, up]: [Vec<&'a [f32]>; 2], nothing: &'a [f32]) -> Vec<&'a [f32]> {
+    let mut rows = Vec::with_capacity(2 * gate.len().next_multiple_of(LANES));
+    for parts in gate.chunks(LANES).zip(up.chunks(LANES)) {
         for part in [parts.0, parts.1] {
             rows.extend(part);
-            rows.resize(rows.len().next_multiple_of(tile), 0.0);
+            rows.resize(rows.len().next_multiple_of(LANES), nothing);
         }
     }
     rows

@@ -47,10 +47,10 @@ impl Matrix {
         }
     }
 
-    /// Packs a matrix given row by row, one row per output.
+    /// Packs a matrix of at least one row, one row of `inputs` weights per output.
     pub(in super::super) fn pack(
         memory: &mut Builder,
-        rows: &[f32],
+        rows: &[&[f32]],
         inputs: usize,
         dtype: Dtype,
     ) -> Self {
@@ -60,7 +60,7 @@ impl Matrix {
             Dtype::F16 => Weights::F16(pack::<F16>(memory, rows, inputs)),
             Dtype::Q8_0 => Weights::Q8(pack::<Q8>(memory, rows, inputs)),
         };
-        Self { outputs: rows.len() / inputs, inputs, weights }
+        Self { outputs: rows.len(), inputs, weights }
     }
 
     /// Writes the weights of one output to `row`, as the products see them.
@@ -110,13 +110,13 @@ impl Matrix {
     }
 }
 
-fn pack<S: Storage>(memory: &mut Builder, data: &[f32], inputs: usize) -> Part<S::Step> {
+fn pack<S: Storage>(memory: &mut Builder, rows: &[&[f32]], inputs: usize) -> Part<S::Step> {
     let steps = inputs.div_ceil(S::INPUTS);
-    let (part, to) = memory.take((data.len() / inputs).div_ceil(LANES) * steps);
+    let (part, to) = memory.take(rows.len().div_ceil(LANES) * steps);
     let nothing = vec![0.0; inputs];
-    for (to, rows) in to.chunks_exact_mut(steps).zip(data.chunks(LANES * inputs)) {
-        let row = |lane: usize| rows.chunks_exact(inputs).nth(lane).unwrap_or(&nothing);
-        let rows: [&[f32]; LANES] = std::array::from_fn(row);
+    for (to, rows) in to.chunks_exact_mut(steps).zip(rows.chunks(LANES)) {
+        let rows: [&[f32]; LANES] =
+            std::array::from_fn(|lane| rows.get(lane).copied().unwrap_or(&nothing));
         for (step, to) in to.iter_mut().enumerate() {
             let part = step * S::INPUTS..inputs.min((step + 1) * S::INPUTS);
             *to = S::pack(rows.map(|row| &row[part.clone()]));

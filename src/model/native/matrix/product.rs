@@ -248,6 +248,7 @@ impl<T: Copy> Block<'_, T> {
         for (i, values) in values.iter().enumerate() {
             let steps = i * S::STEPS..count.min((i + 1) * S::STEPS);
             let parts: [&[T]; N] = std::array::from_fn(|n| &tiles[n][steps.clone()]);
+            #[allow(clippy::needless_range_loop)] // `at` indexes all parts
             for at in 0..steps.len() {
                 let weights: [&T; N] = std::array::from_fn(|n| &parts[n][at]);
                 for w in weights {

@@ -73,23 +73,17 @@ impl Storage for Q8 {
     const SIDE_BY_SIDE: Option<usize> = None;
 
     fn pack(rows: [&[f32]; LANES]) -> Tile {
-        let scales = rows.map(|row| {
-            let largest = row.iter().fold(0.0f32, |most, x| most.max(x.abs()));
-            half::f16::from_f32(largest / 127.0)
-        });
+        let scales = rows.map(|row| row.iter().fold(0.0f32, |most, x| most.max(x.abs())) / 127.0);
         let quants = std::array::from_fn(|j| {
             std::array::from_fn(|lane| {
-                let scale = scales[lane].to_f32();
-                let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+                // The scale before it is rounded to f16, as in GGUF files.
+                let inverse = if scales[lane] > 0.0 { 1.0 / scales[lane] } else { 0.0 };
                 std::array::from_fn(|k| {
-                    // A scale that was rounded down would take the largest
-                    // weight beyond 127: the conversion saturates.
-                    let quant = (rows[lane][4 * j + k] * inverse).round().clamp(-127.0, 127.0);
-                    (quant as i32 + OFFSET) as u8
+                    ((rows[lane][4 * j + k] * inverse).round() as i32 + OFFSET) as u8
                 })
             })
         });
-        Tile { scales: scales.map(half::f16::to_bits), quants }
+        Tile { scales: scales.map(|scale| half::f16::from_f32(scale).to_bits()), quants }
     }
 
     fn unpack(step: &Tile, lane: usize) -> impl Iterator<Item = f32> {

@@ -1,0 +1,61 @@
+//! Products and laws on their own: `cargo bench`.
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use specdec::lanes::IsaKind;
+use specdec::model::{Dtype, PackedMatrix};
+use specdec::pool::Pool;
+use specdec::sampling::{History, Logits, Sampler, SamplingParams};
+
+/// A projection of the 110m shape.
+const OUTPUTS: usize = 2048;
+const INPUTS: usize = 768;
+/// Plain decoding, drafts of 4 and 15 tokens, and a piece of a prompt.
+const ROWS: [usize; 4] = [1, 5, 16, 256];
+const VOCAB: usize = 32_000;
+
+/// Numbers between −1 and 1 that look like none in particular.
+fn numbers(count: usize) -> Vec<f32> {
+    (0..count).map(|i| (i as f32 * 0.618_034).fract() * 2.0 - 1.0).collect()
+}
+
+fn products(c: &mut Criterion) {
+    let pool = Pool::shared();
+    let weights = numbers(OUTPUTS * INPUTS);
+    for dtype in Dtype::ALL {
+        let matrix = PackedMatrix::pack(&weights, INPUTS, dtype).expect("memory for a matrix");
+        let mut group = c.benchmark_group(format!("product, {}", dtype.name()));
+        for rows in ROWS {
+            let x = numbers(rows * INPUTS);
+            group.throughput(Throughput::Elements((rows * OUTPUTS * INPUTS) as u64));
+            group.bench_with_input(BenchmarkId::from_parameter(rows), &x, |b, x| {
+                b.iter(|| black_box(matrix.times(IsaKind::active(), &pool, x)));
+            });
+        }
+    }
+}
+
+fn laws(c: &mut Criterion) {
+    let logits = Logits::F32(numbers(VOCAB));
+    let history = History { prompt_len: 0, context: &[], drafted: &[] };
+    let mut group = c.benchmark_group("law");
+    for (name, params) in [
+        ("full", SamplingParams::default()),
+        ("greedy", SamplingParams { temperature: 0.0, ..SamplingParams::default() }),
+        ("top_k 50", SamplingParams { top_k: 50, ..SamplingParams::default() }),
+        ("top_p 0.9", SamplingParams { top_p: 0.9, ..SamplingParams::default() }),
+    ] {
+        let sampler = Sampler::new(params).expect("settings in range");
+        group.bench_function(name, |b| {
+            b.iter(|| black_box(sampler.law(black_box(&logits), history)));
+        });
+    }
+    let law = Sampler::new(SamplingParams::default()).expect("settings in range");
+    let law = law.law(&logits, history).expect("finite logits");
+    group.bench_function("residual", |b| b.iter(|| black_box(law.residual(black_box(&law)))));
+    group.bench_function("quantile", |b| b.iter(|| black_box(law.quantile(black_box(0.7)))));
+}
+
+criterion_group!(benches, products, laws);
+criterion_main!(benches);

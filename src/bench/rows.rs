@@ -1,0 +1,49 @@
+//! The rows of the CSV file.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Measured, Timing};
+use crate::lanes::IsaKind;
+use crate::model::ModelInfo;
+use crate::pool::Pool;
+
+/// Passes of some number of rows; the columns are described in
+/// `docs/metrics.md`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct PassRow {
+    pub shape: String,
+    pub dtype: String,
+    pub threads: usize,
+    pub isa: String,
+    pub m: usize,
+    pub median_us: f64,
+    pub min_us: f64,
+    pub spread: f64,
+    pub gb_per_s: f64,
+    pub bandwidth_share: f64,
+    pub kept: usize,
+    pub dropped: usize,
+}
+
+impl PassRow {
+    /// One row per number of rows.
+    pub fn of(info: &ModelInfo, measured: &Measured) -> Vec<Self> {
+        let bytes = info.bytes_per_token as f64;
+        let row = |(m, timing): (usize, &Timing)| Self {
+            shape: info.name.trim_start_matches("shape ").to_owned(),
+            dtype: info.dtype.to_owned(),
+            threads: Pool::shared().threads(),
+            isa: IsaKind::active().name().to_owned(),
+            m,
+            median_us: timing.median(),
+            min_us: timing.min(),
+            spread: timing.spread(),
+            gb_per_s: bytes / timing.median() / 1e3,
+            bandwidth_share: measured.reading.median() / timing.median(),
+            kept: timing.kept(),
+            dropped: timing.dropped(),
+        };
+        (1..).zip(&measured.passes).map(row).collect()
+    }
+}

@@ -1,0 +1,114 @@
+//! `specdec bench` on a small checkpoint.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::checkpoint::{Checkpoint, VOCAB};
+use crate::cli_support::{refuses, specdec, stdout, text};
+
+/// A folder with a target and a draft, and their paths.
+fn pair() -> (tempfile::TempDir, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (target, draft) = (path("target"), path("draft"));
+    let shape = Checkpoint { hidden: 64, intermediate: 96, head_dim: 16, ..Checkpoint::default() };
+    Checkpoint { layers: 4, ..shape.clone() }.write(Path::new(&target));
+    Checkpoint { layers: 1, ..shape }.write(Path::new(&draft));
+    (folder, target, draft)
+}
+
+#[test]
+fn measures_a_pair_and_writes_csv_and_figure() {
+    let (folder, target, draft) = pair();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (csv, figure) = (file("passes.csv"), file("passes.svg"));
+    let args = ["bench", "--target", &target, "--draft", &draft, "--seconds", "0"];
+    let more = ["--dtype", "q8_0", "--csv", &csv, "--figure", &figure];
+    let table = stdout(&[&args[..], &more].concat());
+    for part in ["reading as much", "of the peak of", "at K = 4, T = 1", "at alpha = 0.7", "even"] {
+        assert!(table.contains(part), "no {part:?} in\n{table}");
+    }
+    let rows = fs::read_to_string(csv).unwrap();
+    let mut lines = rows.lines();
+    let header = "shape,dtype,threads,isa,m,median_us,min_us,spread,gb_per_s,bandwidth_share,kept,\
+                  dropped";
+    assert_eq!(lines.next(), Some(header));
+    let m = lines.map(|row| row.split(',').nth(4).unwrap().parse::<usize>().unwrap());
+    assert!(m.eq(1..=16));
+    let svg = fs::read_to_string(figure).unwrap();
+    assert!(svg.contains("T(m) / T(1)") && svg.contains("acceptance"));
+}
+
+#[test]
+fn answers_requests_one_by_one() {
+    let (_folder, target, _) = pair();
+    let args = ["bench", "--target", &target, "--interactive"];
+    let requests = "pass 5\nprefill 40\nread\nlogits 2\nquit\npass 1\n";
+    let output = specdec(&args).write_stdin(requests).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let answers = text(&output.stdout);
+    let answers = answers.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
+    let answers = answers.collect::<Vec<_>>();
+    assert_eq!(answers.len(), 5, "nothing after quit");
+    assert_eq!(answers[0]["ready"], true);
+    assert!(answers[0]["bytes_per_token"].as_u64().unwrap() > 0);
+    for timed in &answers[1..4] {
+        assert!(timed["micros"].as_f64().unwrap() > 0.0);
+        assert!((0.0..).contains(&timed["queue_share"].as_f64().unwrap()));
+    }
+    assert_eq!(answers[4]["logits"].as_array().unwrap().len(), VOCAB);
+}
+
+#[test]
+fn wrong_requests_and_options_are_refused() {
+    let (_folder, target, _) = pair();
+    for (request, part) in [
+        ("pass none", "no positive whole number"),
+        ("pass 0", "no positive whole number"),
+        ("passes 3", "allowed are pass M, prefill N, read, logits M, quit"),
+        ("prefill 5000", "5000"),
+    ] {
+        let args = ["bench", "--target", &target, "--interactive"];
+        let output = specdec(&args).write_stdin(format!("{request}\n")).output().unwrap();
+        let stderr = text(&output.stderr);
+        assert!(!output.status.success() && stderr.starts_with("error: "), "{request}: {stderr}");
+        assert!(stderr.contains(part), "{request}: {stderr}");
+    }
+    refuses(&["bench", "--target", &target, "--figure", "a.pdf"], "must end in .svg or .png");
+    refuses(&["bench", "--shape", "3m"], "15m, 110m, 1.1b");
+    let output = specdec(&["bench", "--target", &target, "--engine", "torch"]).output().unwrap();
+    assert!(text(&output.stderr).contains("possible values: native, candle"));
+}
+
+/// A worker without work sleeps: reading a request takes no processor time.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_idle_engine_sleeps() {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+    let (_folder, target, _) = pair();
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin!("specdec"))
+        .args(["bench", "--target", &target, "--threads", "2", "--interactive"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut answers = BufReader::new(child.stdout.take().unwrap());
+    answers.read_line(&mut String::new()).unwrap();
+    let stat = format!("/proc/{}/stat", child.id());
+    let ticks = || {
+        let stat = fs::read_to_string(&stat).unwrap();
+        let fields = stat.rsplit(')').next().unwrap().split_whitespace().collect::<Vec<_>>();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    };
+    let sleep = std::thread::sleep;
+    sleep(std::time::Duration::from_millis(50));
+    let before = ticks();
+    sleep(std::time::Duration::from_millis(500));
+    // A tick is 10 ms; a thread that looks for work all the time takes 50.
+    assert!(ticks() - before <= 1, "{} ticks while idle", ticks() - before);
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+}
