@@ -245,14 +245,18 @@ impl<T: Copy> Block<'_, T> {
             }
         }
         let count = self.until - self.from;
+        let tile = self.stride * size_of::<T>();
         for (i, values) in values.iter().enumerate() {
             let steps = i * S::STEPS..count.min((i + 1) * S::STEPS);
+            // Towards the end of its tile a stream goes on in the next strip.
+            let left = (count - steps.start) * size_of::<T>();
+            let ahead = if left > AHEAD { AHEAD } else { AHEAD + (N - 1) * tile };
             let parts: [&[T]; N] = std::array::from_fn(|n| &tiles[n][steps.clone()]);
             #[allow(clippy::needless_range_loop)] // `at` indexes all parts
             for at in 0..steps.len() {
                 let weights: [&T; N] = std::array::from_fn(|n| &parts[n][at]);
                 for w in weights {
-                    prefetch(isa, w);
+                    prefetch(isa, w, ahead);
                 }
                 S::step(isa, weights, values, at, &mut held);
             }
@@ -265,12 +269,12 @@ impl<T: Copy> Block<'_, T> {
     }
 }
 
-/// Asks for the weights that come after some others.
+/// Asks for the weights that lie `ahead` bytes after some others.
 #[inline(always)]
-fn prefetch<I: Isa, T>(isa: I, weights: &T) {
+fn prefetch<I: Isa, T>(isa: I, weights: &T, ahead: usize) {
     let mut line = 0;
     while line < size_of::<T>() {
-        isa.prefetch(weights, AHEAD + line);
+        isa.prefetch(weights, ahead + line);
         line += size_of::<[f32; LANES]>();
     }
 }
