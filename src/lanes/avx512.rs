@@ -128,4 +128,10 @@ impl Isa for Avx512 {
         // A prefetch may name any address: it never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address) }
     }
+    #[inline(always)]
+    fn prefetch_far<T>(self, from: &T, bytes: usize) {
+        let address = std::ptr::from_ref(from).cast::<i8>().wrapping_add(bytes);
+        // As above.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(address) }
+    }
 }

@@ -74,8 +74,11 @@ pub(crate) trait Isa: Copy + Send + Sync {
     /// Lane `i` gains the sum over `j` of `w[i][j] · x[j]`; exact.
     fn dot4(self, sum: Self::I, w: &[[u8; 4]; LANES], x: [i8; 4]) -> Self::I;
 
-    /// Asks for the memory `bytes` after `from` to be brought near.
+    /// Asks for the memory `bytes` after `from` to be brought into the nearest
+    /// cache.
     fn prefetch<T>(self, from: &T, bytes: usize);
+    /// The same for the next larger cache.
+    fn prefetch_far<T>(self, from: &T, bytes: usize);
 }
 
 /// What can be compiled for every instruction set.

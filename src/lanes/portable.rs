@@ -71,4 +71,5 @@ impl Isa for Portable {
         })
     }
     fn prefetch<T>(self, _from: &T, _bytes: usize) {}
+    fn prefetch_far<T>(self, _from: &T, _bytes: usize) {}
 }

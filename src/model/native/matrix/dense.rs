@@ -67,7 +67,7 @@ impl Storage for Bf16 {
     type Value = Chunk;
     const INPUTS: usize = 2;
     const STEPS: usize = LANES / 2;
-    const SIDE_BY_SIDE: Option<usize> = Some(2);
+    const SIDE_BY_SIDE: Option<usize> = Some(3);
 
     fn pack(rows: [&[f32]; LANES]) -> Self::Step {
         let bits = |x: f32| half::bf16::from_f32(x).to_bits();

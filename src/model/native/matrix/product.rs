@@ -16,8 +16,10 @@ const SPAN: usize = 4;
 /// Bytes of a tile after which the next group of rows has its turn, so that the
 /// weights stay in a near cache until all groups have used them.
 const TURN: usize = 1 << 14;
-/// How far ahead of their use weights are asked for, in bytes.
-const AHEAD: usize = 1024;
+/// How far ahead of their use weights are asked for, in bytes: into the nearest
+/// cache, and before that into the next one. The processor's own prefetching
+/// looks less far, and then memory waits while many rows are multiplied.
+const AHEAD: [usize; 2] = [512, 8192];
 
 /// The sums of a span: for each of its tiles, sixteen outputs of every row.
 pub(in super::super) type Sums = Vec<[f32; LANES]>;
@@ -250,7 +252,8 @@ impl<T: Copy> Block<'_, T> {
             let steps = i * S::STEPS..count.min((i + 1) * S::STEPS);
             // Towards the end of its tile a stream goes on in the next strip.
             let left = (count - steps.start) * size_of::<T>();
-            let ahead = if left > AHEAD { AHEAD } else { AHEAD + (N - 1) * tile };
+            let ahead =
+                AHEAD.map(|bytes| if left > bytes { bytes } else { bytes + (N - 1) * tile });
             let parts: [&[T]; N] = std::array::from_fn(|n| &tiles[n][steps.clone()]);
             #[allow(clippy::needless_range_loop)] // `at` indexes all parts
             for at in 0..steps.len() {
@@ -271,10 +274,11 @@ impl<T: Copy> Block<'_, T> {
 
 /// Asks for the weights that lie `ahead` bytes after some others.
 #[inline(always)]
-fn prefetch<I: Isa, T>(isa: I, weights: &T, ahead: usize) {
+fn prefetch<I: Isa, T>(isa: I, weights: &T, ahead: [usize; 2]) {
     let mut line = 0;
     while line < size_of::<T>() {
-        isa.prefetch(weights, ahead + line);
+        isa.prefetch(weights, ahead[0] + line);
+        isa.prefetch_far(weights, ahead[1] + line);
         line += size_of::<[f32; LANES]>();
     }
 }
