@@ -29,9 +29,8 @@ trait Storage {
     const INPUTS: usize;
     /// Steps per value.
     const STEPS: usize;
-    /// Registers that a tile takes besides its sums; none if it does not help to
-    /// have several tiles at once.
-    const SIDE_BY_SIDE: Option<usize>;
+    /// Whether it helps to have several tiles at once.
+    const SIDE_BY_SIDE: bool;
 
     /// Packs the weights of sixteen outputs for the inputs of one step, or for
     /// fewer at the end of a row.

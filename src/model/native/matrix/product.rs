@@ -16,6 +16,8 @@ const SPAN: usize = 4;
 /// Bytes of a tile after which the next group of rows has its turn, so that the
 /// weights stay in a near cache until all groups have used them.
 const TURN: usize = 1 << 14;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 /// How far ahead of their use weights are asked for, in bytes: into the nearest
 /// cache, and before that into the next one. The processor's own prefetching
 /// looks less far, and then memory waits while many rows are multiplied.
@@ -156,13 +158,10 @@ impl<S: Storage> Kernel for Span<'_, S> {
     }
 }
 
-/// Whether the registers hold the sums of `tiles` tiles and `M` rows, what the
-/// tiles take besides, and two more.
+/// Whether the registers hold the sums of `tiles` tiles and `M` rows, a weight of
+/// every tile and two values more.
 const fn fits<I: Isa, S: Storage, const M: usize>(tiles: usize) -> bool {
-    match S::SIDE_BY_SIDE {
-        Some(more) => tiles * (M + more) + 2 <= I::REGISTERS,
-        None => false,
-    }
+    S::SIDE_BY_SIDE && tiles * (M + 1) + 2 <= I::REGISTERS
 }
 
 /// Some steps of the tiles of a span.
@@ -258,8 +257,10 @@ impl<T: Copy> Block<'_, T> {
             #[allow(clippy::needless_range_loop)] // `at` indexes all parts
             for at in 0..steps.len() {
                 let weights: [&T; N] = std::array::from_fn(|n| &parts[n][at]);
-                for w in weights {
-                    prefetch(isa, w, ahead);
+                if at.is_multiple_of(LINE.div_ceil(size_of::<T>())) {
+                    for w in weights {
+                        prefetch(isa, w, ahead);
+                    }
                 }
                 S::step(isa, weights, values, at, &mut held);
             }
@@ -279,6 +280,6 @@ fn prefetch<I: Isa, T>(isa: I, weights: &T, ahead: [usize; 2]) {
     while line < size_of::<T>() {
         isa.prefetch(weights, ahead[0] + line);
         isa.prefetch_far(weights, ahead[1] + line);
-        line += size_of::<[f32; LANES]>();
+        line += LINE;
     }
 }

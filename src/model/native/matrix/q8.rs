@@ -70,7 +70,7 @@ impl Storage for Q8 {
     type Value = Block;
     const INPUTS: usize = BLOCK;
     const STEPS: usize = 1;
-    const SIDE_BY_SIDE: Option<usize> = None;
+    const SIDE_BY_SIDE: bool = false;
 
     fn pack(rows: [&[f32]; LANES]) -> Tile {
         let scales = rows.map(|row| row.iter().fold(0.0f32, |most, x| most.max(x.abs())) / 127.0);
