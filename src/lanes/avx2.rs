@@ -65,12 +65,21 @@ impl Isa for Avx2 {
         }
     }
     #[inline(always)]
-    fn load_bf16(self, x: &[u16; LANES]) -> Self::F {
+    fn load_bf16_first(self, x: &[[u16; 2]; LANES]) -> Self::F {
         unsafe {
-            let halves = x.as_ptr().cast::<__m128i>();
-            let low = _mm256_cvtepu16_epi32(_mm_loadu_si128(halves));
-            let high = _mm256_cvtepu16_epi32(_mm_loadu_si128(halves.add(1)));
-            let (low, high) = (_mm256_slli_epi32::<16>(low), _mm256_slli_epi32::<16>(high));
+            let eights = x.as_ptr().cast::<__m256i>();
+            let low = _mm256_slli_epi32::<16>(_mm256_loadu_si256(eights));
+            let high = _mm256_slli_epi32::<16>(_mm256_loadu_si256(eights.add(1)));
+            [_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)]
+        }
+    }
+    #[inline(always)]
+    fn load_bf16_second(self, x: &[[u16; 2]; LANES]) -> Self::F {
+        unsafe {
+            let eights = x.as_ptr().cast::<__m256i>();
+            let upper = _mm256_set1_epi32(0xffff_0000_u32 as i32);
+            let low = _mm256_and_si256(_mm256_loadu_si256(eights), upper);
+            let high = _mm256_and_si256(_mm256_loadu_si256(eights.add(1)), upper);
             [_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)]
         }
     }

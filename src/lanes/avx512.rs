@@ -57,10 +57,18 @@ impl Isa for Avx512 {
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(x.as_ptr().cast())) }
     }
     #[inline(always)]
-    fn load_bf16(self, x: &[u16; LANES]) -> Self::F {
+    fn load_bf16_first(self, x: &[[u16; 2]; LANES]) -> Self::F {
         unsafe {
-            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(x.as_ptr().cast()));
-            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide))
+            let pairs = _mm512_loadu_si512(x.as_ptr().cast());
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(pairs))
+        }
+    }
+    #[inline(always)]
+    fn load_bf16_second(self, x: &[[u16; 2]; LANES]) -> Self::F {
+        unsafe {
+            let pairs = _mm512_loadu_si512(x.as_ptr().cast());
+            let upper = _mm512_set1_epi32(0xffff_0000_u32 as i32);
+            _mm512_castsi512_ps(_mm512_and_si512(pairs, upper))
         }
     }
     #[inline(always)]

@@ -45,8 +45,10 @@ pub(crate) trait Isa: Copy + Send + Sync {
     fn store(self, x: Self::F, to: &mut [f32; LANES]);
     /// The value of the f16 `x[i]`; exact.
     fn load_f16(self, x: &[u16; LANES]) -> Self::F;
-    /// The value of the bf16 `x[i]`; exact.
-    fn load_bf16(self, x: &[u16; LANES]) -> Self::F;
+    /// The values of the bf16 `x[i][0]`; exact.
+    fn load_bf16_first(self, x: &[[u16; 2]; LANES]) -> Self::F;
+    /// The values of the bf16 `x[i][1]`; exact.
+    fn load_bf16_second(self, x: &[[u16; 2]; LANES]) -> Self::F;
 
     /// `a + b`.
     fn add(self, a: Self::F, b: Self::F) -> Self::F;

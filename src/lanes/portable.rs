@@ -28,8 +28,11 @@ impl Isa for Portable {
     fn load_f16(self, x: &[u16; LANES]) -> Self::F {
         each(|i| half::f16::from_bits(x[i]).to_f32())
     }
-    fn load_bf16(self, x: &[u16; LANES]) -> Self::F {
-        each(|i| f32::from_bits(u32::from(x[i]) << 16))
+    fn load_bf16_first(self, x: &[[u16; 2]; LANES]) -> Self::F {
+        each(|i| f32::from_bits(u32::from(x[i][0]) << 16))
+    }
+    fn load_bf16_second(self, x: &[[u16; 2]; LANES]) -> Self::F {
+        each(|i| f32::from_bits(u32::from(x[i][1]) << 16))
     }
     fn add(self, a: Self::F, b: Self::F) -> Self::F {
         each(|i| a[i] + b[i])

@@ -9,13 +9,15 @@ use crate::lanes::{Isa, LANES};
 
 /// Four bytes a weight.
 pub(super) type F32 = Dense<f32>;
-/// The upper two bytes of an f32.
-pub(super) type Bf16 = Dense<half::bf16>;
 /// IEEE half precision.
 pub(super) type F16 = Dense<half::f16>;
 
 /// One number per weight.
 pub(super) struct Dense<W>(PhantomData<W>);
+
+/// The upper two bytes of an f32; two inputs per step, so that one load and one
+/// operation each turn them into f32.
+pub(super) struct Bf16;
 
 /// A number that weights are stored as.
 pub(super) trait Weight {
@@ -49,23 +51,6 @@ impl Weight for f32 {
     }
 }
 
-impl Weight for half::bf16 {
-    type Bits = u16;
-
-    fn pack(x: f32) -> u16 {
-        Self::from_f32(x).to_bits()
-    }
-
-    fn unpack(bits: u16) -> f32 {
-        Self::from_bits(bits).to_f32()
-    }
-
-    #[inline(always)]
-    fn load<I: Isa>(isa: I, bits: &[u16; LANES]) -> I::F {
-        isa.load_bf16(bits)
-    }
-}
-
 impl Weight for half::f16 {
     type Bits = u16;
 
@@ -83,12 +68,31 @@ impl Weight for half::f16 {
     }
 }
 
+/// One input, the `at`-th of the chunks: its weights in `T` tiles times its value
+/// in `M` rows.
+#[inline(always)]
+fn add<I: Isa, const M: usize, const T: usize>(
+    isa: I,
+    weights: [I::F; T],
+    values: &[Chunk; M],
+    at: usize,
+    sums: &mut [[I::F; M]; T],
+) {
+    // Row by row: one register holds a value until all tiles have used it.
+    for m in 0..M {
+        let value = isa.splat(values[m][at % LANES]);
+        for t in 0..T {
+            sums[t][m] = isa.fma(weights[t], value, sums[t][m]);
+        }
+    }
+}
+
 impl<W: Weight> Storage for Dense<W> {
     type Step = [W::Bits; LANES];
     type Value = Chunk;
     const INPUTS: usize = 1;
     const STEPS: usize = LANES;
-    const SIDE_BY_SIDE: bool = true;
+    const MOST_ROWS: [usize; 2] = [6, 14];
 
     fn pack(rows: [&[f32]; LANES]) -> Self::Step {
         rows.map(|row| W::pack(row[0]))
@@ -110,12 +114,44 @@ impl<W: Weight> Storage for Dense<W> {
         for t in 0..T {
             loaded[t] = W::load(isa, weights[t]);
         }
-        // Row by row: one register holds a value until all tiles have used it.
-        for m in 0..M {
-            let value = isa.splat(values[m][at % LANES]);
-            for t in 0..T {
-                sums[t][m] = isa.fma(loaded[t], value, sums[t][m]);
-            }
+        add(isa, loaded, values, at, sums);
+    }
+}
+
+impl Storage for Bf16 {
+    type Step = [[u16; 2]; LANES];
+    type Value = Chunk;
+    const INPUTS: usize = 2;
+    const STEPS: usize = LANES / 2;
+    // With more rows the compiler keeps too much of both inputs in registers and
+    // spills the sums.
+    const MOST_ROWS: [usize; 2] = [3, 12];
+
+    fn pack(rows: [&[f32]; LANES]) -> Self::Step {
+        let bits = |x: f32| half::bf16::from_f32(x).to_bits();
+        rows.map(|row| [bits(row[0]), row.get(1).map_or(0, |&x| bits(x))])
+    }
+
+    fn unpack(step: &Self::Step, lane: usize) -> impl Iterator<Item = f32> {
+        step[lane].into_iter().map(|bits| half::bf16::from_bits(bits).to_f32())
+    }
+
+    #[inline(always)]
+    fn step<I: Isa, const M: usize, const T: usize>(
+        isa: I,
+        weights: [&Self::Step; T],
+        values: &[Chunk; M],
+        at: usize,
+        sums: &mut [[I::F; M]; T],
+    ) {
+        let mut loaded = [isa.splat(0.0); T];
+        for t in 0..T {
+            loaded[t] = isa.load_bf16_first(weights[t]);
         }
+        add(isa, loaded, values, 2 * at, sums);
+        for t in 0..T {
+            loaded[t] = isa.load_bf16_second(weights[t]);
+        }
+        add(isa, loaded, values, 2 * at + 1, sums);
     }
 }

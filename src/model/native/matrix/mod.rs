@@ -29,8 +29,9 @@ trait Storage {
     const INPUTS: usize;
     /// Steps per value.
     const STEPS: usize;
-    /// Whether it helps to have several tiles at once.
-    const SIDE_BY_SIDE: bool;
+    /// The most rows for which four tiles, and for which two tiles, are computed
+    /// side by side if there are 32 registers; with more their sums do not fit.
+    const MOST_ROWS: [usize; 2];
 
     /// Packs the weights of sixteen outputs for the inputs of one step, or for
     /// fewer at the end of a row.

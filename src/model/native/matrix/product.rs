@@ -158,10 +158,10 @@ impl<S: Storage> Kernel for Span<'_, S> {
     }
 }
 
-/// Whether the registers hold the sums of `tiles` tiles and `M` rows, a weight of
-/// every tile and two values more.
-const fn fits<I: Isa, S: Storage, const M: usize>(tiles: usize) -> bool {
-    S::SIDE_BY_SIDE && tiles * (M + 1) + 2 <= I::REGISTERS
+/// Whether so many rows, and the weights, fit the registers, if with 32 registers
+/// `most` rows do.
+const fn fits<I: Isa>(rows: usize, most: usize) -> bool {
+    (rows + 1) * 32 <= (most + 1) * I::REGISTERS
 }
 
 /// Some steps of the tiles of a span.
@@ -210,13 +210,13 @@ impl<T: Copy> Block<'_, T> {
         sums: &mut [[f32; LANES]],
     ) {
         let mut tile = 0;
-        if const { fits::<I, S, M>(4) } {
+        if const { fits::<I>(M, S::MOST_ROWS[0]) } {
             while tile + 4 <= self.tiles {
                 self.strip::<I, S, M, 4>(isa, tile, values, sums);
                 tile += 4;
             }
         }
-        if const { fits::<I, S, M>(2) } {
+        if const { fits::<I>(M, S::MOST_ROWS[1]) } {
             while tile + 2 <= self.tiles {
                 self.strip::<I, S, M, 2>(isa, tile, values, sums);
                 tile += 2;
