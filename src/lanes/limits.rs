@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use memmap2::MmapMut;
 
-use super::{Isa, IsaKind, Kernel, LANES, math};
+use super::{Isa, IsaKind, Kernel, LANES, large_pages, math};
 use crate::pool::Pool;
 
 /// Lines that a thread claims at once: 1 MiB.
@@ -25,10 +25,7 @@ impl Memory {
     /// If the system has no such memory.
     pub fn new(bytes: usize) -> io::Result<Self> {
         let line = size_of::<[f32; LANES]>();
-        let mut map = MmapMut::map_anon(bytes.max(1).next_multiple_of(line))?;
-        #[cfg(target_os = "linux")]
-        // Without large pages everything works, only slower.
-        let _ = map.advise(memmap2::Advice::HugePage);
+        let mut map = large_pages(bytes.max(1).next_multiple_of(line))?;
         map.fill(1);
         Ok(Self(map))
     }

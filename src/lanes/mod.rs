@@ -1,6 +1,6 @@
 //! Instruction sets: sixteen lanes of f32 with the same bits everywhere.
 //!
-//! A kernel is written once, over [`Isa`], and compiled for each instruction
+//! A kernel is written once, over `Isa`, and compiled for each instruction
 //! set. Every operation of the trait is defined to the last bit by IEEE 754 or
 //! by exact integer arithmetic, so what a kernel computes does not depend on
 //! where it runs; only its speed does.
@@ -11,10 +11,12 @@ mod avx2;
 mod avx512;
 pub mod limits;
 pub(crate) mod math;
+mod pages;
 mod portable;
 
 #[cfg(target_arch = "x86_64")]
 use self::{avx2::Avx2, avx512::Avx512};
+pub(crate) use pages::large_pages;
 use portable::Portable;
 
 use std::env;

@@ -3,7 +3,7 @@
 use super::{Isa, IsaKind, LANES};
 
 /// Needs nothing of the processor. Without its fused multiply-add, that
-/// operation is computed in software: the same bits, a hundred times slower.
+/// operation is computed in software: the same bits, slowly.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Portable;
 

@@ -11,8 +11,9 @@
 
 use std::any::Any;
 
-use super::{ModelError, Work};
+use super::{Evaluation, ModelError, Work};
 use crate::dist::Token;
+use crate::sampling::Logits;
 use crate::tree::{Draft, NodeId};
 
 /// The engine's side of a session: rows of keys and values, by slot.
@@ -76,6 +77,18 @@ pub struct Step {
     pub feed: Vec<Feed>,
     /// For each wanted row, its index in `feed`.
     pub rows: Vec<usize>,
+}
+
+impl Step {
+    /// The step in pieces of at most `most` tokens: what to compute, and which of
+    /// it is wanted.
+    pub fn pieces(&self, most: usize) -> impl Iterator<Item = (&[Feed], Vec<usize>)> {
+        self.feed.chunks(most).enumerate().map(move |(number, feed)| {
+            let piece = number * most..number * most + feed.len();
+            let wanted = self.rows.iter().filter(|row| piece.contains(row));
+            (feed, wanted.map(|row| row - piece.start).collect())
+        })
+    }
 }
 
 impl Session {
@@ -161,6 +174,27 @@ impl Session {
                     || step.feed.iter().any(|f| f.slot == context.len() + id),
             })
             .collect();
+    }
+
+    /// Evaluates sequences one after the other: `run` computes the rows of a step
+    /// with the sequence's cache, which is of the engine's own type.
+    ///
+    /// # Errors
+    /// Those of [`Self::prepare`] and of `run`, and if a session is another
+    /// engine's.
+    pub fn evaluate_each<C: KvCache + 'static>(
+        work: &mut [Work<'_>],
+        mut run: impl FnMut(&mut C, &Step) -> Result<Vec<Logits>, ModelError>,
+    ) -> Result<Vec<Evaluation>, ModelError> {
+        let one = |work: &mut Work<'_>| {
+            let step = Self::prepare(work)?;
+            let cache = work.session.cache().as_any().downcast_mut();
+            let cache = cache.ok_or_else(|| ModelError::new("not a session of this model"))?;
+            let rows = run(cache, &step)?;
+            Self::commit(work, &step);
+            Ok(Evaluation { rows, computed: step.feed.len() })
+        };
+        work.iter_mut().map(one).collect()
     }
 
     /// Brings the session to `context` and nothing else, without computing.

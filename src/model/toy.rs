@@ -152,7 +152,7 @@ impl Toy {
         Ok(())
     }
 
-    fn run(&self, cache: &mut ToyCache, step: &Step) -> Result<Evaluation, ModelError> {
+    fn run(&self, cache: &mut ToyCache, step: &Step) -> Result<Vec<Logits>, ModelError> {
         for feed in &step.feed {
             cache.rows[feed.slot] = Some(feed.token);
         }
@@ -168,7 +168,7 @@ impl Toy {
                 })?;
             Ok(Logits::F64(self.logits(&tail)?.to_vec()))
         });
-        Ok(Evaluation { rows: rows.collect::<Result<_, ModelError>>()?, computed: step.feed.len() })
+        rows.collect()
     }
 }
 
@@ -184,16 +184,7 @@ impl LanguageModel for Toy {
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
-        work.iter_mut()
-            .map(|work| {
-                let step = Session::prepare(work)?;
-                let cache = work.session.cache().as_any().downcast_mut::<ToyCache>();
-                let cache = cache.ok_or_else(|| ModelError::new("not a session of this model"))?;
-                let evaluation = self.run(cache, &step)?;
-                Session::commit(work, &step);
-                Ok(evaluation)
-            })
-            .collect()
+        Session::evaluate_each(work, |cache, step| self.run(cache, step))
     }
 }
 

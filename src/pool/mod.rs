@@ -1,7 +1,7 @@
 //! Threads that stay awake between the products of a pass.
 //!
 //! A pass has dozens of products of some microseconds each, so workers wait for
-//! the next one by looking, not by sleeping; after [`IDLE`] without work they
+//! the next one by looking, not by sleeping; after `IDLE` without work they
 //! sleep. Work within a phase is claimed piece by piece: a worker that another
 //! process has pushed off its core costs the pass its current piece, not its
 //! share of the phase.

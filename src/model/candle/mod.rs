@@ -15,7 +15,7 @@ use candle_nn::ops::rms_norm;
 use self::cache::Cache;
 use self::layer::{Layer, Pass, tensor};
 use self::product::Product;
-use super::llama::{Config, GetTensor, TREE_SLOTS};
+use super::llama::{Config, GetTensor, TREE_SLOTS, masked};
 use super::{Evaluation, Feed, LanguageModel, ModelError, ModelInfo, Session, Step, Work};
 use crate::dist::Token;
 use crate::sampling::Logits;
@@ -74,10 +74,8 @@ impl Llama {
 
     fn run(&self, cache: &mut Cache, step: &Step) -> Result<Vec<Logits>, ModelError> {
         let mut rows = Vec::with_capacity(step.rows.len());
-        for (number, feed) in step.feed.chunks(CHUNK).enumerate() {
-            let chunk = number * CHUNK..number * CHUNK + feed.len();
-            let wanted = step.rows.iter().filter(|row| chunk.contains(row));
-            let wanted = wanted.map(|row| (row - chunk.start) as u32).collect::<Vec<_>>();
+        for (feed, wanted) in step.pieces(CHUNK) {
+            let wanted = wanted.into_iter().map(|row| row as u32).collect::<Vec<_>>();
             rows.extend(self.pass(cache, feed, &wanted)?);
         }
         Ok(rows)
@@ -109,14 +107,7 @@ impl Llama {
             x = x.index_select(&rows, 0)?;
         }
         let logits = self.head.apply(&rms_norm(&x, &self.norm, self.config.norm_eps)?)?;
-        Ok(logits.to_vec2::<f32>()?.into_iter().map(|row| self.masked(row)).collect())
-    }
-
-    fn masked(&self, mut row: Vec<f32>) -> Logits {
-        for &token in &self.unused {
-            row[token as usize] = f32::NEG_INFINITY;
-        }
-        Logits::F32(row)
+        Ok(logits.to_vec2::<f32>()?.into_iter().map(|row| masked(row, &self.unused)).collect())
     }
 }
 
@@ -132,15 +123,6 @@ impl LanguageModel for Llama {
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
-        work.iter_mut()
-            .map(|work| {
-                let step = Session::prepare(work)?;
-                let cache = work.session.cache().as_any().downcast_mut::<Cache>();
-                let cache = cache.ok_or_else(|| ModelError::new("not a session of this model"))?;
-                let rows = self.run(cache, &step)?;
-                Session::commit(work, &step);
-                Ok(Evaluation { rows, computed: step.feed.len() })
-            })
-            .collect()
+        Session::evaluate_each(work, |cache, step| self.run(cache, step))
     }
 }

@@ -9,12 +9,23 @@ pub(super) use checkpoint::Checkpoint;
 pub(super) use rope::{Rope, Scaling, angles};
 
 use super::{Dtype, ModelError};
+use crate::dist::Token;
+use crate::sampling::Logits;
 
 /// Gives a tensor by name, of exactly this shape, in f32 and row by row.
 pub(super) type GetTensor<'a> = dyn Fn(&str, &[usize]) -> Result<Vec<f32>, ModelError> + 'a;
 
 /// Slots of a cache beyond the positions, for the nodes of a tree.
 pub(super) const TREE_SLOTS: usize = 64;
+
+/// A row of logits in which the ids that the tokenizer does not use are never
+/// possible.
+pub(super) fn masked(mut row: Vec<f32>, unused: &[Token]) -> Logits {
+    for &token in unused {
+        row[token as usize] = f32::NEG_INFINITY;
+    }
+    Logits::F32(row)
+}
 
 /// The shape of a decoder.
 #[derive(Debug, Clone, PartialEq)]

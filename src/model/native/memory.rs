@@ -1,14 +1,14 @@
 //! The packed weights of a model, in one piece of memory.
 //!
 //! One piece instead of one per matrix, so that large pages can hold small
-//! matrices too: a pass reads everything once, and with pages of 4 KiB it would
-//! spend its time looking them up.
+//! matrices too.
 
 use std::marker::PhantomData;
 
 use bytemuck::Pod;
 use memmap2::{Mmap, MmapMut};
 
+use crate::lanes::large_pages;
 use crate::model::ModelError;
 
 /// Parts begin at multiples of this: a cache line.
@@ -47,11 +47,7 @@ impl Builder {
     /// If the system has no such memory.
     pub(super) fn new(bytes: usize) -> Result<Self, ModelError> {
         let fail = |e| ModelError::new(format!("cannot allocate {bytes} bytes for weights: {e}"));
-        let map = MmapMut::map_anon(bytes.max(1)).map_err(fail)?;
-        #[cfg(target_os = "linux")]
-        // Without large pages everything works, only slower.
-        let _ = map.advise(memmap2::Advice::HugePage);
-        Ok(Self { map, used: 0 })
+        Ok(Self { map: large_pages(bytes).map_err(fail)?, used: 0 })
     }
 
     /// The next array, to be filled.

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use self::cache::Cache;
 use self::weights::Weights;
 use self::workspace::Workspace;
-use super::llama::{Config, GetTensor, TREE_SLOTS};
+use super::llama::{Config, GetTensor, TREE_SLOTS, masked};
 use super::{Dtype, Evaluation, Feed, LanguageModel, ModelError, ModelInfo, Session, Step, Work};
 use crate::dist::Token;
 use crate::lanes::IsaKind;
@@ -65,13 +65,11 @@ impl Native {
     fn run(&self, cache: &mut Cache, step: &Step) -> Vec<Logits> {
         let mut space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rows = Vec::with_capacity(step.rows.len());
-        for (number, feed) in step.feed.chunks(CHUNK).enumerate() {
-            let chunk = number * CHUNK..number * CHUNK + feed.len();
-            let wanted = step.rows.iter().filter(|row| chunk.contains(row));
-            let wanted = wanted.map(|row| row - chunk.start).collect::<Vec<_>>();
+        for (feed, wanted) in step.pieces(CHUNK) {
             self.pass(&mut space, cache, feed, &wanted);
             let logits = space.logits.get_mut().chunks_exact(self.info.vocab);
-            rows.extend(logits.take(wanted.len()).map(|row| self.masked(row.to_vec())));
+            let logits = logits.take(wanted.len());
+            rows.extend(logits.map(|row| masked(row.to_vec(), &self.unused)));
         }
         rows
     }
@@ -88,13 +86,6 @@ impl Native {
         let pass = pass::Pass { model: self, space, cache, feed, wanted };
         self.pool.run(&|worker| pass.run(worker));
     }
-
-    fn masked(&self, mut row: Vec<f32>) -> Logits {
-        for &token in &self.unused {
-            row[token as usize] = f32::NEG_INFINITY;
-        }
-        Logits::F32(row)
-    }
 }
 
 impl LanguageModel for Native {
@@ -109,15 +100,6 @@ impl LanguageModel for Native {
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
-        work.iter_mut()
-            .map(|work| {
-                let step = Session::prepare(work)?;
-                let cache = work.session.cache().as_any().downcast_mut::<Cache>();
-                let cache = cache.ok_or_else(|| ModelError::new("not a session of this model"))?;
-                let rows = self.run(cache, &step);
-                Session::commit(work, &step);
-                Ok(Evaluation { rows, computed: step.feed.len() })
-            })
-            .collect()
+        Session::evaluate_each(work, |cache, step| Ok(self.run(cache, step)))
     }
 }

@@ -1,0 +1,18 @@
+//! Memory in large pages: what is read from end to end would otherwise spend its
+//! time looking up pages of 4 KiB.
+
+use std::io;
+
+use memmap2::MmapMut;
+
+/// At least `bytes` bytes of zeros.
+///
+/// # Errors
+/// If the system has no such memory.
+pub(crate) fn large_pages(bytes: usize) -> io::Result<MmapMut> {
+    let map = MmapMut::map_anon(bytes.max(1))?;
+    #[cfg(target_os = "linux")]
+    // Without large pages everything works, only slower.
+    let _ = map.advise(memmap2::Advice::HugePage);
+    Ok(map)
+}
