@@ -7,7 +7,9 @@ use std::path::Path;
 use candle_core::{DType, Device, Tensor};
 use serde_json::{Value, json};
 use specdec::decode::TextStream;
-use specdec::model::{Codec, Loaded, ModelError, Role, Want, Work, check_pair, evaluate_one, load};
+use specdec::model::{
+    Codec, Loaded, ModelError, Role, Source, Want, Work, check_pair, evaluate_one, load,
+};
 use specdec::sampling::Logits;
 use specdec::tree::Draft;
 
@@ -312,4 +314,28 @@ fn configurations_without_a_decoder_are_refused() {
     refuse(scaling(json!({"type": "yarn", "factor": 2})), &["\"yarn\"", "default, linear, llama3"]);
     refuse(scaling(json!({"factor": 2})), &["rope_type is missing"]);
     refuse(scaling(json!({"rope_type": "llama3", "factor": 2})), &["lacks low_freq_factor"]);
+}
+
+#[test]
+fn engines_and_devices_that_do_not_go_together_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    small().write(dir.path());
+    let refuse = |settings: Value, parts: &[&str]| {
+        let settings = serde_json::from_value(settings).unwrap();
+        let source = Source { settings, ..dir.path().to_str().unwrap().into() };
+        let text = load(source, Role::Target).unwrap_err().to_string();
+        for part in parts {
+            assert!(text.contains(part), "{text:?} does not say {part:?}");
+        }
+    };
+    for name in ["gpu", "cuda", "cuda:x", "metal:0"] {
+        refuse(json!({"device": name}), &[name, "allowed are cpu, cuda:N, metal"]);
+    }
+    if cfg!(not(feature = "cuda")) {
+        refuse(json!({"device": "cuda:0"}), &["cuda:0", "build with --features cuda"]);
+    }
+    if cfg!(not(feature = "metal")) {
+        refuse(json!({"device": "metal"}), &["metal", "build with --features metal"]);
+    }
+    refuse(json!({"engine": "candle", "dtype": "bf16"}), &["engine = candle", "leave out dtype"]);
 }

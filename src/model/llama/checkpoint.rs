@@ -105,12 +105,17 @@ impl Checkpoint {
 }
 
 fn device(name: &str) -> Result<Device, ModelError> {
-    let number = |text: &str| text.parse::<usize>().ok();
-    match name.split_once(':') {
+    let fault = |why: &str| ModelError::new(format!("device = {name}: {why}"));
+    let device = match name.split_once(':') {
         None if name == "cpu" => Ok(Device::Cpu),
-        None if name == "metal" => Ok(Device::new_metal(0)?),
-        None if name == "cuda" => Ok(Device::new_cuda(0)?),
-        Some(("cuda", n)) if number(n).is_some() => Ok(Device::new_cuda(number(n).unwrap_or(0))?),
-        _ => Err(ModelError::new(format!("device = {name}: allowed are cpu, cuda:N, metal"))),
-    }
+        None if name == "metal" && cfg!(feature = "metal") => Device::new_metal(0),
+        None if name == "metal" => return Err(fault("build with --features metal for it")),
+        Some(("cuda", n)) => match n.parse() {
+            Err(_) => return Err(fault("allowed are cpu, cuda:N, metal")),
+            Ok(n) if cfg!(feature = "cuda") => Device::new_cuda(n),
+            Ok(_) => return Err(fault("build with --features cuda for it")),
+        },
+        _ => return Err(fault("allowed are cpu, cuda:N, metal")),
+    };
+    device.map_err(|e| fault(&e.to_string()))
 }
