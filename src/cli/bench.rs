@@ -23,9 +23,9 @@ Examples:
   specdec bench --dtype bf16 --csv passes.csv --figure passes.png
   specdec bench --shape 110m --draft-shape 15m --dtype q8_0 --threads 2
 
-T(m) is a pass of m rows, the first of which is the last token of a text of 64 (--context) tokens. Bandwidth is that of reading as many bytes
-as a pass of one row reads weights, measured in turns with the passes; GB/s and share are those of
-reading these bytes once per pass. Samples during which our threads waited for a core are dropped.")]
+T(m) is a pass of m rows, the first of which is the last token of a text of 64 (--context) tokens.
+Bandwidth is that of reading as many bytes as a pass of one row reads weights, measured in turns
+with the passes; GB/s and share are those of reading these bytes once per pass. Samples during which our threads waited for a core are dropped.")]
 pub(super) struct BenchArgs {
     #[command(flatten)]
     models: ModelArgs,

@@ -76,13 +76,8 @@ pub struct Spec {
 impl Spec {
     /// How a model is to be held, as far as the experiment says.
     pub fn settings(&self, role: Role) -> Settings {
-        let draft_dtype = self.draft_dtype.filter(|_| role == Role::Draft);
-        Settings {
-            engine: self.engine,
-            dtype: draft_dtype.or(self.dtype),
-            device: self.device.clone(),
-            ..Settings::default()
-        }
+        let (engine, dtype, device) = (self.engine, self.dtype, self.device.clone());
+        Settings { engine, dtype, device, ..Settings::default() }.of(role, self.draft_dtype)
     }
 }
 

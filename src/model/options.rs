@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Role;
 use crate::lanes::IsaKind;
 
 /// Which code computes the logits.
@@ -97,6 +98,14 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// These settings for a target or a draft model, which may have a type of its
+    /// own.
+    #[must_use]
+    pub fn of(self, role: Role, draft_dtype: Option<Dtype>) -> Self {
+        let own = draft_dtype.filter(|_| role == Role::Draft);
+        Self { dtype: own.or(self.dtype), ..self }
+    }
+
     /// These settings, and for what is absent those of `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
