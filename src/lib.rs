@@ -11,6 +11,7 @@ pub mod experiment;
 pub mod lanes;
 pub mod length;
 pub mod model;
+pub mod params;
 pub mod pool;
 pub mod registry;
 pub mod report;

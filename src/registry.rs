@@ -4,7 +4,7 @@
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::tree::DraftShape;
+use crate::params::Param;
 
 /// What is guaranteed of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -26,10 +26,8 @@ pub struct Entry<B: 'static> {
     pub name: &'static str,
     /// Names other tools use for it.
     pub aliases: &'static [&'static str],
-    /// Guarantee, where the method decides it (verifiers).
-    pub class: Option<Class>,
-    /// All that its drafts may hold, where the method decides it (drafters).
-    pub shape: Option<DraftShape>,
+    /// Settings that the method reads.
+    pub params: &'static [Param],
     /// One line for people.
     pub summary: &'static str,
     /// Paper or origin.

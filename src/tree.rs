@@ -22,6 +22,47 @@ pub enum Origin {
     Sampled(Rc<Dist>),
     /// Not random: looked up, or an argmax. Its law is one-hot.
     Certain,
+    /// The winner of a race with position-keyed noise under this law: fit for
+    /// verifiers that race against the same noise, and for no other.
+    Coupled(Rc<Dist>),
+}
+
+/// How the children of one node were chosen together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Siblings {
+    /// Drawn independently from one law.
+    Independent,
+    /// Drawn from one law without replacement.
+    Distinct,
+    /// Not random: the most probable tokens, or what was found.
+    Listed,
+    /// The most probable tokens, then one drawn from the law without them (Hu
+    /// et al. 2025, arXiv 2502.18779).
+    LastSampled,
+    /// One drawn token and the most probable one; two drawn without replacement
+    /// if they are the same (Sun et al. 2024, arXiv 2411.05289).
+    Hub,
+    /// Anything else.
+    Mixed,
+}
+
+impl Siblings {
+    /// What a drafter can be told to do.
+    pub const CHOICES: [Self; 5] =
+        [Self::Independent, Self::Distinct, Self::Listed, Self::LastSampled, Self::Hub];
+
+    /// The name used in configs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Independent => "independent",
+            Self::Distinct => "distinct",
+            Self::Listed => "top_k",
+            Self::LastSampled => "last_sampled",
+            Self::Hub => "hub",
+            Self::Mixed => "mixed",
+        }
+    }
 }
 
 /// One proposed token.
@@ -35,40 +76,81 @@ pub struct Node {
     pub depth: usize,
     /// How the token was chosen.
     pub origin: Origin,
+    /// How it was chosen together with its siblings, if there are any.
+    siblings: Siblings,
 }
 
 /// A tree of proposed tokens over a vocabulary of known size.
 #[derive(Debug, Clone)]
 pub struct Draft {
     vocab: usize,
+    start: usize,
     nodes: Vec<Node>,
 }
 
 /// What a verifier must know to say whether it is exact for a draft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DraftShape {
-    /// Some node (or the root) has more than one child.
-    pub branches: bool,
     /// Some node was sampled from a law.
     pub sampled: bool,
     /// Some node is certain.
     pub certain: bool,
+    /// Some node won a race.
+    pub coupled: bool,
+    /// The kinds of siblings, for nodes with more than one child, by [`Self::with`].
+    pub(crate) branches: u8,
+}
+
+impl DraftShape {
+    /// Nothing proposed.
+    pub const NOTHING: Self = Self { sampled: false, certain: false, coupled: false, branches: 0 };
+    /// A chain of sampled tokens.
+    pub const SAMPLED: Self = Self { sampled: true, ..Self::NOTHING };
+    /// A chain of certain tokens.
+    pub const CERTAIN: Self = Self { certain: true, ..Self::NOTHING };
+
+    /// This shape and siblings of a kind.
+    #[must_use]
+    pub const fn with(self, siblings: Siblings) -> Self {
+        Self { branches: self.branches | 1 << siblings as u8, ..self }
+    }
+
+    /// Whether some node (or the root) has more than one child.
+    pub fn branches(&self) -> bool {
+        self.branches != 0
+    }
+
+    /// Whether siblings are of these kinds only.
+    pub fn only(&self, kinds: &[Siblings]) -> bool {
+        kinds.iter().fold(self.branches, |rest, &kind| rest & !(1 << kind as u8)) == 0
+    }
 }
 
 impl Draft {
     /// The empty draft of no vocabulary, for passes that only fill a cache.
     pub const fn none() -> Self {
-        Self { vocab: 0, nodes: Vec::new() }
+        Self { vocab: 0, start: 0, nodes: Vec::new() }
     }
 
     /// The empty draft: the round is then one step of plain decoding.
     pub fn empty(vocab: usize) -> Self {
-        Self { vocab, nodes: Vec::new() }
+        Self { vocab, start: 0, nodes: Vec::new() }
     }
 
     /// Size of the vocabulary the tokens are taken from.
     pub fn vocab(&self) -> usize {
         self.vocab
+    }
+
+    /// The same draft after a context of `start` tokens.
+    #[must_use]
+    pub fn at(self, start: usize) -> Self {
+        Self { start, ..self }
+    }
+
+    /// Number of tokens before the draft.
+    pub fn start(&self) -> usize {
+        self.start
     }
 
     /// Number of proposed tokens.
@@ -100,9 +182,77 @@ impl Draft {
         law: &Rc<Dist>,
         chance: &mut dyn Chance,
     ) -> NodeId {
-        let site = Site { purpose: Purpose::Draft, node: self.nodes.len() };
-        let token = chance.categorical(site, law);
-        self.push(parent, token, Origin::Sampled(Rc::clone(law)))
+        self.draw(parent, Rc::clone(law), Siblings::Independent, chance)
+    }
+
+    /// Draws up to `count` different tokens from `law`, each from what the ones
+    /// before it have left; fewer if nothing is left. In law this is Gumbel
+    /// top-k (Kool et al. 2019, arXiv 1903.06059) with its order kept.
+    pub fn sample_distinct(
+        &mut self,
+        parent: Option<NodeId>,
+        law: &Rc<Dist>,
+        count: usize,
+        chance: &mut dyn Chance,
+    ) {
+        let mut left = Some(Rc::clone(law));
+        for _ in 0..count {
+            let Some(law) = left else { return };
+            let id = self.draw(parent, Rc::clone(&law), Siblings::Distinct, chance);
+            left = self.without(&law, id);
+        }
+    }
+
+    /// Adds the `count − 1` most probable tokens of `law`, then one drawn from
+    /// `law` without them: a draft for [`crate::verify`]'s `greedy_multi`.
+    pub fn sample_last(
+        &mut self,
+        parent: Option<NodeId>,
+        law: &Rc<Dist>,
+        count: usize,
+        chance: &mut dyn Chance,
+    ) {
+        let mut left = Some(Rc::clone(law));
+        for _ in 1..count {
+            let Some(law) = left else { return };
+            let id = self.push(parent, law.argmax(), Origin::Certain, Siblings::LastSampled);
+            left = self.without(&law, id);
+        }
+        if let Some(law) = left {
+            self.draw(parent, law, Siblings::LastSampled, chance);
+        }
+    }
+
+    /// Draws a token of `law` and adds the most probable one as the second; if
+    /// they are the same, the second is drawn from what is left.
+    pub fn sample_hub(
+        &mut self,
+        parent: Option<NodeId>,
+        law: &Rc<Dist>,
+        chance: &mut dyn Chance,
+    ) {
+        let hub = law.argmax();
+        let first = self.draw(parent, Rc::clone(law), Siblings::Hub, chance);
+        if self.nodes[first].token != hub {
+            self.push(parent, hub, Origin::Certain, Siblings::Hub);
+        } else if let Some(rest) = self.without(law, first) {
+            self.draw(parent, rest, Siblings::Hub, chance);
+        }
+    }
+
+    /// Adds the winner of a list of the race at `position`, the node's own. A
+    /// sibling with the same token is the same proposal.
+    pub fn race(
+        &mut self,
+        parent: Option<NodeId>,
+        law: &Rc<Dist>,
+        (position, list): (usize, usize),
+        chance: &mut dyn Chance,
+    ) -> NodeId {
+        let token = chance.race(position, list..list + 1, law);
+        let twin = self.children(parent).find(|&id| self.nodes[id].token == token);
+        let origin = Origin::Coupled(Rc::clone(law));
+        twin.unwrap_or_else(|| self.push(parent, token, origin, Siblings::Independent))
     }
 
     /// Adds a token that is not random. A certain sibling with the same token
@@ -113,14 +263,31 @@ impl Draft {
         });
         match twin {
             Some(id) => id,
-            None => self.push(parent, token, Origin::Certain),
+            None => self.push(parent, token, Origin::Certain, Siblings::Listed),
         }
     }
 
     /// Writes a node with a law that its token was not drawn from. Only the
     /// known-wrong methods of [`crate::exactness`] do this.
     pub(crate) fn forge(&mut self, parent: Option<NodeId>, token: Token, origin: Origin) -> NodeId {
-        self.push(parent, token, origin)
+        self.push(parent, token, origin, Siblings::Independent)
+    }
+
+    fn draw(
+        &mut self,
+        parent: Option<NodeId>,
+        law: Rc<Dist>,
+        siblings: Siblings,
+        chance: &mut dyn Chance,
+    ) -> NodeId {
+        let site = Site { purpose: Purpose::Draft, node: self.nodes.len() };
+        let token = chance.categorical(site, &law);
+        self.push(parent, token, Origin::Sampled(law), siblings)
+    }
+
+    /// The law given that the token of `id` is not drawn.
+    fn without(&self, law: &Dist, id: NodeId) -> Option<Rc<Dist>> {
+        law.residual(&Dist::one_hot(self.vocab, self.nodes[id].token)).map(Rc::new)
     }
 
     /// The children of a node (of the context for `None`) in draw order.
@@ -149,20 +316,37 @@ impl Draft {
         self.nodes.iter().map(|n| n.depth).max().unwrap_or(0)
     }
 
-    /// What kinds of nodes and branching the draft contains.
-    pub fn shape(&self) -> DraftShape {
-        let mut parents = self.nodes.iter().map(|n| n.parent).collect::<Vec<_>>();
-        parents.sort_unstable();
-        DraftShape {
-            branches: parents.windows(2).any(|pair| pair[0] == pair[1]),
-            sampled: self.nodes.iter().any(|n| matches!(n.origin, Origin::Sampled(_))),
-            certain: self.nodes.iter().any(|n| matches!(n.origin, Origin::Certain)),
-        }
+    /// How the children of a node were chosen together.
+    pub fn siblings(&self, parent: Option<NodeId>) -> Siblings {
+        let mut kinds = self.children(parent).map(|id| self.nodes[id].siblings);
+        let first = kinds.next().unwrap_or(Siblings::Listed);
+        if kinds.all(|kind| kind == first) { first } else { Siblings::Mixed }
     }
 
-    fn push(&mut self, parent: Option<NodeId>, token: Token, origin: Origin) -> NodeId {
+    /// What kinds of nodes and branching the draft contains.
+    pub fn shape(&self) -> DraftShape {
+        let mut shape = DraftShape::NOTHING;
+        for node in &self.nodes {
+            match node.origin {
+                Origin::Sampled(_) => shape.sampled = true,
+                Origin::Certain => shape.certain = true,
+                Origin::Coupled(_) => shape.coupled = true,
+            }
+        }
+        let inner = [None].into_iter().chain((0..self.nodes.len()).map(Some));
+        let forks = inner.filter(|&parent| self.children(parent).nth(1).is_some());
+        forks.fold(shape, |shape, parent| shape.with(self.siblings(parent)))
+    }
+
+    fn push(
+        &mut self,
+        parent: Option<NodeId>,
+        token: Token,
+        origin: Origin,
+        siblings: Siblings,
+    ) -> NodeId {
         let depth = parent.map_or(1, |id| self.nodes[id].depth + 1);
-        self.nodes.push(Node { token, parent, depth, origin });
+        self.nodes.push(Node { token, parent, depth, origin, siblings });
         self.nodes.len() - 1
     }
 }
@@ -171,7 +355,7 @@ impl Node {
     /// Probability of `token` under the law this node was drawn from.
     pub fn q(&self, token: Token) -> f64 {
         match &self.origin {
-            Origin::Sampled(law) => law.p(token),
+            Origin::Sampled(law) | Origin::Coupled(law) => law.p(token),
             Origin::Certain => f64::from(u8::from(token == self.token)),
         }
     }
@@ -179,7 +363,7 @@ impl Node {
     /// The law this node was drawn from; one-hot for a certain node.
     pub fn law(&self, vocab: usize) -> Rc<Dist> {
         match &self.origin {
-            Origin::Sampled(law) => Rc::clone(law),
+            Origin::Sampled(law) | Origin::Coupled(law) => Rc::clone(law),
             Origin::Certain => Rc::new(Dist::one_hot(vocab, self.token)),
         }
     }

@@ -1,5 +1,7 @@
 //! Every outcome, with its exact probability.
 
+use std::ops::Range;
+
 use super::{Chance, Site};
 use crate::dist::{Dist, Token};
 
@@ -105,7 +107,7 @@ impl Chance for Exhaustive {
         token
     }
 
-    fn race(&mut self, position: usize, law: &Dist) -> Token {
+    fn race(&mut self, position: usize, _: Range<usize>, law: &Dist) -> Token {
         self.coupled |= self.raced.contains(&position);
         self.raced.push(position);
         let site = Site { purpose: super::Purpose::Target, node: position };

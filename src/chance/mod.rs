@@ -15,6 +15,8 @@ mod seeded;
 pub use exhaustive::Exhaustive;
 pub use seeded::{Request, Seeded};
 
+use std::ops::Range;
+
 use crate::dist::{Dist, Token};
 
 /// What a draw is for. One round uses each (purpose, node) pair at most once.
@@ -53,9 +55,11 @@ pub trait Chance: std::fmt::Debug {
     /// A token drawn from `law`.
     fn categorical(&mut self, site: Site, law: &Dist) -> Token;
 
-    /// The winner `argmin_v E[position, v] / p(v)` of an exponential race whose
-    /// noise depends on the absolute position alone, so that two laws raced at
-    /// one position are coupled (Gumbel-max in another guise; Daliri, Musco and
-    /// Suresh 2024, arXiv 2408.07978). The winner is distributed as `law`.
-    fn race(&mut self, position: usize, law: &Dist) -> Token;
+    /// The winner `argmin_v min_j E[position, j, v] / p(v)` of an exponential
+    /// race whose noise depends on the absolute position and the list alone, so
+    /// that two laws raced at one position are coupled (Gumbel-max in another
+    /// guise; Daliri, Musco and Suresh 2024, arXiv 2408.07978; several lists:
+    /// Rowan, Phan and Khisti 2025, arXiv 2506.05632). The winner is distributed
+    /// as `law`.
+    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token;
 }

@@ -1,5 +1,7 @@
 //! Pseudo-random draws, addressable and stable across versions.
 
+use std::ops::Range;
+
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use sha2::{Digest, Sha256};
@@ -69,20 +71,22 @@ impl Chance for Seeded {
         law.quantile(u)
     }
 
-    fn race(&mut self, position: usize, law: &Dist) -> Token {
+    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
         self.rng.set_stream(RACE_STREAMS + position as u64);
         let mut best = (law.argmax(), f64::INFINITY);
-        let mut next = None;
-        for (token, p) in law.support() {
-            // Sequential while the support is, a jump where it has a gap.
-            if next != Some(token) {
-                self.rng.set_word_pos(u128::from(token) * 2);
-            }
-            next = Some(token + 1);
-            // The library's logarithm has the same bits on every processor.
-            let arrival = -libm::log(1.0 - unit(self.rng.next_u64())) / p;
-            if arrival < best.1 {
-                best = (token, arrival);
+        for list in lists {
+            let mut next = None;
+            for (token, p) in law.support() {
+                // Sequential while the support is, a jump where it has a gap.
+                if next != Some(token) {
+                    self.rng.set_word_pos(((list as u128) << 40) + u128::from(token) * 2);
+                }
+                next = Some(token + 1);
+                // The library's logarithm has the same bits on every processor.
+                let arrival = -libm::log(1.0 - unit(self.rng.next_u64())) / p;
+                if arrival < best.1 {
+                    best = (token, arrival);
+                }
             }
         }
         best.0

@@ -9,6 +9,7 @@ use super::{class, output};
 use crate::draft::DRAFTERS;
 use crate::length::LENGTHS;
 use crate::model::zoo::TOYS;
+use crate::params::{Param, Value};
 use crate::registry::{Class, Entry};
 use crate::sampling::{PROCESSORS, Processor};
 use crate::verify::VERIFIERS;
@@ -48,8 +49,29 @@ struct Method {
     name: &'static str,
     aliases: &'static [&'static str],
     class: Option<Class>,
+    params: Vec<Setting>,
     summary: &'static str,
     paper: &'static str,
+}
+
+/// A setting of a method.
+#[derive(Debug, Serialize)]
+struct Setting {
+    key: &'static str,
+    aliases: &'static [&'static str],
+    summary: &'static str,
+    allowed: String,
+    default: Option<Value>,
+}
+
+fn setting(param: &Param) -> Setting {
+    Setting {
+        key: param.key,
+        aliases: param.aliases,
+        summary: param.summary,
+        allowed: param.allowed(),
+        default: param.default(),
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -58,13 +80,14 @@ struct Toy {
     summary: &'static str,
 }
 
-fn methods<B>(entries: &[Entry<B>]) -> Vec<Method> {
+fn methods<B>(entries: &[Entry<B>], class: impl Fn(&B) -> Option<Class>) -> Vec<Method> {
     entries
         .iter()
         .map(|e| Method {
             name: e.name,
             aliases: e.aliases,
-            class: e.class,
+            class: class(&e.build),
+            params: e.params.iter().map(setting).collect(),
             summary: e.summary,
             paper: e.paper,
         })
@@ -74,9 +97,9 @@ fn methods<B>(entries: &[Entry<B>]) -> Vec<Method> {
 /// Runs the command.
 pub(super) fn run(args: &ListArgs) -> Result<()> {
     let everything = Everything {
-        drafters: methods(DRAFTERS),
-        lengths: methods(LENGTHS),
-        verifiers: methods(VERIFIERS),
+        drafters: methods(DRAFTERS, |_| None),
+        lengths: methods(LENGTHS, |_| None),
+        verifiers: methods(VERIFIERS, |build| Some(build.class)),
         sampling: PROCESSORS,
         toys: TOYS
             .iter()
@@ -119,13 +142,14 @@ fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
         ("Draft lengths: HOW FAR ahead", &all.lengths),
         ("Verifiers: WHAT is kept", &all.verifiers),
     ] {
-        writeln!(text, "\n## {title}\n\n| name | also called | class | what | source |")?;
-        writeln!(text, "| --- | --- | --- | --- | --- |")?;
+        writeln!(text, "\n## {title}\n\n| name | also called | class | what | settings | source |")?;
+        writeln!(text, "| --- | --- | --- | --- | --- | --- |")?;
         for m in methods {
             let aliases = m.aliases.iter().map(|a| format!("`{a}`")).collect::<Vec<_>>().join(", ");
             let class = m.class.map(|class| format!("{class:?}")).unwrap_or_default();
-            let Method { name, summary, paper, .. } = m;
-            writeln!(text, "| `{name}` | {aliases} | {class} | {summary} | {paper} |")?;
+            let keys = m.params.iter().map(|p| format!("`{}`", p.key)).collect::<Vec<_>>();
+            let (Method { name, summary, paper, .. }, keys) = (m, keys.join(", "));
+            writeln!(text, "| `{name}` | {aliases} | {class} | {summary} | {keys} | {paper} |")?;
         }
     }
     Ok(())
@@ -140,6 +164,10 @@ fn print_methods(text: &mut String, title: &str, methods: &[Method]) -> std::fmt
         }
         if !method.aliases.is_empty() {
             writeln!(text, "  {:19} also called {}", "", method.aliases.join(", "))?;
+        }
+        for Setting { key, summary, default, .. } in &method.params {
+            let default = default.as_ref().map_or_else(|| "-".to_owned(), Value::to_string);
+            writeln!(text, "  {:19} {key} ({default}): {summary}", "")?;
         }
         if method.paper != "-" {
             writeln!(text, "  {:19} {}", "", method.paper)?;

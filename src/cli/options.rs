@@ -8,6 +8,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::model::{Dtype, Engine, Role, Settings};
+use crate::params::{self, Params};
 use crate::sampling::SamplingParams;
 
 /// Reads a count; clap's own message for a wrong one speaks of digits.
@@ -163,6 +164,12 @@ pub(super) struct SamplingArgs {
 }
 
 impl SamplingArgs {
+    /// The settings of the draft's law, unchecked.
+    pub(super) fn draft_params(&self) -> Params {
+        let set = self.draft_temperature.map(params::Value::Number);
+        set.map_or_else(Params::default, |value| Params::default().with("draft_temperature", value))
+    }
+
     /// The settings of the target's law, unchecked.
     pub(super) fn params(&self) -> SamplingParams {
         SamplingParams {

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::output;
+use crate::draft::Texts;
 use crate::experiment::prompts::{self, Prompt};
 use crate::experiment::{
     Bench, ClockKind, Experiment, Material, OneOrMany, Plan, Resume, Spec, describe, freeze,
@@ -123,6 +124,7 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
         target: &*ready.target.model,
         draft: ready.draft.as_ref().map(|d| &*d.model),
         codec: &*ready.target.codec,
+        texts: Texts::new(&*ready.target.codec),
         prompts: &ready.prompts,
         interrupted: &interrupted,
     };

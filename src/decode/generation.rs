@@ -1,5 +1,6 @@
 //! The step machine of one generation.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use super::stop::{StopReason, StopRules};
@@ -23,7 +24,7 @@ pub struct Method<'a> {
     /// How far ahead.
     pub length: Box<dyn DraftLength>,
     /// What is kept.
-    pub verifier: &'a dyn Verifier,
+    pub verifier: Rc<dyn Verifier>,
     /// The target's law.
     pub sampler: Sampler,
 }
@@ -139,8 +140,8 @@ impl<'a> Generation<'a> {
     }
 
     /// The method's verifier.
-    pub fn verifier(&self) -> &'a dyn Verifier {
-        self.method.verifier
+    pub fn verifier(&self) -> &dyn Verifier {
+        &*self.method.verifier
     }
 
     /// Lets the drafter take in the prompt and returns the target's part: all
@@ -194,12 +195,13 @@ impl<'a> Generation<'a> {
             vocab: self.vocab,
             limit: may_emit.min(room).saturating_sub(1),
             length: &mut *self.method.length,
+            coupling: self.method.verifier.coupling(),
             chance,
             clock,
             forwards: 0,
         };
         let draft = self.method.drafter.propose(&mut round)?;
-        Ok(Proposal { draft, forwards: round.forwards })
+        Ok(Proposal { forwards: round.forwards, draft: draft.at(self.tokens.len()) })
     }
 
     /// What the target must evaluate: every row of the draft.
@@ -325,7 +327,7 @@ impl<'a> Generation<'a> {
             method: Method {
                 drafter: self.method.drafter.fork()?,
                 length: self.method.length.fork(),
-                verifier: self.method.verifier,
+                verifier: Rc::clone(&self.method.verifier),
                 sampler: self.method.sampler.clone(),
             },
             session: self.session.fork()?,

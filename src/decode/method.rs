@@ -2,16 +2,18 @@
 //! made into a drafter, a length policy, a verifier and a sampler.
 
 use std::fmt::Display;
+use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 
 use super::Method;
-use crate::draft::{BuildDrafter, DRAFTERS, DrafterParams};
+use crate::draft::{AUTO, BuildDrafter, DRAFTERS, DrafterParams, SIBLINGS, Tools, draft_sampling, without_repeats};
 use crate::length::{BuildLength, LENGTHS, LengthParams};
 use crate::model::{LanguageModel, ModelError};
-use crate::registry::{Class, Entry, find};
-use crate::sampling::{RangeError, Sampler, SamplingParams};
-use crate::verify::{VERIFIERS, Verifier};
+use crate::params::{Param, Params, Value};
+use crate::registry::{Class, Entry, UnknownName, find};
+use crate::sampling::{Sampler, SamplingParams};
+use crate::verify::{BuildVerifier, VERIFIERS};
 
 /// The drafter that proposes nothing: plain autoregressive decoding.
 pub const PLAIN: &str = "none";
@@ -28,14 +30,10 @@ pub struct MethodSpec {
     pub length: String,
     /// K: drafted tokens per round.
     pub num_speculative_tokens: usize,
-    /// The draft model's temperature; the target's if not given.
-    pub draft_temperature: Option<f64>,
     /// How the target's logits become laws.
     pub sampling: SamplingParams,
-    /// Longest n-gram looked up.
-    pub prompt_lookup_max: usize,
-    /// Shortest n-gram looked up.
-    pub prompt_lookup_min: usize,
+    /// Settings of the drafter, the verifier and the length policy.
+    pub params: Params,
 }
 
 impl Default for MethodSpec {
@@ -45,10 +43,8 @@ impl Default for MethodSpec {
             verifier: "rejection".to_owned(),
             length: "fixed".to_owned(),
             num_speculative_tokens: 4,
-            draft_temperature: None,
             sampling: SamplingParams::default(),
-            prompt_lookup_max: 3,
-            prompt_lookup_min: 1,
+            params: Params::default(),
         }
     }
 }
@@ -56,8 +52,26 @@ impl Default for MethodSpec {
 /// The registry entries that a spec names.
 struct Entries {
     drafter: &'static Entry<BuildDrafter>,
-    verifier: &'static Entry<&'static dyn Verifier>,
+    verifier: &'static Entry<BuildVerifier>,
     length: &'static Entry<BuildLength>,
+}
+
+impl Entries {
+    /// The settings that the method reads.
+    fn params(&self) -> impl Iterator<Item = &'static Param> {
+        self.drafter.params.iter().chain(self.verifier.params).chain(self.length.params)
+    }
+
+    /// All settings, defaults included; siblings as the verifier likes them
+    /// best if nothing else is said.
+    fn resolve(&self, params: &Params) -> Result<Params, ModelError> {
+        let params = params.of(self.params()).map_err(sentence)?;
+        if params.set(&SIBLINGS) != Some(&Value::Text(AUTO.to_owned())) {
+            return Ok(params);
+        }
+        let siblings = (self.verifier.build.make)(&params).siblings();
+        Ok(params.with(SIBLINGS.key, Value::Text(siblings.name().to_owned())))
+    }
 }
 
 impl MethodSpec {
@@ -69,17 +83,7 @@ impl MethodSpec {
     pub fn validate(&self) -> Result<(), ModelError> {
         let entries = self.entries()?;
         self.sampling.validate().map_err(sentence)?;
-        self.draft_sampling().validate().map_err(|e| {
-            // The draft has the target's settings but for its temperature.
-            sentence(RangeError { key: "draft_temperature", ..e })
-        })?;
-        if self.prompt_lookup_min == 0 || self.prompt_lookup_max < self.prompt_lookup_min {
-            return Err(ModelError::new(format!(
-                "prompt_lookup_min = {} and prompt_lookup_max = {} are out of range: allowed is \
-                 1 <= prompt_lookup_min <= prompt_lookup_max",
-                self.prompt_lookup_min, self.prompt_lookup_max
-            )));
-        }
+        let params = entries.resolve(&self.params)?;
         if entries.drafter.name != PLAIN && self.num_speculative_tokens == 0 {
             return Err(ModelError::new(format!(
                 "num_speculative_tokens = 0 is out of range: drafter \"{}\" needs at least 1 \
@@ -87,8 +91,9 @@ impl MethodSpec {
                 entries.drafter.name
             )));
         }
-        let shape = entries.drafter.shape.unwrap_or_default();
-        if !entries.verifier.build.supports(&shape) {
+        let verifier = (entries.verifier.build.make)(&params);
+        let shape = (entries.drafter.build.shape)(&params).map_err(ModelError::new)?;
+        if !verifier.supports(&shape) {
             return Err(ModelError::new(format!(
                 "verifier \"{}\" is not exact for what drafter \"{}\" proposes: see \
                  `specdec list` for verifiers that are",
@@ -111,12 +116,10 @@ impl MethodSpec {
         spec.drafter = entries.drafter.name.to_owned();
         spec.verifier = entries.verifier.name.to_owned();
         spec.length = entries.length.name.to_owned();
+        spec.params = entries.resolve(&self.params)?;
+        spec.params = without_repeats(&spec.sampling, spec.params);
         if spec.is_plain() {
             spec.num_speculative_tokens = 0;
-            spec.draft_temperature = None;
-        }
-        if spec.draft_temperature == Some(spec.sampling.temperature) {
-            spec.draft_temperature = None;
         }
         Ok(spec)
     }
@@ -128,43 +131,50 @@ impl MethodSpec {
         })
     }
 
-    /// Makes the method. `draft_model` is there for drafters that need one.
+    /// Makes the method with a draft model and nothing else to use.
     ///
     /// # Errors
-    /// As [`Self::validate`], or if the drafter needs a draft model and there
-    /// is none, or the model cannot open a session.
+    /// As [`Self::build_with`].
     pub fn build<'a>(
         &self,
         draft_model: Option<&'a dyn LanguageModel>,
     ) -> Result<Method<'a>, ModelError> {
+        self.build_with(Tools { draft: draft_model, ..Tools::default() })
+    }
+
+    /// Makes the method.
+    ///
+    /// # Errors
+    /// As [`Self::validate`], or if the drafter needs something that is not
+    /// there, or a model cannot open a session.
+    pub fn build_with<'a>(&self, tools: Tools<'a>) -> Result<Method<'a>, ModelError> {
         self.validate()?;
         let entries = self.entries()?;
-        let draft_sampler = Sampler::new(self.draft_sampling()).map_err(sentence)?;
-        let params = DrafterParams {
-            model: draft_model,
+        let params = entries.resolve(&self.params)?;
+        let draft_sampler =
+            Sampler::new(draft_sampling(self.sampling, &params)).map_err(sentence)?;
+        let sampler = Sampler::new(self.sampling).map_err(sentence)?;
+        let drafter = DrafterParams {
+            tools,
             sampler: &draft_sampler,
-            prompt_lookup_max: self.prompt_lookup_max,
-            prompt_lookup_min: self.prompt_lookup_min,
+            target_sampler: &sampler,
+            params: &params,
         };
-        let length = LengthParams { num_speculative_tokens: self.num_speculative_tokens };
+        let length = LengthParams {
+            num_speculative_tokens: self.num_speculative_tokens,
+            params: &params,
+        };
         Ok(Method {
-            drafter: (entries.drafter.build)(&params)?,
+            drafter: (entries.drafter.build.make)(&drafter)?,
             length: (entries.length.build)(&length),
-            verifier: entries.verifier.build,
-            sampler: Sampler::new(self.sampling).map_err(sentence)?,
+            verifier: Rc::from((entries.verifier.build.make)(&params)),
+            sampler,
         })
     }
 
     /// Whether the drafter cannot be made without a draft model.
     pub fn needs_draft_model(&self) -> bool {
-        self.validate().is_ok() && self.build(None).is_err()
-    }
-
-    /// How the draft model's logits become laws: the target's settings with the
-    /// draft's own temperature.
-    pub fn draft_sampling(&self) -> SamplingParams {
-        let temperature = self.draft_temperature.unwrap_or(self.sampling.temperature);
-        SamplingParams { temperature, ..self.sampling }
+        self.entries().is_ok_and(|entries| entries.drafter.build.needs_model)
     }
 
     fn entries(&self) -> Result<Entries, ModelError> {
@@ -174,6 +184,29 @@ impl MethodSpec {
             length: find("draft length policy", LENGTHS, &self.length).map_err(sentence)?,
         })
     }
+}
+
+/// The settings of all registered methods, each once.
+pub fn all_params() -> Vec<&'static Param> {
+    let drafters = DRAFTERS.iter().flat_map(|e| e.params);
+    let verifiers = VERIFIERS.iter().flat_map(|e| e.params);
+    let mut all = Vec::<&Param>::new();
+    for param in drafters.chain(verifiers).chain(LENGTHS.iter().flat_map(|e| e.params)) {
+        if all.iter().all(|known| known.key != param.key) {
+            all.push(param);
+        }
+    }
+    all
+}
+
+/// The setting that configs call `name`.
+///
+/// # Errors
+/// If there is none; the sentence lists the allowed names.
+pub fn find_param(name: &str) -> Result<&'static Param, UnknownName> {
+    let all = all_params();
+    let found = all.iter().find(|param| param.key == name || param.aliases.contains(&name));
+    found.copied().ok_or_else(|| UnknownName::new("setting", name, all.iter().map(|p| p.key)))
 }
 
 /// What is guaranteed of the output of `spec`: D, G, P or X, with a `~` where
@@ -189,7 +222,7 @@ impl MethodSpec {
 /// If the verifier's name is unknown.
 pub fn class_of(spec: &MethodSpec, row_invariant: bool) -> Result<String, ModelError> {
     let verifier = find("verifier", VERIFIERS, &spec.verifier).map_err(sentence)?;
-    let class = match verifier.class.unwrap_or(Class::X) {
+    let class = match verifier.build.class {
         Class::D if spec.sampling.is_greedy() => Class::G,
         class => class,
     };

@@ -11,7 +11,7 @@ mod stop;
 mod text;
 
 pub use generation::{Generation, Method, Outcome, Proposal};
-pub use method::{MethodSpec, PLAIN, class_of};
+pub use method::{MethodSpec, PLAIN, all_params, class_of, find_param};
 pub use stop::{StopReason, StopRules, UserStop};
 pub use text::TextStream;
 

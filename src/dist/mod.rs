@@ -100,6 +100,15 @@ impl Dist {
         Self::proportional(weights, Storage::Single)
     }
 
+    /// The law proportional to a measure, and the mass of the measure. `None` if
+    /// there is none, or if it is no measure.
+    pub fn from_measure(weights: Vec<f64>) -> Option<(Self, f64)> {
+        let weights = Weights::new(weights).ok()?;
+        let mass = weights.mass();
+        let law = Self { vocab: weights.len(), storage: Storage::Double(weights) };
+        (mass > 0.0).then_some((law, mass))
+    }
+
     fn proportional<T: weights::Number>(
         weights: Vec<T>,
         storage: fn(Weights<T>) -> Storage,
@@ -173,17 +182,33 @@ impl Dist {
         }
     }
 
+    /// `value(p(x), q(x))` of every token: what residuals are made of.
+    pub fn zip(&self, q: &Dist, value: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+        match (&self.storage, &q.storage) {
+            (Storage::Double(p), Storage::Double(q)) => p.zip(q, value),
+            (Storage::Single(p), Storage::Single(q)) => p.zip(q, value),
+            _ => {
+                let mut both = vec![(0.0, 0.0); self.vocab];
+                self.support().for_each(|(t, p)| both[t as usize].0 = p);
+                for (t, q) in q.support() {
+                    if let Some(pair) = both.get_mut(t as usize) {
+                        pair.1 = q;
+                    }
+                }
+                both.into_iter().map(|(p, q)| value(p, q)).collect()
+            }
+        }
+    }
+
     /// `overlap(p, q) = Σ_x min(p(x), q(x)) = 1 − TV(p, q)`: the probability
     /// that a token drafted from `q` is kept by rejection sampling against `p`
     /// (Leviathan et al. 2023, arXiv 2211.17192, Eq. 1 and Cor. 3.6).
     pub fn overlap(&self, q: &Dist) -> f64 {
-        match (&self.storage, &q.storage) {
-            (Storage::Double(p), Storage::Double(q)) => return p.overlap(q),
-            (Storage::Single(p), Storage::Single(q)) => return p.overlap(q),
-            _ => {}
+        if self.is_sparse() || q.is_sparse() {
+            let (few, many) = if self.is_sparse() { (self, q) } else { (q, self) };
+            return few.support().map(|(t, p)| p.min(many.p(t))).sum();
         }
-        let (few, many) = if self.is_sparse() { (self, q) } else { (q, self) };
-        few.support().map(|(t, p)| p.min(many.p(t))).sum()
+        weights::sum(&self.zip(q, f64::min))
     }
 
     /// Total variation distance `½ Σ_x |p(x) − q(x)|`.
@@ -196,26 +221,17 @@ impl Dist {
     /// `None` if the residual has no mass, which exact arithmetic reaches only
     /// for `p = q`, where nothing is ever rejected.
     pub fn residual(&self, q: &Dist) -> Option<Dist> {
+        self.residual_of(q, 1.0)
+    }
+
+    /// As [`Self::residual`], with q multiplied by a factor.
+    pub fn residual_of(&self, q: &Dist, factor: f64) -> Option<Dist> {
+        let excess = |p: f64, q: f64| (p - factor * q).max(0.0);
         if self.is_sparse() {
-            let entries =
-                self.support().map(|(t, p)| (t, (p - q.p(t)).max(0.0))).collect::<Vec<_>>();
+            let entries = self.support().map(|(t, p)| (t, excess(p, q.p(t)))).collect::<Vec<_>>();
             return Self::sparse(self.vocab, entries).ok();
         }
-        let excess = match (&self.storage, &q.storage) {
-            (Storage::Double(p), Storage::Double(q)) => p.excess(q),
-            (Storage::Single(p), Storage::Single(q)) => p.excess(q),
-            _ => {
-                let mut excess = vec![0.0; self.vocab];
-                self.support().for_each(|(t, p)| excess[t as usize] = p);
-                for (t, q) in q.support() {
-                    if let Some(p) = excess.get_mut(t as usize) {
-                        *p = (*p - q).max(0.0);
-                    }
-                }
-                excess
-            }
-        };
-        Self::from_weights(excess).ok()
+        Self::from_weights(self.zip(q, excess)).ok()
     }
 
     /// Shannon entropy in nats.
@@ -232,6 +248,19 @@ impl Dist {
             }
         }
         best.0
+    }
+
+    /// The most probable tokens, at most `count`, by falling probability; ties go
+    /// to the lowest id.
+    pub fn most_probable(&self, count: usize) -> Vec<Token> {
+        let mut ranked = self.support().collect::<Vec<_>>();
+        let order = |a: &(Token, f64), b: &(Token, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        if count < ranked.len() {
+            ranked.select_nth_unstable_by(count, order);
+            ranked.truncate(count);
+        }
+        ranked.sort_unstable_by(order);
+        ranked.into_iter().map(|(token, _)| token).collect()
     }
 
     /// The token whose interval of the cumulative law contains `u ∈ [0, 1)`.

@@ -90,18 +90,17 @@ impl<T: Number> Weights<T> {
         last
     }
 
-    /// `Σ_x min(p(x), q(x))`.
-    pub(super) fn overlap(&self, q: &Self) -> f64 {
-        let kernel = Pairs { p: self, q, value: f64::min };
-        let mut sums = Vec::new();
-        IsaKind::active().run(Sums { values: &kernel.collect(), ends: &mut sums });
-        sums.last().copied().unwrap_or(0.0)
+    /// `value(p(x), q(x))` of every token.
+    pub(super) fn zip(&self, q: &Self, value: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+        Pairs { p: self, q, value }.collect()
     }
+}
 
-    /// `(p(x) − q(x))⁺` of every token.
-    pub(super) fn excess(&self, q: &Self) -> Vec<f64> {
-        Pairs { p: self, q, value: |p, q| if p > q { p - q } else { 0.0 } }.collect()
-    }
+/// The sum of values in blocks, in the same order as a law's mass.
+pub(super) fn sum(values: &[f64]) -> f64 {
+    let mut sums = Vec::new();
+    IsaKind::active().run(Sums { values, ends: &mut sums });
+    sums.last().copied().unwrap_or(0.0)
 }
 
 /// Sums of blocks; returns whether no weight is negative.

@@ -4,23 +4,41 @@
 //! stays exact, because sampled tokens are drawn inside the draft from the law
 //! that is recorded with them.
 
+mod cascade;
+mod copy;
+mod hybrid;
 mod model;
+mod model_tree;
+mod ngram_lm;
 mod none;
+mod oracle;
 mod prompt_lookup;
+mod reader;
+mod suffix_automaton;
+mod sequoia;
+mod token_recycling;
+mod tools;
+mod tree_confidence;
+mod tree_optimal;
 
 pub use model::ModelDrafter;
+pub(crate) use model_tree::{AUTO, SIBLINGS};
 pub use none::NoDraft;
 pub use prompt_lookup::PromptLookup;
+pub use tools::{Texts, Tools};
+
+use std::rc::Rc;
 
 use crate::chance::Chance;
 use crate::clock::Clock;
-use crate::dist::Token;
+use crate::dist::{Dist, Token};
 use crate::length::DraftLength;
 use crate::model::{LanguageModel, ModelError};
+use crate::params::{Param, Params};
 use crate::registry::Entry;
 use crate::round::RoundEvent;
-use crate::sampling::Sampler;
-use crate::tree::Draft;
+use crate::sampling::{Sampler, SamplingParams};
+use crate::tree::{Draft, DraftShape, NodeId};
 
 /// Proposes tokens, one draft per round.
 pub trait Drafter<'a>: std::fmt::Debug {
@@ -70,6 +88,9 @@ pub struct Round<'r> {
     pub limit: usize,
     /// Asked before each further level.
     pub length: &'r mut dyn DraftLength,
+    /// Lists of position-keyed noise that the verifier races; none if it wants
+    /// tokens drawn on their own.
+    pub coupling: Option<usize>,
     /// Where draft tokens are drawn from.
     pub chance: &'r mut dyn Chance,
     /// Told of every pass of the drafter's model.
@@ -83,25 +104,120 @@ impl Round<'_> {
     pub fn go_on(&mut self, draft: &Draft) -> bool {
         draft.depth() < self.limit && self.length.go_on(draft)
     }
+
+    /// Adds a token drawn from `law` to the draft, raced against the verifier's
+    /// noise if it has such; `list` numbers independent siblings.
+    pub fn draw(
+        &mut self,
+        draft: &mut Draft,
+        parent: Option<NodeId>,
+        law: &Rc<Dist>,
+        list: usize,
+    ) -> NodeId {
+        let Some(lists) = self.coupling else { return draft.sample(parent, law, self.chance) };
+        let position = self.context.len() + parent.map_or(0, |id| draft.node(id).depth);
+        draft.race(parent, law, (position, list % lists), self.chance)
+    }
+}
+
+/// The draft model's temperature.
+pub(crate) const DRAFT_TEMPERATURE: Param = Param::number(
+    "draft_temperature",
+    1.0,
+    0.0..=f64::INFINITY,
+    "temperature of the draft model; the target's if not given",
+)
+.optional();
+const DRAFT_TOP_K: Param =
+    Param::count("draft_top_k", 0, 0, "top_k of the draft model; the target's if not given")
+        .optional();
+const DRAFT_TOP_P: Param = Param::number(
+    "draft_top_p",
+    1.0,
+    f64::MIN_POSITIVE..=1.0,
+    "top_p of the draft model; the target's if not given",
+)
+.optional();
+
+/// How a draft model samples where it differs from the target.
+pub(crate) const DRAFT_SAMPLING: [Param; 3] = [DRAFT_TEMPERATURE, DRAFT_TOP_K, DRAFT_TOP_P];
+
+/// How a draft model's logits become laws: as the target's, but for what is set.
+pub fn draft_sampling(target: SamplingParams, params: &Params) -> SamplingParams {
+    SamplingParams {
+        temperature: params.optional_number(&DRAFT_TEMPERATURE).unwrap_or(target.temperature),
+        top_k: params.optional_count(&DRAFT_TOP_K).unwrap_or(target.top_k),
+        top_p: params.optional_number(&DRAFT_TOP_P).unwrap_or(target.top_p),
+        ..target
+    }
+}
+
+/// The settings without those that repeat the target's.
+pub fn without_repeats(target: &SamplingParams, params: Params) -> Params {
+    let repeats = |param: &&Param| match params.optional_number(param) {
+        Some(x) if param.key == DRAFT_TEMPERATURE.key => x == target.temperature,
+        Some(x) if param.key == DRAFT_TOP_K.key => x == target.top_k as f64,
+        Some(x) => x == target.top_p,
+        None => false,
+    };
+    let repeated = DRAFT_SAMPLING.iter().filter(repeats).collect::<Vec<_>>();
+    repeated.into_iter().fold(params, Params::without)
 }
 
 /// What a drafter is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct DrafterParams<'a, 's> {
-    /// The draft model, if the experiment names one.
-    pub model: Option<&'a dyn LanguageModel>,
+    /// Models and texts to make it of.
+    pub tools: Tools<'a>,
+    /// How the target's logits become laws.
+    pub target_sampler: &'s Sampler,
     /// How the draft model's logits become laws: the target's settings with the
     /// draft's own temperature.
     pub sampler: &'s Sampler,
-    /// Longest n-gram looked up.
-    pub prompt_lookup_max: usize,
-    /// Shortest n-gram looked up.
-    pub prompt_lookup_min: usize,
+    /// Settings of the drafter.
+    pub params: &'s Params,
+}
+
+impl<'a> DrafterParams<'a, '_> {
+    /// The draft model of a drafter that cannot do without.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn model(&self, drafter: &str) -> Result<&'a dyn LanguageModel, ModelError> {
+        self.tools.draft.ok_or_else(|| {
+            ModelError::new(format!("drafter \"{drafter}\" needs a draft model: set \"draft\""))
+        })
+    }
+}
+
+/// How a drafter is made.
+#[derive(Debug, Clone, Copy)]
+pub struct BuildDrafter {
+    /// Whether it cannot do without a draft model.
+    pub needs_model: bool,
+    /// All that its drafts may hold under some settings; a sentence if these do
+    /// not go together.
+    pub shape: fn(&Params) -> Result<DraftShape, String>,
+    /// Makes it.
+    pub make: MakeDrafter,
 }
 
 /// Makes a drafter.
-pub type BuildDrafter =
+pub type MakeDrafter =
     for<'a, 's> fn(&DrafterParams<'a, 's>) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError>;
 
 /// All drafters. `none` is plain autoregressive decoding in the same loop.
-pub const DRAFTERS: &[Entry<BuildDrafter>] = &[none::ENTRY, model::ENTRY, prompt_lookup::ENTRY];
+pub const DRAFTERS: &[Entry<BuildDrafter>] =  &[
+    none::ENTRY,
+    model::ENTRY,
+    model_tree::ENTRY,
+    tree_optimal::ENTRY,
+    tree_confidence::ENTRY,
+    prompt_lookup::ENTRY,
+    suffix_automaton::ENTRY,
+    token_recycling::ENTRY,
+    ngram_lm::ENTRY,
+    cascade::ENTRY,
+    hybrid::ENTRY,
+    oracle::ENTRY,
+];

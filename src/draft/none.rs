@@ -10,11 +10,14 @@ use crate::tree::{Draft, DraftShape};
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "none",
     aliases: &["plain", "autoregressive"],
-    class: None,
-    shape: Some(DraftShape { branches: false, sampled: false, certain: false }),
+    params: &[],
     summary: "plain autoregressive decoding: the baseline",
     paper: "-",
-    build: |_| Ok(Box::new(NoDraft)),
+    build: BuildDrafter {
+        needs_model: false,
+        shape: |_| Ok(DraftShape::NOTHING),
+        make: |_| Ok(Box::new(NoDraft)),
+    },
 };
 
 /// Proposes nothing.

@@ -1,42 +1,90 @@
 //! Prompt lookup: copy what followed the last occurrence of the current n-gram.
 
+use super::copy::copy_from;
 use super::{BuildDrafter, Drafter, Round};
 use crate::dist::Token;
 use crate::model::ModelError;
+use crate::params::{Param, Params};
 use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape};
+
+/// Longest n-gram looked up.
+pub(super) const MAX: Param =
+    Param::count("prompt_lookup_max", 3, 1, "longest n-gram looked up").or(&["max_matching_ngram_size"]);
+/// Shortest n-gram looked up.
+pub(super) const MIN: Param = Param::count("prompt_lookup_min", 1, 1, "shortest n-gram looked up");
+
+/// Which of several occurrences is continued.
+pub(super) const MATCH: Param =
+    Param::text("prompt_lookup_match", RECENT, "which occurrence is continued: recent or leftmost");
+const RECENT: &str = "recent";
+const LEFTMOST: &str = "leftmost";
 
 /// Its line in the registry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "prompt_lookup",
     aliases: &["ngram", "prompt_lookup_decoding"],
-    class: None,
-    shape: Some(DraftShape { branches: false, sampled: false, certain: true }),
-    summary: "copies what followed the most recent occurrence of the last n tokens",
+    params: &[MAX, MIN, MATCH],
+    summary: "copies what followed an earlier occurrence of the last n tokens",
     paper: "Saxena 2023, prompt lookup decoding; cf. Yang et al. 2023, arXiv 2304.04487",
-    build: |params| {
-        Ok(Box::new(PromptLookup { max: params.prompt_lookup_max, min: params.prompt_lookup_min }))
+    build: BuildDrafter {
+        needs_model: false,
+        shape: |params| PromptLookup::check(params).map(|()| DraftShape::CERTAIN),
+        make: |params| Ok(Box::new(PromptLookup::new(params.params))),
     },
 };
 
 /// Looks up the longest n-gram, `max ≥ n ≥ min`, that ends the context and
-/// occurred before; the most recent earlier occurrence wins.
+/// occurred before.
 #[derive(Debug, Clone, Copy)]
 pub struct PromptLookup {
     /// Longest n-gram.
     pub max: usize,
     /// Shortest n-gram.
     pub min: usize,
+    /// The first earlier occurrence wins instead of the most recent one.
+    pub leftmost: bool,
 }
 
 impl PromptLookup {
+    /// The lookup that settings describe.
+    pub(super) fn new(params: &Params) -> Self {
+        let (max, min) = (params.count(&MAX), params.count(&MIN));
+        Self { max, min, leftmost: params.text(&MATCH) == LEFTMOST }
+    }
+
+    /// Whether the settings go together.
+    ///
+    /// # Errors
+    /// One sentence that names the settings and what is allowed.
+    pub(super) fn check(params: &Params) -> Result<(), String> {
+        let Self { max, min, .. } = Self::new(params);
+        let which = params.text(&MATCH);
+        if max < min {
+            return Err(format!(
+                "prompt_lookup_min = {min} and prompt_lookup_max = {max} are out of range: \
+                 allowed is 1 <= prompt_lookup_min <= prompt_lookup_max"
+            ));
+        }
+        if ![RECENT, LEFTMOST].contains(&which.as_str()) {
+            return Err(format!("prompt_lookup_match = {which}: allowed are {RECENT}, {LEFTMOST}"));
+        }
+        Ok(())
+    }
+
     /// Where the text that followed the match begins.
-    fn find(&self, text: &[Token]) -> Option<usize> {
+    pub(super) fn find(&self, text: &[Token]) -> Option<usize> {
         (self.min.max(1)..=self.max).rev().find_map(|n| {
             let key = text.len().checked_sub(n).map(|at| &text[at..])?;
             // The windows before the last one, which is the key itself.
-            let earlier = &text[..text.len() - 1];
-            earlier.windows(n).rposition(|window| window == key).map(|at| at + n)
+            let mut earlier = text[..text.len() - 1].windows(n);
+            let matches = |window: &[Token]| window == key;
+            let at = if self.leftmost {
+                earlier.position(matches)
+            } else {
+                earlier.rposition(matches)
+            };
+            at.map(|at| at + n)
         })
     }
 }
@@ -44,17 +92,8 @@ impl PromptLookup {
 impl<'a> Drafter<'a> for PromptLookup {
     fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
         let mut draft = Draft::empty(round.vocab);
-        let Some(mut next) = self.find(round.context) else { return Ok(draft) };
-        let mut parent = None;
-        while round.go_on(&draft) {
-            // Past the end of the context the copy goes on with what it has
-            // copied itself, which continues periodic text.
-            let token = match round.context.get(next) {
-                Some(&token) => token,
-                None => draft.node(next - round.context.len()).token,
-            };
-            parent = Some(draft.certain(parent, token));
-            next += 1;
+        if let Some(next) = self.find(round.context) {
+            copy_from(next, round, &mut draft);
         }
         Ok(draft)
     }

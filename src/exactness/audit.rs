@@ -2,6 +2,7 @@
 //! twice is two independent decisions to the walk over outcomes.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use crate::chance::{Chance, Purpose, Site};
 use crate::dist::{Dist, Token};
@@ -74,8 +75,8 @@ impl<C: Chance> Chance for Audit<C> {
         self.inner.categorical(site, law)
     }
 
-    fn race(&mut self, position: usize, law: &Dist) -> Token {
+    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
         self.report.races += 1;
-        self.inner.race(position, law)
+        self.inner.race(position, lists, law)
     }
 }

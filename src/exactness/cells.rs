@@ -6,15 +6,15 @@
 use std::collections::BTreeSet;
 
 use super::mutants::PLAIN;
-use super::tree::{TREES, TreeShape};
 use crate::decode::PLAIN as PLAIN_DECODING;
 use crate::draft::{BuildDrafter, DRAFTERS};
 use crate::length::{BuildLength, LENGTHS};
 use crate::model::zoo::{TOYS, ToyEntry};
+use crate::params::Params;
 use crate::registry::{Entry, UnknownName};
 use crate::sampling::SamplingParams;
 use crate::tree::DraftShape;
-use crate::verify::{VERIFIERS, Verifier};
+use crate::verify::{BuildVerifier, VERIFIERS};
 
 /// A kind of sampling.
 #[derive(Debug)]
@@ -59,43 +59,82 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
 ];
 
-/// Who proposes in a cell.
+/// Who proposes in a cell: a drafter with some of its settings.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Proposer {
-    /// A registered drafter.
-    Registered(&'static Entry<BuildDrafter>),
-    /// A tree that only the exactness suite drafts.
-    Tree(&'static TreeShape),
+pub(super) struct Proposer {
+    pub(super) entry: &'static Entry<BuildDrafter>,
+    settings: &'static [(&'static str, &'static str)],
 }
 
+/// Settings that drafters are certified with, instead of their defaults: trees
+/// small enough to enumerate.
+const SETTINGS_OF: &[(&str, &[(&str, &str)])] = &[
+    ("model_tree", &[("tree", "2,1"), ("siblings", "independent")]),
+    ("model_tree", &[("tree", "2,2"), ("siblings", "independent")]),
+    ("model_tree", &[("tree", "3"), ("siblings", "independent")]),
+    ("model_tree", &[("tree", "2,1"), ("siblings", "distinct")]),
+    ("model_tree", &[("tree", "2,2"), ("siblings", "distinct")]),
+    ("model_tree", &[("tree", "2,1"), ("siblings", "top_k")]),
+    ("model_tree", &[("tree", "2,2"), ("siblings", "top_k")]),
+    ("model_tree", &[("tree", "2,2"), ("siblings", "last_sampled")]),
+    ("model_tree", &[("tree", "3,1"), ("siblings", "last_sampled")]),
+    ("model_tree", &[("tree", "2,1"), ("siblings", "hub")]),
+    ("model_tree", &[("tree", "2,2"), ("siblings", "hub")]),
+];
+
 impl Proposer {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Proposer::Registered(entry) => entry.name,
-            Proposer::Tree(tree) => tree.name,
+    fn all() -> Vec<Self> {
+        let of = |entry: &'static Entry<BuildDrafter>| {
+            let own = SETTINGS_OF.iter().filter(move |(name, _)| *name == entry.name);
+            let mut all = own.map(|(_, settings)| Self { entry, settings }).collect::<Vec<_>>();
+            if all.is_empty() {
+                all.push(Self { entry, settings: &[] });
+            }
+            all
+        };
+        DRAFTERS.iter().flat_map(of).collect()
+    }
+
+    /// The drafter, with its settings if they are not the defaults.
+    pub(super) fn name(self) -> String {
+        let values = self.settings.iter().map(|(_, value)| *value).collect::<Vec<_>>();
+        match &values[..] {
+            [] => self.entry.name.to_owned(),
+            values => format!("{}({})", self.entry.name, values.join(" ")),
         }
     }
 
+    /// The settings that are not the defaults.
+    pub(super) fn params(self) -> Params {
+        let set = |params: Params, (key, value): &(&str, &str)| match value.parse() {
+            Ok(value) => params.with(key, value),
+            Err(never) => match never {},
+        };
+        self.settings.iter().fold(Params::default(), set)
+    }
+
     /// All that its drafts may hold.
-    fn shape(self) -> DraftShape {
-        match self {
-            Proposer::Registered(entry) => entry.shape.unwrap_or_default(),
-            Proposer::Tree(tree) => {
-                DraftShape { branches: true, sampled: tree.sampled, certain: !tree.sampled }
-            }
-        }
+    fn shape(self) -> Option<DraftShape> {
+        let params = self.params().of(self.entry.params).ok()?;
+        (self.entry.build.shape)(&params).ok()
+    }
+
+    /// Children per node, by depth, of a drafter of trees.
+    fn tree(self) -> Option<Vec<usize>> {
+        let (_, tree) = self.settings.iter().find(|(key, _)| *key == "tree")?;
+        tree.split(',').map(|part| part.parse().ok()).collect()
     }
 
     /// Plain decoding proposes nothing, whatever K is.
     pub(super) fn proposes(self) -> bool {
-        self.name() != PLAIN_DECODING
+        self.entry.name != PLAIN_DECODING
     }
 }
 
 /// A verifier with a drafter and a length policy.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Combination {
-    pub(super) verifier: &'static Entry<&'static dyn Verifier>,
+    pub(super) verifier: &'static Entry<BuildVerifier>,
     pub(super) proposer: Proposer,
     pub(super) length: &'static Entry<BuildLength>,
 }
@@ -103,16 +142,13 @@ pub(super) struct Combination {
 impl Combination {
     /// All that the verifiers support, in registry order.
     pub(super) fn all() -> Vec<Self> {
-        let proposers = DRAFTERS
-            .iter()
-            .map(Proposer::Registered)
-            .chain(TREES.iter().map(Proposer::Tree))
-            .collect::<Vec<_>>();
         let mut all = Vec::new();
         for verifier in VERIFIERS {
-            let supported = |p: &&Proposer| verifier.build.supports(&p.shape());
-            for &proposer in proposers.iter().filter(supported) {
-                all.extend(LENGTHS.iter().map(|length| Self { verifier, proposer, length }));
+            let built = (verifier.build.make)(&Params::default());
+            for proposer in Proposer::all() {
+                if proposer.shape().is_some_and(|shape| built.supports(&shape)) {
+                    all.extend(LENGTHS.iter().map(|length| Self { verifier, proposer, length }));
+                }
             }
         }
         all
@@ -126,10 +162,7 @@ impl Combination {
     /// combination's.
     fn matches(&self, method: &str) -> bool {
         method.split('+').all(|part| {
-            let drafter = match self.proposer {
-                Proposer::Registered(entry) => is(entry, part),
-                Proposer::Tree(tree) => tree.name == part,
-            };
+            let drafter = is(self.proposer.entry, part) || self.proposer.name() == part;
             drafter || is(self.verifier, part) || is(self.length, part)
         })
     }
@@ -144,8 +177,7 @@ impl Combination {
             let verifiers = VERIFIERS.iter().map(|e| e.name);
             let drafters = DRAFTERS.iter().map(|e| e.name);
             let lengths = LENGTHS.iter().map(|e| e.name);
-            let trees = TREES.iter().map(|t| t.name);
-            let allowed = verifiers.chain(drafters).chain(trees).chain(lengths);
+            let allowed = verifiers.chain(drafters).chain(lengths);
             return Err(UnknownName::new("method", unknown, allowed));
         }
         let chosen = |c: &Self| methods.is_empty() || methods.iter().any(|m| c.matches(m));
@@ -184,11 +216,12 @@ impl Cell {
         self.k + if self.cost() <= 64 { 3 } else { 2 }
     }
 
-    /// The properties whose pairs the quick form covers. The method counts as
-    /// one, so each method meets each kind of sampling, each toy and each K.
-    fn factors(&self) -> [String; 4] {
+    /// The properties whose pairs the quick form covers.
+    fn factors(&self) -> [String; 6] {
         [
-            self.method.name(),
+            self.method.verifier.name.to_owned(),
+            self.method.proposer.name(),
+            self.method.length.name.to_owned(),
             self.setting.name.to_owned(),
             self.toy.name.to_owned(),
             self.k.to_string(),
@@ -197,15 +230,15 @@ impl Cell {
 
     /// Roughly the number of drafts in the largest round.
     fn cost(&self) -> usize {
-        let nodes = match self.method.proposer {
-            Proposer::Tree(tree) if tree.sampled => {
+        let nodes = match self.method.proposer.tree() {
+            Some(tree) => {
                 let wider = |nodes: &mut usize, children: &usize| {
                     *nodes *= children;
                     Some(*nodes)
                 };
-                tree.shape[..self.k].iter().scan(1, wider).sum()
+                tree[..self.k].iter().scan(1, wider).sum()
             }
-            _ => self.k,
+            None => self.k,
         };
         self.vocab.pow(nodes as u32)
     }
@@ -215,10 +248,8 @@ impl Cell {
 pub(super) fn complete(methods: &[Combination]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &method in methods {
-        let lengths = match method.proposer {
-            Proposer::Tree(tree) => 1..=tree.shape.len(),
-            proposer => 1..=if proposer.proposes() { 3 } else { 1 },
-        };
+        let most = if method.proposer.proposes() { 3 } else { 1 };
+        let lengths = 1..=method.proposer.tree().map_or(most, |tree| tree.len());
         for toy in TOYS {
             for setting in SETTINGS {
                 cells.extend(lengths.clone().map(|k| Cell::new(method, setting, toy, k)));
@@ -226,7 +257,7 @@ pub(super) fn complete(methods: &[Combination]) -> Vec<Cell> {
         }
     }
     // Trees of 4 tokens have too many outcomes.
-    cells.retain(|c| !matches!(c.method.proposer, Proposer::Tree(_)) || c.vocab <= 3);
+    cells.retain(|c| c.method.proposer.tree().is_none() || c.vocab <= 3);
     cells
 }
 

@@ -29,7 +29,7 @@ pub struct CertificateCell {
     /// The verifier.
     pub verifier: &'static str,
     /// The drafter.
-    pub drafter: &'static str,
+    pub drafter: String,
     /// The length policy.
     pub length: &'static str,
     /// What is guaranteed: D, G, P or X.

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use super::cells::{Cell, Combination, Proposer, SETTINGS, complete, pairwise};
+use super::cells::{Cell, Combination, SETTINGS, complete, pairwise};
 use super::certificate::{Certificate, CertificateCell, Verdict};
 use super::closed::{ChainCase, Rule};
 use super::enumerate::{Enumeration, enumerate};
@@ -13,10 +13,11 @@ use super::monte_carlo::Fit;
 use super::mutants::{MutantReport, PROMPT, mutants, refute};
 use super::probe::{DraftLaws, Tally, TargetRows};
 use super::replay::{audit, sample};
-use super::tree::TreeDrafter;
 use crate::decode::{Generation, MethodSpec, StopRules, class_of};
+use crate::draft::draft_sampling;
 use crate::model::zoo::TOYS;
 use crate::model::{ModelError, Toy};
+use crate::params::Value;
 use crate::registry::{Class, UnknownName};
 use crate::sampling::Sampler;
 
@@ -163,28 +164,23 @@ fn finish(cell: &Cell, finding: Result<Finding, ModelError>) -> CertificateCell 
     }
 }
 
-/// The cell's method as a config would say it; a tree takes the place of a
-/// drafter that needs a model.
+/// The cell's method as a config would say it.
 fn spec(cell: &Cell) -> MethodSpec {
-    let drafter = match cell.method.proposer {
-        Proposer::Registered(entry) => entry.name,
-        Proposer::Tree(_) => "model",
-    };
+    let draft_temperature = Value::Number(cell.setting.draft_temperature);
     MethodSpec {
-        drafter: drafter.to_owned(),
+        drafter: cell.method.proposer.entry.name.to_owned(),
         verifier: cell.method.verifier.name.to_owned(),
         length: cell.method.length.name.to_owned(),
         num_speculative_tokens: cell.k,
-        draft_temperature: Some(cell.setting.draft_temperature),
         sampling: cell.setting.target,
-        ..MethodSpec::default()
+        params: cell.method.proposer.params().with("draft_temperature", draft_temperature),
     }
 }
 
 /// Whether the method claims to have the target's law at this sampling. A
 /// verifier that promises nothing is approximate.
 fn claims(cell: &Cell) -> bool {
-    match cell.method.verifier.class.unwrap_or(Class::X) {
+    match cell.method.verifier.build.class {
         Class::D | Class::P => true,
         Class::G => cell.setting.target.is_greedy(),
         Class::X => false,
@@ -209,17 +205,13 @@ impl Parts {
             target: pair.target("target")?,
             draft: pair.draft("draft")?,
             target_sampler: sampler(spec.sampling)?,
-            draft_sampler: sampler(spec.draft_sampling())?,
+            draft_sampler: sampler(draft_sampling(spec.sampling, &spec.params))?,
             spec,
         })
     }
 
-    fn generation(&self, cell: &Cell, tokens: usize) -> Result<Generation<'_>, ModelError> {
-        let mut method = self.spec.build(Some(&self.draft))?;
-        if let Proposer::Tree(tree) = cell.method.proposer {
-            let sampler = self.draft_sampler.clone();
-            method.drafter = Box::new(TreeDrafter::new(&self.draft, sampler, *tree)?);
-        }
+    fn generation(&self, tokens: usize) -> Result<Generation<'_>, ModelError> {
+        let method = self.spec.build(Some(&self.draft))?;
         Generation::new(&self.target, method, PROMPT, StopRules::max_tokens(tokens), None)
     }
 
@@ -242,7 +234,7 @@ fn walk_cell(cell: &Cell) -> Result<Finding, ModelError> {
     let parts = Parts::of(cell)?;
     let mut rows = TargetRows::new(&parts.target);
     let mut laws = DraftLaws::default();
-    let generation = parts.generation(cell, cell.tokens())?;
+    let generation = parts.generation(cell.tokens())?;
     let found = enumerate(&parts.target, generation, &mut [&mut rows, &mut laws])?;
     if found.coupled {
         return sample_cell(cell, RUNS);
@@ -301,7 +293,7 @@ fn vacuous(cell: &Cell, tally: &Tally) -> Option<String> {
 /// E\[L\] of the first round, where a closed form is known.
 fn expected_length(cell: &Cell, parts: &Parts) -> Result<Option<f64>, ModelError> {
     let rule = Rule::of(cell.method.verifier.name);
-    let chain = matches!(cell.method.proposer, Proposer::Registered(e) if e.name == "model");
+    let chain = cell.method.proposer.entry.name == "model";
     match rule.filter(|_| chain && cell.method.length.name == "fixed") {
         Some(rule) => Ok(Some(parts.chain().expected_accepted(rule, cell.k)? + 1.0)),
         None => Ok(None),
@@ -322,9 +314,9 @@ const RUNS: u32 = 40_000;
 fn sample_cell(cell: &Cell, runs: u32) -> Result<Finding, ModelError> {
     let parts = Parts::of(cell)?;
     let tokens = cell.k + 1;
-    let counts = sample(&parts.target, &parts.generation(cell, tokens)?, SEED, runs)?;
+    let counts = sample(&parts.target, &parts.generation(tokens)?, SEED, runs)?;
     let fit = Fit::test(&counts, &parts.law(tokens)?);
-    let report = audit(&parts.target, &parts.generation(cell, 16)?, SEED, 50)?;
+    let report = audit(&parts.target, &parts.generation(16)?, SEED, 50)?;
     let verdict = if let Some((round, site)) = report.repeated.first() {
         Err(format!("drawn twice: {site:?} of round {round}"))
     } else if !claims(cell) {

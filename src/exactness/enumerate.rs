@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ops::Range;
 use std::time::Duration;
 
 use super::law::JointLaw;
@@ -43,8 +44,8 @@ impl Chance for Straight<'_> {
         self.0.categorical(site, law)
     }
 
-    fn race(&mut self, position: usize, law: &Dist) -> Token {
-        self.0.race(position, law)
+    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
+        self.0.race(position, lists, law)
     }
 }
 

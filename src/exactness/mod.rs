@@ -20,7 +20,6 @@ mod monte_carlo;
 pub mod mutants;
 mod probe;
 mod replay;
-mod tree;
 
 pub use audit::{Audit, AuditReport};
 pub use certificate::{Certificate, CertificateCell, Verdict};
@@ -31,4 +30,3 @@ pub use law::{Gap, JointLaw, TOLERANCE, target_law};
 pub use monte_carlo::{Fit, LEVEL};
 pub use probe::{DraftLaws, Probe, Tally, TargetRows};
 pub use replay::{Replay, audit, replay, sample};
-pub use tree::{TREES, TreeDrafter, TreeShape};

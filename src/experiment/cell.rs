@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::decode::MethodSpec;
+use crate::params::Params;
 use crate::sampling::SamplingParams;
 
 /// One point of a sweep.
@@ -21,9 +23,9 @@ pub struct Cell {
     pub length: String,
     /// K; 0 for the baseline.
     pub num_speculative_tokens: usize,
-    /// The draft's temperature, if it differs from the target's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub draft_temperature: Option<f64>,
+    /// Settings of the methods.
+    #[serde(default, skip_serializing_if = "Params::is_empty")]
+    pub params: Params,
     /// Guarantee: D, G, P or X, with `~` where the engine is not row-invariant.
     pub class: String,
     /// How the target's logits become laws.
@@ -31,6 +33,20 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// The cell of a method, still without identity and class.
+    pub fn of(method: &MethodSpec) -> Self {
+        Self {
+            id: String::new(),
+            drafter: method.drafter.clone(),
+            verifier: method.verifier.clone(),
+            length: method.length.clone(),
+            num_speculative_tokens: method.num_speculative_tokens,
+            params: method.params.clone(),
+            class: String::new(),
+            sampling: method.sampling,
+        }
+    }
+
     /// Whether this is the plain autoregressive baseline.
     pub fn is_baseline(&self) -> bool {
         self.drafter == "none"
@@ -75,8 +91,6 @@ pub struct Plan {
     pub threads: usize,
     /// Warm-up generations per cell.
     pub warmup: u32,
-    /// Longest and shortest n-gram of `prompt_lookup`.
-    pub prompt_lookup: (usize, usize),
     /// Identifiers of the prompts, in order.
     pub prompts: Vec<String>,
     /// SHA-256 over the prompts' text.

@@ -3,14 +3,15 @@
 use anyhow::{Result, bail};
 use toml::{Table, Value};
 
+use crate::decode::{all_params, find_param};
 use crate::model::{Dtype, Engine};
 use crate::registry::UnknownName;
 
 /// A key and its aliases.
 pub(super) type Key = (&'static str, &'static [&'static str]);
 
-/// Keys of the top level.
-pub(super) const KEYS: &[Key] = &[
+/// Keys of the top level, besides those of [`settings`].
+const KEYS: &[Key] = &[
     ("question", &[]),
     ("target", &["model", "target_model"]),
     ("draft", &["draft_model", "speculative_model", "assistant_model", "model_draft"]),
@@ -27,15 +28,13 @@ pub(super) const KEYS: &[Key] = &[
     ("dtype", &["torch_dtype"]),
     ("draft_dtype", &[]),
     ("clock", &[]),
-    ("length", &["num_assistant_tokens_schedule"]),
-    ("prompt_lookup_max", &["max_matching_ngram_size"]),
-    ("prompt_lookup_min", &[]),
     ("sweep", &[]),
     ("exclude", &[]),
 ];
 
-/// Axes of `[sweep]` and conditions of `[[exclude]]`.
-pub(super) const AXES: &[Key] = &[
+/// Axes of `[sweep]` and conditions of `[[exclude]]`, besides those of
+/// [`settings`].
+const AXES: &[Key] = &[
     ("drafter", &["method", "spec_type"]),
     ("verifier", &["rejection_sample_method"]),
     (
@@ -46,12 +45,30 @@ pub(super) const AXES: &[Key] = &[
     ("top_k", &[]),
     ("top_p", &[]),
     ("min_p", &[]),
-    ("draft_temperature", &[]),
 ];
+
+/// Settings of methods that are axes and, with one value for all cells, may
+/// stand at the top level as well: the draft length policy and whatever the
+/// registered methods read.
+pub(super) fn settings() -> Vec<Key> {
+    let mut keys = vec![("length", &["num_assistant_tokens_schedule"][..])];
+    keys.extend(all_params().into_iter().map(|param| (param.key, param.aliases)));
+    keys
+}
+
+/// All keys of the top level.
+pub(super) fn top_keys() -> Vec<Key> {
+    [KEYS, &settings()].concat()
+}
+
+/// All keys of `[sweep]` and `[[exclude]]`.
+pub(super) fn axes() -> Vec<Key> {
+    [AXES, &settings()].concat()
+}
 
 /// Refuses unknown keys and turns aliases into canonical names; `place` says
 /// where the table is.
-pub(super) fn canonical(table: Table, keys: &'static [Key], place: &str) -> Result<Table> {
+pub(super) fn canonical(table: Table, keys: &[Key], place: &str) -> Result<Table> {
     let mut result = Table::new();
     for (name, value) in table {
         let Some((key, _)) = keys.iter().find(|(k, a)| *k == name || a.contains(&name.as_str()))
@@ -68,11 +85,10 @@ pub(super) fn canonical(table: Table, keys: &'static [Key], place: &str) -> Resu
 /// Names the key whose value has a type that its field cannot hold.
 pub(super) fn check_type(key: &str, value: &Value) -> Result<()> {
     let want = match key {
-        "max_tokens" | "repeats" | "seed" | "warmup" | "threads" | "prompt_lookup_max"
-        | "prompt_lookup_min" => {
+        "max_tokens" | "repeats" | "seed" | "warmup" | "threads" => {
             ("a non-negative integer", value.as_integer().is_some_and(|i| i >= 0))
         }
-        "question" | "target" | "draft" | "length" | "device" => ("a text", value.is_str()),
+        "question" | "target" | "draft" | "device" => ("a text", value.is_str()),
         "engine" => one_of(value, "\"native\" or \"candle\"", &Engine::ALL.map(Engine::name)),
         "dtype" | "draft_dtype" => {
             one_of(value, "\"f32\", \"bf16\", \"f16\" or \"q8_0\"", &Dtype::ALL.map(Dtype::name))
@@ -97,11 +113,15 @@ fn one_of(value: &Value, allowed: &'static str, names: &[&str]) -> (&'static str
 
 fn check_axis(axis: &str, values: &Value) -> Result<()> {
     let (want, ok) = match axis {
-        "drafter" | "verifier" => ("a name or a list of names", all(values, |v| v.is_str())),
+        "drafter" | "verifier" | "length" => ("a name or a list of names", all(values, |v| v.is_str())),
         "num_speculative_tokens" | "top_k" => (
             "a non-negative integer or a list of them",
             all(values, |v| v.as_integer().is_some_and(|i| i >= 0)),
         ),
+        _ if find_param(axis).is_ok() => {
+            let simple = |v: &Value| v.is_str() || v.is_float() || v.is_integer();
+            ("a text, a number or a list of them", all(values, simple))
+        }
         _ => ("a number or a list of numbers", all(values, |v| v.is_float() || v.is_integer())),
     };
     if ok { Ok(()) } else { bail!("\"sweep.{axis}\" = {values}: allowed is {want}") }

@@ -6,13 +6,9 @@ use sha2::{Digest, Sha256};
 use super::cell::{Cell, Plan, PlannedModel};
 use super::prompts::{self, Prompt};
 use super::spec::{Exclude, OneOrMany, Spec};
-use crate::decode::{MethodSpec, class_of};
-use crate::draft::DRAFTERS;
-use crate::length::LENGTHS;
+use crate::decode::{MethodSpec, PLAIN, class_of};
 use crate::model::{ModelInfo, hex};
-use crate::registry::find;
 use crate::sampling::{ORDER, SamplingParams};
-use crate::verify::VERIFIERS;
 
 /// What a plan is made from, besides the experiment itself.
 #[derive(Debug)]
@@ -48,7 +44,6 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Plan> {
         clock: spec.clock.name().to_owned(),
         threads: material.threads,
         warmup: spec.warmup,
-        prompt_lookup: (spec.prompt_lookup_max, spec.prompt_lookup_min),
         prompts: material.prompts.iter().map(|p| p.id.clone()).collect(),
         prompts_sha256: prompts::sha256(material.prompts),
         target: planned(&spec.target, material.target),
@@ -68,10 +63,8 @@ impl Plan {
             verifier: cell.verifier.clone(),
             length: cell.length.clone(),
             num_speculative_tokens: cell.num_speculative_tokens,
-            draft_temperature: cell.draft_temperature,
             sampling: cell.sampling,
-            prompt_lookup_max: self.prompt_lookup.0,
-            prompt_lookup_min: self.prompt_lookup.1,
+            params: cell.params.clone(),
         }
     }
 
@@ -92,7 +85,6 @@ fn check(spec: &Spec) -> Result<()> {
     let positive = [
         ("max_tokens", spec.max_tokens),
         ("repeats", spec.repeats as usize),
-        ("prompt_lookup_min", spec.prompt_lookup_min),
         ("threads", spec.threads.unwrap_or(1)),
     ];
     for (key, value) in positive {
@@ -100,14 +92,6 @@ fn check(spec: &Spec) -> Result<()> {
             bail!("\"{key}\" = 0: allowed is an integer >= 1");
         }
     }
-    if spec.prompt_lookup_max < spec.prompt_lookup_min {
-        bail!(
-            "\"prompt_lookup_max\" = {}: allowed is an integer >= prompt_lookup_min = {}",
-            spec.prompt_lookup_max,
-            spec.prompt_lookup_min
-        );
-    }
-    find("draft length policy", LENGTHS, &spec.length)?;
     if spec.sweep.num_speculative_tokens.values().contains(&0) {
         bail!(
             "\"sweep.num_speculative_tokens\" = 0: allowed is an integer >= 1; plain decoding \
@@ -117,13 +101,15 @@ fn check(spec: &Spec) -> Result<()> {
     let axes = [
         ("drafter", spec.sweep.drafter.values().len()),
         ("verifier", spec.sweep.verifier.values().len()),
+        ("length", spec.sweep.length.values().len()),
         ("num_speculative_tokens", spec.sweep.num_speculative_tokens.values().len()),
         ("temperature", spec.sweep.temperature.values().len()),
         ("top_k", spec.sweep.top_k.values().len()),
         ("top_p", spec.sweep.top_p.values().len()),
         ("min_p", spec.sweep.min_p.values().len()),
     ];
-    match axes.iter().find(|(_, n)| *n == 0) {
+    let lists = spec.sweep.params.iter().map(|(key, list)| (key.as_str(), list.values().len()));
+    match axes.into_iter().chain(lists).find(|(_, n)| *n == 0) {
         Some((axis, _)) => bail!("\"sweep.{axis}\" is empty: give at least one value"),
         None => Ok(()),
     }
@@ -132,26 +118,22 @@ fn check(spec: &Spec) -> Result<()> {
 fn cells(spec: &Spec, plan: &Plan, material: &Material<'_>) -> Result<Vec<Cell>> {
     let mut cells: Vec<Cell> = Vec::new();
     for sampling in samplings(spec)? {
-        let mut group = vec![Cell {
-            id: String::new(),
-            drafter: "none".to_owned(),
-            verifier: "rejection".to_owned(),
-            length: spec.length.clone(),
-            num_speculative_tokens: 0,
-            draft_temperature: None,
-            class: String::new(),
-            sampling,
-        }];
-        group.extend(speculative(spec, sampling)?);
-        for mut cell in group {
+        let plain = MethodSpec { drafter: PLAIN.to_owned(), sampling, ..MethodSpec::default() };
+        for method in [plain].into_iter().chain(speculative(spec, sampling)) {
+            let place = || describe(&Cell::of(&method));
+            let mut cell = Cell::of(&method.canonical().with_context(place)?);
             let method = plan.method(&cell);
-            method.validate().with_context(|| describe(&cell))?;
-            if cell.drafter == "model" && material.draft.is_none() {
-                bail!("drafter \"model\" needs a draft model: set the key \"draft\"");
+            let drafts = method.needs_draft_model();
+            if drafts && material.draft.is_none() {
+                bail!(
+                    "drafter \"{}\" needs a draft model: set the key \"draft\"",
+                    cell.drafter
+                );
             }
             cell.class = class_of(&method, material.target.row_invariant)?;
-            cell.id = identify(&cell, plan);
-            if !cells.iter().any(|c| c.id == cell.id) {
+            cell.id = identify(&cell, plan, drafts);
+            let excluded = spec.exclude.iter().any(|condition| matches(condition, &cell));
+            if !excluded && !cells.iter().any(|c| c.id == cell.id) {
                 cells.push(cell);
             }
         }
@@ -180,44 +162,37 @@ fn samplings(spec: &Spec) -> Result<Vec<SamplingParams>> {
     Ok(all)
 }
 
-fn speculative(spec: &Spec, sampling: SamplingParams) -> Result<Vec<Cell>> {
-    let mut draft_temperatures =
-        spec.sweep.draft_temperature.values().into_iter().map(Some).collect::<Vec<_>>();
-    if draft_temperatures.is_empty() {
-        draft_temperatures.push(None);
+/// The product of the axes under one sampling setting.
+fn speculative(spec: &Spec, sampling: SamplingParams) -> Vec<MethodSpec> {
+    let sweep = &spec.sweep;
+    let mut methods = vec![MethodSpec { sampling, ..MethodSpec::default() }];
+    fn each<T: Clone>(
+        methods: &mut Vec<MethodSpec>,
+        values: &OneOrMany<T>,
+        set: impl Fn(&mut MethodSpec, T),
+    ) {
+        let values = values.values();
+        let with = |method: &MethodSpec| {
+            let method = method.clone();
+            values.iter().map(move |value| (method.clone(), value.clone()))
+        };
+        let set = |(mut method, value)| {
+            set(&mut method, value);
+            method
+        };
+        *methods = methods.iter().flat_map(with).map(set).collect();
     }
-    let mut cells = Vec::new();
-    for drafter in spec.sweep.drafter.values() {
-        let drafter = find("drafter", DRAFTERS, &drafter)?.name;
-        if drafter == "none" {
-            continue;
-        }
-        for verifier in spec.sweep.verifier.values() {
-            let verifier = find("verifier", VERIFIERS, &verifier)?.name;
-            for &k in &spec.sweep.num_speculative_tokens.values() {
-                for &draft_temperature in &draft_temperatures {
-                    // A temperature equal to the target's is no setting of its
-                    // own, and only a draft model has one at all.
-                    let draft_temperature = draft_temperature
-                        .filter(|&t| drafter == "model" && t != sampling.temperature);
-                    let cell = Cell {
-                        id: String::new(),
-                        drafter: drafter.to_owned(),
-                        verifier: verifier.to_owned(),
-                        length: spec.length.clone(),
-                        num_speculative_tokens: k,
-                        draft_temperature,
-                        class: String::new(),
-                        sampling,
-                    };
-                    if !spec.exclude.iter().any(|condition| matches(condition, &cell)) {
-                        cells.push(cell);
-                    }
-                }
-            }
-        }
+    each(&mut methods, &sweep.drafter, |m, name| m.drafter = name);
+    each(&mut methods, &sweep.verifier, |m, name| m.verifier = name);
+    each(&mut methods, &sweep.length, |m, name| m.length = name);
+    each(&mut methods, &sweep.num_speculative_tokens, |m, k| m.num_speculative_tokens = k);
+    for (key, values) in &sweep.params {
+        each(&mut methods, values, |m, value| {
+            m.params = std::mem::take(&mut m.params).with(key, value);
+        });
     }
-    Ok(cells)
+    methods.retain(|method| !method.is_plain());
+    methods
 }
 
 fn matches(condition: &Exclude, cell: &Cell) -> bool {
@@ -227,15 +202,17 @@ fn matches(condition: &Exclude, cell: &Cell) -> bool {
     let sampling = &cell.sampling;
     has(&condition.drafter, &cell.drafter)
         && has(&condition.verifier, &cell.verifier)
+        && has(&condition.length, &cell.length)
         && has(&condition.num_speculative_tokens, &cell.num_speculative_tokens)
         && has(&condition.temperature, &sampling.temperature)
         && has(&condition.top_k, &sampling.top_k)
         && has(&condition.top_p, &sampling.top_p)
         && has(&condition.min_p, &sampling.min_p)
-        && has(
-            &condition.draft_temperature,
-            &cell.draft_temperature.unwrap_or(sampling.temperature),
-        )
+        && condition.params.iter().all(|(key, values)| {
+            cell.params.iter().any(|(name, value)| {
+                name == key && values.values().iter().any(|v| v.to_string() == value.to_string())
+            })
+        })
 }
 
 /// A cell in words, for messages and progress.
@@ -248,8 +225,8 @@ pub fn describe(cell: &Cell) -> String {
             cell.drafter, cell.verifier, cell.num_speculative_tokens, sampling.temperature
         );
     }
-    if let Some(t) = cell.draft_temperature {
-        words += &format!(", draft T = {t}");
+    for (key, value) in cell.params.iter() {
+        words += &format!(", {key} = {value}");
     }
     if sampling.top_k > 0 {
         words += &format!(", top_k = {}", sampling.top_k);
@@ -273,13 +250,14 @@ fn planned(name: &str, info: &ModelInfo) -> PlannedModel {
     }
 }
 
-/// The content hash of everything that may change this cell's tokens.
-fn identify(cell: &Cell, plan: &Plan) -> String {
+/// The content hash of everything that may change this cell's tokens; `drafts`
+/// says whether the draft model takes part.
+fn identify(cell: &Cell, plan: &Plan, drafts: bool) -> String {
     let model = |m: &PlannedModel| format!("{} {} {}", m.sha256, m.engine, m.dtype);
-    let draft = plan.draft.as_ref().filter(|_| cell.drafter == "model");
-    let lookup = (cell.drafter == "prompt_lookup").then_some(plan.prompt_lookup);
+    let draft = plan.draft.as_ref().filter(|_| drafts);
+    let params = (!cell.params.is_empty()).then_some(&cell.params);
     let text = format!(
-        "{} | {} | {ORDER} {:?} | {} {} {} {} {:?} {lookup:?}",
+        "{} | {} | {ORDER} {:?} | {} {} {} {} None {params:?}",
         model(&plan.target),
         draft.map(model).unwrap_or_default(),
         cell.sampling,
@@ -287,7 +265,6 @@ fn identify(cell: &Cell, plan: &Plan) -> String {
         cell.verifier,
         cell.length,
         cell.num_speculative_tokens,
-        cell.draft_temperature,
     );
     short_hash(&text)
 }

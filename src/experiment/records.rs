@@ -147,7 +147,7 @@ pub struct SummaryRow {
     pub top_k: usize,
     pub top_p: f64,
     pub min_p: f64,
-    pub draft_temperature: Option<f64>,
+    pub params: String,
     pub engine: String,
     pub dtype: String,
     pub draft_dtype: String,

@@ -23,6 +23,7 @@ use crate::chance::{Request, Seeded};
 use crate::clock::{Clock, RealClock, VirtualClock, VirtualCosts};
 use crate::decode::{Generation, StopReason, StopRules, generate};
 use crate::dist::Token;
+use crate::draft::{Texts, Tools};
 use crate::model::{Codec, LanguageModel, hex};
 
 /// The longest context at which passes are timed.
@@ -39,6 +40,8 @@ pub struct Bench<'a> {
     pub draft: Option<&'a dyn LanguageModel>,
     /// Text to tokens and back.
     pub codec: &'a dyn Codec,
+    /// Texts that drafters learn from.
+    pub texts: Texts<'a>,
     /// The prompts, in the plan's order.
     pub prompts: &'a [Prompt],
     /// Set from outside to end the run in an orderly way.
@@ -317,7 +320,9 @@ fn compare_greedy(target: &dyn LanguageModel, block: &Block<'_>, rows: &mut Bloc
 /// and warm-up alike.
 fn one(bench: &Bench<'_>, cell: &Cell, block: &Block<'_>, clock: &dyn Clock) -> Result<Done> {
     let plan = bench.plan;
-    let method = plan.method(cell).build(bench.draft)?;
+    let (draft, target) = (bench.draft, Some(bench.target));
+    let tools = Tools { draft, target, texts: Some(&bench.texts) };
+    let method = plan.method(cell).build_with(tools)?;
     let mut stop = StopRules::max_tokens(plan.max_tokens);
     if !plan.ignore_eos {
         stop.eos = bench.target.info().eos.clone();

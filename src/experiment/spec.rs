@@ -4,14 +4,16 @@
 //! with the nearest allowed name. Names of vLLM are canonical; those of
 //! transformers and llama.cpp are accepted as aliases.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::keys::{AXES, KEYS, canonical, check_type};
+use super::keys::{axes, canonical, check_type, settings, top_keys};
 use crate::model::{Dtype, Engine, Role, Settings};
+use crate::params;
 use crate::registry::UnknownName;
 
 /// An experiment, checked for its keys and types but not yet for its values.
@@ -57,15 +59,6 @@ pub struct Spec {
     /// `real` or `virtual`.
     #[serde(default)]
     pub clock: ClockKind,
-    /// Draft length policy.
-    #[serde(default = "fixed")]
-    pub length: String,
-    /// Longest n-gram of `prompt_lookup`.
-    #[serde(default = "three")]
-    pub prompt_lookup_max: usize,
-    /// Shortest n-gram of `prompt_lookup`.
-    #[serde(default = "one_gram")]
-    pub prompt_lookup_min: usize,
     /// The axes.
     pub sweep: Sweep,
     /// Cells to leave out: those that match all conditions of a table.
@@ -125,9 +118,12 @@ pub struct Sweep {
     /// Of both models.
     #[serde(default = "none")]
     pub min_p: OneOrMany<f64>,
-    /// Of the draft; the target's if empty.
-    #[serde(default = "empty")]
-    pub draft_temperature: OneOrMany<f64>,
+    /// Names from the registry of draft length policies.
+    #[serde(default = "fixed")]
+    pub length: OneOrMany<String>,
+    /// Settings of methods, by key.
+    #[serde(flatten)]
+    pub params: BTreeMap<String, OneOrMany<params::Value>>,
 }
 
 /// A condition: a cell that has one of the listed values on every named axis.
@@ -141,7 +137,9 @@ pub struct Exclude {
     pub top_k: Option<OneOrMany<usize>>,
     pub top_p: Option<OneOrMany<f64>>,
     pub min_p: Option<OneOrMany<f64>>,
-    pub draft_temperature: Option<OneOrMany<f64>>,
+    pub length: Option<OneOrMany<String>>,
+    #[serde(flatten)]
+    pub params: BTreeMap<String, OneOrMany<params::Value>>,
 }
 
 /// A list, or one value where a list would have one entry.
@@ -173,14 +171,8 @@ fn one() -> u32 {
 fn yes() -> bool {
     true
 }
-fn fixed() -> String {
-    "fixed".to_owned()
-}
-fn three() -> usize {
-    3
-}
-fn one_gram() -> usize {
-    1
+fn fixed() -> OneOrMany<String> {
+    OneOrMany::One("fixed".to_owned())
 }
 fn rejection() -> OneOrMany<String> {
     OneOrMany::One("rejection".to_owned())
@@ -196,9 +188,6 @@ fn zero() -> OneOrMany<usize> {
 }
 fn none() -> OneOrMany<f64> {
     OneOrMany::One(0.0)
-}
-fn empty() -> OneOrMany<f64> {
-    OneOrMany::Many(Vec::new())
 }
 
 /// An experiment and where it was found.
@@ -253,22 +242,31 @@ fn name_of(file: &Path) -> String {
 
 /// Checks the keys, turns aliases into canonical names, then the types.
 fn check(table: Table) -> Result<Spec> {
-    let mut table = canonical(table, KEYS, "")?;
-    if let Some(sweep) = table.remove("sweep") {
-        let Value::Table(sweep) = sweep else { bail!("\"sweep\" must be a table: write [sweep]") };
-        table.insert("sweep".into(), canonical(sweep, AXES, " in [sweep]")?.into());
+    let mut table = canonical(table, &top_keys(), "")?;
+    let mut sweep = match table.remove("sweep") {
+        Some(Value::Table(sweep)) => canonical(sweep, &axes(), " in [sweep]")?,
+        Some(_) => bail!("\"sweep\" must be a table: write [sweep]"),
+        None => bail!("the key \"sweep\" is missing"),
+    };
+    for (key, _) in settings() {
+        if let Some(value) = table.remove(key)
+            && sweep.insert(key.to_owned(), value).is_some()
+        {
+            bail!("\"{key}\" is given twice, once in [sweep]");
+        }
     }
+    table.insert("sweep".into(), sweep.into());
     if let Some(Value::Array(conditions)) = table.remove("exclude") {
         let mut checked = Vec::new();
         for condition in conditions {
             let Value::Table(condition) = condition else {
                 bail!("\"exclude\" must be a list of tables: write [[exclude]]")
             };
-            checked.push(canonical(condition, AXES, " in [[exclude]]")?.into());
+            checked.push(canonical(condition, &axes(), " in [[exclude]]")?.into());
         }
         table.insert("exclude".into(), Value::Array(checked));
     }
-    for key in ["target", "prompts", "sweep"] {
+    for key in ["target", "prompts"] {
         if !table.contains_key(key) {
             bail!("the key \"{key}\" is missing");
         }
@@ -291,9 +289,9 @@ fn apply(table: &mut Table, set: &str) -> Result<()> {
         .and_then(|mut t| t.remove("v"))
         .unwrap_or_else(|| Value::String(text.to_owned()));
     let (place, keys, name) = match path.split_once('.') {
-        None => (table, KEYS, path),
+        None => (table, top_keys(), path),
         Some(("sweep", axis)) => match table.entry("sweep").or_insert(Table::new().into()) {
-            Value::Table(sweep) => (sweep, AXES, axis),
+            Value::Table(sweep) => (sweep, axes(), axis),
             _ => bail!("\"sweep\" must be a table: write [sweep]"),
         },
         Some(_) => bail!("--set {set}: only top-level keys and sweep.axis can be set"),

@@ -8,8 +8,7 @@ use crate::tree::Draft;
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "fixed",
     aliases: &["constant"],
-    class: None,
-    shape: None,
+    params: &[],
     summary: "always K tokens",
     paper: "Leviathan et al. 2023, arXiv 2211.17192 (gamma)",
     build: |params| Box::new(Fixed { k: params.num_speculative_tokens }),

@@ -5,10 +5,18 @@
 //! conditions the draw and breaks exactness (measured total variation 0.26),
 //! so the interface has no way to do it.
 
+mod adaedl;
+mod confidence;
+mod entropy;
 mod fixed;
+mod heuristic;
+mod optimal_stopping;
+mod signal;
+mod ucb;
 
 pub use fixed::Fixed;
 
+use crate::params::Params;
 use crate::registry::Entry;
 use crate::round::RoundEvent;
 use crate::tree::Draft;
@@ -31,14 +39,28 @@ pub trait DraftLength: std::fmt::Debug {
 }
 
 /// What a length policy is made from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LengthParams {
-    /// K: the number of tokens drafted per round.
+#[derive(Debug, Clone, Copy)]
+pub struct LengthParams<'s> {
+    /// K: the number of tokens drafted per round, or the most of them.
     pub num_speculative_tokens: usize,
+    /// Settings of the policy.
+    pub params: &'s Params,
 }
 
+/// The shortest time, in seconds, that a policy divides by: a clock that stands
+/// still yields a large rate and not an infinite one.
+const INSTANT: f64 = 1e-9;
+
 /// Makes a policy.
-pub type BuildLength = fn(&LengthParams) -> Box<dyn DraftLength>;
+pub type BuildLength = fn(&LengthParams<'_>) -> Box<dyn DraftLength>;
 
 /// All draft length policies.
-pub const LENGTHS: &[Entry<BuildLength>] = &[fixed::ENTRY];
+pub const LENGTHS: &[Entry<BuildLength>] = &[
+    fixed::ENTRY,
+    heuristic::ENTRY,
+    confidence::ENTRY,
+    entropy::ENTRY,
+    adaedl::ENTRY,
+    ucb::ENTRY,
+    optimal_stopping::ENTRY,
+];

@@ -73,6 +73,8 @@ pub enum Want {
     All,
     /// One row.
     Row(usize),
+    /// This row and all after it.
+    From(usize),
 }
 
 impl Want {
@@ -82,6 +84,7 @@ impl Want {
             Want::Nothing => Vec::new(),
             Want::All => (0..=nodes).collect(),
             Want::Row(row) => vec![*row],
+            Want::From(row) => (*row..=nodes).collect(),
         }
     }
 }

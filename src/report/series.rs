@@ -1,6 +1,6 @@
 //! Cells that differ in the draft length alone, and what to call them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::load::Results;
 use crate::experiment::Cell;
@@ -45,8 +45,14 @@ pub fn series(results: &Results) -> Vec<Series<'_>> {
 
 fn same_but_k(a: &Cell, b: &Cell) -> bool {
     let key =
-        |c: &Cell| (c.drafter.clone(), c.verifier.clone(), c.length.clone(), c.draft_temperature);
+        |c: &Cell| (c.drafter.clone(), c.verifier.clone(), c.length.clone(), c.params.to_string());
     key(a) == key(b) && a.sampling == b.sampling
+}
+
+/// A setting of a cell as text; empty if its methods have no such setting.
+fn param(cell: &Cell, key: &str) -> String {
+    let found = cell.params.iter().find(|(name, _)| *name == key);
+    found.map_or_else(String::new, |(_, value)| value.to_string())
 }
 
 /// Names that mention only what varies within a run.
@@ -54,7 +60,7 @@ fn same_but_k(a: &Cell, b: &Cell) -> bool {
 pub(super) struct Names {
     verifiers: bool,
     lengths: bool,
-    draft_temperatures: bool,
+    params: Vec<String>,
     sampling: Vec<&'static str>,
 }
 
@@ -71,13 +77,18 @@ impl Names {
         Self {
             verifiers: varies(&|c| c.verifier.clone()),
             lengths: varies(&|c| c.length.clone()),
-            draft_temperatures: varies(&|c| format!("{:?}", c.draft_temperature)),
+            params: cells
+                .iter()
+                .flat_map(|c| c.params.iter().map(|(key, _)| key.to_owned()))
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .filter(|key| varies(&|c| param(c, key)))
+                .collect(),
             sampling,
         }
     }
 
-    /// The drafter, with verifier, length policy and draft temperature if they
-    /// vary.
+    /// The drafter, with verifier, length policy and settings if they vary.
     pub(super) fn method(&self, cell: &Cell) -> String {
         let mut name = cell.drafter.clone();
         if self.verifiers {
@@ -86,8 +97,8 @@ impl Names {
         if self.lengths {
             name += &format!(", {}", cell.length);
         }
-        if let (true, Some(t)) = (self.draft_temperatures, cell.draft_temperature) {
-            name += &format!(", draft T = {t}");
+        for key in self.params.iter().filter(|key| !param(cell, key).is_empty()) {
+            name += &format!(", {key} = {}", param(cell, key));
         }
         name
     }

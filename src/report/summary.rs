@@ -53,7 +53,7 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         n => format!("{} ({}, and {} more)", first.reason, first.prompt, n - 1),
     });
     let drafted = samples.iter().any(|s| s.generation.draft_forwards > 0);
-    let uses_draft_model = drafted || cell.drafter == "model";
+    let uses_draft_model = drafted || plan.method(cell).needs_draft_model();
     let draft = plan.draft.as_ref().filter(|_| uses_draft_model);
     SummaryRow {
         cell: cell.id.clone(),
@@ -67,7 +67,7 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         top_k: cell.sampling.top_k,
         top_p: cell.sampling.top_p,
         min_p: cell.sampling.min_p,
-        draft_temperature: cell.draft_temperature,
+        params: cell.params.to_string(),
         engine: plan.target.engine.clone(),
         dtype: plan.target.dtype.clone(),
         draft_dtype: draft.map_or_else(String::new, |d| d.dtype.clone()),

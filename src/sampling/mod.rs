@@ -101,6 +101,22 @@ impl Logits {
         }
     }
 
+    /// The tokens with the largest scores, at most `count`, best first; ties go
+    /// to the lowest id, and impossible tokens are left out.
+    pub fn largest(&self, count: usize) -> Vec<Token> {
+        let mut best = Vec::<(Token, f64)>::with_capacity(count + 1);
+        for token in 0..self.len() as Token {
+            let score = self.get(token);
+            let last = if best.len() < count { f64::NEG_INFINITY } else { best[count - 1].1 };
+            if score > last {
+                let at = best.partition_point(|(_, other)| *other >= score);
+                best.insert(at, (token, score));
+                best.truncate(count);
+            }
+        }
+        best.into_iter().map(|(token, _)| token).collect()
+    }
+
     fn set(&mut self, token: Token, value: f64) {
         match self {
             Logits::F32(x) => x[token as usize] = value as f32,

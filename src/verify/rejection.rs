@@ -11,23 +11,23 @@
 
 use std::borrow::Cow;
 
-use super::Verifier;
-use crate::chance::{Chance, Purpose, Site};
+use super::descent::{Choice, Fork, accepts, descend};
+use super::{BuildVerifier, Verifier};
+use crate::chance::{Chance, Purpose};
 use crate::dist::Dist;
 use crate::registry::{Class, Entry};
 use crate::round::Verdict;
-use crate::tree::{Draft, DraftShape, Node};
+use crate::tree::{Draft, DraftShape};
 
 /// Its line in the registry.
-pub(super) const ENTRY: Entry<&'static dyn Verifier> = Entry {
+pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "rejection",
     aliases: &["standard", "speculative_sampling", "rrs"],
-    class: Some(Class::D),
-    shape: None,
+    params: &[],
     summary: "accept with min(1, p/q), correct from the residual; recursive over siblings",
     paper: "Leviathan et al. 2023, arXiv 2211.17192, Alg. 1; Chen et al. 2023, arXiv 2302.01318; \
             trees: Miao et al. 2023, arXiv 2305.09781",
-    build: &Rejection,
+    build: BuildVerifier { class: Class::D, make: |_| Box::new(Rejection) },
 };
 
 /// Recursive rejection sampling.
@@ -35,43 +35,36 @@ pub(super) const ENTRY: Entry<&'static dyn Verifier> = Entry {
 pub struct Rejection;
 
 impl Verifier for Rejection {
-    fn supports(&self, _shape: &DraftShape) -> bool {
-        true
+    fn supports(&self, shape: &DraftShape) -> bool {
+        !shape.coupled
     }
 
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
-        let mut verdict = Verdict::default();
-        loop {
-            let at = verdict.path.last().copied();
-            let mut law = Cow::Borrowed(&targets[verdict.last_row()]);
-            let mut purpose = Purpose::Bonus;
-            let accepted = draft.children(at).find(|&child| {
-                let node = draft.node(child);
-                let site = Site { purpose: Purpose::Accept, node: child };
-                if chance.bernoulli(site, ratio(&law, node)) {
-                    return true;
-                }
-                purpose = Purpose::Residual;
-                match law.residual(&node.law(draft.vocab())) {
-                    Some(rest) => law = Cow::Owned(rest),
-                    None => verdict.residual_fallbacks += 1,
-                }
-                false
-            });
-            match accepted {
-                Some(child) => verdict.path.push(child),
-                None => {
-                    let site = Site { purpose, node: verdict.last_row() };
-                    verdict.next = chance.categorical(site, &law);
-                    return verdict;
-                }
-            }
-        }
+        descend(draft, targets, |fork| choose(fork, chance))
     }
 }
 
-/// `b(x) / s(x)`, and zero where the target excludes the token.
-fn ratio(law: &Dist, node: &Node) -> f64 {
-    let p = law.p(node.token);
-    if p > 0.0 { p / node.q(node.token) } else { 0.0 }
+/// The rule at one node.
+pub(super) fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Choice {
+    choose_scaled(fork, 1.0, chance)
+}
+
+/// The rule with every draft law multiplied by `scale`, which is exact for 1.
+pub(super) fn choose_scaled(fork: &Fork<'_>, scale: f64, chance: &mut dyn Chance) -> Choice {
+    let mut law = Cow::Borrowed(fork.p);
+    let (mut purpose, mut fallbacks) = (Purpose::Bonus, 0);
+    for child in fork.children() {
+        let node = fork.draft.node(child);
+        let p = law.p(node.token);
+        let ratio = if p > 0.0 { p / (scale * node.q(node.token)) } else { 0.0 };
+        if accepts(child, ratio, chance) {
+            return Choice::Keep(child);
+        }
+        purpose = Purpose::Residual;
+        match law.residual_of(&node.law(fork.draft.vocab()), scale) {
+            Some(rest) => law = Cow::Owned(rest),
+            None => fallbacks += 1,
+        }
+    }
+    Choice::Next { token: fork.draw(purpose, &law, chance), fallbacks }
 }

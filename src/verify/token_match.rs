@@ -6,22 +6,22 @@
 //! On a mismatch the token already drawn is emitted; drawing a second one would
 //! be inexact (total variation 0.087 on a toy).
 
-use super::Verifier;
-use crate::chance::{Chance, Purpose, Site};
+use super::descent::{Choice, descend};
+use super::{BuildVerifier, Verifier};
+use crate::chance::{Chance, Purpose};
 use crate::dist::Dist;
 use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape};
 
 /// Its line in the registry.
-pub(super) const ENTRY: Entry<&'static dyn Verifier> = Entry {
+pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "token_match",
     aliases: &["strict_match", "strict"],
-    class: Some(Class::D),
-    shape: None,
+    params: &[],
     summary: "the target samples its own token; drafts are kept while they match it",
     paper: "folklore (\"sample and compare\"); greedy: Stern et al. 2018, arXiv 1811.03115",
-    build: &TokenMatch,
+    build: BuildVerifier { class: Class::D, make: |_| Box::new(TokenMatch) },
 };
 
 /// Sample and compare.
@@ -29,24 +29,17 @@ pub(super) const ENTRY: Entry<&'static dyn Verifier> = Entry {
 pub struct TokenMatch;
 
 impl Verifier for TokenMatch {
-    fn supports(&self, _shape: &DraftShape) -> bool {
-        true
+    fn supports(&self, shape: &DraftShape) -> bool {
+        !shape.coupled
     }
 
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
-        let mut verdict = Verdict::default();
-        loop {
-            let row = verdict.last_row();
-            let site = Site { purpose: Purpose::Target, node: row };
-            let token = chance.categorical(site, &targets[row]);
-            let at = verdict.path.last().copied();
-            match draft.children(at).find(|&child| draft.node(child).token == token) {
-                Some(child) => verdict.path.push(child),
-                None => {
-                    verdict.next = token;
-                    return verdict;
-                }
+        descend(draft, targets, |fork| {
+            let token = fork.draw(Purpose::Target, fork.p, chance);
+            match fork.children().find(|&child| draft.node(child).token == token) {
+                Some(child) => Choice::Keep(child),
+                None => Choice::Next { token, fallbacks: 0 },
             }
-        }
+        })
     }
 }

@@ -18,7 +18,8 @@ use super::options::{ModelArgs, PromptArgs, SamplingArgs, count};
 use super::output;
 use crate::chance::{Request, Seeded};
 use crate::clock::RealClock;
-use crate::decode::{self, Generation, MethodSpec, PLAIN, StopRules, class_of};
+use crate::decode::{self, Generation, MethodSpec, PLAIN, StopRules, class_of, find_param};
+use crate::draft::{Texts, Tools};
 use crate::model::Codec;
 
 /// Options of `specdec generate`.
@@ -73,14 +74,10 @@ struct MethodArgs {
     #[arg(long, short = 'k', value_name = "K", default_value_t = 4,
           value_parser = count, allow_negative_numbers = true)]
     num_speculative_tokens: usize,
-    /// Longest n-gram that drafter prompt_lookup looks for
-    #[arg(long, value_name = "N", default_value_t = 3,
-          value_parser = count, allow_negative_numbers = true)]
-    prompt_lookup_max: usize,
-    /// Shortest n-gram that drafter prompt_lookup looks for; at least 1
-    #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = count, allow_negative_numbers = true)]
-    prompt_lookup_min: usize,
+    /// A setting of the drafter, the verifier or the length policy (see `specdec list`);
+    /// repeatable
+    #[arg(long = "param", value_name = "KEY=VALUE")]
+    params: Vec<String>,
     /// Plain autoregressive decoding in the same loop: short for --drafter none
     #[arg(long)]
     plain: bool,
@@ -124,15 +121,20 @@ impl GenerateArgs {
     /// The method in canonical spelling.
     fn spec(&self) -> Result<MethodSpec> {
         let method = &self.method;
+        let mut params = self.sampling.draft_params();
+        for set in &method.params {
+            let Some((name, value)) = set.split_once('=') else {
+                bail!("--param {set}: write KEY=VALUE");
+            };
+            params = params.with(find_param(name)?.key, value.parse()?);
+        }
         let spec = MethodSpec {
             drafter: method.drafter.clone(),
             verifier: method.verifier.clone(),
             length: method.length.clone(),
             num_speculative_tokens: method.num_speculative_tokens,
-            draft_temperature: self.sampling.draft_temperature,
             sampling: self.sampling.params(),
-            prompt_lookup_max: method.prompt_lookup_max,
-            prompt_lookup_min: method.prompt_lookup_min,
+            params,
         };
         if method.plain && !spec.is_plain() {
             bail!(
@@ -180,7 +182,10 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
         rules.eos = target.info().eos.clone();
     }
     let prompt = codec.encode(&text)?;
-    let method = spec.build(pair.draft_model())?;
+    let texts = Texts::new(&*pair.target.codec);
+    let tools =
+        Tools { draft: pair.draft_model(), target: Some(target), texts: Some(&texts) };
+    let method = spec.build_with(tools)?;
     let mut generation = Generation::new(target, method, &prompt, rules, Some(codec))?;
     let mut chance = Seeded::new(Request { seed: args.method.seed, prompt: &text, repeat: 0 });
     let painter = args.show.show_draft.then(|| painter(codec)).flatten();

@@ -10,6 +10,7 @@ use super::models::open_pair;
 use super::options::{ModelArgs, PromptArgs, SamplingArgs, count};
 use super::output;
 use crate::decode::MethodSpec;
+use crate::draft::draft_sampling;
 use crate::dist::{Dist, Token};
 use crate::model::{LanguageModel, ModelError, ModelInfo, Want, Work, evaluate_one};
 use crate::sampling::{History, Logits, Sampler, SamplingParams, Stage};
@@ -112,7 +113,8 @@ struct Row {
 pub(super) fn run(args: &InspectArgs) -> Result<()> {
     let settings = args.sampling.params();
     let draft_temperature = args.sampling.draft_temperature;
-    let spec = MethodSpec { sampling: settings, draft_temperature, ..MethodSpec::default() };
+    let params = args.sampling.draft_params();
+    let spec = MethodSpec { sampling: settings, params, ..MethodSpec::default() };
     spec.validate()?;
     if args.show.top == 0 {
         bail!("--top 0 shows nothing: allowed is a whole number >= 1");
@@ -125,7 +127,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
     let stages = Sampler::new(settings)?.stages(&logits, history)?;
     let q = match pair.draft_model() {
         Some(draft) => {
-            let sampler = Sampler::new(spec.draft_sampling())?;
+            let sampler = Sampler::new(draft_sampling(settings, &spec.params))?;
             Some(sampler.law(&next_logits(draft, &prompt)?, history)?)
         }
         None => None,
@@ -142,7 +144,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
         vocab: info.vocab,
         tokens: shown.iter().map(|&id| row(id, label(id), &logits, &stages, q.as_ref())).collect(),
         overlap: q.as_ref().zip(stages.last()).map(|(q, last)| last.law.overlap(q)),
-        q: q.as_ref().map(|q| column("q", spec.draft_temperature, q, &shown)),
+        q: q.as_ref().map(|q| column("q", draft_temperature, q, &shown)),
         stages: stages
             .iter()
             .map(|stage| column(stage.name, setting(stage.name, &settings), &stage.law, &shown))

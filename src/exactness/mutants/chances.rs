@@ -7,6 +7,7 @@
 //! decided by that interval.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::{CASE, Case, Mutant, RIGHT};
 use crate::chance::{Chance, Purpose, Site};
@@ -41,8 +42,8 @@ impl Chance for Readdressed<'_> {
         self.inner.categorical(site, law)
     }
 
-    fn race(&mut self, position: usize, law: &Dist) -> Token {
-        self.inner.race(position, law)
+    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
+        self.inner.race(position, lists, law)
     }
 }
 
@@ -88,8 +89,8 @@ impl Chance for Linked<'_> {
         token
     }
 
-    fn race(&mut self, position: usize, law: &Dist) -> Token {
-        self.inner.race(position, law)
+    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
+        self.inner.race(position, lists, law)
     }
 }
 

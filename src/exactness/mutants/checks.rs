@@ -1,10 +1,12 @@
 //! The named checks, and which of them refute a method.
 
+use std::rc::Rc;
+
 use serde::Serialize;
 
 use super::{Mutant, PROMPT};
 use crate::decode::{Generation, Method, StopRules};
-use crate::draft::DrafterParams;
+use crate::draft::{DrafterParams, Tools};
 use crate::exactness::closed::ChainCase;
 use crate::exactness::enumerate::walk;
 use crate::exactness::law::{Gap, TOLERANCE, target_law};
@@ -13,6 +15,7 @@ use crate::exactness::probe::{DraftLaws, TargetRows};
 use crate::exactness::replay::{audit_by, sample_by};
 use crate::length::Fixed;
 use crate::model::{LanguageModel, ModelError, zoo};
+use crate::params::Params;
 use crate::sampling::{Sampler, SamplingParams};
 
 /// The checks in the order of the kill matrix, each with what it compares.
@@ -118,15 +121,15 @@ fn generation<'a>(
     tokens: usize,
 ) -> Result<Generation<'a>, ModelError> {
     let params = DrafterParams {
-        model: Some(draft),
+        tools: Tools { draft: Some(draft), ..Tools::default() },
         sampler: recorded,
-        prompt_lookup_max: 2,
-        prompt_lookup_min: 1,
+        target_sampler: recorded,
+        params: &Params::default(),
     };
     let method = Method {
         drafter: (mutant.drafter)(&params)?,
         length: Box::new(Fixed { k: mutant.case.k }),
-        verifier: mutant.verifier,
+        verifier: Rc::new(mutant.verifier),
         sampler: sampler((mutant.sampler)(mutant.case.target))?,
     };
     Generation::new(target, method, PROMPT, StopRules::max_tokens(tokens), None)

@@ -1,16 +1,18 @@
 //! Drafters that record a law their tokens were not drawn from.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use super::{CASE, Case, Mutant, PLAIN, RIGHT, TREE_CASE};
 use crate::chance::{Chance, Purpose, Site};
 use crate::dist::{Dist, Token};
-use crate::draft::{BuildDrafter, Drafter, DrafterParams, Round};
-use crate::exactness::tree::{TREES, TreeDrafter};
+use crate::draft::{DRAFTERS, Drafter, DrafterParams, MakeDrafter, Round};
 use crate::model::{LanguageModel, ModelError, Session, Want, Work, evaluate_one};
+use crate::params::{Params, Value};
+use crate::registry::find;
 use crate::round::RoundEvent;
 use crate::sampling::{History, Sampler, SamplingParams};
-use crate::tree::{Draft, NodeId, Origin};
+use crate::tree::{Draft, NodeId, Origin, Siblings};
 
 /// Which tokens are proposed at a node, and which law is recorded.
 struct Drawn {
@@ -40,7 +42,7 @@ fn forger<'a>(
     draw: Draw,
     threshold: f64,
 ) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
-    let model = params.model.ok_or_else(|| ModelError::new("a mutant needs a draft model"))?;
+    let model = params.tools.draft.ok_or_else(|| ModelError::new("a mutant needs a draft model"))?;
     let used =
         Sampler::new(used(*params.sampler.params())).map_err(|e| ModelError::new(e.to_string()))?;
     let samplers = (params.sampler.clone(), used);
@@ -105,12 +107,6 @@ fn drawn_once(law: &Dist, recorded: Dist, site: Site, chance: &mut dyn Chance) -
 const DRAWS_USED_RECORDS_ASKED: Draw =
     |asked, used, _, site, chance| drawn_once(used, asked.clone(), site, chance);
 
-fn most_probable(law: &Dist, k: usize) -> Vec<Token> {
-    let mut ranked = law.support().collect::<Vec<_>>();
-    ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
-    ranked.into_iter().take(k).map(|(token, _)| token).collect()
-}
-
 /// The production drafter with draft draws addressed by position alone.
 #[derive(Debug)]
 struct PositionKeyed<'a> {
@@ -145,8 +141,8 @@ impl Chance for Keyed<'_> {
         token
     }
 
-    fn race(&mut self, position: usize, law: &Dist) -> Token {
-        self.inner.race(position, law)
+    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
+        self.inner.race(position, lists, law)
     }
 }
 
@@ -172,10 +168,14 @@ impl<'a> Drafter<'a> for PositionKeyed<'a> {
     }
 }
 
-/// The right tree drafter: two independent children, then one each.
-pub(super) const SAMPLED_TREE: BuildDrafter = |params| {
-    let model = params.model.ok_or_else(|| ModelError::new("a mutant needs a draft model"))?;
-    Ok(Box::new(TreeDrafter::new(model, params.sampler.clone(), TREES[0])?))
+/// The production tree drafter: two independent children, then one each.
+pub(super) const SAMPLED_TREE: MakeDrafter = |params| {
+    let tree = find("drafter", DRAFTERS, "model_tree").map_err(|e| ModelError::new(e.to_string()))?;
+    let text = |text: &str| Value::Text(text.to_owned());
+    let shape = Params::default()
+        .with("tree", text("2,1"))
+        .with("siblings", text(Siblings::Independent.name()));
+    (tree.build.make)(&DrafterParams { params: &shape, ..*params })
 };
 
 /// A right method that drafts a tree.
@@ -252,7 +252,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         case: TREE_CASE,
         drafter: |params| {
             let draw: Draw = |asked, _, _, _, _| Drawn {
-                tokens: most_probable(asked, 2),
+                tokens: asked.most_probable(2),
                 recorded: Rc::new(asked.clone()),
             };
             forger(params, |p| p, draw, 0.0)

@@ -16,7 +16,7 @@ pub use checks::{CHECKS, MutantReport, refute};
 use super::closed::Rule;
 use super::enumerate::{WrapChance, straight};
 use crate::dist::Token;
-use crate::draft::{BuildDrafter, ModelDrafter};
+use crate::draft::{MakeDrafter, ModelDrafter};
 use crate::model::{LanguageModel, ModelError, Toy};
 use crate::sampling::SamplingParams;
 use crate::verify::{Rejection, Verifier};
@@ -66,7 +66,7 @@ pub struct Mutant {
     /// What it is run on.
     pub case: Case,
     target: fn(Toy) -> Box<dyn LanguageModel>,
-    drafter: BuildDrafter,
+    drafter: MakeDrafter,
     verifier: &'static dyn Verifier,
     sampler: fn(SamplingParams) -> SamplingParams,
     /// Round the walk over outcomes.
@@ -95,7 +95,7 @@ const RIGHT: Mutant = Mutant {
     case: CASE,
     target: |toy| Box::new(toy),
     drafter: |params| {
-        let model = params.model.ok_or_else(|| ModelError::new("a mutant needs a draft model"))?;
+        let model = params.tools.draft.ok_or_else(|| ModelError::new("a mutant needs a draft model"))?;
         Ok(Box::new(ModelDrafter::new(model, params.sampler.clone())?))
     },
     verifier: &Rejection,

@@ -1,0 +1,102 @@
+//! A draft model that is itself sped up, exactly, by prompt lookup.
+//!
+//! The lookup guesses the draft model's next tokens, one pass of the draft
+//! model checks them, and every token is drawn from the draft model's law: the
+//! guess only decides how many laws one pass yields. A draw that leaves the
+//! guess ends the pass's use. So drafts are those of the drafter `model`, token
+//! for token, with fewer passes.
+
+use super::prompt_lookup::{MATCH, MAX, MIN, PromptLookup};
+use super::reader::Reader;
+use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
+use crate::clock::Clock;
+use crate::dist::Token;
+use crate::model::ModelError;
+use crate::params::Param;
+use crate::registry::Entry;
+use crate::tree::{Draft, DraftShape, NodeId};
+
+const GUESSED: Param = Param::count(
+    "cascade_tokens",
+    3,
+    1,
+    "tokens that the lookup guesses for a pass of the draft model",
+);
+
+/// Its line in the registry.
+pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
+    name: "cascade",
+    aliases: &["staged"],
+    params: &[GUESSED, MAX, MIN, MATCH, DRAFT_SAMPLING[0], DRAFT_SAMPLING[1], DRAFT_SAMPLING[2]],
+    summary: "the draft model, sped up by prompt lookup: the same drafts in fewer passes",
+    paper: "Chen et al. 2023, CS Drafting, arXiv 2312.11462; Spector and Re 2023, arXiv 2308.04623",
+    build: BuildDrafter {
+        needs_model: true,
+        shape: |params| PromptLookup::check(params).map(|()| DraftShape::SAMPLED),
+        make: |params| {
+        let reader = Reader::new(params.model("cascade")?, params.sampler.clone())?;
+        let lookup = PromptLookup::new(params.params);
+        let guessed = params.params.count(&GUESSED);
+        Ok(Box::new(Cascade { reader, lookup, guessed }))
+    },
+    },
+};
+
+/// A draft model behind a lookup.
+#[derive(Debug)]
+struct Cascade<'a> {
+    reader: Reader<'a>,
+    lookup: PromptLookup,
+    guessed: usize,
+}
+
+impl Cascade<'_> {
+    /// The draft so far and what the lookup expects the draft model to add.
+    fn guess(&self, round: &Round<'_>, draft: &Draft) -> Draft {
+        let drafted = draft.nodes().iter().map(|node| node.token);
+        let text = round.context.iter().copied().chain(drafted).collect::<Vec<_>>();
+        let mut guess = draft.clone();
+        let mut parent = draft.len().checked_sub(1);
+        let room = round.limit.saturating_sub(draft.len() + 1).min(self.guessed);
+        let Some(next) = self.lookup.find(&text) else { return guess };
+        for at in next..next + room {
+            // Past its end the text goes on with what was copied.
+            let token = text.get(at).copied();
+            let token = token.unwrap_or_else(|| guess.node(at - round.context.len()).token);
+            parent = Some(guess.certain(parent, token));
+        }
+        guess
+    }
+}
+
+impl<'a> Drafter<'a> for Cascade<'a> {
+    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), ModelError> {
+        self.reader.prefill(prompt, clock)
+    }
+
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+        let mut draft = Draft::empty(round.vocab);
+        let mut parent: Option<NodeId> = None;
+        while round.go_on(&draft) {
+            let guess = self.guess(round, &draft);
+            for law in self.reader.laws(round, &guess, draft.len())? {
+                let drawn = round.draw(&mut draft, parent, &law, 0);
+                parent = Some(drawn);
+                let guessed = guess.nodes().get(drawn).map(|node| node.token);
+                if guessed != Some(draft.node(drawn).token) || !round.go_on(&draft) {
+                    break;
+                }
+            }
+        }
+        Ok(draft)
+    }
+
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
+        self.reader.state_key(context)
+    }
+
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+        let reader = self.reader.fork()?;
+        Ok(Box::new(Self { reader, lookup: self.lookup, guessed: self.guessed }))
+    }
+}

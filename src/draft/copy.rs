@@ -1,0 +1,23 @@
+//! Copying what followed an earlier place in the text.
+
+use crate::dist::Token;
+use crate::tree::{Draft, NodeId};
+
+use super::Round;
+
+/// Drafts what followed the place before `next`. Past the end of the context
+/// the copy goes on with what it has copied itself, which continues periodic
+/// text.
+pub(super) fn copy_from(next: usize, round: &mut Round<'_>, draft: &mut Draft) {
+    let mut parent = draft.len().checked_sub(1);
+    let mut next = next;
+    while round.go_on(draft) {
+        parent = Some(draft.certain(parent, token_at(next, round.context, draft)));
+        next += 1;
+    }
+}
+
+fn token_at(at: usize, context: &[Token], draft: &Draft) -> Token {
+    let drafted = |id: NodeId| draft.node(id).token;
+    context.get(at).copied().unwrap_or_else(|| drafted(at - context.len()))
+}

@@ -1,0 +1,59 @@
+//! Prompt lookup where it finds something, else the draft model.
+
+use super::model::ModelDrafter;
+use super::prompt_lookup::{MATCH, MAX, MIN, PromptLookup};
+use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
+use crate::clock::Clock;
+use crate::dist::Token;
+use crate::model::ModelError;
+use crate::registry::Entry;
+use crate::tree::{Draft, DraftShape};
+
+/// Its line in the registry.
+pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
+    name: "hybrid",
+    aliases: &[],
+    params: &[MAX, MIN, MATCH, DRAFT_SAMPLING[0], DRAFT_SAMPLING[1], DRAFT_SAMPLING[2]],
+    summary: "prompt lookup where it finds something, else the draft model",
+    paper: "cf. Hu et al. 2024, arXiv 2411.10666 (retrieval with a fallback)",
+    build: BuildDrafter {
+        needs_model: true,
+        shape: |params| {
+        PromptLookup::check(params)?;
+        Ok(DraftShape { certain: true, ..DraftShape::SAMPLED })
+    },
+        make: |params| {
+        let model = ModelDrafter::new(params.model("hybrid")?, params.sampler.clone())?;
+        let lookup = PromptLookup::new(params.params);
+        Ok(Box::new(Hybrid { lookup, model: Box::new(model) }))
+    },
+    },
+};
+
+/// A lookup before a model.
+#[derive(Debug)]
+struct Hybrid<'a> {
+    lookup: PromptLookup,
+    model: Box<dyn Drafter<'a> + 'a>,
+}
+
+impl<'a> Drafter<'a> for Hybrid<'a> {
+    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), ModelError> {
+        self.model.prefill(prompt, clock)
+    }
+
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+        if self.lookup.find(round.context).is_some() {
+            return self.lookup.propose(round);
+        }
+        self.model.propose(round)
+    }
+
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
+        self.model.state_key(context)
+    }
+
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+        Ok(Box::new(Self { lookup: self.lookup, model: self.model.fork()? }))
+    }
+}

@@ -1,0 +1,155 @@
+//! A draft model that proposes a tree of fixed shape.
+
+use std::rc::Rc;
+
+use super::reader::Reader;
+use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
+use crate::clock::Clock;
+use crate::dist::{Dist, Token};
+use crate::model::ModelError;
+use crate::params::{Param, Params};
+use crate::registry::Entry;
+use crate::tree::{Draft, DraftShape, NodeId, Siblings};
+
+const TREE: Param =
+    Param::text("tree", "2,2,1", "children per node, by depth: 2,1 is two branches of two");
+/// How the children of a node are chosen.
+pub(crate) const SIBLINGS: Param = Param::text(
+    "siblings",
+    AUTO,
+    "how children are chosen: independent, distinct, top_k, last_sampled, hub, or auto: as the \
+     verifier likes it best",
+);
+/// As the verifier likes it best.
+pub(crate) const AUTO: &str = "auto";
+
+/// The most nodes that a cache has room for.
+const MOST_NODES: usize = 64;
+
+/// Its line in the registry.
+pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
+    name: "model_tree",
+    aliases: &["tree"],
+    params: &[TREE, SIBLINGS, DRAFT_SAMPLING[0], DRAFT_SAMPLING[1], DRAFT_SAMPLING[2]],
+    summary: "a smaller model that proposes a tree of fixed shape, level by level",
+    paper: "Miao et al. 2023, SpecInfer, arXiv 2305.09781; without replacement: Jeon et al. 2024, \
+            arXiv 2402.14160",
+    build: BuildDrafter {
+        needs_model: true,
+        shape: |params| {
+        let (tree, siblings) = (tree(params)?, siblings(params)?);
+        if siblings == Siblings::Hub && tree.iter().any(|&children| children > 2) {
+            return Err("siblings = hub: a node of the tree has at most 2 children".to_owned());
+        }
+        let sampled = siblings != Siblings::Listed;
+        let certain = !matches!(siblings, Siblings::Independent | Siblings::Distinct);
+        let shape = DraftShape { sampled, certain, ..DraftShape::NOTHING };
+        Ok(if tree.iter().any(|&children| children > 1) { shape.with(siblings) } else { shape })
+    },
+        make: |params| {
+        let reader = Reader::new(params.model("model_tree")?, params.sampler.clone())?;
+        let tree = tree(params.params).map_err(ModelError::new)?;
+        let siblings = siblings(params.params).map_err(ModelError::new)?;
+        Ok(Box::new(ModelTree { reader, tree, siblings }))
+    },
+    },
+};
+
+fn tree(params: &Params) -> Result<Vec<usize>, String> {
+    parse_tree(TREE.key, &params.text(&TREE))
+}
+
+/// Reads children per node, by depth.
+///
+/// # Errors
+/// One sentence that names the key and what is allowed.
+pub(super) fn parse_tree(key: &str, text: &str) -> Result<Vec<usize>, String> {
+    let fault = |why: &str| {
+        format!("{key} = {text}: {why}; allowed are numbers of children from 1, by depth, as in 2,2,1")
+    };
+    let counts = text.split(',').map(|part| part.trim().parse().ok().filter(|&n| n > 0));
+    let counts = counts.collect::<Option<Vec<usize>>>().ok_or_else(|| fault("no shape"))?;
+    let mut nodes = (1_usize, 0_usize);
+    for &children in &counts {
+        nodes.0 = nodes.0.saturating_mul(children);
+        nodes.1 = nodes.1.saturating_add(nodes.0);
+    }
+    if nodes.1 > MOST_NODES {
+        return Err(fault(&format!("{} nodes are more than {MOST_NODES}", nodes.1)));
+    }
+    Ok(counts)
+}
+
+fn siblings(params: &Params) -> Result<Siblings, String> {
+    let name = params.text(&SIBLINGS);
+    let known = Siblings::CHOICES.iter().find(|kind| kind.name() == name);
+    known.copied().ok_or_else(|| {
+        let names = Siblings::CHOICES.map(Siblings::name).join(", ");
+        format!("siblings = {name}: allowed are {AUTO}, {names}")
+    })
+}
+
+/// Drafts a tree in which every node of depth `i` has `tree[i]` children.
+#[derive(Debug)]
+struct ModelTree<'a> {
+    reader: Reader<'a>,
+    tree: Vec<usize>,
+    siblings: Siblings,
+}
+
+impl<'a> Drafter<'a> for ModelTree<'a> {
+    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), ModelError> {
+        self.reader.prefill(prompt, clock)
+    }
+
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+        let mut draft = Draft::empty(round.vocab);
+        let mut level = vec![None];
+        for &children in &self.tree {
+            if !round.go_on(&draft) {
+                break;
+            }
+            let (first, known) = (draft.len() + 1 - level.len(), draft.len());
+            let laws = self.reader.laws(round, &draft, first)?;
+            for (&parent, law) in level.iter().zip(&laws) {
+                grow(round, &mut draft, (parent, law), (self.siblings, children));
+            }
+            level = (known..draft.len()).map(Some).collect();
+        }
+        Ok(draft)
+    }
+
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
+        self.reader.state_key(context)
+    }
+
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+        let (tree, siblings) = (self.tree.clone(), self.siblings);
+        Ok(Box::new(Self { reader: self.reader.fork()?, tree, siblings }))
+    }
+}
+
+/// Adds children of one node.
+fn grow(
+    round: &mut Round<'_>,
+    draft: &mut Draft,
+    (parent, law): (Option<NodeId>, &Rc<Dist>),
+    (siblings, children): (Siblings, usize),
+) {
+    // Position-keyed noise couples draws of every kind.
+    if round.coupling.is_some() || siblings == Siblings::Independent {
+        for list in 0..children {
+            round.draw(draft, parent, law, list);
+        }
+        return;
+    }
+    match siblings {
+        Siblings::Listed => {
+            let ranked = law.most_probable(children);
+            ranked.into_iter().for_each(|token| _ = draft.certain(parent, token));
+        }
+        Siblings::LastSampled => draft.sample_last(parent, law, children, round.chance),
+        Siblings::Hub if children == 2 => draft.sample_hub(parent, law, round.chance),
+        _ => draft.sample_distinct(parent, law, children, round.chance),
+    }
+}

@@ -1,0 +1,86 @@
+//! A drafter that knows the target's law and can be as right as it is told to.
+//!
+//! It drafts from `q = a·p + (1 − a)·δ_z`, where z is the token that the target
+//! finds least probable: rejection sampling then accepts with probability
+//! `a·(1 − p(z)) + min(p(z), q(z))`, which is a where p(z) is small. It costs a
+//! target pass per token and is there to test harness and cost model, on toys
+//! and on the virtual clock.
+
+use std::rc::Rc;
+
+use super::reader::Reader;
+use super::{BuildDrafter, Drafter, Round};
+use crate::clock::Clock;
+use crate::dist::{Dist, Token};
+use crate::model::ModelError;
+use crate::params::Param;
+use crate::registry::Entry;
+use crate::tree::{Draft, DraftShape};
+
+const ACCEPTANCE: Param =
+    Param::number("oracle_acceptance", 0.8, 0.0..=1.0, "a: the acceptance that is aimed at");
+
+/// Its line in the registry.
+pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
+    name: "oracle",
+    aliases: &[],
+    params: &[ACCEPTANCE],
+    summary: "knows the target and is accepted as often as it is told to; to test the harness",
+    paper: "-",
+    build: BuildDrafter {
+        needs_model: false,
+        shape: |_| Ok(DraftShape::SAMPLED),
+        make: |params| {
+        let target = params.tools.target.ok_or_else(|| {
+            ModelError::new("drafter \"oracle\" needs the target, which is not there")
+        })?;
+        let reader = Reader::new(target, params.target_sampler.clone())?;
+        Ok(Box::new(Oracle { reader, acceptance: params.params.number(&ACCEPTANCE) }))
+    },
+    },
+};
+
+/// A dial for acceptance.
+#[derive(Debug)]
+struct Oracle<'a> {
+    reader: Reader<'a>,
+    acceptance: f64,
+}
+
+impl Oracle<'_> {
+    fn law(&self, p: &Rc<Dist>) -> Rc<Dist> {
+        let all = (0..p.vocab() as Token).map(|token| (token, p.p(token)));
+        let least = all.clone().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(token, _)| token);
+        let mixed = all.map(|(token, p)| {
+            let wrong = if token == least { 1.0 - self.acceptance } else { 0.0 };
+            self.acceptance * p + wrong
+        });
+        Dist::from_weights(mixed.collect()).map_or_else(|_| Rc::clone(p), Rc::new)
+    }
+}
+
+impl<'a> Drafter<'a> for Oracle<'a> {
+    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), ModelError> {
+        self.reader.prefill(prompt, clock)
+    }
+
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+        let mut draft = Draft::empty(round.vocab);
+        let mut parent = None;
+        while round.go_on(&draft) {
+            for law in &self.reader.laws(round, &draft, draft.len())? {
+                parent = Some(round.draw(&mut draft, parent, &self.law(law), 0));
+            }
+        }
+        Ok(draft)
+    }
+
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
+        self.reader.state_key(context)
+    }
+
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+        let reader = self.reader.fork()?;
+        Ok(Box::new(Self { reader, acceptance: self.acceptance }))
+    }
+}

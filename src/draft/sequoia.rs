@@ -1,0 +1,109 @@
+//! The tree that yields most, by size.
+//!
+//! With `P_r` the probability that the r-th sibling is the one that is kept,
+//! given that its parent was, a tree yields `F = Σ over nodes of the product of
+//! P_rank on the path` accepted tokens. For non-increasing P the best tree of n
+//! nodes consists of the n largest products, found best first (Chen et al. 2024,
+//! Sequoia, arXiv 2402.12374, Sec. 3.1; there by dynamic programming).
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// A node of a planned tree.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Planned {
+    /// The node it follows; none for the context.
+    pub parent: Option<usize>,
+    /// Distance from the context.
+    pub depth: usize,
+    /// The probability that it is kept.
+    pub value: f64,
+}
+
+/// A node that could be next.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    value: f64,
+    parent: Option<usize>,
+    rank: usize,
+    depth: usize,
+    /// Of equal values the older is taken first.
+    age: usize,
+}
+
+impl PartialEq for Open {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Open {}
+
+impl PartialOrd for Open {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Open {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.value.total_cmp(&other.value).then(other.age.cmp(&self.age))
+    }
+}
+
+/// The best tree of at most `nodes` nodes and depth `depth`, best nodes first:
+/// its first n nodes are the best tree of n.
+pub(super) fn best_tree(by_rank: &[f64], nodes: usize, depth: usize) -> Vec<Planned> {
+    let mut heap = BinaryHeap::new();
+    let mut age = 0;
+    let mut open = |heap: &mut BinaryHeap<Open>, parent, rank, level, base: f64| {
+        if let Some(p) = by_rank.get(rank).filter(|&&p| p > 0.0 && level <= depth) {
+            age += 1;
+            heap.push(Open { value: base * p, parent, rank, depth: level, age });
+        }
+    };
+    let mut tree = Vec::<Planned>::new();
+    open(&mut heap, None, 0, 1, 1.0);
+    while tree.len() < nodes {
+        let Some(best) = heap.pop() else { break };
+        let id = tree.len();
+        tree.push(Planned { parent: best.parent, depth: best.depth, value: best.value });
+        let base = best.parent.map_or(1.0, |parent| tree[parent].value);
+        open(&mut heap, best.parent, best.rank + 1, best.depth, base);
+        open(&mut heap, Some(id), 0, best.depth + 1, best.value);
+    }
+    tree
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The most that a tree of n nodes can yield below a node, by trying every
+    /// way to share the nodes among ranks.
+    fn best_by_sharing(by_rank: &[f64], rank: usize, nodes: usize, depth: usize) -> f64 {
+        if rank == by_rank.len() || nodes == 0 || depth == 0 {
+            return 0.0;
+        }
+        let with = |k: usize| {
+            let child = by_rank[rank] * (1.0 + best_by_sharing(by_rank, 0, k - 1, depth - 1));
+            child + best_by_sharing(by_rank, rank + 1, nodes - k, depth)
+        };
+        (1..=nodes).map(with).fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn best_first_is_as_good_as_every_way_to_share_the_nodes() {
+        for by_rank in [&[0.6, 0.2, 0.1][..], &[0.9, 0.05], &[0.5, 0.5], &[0.3, 0.3, 0.3, 0.1]] {
+            for nodes in 0..9 {
+                for depth in 1..5 {
+                    let tree = best_tree(by_rank, nodes, depth);
+                    let value = tree.iter().map(|node| node.value).sum::<f64>();
+                    let best = best_by_sharing(by_rank, 0, nodes, depth);
+                    // Sums of at most 8 products of at most 5 factors.
+                    assert!((value - best).abs() < 1e-14, "{by_rank:?} {nodes} {depth}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The longest suffix that occurred before, found by a suffix automaton that
+//! grows with the text.
+//!
+//! Every token costs amortised constant time, however long the text is.
+
+use std::collections::BTreeMap;
+
+use super::copy::copy_from;
+use super::{BuildDrafter, Drafter, Round};
+use crate::dist::Token;
+use crate::model::ModelError;
+use crate::params::Param;
+use crate::registry::Entry;
+use crate::tree::{Draft, DraftShape};
+
+const LEAST: Param =
+    Param::count("suffix_min", 2, 1, "shortest repeated suffix that is continued");
+
+/// Its line in the registry.
+pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
+    name: "suffix_automaton",
+    aliases: &["sam", "suffix"],
+    params: &[LEAST],
+    summary: "copies what followed the first occurrence of the longest repeated suffix",
+    paper: "Hu et al. 2024, SAM-Decoding, arXiv 2411.10666; Blumer et al. 1985",
+    build: BuildDrafter {
+        needs_model: false,
+        shape: |_| Ok(DraftShape::CERTAIN),
+        make: |params| {
+        let least = params.params.count(&LEAST);
+        Ok(Box::new(SuffixAutomaton { least, text: Automaton::default() }))
+    },
+    },
+};
+
+/// Copies after the longest suffix that occurred before.
+#[derive(Debug, Clone)]
+struct SuffixAutomaton {
+    least: usize,
+    text: Automaton,
+}
+
+impl<'a> Drafter<'a> for SuffixAutomaton {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+        for &token in &round.context[self.text.read..] {
+            self.text.push(token);
+        }
+        let mut draft = Draft::empty(round.vocab);
+        if self.text.matched >= self.least {
+            copy_from(self.text.continuation(), round, &mut draft);
+        }
+        Ok(draft)
+    }
+
+    fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, ModelError> {
+        // A function of the committed tokens.
+        Ok(Vec::new())
+    }
+
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+/// A suffix automaton of the text read so far, and the longest suffix of the
+/// text that has occurred earlier in it.
+#[derive(Debug, Clone)]
+struct Automaton {
+    states: Vec<State>,
+    /// The state of the whole text.
+    last: usize,
+    /// The state of the longest repeated suffix, and the suffix's length.
+    cursor: usize,
+    matched: usize,
+    /// Number of tokens read.
+    read: usize,
+}
+
+/// A set of substrings with the same occurrences.
+#[derive(Debug, Clone, Default)]
+struct State {
+    /// Length of the longest of them.
+    longest: usize,
+    /// The longest suffix with more occurrences; none for the empty one.
+    link: Option<usize>,
+    next: BTreeMap<Token, usize>,
+    /// Where its first occurrence ends.
+    end: usize,
+}
+
+impl Default for Automaton {
+    fn default() -> Self {
+        Self { states: vec![State::default()], last: 0, cursor: 0, matched: 0, read: 0 }
+    }
+}
+
+impl Automaton {
+    /// Index of the token that followed the first occurrence of the match.
+    fn continuation(&self) -> usize {
+        self.states[self.cursor].end + 1
+    }
+
+    /// Reads a token. The match must move before the text grows, or it would be
+    /// the text itself.
+    fn push(&mut self, token: Token) {
+        self.advance(token);
+        self.extend(token);
+        self.read += 1;
+    }
+
+    fn advance(&mut self, token: Token) {
+        loop {
+            let state = &self.states[self.cursor];
+            if let Some(&next) = state.next.get(&token) {
+                self.cursor = next;
+                self.matched += 1;
+                return;
+            }
+            let Some(link) = state.link else { return };
+            self.cursor = link;
+            self.matched = self.states[link].longest;
+        }
+    }
+
+    fn extend(&mut self, token: Token) {
+        let new = self.states.len();
+        let longest = self.states[self.last].longest + 1;
+        self.states.push(State { longest, end: self.read, ..State::default() });
+        let mut at = Some(self.last);
+        while let Some(state) = at.filter(|&s| !self.states[s].next.contains_key(&token)) {
+            self.states[state].next.insert(token, new);
+            at = self.states[state].link;
+        }
+        let link = match at {
+            None => 0,
+            Some(state) => {
+                let next = self.states[state].next[&token];
+                if self.states[next].longest == self.states[state].longest + 1 {
+                    next
+                } else {
+                    self.split(state, next, token)
+                }
+            }
+        };
+        self.states[new].link = Some(link);
+        self.last = new;
+    }
+
+    /// Gives the shorter substrings of `next` a state of their own.
+    fn split(&mut self, state: usize, next: usize, token: Token) -> usize {
+        let own = self.states.len();
+        let longest = self.states[state].longest + 1;
+        self.states.push(State { longest, ..self.states[next].clone() });
+        self.states[next].link = Some(own);
+        let mut at = Some(state);
+        while let Some(s) = at.filter(|&s| self.states[s].next.get(&token) == Some(&next)) {
+            self.states[s].next.insert(token, own);
+            at = self.states[s].link;
+        }
+        if self.cursor == next && self.matched <= longest {
+            self.cursor = own;
+        }
+        own
+    }
+}

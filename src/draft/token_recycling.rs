@@ -1,0 +1,94 @@
+//! What the target found probable after a token last time, as a tree.
+//!
+//! The target's rows say which tokens it prefers after each token of a round,
+//! rejected ones included. The most probable ones are kept by token and spun
+//! into a tree of fixed shape.
+
+use std::collections::BTreeMap;
+
+use super::model_tree::parse_tree;
+use super::{BuildDrafter, Drafter, Round};
+use crate::dist::Token;
+use crate::model::ModelError;
+use crate::params::Param;
+use crate::registry::Entry;
+use crate::round::RoundEvent;
+use crate::tree::{Draft, DraftShape, NodeId, Siblings};
+
+const TREE: Param =
+    Param::text("recycling_tree", "2,2,1,1", "children per node, by depth, as in 2,2,1,1");
+
+/// Its line in the registry.
+pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
+    name: "token_recycling",
+    aliases: &["recycling"],
+    params: &[TREE],
+    summary: "a tree of the tokens that the target last preferred after each token",
+    paper: "Luo et al. 2024, Token Recycling, arXiv 2408.08696",
+    build: BuildDrafter {
+        needs_model: false,
+        shape: |params| {
+        let tree = parse_tree(TREE.key, &params.text(&TREE))?;
+        let branches = tree.iter().any(|&children| children > 1);
+        let shape = DraftShape::CERTAIN;
+        Ok(if branches { shape.with(Siblings::Listed) } else { shape })
+    },
+        make: |params| {
+        let tree = parse_tree(TREE.key, &params.params.text(&TREE)).map_err(ModelError::new)?;
+        Ok(Box::new(TokenRecycling { tree, successors: BTreeMap::new() }))
+    },
+    },
+};
+
+/// Trees of remembered successors.
+#[derive(Debug, Clone)]
+struct TokenRecycling {
+    tree: Vec<usize>,
+    /// What the target preferred after a token, best first.
+    successors: BTreeMap<Token, Vec<Token>>,
+}
+
+impl<'a> Drafter<'a> for TokenRecycling {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+        let mut draft = Draft::empty(round.vocab);
+        let mut level: Vec<Option<NodeId>> = vec![None];
+        for &children in &self.tree {
+            if !round.go_on(&draft) {
+                break;
+            }
+            let known = draft.len();
+            for &parent in &level {
+                let token = parent.map_or(round.context.last(), |id| Some(&draft.node(id).token));
+                let next = token.and_then(|token| self.successors.get(token));
+                for &token in next.into_iter().flatten().take(children) {
+                    draft.certain(parent, token);
+                }
+            }
+            level = (known..draft.len()).map(Some).collect();
+        }
+        Ok(draft)
+    }
+
+    fn observe(&mut self, event: &RoundEvent<'_>) {
+        let most = self.tree.iter().copied().max().unwrap_or(0);
+        let before = [event.context.last().copied()].into_iter();
+        let tokens = before.chain(event.draft.nodes().iter().map(|node| Some(node.token)));
+        for (token, logits) in tokens.zip(event.logits) {
+            if let Some(token) = token {
+                self.successors.insert(token, logits.largest(most));
+            }
+        }
+    }
+
+    fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, ModelError> {
+        let entry = |(token, next): (&Token, &Vec<Token>)| {
+            let count = next.len() as Token;
+            [*token, count].into_iter().chain(next.iter().copied()).collect::<Vec<_>>()
+        };
+        Ok(self.successors.iter().flat_map(entry).flat_map(Token::to_le_bytes).collect())
+    }
+
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+        Ok(Box::new(self.clone()))
+    }
+}

@@ -1,0 +1,134 @@
+//! A tree that grows where the draft model is confident.
+//!
+//! A node is worth the product of draft probabilities on its path. Level by
+//! level the most valuable nodes get their most probable children; of all nodes
+//! the most valuable ones are proposed. A child is never worth more than its
+//! parent, and of equals the earlier is taken, so the chosen nodes are a tree.
+
+use super::reader::Reader;
+use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
+use crate::clock::Clock;
+use crate::dist::{Dist, Token};
+use crate::model::ModelError;
+use crate::params::Param;
+use crate::registry::Entry;
+use crate::tree::{Draft, DraftShape, NodeId, Siblings};
+
+const NODES: Param = Param::count("tree_nodes", 8, 1, "nodes that are proposed, at most 32");
+const WIDTH: Param = Param::count(
+    "tree_width",
+    3,
+    1,
+    "nodes per level that get children, and children they get; at most 8",
+);
+
+/// With these the growth stays within the 64 nodes that a cache has room for.
+const MOST: (usize, usize) = (32, 8);
+/// Nodes that a cache has room for.
+const ROOM: usize = 64;
+
+/// Its line in the registry.
+pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
+    name: "tree_confidence",
+    aliases: &["eagle2_tree", "dynamic_tree"],
+    params: &[NODES, WIDTH, DRAFT_SAMPLING[0], DRAFT_SAMPLING[1], DRAFT_SAMPLING[2]],
+    summary: "a tree of most probable tokens that grows where the draft model is confident",
+    paper: "Li et al. 2024, EAGLE-2, arXiv 2406.16858",
+    build: BuildDrafter {
+        needs_model: true,
+        shape: |params| {
+            let (nodes, width) = (params.count(&NODES), params.count(&WIDTH));
+            if nodes > MOST.0 || width > MOST.1 {
+                return Err(format!(
+                    "tree_nodes = {nodes} and tree_width = {width}: allowed are at most {} and {}",
+                    MOST.0, MOST.1
+                ));
+            }
+            Ok(DraftShape::CERTAIN.with(Siblings::Listed))
+        },
+        make: |params| {
+            let reader = Reader::new(params.model("tree_confidence")?, params.sampler.clone())?;
+            let (nodes, width) = (params.params.count(&NODES), params.params.count(&WIDTH));
+            Ok(Box::new(TreeConfidence { reader, nodes, width }))
+        },
+    },
+};
+
+/// Grows by confidence, then keeps the best.
+#[derive(Debug)]
+struct TreeConfidence<'a> {
+    reader: Reader<'a>,
+    nodes: usize,
+    width: usize,
+}
+
+impl<'a> Drafter<'a> for TreeConfidence<'a> {
+    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), ModelError> {
+        self.reader.prefill(prompt, clock)
+    }
+
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+        let mut grown = Draft::empty(round.vocab);
+        let mut values = Vec::new();
+        let mut level: Vec<Option<NodeId>> = vec![None];
+        while round.go_on(&grown) && !level.is_empty() {
+            let known = grown.len();
+            let first = level.iter().map(|parent| parent.map_or(0, |id| id + 1)).min();
+            let first = first.unwrap_or(0);
+            let laws = self.reader.laws(round, &grown, first)?;
+            for &parent in &level {
+                let law = &laws[parent.map_or(0, |id| id + 1) - first];
+                let value = parent.map_or(1.0, |id| values[id]);
+                self.expand(&mut grown, &mut values, (parent, value), law);
+            }
+            let mut next = (known..grown.len()).collect::<Vec<_>>();
+            next.sort_by(|&a, &b| f64::total_cmp(&values[b], &values[a]));
+            next.truncate(self.width);
+            next.sort_unstable();
+            level = next.into_iter().map(Some).collect();
+        }
+        Ok(best_of(&grown, &values, self.nodes))
+    }
+
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
+        self.reader.state_key(context)
+    }
+
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+        let reader = self.reader.fork()?;
+        Ok(Box::new(Self { reader, nodes: self.nodes, width: self.width }))
+    }
+}
+
+impl TreeConfidence<'_> {
+    fn expand(
+        &self,
+        grown: &mut Draft,
+        values: &mut Vec<f64>,
+        (parent, value): (Option<NodeId>, f64),
+        law: &Dist,
+    ) {
+        for token in law.most_probable(self.width) {
+            if grown.len() < ROOM {
+                grown.certain(parent, token);
+                values.push(value * law.p(token));
+            }
+        }
+    }
+}
+
+/// The most valuable nodes as a draft of their own, in the same order.
+fn best_of(grown: &Draft, values: &[f64], count: usize) -> Draft {
+    let mut ranked = (0..grown.len()).collect::<Vec<_>>();
+    ranked.sort_by(|&a, &b| values[b].total_cmp(&values[a]).then(a.cmp(&b)));
+    ranked.truncate(count);
+    ranked.sort_unstable();
+    let mut draft = Draft::empty(grown.vocab());
+    let mut places = vec![None; grown.len()];
+    for id in ranked {
+        let node = grown.node(id);
+        let parent = node.parent.and_then(|parent| places[parent]);
+        places[id] = Some(draft.certain(parent, node.token));
+    }
+    draft
+}

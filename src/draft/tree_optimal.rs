@@ -1,0 +1,208 @@
+//! A tree whose shape is the best for what has been accepted so far and for
+//! what passes cost here.
+//!
+//! Rounds teach how often the r-th sibling is kept and what a target pass costs
+//! by its number of rows; the next tree maximises accepted tokens plus one over
+//! the round's time.
+
+use std::rc::Rc;
+
+use super::reader::Reader;
+use super::sequoia::{Planned, best_tree};
+use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
+use crate::clock::Clock;
+use crate::dist::{Dist, Token};
+use crate::model::ModelError;
+use crate::params::Param;
+use crate::registry::Entry;
+use crate::round::RoundEvent;
+use crate::tree::{Draft, DraftShape, NodeId, Siblings};
+
+const NODES: Param = Param::count("tree_most_nodes", 16, 1, "largest tree that is tried");
+
+/// Siblings whose acceptance is told apart.
+const RANKS: usize = 4;
+/// What is believed of ranks at first, with the weight of so many rounds.
+const PRIOR: [f64; RANKS] = [0.6, 0.15, 0.06, 0.03];
+const PRIOR_ROUNDS: f64 = 4.0;
+/// What is believed of the costs at first: that of a row and of a draft pass,
+/// as shares of a target pass.
+const ROW: f64 = 0.05;
+const DRAFT_PASS: f64 = 0.1;
+
+/// Its line in the registry.
+pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
+    name: "tree_optimal",
+    aliases: &["sequoia"],
+    params: &[NODES, DRAFT_SAMPLING[0], DRAFT_SAMPLING[1], DRAFT_SAMPLING[2]],
+    summary: "a tree, drawn without replacement, of the shape that pays best for what was \
+              accepted and what passes cost",
+    paper: "Chen et al. 2024, Sequoia, arXiv 2402.12374",
+    build: BuildDrafter {
+        needs_model: true,
+        shape: |_| Ok(DraftShape::SAMPLED.with(Siblings::Distinct)),
+        make: |params| {
+            let reader = Reader::new(params.model("tree_optimal")?, params.sampler.clone())?;
+            let most = params.params.count(&NODES).min(64);
+            Ok(Box::new(TreeOptimal { reader, most, learned: Learned::default() }))
+        },
+    },
+};
+
+/// Draws the tree that pays best.
+#[derive(Debug)]
+struct TreeOptimal<'a> {
+    reader: Reader<'a>,
+    most: usize,
+    learned: Learned,
+}
+
+/// What rounds have taught.
+#[derive(Debug, Clone, Copy)]
+struct Learned {
+    /// By rank: how often such a sibling was there to be decided on, and kept.
+    decided: [f64; RANKS],
+    kept: [f64; RANKS],
+    /// Sums over rounds: 1, rows, rows², seconds, rows × seconds of the target.
+    target: [f64; 5],
+    /// Draft passes and their seconds.
+    draft: [f64; 2],
+}
+
+impl Default for Learned {
+    fn default() -> Self {
+        let kept = PRIOR.map(|p| p * PRIOR_ROUNDS);
+        Self { decided: [PRIOR_ROUNDS; RANKS], kept, target: [0.0; 5], draft: [0.0; 2] }
+    }
+}
+
+impl Learned {
+    /// P by rank, non-increasing.
+    fn by_rank(&self) -> [f64; RANKS] {
+        let mut least = 1.0_f64;
+        std::array::from_fn(|rank| {
+            least = least.min(self.kept[rank] / self.decided[rank]);
+            least
+        })
+    }
+
+    /// Seconds of a target pass without rows, per row, and per draft pass; in
+    /// units of a pass as long as nothing is known.
+    fn costs(&self) -> (f64, f64, f64) {
+        let [n, x, xx, y, xy] = self.target;
+        let spread = n * xx - x * x;
+        if spread < 0.5 || self.draft[0] == 0.0 {
+            return (1.0 - ROW, ROW, DRAFT_PASS);
+        }
+        let row = ((n * xy - x * y) / spread).max(0.0);
+        (((y - row * x) / n).max(0.0), row, self.draft[1] / self.draft[0])
+    }
+
+    /// The tree with the best ratio of tokens to time.
+    fn tree(&self, most: usize, depth: usize) -> Vec<Planned> {
+        let (pass, row, draft) = self.costs();
+        let mut best = (0.0, Vec::new());
+        for depth in 1..=depth {
+            let mut tree = best_tree(&self.by_rank(), most, depth);
+            let mut tokens = 1.0;
+            let rates = tree.iter().enumerate().map(|(i, node)| {
+                tokens += node.value;
+                let rows = (i + 2) as f64;
+                (i + 1, tokens / (pass + row * rows + draft * depth as f64))
+            });
+            let (size, rate) = rates.fold((0, 0.0), |a, b| if b.1 > a.1 { b } else { a });
+            if rate > best.0 {
+                tree.truncate(size);
+                best = (rate, tree);
+            }
+        }
+        best.1
+    }
+
+    fn learn(&mut self, event: &RoundEvent<'_>) {
+        let mut at = None;
+        for step in 0..=event.verdict.path.len() {
+            let kept = event.verdict.path.get(step).copied();
+            for (rank, child) in event.draft.children(at).take(RANKS).enumerate() {
+                self.decided[rank] += 1.0;
+                self.kept[rank] += f64::from(u8::from(Some(child) == kept));
+            }
+            at = kept;
+        }
+        let (rows, seconds) = (event.draft.len() as f64 + 1.0, event.times.target.as_secs_f64());
+        let sums = [1.0, rows, rows * rows, seconds, rows * seconds];
+        self.target.iter_mut().zip(sums).for_each(|(sum, x)| *sum += x);
+        self.draft[0] += event.draft_forwards as f64;
+        self.draft[1] += event.times.draft.as_secs_f64();
+    }
+}
+
+impl<'a> Drafter<'a> for TreeOptimal<'a> {
+    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), ModelError> {
+        self.reader.prefill(prompt, clock)
+    }
+
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+        let mut draft = Draft::empty(round.vocab);
+        let tree = self.learned.tree(self.most, round.limit);
+        // Where a planned node came to lie in the draft.
+        let mut places: Vec<Option<NodeId>> = vec![None; tree.len()];
+        let mut depth = 1;
+        while round.go_on(&draft) && tree.iter().any(|node| node.depth == depth) {
+            let level = tree.iter().enumerate().filter(|(_, node)| node.depth == depth);
+            let level = level.collect::<Vec<_>>();
+            let mut first = draft.len();
+            if depth > 1 {
+                first = (0..draft.len()).find(|&id| draft.node(id).depth == depth - 1).unwrap_or(0) + 1;
+            }
+            let laws = self.reader.laws(round, &draft, first)?;
+            let mut parents = level.iter().map(|(_, node)| node.parent).collect::<Vec<_>>();
+            parents.sort_unstable();
+            parents.dedup();
+            for parent in parents {
+                let children = level.iter().filter(|(_, node)| node.parent == parent);
+                let ids = children.map(|(id, _)| *id).collect::<Vec<_>>();
+                let place = parent.map(|parent| places[parent]);
+                // A node whose parent could not be drawn is left out.
+                let Some(at) = place.map_or(Some(None), |place| place.map(Some)) else { continue };
+                let law: &Rc<Dist> = &laws[at.map_or(0, |id: NodeId| id + 1) - first];
+                let known = draft.len();
+                grow(round, &mut draft, at, law, ids.len());
+                ids.into_iter().zip(known..draft.len()).for_each(|(id, at)| places[id] = Some(at));
+            }
+            depth += 1;
+        }
+        Ok(draft)
+    }
+
+    fn observe(&mut self, event: &RoundEvent<'_>) {
+        self.learned.learn(event);
+    }
+
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
+        let Learned { decided, kept, target, draft } = self.learned;
+        let numbers = decided.into_iter().chain(kept).chain(target).chain(draft);
+        let mut key = self.reader.state_key(context)?;
+        key.extend(numbers.flat_map(|x| x.to_bits().to_le_bytes()));
+        Ok(key)
+    }
+
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+        let (most, learned) = (self.most, self.learned);
+        Ok(Box::new(Self { reader: self.reader.fork()?, most, learned }))
+    }
+}
+
+fn grow(
+    round: &mut Round<'_>,
+    draft: &mut Draft,
+    parent: Option<NodeId>,
+    law: &Rc<Dist>,
+    children: usize,
+) {
+    if round.coupling.is_some() {
+        (0..children).for_each(|list| _ = round.draw(draft, parent, law, list));
+    } else {
+        draft.sample_distinct(parent, law, children, round.chance);
+    }
+}

@@ -1,0 +1,81 @@
+//! As [`super::entropy`], with a threshold that follows a wanted acceptance
+//! rate.
+
+use super::signal::{entropy, last};
+use super::{BuildLength, DraftLength};
+use crate::params::Param;
+use crate::registry::Entry;
+use crate::round::RoundEvent;
+use crate::tree::Draft;
+
+const FACTOR: Param = Param::number(
+    "adaedl_gamma",
+    0.2,
+    0.0..=f64::INFINITY,
+    "factor on the entropy in the bound 1 - sqrt(gamma x entropy)",
+);
+const WANTED: Param =
+    Param::number("adaedl_acceptance", 0.9, 0.0..=1.0, "the acceptance rate that is aimed at");
+
+/// Where the threshold begins, how far it moves per round, and how much of the
+/// past rate and threshold each round keeps.
+const START: f64 = 0.4;
+const STEP: f64 = 0.01;
+const KEEP_RATE: f64 = 0.5;
+const KEEP_THRESHOLD: f64 = 0.9;
+
+/// Its line in the registry.
+pub(super) const ENTRY: Entry<BuildLength> = Entry {
+    name: "adaedl",
+    aliases: &[],
+    params: &[FACTOR, WANTED],
+    summary: "at most K, ending where an entropy bound of acceptance falls below a threshold that \
+              follows the acceptance rate",
+    paper: "Agrawal et al. 2024, AdaEDL, arXiv 2410.18351",
+    build: |params| {
+        Box::new(AdaEdl {
+            k: params.num_speculative_tokens,
+            factor: params.params.number(&FACTOR),
+            wanted: params.params.number(&WANTED),
+            rate: params.params.number(&WANTED),
+            threshold: START,
+        })
+    },
+};
+
+/// An entropy bound with an adaptive threshold.
+#[derive(Debug, Clone, Copy)]
+struct AdaEdl {
+    k: usize,
+    factor: f64,
+    wanted: f64,
+    /// Smoothed acceptance rate.
+    rate: f64,
+    threshold: f64,
+}
+
+impl DraftLength for AdaEdl {
+    fn go_on(&mut self, draft: &Draft) -> bool {
+        let bound = |node| 1.0 - (self.factor * entropy(node, draft)).sqrt();
+        draft.depth() < self.k && last(draft).is_none_or(|node| bound(node) >= self.threshold)
+    }
+
+    fn observe(&mut self, event: &RoundEvent<'_>) {
+        if event.draft.is_empty() {
+            return;
+        }
+        let rate = event.verdict.path.len() as f64 / event.draft.len() as f64;
+        self.rate = KEEP_RATE * self.rate + (1.0 - KEEP_RATE) * rate;
+        let step = if self.rate < self.wanted { STEP } else { -STEP };
+        let moved = (self.threshold + step).clamp(0.0, 1.0);
+        self.threshold = KEEP_THRESHOLD * self.threshold + (1.0 - KEEP_THRESHOLD) * moved;
+    }
+
+    fn state_key(&self) -> Vec<u8> {
+        [self.rate, self.threshold].iter().flat_map(|x| x.to_bits().to_le_bytes()).collect()
+    }
+
+    fn fork(&self) -> Box<dyn DraftLength> {
+        Box::new(*self)
+    }
+}

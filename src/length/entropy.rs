@@ -1,0 +1,56 @@
+//! Stop after a token whose law was undecided: an estimated lower bound of its
+//! acceptance is too low.
+//!
+//! By Pinsker's inequality acceptance is at least `1 − √(KL(q‖p) / 2)`; the
+//! divergence is estimated as a constant share of the draft's entropy.
+
+use super::signal::{entropy, last};
+use super::{BuildLength, DraftLength};
+use crate::params::Param;
+use crate::registry::Entry;
+use crate::tree::Draft;
+
+const THRESHOLD: Param = Param::number(
+    "entropy_threshold",
+    0.3,
+    0.0..=f64::INFINITY,
+    "stop when sqrt(0.15 x entropy of the last token's law) exceeds this",
+);
+
+/// The published share of the entropy under the root.
+const SHARE: f64 = 0.15;
+
+/// Its line in the registry.
+pub(super) const ENTRY: Entry<BuildLength> = Entry {
+    name: "entropy",
+    aliases: &["svip"],
+    params: &[THRESHOLD],
+    summary: "at most K, ending with the first token whose draft law is undecided",
+    paper: "Zhang et al. 2025, SVIP, arXiv 2411.18462",
+    build: |params| {
+        let threshold = params.params.number(&THRESHOLD);
+        Box::new(Entropy { k: params.num_speculative_tokens, threshold })
+    },
+};
+
+/// A threshold on the draft's entropy.
+#[derive(Debug, Clone, Copy)]
+struct Entropy {
+    k: usize,
+    threshold: f64,
+}
+
+impl DraftLength for Entropy {
+    fn go_on(&mut self, draft: &Draft) -> bool {
+        let doubt = |node| (SHARE * entropy(node, draft)).sqrt();
+        draft.depth() < self.k && last(draft).is_none_or(|node| doubt(node) <= self.threshold)
+    }
+
+    fn state_key(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn fork(&self) -> Box<dyn DraftLength> {
+        Box::new(*self)
+    }
+}

@@ -1,0 +1,47 @@
+//! More after full acceptance, fewer after a rejection.
+
+use super::{BuildLength, DraftLength};
+use crate::registry::Entry;
+use crate::round::RoundEvent;
+use crate::tree::Draft;
+
+/// Its line in the registry.
+pub(super) const ENTRY: Entry<BuildLength> = Entry {
+    name: "heuristic",
+    aliases: &["heuristic_transient"],
+    params: &[],
+    summary: "begins with K; two more after full acceptance, one fewer after a rejection",
+    paper: "Hugging Face transformers, num_assistant_tokens_schedule = \"heuristic_transient\"",
+    build: |params| Box::new(Heuristic { k: params.num_speculative_tokens }),
+};
+
+/// A cache has room for 64 drafted tokens.
+const MOST: usize = 32;
+
+/// Additive increase and decrease of the draft length.
+#[derive(Debug, Clone, Copy)]
+struct Heuristic {
+    k: usize,
+}
+
+impl DraftLength for Heuristic {
+    fn go_on(&mut self, draft: &Draft) -> bool {
+        draft.depth() < self.k
+    }
+
+    fn observe(&mut self, event: &RoundEvent<'_>) {
+        if event.draft.is_empty() {
+            return;
+        }
+        let all = event.verdict.path.len() == event.draft.depth();
+        self.k = if all { (self.k + 2).min(MOST) } else { (self.k - 1).max(1) };
+    }
+
+    fn state_key(&self) -> Vec<u8> {
+        self.k.to_le_bytes().to_vec()
+    }
+
+    fn fork(&self) -> Box<dyn DraftLength> {
+        Box::new(*self)
+    }
+}

@@ -1,0 +1,151 @@
+//! Draft one token more while it is worth its time.
+//!
+//! With λ the tokens per second that have been reached so far, the next token
+//! is drafted if `A·a > λ·(t_d + T(n + 1) − T(n))`: A, the probability that all
+//! drafted tokens are kept, times a, that the next one is, against what a token
+//! more costs in drafting and in the target's pass. Maximises
+//! `E[tokens] / E[time]` (Dinkelbach's fixed point). Costs and acceptance are
+//! learned from the rounds; a drafted token's acceptance is predicted from its
+//! own draft probability.
+
+use super::signal::confidence;
+use super::{BuildLength, DraftLength, INSTANT};
+use crate::registry::Entry;
+use crate::round::RoundEvent;
+use crate::tree::Draft;
+
+/// Its line in the registry.
+pub(super) const ENTRY: Entry<BuildLength> = Entry {
+    name: "optimal_stopping",
+    aliases: &[],
+    params: &[],
+    summary: "at most K; one more while survival times predicted acceptance pays for its cost",
+    paper: "renewal reward with Dinkelbach's fixed point; cf. Huang et al. 2025, SpecDec++, \
+            arXiv 2405.19715",
+    build: |params| Box::new(OptimalStopping::new(params.num_speculative_tokens)),
+};
+
+/// Draft probabilities fall into so many classes of equal width.
+const CLASSES: usize = 5;
+/// What is believed of a class before any token of it was decided on: that
+/// this many were, of which the second number was kept.
+const PRIOR: (f64, f64) = (2.0, 1.4);
+/// Rounds at full length before anything is decided, so that costs are known.
+const WARMUP: u64 = 2;
+
+/// The rate form of optimal stopping.
+#[derive(Debug, Clone)]
+struct OptimalStopping {
+    k: usize,
+    rounds: u64,
+    tokens: f64,
+    seconds: f64,
+    /// Decided and kept tokens by class of draft probability.
+    classes: [(f64, f64); CLASSES],
+    draft: Line,
+    target: Line,
+}
+
+/// Least squares of seconds over a count.
+#[derive(Debug, Clone, Copy, Default)]
+struct Line {
+    n: f64,
+    x: f64,
+    y: f64,
+    xx: f64,
+    xy: f64,
+}
+
+impl Line {
+    fn add(&mut self, x: f64, y: f64) {
+        self.n += 1.0;
+        self.x += x;
+        self.y += y;
+        self.xx += x * x;
+        self.xy += x * y;
+    }
+
+    /// Seconds per unit, never negative; through the origin as long as the
+    /// counts have not varied.
+    fn slope(&self) -> f64 {
+        let spread = self.n * self.xx - self.x * self.x;
+        let slope = if spread > 0.5 {
+            (self.n * self.xy - self.x * self.y) / spread
+        } else {
+            self.y / self.x.max(1.0)
+        };
+        slope.max(0.0)
+    }
+}
+
+impl OptimalStopping {
+    fn new(k: usize) -> Self {
+        Self {
+            k,
+            rounds: 0,
+            tokens: 0.0,
+            seconds: 0.0,
+            classes: [PRIOR; CLASSES],
+            draft: Line::default(),
+            target: Line::default(),
+        }
+    }
+
+    /// Predicted acceptance of a token drafted with this probability.
+    fn acceptance(&self, confidence: f64) -> f64 {
+        let (decided, kept) = self.classes[class(confidence)];
+        kept / decided
+    }
+
+    /// Predicted acceptance of a token that is not yet drafted.
+    fn mean_acceptance(&self) -> f64 {
+        let (decided, kept) =
+            self.classes.iter().fold((0.0, 0.0), |sum, c| (sum.0 + c.0, sum.1 + c.1));
+        kept / decided
+    }
+}
+
+fn class(confidence: f64) -> usize {
+    ((confidence * CLASSES as f64) as usize).min(CLASSES - 1)
+}
+
+impl DraftLength for OptimalStopping {
+    fn go_on(&mut self, draft: &Draft) -> bool {
+        if draft.depth() >= self.k {
+            return false;
+        }
+        if self.rounds < WARMUP || draft.is_empty() {
+            return true;
+        }
+        let survival =
+            draft.nodes().iter().map(|node| self.acceptance(confidence(node))).product::<f64>();
+        let rate = self.tokens / self.seconds.max(INSTANT);
+        survival * self.mean_acceptance() > rate * (self.draft.slope() + self.target.slope())
+    }
+
+    fn observe(&mut self, event: &RoundEvent<'_>) {
+        self.rounds += 1;
+        self.tokens += event.verdict.path.len() as f64 + 1.0;
+        self.seconds += event.times.total().as_secs_f64();
+        let nodes = event.draft.len() as f64;
+        self.draft.add(nodes, event.times.draft.as_secs_f64());
+        self.target.add(nodes + 1.0, event.times.target.as_secs_f64());
+        for id in event.reached() {
+            let class = &mut self.classes[class(confidence(event.draft.node(id)))];
+            class.0 += 1.0;
+            class.1 += f64::from(u8::from(event.verdict.path.contains(&id)));
+        }
+    }
+
+    fn state_key(&self) -> Vec<u8> {
+        let lines = [self.draft, self.target];
+        let sums = lines.iter().flat_map(|l| [l.n, l.x, l.y, l.xx, l.xy]);
+        let classes = self.classes.iter().flat_map(|c| [c.0, c.1]);
+        let all = [self.rounds as f64, self.tokens, self.seconds].into_iter();
+        all.chain(sums).chain(classes).flat_map(|x| x.to_bits().to_le_bytes()).collect()
+    }
+
+    fn fork(&self) -> Box<dyn DraftLength> {
+        Box::new(self.clone())
+    }
+}

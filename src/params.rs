@@ -1,0 +1,293 @@
+//! Settings of single methods.
+//!
+//! A method lists the [`Param`]s that it reads in its registry entry. From
+//! there follow their keys in configs and on the command line, their checks,
+//! their rows in the docs and their place in a cell's identity; nothing else
+//! has to know them.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// A setting that a method reads.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Param {
+    /// How configs spell it.
+    pub key: &'static str,
+    /// What other tools call it.
+    pub aliases: &'static [&'static str],
+    /// One line for people.
+    pub summary: &'static str,
+    /// What it may be.
+    pub kind: Kind,
+}
+
+/// What a setting may be, and what it is by default; without a default it is
+/// absent unless it is set.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// An integer of at least `least`.
+    Count {
+        /// Default.
+        default: Option<usize>,
+        /// Smallest allowed.
+        least: usize,
+    },
+    /// A number in `least..=most`.
+    Number {
+        /// Default.
+        default: Option<f64>,
+        /// Smallest allowed.
+        least: f64,
+        /// Largest allowed.
+        most: f64,
+    },
+    /// A text; its method says what it may be.
+    Text {
+        /// Default.
+        default: &'static str,
+    },
+}
+
+/// The value of a setting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// An integer.
+    Count(usize),
+    /// A number.
+    Number(f64),
+    /// A text.
+    Text(String),
+}
+
+impl FromStr for Value {
+    type Err = Infallible;
+
+    /// An integer if it is one, else a number if it is one, else a text.
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        let count = text.parse().map(Value::Count);
+        let number = || text.parse().map(Value::Number);
+        Ok(count.or_else(|_| number()).unwrap_or_else(|_| Value::Text(text.to_owned())))
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Count(n) => write!(f, "{n}"),
+            Value::Number(x) => write!(f, "{x}"),
+            Value::Text(text) => write!(f, "{text}"),
+        }
+    }
+}
+
+/// A value that a setting cannot have.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[error("{key} = {value} is out of range: allowed is {allowed}")]
+pub struct BadParam {
+    /// The setting.
+    pub key: &'static str,
+    /// The value that was given.
+    pub value: Value,
+    /// What it may be, in words.
+    pub allowed: String,
+}
+
+impl Param {
+    /// An integer of at least `least`.
+    pub const fn count(
+        key: &'static str,
+        default: usize,
+        least: usize,
+        summary: &'static str,
+    ) -> Self {
+        Self { key, aliases: &[], summary, kind: Kind::Count { default: Some(default), least } }
+    }
+
+    /// A number in a range.
+    pub const fn number(
+        key: &'static str,
+        default: f64,
+        range: RangeInclusive<f64>,
+        summary: &'static str,
+    ) -> Self {
+        let (least, most) = (*range.start(), *range.end());
+        let kind = Kind::Number { default: Some(default), least, most };
+        Self { key, aliases: &[], summary, kind }
+    }
+
+    /// A text.
+    pub const fn text(key: &'static str, default: &'static str, summary: &'static str) -> Self {
+        Self { key, aliases: &[], summary, kind: Kind::Text { default } }
+    }
+
+    /// The same setting without a default.
+    pub const fn optional(self) -> Self {
+        let kind = match self.kind {
+            Kind::Count { least, .. } => Kind::Count { default: None, least },
+            Kind::Number { least, most, .. } => Kind::Number { default: None, least, most },
+            text => text,
+        };
+        Self { kind, ..self }
+    }
+
+    /// The same setting with names that other tools use for it.
+    pub const fn or(self, aliases: &'static [&'static str]) -> Self {
+        Self { aliases, ..self }
+    }
+
+    /// What the setting may be, in words.
+    pub fn allowed(&self) -> String {
+        match self.kind {
+            Kind::Count { least, .. } => format!("an integer >= {least}"),
+            Kind::Number { least, most, .. } if most == f64::INFINITY => {
+                format!("a number >= {least}")
+            }
+            Kind::Number { least, most, .. } => format!("a number from {least} to {most}"),
+            Kind::Text { .. } => "a text".to_owned(),
+        }
+    }
+
+    /// What the setting is if nothing is said.
+    pub fn default(&self) -> Option<Value> {
+        match self.kind {
+            Kind::Count { default, .. } => default.map(Value::Count),
+            Kind::Number { default, .. } => default.map(Value::Number),
+            Kind::Text { default } => Some(Value::Text(default.to_owned())),
+        }
+    }
+
+    /// The value as this setting holds it: an integer where a number is meant
+    /// is that number.
+    ///
+    /// # Errors
+    /// If the setting cannot have this value.
+    pub fn check(&self, value: &Value) -> Result<Value, BadParam> {
+        let sound = match (self.kind, value) {
+            (Kind::Count { least, .. }, Value::Count(n)) if *n >= least => value.clone(),
+            (Kind::Number { least, most, .. }, Value::Number(x)) if (least..=most).contains(x) => {
+                value.clone()
+            }
+            (Kind::Number { .. }, Value::Count(n)) => {
+                return self.check(&Value::Number(*n as f64));
+            }
+            (Kind::Text { .. }, Value::Text(_)) => value.clone(),
+            _ => {
+                let (value, allowed) = (value.clone(), self.allowed());
+                return Err(BadParam { key: self.key, value, allowed });
+            }
+        };
+        Ok(sound)
+    }
+
+    /// Whether configs may call it so.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.key == name || self.aliases.contains(&name)
+    }
+}
+
+/// Settings by key.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Params(BTreeMap<String, Value>);
+
+impl Params {
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Sets a value, unchecked.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: Value) -> Self {
+        self.0.insert(key.to_owned(), value);
+        self
+    }
+
+    /// The settings of a method that reads `read`, with defaults for what is
+    /// not set. Settings that it does not read are left out.
+    ///
+    /// # Errors
+    /// If a setting has a value that it cannot have.
+    pub fn of(&self, read: impl IntoIterator<Item = &'static Param>) -> Result<Self, BadParam> {
+        let mut values = BTreeMap::new();
+        for param in read {
+            let value = match self.0.get(param.key) {
+                Some(value) => Some(param.check(value)?),
+                None => param.default(),
+            };
+            values.extend(value.map(|value| (param.key.to_owned(), value)));
+        }
+        Ok(Self(values))
+    }
+
+    /// The same settings without one.
+    #[must_use]
+    pub fn without(mut self, param: &Param) -> Self {
+        self.0.remove(param.key);
+        self
+    }
+
+    /// What a setting has been set to.
+    pub fn set(&self, param: &Param) -> Option<&Value> {
+        self.0.get(param.key)
+    }
+
+    /// A setting, or its default.
+    pub fn get(&self, param: &Param) -> Option<Value> {
+        self.0.get(param.key).cloned().or_else(|| param.default())
+    }
+
+    /// A setting that is a count and may be absent.
+    pub fn optional_count(&self, param: &Param) -> Option<usize> {
+        match self.get(param)? {
+            Value::Count(n) => Some(n),
+            Value::Number(_) | Value::Text(_) => None,
+        }
+    }
+
+    /// A setting that is a number and may be absent.
+    pub fn optional_number(&self, param: &Param) -> Option<f64> {
+        match self.get(param)? {
+            Value::Number(x) => Some(x),
+            Value::Count(n) => Some(n as f64),
+            Value::Text(_) => None,
+        }
+    }
+
+    /// A setting that is a count and has a default.
+    pub fn count(&self, param: &Param) -> usize {
+        self.optional_count(param).unwrap_or_default()
+    }
+
+    /// A setting that is a number and has a default.
+    pub fn number(&self, param: &Param) -> f64 {
+        self.optional_number(param).unwrap_or(f64::NAN)
+    }
+
+    /// A setting that is a text.
+    pub fn text(&self, param: &Param) -> String {
+        self.get(param).map(|value| value.to_string()).unwrap_or_default()
+    }
+
+    /// All that is set, by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value))
+    }
+}
+
+impl fmt::Display for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (key, value)) in self.iter().enumerate() {
+            let gap = if i > 0 { ";" } else { "" };
+            write!(f, "{gap}{key}={value}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! The acceptance that no verifier can exceed.
+//!
+//! Children are a random set X; a rule couples it with a token Y of law p and
+//! keeps a child if Y is in X. The most that any coupling reaches is
+//! `α* = 1 + min_S (p(S) − P(X ⊆ S))` over sets of tokens S (Sun et al. 2023,
+//! arXiv 2310.15141; Khisti et al. 2025, arXiv 2410.18234; Hu et al. 2025,
+//! arXiv 2502.18779).
+
+use crate::dist::Dist;
+use crate::tree::{Draft, NodeId, Siblings};
+
+/// Up to this many possible tokens all sets are looked at.
+const FEW: usize = 8;
+
+/// `α*` of the children of `at`, given how they were drawn. `None` if there are
+/// no children, or more than two drawn without replacement from many tokens,
+/// where no fast form is known.
+pub fn ceiling(draft: &Draft, at: Option<NodeId>, p: &Dist) -> Option<f64> {
+    let children = draft.children(at).collect::<Vec<_>>();
+    let law = |&id: &NodeId| draft.node(id).law(draft.vocab());
+    let first = law(children.first()?);
+    let listed = |ids: &[NodeId]| ids.iter().map(|&id| p.p(draft.node(id).token)).sum::<f64>();
+    let k = children.len();
+    match draft.siblings(at) {
+        _ if k == 1 => Some(p.overlap(&first)),
+        Siblings::Independent => Some(independent(p, &first, k)),
+        Siblings::Distinct => distinct(p, &first, k),
+        Siblings::Listed => Some(listed(&children)),
+        Siblings::LastSampled => {
+            Some(listed(&children[..k - 1]) + p.overlap(&law(&children[k - 1])))
+        }
+        Siblings::Hub => Some(hub(p, &first)),
+        Siblings::Mixed => None,
+    }
+}
+
+/// Tokens that may be drawn, with p and q, by ascending p/q: a set of smallest
+/// `p(S) − P(X ⊆ S)` holds only such tokens.
+fn by_ratio(p: &Dist, q: &Dist) -> Vec<(f64, f64)> {
+    let mut pairs = q.support().map(|(token, q)| (p.p(token), q)).collect::<Vec<_>>();
+    pairs.sort_by(|a, b| (a.0 * b.1).total_cmp(&(b.0 * a.1)));
+    pairs
+}
+
+/// `P(X ⊆ S) = q(S)^k`, and the best S is a prefix of the order by p/q.
+fn independent(p: &Dist, q: &Dist, k: usize) -> f64 {
+    let mut sums = (0.0, 0.0);
+    let gaps = by_ratio(p, q).into_iter().map(|(p, q)| {
+        sums = (sums.0 + p, sums.1 + q);
+        sums.0 - f64::powi(sums.1, k as i32)
+    });
+    1.0 + gaps.fold(0.0, f64::min)
+}
+
+fn distinct(p: &Dist, q: &Dist, k: usize) -> Option<f64> {
+    let pairs = by_ratio(p, q);
+    match k {
+        _ if pairs.len() <= FEW => Some(1.0 + every_set(&pairs, k)),
+        2 => Some(1.0 + prefixes_of_two(&pairs)),
+        _ => None,
+    }
+}
+
+/// The smallest `p(S) − P(X ⊆ S)` over all sets.
+fn every_set(pairs: &[(f64, f64)], k: usize) -> f64 {
+    let gap = |bits: u32| {
+        let inside = (0..pairs.len()).filter(|i| bits >> i & 1 == 1).collect::<Vec<_>>();
+        let p = inside.iter().map(|&i| pairs[i].0).sum::<f64>();
+        let mut weights = inside.iter().map(|&i| pairs[i].1).collect::<Vec<_>>();
+        p - all_inside(&mut weights, 1.0, k.min(pairs.len()))
+    };
+    (0..1 << pairs.len()).map(gap).fold(0.0, f64::min)
+}
+
+/// Probability that `k` draws without replacement all take one of `weights`,
+/// the possible tokens having a mass of `left`.
+fn all_inside(weights: &mut Vec<f64>, left: f64, k: usize) -> f64 {
+    if k == 0 {
+        return 1.0;
+    }
+    let mut sum = 0.0;
+    for i in 0..weights.len() {
+        let q = weights.swap_remove(i);
+        sum += q / left * all_inside(weights, left - q, k - 1);
+        weights.push(q);
+        let last = weights.len() - 1;
+        weights.swap(i, last);
+    }
+    sum
+}
+
+/// As [`every_set`] for two draws, over sets of smallest p/q.
+fn prefixes_of_two(pairs: &[(f64, f64)]) -> f64 {
+    let (mut p, mut q, mut odds, mut twice) = (0.0, 0.0, 0.0, 0.0);
+    let mut least = 0.0_f64;
+    for (p_of, q_of) in pairs {
+        p += p_of;
+        q += q_of;
+        odds += q_of / (1.0 - q_of);
+        twice += q_of * q_of / (1.0 - q_of);
+        // Σ q_i (q(S) − q_i) / (1 − q_i)
+        least = least.min(p - (q * odds - twice));
+    }
+    least
+}
+
+/// Both tokens lie in S only if the hub does.
+fn hub(p: &Dist, q: &Dist) -> f64 {
+    let hub = q.argmax();
+    let rest = 1.0 - q.p(hub);
+    let others = q.support().filter(|&(token, _)| token != hub);
+    let lacking = others.map(|(token, q)| (q / rest - p.p(token)).max(0.0)).sum::<f64>();
+    1.0 + (p.p(hub) - lacking).min(0.0)
+}

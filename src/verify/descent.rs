@@ -1,0 +1,86 @@
+//! Rules that decide one level at a time, from the context downwards.
+
+use crate::chance::{Chance, Purpose, Site};
+use crate::dist::{Dist, Token};
+use crate::round::Verdict;
+use crate::tree::{Draft, NodeId};
+
+/// A node of the draft whose children are to be decided on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fork<'f> {
+    pub draft: &'f Draft,
+    /// The node; none for the context.
+    at: Option<NodeId>,
+    /// The target's law after it.
+    pub p: &'f Dist,
+}
+
+/// What a rule decides at a fork.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Choice {
+    /// This child is kept.
+    Keep(NodeId),
+    /// No child is kept and this token follows.
+    Next {
+        token: Token,
+        /// How often a residual had no mass.
+        fallbacks: usize,
+    },
+}
+
+impl<'f> Fork<'f> {
+    /// The children in draw order.
+    pub(super) fn children(&self) -> impl Iterator<Item = NodeId> + 'f {
+        self.draft.children(self.at)
+    }
+
+    /// Number of tokens before the children.
+    pub(super) fn position(&self) -> usize {
+        self.draft.start() + self.at.map_or(0, |id| self.draft.node(id).depth)
+    }
+
+    /// Draws the token that follows this node.
+    pub(super) fn draw(&self, purpose: Purpose, law: &Dist, chance: &mut dyn Chance) -> Token {
+        chance.categorical(Site { purpose, node: self.at.map_or(0, |id| id + 1) }, law)
+    }
+
+    /// Draws the token that follows this node, all children being rejected:
+    /// from the measure that they have left, and from p if rounding has left
+    /// nothing.
+    pub(super) fn correct(&self, rest: Vec<f64>, chance: &mut dyn Chance) -> Choice {
+        let law = Dist::from_measure(rest);
+        let fallbacks = usize::from(law.is_none());
+        let law = law.as_ref().map_or(self.p, |(law, _)| law);
+        Choice::Next { token: self.draw(Purpose::Residual, law, chance), fallbacks }
+    }
+
+    /// The token after a leaf.
+    pub(super) fn bonus(&self, chance: &mut dyn Chance) -> Choice {
+        Choice::Next { token: self.draw(Purpose::Bonus, self.p, chance), fallbacks: 0 }
+    }
+}
+
+/// Tosses the coin of a child.
+pub(super) fn accepts(child: NodeId, p: f64, chance: &mut dyn Chance) -> bool {
+    chance.bernoulli(Site { purpose: Purpose::Accept, node: child }, p)
+}
+
+/// Keeps what `rule` keeps, level by level.
+pub(super) fn descend(
+    draft: &Draft,
+    targets: &[Dist],
+    mut rule: impl FnMut(&Fork<'_>) -> Choice,
+) -> Verdict {
+    let mut verdict = Verdict::default();
+    loop {
+        let at = verdict.path.last().copied();
+        match rule(&Fork { draft, at, p: &targets[verdict.last_row()] }) {
+            Choice::Keep(child) => verdict.path.push(child),
+            Choice::Next { token, fallbacks } => {
+                verdict.next = token;
+                verdict.residual_fallbacks += fallbacks;
+                return verdict;
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Greedy multi-draft: the k − 1 most probable tokens and one drawn from the
+//! rest.
+//!
+//! The drawn child is tried by rejection sampling against the law it was drawn
+//! from, which is zero on the listed ones. If it fails, the correction is drawn
+//! from `(p − q')⁺`; a correction that is one of the listed children descends
+//! into it. Accepts `p(S) + Σ min(p, q')`, the most that any rule can for such a
+//! draft.
+//!
+//! Cost: as rejection sampling of one token.
+
+use super::descent::{Choice, Fork, accepts, descend};
+use super::{BuildVerifier, Verifier};
+use crate::chance::{Chance, Purpose};
+use crate::dist::Dist;
+use crate::registry::{Class, Entry};
+use crate::round::Verdict;
+use crate::tree::{Draft, DraftShape, Origin, Siblings};
+
+/// Its line in the registry.
+pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
+    name: "greedy_multi",
+    aliases: &["greedy_draft_sampling"],
+    params: &[],
+    summary: "one drawn child by rejection; a correction among the listed children descends",
+    paper: "Hu et al. 2025, arXiv 2502.18779, Sec. 5",
+    build: BuildVerifier { class: Class::D, make: |_| Box::new(GreedyMulti) },
+};
+
+/// Verification of listed children and a drawn one.
+#[derive(Debug, Clone, Copy)]
+pub struct GreedyMulti;
+
+impl Verifier for GreedyMulti {
+    fn supports(&self, shape: &DraftShape) -> bool {
+        !shape.coupled && shape.only(&[Siblings::LastSampled, Siblings::Listed])
+    }
+
+    fn siblings(&self) -> Siblings {
+        Siblings::LastSampled
+    }
+
+    fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
+        descend(draft, targets, |fork| choose(fork, chance))
+    }
+}
+
+fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Choice {
+    let draft = fork.draft;
+    if fork.children().next().is_none() {
+        return fork.bonus(chance);
+    }
+    let drawn = fork.children().find_map(|child| match &draft.node(child).origin {
+        Origin::Sampled(law) => Some((child, law)),
+        _ => None,
+    });
+    let correction = match drawn {
+        Some((child, law)) => {
+            let token = draft.node(child).token;
+            if accepts(child, fork.p.p(token) / law.p(token), chance) {
+                return Choice::Keep(child);
+            }
+            fork.correct(fork.p.zip(law, |p, q| (p - q).max(0.0)), chance)
+        }
+        None => {
+            Choice::Next { token: fork.draw(Purpose::Residual, fork.p, chance), fallbacks: 0 }
+        }
+    };
+    let Choice::Next { token, .. } = correction else { return correction };
+    let listed = |&child: &usize| {
+        draft.node(child).token == token && drawn.is_none_or(|(drawn, _)| drawn != child)
+    };
+    fork.children().find(listed).map_or(correction, Choice::Keep)
+}

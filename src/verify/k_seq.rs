@@ -1,0 +1,90 @@
+//! K-SEQ: the same coin for each of k independent siblings.
+//!
+//! Each sibling is accepted with probability `min(1, p(x) / (ρ·q(x)))`, the
+//! first success wins. With `b(ρ) = Σ min(q, p/ρ)` some sibling is accepted
+//! with probability `a = 1 − (1 − b)^k`, and the residual is proportional to
+//! `p − min(q, p/ρ)·a/b`, which is a measure as long as `a ≤ ρ·b`. The smallest
+//! such ρ in [1, k] accepts most; it is found by bisection.
+//!
+//! Cost: O(V) and up to 60 passes over the tokens that both laws allow.
+
+use super::descent::{Choice, Fork, accepts, descend};
+use super::{BuildVerifier, Verifier};
+use crate::chance::Chance;
+use crate::dist::Dist;
+use crate::registry::{Class, Entry};
+use crate::round::Verdict;
+use crate::tree::{Draft, DraftShape, Siblings};
+
+/// Its line in the registry.
+pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
+    name: "k_seq",
+    aliases: &["spectr"],
+    params: &[],
+    summary: "one acceptance rule for all of k independent siblings, as large as is exact",
+    paper: "Sun et al. 2023, SpecTr, arXiv 2310.15141, Alg. 3",
+    build: BuildVerifier { class: Class::D, make: |_| Box::new(KSeq) },
+};
+
+/// Halvings of [1, k] after which a double has no further digit.
+const HALVINGS: usize = 60;
+
+/// The selection rule of SpecTr.
+#[derive(Debug, Clone, Copy)]
+pub struct KSeq;
+
+impl Verifier for KSeq {
+    fn supports(&self, shape: &DraftShape) -> bool {
+        !shape.coupled && shape.only(&[Siblings::Independent])
+    }
+
+    fn siblings(&self) -> Siblings {
+        Siblings::Independent
+    }
+
+    fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
+        descend(draft, targets, |fork| choose(fork, chance))
+    }
+}
+
+fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Choice {
+    let Some(first) = fork.children().next() else { return fork.bonus(chance) };
+    let k = fork.children().count();
+    let q = fork.draft.node(first).law(fork.draft.vocab());
+    let rule = Rule::new(fork.p, &q, k);
+    let mut children = fork.children();
+    if let Some(kept) = children.find(|&child| {
+        let token = fork.draft.node(child).token;
+        accepts(child, fork.p.p(token) / (rule.rho * q.p(token)), chance)
+    }) {
+        return Choice::Keep(kept);
+    }
+    let (rho, share) = (rule.rho, rule.share);
+    fork.correct(fork.p.zip(&q, |p, q| (p - q.min(p / rho) * share).max(0.0)), chance)
+}
+
+/// ρ for k drafts of one law.
+#[derive(Debug, Clone, Copy)]
+struct Rule {
+    rho: f64,
+    /// The mass accepted of a token over `min(q, p/ρ)`.
+    share: f64,
+}
+
+impl Rule {
+    fn new(p: &Dist, q: &Dist, k: usize) -> Self {
+        let both = q.support().map(|(token, q)| (p.p(token), q));
+        let both = both.filter(|(p, _)| *p > 0.0).collect::<Vec<_>>();
+        let kept = |rho: f64| both.iter().map(|(p, q)| q.min(p / rho)).sum::<f64>();
+        let accepted = |b: f64| 1.0 - (1.0 - b).powi(k as i32);
+        // The upper end of the bracket: there the residual is never negative.
+        let (mut low, mut rho) = (1.0, k as f64);
+        for _ in 0..HALVINGS {
+            let middle = 0.5 * (low + rho);
+            let b = kept(middle);
+            if accepted(b) <= middle * b { rho = middle } else { low = middle }
+        }
+        let b = kept(rho);
+        Self { rho, share: if b > 0.0 { accepted(b) / b } else { 0.0 } }
+    }
+}

@@ -1,0 +1,95 @@
+//! Traversal verification: on a chain it is block verification.
+//!
+//! Every node is entered with a weight `w`, the probability that the path down
+//! to it is kept. Children are visited in draw order with
+//! `min(1, w·b(x) / s(x))`, deepest first; after each failed child
+//! `m = (w·b − s)⁺`, `w = Σm / (Σm + 1 − w)` and `b = norm(m)`. If no child is
+//! kept the node itself is, with probability `w`, followed by a token from `b`.
+//! Never keeps fewer tokens in expectation than rejection sampling.
+//!
+//! Cost: O(V) per visited node, and every row of the target is needed.
+
+use std::borrow::Cow;
+
+use super::{BuildVerifier, Verifier};
+use crate::chance::{Chance, Purpose, Site};
+use crate::dist::Dist;
+use crate::registry::{Class, Entry};
+use crate::round::Verdict;
+use crate::tree::{Draft, DraftShape, NodeId};
+
+/// Its line in the registry.
+pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
+    name: "traversal",
+    aliases: &["block", "block_verification"],
+    params: &[],
+    summary: "keeps the deepest node that its path's joint ratio allows; on a chain block \
+              verification",
+    paper: "chains: Sun et al. 2024, arXiv 2403.10444, Alg. 2; trees: Weng et al. 2025, \
+            arXiv 2505.12398",
+    build: BuildVerifier { class: Class::D, make: |_| Box::new(Traversal) },
+};
+
+/// Traversal verification.
+#[derive(Debug, Clone, Copy)]
+pub struct Traversal;
+
+impl Verifier for Traversal {
+    fn supports(&self, shape: &DraftShape) -> bool {
+        !shape.coupled
+    }
+
+    fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
+        let mut walk = Walk { draft, targets, chance };
+        // The root's weight stays one, so it is always kept.
+        walk.visit(None, 1.0).unwrap_or_default()
+    }
+}
+
+struct Walk<'w> {
+    draft: &'w Draft,
+    targets: &'w [Dist],
+    chance: &'w mut dyn Chance,
+}
+
+impl Walk<'_> {
+    /// Keeps some node at or below `at`, which is entered with weight `w`, or
+    /// nothing.
+    fn visit(&mut self, at: Option<NodeId>, mut w: f64) -> Option<Verdict> {
+        if w <= 0.0 {
+            return None;
+        }
+        let (draft, row) = (self.draft, at.map_or(0, |id| id + 1));
+        let mut law = Cow::Borrowed(&self.targets[row]);
+        let mut purpose = Purpose::Bonus;
+        let mut fallbacks = 0;
+        for child in draft.children(at) {
+            let node = draft.node(child);
+            let p = law.p(node.token);
+            let into = if p > 0.0 { (w * p / node.q(node.token)).min(1.0) } else { 0.0 };
+            if let Some(verdict) = self.visit(Some(child), into) {
+                return Some(verdict);
+            }
+            purpose = Purpose::Residual;
+            let rest = law.zip(&node.law(draft.vocab()), |p, s| (w * p - s).max(0.0));
+            match Dist::from_measure(rest) {
+                Some((rest, mass)) => {
+                    // In this order the sum is exactly the mass if w is one.
+                    w = mass / (mass + (1.0 - w));
+                    law = Cow::Owned(rest);
+                }
+                None if w < 1.0 => return None,
+                None => fallbacks += 1,
+            }
+        }
+        let kept = match at {
+            Some(node) => self.chance.bernoulli(Site { purpose: Purpose::Accept, node }, w),
+            None => true,
+        };
+        kept.then(|| Verdict {
+            path: at.map_or_else(Vec::new, |id| draft.path(id)),
+            next: self.chance.categorical(Site { purpose, node: row }, &law),
+            residual_fallbacks: fallbacks,
+        })
+    }
+}

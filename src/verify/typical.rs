@@ -1,0 +1,68 @@
+//! Typical acceptance: a drafted token is kept if the target finds it probable
+//! enough, given how undecided the target is.
+//!
+//! Child x is kept if `p(x) > min(ε, δ·e^{−H(p)})`, without a coin; after the
+//! last kept token the next one is drawn from p. The output does *not* have the
+//! target's law.
+//!
+//! Cost: O(V) for the entropy.
+
+use super::descent::{Choice, Fork, descend};
+use super::{BuildVerifier, Verifier};
+use crate::chance::Chance;
+use crate::dist::Dist;
+use crate::params::Param;
+use crate::registry::{Class, Entry};
+use crate::round::Verdict;
+use crate::tree::{Draft, DraftShape};
+
+const EPSILON: Param = Param::number(
+    "typical_epsilon",
+    0.3,
+    0.0..=1.0,
+    "a token at least this probable is always kept",
+);
+const DELTA: Param =
+    Param::number("typical_delta", 0.6, 0.0..=1.0, "threshold over exp(-entropy of the target)");
+
+/// Its line in the registry.
+pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
+    name: "typical",
+    aliases: &["typical_acceptance"],
+    params: &[EPSILON, DELTA],
+    summary: "keeps what the target finds probable enough for its entropy",
+    paper: "Cai et al. 2024, Medusa, arXiv 2401.10774, Sec. 2.3.1",
+    build: BuildVerifier { class: Class::X, make: |params| {
+        Box::new(Typical { epsilon: params.number(&EPSILON), delta: params.number(&DELTA) })
+    } },
+};
+
+/// Typical acceptance.
+#[derive(Debug, Clone, Copy)]
+pub struct Typical {
+    /// Probability from which a token is always kept.
+    pub epsilon: f64,
+    /// Threshold over e^{−H}.
+    pub delta: f64,
+}
+
+impl Verifier for Typical {
+    fn supports(&self, shape: &DraftShape) -> bool {
+        !shape.coupled
+    }
+
+    fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
+        descend(draft, targets, |fork| self.choose(fork, chance))
+    }
+}
+
+impl Typical {
+    fn choose(&self, fork: &Fork<'_>, chance: &mut dyn Chance) -> Choice {
+        let threshold = self.epsilon.min(self.delta * (-fork.p.entropy()).exp());
+        let typical = |&child: &usize| fork.p.p(fork.draft.node(child).token) > threshold;
+        match fork.children().find(typical) {
+            Some(child) => Choice::Keep(child),
+            None => fork.bonus(chance),
+        }
+    }
+}
