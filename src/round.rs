@@ -80,10 +80,23 @@ impl RoundEvent<'_> {
         reached
     }
 
+    /// The nodes (and the context) whose children were decided on: the accepted
+    /// path as far as it has children.
+    pub fn forks(&self) -> Vec<Option<NodeId>> {
+        let path = self.verdict.path.iter().copied().map(Some);
+        let mut forks = [None].into_iter().chain(path).collect::<Vec<_>>();
+        forks.retain(|&at| self.draft.children(at).next().is_some());
+        forks
+    }
+
+    /// The target's law after a node, or after the context.
+    pub fn target(&self, at: Option<NodeId>) -> &Dist {
+        &self.targets[at.map_or(0, |id| id + 1)]
+    }
+
     /// `Σ_x min(p(x), q(x))` at a node, with p the target's law at its parent.
     pub fn overlap(&self, id: NodeId) -> f64 {
         let node = self.draft.node(id);
-        let p = &self.targets[node.parent.map_or(0, |n| n + 1)];
-        p.overlap(&node.law(self.draft.vocab()))
+        self.target(node.parent).overlap(&node.law(self.draft.vocab()))
     }
 }

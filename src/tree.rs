@@ -225,12 +225,7 @@ impl Draft {
 
     /// Draws a token of `law` and adds the most probable one as the second; if
     /// they are the same, the second is drawn from what is left.
-    pub fn sample_hub(
-        &mut self,
-        parent: Option<NodeId>,
-        law: &Rc<Dist>,
-        chance: &mut dyn Chance,
-    ) {
+    pub fn sample_hub(&mut self, parent: Option<NodeId>, law: &Rc<Dist>, chance: &mut dyn Chance) {
         let hub = law.argmax();
         let first = self.draw(parent, Rc::clone(law), Siblings::Hub, chance);
         if self.nodes[first].token != hub {

@@ -142,7 +142,10 @@ fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
         ("Draft lengths: HOW FAR ahead", &all.lengths),
         ("Verifiers: WHAT is kept", &all.verifiers),
     ] {
-        writeln!(text, "\n## {title}\n\n| name | also called | class | what | settings | source |")?;
+        writeln!(
+            text,
+            "\n## {title}\n\n| name | also called | class | what | settings | source |"
+        )?;
         writeln!(text, "| --- | --- | --- | --- | --- | --- |")?;
         for m in methods {
             let aliases = m.aliases.iter().map(|a| format!("`{a}`")).collect::<Vec<_>>().join(", ");

@@ -7,7 +7,9 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 
 use super::Method;
-use crate::draft::{AUTO, BuildDrafter, DRAFTERS, DrafterParams, SIBLINGS, Tools, draft_sampling, without_repeats};
+use crate::draft::{
+    AUTO, BuildDrafter, DRAFTERS, DrafterParams, SIBLINGS, Tools, draft_sampling, without_repeats,
+};
 use crate::length::{BuildLength, LENGTHS, LengthParams};
 use crate::model::{LanguageModel, ModelError};
 use crate::params::{Param, Params, Value};
@@ -103,6 +105,16 @@ impl MethodSpec {
         Ok(())
     }
 
+    /// A setting that no part of the method reads, if one is set.
+    ///
+    /// # Errors
+    /// If a name is unknown.
+    pub fn unread(&self) -> Result<Option<String>, ModelError> {
+        let entries = self.entries()?;
+        let read = |key: &str| entries.params().any(|param| param.key == key);
+        Ok(self.params.iter().map(|(key, _)| key).find(|key| !read(key)).map(str::to_owned))
+    }
+
     /// The same method in canonical spelling, so that two spellings of one
     /// method are equal: aliases become names, and plain decoding has K = 0 and
     /// nothing that only a drafter would read.
@@ -160,10 +172,8 @@ impl MethodSpec {
             target_sampler: &sampler,
             params: &params,
         };
-        let length = LengthParams {
-            num_speculative_tokens: self.num_speculative_tokens,
-            params: &params,
-        };
+        let length =
+            LengthParams { num_speculative_tokens: self.num_speculative_tokens, params: &params };
         Ok(Method {
             drafter: (entries.drafter.build.make)(&drafter)?,
             length: (entries.length.build)(&length),

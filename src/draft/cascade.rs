@@ -34,11 +34,11 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
         needs_model: true,
         shape: |params| PromptLookup::check(params).map(|()| DraftShape::SAMPLED),
         make: |params| {
-        let reader = Reader::new(params.model("cascade")?, params.sampler.clone())?;
-        let lookup = PromptLookup::new(params.params);
-        let guessed = params.params.count(&GUESSED);
-        Ok(Box::new(Cascade { reader, lookup, guessed }))
-    },
+            let reader = Reader::new(params.model("cascade")?, params.sampler.clone())?;
+            let lookup = PromptLookup::new(params.params);
+            let guessed = params.params.count(&GUESSED);
+            Ok(Box::new(Cascade { reader, lookup, guessed }))
+        },
     },
 };
 

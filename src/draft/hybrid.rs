@@ -19,14 +19,14 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     build: BuildDrafter {
         needs_model: true,
         shape: |params| {
-        PromptLookup::check(params)?;
-        Ok(DraftShape { certain: true, ..DraftShape::SAMPLED })
-    },
+            PromptLookup::check(params)?;
+            Ok(DraftShape { certain: true, ..DraftShape::SAMPLED })
+        },
         make: |params| {
-        let model = ModelDrafter::new(params.model("hybrid")?, params.sampler.clone())?;
-        let lookup = PromptLookup::new(params.params);
-        Ok(Box::new(Hybrid { lookup, model: Box::new(model) }))
-    },
+            let model = ModelDrafter::new(params.model("hybrid")?, params.sampler.clone())?;
+            let lookup = PromptLookup::new(params.params);
+            Ok(Box::new(Hybrid { lookup, model: Box::new(model) }))
+        },
     },
 };
 

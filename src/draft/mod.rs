@@ -14,8 +14,8 @@ mod none;
 mod oracle;
 mod prompt_lookup;
 mod reader;
-mod suffix_automaton;
 mod sequoia;
+mod suffix_automaton;
 mod token_recycling;
 mod tools;
 mod tree_confidence;
@@ -207,7 +207,7 @@ pub type MakeDrafter =
     for<'a, 's> fn(&DrafterParams<'a, 's>) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError>;
 
 /// All drafters. `none` is plain autoregressive decoding in the same loop.
-pub const DRAFTERS: &[Entry<BuildDrafter>] =  &[
+pub const DRAFTERS: &[Entry<BuildDrafter>] = &[
     none::ENTRY,
     model::ENTRY,
     model_tree::ENTRY,

@@ -19,7 +19,9 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     build: BuildDrafter {
         needs_model: true,
         shape: |_| Ok(DraftShape::SAMPLED),
-        make: |params| Ok(Box::new(ModelDrafter::new(params.model("model")?, params.sampler.clone())?)),
+        make: |params| {
+            Ok(Box::new(ModelDrafter::new(params.model("model")?, params.sampler.clone())?))
+        },
     },
 };
 

@@ -37,21 +37,21 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     build: BuildDrafter {
         needs_model: true,
         shape: |params| {
-        let (tree, siblings) = (tree(params)?, siblings(params)?);
-        if siblings == Siblings::Hub && tree.iter().any(|&children| children > 2) {
-            return Err("siblings = hub: a node of the tree has at most 2 children".to_owned());
-        }
-        let sampled = siblings != Siblings::Listed;
-        let certain = !matches!(siblings, Siblings::Independent | Siblings::Distinct);
-        let shape = DraftShape { sampled, certain, ..DraftShape::NOTHING };
-        Ok(if tree.iter().any(|&children| children > 1) { shape.with(siblings) } else { shape })
-    },
+            let (tree, siblings) = (tree(params)?, siblings(params)?);
+            if siblings == Siblings::Hub && tree.iter().any(|&children| children > 2) {
+                return Err("siblings = hub: a node of the tree has at most 2 children".to_owned());
+            }
+            let sampled = siblings != Siblings::Listed;
+            let certain = !matches!(siblings, Siblings::Independent | Siblings::Distinct);
+            let shape = DraftShape { sampled, certain, ..DraftShape::NOTHING };
+            Ok(if tree.iter().any(|&children| children > 1) { shape.with(siblings) } else { shape })
+        },
         make: |params| {
-        let reader = Reader::new(params.model("model_tree")?, params.sampler.clone())?;
-        let tree = tree(params.params).map_err(ModelError::new)?;
-        let siblings = siblings(params.params).map_err(ModelError::new)?;
-        Ok(Box::new(ModelTree { reader, tree, siblings }))
-    },
+            let reader = Reader::new(params.model("model_tree")?, params.sampler.clone())?;
+            let tree = tree(params.params).map_err(ModelError::new)?;
+            let siblings = siblings(params.params).map_err(ModelError::new)?;
+            Ok(Box::new(ModelTree { reader, tree, siblings }))
+        },
     },
 };
 
@@ -65,7 +65,9 @@ fn tree(params: &Params) -> Result<Vec<usize>, String> {
 /// One sentence that names the key and what is allowed.
 pub(super) fn parse_tree(key: &str, text: &str) -> Result<Vec<usize>, String> {
     let fault = |why: &str| {
-        format!("{key} = {text}: {why}; allowed are numbers of children from 1, by depth, as in 2,2,1")
+        format!(
+            "{key} = {text}: {why}; allowed are numbers of children from 1, by depth, as in 2,2,1"
+        )
     };
     let counts = text.split(',').map(|part| part.trim().parse().ok().filter(|&n| n > 0));
     let counts = counts.collect::<Option<Vec<usize>>>().ok_or_else(|| fault("no shape"))?;

@@ -35,14 +35,14 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
         needs_model: false,
         shape: |_| Ok(DraftShape::SAMPLED),
         make: |params| {
-        let (order, file) = (params.params.count(&ORDER), params.params.text(&TEXT));
-        let (counts, learns) = match file.as_str() {
-            "" => (Rc::new(Counts::new(order)), true),
-            file => (params.tools.counts(file, order)?, false),
-        };
-        let sampler = params.sampler.clone();
-        Ok(Box::new(NgramLm { counts, learns, read: 0, sampler }))
-    },
+            let (order, file) = (params.params.count(&ORDER), params.params.text(&TEXT));
+            let (counts, learns) = match file.as_str() {
+                "" => (Rc::new(Counts::new(order)), true),
+                file => (params.tools.counts(file, order)?, false),
+            };
+            let sampler = params.sampler.clone();
+            Ok(Box::new(NgramLm { counts, learns, read: 0, sampler }))
+        },
     },
 };
 
@@ -97,11 +97,7 @@ impl NgramLm {
     }
 
     /// The processed law after context and draft; none if nothing is known.
-    fn law(
-        &self,
-        round: &Round<'_>,
-        drafted: &[Token],
-    ) -> Result<Option<Rc<Dist>>, ModelError> {
+    fn law(&self, round: &Round<'_>, drafted: &[Token]) -> Result<Option<Rc<Dist>>, ModelError> {
         // A few last tokens are all that counts look at.
         let tail = round.context.len().saturating_sub(self.counts.order);
         let text = [&round.context[tail..], drafted].concat();

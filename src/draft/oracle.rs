@@ -31,12 +31,12 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
         needs_model: false,
         shape: |_| Ok(DraftShape::SAMPLED),
         make: |params| {
-        let target = params.tools.target.ok_or_else(|| {
-            ModelError::new("drafter \"oracle\" needs the target, which is not there")
-        })?;
-        let reader = Reader::new(target, params.target_sampler.clone())?;
-        Ok(Box::new(Oracle { reader, acceptance: params.params.number(&ACCEPTANCE) }))
-    },
+            let target = params.tools.target.ok_or_else(|| {
+                ModelError::new("drafter \"oracle\" needs the target, which is not there")
+            })?;
+            let reader = Reader::new(target, params.target_sampler.clone())?;
+            Ok(Box::new(Oracle { reader, acceptance: params.params.number(&ACCEPTANCE) }))
+        },
     },
 };
 

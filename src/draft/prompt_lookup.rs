@@ -9,8 +9,8 @@ use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape};
 
 /// Longest n-gram looked up.
-pub(super) const MAX: Param =
-    Param::count("prompt_lookup_max", 3, 1, "longest n-gram looked up").or(&["max_matching_ngram_size"]);
+pub(super) const MAX: Param = Param::count("prompt_lookup_max", 3, 1, "longest n-gram looked up")
+    .or(&["max_matching_ngram_size"]);
 /// Shortest n-gram looked up.
 pub(super) const MIN: Param = Param::count("prompt_lookup_min", 1, 1, "shortest n-gram looked up");
 
@@ -79,11 +79,8 @@ impl PromptLookup {
             // The windows before the last one, which is the key itself.
             let mut earlier = text[..text.len() - 1].windows(n);
             let matches = |window: &[Token]| window == key;
-            let at = if self.leftmost {
-                earlier.position(matches)
-            } else {
-                earlier.rposition(matches)
-            };
+            let at =
+                if self.leftmost { earlier.position(matches) } else { earlier.rposition(matches) };
             at.map(|at| at + n)
         })
     }

@@ -28,7 +28,11 @@ impl<'a> Reader<'a> {
     }
 
     /// See [`super::Drafter::prefill`].
-    pub(super) fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), ModelError> {
+    pub(super) fn prefill(
+        &mut self,
+        prompt: &[Token],
+        clock: &dyn Clock,
+    ) -> Result<(), ModelError> {
         let Some((_, head)) = prompt.split_last().filter(|(_, head)| !head.is_empty()) else {
             return Ok(());
         };

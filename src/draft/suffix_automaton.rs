@@ -13,8 +13,7 @@ use crate::params::Param;
 use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape};
 
-const LEAST: Param =
-    Param::count("suffix_min", 2, 1, "shortest repeated suffix that is continued");
+const LEAST: Param = Param::count("suffix_min", 2, 1, "shortest repeated suffix that is continued");
 
 /// Its line in the registry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
@@ -27,9 +26,9 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
         needs_model: false,
         shape: |_| Ok(DraftShape::CERTAIN),
         make: |params| {
-        let least = params.params.count(&LEAST);
-        Ok(Box::new(SuffixAutomaton { least, text: Automaton::default() }))
-    },
+            let least = params.params.count(&LEAST);
+            Ok(Box::new(SuffixAutomaton { least, text: Automaton::default() }))
+        },
     },
 };
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use super::model_tree::parse_tree;
 use super::{BuildDrafter, Drafter, Round};
+use crate::clock::Clock;
 use crate::dist::Token;
 use crate::model::ModelError;
 use crate::params::Param;
@@ -28,15 +29,15 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     build: BuildDrafter {
         needs_model: false,
         shape: |params| {
-        let tree = parse_tree(TREE.key, &params.text(&TREE))?;
-        let branches = tree.iter().any(|&children| children > 1);
-        let shape = DraftShape::CERTAIN;
-        Ok(if branches { shape.with(Siblings::Listed) } else { shape })
-    },
+            let tree = parse_tree(TREE.key, &params.text(&TREE))?;
+            let branches = tree.iter().any(|&children| children > 1);
+            let shape = DraftShape::CERTAIN;
+            Ok(if branches { shape.with(Siblings::Listed) } else { shape })
+        },
         make: |params| {
-        let tree = parse_tree(TREE.key, &params.params.text(&TREE)).map_err(ModelError::new)?;
-        Ok(Box::new(TokenRecycling { tree, successors: BTreeMap::new() }))
-    },
+            let tree = parse_tree(TREE.key, &params.params.text(&TREE)).map_err(ModelError::new)?;
+            Ok(Box::new(TokenRecycling { tree, successors: BTreeMap::new() }))
+        },
     },
 };
 
@@ -49,6 +50,14 @@ struct TokenRecycling {
 }
 
 impl<'a> Drafter<'a> for TokenRecycling {
+    fn prefill(&mut self, prompt: &[Token], _clock: &dyn Clock) -> Result<(), ModelError> {
+        // Until the target has said something, what the prompt says will do.
+        for pair in prompt.windows(2) {
+            self.successors.insert(pair[0], vec![pair[1]]);
+        }
+        Ok(())
+    }
+
     fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
         let mut draft = Draft::empty(round.vocab);
         let mut level: Vec<Option<NodeId>> = vec![None];

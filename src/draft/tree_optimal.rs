@@ -153,7 +153,8 @@ impl<'a> Drafter<'a> for TreeOptimal<'a> {
             let level = level.collect::<Vec<_>>();
             let mut first = draft.len();
             if depth > 1 {
-                first = (0..draft.len()).find(|&id| draft.node(id).depth == depth - 1).unwrap_or(0) + 1;
+                first =
+                    (0..draft.len()).find(|&id| draft.node(id).depth == depth - 1).unwrap_or(0) + 1;
             }
             let laws = self.reader.laws(round, &draft, first)?;
             let mut parents = level.iter().map(|(_, node)| node.parent).collect::<Vec<_>>();

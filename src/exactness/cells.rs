@@ -3,7 +3,8 @@
 //! The lists are the registries themselves, so a new verifier, drafter or
 //! length policy is covered by its registry line.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
 
 use super::mutants::PLAIN;
 use crate::decode::PLAIN as PLAIN_DECODING;
@@ -147,7 +148,9 @@ impl Combination {
             let built = (verifier.build.make)(&Params::default());
             for proposer in Proposer::all() {
                 if proposer.shape().is_some_and(|shape| built.supports(&shape)) {
-                    all.extend(LENGTHS.iter().map(|length| Self { verifier, proposer, length }));
+                    // Plain decoding asks no length policy.
+                    let lengths = if proposer.proposes() { LENGTHS } else { &LENGTHS[..1] };
+                    all.extend(lengths.iter().map(|length| Self { verifier, proposer, length }));
                 }
             }
         }
@@ -156,6 +159,16 @@ impl Combination {
 
     pub(super) fn name(&self) -> String {
         format!("{}+{}+{}", self.verifier.name, self.proposer.name(), self.length.name)
+    }
+
+    /// Whether no other of `methods` differs in the length policy alone and comes
+    /// before.
+    pub(super) fn is_first_of_lengths(&self, methods: &[Self]) -> bool {
+        let same = |other: &&Self| {
+            other.verifier.name == self.verifier.name
+                && other.proposer.name() == self.proposer.name()
+        };
+        methods.iter().find(same).is_some_and(|first| first.length.name == self.length.name)
     }
 
     /// Whether every part of `method`, as in `rejection+model`, is one of the
@@ -217,8 +230,8 @@ impl Cell {
     }
 
     /// The properties whose pairs the quick form covers.
-    fn factors(&self) -> [String; 6] {
-        [
+    fn factors(&self) -> Vec<String> {
+        vec![
             self.method.verifier.name.to_owned(),
             self.method.proposer.name(),
             self.method.length.name.to_owned(),
@@ -226,6 +239,12 @@ impl Cell {
             self.toy.name.to_owned(),
             self.k.to_string(),
         ]
+    }
+
+    /// The same with the method as one property.
+    fn factors_of_method(&self) -> Vec<String> {
+        let [verifier, drafter, length, rest @ ..] = &self.factors()[..] else { return Vec::new() };
+        [&[format!("{verifier}+{drafter}+{length}")], rest].concat()
     }
 
     /// Roughly the number of drafts in the largest round.
@@ -244,8 +263,23 @@ impl Cell {
     }
 }
 
+/// The cells of the given methods. With the first length policy: in the quick
+/// form all pairs of properties, each verifier with each drafter being one, in
+/// the full form every cell. With the others: all pairs of properties, in the
+/// full form with each method being one.
+pub(super) fn cells(methods: &[Combination], full: bool) -> Vec<Cell> {
+    let (first, others) =
+        methods.iter().partition::<Vec<_>, _>(|method| method.is_first_of_lengths(methods));
+    let (first, others) = (complete(&first), complete(&others));
+    if full {
+        [first, pairwise(&others, Cell::factors_of_method)].concat()
+    } else {
+        [pairwise(&first, Cell::factors_of_method), pairwise(&others, Cell::factors)].concat()
+    }
+}
+
 /// Every cell of the given methods.
-pub(super) fn complete(methods: &[Combination]) -> Vec<Cell> {
+fn complete(methods: &[Combination]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &method in methods {
         let most = if method.proposer.proposes() { 3 } else { 1 };
@@ -263,32 +297,41 @@ pub(super) fn complete(methods: &[Combination]) -> Vec<Cell> {
 
 /// Few cells in which every pair of properties that occurs in `cells` occurs:
 /// greedily the cell with the most new pairs, the one with more outcomes of equals.
-pub(super) fn pairwise(cells: &[Cell]) -> Vec<Cell> {
-    let pairs = cells.iter().map(pairs_of).collect::<Vec<_>>();
-    let mut open = pairs.iter().flatten().cloned().collect::<BTreeSet<_>>();
+fn pairwise(cells: &[Cell], factors: fn(&Cell) -> Vec<String>) -> Vec<Cell> {
+    let mut numbers = BTreeMap::new();
+    let mut pairs_of = |cell: &Cell| {
+        let factors = factors(cell).into_iter().enumerate();
+        let numbered = factors.map(|factor| {
+            let next = numbers.len();
+            *numbers.entry(factor).or_insert(next)
+        });
+        pairs(&numbered.collect::<Vec<_>>())
+    };
+    let pairs = cells.iter().map(&mut pairs_of).collect::<Vec<_>>();
+    let mut open = pairs.iter().flatten().copied().collect::<HashSet<_>>();
+    // A cell never gains pairs, so what it had is a bound, and most need no look.
+    let mut bounds = pairs.iter().map(Vec::len).collect::<Vec<_>>();
+    let mut order = (0..cells.len()).collect::<Vec<_>>();
+    order.sort_by_key(|&i| (Reverse(cells[i].cost()), Reverse(i)));
     let mut chosen = Vec::new();
     while !open.is_empty() {
-        let gain = |i: &usize| pairs[*i].iter().filter(|pair| open.contains(*pair)).count();
-        let best = (0..cells.len()).max_by_key(|i| (gain(i), cells[*i].cost()));
-        let Some(best) = best else { break };
-        for pair in &pairs[best] {
-            open.remove(pair);
+        let mut best = (0, 0);
+        for &i in &order {
+            if bounds[i] > best.0 {
+                bounds[i] = pairs[i].iter().filter(|pair| open.contains(*pair)).count();
+                if bounds[i] > best.0 {
+                    best = (bounds[i], i);
+                }
+            }
         }
-        chosen.push(best);
+        pairs[best.1].iter().for_each(|pair| _ = open.remove(pair));
+        chosen.push(best.1);
     }
     chosen.sort_unstable();
     chosen.into_iter().map(|i| cells[i]).collect()
 }
 
-type Pair = (usize, usize, String, String);
-
-fn pairs_of(cell: &Cell) -> Vec<Pair> {
-    let factors = cell.factors();
-    let mut pairs = Vec::new();
-    for a in 0..factors.len() {
-        for b in a + 1..factors.len() {
-            pairs.push((a, b, factors[a].clone(), factors[b].clone()));
-        }
-    }
-    pairs
+fn pairs(numbers: &[usize]) -> Vec<(usize, usize)> {
+    let rest = |i| numbers[i + 1..].iter().map(move |&b| (numbers[i], b));
+    (0..numbers.len()).flat_map(rest).collect()
 }

@@ -29,4 +29,4 @@ pub use enumerate::{Enumeration, enumerate};
 pub use law::{Gap, JointLaw, TOLERANCE, target_law};
 pub use monte_carlo::{Fit, LEVEL};
 pub use probe::{DraftLaws, Probe, Tally, TargetRows};
-pub use replay::{Replay, audit, replay, sample};
+pub use replay::{Replay, audit, first_difference, replay, sample};

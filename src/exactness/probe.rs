@@ -7,6 +7,7 @@ use crate::dist::{Dist, Token};
 use crate::model::Toy;
 use crate::round::RoundEvent;
 use crate::tree::{NodeId, Origin};
+use crate::verify::ceiling;
 
 /// Sees every round with its probability.
 pub trait Probe {
@@ -38,9 +39,8 @@ pub struct Tally {
     /// `max_tokens` cuts the round.
     pub first_emitted: f64,
     /// Over all nodes whose children were tried: the least probability to keep
-    /// one of them that the draft leaves room for, which is Σ min(p, q) of the
-    /// first or the target's mass on all. If it is 1, nothing has to be
-    /// rejected.
+    /// one of them that any rule could reach, or that the target's mass on them
+    /// leaves room for. If it is 1, nothing has to be rejected.
     pub least_room: f64,
     /// The largest overlap Σ min(p, q) at a node that was tried. If it is 0,
     /// nothing may be accepted.
@@ -78,14 +78,13 @@ impl Probe for Tally {
             self.first_accepted += weight * accepted as f64;
             self.first_emitted += weight * event.emitted.len() as f64;
         }
-        let inner = event.verdict.path.iter().copied().map(Some);
-        for parent in [None].into_iter().chain(inner) {
-            let children = event.draft.children(parent).collect::<Vec<_>>();
-            let Some(&first) = children.first() else { continue };
+        for at in event.forks() {
+            let p = event.target(at);
+            let children = event.draft.children(at).collect::<Vec<_>>();
             let tokens = children.iter().map(|&id| event.draft.node(id).token);
-            let p = &event.targets[parent.map_or(0, |id| id + 1)];
             let covered = tokens.collect::<BTreeSet<_>>().into_iter().map(|t| p.p(t)).sum::<f64>();
-            self.least_room = self.least_room.min(event.overlap(first).max(covered));
+            let ceiling = ceiling(event.draft, at, p).unwrap_or(0.0);
+            self.least_room = self.least_room.min(ceiling.max(covered));
             for id in children {
                 self.most_overlap = self.most_overlap.max(event.overlap(id));
             }

@@ -73,6 +73,28 @@ pub(super) fn sample_by(
     Ok(counts)
 }
 
+/// The first of `runs` requests in which two methods say something else with the
+/// same random numbers; none if they always agree.
+///
+/// # Errors
+/// If a model fails or logits are no law.
+pub fn first_difference(
+    target: &dyn LanguageModel,
+    [one, other]: [&Generation<'_>; 2],
+    seed: u64,
+    runs: u32,
+) -> Result<Option<u32>, ModelError> {
+    for repeat in 0..runs {
+        let text = |generation| {
+            run(target, generation, &mut Seeded::new(Request { seed, prompt: SAMPLED, repeat }))
+        };
+        if text(one)? != text(other)? {
+            return Ok(Some(repeat));
+        }
+    }
+    Ok(None)
+}
+
 /// Runs seeded generations under audit; the reports of all are added up.
 ///
 /// # Errors

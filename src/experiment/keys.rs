@@ -113,7 +113,9 @@ fn one_of(value: &Value, allowed: &'static str, names: &[&str]) -> (&'static str
 
 fn check_axis(axis: &str, values: &Value) -> Result<()> {
     let (want, ok) = match axis {
-        "drafter" | "verifier" | "length" => ("a name or a list of names", all(values, |v| v.is_str())),
+        "drafter" | "verifier" | "length" => {
+            ("a name or a list of names", all(values, |v| v.is_str()))
+        }
         "num_speculative_tokens" | "top_k" => (
             "a non-negative integer or a list of them",
             all(values, |v| v.as_integer().is_some_and(|i| i >= 0)),

@@ -125,10 +125,7 @@ fn cells(spec: &Spec, plan: &Plan, material: &Material<'_>) -> Result<Vec<Cell>>
             let method = plan.method(&cell);
             let drafts = method.needs_draft_model();
             if drafts && material.draft.is_none() {
-                bail!(
-                    "drafter \"{}\" needs a draft model: set the key \"draft\"",
-                    cell.drafter
-                );
+                bail!("drafter \"{}\" needs a draft model: set the key \"draft\"", cell.drafter);
             }
             cell.class = class_of(&method, material.target.row_invariant)?;
             cell.id = identify(&cell, plan, drafts);

@@ -8,6 +8,7 @@ use super::records::{PositionRow, RoundRow};
 use crate::decode::Observer;
 use crate::model::ModelError;
 use crate::round::RoundEvent;
+use crate::verify::ceiling;
 
 /// Collects the rows of one generation.
 #[derive(Debug)]
@@ -60,6 +61,8 @@ impl<'a> Recorder<'a> {
 impl Observer for Recorder<'_> {
     fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), ModelError> {
         let reached = event.reached();
+        let forks = event.forks();
+        let ceilings = forks.iter().map(|&at| ceiling(event.draft, at, event.target(at)));
         self.rounds.push(RoundRow {
             cell: self.cell.id.clone(),
             prompt: self.prompt.to_owned(),
@@ -67,12 +70,15 @@ impl Observer for Recorder<'_> {
             round: event.round,
             context_tokens: event.context.len(),
             proposed: event.draft.len(),
+            depth: event.draft.depth(),
             accepted: event.verdict.path.len(),
             emitted: event.emitted.len(),
             truncated: event.truncated,
             reached: reached.len(),
             // An empty sum of floats is -0; a row without drafts reads 0.
             overlap_sum: reached.iter().map(|&id| event.overlap(id)).sum::<f64>() + 0.0,
+            forks: forks.len(),
+            ceiling_sum: ceilings.sum::<Option<f64>>().map(|sum| sum + 0.0),
             residual_fallbacks: event.verdict.residual_fallbacks,
             draft_forwards: event.draft_forwards,
             draft_us: micros(event.times.draft),

@@ -24,11 +24,17 @@ pub struct RoundRow {
     pub round: u64,
     pub context_tokens: usize,
     pub proposed: usize,
+    #[serde(default)]
+    pub depth: usize,
     pub accepted: usize,
     pub emitted: usize,
     pub truncated: bool,
     pub reached: usize,
     pub overlap_sum: f64,
+    #[serde(default)]
+    pub forks: usize,
+    #[serde(default)]
+    pub ceiling_sum: Option<f64>,
     pub residual_fallbacks: usize,
     pub draft_forwards: usize,
     pub draft_us: f64,
@@ -164,6 +170,8 @@ pub struct SummaryRow {
     pub alpha: Option<f64>,
     pub alpha_lo: Option<f64>,
     pub alpha_hi: Option<f64>,
+    pub ceiling: Option<f64>,
+    pub share_of_ceiling: Option<f64>,
     pub block_efficiency: Option<f64>,
     pub block_efficiency_lo: Option<f64>,
     pub block_efficiency_hi: Option<f64>,

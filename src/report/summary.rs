@@ -89,6 +89,8 @@ fn acceptance(row: &mut SummaryRow, samples: &[Sample]) {
     row.acceptance_rate = sums.acceptance_rate();
     row.alpha = sums.alpha();
     (row.alpha_lo, row.alpha_hi) = ends(acceptance_interval(samples, Acceptance::alpha));
+    row.ceiling = sums.ceiling();
+    row.share_of_ceiling = sums.share_of_ceiling();
     row.block_efficiency = sums.block_efficiency();
     (row.block_efficiency_lo, row.block_efficiency_hi) =
         ends(acceptance_interval(samples, Acceptance::block_efficiency));

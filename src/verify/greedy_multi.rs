@@ -62,9 +62,7 @@ fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Choice {
             }
             fork.correct(fork.p.zip(law, |p, q| (p - q).max(0.0)), chance)
         }
-        None => {
-            Choice::Next { token: fork.draw(Purpose::Residual, fork.p, chance), fallbacks: 0 }
-        }
+        None => Choice::Next { token: fork.draw(Purpose::Residual, fork.p, chance), fallbacks: 0 },
     };
     let Choice::Next { token, .. } = correction else { return correction };
     let listed = |&child: &usize| {

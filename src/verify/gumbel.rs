@@ -28,7 +28,10 @@ pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     params: &[LISTS],
     summary: "the token is decided by noise of its position; drafts are kept while they match",
     paper: "Daliri et al. 2024, arXiv 2408.07978; k lists: Rowan et al. 2025, arXiv 2506.05632",
-    build: BuildVerifier { class: Class::P, make: |params| Box::new(Gumbel { lists: params.count(&LISTS) }) },
+    build: BuildVerifier {
+        class: Class::P,
+        make: |params| Box::new(Gumbel { lists: params.count(&LISTS) }),
+    },
 };
 
 /// Position-keyed exponential races.

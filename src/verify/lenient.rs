@@ -6,8 +6,8 @@
 //!
 //! Cost: as rejection sampling.
 
-use super::rejection::choose_scaled;
 use super::descent::descend;
+use super::rejection::choose_scaled;
 use super::{BuildVerifier, Verifier};
 use crate::chance::Chance;
 use crate::dist::Dist;
@@ -26,7 +26,10 @@ pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     params: &[LENIENCE],
     summary: "rejection sampling with min(1, p/(l q)), l < 1",
     paper: "Leviathan et al. 2023, arXiv 2211.17192, App. A.5",
-    build: BuildVerifier { class: Class::X, make: |params| Box::new(Lenient { lenience: params.number(&LENIENCE) }) },
+    build: BuildVerifier {
+        class: Class::X,
+        make: |params| Box::new(Lenient { lenience: params.number(&LENIENCE) }),
+    },
 };
 
 /// Rejection sampling with lenience.

@@ -32,9 +32,12 @@ pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     params: &[EPSILON, DELTA],
     summary: "keeps what the target finds probable enough for its entropy",
     paper: "Cai et al. 2024, Medusa, arXiv 2401.10774, Sec. 2.3.1",
-    build: BuildVerifier { class: Class::X, make: |params| {
-        Box::new(Typical { epsilon: params.number(&EPSILON), delta: params.number(&DELTA) })
-    } },
+    build: BuildVerifier {
+        class: Class::X,
+        make: |params| {
+            Box::new(Typical { epsilon: params.number(&EPSILON), delta: params.number(&DELTA) })
+        },
+    },
 };
 
 /// Typical acceptance.

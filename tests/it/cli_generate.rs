@@ -177,7 +177,7 @@ fn prompts_come_from_files_and_standard_input() {
 fn bad_inputs_get_one_sentence() {
     let cases: &[(&[&str], &str)] = &[
         (&["--drafter", "modle"], "did you mean \"model\"?"),
-        (&["--drafter", "modle"], "allowed are none, model, prompt_lookup"),
+        (&["--drafter", "modle"], "allowed are none, model, model_tree"),
         (&["--verifier", "rejektion"], "did you mean \"rejection\"?"),
         (&["--length", "fxied"], "did you mean \"fixed\"?"),
         (&["-k", "0"], "num_speculative_tokens = 0"),
@@ -190,7 +190,17 @@ fn bad_inputs_get_one_sentence() {
         (&["--min-p", "-0.1"], "min_p = -0.1 is out of range"),
         (&["--repetition-penalty", "0"], "repetition_penalty = 0 is out of range"),
         (&["--presence-penalty", "inf"], "presence_penalty = inf is out of range"),
-        (&["--prompt-lookup-min", "4"], "prompt_lookup_min = 4"),
+        (&["--drafter", "prompt_lookup", "--prompt-lookup-min", "4"], "prompt_lookup_min = 4"),
+        (&["--prompt-lookup-min", "4"], "prompt_lookup_min is no setting of model"),
+        (&["--param", "tre=2,1"], "did you mean \"tree\""),
+        (
+            &["--drafter", "model_tree", "--param", "tree=9,9"],
+            "tree = 9,9: 90 nodes are more than 64",
+        ),
+        (
+            &["--drafter", "model_tree", "--verifier", "k_seq", "--param", "siblings=top_k"],
+            "verifier \"k_seq\" is not exact",
+        ),
         (&["--plain", "--drafter", "model"], "--plain means --drafter none"),
         (&["--plain", "--drafter", "prompt_lookup"], "--plain means --drafter none"),
         (&["--stop", ""], "--stop is empty"),

@@ -30,7 +30,7 @@ fn lists_all_that_is_registered() {
         }
     }
     for (row, entry) in shown["verifiers"].as_array().unwrap().iter().zip(VERIFIERS) {
-        assert_eq!(row["class"], format!("{:?}", entry.class.unwrap()));
+        assert_eq!(row["class"], format!("{:?}", entry.build.class));
         assert_eq!(row["summary"], entry.summary);
         assert_eq!(row["paper"], entry.paper);
         assert_eq!(row["aliases"].as_array().unwrap().len(), entry.aliases.len());

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use specdec::draft::Texts;
 use specdec::experiment::prompts::Prompt;
 use specdec::experiment::records::{FailureRow, GenerationRow};
 use specdec::experiment::{Bench, Experiment, Material, Resume, freeze, run};
@@ -61,6 +62,7 @@ fn failures_are_rows_and_the_rest_goes_on() {
         target: &target,
         draft: Some(&*draft),
         codec: &Letters { vocab: 4 },
+        texts: Texts::new(&Letters { vocab: 4 }),
         prompts: &prompts,
         interrupted: &AtomicBool::new(false),
     };

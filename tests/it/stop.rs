@@ -8,7 +8,7 @@ use specdec::chance::{Request, Seeded};
 use specdec::clock::{Clock, VirtualClock, VirtualCosts};
 use specdec::decode::{Generation, MethodSpec, Observer, StopReason, StopRules, Totals, generate};
 use specdec::dist::Token;
-use specdec::draft::DRAFTERS;
+use specdec::draft::{DRAFTERS, Tools};
 use specdec::exactness::{Gap, JointLaw, enumerate, target_law};
 use specdec::model::{Codec, Letters, ModelError, Toy, ToyPair, zoo};
 use specdec::round::RoundEvent;
@@ -67,7 +67,8 @@ fn run(
     codec: Option<&dyn Codec>,
 ) -> Run {
     let clock = VirtualClock::new(VirtualCosts::default());
-    let method = spec.build(Some(&models.1)).unwrap();
+    let tools = Tools { draft: Some(&models.1), target: Some(&models.0), texts: None };
+    let method = spec.build_with(tools).unwrap();
     let mut generation = Generation::new(&models.0, method, prompt, stop, codec).unwrap();
     let mut chance = Seeded::new(Request { seed: 1, prompt: "stop", repeat: 0 });
     let mut notes = Notes::default();
@@ -283,7 +284,8 @@ fn the_law_of_a_text_with_an_end_is_that_of_plain_decoding() {
         *ended.entry(text[..end].to_vec()).or_insert(0.0) += p;
     }
     for drafter in DRAFTERS {
-        let method = spec(drafter.name, 2).build(Some(&draft)).unwrap();
+        let tools = Tools { draft: Some(&draft), target: Some(&target), texts: None };
+        let method = spec(drafter.name, 2).build_with(tools).unwrap();
         let stop = StopRules { eos: vec![2], ..StopRules::max_tokens(5) };
         let generation = Generation::new(&target, method, &[0], stop, None).unwrap();
         let found = enumerate(&target, generation, &mut []).unwrap();

@@ -13,6 +13,7 @@ use specdec::experiment::records::{
     DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow,
 };
 use specdec::experiment::{Calibration, Cell, CellCosts, Plan, PlannedModel};
+use specdec::params::Params;
 use specdec::sampling::SamplingParams;
 
 /// What to simulate.
@@ -98,7 +99,7 @@ impl Synthetic {
                     verifier: "rejection".to_owned(),
                     length: "fixed".to_owned(),
                     num_speculative_tokens: k,
-                    draft_temperature: None,
+                    params: Params::default(),
                     class: if temperature == 0.0 { "G~" } else { "D" }.to_owned(),
                     sampling,
                 });
@@ -122,7 +123,6 @@ impl Synthetic {
             clock: "real".to_owned(),
             threads: 2,
             warmup: 1,
-            prompt_lookup: (3, 1),
             prompts: (0..self.prompts).map(|p| format!("prompt-{p:02}")).collect(),
             prompts_sha256: "11".repeat(32),
             target: model("embedded-target"),
@@ -248,11 +248,14 @@ impl Simulated<'_> {
                 round: rows.len() as u64,
                 context_tokens: 30 + self.plan.max_tokens - left,
                 proposed,
+                depth: proposed,
                 accepted,
                 emitted: accepted + 1,
                 truncated: false,
                 reached,
                 overlap_sum: reached as f64 * accept,
+                forks: reached,
+                ceiling_sum: Some(reached as f64 * accept),
                 residual_fallbacks: 0,
                 draft_forwards: if lookup { 0 } else { proposed },
                 draft_us: noise * (0.5 + proposed as f64 * costs.draft_us_per_token),

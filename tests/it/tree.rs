@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use specdec::chance::{Chance, Exhaustive};
 use specdec::dist::Dist;
-use specdec::tree::{Draft, Origin};
+use specdec::tree::{Draft, Origin, Siblings};
 
 fn law() -> Rc<Dist> {
     Rc::new(Dist::from_probs(vec![0.25, 0.75, 0.0]).unwrap())
@@ -16,7 +16,7 @@ fn an_empty_draft_is_plain_decoding() {
     assert!(draft.is_empty());
     assert_eq!((draft.len(), draft.depth(), draft.vocab()), (0, 0, 3));
     assert_eq!(draft.children(None).count(), 0);
-    assert!(!draft.shape().branches && !draft.shape().sampled && !draft.shape().certain);
+    assert!(!draft.shape().branches() && !draft.shape().sampled && !draft.shape().certain);
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_tree_knows_its_paths() {
     assert_eq!(draft.path(deep), [b, under_b, deep]);
     assert_eq!(draft.tokens_to(deep), [1, 2, 0]);
     assert_eq!(draft.depth(), 3);
-    assert!(draft.shape().branches && draft.shape().certain && !draft.shape().sampled);
+    assert!(draft.shape().branches() && draft.shape().certain && !draft.shape().sampled);
 }
 
 #[test]
@@ -45,7 +45,8 @@ fn sampled_siblings_keep_their_order_and_may_repeat() {
     assert_eq!(draft.node(first).token, draft.node(second).token);
     assert_eq!(draft.children(None).collect::<Vec<_>>(), [first, second]);
     assert_eq!(chance.decisions(), 2);
-    assert!(draft.shape().branches);
+    assert!(draft.shape().branches());
+    assert!(draft.shape().only(&[Siblings::Independent]));
 }
 
 #[test]

@@ -1,15 +1,18 @@
 //! Verifiers as pure functions, and what they support.
 
+use std::rc::Rc;
+
 use specdec::chance::{Chance, Exhaustive};
 use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::dist::Dist;
 use specdec::draft::DRAFTERS;
-use specdec::exactness::{TREES, TreeDrafter, enumerate};
+use specdec::exactness::enumerate;
 use specdec::model::zoo;
+use specdec::params::{Params, Value};
+use specdec::registry::Entry;
 use specdec::round::Verdict;
-use specdec::sampling::{Sampler, SamplingParams};
-use specdec::tree::{Draft, DraftShape};
-use specdec::verify::{Rejection, TokenMatch, VERIFIERS, Verifier};
+use specdec::tree::{Draft, DraftShape, Siblings};
+use specdec::verify::{BuildVerifier, Rejection, TokenMatch, VERIFIERS, Verifier};
 
 /// All verdicts with their probabilities.
 fn verdicts(verifier: &dyn Verifier, draft: &Draft, targets: &[Dist]) -> Vec<(Verdict, f64)> {
@@ -29,19 +32,20 @@ fn dist(probs: &[f64]) -> Dist {
     Dist::from_probs(probs.to_vec()).unwrap()
 }
 
+fn made(entry: &Entry<BuildVerifier>) -> Box<dyn Verifier> {
+    (entry.build.make)(&Params::default())
+}
+
 #[test]
 fn every_drafter_has_a_verifier() {
     for drafter in DRAFTERS {
-        let shape = drafter.shape.unwrap_or_default();
-        assert!(VERIFIERS.iter().any(|v| v.build.supports(&shape)), "{}", drafter.name);
+        let shape = (drafter.build.shape)(&Params::default());
+        // The siblings of a tree are as the verifier likes them.
+        let shape = shape.unwrap_or_else(|_| DraftShape::SAMPLED.with(Siblings::Distinct));
+        assert!(VERIFIERS.iter().any(|v| made(v).supports(&shape)), "{}", drafter.name);
     }
     for verifier in VERIFIERS {
-        assert!(
-            verifier.build.supports(&DraftShape::default()),
-            "{}: plain decoding",
-            verifier.name
-        );
-        assert!(verifier.class.is_some(), "{} states its class", verifier.name);
+        assert!(made(verifier).supports(&DraftShape::NOTHING), "{}", verifier.name);
     }
 }
 
@@ -49,7 +53,7 @@ fn every_drafter_has_a_verifier() {
 fn an_empty_draft_yields_a_token_of_the_target() {
     let target = [dist(&[0.25, 0.75])];
     for verifier in VERIFIERS {
-        let found = verdicts(verifier.build, &Draft::empty(2), &target);
+        let found = verdicts(&*made(verifier), &Draft::empty(2), &target);
         assert_eq!(found.len(), 2);
         for (verdict, p) in found {
             assert!(verdict.path.is_empty());
@@ -100,7 +104,7 @@ struct ChainsOnly;
 
 impl Verifier for ChainsOnly {
     fn supports(&self, shape: &DraftShape) -> bool {
-        !shape.branches
+        !shape.branches()
     }
 
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
@@ -112,14 +116,12 @@ impl Verifier for ChainsOnly {
 fn an_unsupported_draft_is_noticed() {
     let pair = zoo::toy("binary").unwrap();
     let (target, draft) = (pair.target("t").unwrap(), pair.draft("d").unwrap());
-    let sampler = Sampler::new(SamplingParams::default()).unwrap();
     for tree in [false, true] {
-        let mut method = MethodSpec::default().build(Some(&draft)).unwrap();
-        method.verifier = &ChainsOnly;
-        if tree {
-            let drafter = TreeDrafter::new(&draft, sampler.clone(), TREES[0]).unwrap();
-            method.drafter = Box::new(drafter);
-        }
+        let drafter = if tree { "model_tree" } else { "model" };
+        let params = Params::default().with("tree", Value::Text("2,1".to_owned()));
+        let spec = MethodSpec { drafter: drafter.to_owned(), params, ..MethodSpec::default() };
+        let mut method = spec.build(Some(&draft)).unwrap();
+        method.verifier = Rc::new(ChainsOnly);
         let stop = StopRules::max_tokens(3);
         let generation = Generation::new(&target, method, &[0], stop, None).unwrap();
         let found = enumerate(&target, generation, &mut []).unwrap();

@@ -21,6 +21,7 @@ use crate::clock::RealClock;
 use crate::decode::{self, Generation, MethodSpec, PLAIN, StopRules, class_of, find_param};
 use crate::draft::{Texts, Tools};
 use crate::model::Codec;
+use crate::params::Value;
 
 /// Options of `specdec generate`.
 #[derive(Debug, Args)]
@@ -74,6 +75,12 @@ struct MethodArgs {
     #[arg(long, short = 'k', value_name = "K", default_value_t = 4,
           value_parser = count, allow_negative_numbers = true)]
     num_speculative_tokens: usize,
+    /// Longest n-gram that drafter prompt_lookup looks for: --param prompt_lookup_max=N
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    prompt_lookup_max: Option<usize>,
+    /// Shortest n-gram that drafter prompt_lookup looks for: --param prompt_lookup_min=N
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    prompt_lookup_min: Option<usize>,
     /// A setting of the drafter, the verifier or the length policy (see `specdec list`);
     /// repeatable
     #[arg(long = "param", value_name = "KEY=VALUE")]
@@ -122,6 +129,15 @@ impl GenerateArgs {
     fn spec(&self) -> Result<MethodSpec> {
         let method = &self.method;
         let mut params = self.sampling.draft_params();
+        let lengths = [
+            ("prompt_lookup_max", method.prompt_lookup_max),
+            ("prompt_lookup_min", method.prompt_lookup_min),
+        ];
+        for (key, value) in lengths {
+            if let Some(value) = value {
+                params = params.with(key, Value::Count(value));
+            }
+        }
         for set in &method.params {
             let Some((name, value)) = set.split_once('=') else {
                 bail!("--param {set}: write KEY=VALUE");
@@ -136,6 +152,9 @@ impl GenerateArgs {
             sampling: self.sampling.params(),
             params,
         };
+        if let Some(key) = spec.unread()?.filter(|key| key != "draft_temperature") {
+            bail!("{key} is no setting of {}, {} or {}", spec.drafter, spec.verifier, spec.length);
+        }
         if method.plain && !spec.is_plain() {
             bail!(
                 "--plain means --drafter {PLAIN}: leave out either --plain or --drafter {}",
@@ -183,8 +202,7 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     }
     let prompt = codec.encode(&text)?;
     let texts = Texts::new(&*pair.target.codec);
-    let tools =
-        Tools { draft: pair.draft_model(), target: Some(target), texts: Some(&texts) };
+    let tools = Tools { draft: pair.draft_model(), target: Some(target), texts: Some(&texts) };
     let method = spec.build_with(tools)?;
     let mut generation = Generation::new(target, method, &prompt, rules, Some(codec))?;
     let mut chance = Seeded::new(Request { seed: args.method.seed, prompt: &text, repeat: 0 });

@@ -42,7 +42,8 @@ fn forger<'a>(
     draw: Draw,
     threshold: f64,
 ) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
-    let model = params.tools.draft.ok_or_else(|| ModelError::new("a mutant needs a draft model"))?;
+    let model =
+        params.tools.draft.ok_or_else(|| ModelError::new("a mutant needs a draft model"))?;
     let used =
         Sampler::new(used(*params.sampler.params())).map_err(|e| ModelError::new(e.to_string()))?;
     let samplers = (params.sampler.clone(), used);
@@ -170,7 +171,8 @@ impl<'a> Drafter<'a> for PositionKeyed<'a> {
 
 /// The production tree drafter: two independent children, then one each.
 pub(super) const SAMPLED_TREE: MakeDrafter = |params| {
-    let tree = find("drafter", DRAFTERS, "model_tree").map_err(|e| ModelError::new(e.to_string()))?;
+    let tree =
+        find("drafter", DRAFTERS, "model_tree").map_err(|e| ModelError::new(e.to_string()))?;
     let text = |text: &str| Value::Text(text.to_owned());
     let shape = Params::default()
         .with("tree", text("2,1"))

@@ -95,7 +95,8 @@ const RIGHT: Mutant = Mutant {
     case: CASE,
     target: |toy| Box::new(toy),
     drafter: |params| {
-        let model = params.tools.draft.ok_or_else(|| ModelError::new("a mutant needs a draft model"))?;
+        let model =
+            params.tools.draft.ok_or_else(|| ModelError::new("a mutant needs a draft model"))?;
         Ok(Box::new(ModelDrafter::new(model, params.sampler.clone())?))
     },
     verifier: &Rejection,

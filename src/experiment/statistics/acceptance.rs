@@ -20,6 +20,9 @@ pub struct Acceptance {
     pub reached: usize,
     /// Σ over reached tokens of Σ_x min(p(x), q(x)).
     pub overlap_sum: f64,
+    /// Σ over rounds with a known ceiling of the nodes whose children were
+    /// decided on, of the accepted tokens, and of α*.
+    pub ceilings: (usize, usize, f64),
 }
 
 impl Acceptance {
@@ -33,6 +36,9 @@ impl Acceptance {
                 accepted: round.accepted,
                 reached: round.reached,
                 overlap_sum: round.overlap_sum,
+                ceilings: round
+                    .ceiling_sum
+                    .map_or((0, 0, 0.0), |sum| (round.forks, round.accepted, sum)),
             };
         }
         sums
@@ -51,6 +57,18 @@ impl Acceptance {
         ratio(self.overlap_sum, self.reached as f64)
     }
 
+    /// α*, the mean over nodes whose children were decided on: no rule that
+    /// decides node by node accepts one of them with a larger probability.
+    pub fn ceiling(&self) -> Option<f64> {
+        ratio(self.ceilings.2, self.ceilings.0 as f64)
+    }
+
+    /// Accepted tokens as a share of Σ α*. Rules that decide on a whole path
+    /// (block verification) can exceed 1.
+    pub fn share_of_ceiling(&self) -> Option<f64> {
+        ratio(self.ceilings.1 as f64, self.ceilings.2)
+    }
+
     /// τ = mean(accepted + 1): tokens per target pass, uncut, the correction or
     /// bonus included.
     pub fn block_efficiency(&self) -> Option<f64> {
@@ -65,6 +83,9 @@ impl AddAssign for Acceptance {
         self.accepted += other.accepted;
         self.reached += other.reached;
         self.overlap_sum += other.overlap_sum;
+        self.ceilings.0 += other.ceilings.0;
+        self.ceilings.1 += other.ceilings.1;
+        self.ceilings.2 += other.ceilings.2;
     }
 }
 
@@ -90,12 +111,12 @@ pub struct Survival {
 }
 
 impl Survival {
-    /// Counts rounds: position `i` is reached if it was proposed and all
+    /// Counts rounds: position `i` is reached if the draft was that deep and all
     /// positions before it were accepted.
     pub fn of<'a>(rounds: impl IntoIterator<Item = &'a RoundRow>) -> Self {
         let mut counts = Self::default();
         for round in rounds {
-            let reached = round.proposed.min(round.accepted + 1);
+            let reached = round.depth.min(round.accepted + 1);
             counts.grow(reached);
             counts.reached[..reached].iter_mut().for_each(|n| *n += 1);
             counts.survived[..round.accepted.min(reached)].iter_mut().for_each(|n| *n += 1);

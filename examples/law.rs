@@ -1,0 +1,103 @@
+//! Prints the exact joint law of a method on a toy, by walking the production
+//! round through every outcome.
+//!
+//! ```text
+//! cargo run --release --example law -- --verifier traversal --drafter model_tree \\
+//!     --tree 2,1 --num-speculative-tokens 2 --tokens 4 --toy toy.json
+//! ```
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, bail};
+use clap::Parser;
+use serde::Serialize;
+use specdec::decode::{Generation, MethodSpec, StopRules, find_param};
+use specdec::draft::Tools;
+use specdec::exactness::enumerate;
+use specdec::model::ToyPair;
+use specdec::params::{Params, Value};
+use specdec::sampling::SamplingParams;
+
+/// Print the exact law of a method as JSON: {"law": {"0,2,1": p, ...}, "expected_emitted": x}
+///
+/// expected_emitted is E[L] of the first round, the correction or bonus token included.
+#[derive(Debug, Parser)]
+struct Args {
+    /// WHAT is kept
+    #[arg(long, default_value = "rejection")]
+    verifier: String,
+    /// WHO proposes
+    #[arg(long, default_value = "model")]
+    drafter: String,
+    /// HOW FAR ahead
+    #[arg(long, default_value = "fixed")]
+    length: String,
+    /// Tokens (levels of a tree) drafted per round
+    #[arg(short = 'k', long = "num-speculative-tokens", visible_alias = "K", default_value_t = 2)]
+    k: usize,
+    /// Tokens of the joint law
+    #[arg(long, default_value_t = 3)]
+    tokens: usize,
+    /// Temperature of target and draft
+    #[arg(long, default_value_t = 1.0)]
+    temperature: f64,
+    /// Children per node, by depth, as in 2,1: --param tree=2,1
+    #[arg(long)]
+    tree: Option<String>,
+    /// A setting of a method
+    #[arg(long = "param", value_name = "KEY=VALUE")]
+    params: Vec<String>,
+    /// {"vocab": n, "order": 2, "target": {"a,b": [p...], ...}, "draft": {...}, "prompt": [..]}
+    #[arg(long)]
+    toy: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Law {
+    law: BTreeMap<String, f64>,
+    expected_emitted: f64,
+}
+
+fn params(args: &Args) -> Result<Params> {
+    let mut params = Params::default();
+    if let Some(tree) = &args.tree {
+        params = params.with("tree", Value::Text(tree.clone()));
+    }
+    for set in &args.params {
+        let Some((name, value)) = set.split_once('=') else {
+            bail!("--param {set}: write KEY=VALUE");
+        };
+        params = params.with(find_param(name)?.key, value.parse()?);
+    }
+    Ok(params)
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let pair = ToyPair::from_json(&args.toy, &std::fs::read_to_string(&args.toy)?)?;
+    let (target, draft) = (pair.target("target")?, pair.draft("draft")?);
+    let spec = MethodSpec {
+        drafter: args.drafter.clone(),
+        verifier: args.verifier.clone(),
+        length: args.length.clone(),
+        num_speculative_tokens: args.k,
+        sampling: SamplingParams { temperature: args.temperature, ..Default::default() },
+        params: params(&args)?,
+    };
+    let tools = Tools { draft: Some(&draft), target: Some(&target), texts: None };
+    let method = spec.build_with(tools)?;
+    let stop = StopRules::max_tokens(args.tokens);
+    let generation = Generation::new(&target, method, &pair.prompt, stop, None)?;
+    let found = enumerate(&target, generation, &mut [])?;
+    if found.coupled {
+        bail!(
+            "{} races twice at one position, and what is coupled cannot be enumerated",
+            spec.verifier
+        );
+    }
+    let key = |text: &[u32]| text.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let law = found.law.iter().map(|(text, p)| (key(text), *p)).collect();
+    let law = Law { law, expected_emitted: found.tally.first_emitted };
+    println!("{}", serde_json::to_string_pretty(&law)?);
+    Ok(())
+}
