@@ -12,13 +12,15 @@ use crate::dist::Token;
 use crate::model::{ModelError, Toy};
 use crate::sampling::Sampler;
 
-/// How a token of the draft is accepted.
+/// How likely a drafted chain is kept down to a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// With probability min(1, p/q): Leviathan et al. 2023, arXiv 2211.17192.
+    /// Token by token, with min(1, p/q): Leviathan et al. 2023, arXiv 2211.17192.
     Rejection,
-    /// With probability p: the target's own draw must be the same token.
+    /// Token by token, with p: the target's own draw must be the same token.
     Match,
+    /// As a whole, with w ← min(1, w·p/q): Sun et al. 2024, arXiv 2403.10444.
+    Block,
 }
 
 impl Rule {
@@ -26,16 +28,19 @@ impl Rule {
     /// known.
     pub fn of(verifier: &str) -> Option<Self> {
         match verifier {
-            "rejection" => Some(Rule::Rejection),
+            "rejection" | "k_seq" | "spechub" | "greedy_multi" => Some(Rule::Rejection),
             "token_match" => Some(Rule::Match),
+            "traversal" => Some(Rule::Block),
             _ => None,
         }
     }
 
-    fn accepts(self, p: f64, q: f64) -> f64 {
+    /// The probability down to a token, from that of its parent.
+    fn kept(self, w: f64, p: f64, q: f64) -> f64 {
         match self {
-            Rule::Rejection => (p / q).min(1.0),
-            Rule::Match => p,
+            Rule::Rejection => w * (p / q).min(1.0),
+            Rule::Match => w * p,
+            Rule::Block => (w * p / q).min(1.0),
         }
     }
 }
@@ -62,7 +67,7 @@ impl ChainCase<'_> {
     /// # Errors
     /// If a sampler leaves no token at some context.
     pub fn expected_accepted(&self, rule: Rule, k: usize) -> Result<f64, ModelError> {
-        self.walk(self.prompt.to_vec(), k, rule)
+        self.walk(self.prompt.to_vec(), k, rule, 1.0)
     }
 
     /// The largest E\[accepted\] that any exact verifier of one sampled chain
@@ -89,19 +94,15 @@ impl ChainCase<'_> {
         Ok(bound)
     }
 
-    fn walk(&self, text: Vec<Token>, k: usize, rule: Rule) -> Result<f64, ModelError> {
-        if k == 0 {
+    fn walk(&self, text: Vec<Token>, k: usize, rule: Rule, w: f64) -> Result<f64, ModelError> {
+        if k == 0 || w == 0.0 {
             return Ok(0.0);
         }
         let target = self.target_row(&text)?;
         let mut expected = 0.0;
         for (token, q) in self.draft_row(&text)? {
-            let p = target.get(&token).copied().unwrap_or(0.0);
-            let kept = q * rule.accepts(p, q);
-            if kept > 0.0 {
-                let deeper = self.walk([&text[..], &[token]].concat(), k - 1, rule)?;
-                expected += kept * (1.0 + deeper);
-            }
+            let w = rule.kept(w, target.get(&token).copied().unwrap_or(0.0), q);
+            expected += q * (w + self.walk([&text[..], &[token]].concat(), k - 1, rule, w)?);
         }
         Ok(expected)
     }

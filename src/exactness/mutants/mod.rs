@@ -5,6 +5,7 @@
 //! A mutant is an adapter round one part of the production loop (target,
 //! drafter, verifier, sampler or chance); the loop itself stays as it is.
 
+mod blocks;
 mod chances;
 mod checks;
 mod drafters;
@@ -110,11 +111,14 @@ pub const CONTROLS: &[Mutant] = &[
     RIGHT,
     Mutant { name: "right_goodness_of_fit", case: Case { seeded: true, ..CASE }, ..RIGHT },
     verifiers::RIGHT_LOOP,
+    blocks::RIGHT_BLOCKS[0],
+    blocks::RIGHT_BLOCKS[1],
     drafters::RIGHT_TREE,
     models::RIGHT_ROWS,
 ];
 
 /// All known-wrong methods.
 pub fn mutants() -> Vec<Mutant> {
-    [verifiers::MUTANTS, models::MUTANTS, drafters::MUTANTS, chances::MUTANTS].concat()
+    [verifiers::MUTANTS, blocks::MUTANTS, models::MUTANTS, drafters::MUTANTS, chances::MUTANTS]
+        .concat()
 }

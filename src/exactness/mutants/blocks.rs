@@ -1,0 +1,122 @@
+//! Wrong block verifiers of chains.
+
+use super::{CASE, Case, Mutant, RIGHT, Rule};
+use crate::chance::{Chance, Purpose, Site};
+use crate::dist::Dist;
+use crate::round::Verdict;
+use crate::tree::{Draft, DraftShape};
+use crate::verify::{Traversal, Verifier};
+
+/// Block verification as its paper writes it down, with parts that can be
+/// exchanged; as [`PLAIN_BLOCK`] it is right, and a second implementation of
+/// what traversal does on a chain.
+#[derive(Debug)]
+struct Block {
+    /// Whether weights are cut off at one.
+    clips: bool,
+    /// Whether the residual is that of w·p and not of p.
+    scales: bool,
+    /// The probability to stop at least here, from the residual's mass and w.
+    accept: fn(f64, f64) -> f64,
+    /// Whether the first failure ends the scan.
+    breaks: bool,
+}
+
+const PLAIN_BLOCK: Block = Block {
+    clips: true,
+    scales: true,
+    accept: |mass, w| if w >= 1.0 { 1.0 } else { mass / (mass + (1.0 - w)) },
+    breaks: false,
+};
+
+impl Block {
+    fn weights(&self, draft: &Draft, targets: &[Dist]) -> Vec<f64> {
+        let mut w = 1.0;
+        let next = draft.nodes().iter().zip(targets).map(|(node, p)| {
+            w *= p.p(node.token) / node.q(node.token);
+            if self.clips {
+                w = w.min(1.0);
+            }
+            w
+        });
+        [1.0].into_iter().chain(next).collect()
+    }
+
+    /// What is left of the target after `i` tokens of the draft.
+    fn rest(&self, draft: &Draft, p: &Dist, i: usize, w: f64) -> Vec<f64> {
+        let w = if self.scales { w } else { 1.0 };
+        let q = draft.node(i).law(draft.vocab());
+        p.zip(&q, |p, q| (w * p - q).max(0.0))
+    }
+}
+
+impl Verifier for Block {
+    fn supports(&self, shape: &DraftShape) -> bool {
+        !shape.branches()
+    }
+
+    fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
+        let (k, weights) = (draft.len(), self.weights(draft, targets));
+        let mut kept = 0;
+        for i in 1..=k {
+            let h = if i == k {
+                weights[k]
+            } else {
+                // The mass that the rule is about, whatever is drawn from later.
+                let rest = PLAIN_BLOCK.rest(draft, &targets[i], i, weights[i]);
+                (self.accept)(rest.iter().sum(), weights[i])
+            };
+            if chance.bernoulli(Site { purpose: Purpose::Accept, node: i - 1 }, h) {
+                kept = i;
+            } else if self.breaks {
+                break;
+            }
+        }
+        let left = (kept < k).then(|| self.rest(draft, &targets[kept], kept, weights[kept]));
+        let left = left.and_then(Dist::from_measure).map(|(law, _)| law);
+        let law = left.as_ref().unwrap_or(&targets[kept]);
+        let purpose = if kept < k { Purpose::Residual } else { Purpose::Bonus };
+        let next = chance.categorical(Site { purpose, node: kept }, law);
+        Verdict { path: (0..kept).collect(), next, residual_fallbacks: 0 }
+    }
+}
+
+const BLOCK_CASE: Case = Case { k: 3, tokens: 5, rule: Some(Rule::Block), ..CASE };
+
+/// Block verification that is right, twice.
+pub(super) const RIGHT_BLOCKS: [Mutant; 2] = [
+    Mutant { name: "right_block", case: BLOCK_CASE, verifier: &PLAIN_BLOCK, ..RIGHT },
+    Mutant { name: "right_traversal", case: BLOCK_CASE, verifier: &Traversal, ..RIGHT },
+];
+
+/// The wrong block verifiers.
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "block_residual_without_w",
+        imitates: "block verification corrects from (p - q)+ instead of (w p - q)+",
+        case: BLOCK_CASE,
+        verifier: &Block { scales: false, ..PLAIN_BLOCK },
+        ..RIGHT
+    },
+    Mutant {
+        name: "block_without_clip",
+        imitates: "the joint ratio of block verification may exceed one",
+        case: BLOCK_CASE,
+        verifier: &Block { clips: false, ..PLAIN_BLOCK },
+        ..RIGHT
+    },
+    Mutant {
+        name: "block_accepts_with_w",
+        imitates: "block verification keeps i tokens with probability w_i",
+        case: BLOCK_CASE,
+        verifier: &Block { accept: |_, w| w, ..PLAIN_BLOCK },
+        ..RIGHT
+    },
+    Mutant {
+        name: "block_stops_at_first_failure",
+        imitates: "block verification ends its scan at the first failure",
+        case: BLOCK_CASE,
+        verifier: &Block { breaks: true, ..PLAIN_BLOCK },
+        ..RIGHT
+    },
+];
