@@ -1,6 +1,6 @@
 //! The result of a certification, as data and as a table for people.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -80,8 +80,8 @@ impl Certificate {
         cells.chain(mutants.map(|m| format!("mutant {} survives every check", m.name))).collect()
     }
 
-    /// The table of methods, one line each for what was enumerated and what was
-    /// sampled, the kill matrix, and the failures.
+    /// What is known of every verifier with every drafter, the kill matrix, and
+    /// the failures.
     pub fn table(&self) -> String {
         let mut out = String::new();
         self.write_methods(&mut out);
@@ -93,40 +93,50 @@ impl Certificate {
     }
 
     fn write_methods(&self, out: &mut String) {
-        let mut groups = BTreeMap::<(usize, bool), Vec<&CertificateCell>>::new();
-        let mut order = Vec::<&str>::new();
-        for cell in &self.cells {
-            let at = order.iter().position(|m| *m == cell.method).unwrap_or_else(|| {
-                order.push(&cell.method);
-                order.len() - 1
-            });
-            groups.entry((at, cell.max_tv.is_none())).or_default().push(cell);
+        let verifiers = unique(self.cells.iter().map(|c| c.verifier));
+        let drafters = unique(self.cells.iter().map(|c| &*c.drafter));
+        let width = drafters.iter().map(|d| d.len()).max().unwrap_or(0);
+        let _ = write!(out, "{:width$}", "");
+        for verifier in &verifiers {
+            let _ = write!(out, "  {verifier:>12}");
         }
-        let width = order.iter().map(|m| m.len()).max().unwrap_or(0).max("method".len());
+        for drafter in &drafters {
+            let _ = write!(out, "\n{drafter:width$}");
+            for verifier in &verifiers {
+                let of = |c: &&CertificateCell| c.verifier == *verifier && c.drafter == *drafter;
+                let cells = self.cells.iter().filter(of).collect::<Vec<_>>();
+                let _ = write!(out, "  {:>12}", in_short(&cells));
+            }
+        }
+        self.write_sums(out);
+    }
+
+    /// How much was looked at, by what came out.
+    fn write_sums(&self, out: &mut String) {
         let _ = writeln!(
             out,
-            "{:width$}  class  cells  {:>9}  {:>8}  {:>13}  verdict",
-            "method", "paths", "max TV", "detectable TV"
+            "\n\nThe largest total variation of an enumerated joint law, over samplers, toys, draft \
+             lengths and length\npolicies; ~: sampled, as plausible as the target's; X: approximate, \
+             as measured; blank: not supported.\n"
         );
-        for cells in groups.into_values() {
+        for (verdict, what) in [
+            (Verdict::Exact, "enumerated and exact"),
+            (Verdict::Consistent, "sampled and consistent"),
+            (Verdict::Measured, "approximate and measured"),
+            (Verdict::Failed, "FAILED"),
+        ] {
+            let cells = self.cells.iter().filter(|c| c.verdict == verdict).collect::<Vec<_>>();
+            if cells.is_empty() {
+                continue;
+            }
             let paths = cells.iter().map(|c| c.paths).sum::<usize>();
-            let tv = cells.iter().filter_map(|c| c.max_tv).reduce(f64::max);
-            let tv = tv.map_or_else(|| "-".to_owned(), |tv| format!("{tv:.1e}"));
             let detectable = cells.iter().map(|c| c.min_detectable_tv).fold(0.0, f64::max);
-            let failed = cells.iter().filter(|c| c.verdict == Verdict::Failed).count();
-            let classes = cells.iter().map(|c| c.class.as_str()).collect::<BTreeSet<_>>();
-            let verdict = match (failed, cells[0].verdict) {
-                (0, Verdict::Measured) => "measured".to_owned(),
-                (0, Verdict::Consistent) => "consistent".to_owned(),
-                (0, _) => "exact".to_owned(),
-                (n, _) => format!("{n} FAILED"),
-            };
+            let tv = cells.iter().filter_map(|c| c.max_tv).reduce(f64::max);
+            let tv = tv.map_or_else(String::new, |tv| format!(", max TV {tv:.1e}"));
             let _ = writeln!(
                 out,
-                "{:width$}  {:<5}  {:>5}  {paths:>9}  {tv:>8}  {detectable:>13.1e}  {verdict}",
-                cells[0].method,
-                classes.into_iter().collect::<Vec<_>>().join(","),
-                cells.len(),
+                "{:6} cells {what}: {paths} paths{tv}; a TV of {detectable:.1e} would have been seen",
+                cells.len()
             );
         }
     }
@@ -148,5 +158,25 @@ impl Certificate {
             let (first, joint) = (mutant.tv_first_token, mutant.tv_joint);
             let _ = writeln!(out, "{:width$}  {kills} {first:>8.1e}  {joint:>8.1e}", mutant.name);
         }
+    }
+}
+
+/// The values in the order of their first occurrence.
+fn unique<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = BTreeSet::new();
+    values.filter(|value| seen.insert(*value)).collect()
+}
+
+/// What came out for a verifier with a drafter, in a few characters.
+fn in_short(cells: &[&CertificateCell]) -> String {
+    let tv = cells.iter().filter_map(|c| c.max_tv).reduce(f64::max);
+    let any = |verdict| cells.iter().any(|c| c.verdict == verdict);
+    match tv {
+        _ if cells.is_empty() => String::new(),
+        _ if any(Verdict::Failed) => "FAILED".to_owned(),
+        Some(tv) if any(Verdict::Measured) => format!("X {tv:.2}"),
+        _ if cells.iter().all(|c| c.verdict == Verdict::Consistent) => "~".to_owned(),
+        Some(tv) => format!("{tv:.0e}"),
+        None => "X".to_owned(),
     }
 }
