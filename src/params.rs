@@ -149,6 +149,9 @@ impl Param {
             Kind::Number { least, most, .. } if most == f64::INFINITY => {
                 format!("a number >= {least}")
             }
+            Kind::Number { least, most, .. } if least == f64::MIN_POSITIVE => {
+                format!("a number above 0, at most {most}")
+            }
             Kind::Number { least, most, .. } => format!("a number from {least} to {most}"),
             Kind::Text { .. } => "a text".to_owned(),
         }

@@ -1,14 +1,16 @@
 //! `specdec certify`.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 
 use super::output;
-use crate::exactness::{CertifyOptions, certify};
+use crate::exactness::mutants::mutants;
+use crate::exactness::{Certificate, CertifyOptions, certify};
+use crate::experiment::Provenance;
 
 /// Options of `specdec certify`.
 ///
@@ -20,10 +22,12 @@ use crate::exactness::{CertifyOptions, certify};
 Examples:
   specdec certify
   specdec certify --method rejection+model
-  specdec certify --full --json certificate.json
+  specdec certify --full
 
 Every supported method is enumerated on small models: the joint law of several tokens must be the
-target's to 1e-12. Known-wrong methods must be refuted in the same run, or the command fails.")]
+target's to 1e-12. Known-wrong methods must be refuted in the same run, or the command fails.
+Without --method the certificate is also written to OUT/certificate/DATE (DATE-quick without
+--full), as certificate.json, certificate.md and certified.csv.")]
 pub(super) struct CertifyArgs {
     /// Only this method: a verifier, drafter or length, or parts joined by "+"
     /// as in "rejection+model"; may be repeated
@@ -37,14 +41,17 @@ pub(super) struct CertifyArgs {
     /// Also write the certificate as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+
+    /// Where the certificate of all methods is kept
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    out: PathBuf,
 }
 
 /// Runs the command: prints the methods and the kill matrix.
 ///
 /// # Errors
-/// If a method is unknown, the file cannot be written, or anything fails to
-/// hold.
-pub(super) fn run(args: &CertifyArgs) -> anyhow::Result<()> {
+/// If a method is unknown, a file cannot be written, or anything fails to hold.
+pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     let options = CertifyOptions { methods: args.method.clone(), full: args.full };
     let bar = ProgressBar::no_length().with_style(
         ProgressStyle::with_template("certify {wide_bar} {pos}/{len} {eta}")
@@ -56,17 +63,78 @@ pub(super) fn run(args: &CertifyArgs) -> anyhow::Result<()> {
     })?;
     bar.finish_and_clear();
     output::write(certificate.table().as_bytes())?;
+    let file = Signed { provenance: Provenance::now(), certificate: &certificate };
     if let Some(path) = &args.json {
-        let file = File::create(path)
-            .with_context(|| format!("cannot write the certificate to {}", path.display()))?;
-        let mut file = BufWriter::new(file);
-        serde_json::to_writer_pretty(&mut file, &certificate)?;
-        file.write_all(b"\n")?;
-        file.flush()?;
+        write(path, &file.json()?)?;
+    }
+    if args.method.is_empty() {
+        keep(&args.out, &file)?;
     }
     match certificate.failures().len() {
         0 => Ok(()),
         1 => bail!("1 check failed, see the line above that begins with FAILED"),
         n => bail!("{n} checks failed, see the lines above that begin with FAILED"),
     }
+}
+
+/// A certificate and what it was made with.
+#[derive(Debug)]
+struct Signed<'c> {
+    provenance: Provenance,
+    certificate: &'c Certificate,
+}
+
+impl Signed<'_> {
+    /// One JSON object with a line per cell and mutant.
+    fn json(&self) -> Result<String> {
+        let Certificate { full, cells, mutants } = self.certificate;
+        let head = serde_json::to_string(&self.provenance)?;
+        let head = head.trim_end_matches('}');
+        let (cells, mutants) = (lines(cells)?, lines(mutants)?);
+        Ok(format!(
+            "{head},\"full\":{full},\n\"cells\":[\n{cells}\n],\n\"mutants\":[\n{mutants}\n]}}\n"
+        ))
+    }
+
+    fn markdown(&self) -> String {
+        let Provenance { date, specdec, git_commit, git_dirty } = &self.provenance;
+        let form = if self.certificate.full { "full" } else { "quick" };
+        let changed = if *git_dirty { ", changed" } else { "" };
+        let table = self.certificate.table();
+        let mistakes = mutants().iter().fold(String::new(), |text, mutant| {
+            text + &format!("| `{}` | {} |\n", mutant.name, mutant.imitates)
+        });
+        format!(
+            "# Certificate\n\n{date}, {form}, specdec {specdec}, commit {git_commit}{changed}\n\n\
+             ```\n{table}```\n\n| mutant | the mistake |\n| --- | --- |\n{mistakes}"
+        )
+    }
+}
+
+/// The values as JSON, one per line.
+fn lines<T: Serialize>(values: &[T]) -> Result<String> {
+    let lines = values.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
+    Ok(lines.join(",\n"))
+}
+
+/// Writes all forms of the certificate into the day's folder.
+fn keep(out: &Path, file: &Signed<'_>) -> Result<()> {
+    let form = if file.certificate.full { "" } else { "-quick" };
+    let day = file.provenance.date.get(..10).unwrap_or_default();
+    let folder = out.join("certificate").join(format!("{day}{form}"));
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    write(&folder.join("certificate.json"), &file.json()?)?;
+    write(&folder.join("certificate.md"), &file.markdown())?;
+    let mut rows = csv::Writer::from_writer(Vec::new());
+    for row in file.certificate.certified() {
+        rows.serialize(row)?;
+    }
+    write(&folder.join("certified.csv"), &String::from_utf8(rows.into_inner()?)?)?;
+    eprintln!("certificate: {}", folder.display());
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text)
+        .with_context(|| format!("cannot write the certificate to {}", path.display()))
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{class, output};
 use crate::draft::DRAFTERS;
+use crate::exactness::{Certified, certified};
 use crate::length::LENGTHS;
 use crate::model::zoo::TOYS;
 use crate::params::{Param, Value};
@@ -49,6 +50,7 @@ struct Method {
     name: &'static str,
     aliases: &'static [&'static str],
     class: Option<Class>,
+    certified: Option<Certified>,
     params: Vec<Setting>,
     summary: &'static str,
     paper: &'static str,
@@ -80,13 +82,20 @@ struct Toy {
     summary: &'static str,
 }
 
-fn methods<B>(entries: &[Entry<B>], class: impl Fn(&B) -> Option<Class>) -> Vec<Method> {
+fn methods<B>(
+    kind: &str,
+    entries: &[Entry<B>],
+    class: impl Fn(&B) -> Option<Class>,
+) -> Vec<Method> {
+    let certified = certified();
+    let found = |name: &str| certified.iter().find(|c| c.kind == kind && c.name == name).cloned();
     entries
         .iter()
         .map(|e| Method {
             name: e.name,
             aliases: e.aliases,
             class: class(&e.build),
+            certified: found(e.name),
             params: e.params.iter().map(setting).collect(),
             summary: e.summary,
             paper: e.paper,
@@ -97,9 +106,9 @@ fn methods<B>(entries: &[Entry<B>], class: impl Fn(&B) -> Option<Class>) -> Vec<
 /// Runs the command.
 pub(super) fn run(args: &ListArgs) -> Result<()> {
     let everything = Everything {
-        drafters: methods(DRAFTERS, |_| None),
-        lengths: methods(LENGTHS, |_| None),
-        verifiers: methods(VERIFIERS, |build| Some(build.class)),
+        drafters: methods("drafter", DRAFTERS, |_| None),
+        lengths: methods("length", LENGTHS, |_| None),
+        verifiers: methods("verifier", VERIFIERS, |build| Some(build.class)),
         sampling: PROCESSORS,
         toys: TOYS
             .iter()
@@ -144,18 +153,44 @@ fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
     ] {
         writeln!(
             text,
-            "\n## {title}\n\n| name | also called | class | what | settings | source |"
+            "\n## {title}\n\n| name | also called | class | certified | what | settings | source |"
         )?;
-        writeln!(text, "| --- | --- | --- | --- | --- | --- |")?;
+        writeln!(text, "| --- | --- | --- | --- | --- | --- | --- |")?;
         for m in methods {
             let aliases = m.aliases.iter().map(|a| format!("`{a}`")).collect::<Vec<_>>().join(", ");
             let class = m.class.map(|class| format!("{class:?}")).unwrap_or_default();
             let keys = m.params.iter().map(|p| format!("`{}`", p.key)).collect::<Vec<_>>();
             let (Method { name, summary, paper, .. }, keys) = (m, keys.join(", "));
-            writeln!(text, "| `{name}` | {aliases} | {class} | {summary} | {keys} | {paper} |")?;
+            let status = status(m);
+            writeln!(
+                text,
+                "| `{name}` | {aliases} | {class} | {status} | {summary} | {keys} | {paper} |"
+            )?;
         }
     }
+    writeln!(text, "\n## Settings\n\n| key | of | what | allowed | default |")?;
+    writeln!(text, "| --- | --- | --- | --- | --- |")?;
+    let all = [&all.drafters, &all.lengths, &all.verifiers];
+    let mut known = Vec::new();
+    for Setting { key, summary, allowed, default, .. } in
+        all.into_iter().flatten().flat_map(|m| &m.params)
+    {
+        if known.contains(key) {
+            continue;
+        }
+        known.push(*key);
+        let reads = |m: &&Method| m.params.iter().any(|p| p.key == *key);
+        let names = all.into_iter().flatten().filter(reads).map(|m| format!("`{}`", m.name));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let default = default.as_ref().map_or_else(|| "-".to_owned(), Value::to_string);
+        writeln!(text, "| `{key}` | {names} | {summary} | {allowed} | {default} |")?;
+    }
     Ok(())
+}
+
+/// What the committed certificate says of a method.
+fn status(method: &Method) -> String {
+    method.certified.as_ref().map_or_else(|| "not yet".to_owned(), Certified::words)
 }
 
 fn print_methods(text: &mut String, title: &str, methods: &[Method]) -> std::fmt::Result {
@@ -165,6 +200,7 @@ fn print_methods(text: &mut String, title: &str, methods: &[Method]) -> std::fmt
         if let Some(class) = method.class.map(|class| format!("{class:?}")) {
             writeln!(text, "  {:19} class {class}: {}", "", class::explain(&class))?;
         }
+        writeln!(text, "  {:19} certified {}", "", status(method))?;
         if !method.aliases.is_empty() {
             writeln!(text, "  {:19} also called {}", "", method.aliases.join(", "))?;
         }

@@ -138,14 +138,11 @@ fn grow(
     (parent, law): (Option<NodeId>, &Rc<Dist>),
     (siblings, children): (Siblings, usize),
 ) {
-    // Position-keyed noise couples draws of every kind.
-    if round.coupling.is_some() || siblings == Siblings::Independent {
-        for list in 0..children {
-            round.draw(draft, parent, law, list);
-        }
-        return;
-    }
     match siblings {
+        // Raced where the verifier has noise to couple them with.
+        Siblings::Independent => {
+            (0..children).for_each(|list| _ = round.draw(draft, parent, law, list));
+        }
         Siblings::Listed => {
             let ranked = law.most_probable(children);
             ranked.into_iter().for_each(|token| _ = draft.certain(parent, token));

@@ -12,9 +12,9 @@ use crate::draft::{BuildDrafter, DRAFTERS};
 use crate::length::{BuildLength, LENGTHS};
 use crate::model::zoo::{TOYS, ToyEntry};
 use crate::params::Params;
-use crate::registry::{Entry, UnknownName};
+use crate::registry::{Class, Entry, UnknownName};
 use crate::sampling::SamplingParams;
-use crate::tree::DraftShape;
+use crate::tree::{DraftShape, Siblings};
 use crate::verify::{BuildVerifier, VERIFIERS};
 
 /// A kind of sampling.
@@ -81,6 +81,7 @@ const SETTINGS_OF: &[(&str, &[(&str, &str)])] = &[
     ("model_tree", &[("tree", "3,1"), ("siblings", "last_sampled")]),
     ("model_tree", &[("tree", "2,1"), ("siblings", "hub")]),
     ("model_tree", &[("tree", "2,2"), ("siblings", "hub")]),
+    ("tree_optimal", &[("tree_most_nodes", "3")]),
 ];
 
 impl Proposer {
@@ -98,11 +99,15 @@ impl Proposer {
 
     /// The drafter, with its settings if they are not the defaults.
     pub(super) fn name(self) -> String {
-        let values = self.settings.iter().map(|(_, value)| *value).collect::<Vec<_>>();
-        match &values[..] {
-            [] => self.entry.name.to_owned(),
-            values => format!("{}({})", self.entry.name, values.join(" ")),
+        match &*self.settings() {
+            "" => self.entry.name.to_owned(),
+            settings => format!("{}({settings})", self.entry.name),
         }
+    }
+
+    /// The values of the settings that are not the defaults.
+    pub(super) fn settings(self) -> String {
+        self.settings.iter().map(|(_, value)| *value).collect::<Vec<_>>().join(" ")
     }
 
     /// The settings that are not the defaults.
@@ -169,6 +174,14 @@ impl Combination {
                 && other.proposer.name() == self.proposer.name()
         };
         methods.iter().find(same).is_some_and(|first| first.length.name == self.length.name)
+    }
+
+    /// Whether drafts share the verifier's noise, which no walk over independent
+    /// outcomes can express: such a method is sampled.
+    pub(super) fn is_coupled(&self) -> bool {
+        let races = (self.verifier.build.make)(&Params::default()).coupling().is_some();
+        let drawn = |shape: DraftShape| shape.sampled && shape.only(&[Siblings::Independent]);
+        races && self.proposer.shape().is_some_and(drawn)
     }
 
     /// Whether every part of `method`, as in `rejection+model`, is one of the
@@ -263,19 +276,18 @@ impl Cell {
     }
 }
 
-/// The cells of the given methods. With the first length policy: in the quick
-/// form all pairs of properties, each verifier with each drafter being one, in
-/// the full form every cell. With the others: all pairs of properties, in the
-/// full form with each method being one.
+/// The cells of the given methods. With the first length policy every cell; in
+/// the quick form, and where cells can only be sampled or claim nothing, all pairs
+/// of properties, each verifier with each drafter being one. With the other policies, which only
+/// stop drafting earlier, all pairs of properties.
 pub(super) fn cells(methods: &[Combination], full: bool) -> Vec<Cell> {
     let (first, others) =
         methods.iter().partition::<Vec<_>, _>(|method| method.is_first_of_lengths(methods));
     let (first, others) = (complete(&first), complete(&others));
-    if full {
-        [first, pairwise(&others, Cell::factors_of_method)].concat()
-    } else {
-        [pairwise(&first, Cell::factors_of_method), pairwise(&others, Cell::factors)].concat()
-    }
+    let proved =
+        |cell: &Cell| cell.method.verifier.build.class != Class::X && !cell.method.is_coupled();
+    let (walked, rest) = first.into_iter().partition::<Vec<_>, _>(|cell| full && proved(cell));
+    [walked, pairwise(&rest, Cell::factors_of_method), pairwise(&others, Cell::factors)].concat()
 }
 
 /// Every cell of the given methods.

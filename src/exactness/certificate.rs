@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::mutants::{CHECKS, MutantReport};
 
 /// What is known of one cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The enumerated joint law equals the target's.
@@ -29,7 +29,10 @@ pub struct CertificateCell {
     /// The verifier.
     pub verifier: &'static str,
     /// The drafter.
-    pub drafter: String,
+    pub drafter: &'static str,
+    /// Its settings, where they are not the defaults.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub settings: String,
     /// The length policy.
     pub length: &'static str,
     /// What is guaranteed: D, G, P or X.
@@ -55,9 +58,22 @@ pub struct CertificateCell {
     pub reason: Option<String>,
 }
 
+impl CertificateCell {
+    /// The drafter, with its settings if they are not the defaults.
+    fn proposer(&self) -> String {
+        match &*self.settings {
+            "" => self.drafter.to_owned(),
+            settings => format!("{}({settings})", self.drafter),
+        }
+    }
+}
+
 /// Everything that was checked.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Certificate {
+    /// Whether every cell of the first length policy was walked, not only all
+    /// pairs of properties.
+    pub full: bool,
     /// The methods.
     pub cells: Vec<CertificateCell>,
     /// The known-wrong methods and what refutes them.
@@ -94,7 +110,7 @@ impl Certificate {
 
     fn write_methods(&self, out: &mut String) {
         let verifiers = unique(self.cells.iter().map(|c| c.verifier));
-        let drafters = unique(self.cells.iter().map(|c| &*c.drafter));
+        let drafters = unique(self.cells.iter().map(CertificateCell::proposer));
         let width = drafters.iter().map(|d| d.len()).max().unwrap_or(0);
         let _ = write!(out, "{:width$}", "");
         for verifier in &verifiers {
@@ -103,7 +119,7 @@ impl Certificate {
         for drafter in &drafters {
             let _ = write!(out, "\n{drafter:width$}");
             for verifier in &verifiers {
-                let of = |c: &&CertificateCell| c.verifier == *verifier && c.drafter == *drafter;
+                let of = |c: &&CertificateCell| c.verifier == *verifier && c.proposer() == *drafter;
                 let cells = self.cells.iter().filter(of).collect::<Vec<_>>();
                 let _ = write!(out, "  {:>12}", in_short(&cells));
             }
@@ -162,9 +178,9 @@ impl Certificate {
 }
 
 /// The values in the order of their first occurrence.
-fn unique<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+fn unique<T: Ord + Clone>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut seen = BTreeSet::new();
-    values.filter(|value| seen.insert(*value)).collect()
+    values.filter(|value| seen.insert(value.clone())).collect()
 }
 
 /// What came out for a verifier with a drafter, in a few characters.

@@ -49,17 +49,18 @@ pub fn certify(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Certificate, UnknownName> {
     let methods = Combination::matching(&options.methods)?;
-    let runs = if options.full { 200_000 } else { RUNS };
+    let runs = if options.full { 5 * RUNS } else { RUNS };
     // The generator does not know the length policy: one of them is enough.
     let sampled = methods.iter().filter(|method| method.is_first_of_lengths(&methods));
     let parts = cells(&methods, options.full)
         .into_iter()
-        .map(Part::Walk)
+        .map(|cell| Part::Walk { cell, runs })
         .chain(sampled.map(|&method| Part::Sample { method, runs }))
         .chain((0..mutants().len()).map(Part::Refute))
         .collect::<Vec<_>>();
     let mut results = run_all(&parts, progress);
-    let mut certificate = Certificate { cells: Vec::new(), mutants: Vec::new() };
+    let mut certificate =
+        Certificate { full: options.full, cells: Vec::new(), mutants: Vec::new() };
     results.sort_by_key(|(i, _)| *i);
     for (_, result) in results {
         match result {
@@ -71,7 +72,7 @@ pub fn certify(
 }
 
 enum Part {
-    Walk(Cell),
+    Walk { cell: Cell, runs: u32 },
     Sample { method: Combination, runs: u32 },
     Refute(usize),
 }
@@ -110,7 +111,7 @@ fn run_all(parts: &[Part], progress: &mut dyn FnMut(Progress)) -> Vec<(usize, Do
 impl Part {
     fn run(&self) -> Done {
         match self {
-            Part::Walk(cell) => Done::Cell(finish(cell, walk_cell(cell))),
+            Part::Walk { cell, runs } => Done::Cell(finish(cell, walk_cell(cell, *runs))),
             Part::Sample { method, runs } => {
                 // The first toy has the largest vocabulary and both models
                 // overlap; sampling at temperature 1 uses the whole of it.
@@ -149,7 +150,8 @@ fn finish(cell: &Cell, finding: Result<Finding, ModelError>) -> CertificateCell 
     CertificateCell {
         method: method.name(),
         verifier: method.verifier.name,
-        drafter: method.proposer.name(),
+        drafter: method.proposer.entry.name,
+        settings: method.proposer.settings(),
         length: method.length.name,
         // The toys' logits do not depend on the rows of a pass.
         class: class_of(&spec(cell), true).unwrap_or_default(),
@@ -231,14 +233,18 @@ impl Parts {
     }
 }
 
-fn walk_cell(cell: &Cell) -> Result<Finding, ModelError> {
+/// Walks a cell, or samples it `runs` times where it cannot be walked.
+fn walk_cell(cell: &Cell, runs: u32) -> Result<Finding, ModelError> {
+    if cell.method.is_coupled() {
+        return sample_cell(cell, runs);
+    }
     let parts = Parts::of(cell)?;
     let mut rows = TargetRows::new(&parts.target);
     let mut laws = DraftLaws::default();
     let generation = parts.generation(cell.tokens())?;
     let found = enumerate(&parts.target, generation, &mut [&mut rows, &mut laws])?;
     if found.coupled {
-        return sample_cell(cell, RUNS);
+        return sample_cell(cell, runs);
     }
     let gap = Gap::between(&found.law, &parts.law(cell.tokens())?);
     let claimed = claims(cell);

@@ -12,6 +12,7 @@
 mod audit;
 mod cells;
 mod certificate;
+mod certified;
 mod certify;
 mod closed;
 mod enumerate;
@@ -23,6 +24,7 @@ mod replay;
 
 pub use audit::{Audit, AuditReport};
 pub use certificate::{Certificate, CertificateCell, Verdict};
+pub use certified::{Certified, certified};
 pub use certify::{CertifyOptions, Progress, certify};
 pub use closed::{ChainCase, Rule};
 pub use enumerate::{Enumeration, enumerate};

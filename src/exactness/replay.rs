@@ -80,15 +80,26 @@ pub(super) fn sample_by(
 /// If a model fails or logits are no law.
 pub fn first_difference(
     target: &dyn LanguageModel,
-    [one, other]: [&Generation<'_>; 2],
+    methods: [&Generation<'_>; 2],
     seed: u64,
     runs: u32,
 ) -> Result<Option<u32>, ModelError> {
+    first_difference_by(target, methods, seed, runs, straight)
+}
+
+/// As [`first_difference`], with an adapter round the random numbers of the
+/// first method.
+pub(super) fn first_difference_by(
+    target: &dyn LanguageModel,
+    [one, other]: [&Generation<'_>; 2],
+    seed: u64,
+    runs: u32,
+    wrap: WrapChance,
+) -> Result<Option<u32>, ModelError> {
     for repeat in 0..runs {
-        let text = |generation| {
-            run(target, generation, &mut Seeded::new(Request { seed, prompt: SAMPLED, repeat }))
-        };
-        if text(one)? != text(other)? {
+        let chance = || Seeded::new(Request { seed, prompt: SAMPLED, repeat });
+        let text = run(target, one, &mut *wrap(&mut chance()))?;
+        if text != run(target, other, &mut chance())? {
             return Ok(Some(repeat));
         }
     }

@@ -28,6 +28,9 @@ pub struct Cell {
     pub params: Params,
     /// Guarantee: D, G, P or X, with `~` where the engine is not row-invariant.
     pub class: String,
+    /// Whether it repeats another cell, to show what differs by chance alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub control: bool,
     /// How the target's logits become laws.
     pub sampling: SamplingParams,
 }
@@ -43,13 +46,14 @@ impl Cell {
             num_speculative_tokens: method.num_speculative_tokens,
             params: method.params.clone(),
             class: String::new(),
+            control: false,
             sampling: method.sampling,
         }
     }
 
     /// Whether this is the plain autoregressive baseline.
     pub fn is_baseline(&self) -> bool {
-        self.drafter == "none"
+        self.drafter == "none" && !self.control
     }
 }
 
@@ -105,6 +109,16 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The cells that are run twice, each with its repetition.
+    pub fn controls(&self) -> Vec<(&Cell, &Cell)> {
+        let first = |again: &Cell| {
+            let twin = Cell { control: false, id: String::new(), ..again.clone() };
+            self.cells.iter().find(|c| Cell { id: String::new(), ..(*c).clone() } == twin)
+        };
+        let repeated = self.cells.iter().filter(|c| c.control);
+        repeated.filter_map(|again| Some((first(again)?, again))).collect()
+    }
+
     /// The baseline with the same sampling setting as `cell`.
     pub fn baseline_of(&self, cell: &Cell) -> Option<&Cell> {
         self.cells.iter().find(|c| c.is_baseline() && c.sampling == cell.sampling)

@@ -28,6 +28,7 @@ const KEYS: &[Key] = &[
     ("dtype", &["torch_dtype"]),
     ("draft_dtype", &[]),
     ("clock", &[]),
+    ("control", &[]),
     ("sweep", &[]),
     ("exclude", &[]),
 ];
@@ -93,11 +94,12 @@ pub(super) fn check_type(key: &str, value: &Value) -> Result<()> {
         "dtype" | "draft_dtype" => {
             one_of(value, "\"f32\", \"bf16\", \"f16\" or \"q8_0\"", &Dtype::ALL.map(Dtype::name))
         }
-        "ignore_eos" | "trace" => ("true or false", value.as_bool().is_some()),
+        "ignore_eos" | "trace" | "control" => ("true or false", value.as_bool().is_some()),
         "clock" => ("\"real\" or \"virtual\"", matches!(value.as_str(), Some("real" | "virtual"))),
         "prompts" => ("a text or a list of texts", all(value, |v| v.is_str())),
         "sweep" => {
-            for (axis, values) in value.as_table().into_iter().flatten() {
+            let tables = value.as_array().into_iter().flatten().filter_map(Value::as_table);
+            for (axis, values) in tables.flatten() {
                 check_axis(axis, values)?;
             }
             return Ok(());

@@ -118,6 +118,28 @@ impl Manifest {
     }
 }
 
+/// When and from which sources something was made.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Provenance {
+    /// UTC, RFC 3339.
+    pub date: String,
+    /// Version of specdec.
+    pub specdec: String,
+    /// Commit of the working folder's repository, or `unknown`.
+    pub git_commit: String,
+    /// Whether that repository had uncommitted changes.
+    pub git_dirty: bool,
+}
+
+impl Provenance {
+    /// Of something made now.
+    pub fn now() -> Self {
+        let (git_commit, git_dirty) = git();
+        let specdec = env!("CARGO_PKG_VERSION").to_owned();
+        Self { date: utc_now(), specdec, git_commit, git_dirty }
+    }
+}
+
 /// The current time in UTC, RFC 3339 to the second.
 pub(super) fn utc_now() -> String {
     let format =

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::cell::{Cell, Plan, PlannedModel};
 use super::prompts::{self, Prompt};
-use super::spec::{Exclude, OneOrMany, Spec};
+use super::spec::{Exclude, OneOrMany, Spec, Sweep};
 use crate::decode::{MethodSpec, PLAIN, class_of};
 use crate::model::{ModelInfo, hex};
 use crate::sampling::{ORDER, SamplingParams};
@@ -92,23 +92,27 @@ fn check(spec: &Spec) -> Result<()> {
             bail!("\"{key}\" = 0: allowed is an integer >= 1");
         }
     }
-    if spec.sweep.num_speculative_tokens.values().contains(&0) {
+    spec.sweep.values().iter().try_for_each(check_sweep)
+}
+
+fn check_sweep(sweep: &Sweep) -> Result<()> {
+    if sweep.num_speculative_tokens.values().contains(&0) {
         bail!(
             "\"sweep.num_speculative_tokens\" = 0: allowed is an integer >= 1; plain decoding \
              is the baseline, which every run contains"
         );
     }
     let axes = [
-        ("drafter", spec.sweep.drafter.values().len()),
-        ("verifier", spec.sweep.verifier.values().len()),
-        ("length", spec.sweep.length.values().len()),
-        ("num_speculative_tokens", spec.sweep.num_speculative_tokens.values().len()),
-        ("temperature", spec.sweep.temperature.values().len()),
-        ("top_k", spec.sweep.top_k.values().len()),
-        ("top_p", spec.sweep.top_p.values().len()),
-        ("min_p", spec.sweep.min_p.values().len()),
+        ("drafter", sweep.drafter.values().len()),
+        ("verifier", sweep.verifier.values().len()),
+        ("length", sweep.length.values().len()),
+        ("num_speculative_tokens", sweep.num_speculative_tokens.values().len()),
+        ("temperature", sweep.temperature.values().len()),
+        ("top_k", sweep.top_k.values().len()),
+        ("top_p", sweep.top_p.values().len()),
+        ("min_p", sweep.min_p.values().len()),
     ];
-    let lists = spec.sweep.params.iter().map(|(key, list)| (key.as_str(), list.values().len()));
+    let lists = sweep.params.iter().map(|(key, list)| (key.as_str(), list.values().len()));
     match axes.into_iter().chain(lists).find(|(_, n)| *n == 0) {
         Some((axis, _)) => bail!("\"sweep.{axis}\" is empty: give at least one value"),
         None => Ok(()),
@@ -117,9 +121,11 @@ fn check(spec: &Spec) -> Result<()> {
 
 fn cells(spec: &Spec, plan: &Plan, material: &Material<'_>) -> Result<Vec<Cell>> {
     let mut cells: Vec<Cell> = Vec::new();
-    for sampling in samplings(spec)? {
+    for (sampling, sweeps) in samplings(spec)? {
         let plain = MethodSpec { drafter: PLAIN.to_owned(), sampling, ..MethodSpec::default() };
-        for method in [plain].into_iter().chain(speculative(spec, sampling)) {
+        let methods = sweeps.iter().flat_map(|sweep| speculative(sweep, sampling));
+        let first = cells.len();
+        for method in [plain].into_iter().chain(methods) {
             let place = || describe(&Cell::of(&method));
             let mut cell = Cell::of(&method.canonical().with_context(place)?);
             let method = plan.method(&cell);
@@ -134,16 +140,42 @@ fn cells(spec: &Spec, plan: &Plan, material: &Material<'_>) -> Result<Vec<Cell>>
                 cells.push(cell);
             }
         }
+        if spec.control {
+            let again = cells[first..].iter().take(CONTROLS).map(repeated).collect::<Vec<_>>();
+            cells.extend(again);
+        }
     }
     Ok(cells)
 }
 
-fn samplings(spec: &Spec) -> Result<Vec<SamplingParams>> {
+/// Cells per sampling setting that are run twice: the baseline and the first
+/// method.
+const CONTROLS: usize = 2;
+
+fn repeated(cell: &Cell) -> Cell {
+    Cell { control: true, id: short_hash(&format!("{} again", cell.id)), ..cell.clone() }
+}
+
+/// The sampling settings in order, each with the sweeps that it occurs in.
+fn samplings(spec: &Spec) -> Result<Vec<(SamplingParams, Vec<Sweep>)>> {
+    let mut all: Vec<(SamplingParams, Vec<Sweep>)> = Vec::new();
+    for sweep in spec.sweep.values() {
+        for params in samplings_of(&sweep)? {
+            match all.iter_mut().find(|(known, _)| *known == params) {
+                Some((_, sweeps)) => sweeps.push(sweep.clone()),
+                None => all.push((params, vec![sweep.clone()])),
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn samplings_of(sweep: &Sweep) -> Result<Vec<SamplingParams>> {
     let mut all: Vec<SamplingParams> = Vec::new();
-    for temperature in spec.sweep.temperature.values() {
-        for top_k in spec.sweep.top_k.values() {
-            for top_p in spec.sweep.top_p.values() {
-                for min_p in spec.sweep.min_p.values() {
+    for temperature in sweep.temperature.values() {
+        for top_k in sweep.top_k.values() {
+            for top_p in sweep.top_p.values() {
+                for min_p in sweep.min_p.values() {
                     // -0.0 is written as 0: one setting, one id.
                     let temperature = temperature + 0.0;
                     let params =
@@ -160,8 +192,7 @@ fn samplings(spec: &Spec) -> Result<Vec<SamplingParams>> {
 }
 
 /// The product of the axes under one sampling setting.
-fn speculative(spec: &Spec, sampling: SamplingParams) -> Vec<MethodSpec> {
-    let sweep = &spec.sweep;
+fn speculative(sweep: &Sweep, sampling: SamplingParams) -> Vec<MethodSpec> {
     let mut methods = vec![MethodSpec { sampling, ..MethodSpec::default() }];
     fn each<T: Clone>(
         methods: &mut Vec<MethodSpec>,
@@ -221,6 +252,9 @@ pub fn describe(cell: &Cell) -> String {
             "{} + {}, K = {}, T = {}",
             cell.drafter, cell.verifier, cell.num_speculative_tokens, sampling.temperature
         );
+    }
+    if cell.control {
+        words += ", again";
     }
     for (key, value) in cell.params.iter() {
         words += &format!(", {key} = {value}");

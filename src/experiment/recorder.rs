@@ -7,8 +7,10 @@ use super::cell::Cell;
 use super::records::{PositionRow, RoundRow};
 use crate::decode::Observer;
 use crate::model::ModelError;
+use crate::registry::{Class, UnknownName, find};
 use crate::round::RoundEvent;
-use crate::verify::ceiling;
+use crate::tree::NodeId;
+use crate::verify::{VERIFIERS, Verifier, ceiling};
 
 /// Collects the rows of one generation.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub(super) struct Recorder<'a> {
     prompt: &'a str,
     repeat: u32,
     trace: bool,
+    /// Of the cell, where it is approximate.
+    verifier: Option<Box<dyn Verifier>>,
     /// Its rounds.
     pub rounds: Vec<RoundRow>,
     /// Its drafted tokens, if traced.
@@ -25,8 +29,34 @@ pub(super) struct Recorder<'a> {
 
 impl<'a> Recorder<'a> {
     /// A recorder for one generation.
-    pub(super) fn new(cell: &'a Cell, prompt: &'a str, repeat: u32, trace: bool) -> Self {
-        Self { cell, prompt, repeat, trace, rounds: Vec::new(), positions: Vec::new() }
+    ///
+    /// # Errors
+    /// If the cell's verifier or its settings do not exist.
+    pub(super) fn new(
+        cell: &'a Cell,
+        prompt: &'a str,
+        repeat: u32,
+        trace: bool,
+    ) -> Result<Self, ModelError> {
+        let verifier = approximate(cell)?;
+        let (rounds, positions) = (Vec::new(), Vec::new());
+        Ok(Self { cell, prompt, repeat, trace, verifier, rounds, positions })
+    }
+
+    /// Σ over the nodes decided on of the total variation between the law of the
+    /// next token there, over all that could have been drafted and accepted, and
+    /// the target's. `None` for exact verifiers, and where it is not known.
+    fn tv_sum(&self, event: &RoundEvent<'_>) -> Option<f64> {
+        let verifier = self.verifier.as_ref()?;
+        let tv = |at: Option<NodeId>| {
+            let mut children = event.draft.children(at);
+            let child = event.draft.node(children.next()?);
+            let p = event.target(at);
+            let q = child.law(event.draft.vocab());
+            let law = verifier.next_law(p, &q).filter(|_| children.next().is_none())?;
+            Some(p.total_variation(&law))
+        };
+        event.forks().into_iter().map(tv).sum::<Option<f64>>().map(|sum| sum + 0.0)
     }
 
     fn positions_of(&self, event: &RoundEvent<'_>) -> Vec<PositionRow> {
@@ -79,6 +109,7 @@ impl Observer for Recorder<'_> {
             overlap_sum: reached.iter().map(|&id| event.overlap(id)).sum::<f64>() + 0.0,
             forks: forks.len(),
             ceiling_sum: ceilings.sum::<Option<f64>>().map(|sum| sum + 0.0),
+            tv_sum: self.tv_sum(event),
             residual_fallbacks: event.verdict.residual_fallbacks,
             draft_forwards: event.draft_forwards,
             draft_us: micros(event.times.draft),
@@ -92,6 +123,17 @@ impl Observer for Recorder<'_> {
         }
         Ok(())
     }
+}
+
+/// The verifier of a cell that does not claim to be exact.
+fn approximate(cell: &Cell) -> Result<Option<Box<dyn Verifier>>, ModelError> {
+    let sentence = |error: UnknownName| ModelError::new(error.to_string());
+    let entry = find("verifier", VERIFIERS, &cell.verifier).map_err(sentence)?;
+    if entry.build.class != Class::X {
+        return Ok(None);
+    }
+    let params = cell.params.of(entry.params).map_err(|e| ModelError::new(e.to_string()))?;
+    Ok(Some((entry.build.make)(&params)))
 }
 
 /// Microseconds with the nanoseconds kept.

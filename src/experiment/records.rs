@@ -35,6 +35,8 @@ pub struct RoundRow {
     pub forks: usize,
     #[serde(default)]
     pub ceiling_sum: Option<f64>,
+    #[serde(default)]
+    pub tv_sum: Option<f64>,
     pub residual_fallbacks: usize,
     pub draft_forwards: usize,
     pub draft_us: f64,
@@ -154,6 +156,7 @@ pub struct SummaryRow {
     pub top_p: f64,
     pub min_p: f64,
     pub params: String,
+    pub control: bool,
     pub engine: String,
     pub dtype: String,
     pub draft_dtype: String,
@@ -175,6 +178,9 @@ pub struct SummaryRow {
     pub block_efficiency: Option<f64>,
     pub block_efficiency_lo: Option<f64>,
     pub block_efficiency_hi: Option<f64>,
+    pub tv: Option<f64>,
+    pub tv_lo: Option<f64>,
+    pub tv_hi: Option<f64>,
     pub cost_ratio: Option<f64>,
     pub verify_cost_ratio: Option<f64>,
     pub tokens_per_second: Option<f64>,

@@ -10,18 +10,19 @@ use sha2::{Digest, Sha256};
 
 use super::calibrate::{cell_costs, target_passes};
 use super::cell::{Calibration, Cell, Plan};
-use super::divergence;
+use super::compare;
 use super::folder::{BlockRows, GenerationKey, ResultsFolder};
+use super::live::Live;
 use super::machine::{QueueDelay, load_average};
 use super::manifest::{Manifest, Status, utc_now};
 use super::plan::describe;
 use super::progress::Progress;
 use super::prompts::Prompt;
 use super::recorder::{Recorder, micros};
-use super::records::{DivergenceRow, FailureRow, GenerationRow, RoundRow, TextRow};
+use super::records::{FailureRow, GenerationRow, RoundRow, TextRow};
 use crate::chance::{Request, Seeded};
 use crate::clock::{Clock, RealClock, VirtualClock, VirtualCosts};
-use crate::decode::{Generation, StopReason, StopRules, generate};
+use crate::decode::{Generation, Method, StopReason, StopRules, generate};
 use crate::dist::Token;
 use crate::draft::{Texts, Tools};
 use crate::model::{Codec, LanguageModel, hex};
@@ -70,19 +71,26 @@ pub struct Ended {
 
 /// A prompt, a repeat and a sampling setting: the unit of work.
 #[derive(Debug)]
-struct Block<'a> {
-    prompt: &'a Prompt,
-    tokens: &'a [Token],
-    repeat: u32,
-    cells: Vec<&'a Cell>,
+pub(super) struct Block<'a> {
+    pub(super) prompt: &'a Prompt,
+    pub(super) tokens: &'a [Token],
+    pub(super) repeat: u32,
+    pub(super) cells: Vec<&'a Cell>,
+}
+
+impl Block<'_> {
+    /// What its random numbers belong to.
+    pub(super) fn request(&self, seed: u64) -> Request<'_> {
+        Request { seed, prompt: &self.prompt.id, repeat: self.repeat }
+    }
 }
 
 /// A finished generation.
 #[derive(Debug)]
-struct Done {
-    row: GenerationRow,
+pub(super) struct Done {
+    pub(super) row: GenerationRow,
     text: TextRow,
-    rounds: Vec<RoundRow>,
+    pub(super) rounds: Vec<RoundRow>,
     positions: Vec<super::records::PositionRow>,
 }
 
@@ -223,14 +231,12 @@ fn blocks<'a>(bench: &Bench<'a>, tokens: &'a [Vec<Token>]) -> Vec<Block<'a>> {
     blocks
 }
 
-/// Times the target's passes, then warms every cell up with the very function
-/// that will be timed, and keeps the warm-up's costs.
+/// Warms every cell up with the very function that will be timed and keeps the
+/// warm-up's costs, then times the target's passes of as many rows as occurred.
 fn calibrate(bench: &Bench<'_>, prompts: &[Vec<Token>], clock: &dyn Clock) -> Result<Calibration> {
     let plan = bench.plan;
-    let longest = prompts.iter().max_by_key(|tokens| tokens.len()).context("there is no prompt")?;
-    let context = &longest[..longest.len().min(CALIBRATION_CONTEXT)];
-    let max_k = plan.cells.iter().map(|cell| cell.num_speculative_tokens).max().unwrap_or(0);
-    let mut calibration = target_passes(bench.target, context, max_k + 1, clock)?;
+    let mut costs = BTreeMap::new();
+    let mut most = plan.cells.iter().map(|cell| cell.num_speculative_tokens).max().unwrap_or(0);
     for cell in &plan.cells {
         let mut rounds = Vec::new();
         for i in 0..plan.warmup {
@@ -245,9 +251,13 @@ fn calibrate(bench: &Bench<'_>, prompts: &[Vec<Token>], clock: &dyn Clock) -> Re
                 bail!("interrupted before the first block");
             }
         }
-        calibration.cells.insert(cell.id.clone(), cell_costs(&rounds));
+        most = rounds.iter().map(|round| round.proposed).fold(most, usize::max);
+        costs.insert(cell.id.clone(), cell_costs(&rounds));
     }
-    Ok(calibration)
+    let longest = prompts.iter().max_by_key(|tokens| tokens.len()).context("there is no prompt")?;
+    let context = &longest[..longest.len().min(CALIBRATION_CONTEXT)];
+    let calibration = target_passes(bench.target, context, most + 1, clock)?;
+    Ok(Calibration { cells: costs, ..calibration })
 }
 
 /// Runs all cells of a block in its order.
@@ -289,31 +299,23 @@ fn run_block(
             }
         }
     }
-    compare_greedy(bench.target, block, &mut rows);
+    compare::greedy(bench.target, block, &mut rows);
+    compare::paths(bench, block, &mut rows);
     rows
 }
 
-/// At T = 0 every cell must repeat the baseline's tokens: notes where it first
-/// does not, and whether that is a tie within rounding.
-fn compare_greedy(target: &dyn LanguageModel, block: &Block<'_>, rows: &mut BlockRows) {
-    let Some(baseline) = block.cells.iter().find(|c| c.is_baseline() && c.sampling.is_greedy())
-    else {
-        return;
-    };
-    let Some(plain) = rows.texts.iter().find(|t| t.cell == baseline.id).map(|t| t.tokens.clone())
-    else {
-        return;
-    };
-    for (row, text) in rows.generations.iter_mut().zip(&rows.texts) {
-        let Some(at) = divergence::first(&plain, &text.tokens) else { continue };
-        row.first_divergence = Some(at);
-        // A target that has just generated both texts can score the prefix.
-        if let Ok(found) = divergence::explain(target, block.tokens, &plain, &text.tokens, at) {
-            let cell = text.cell.clone();
-            let (prompt, repeat) = (text.prompt.clone(), text.repeat);
-            rows.divergences.push(DivergenceRow { cell, prompt, repeat, ..found });
-        }
+/// A fresh generation of a block's prompt.
+pub(super) fn begin<'a>(
+    bench: &'a Bench<'_>,
+    method: Method<'a>,
+    block: &Block<'_>,
+) -> Result<Generation<'a>> {
+    let mut stop = StopRules::max_tokens(bench.plan.max_tokens);
+    if !bench.plan.ignore_eos {
+        stop.eos = bench.target.info().eos.clone();
     }
+    stop.user = Some(Box::new(|_, _| bench.interrupted.load(Ordering::Relaxed)));
+    Ok(Generation::new(bench.target, method, block.tokens, stop, Some(bench.codec))?)
 }
 
 /// One generation: the only function that is ever timed, for baseline, cells
@@ -323,16 +325,9 @@ fn one(bench: &Bench<'_>, cell: &Cell, block: &Block<'_>, clock: &dyn Clock) -> 
     let (draft, target) = (bench.draft, Some(bench.target));
     let tools = Tools { draft, target, texts: Some(&bench.texts) };
     let method = plan.method(cell).build_with(tools)?;
-    let mut stop = StopRules::max_tokens(plan.max_tokens);
-    if !plan.ignore_eos {
-        stop.eos = bench.target.info().eos.clone();
-    }
-    stop.user = Some(Box::new(|_, _| bench.interrupted.load(Ordering::Relaxed)));
-    let mut generation =
-        Generation::new(bench.target, method, block.tokens, stop, Some(bench.codec))?;
-    let request = Request { seed: plan.seed, prompt: &block.prompt.id, repeat: block.repeat };
-    let mut chance = Seeded::new(request);
-    let mut recorder = Recorder::new(cell, &block.prompt.id, block.repeat, plan.trace);
+    let mut generation = begin(bench, method, block)?;
+    let mut chance = Seeded::new(block.request(plan.seed));
+    let mut recorder = Recorder::new(cell, &block.prompt.id, block.repeat, plan.trace)?;
     let totals = generate(&mut generation, bench.target, &mut chance, clock, &mut recorder)?;
     let new_tokens = generation.new_tokens().len();
     let seconds = totals.decode.as_secs_f64();
@@ -366,32 +361,4 @@ fn one(bench: &Bench<'_>, cell: &Cell, block: &Block<'_>, clock: &dyn Clock) -> 
         rounds: recorder.rounds,
         positions: recorder.positions,
     })
-}
-
-/// What the live line shows of a cell.
-#[derive(Debug, Default)]
-struct Live {
-    proposed: usize,
-    accepted: usize,
-    tokens: usize,
-    micros: f64,
-}
-
-impl Live {
-    fn add(&mut self, done: &Done) {
-        self.proposed += done.rounds.iter().map(|r| r.proposed).sum::<usize>();
-        self.accepted += done.rounds.iter().map(|r| r.accepted).sum::<usize>();
-        self.tokens += done.row.new_tokens;
-        self.micros += done.row.decode_us;
-    }
-
-    fn line(&self, cell: &Cell) -> String {
-        let rate = self.tokens as f64 / (self.micros / 1e6).max(f64::MIN_POSITIVE);
-        let acceptance = if self.proposed == 0 {
-            String::new()
-        } else {
-            format!(", acceptance {:.2}", self.accepted as f64 / self.proposed as f64)
-        };
-        format!("{}{acceptance}, {rate:.0} tokens/s", describe(cell))
-    }
 }

@@ -59,8 +59,11 @@ pub struct Spec {
     /// `real` or `virtual`.
     #[serde(default)]
     pub clock: ClockKind,
-    /// The axes.
-    pub sweep: Sweep,
+    /// Whether some cells are run twice, to show what differs by chance alone.
+    #[serde(default)]
+    pub control: bool,
+    /// The axes; several tables are several sweeps in one run.
+    pub sweep: OneOrMany<Sweep>,
     /// Cells to leave out: those that match all conditions of a table.
     #[serde(default)]
     pub exclude: Vec<Exclude>,
@@ -243,19 +246,19 @@ fn name_of(file: &Path) -> String {
 /// Checks the keys, turns aliases into canonical names, then the types.
 fn check(table: Table) -> Result<Spec> {
     let mut table = canonical(table, &top_keys(), "")?;
-    let mut sweep = match table.remove("sweep") {
-        Some(Value::Table(sweep)) => canonical(sweep, &axes(), " in [sweep]")?,
-        Some(_) => bail!("\"sweep\" must be a table: write [sweep]"),
-        None => bail!("the key \"sweep\" is missing"),
-    };
+    let mut sweeps = sweeps(&mut table)?
+        .into_iter()
+        .map(|sweep| canonical(sweep, &axes(), " in [sweep]"))
+        .collect::<Result<Vec<_>>>()?;
     for (key, _) in settings() {
-        if let Some(value) = table.remove(key)
-            && sweep.insert(key.to_owned(), value).is_some()
-        {
-            bail!("\"{key}\" is given twice, once in [sweep]");
+        let Some(value) = table.remove(key) else { continue };
+        for sweep in &mut sweeps {
+            if sweep.insert(key.to_owned(), value.clone()).is_some() {
+                bail!("\"{key}\" is given twice, once in [sweep]");
+            }
         }
     }
-    table.insert("sweep".into(), sweep.into());
+    table.insert("sweep".into(), sweeps.into());
     if let Some(Value::Array(conditions)) = table.remove("exclude") {
         let mut checked = Vec::new();
         for condition in conditions {
@@ -278,6 +281,20 @@ fn check(table: Table) -> Result<Spec> {
     toml::from_str(&text).map_err(|e| anyhow::anyhow!("{}", e.message()))
 }
 
+/// Takes `[sweep]`, or every `[[sweep]]`, out of the experiment.
+fn sweeps(table: &mut Table) -> Result<Vec<Table>> {
+    let values = match table.remove("sweep") {
+        Some(Value::Array(values)) if !values.is_empty() => values,
+        Some(value) => vec![value],
+        None => bail!("the key \"sweep\" is missing"),
+    };
+    let tables = values.into_iter().map(|value| match value {
+        Value::Table(sweep) => Ok(sweep),
+        _ => bail!("\"sweep\" must be a table: write [sweep]"),
+    });
+    tables.collect()
+}
+
 /// Applies `key=value` or `sweep.axis=value`; what is not TOML is a text.
 fn apply(table: &mut Table, set: &str) -> Result<()> {
     let Some((path, text)) = set.split_once('=') else {
@@ -288,20 +305,26 @@ fn apply(table: &mut Table, set: &str) -> Result<()> {
         .ok()
         .and_then(|mut t| t.remove("v"))
         .unwrap_or_else(|| Value::String(text.to_owned()));
-    let (place, keys, name) = match path.split_once('.') {
-        None => (table, top_keys(), path),
-        Some(("sweep", axis)) => match table.entry("sweep").or_insert(Table::new().into()) {
-            Value::Table(sweep) => (sweep, axes(), axis),
-            _ => bail!("\"sweep\" must be a table: write [sweep]"),
-        },
+    let (keys, name) = match path.split_once('.') {
+        None => (top_keys(), path),
+        Some(("sweep", axis)) => (axes(), axis),
         Some(_) => bail!("--set {set}: only top-level keys and sweep.axis can be set"),
     };
     let Some((key, aliases)) = keys.iter().find(|(k, a)| *k == name || a.contains(&name)) else {
         bail!("--set {set}: {}", UnknownName::new("key", name, keys.iter().map(|(k, _)| *k)));
     };
-    for spelling in aliases.iter().chain([key]) {
-        place.remove(*spelling);
+    let replace = |place: &mut Table| {
+        for spelling in aliases.iter().chain([key]) {
+            place.remove(*spelling);
+        }
+        place.insert((*key).to_owned(), value.clone());
+    };
+    if name == path {
+        replace(table);
+        return Ok(());
     }
-    place.insert((*key).to_owned(), value);
+    let mut all = if table.contains_key("sweep") { sweeps(table)? } else { vec![Table::new()] };
+    all.iter_mut().for_each(replace);
+    table.insert("sweep".into(), all.into());
     Ok(())
 }

@@ -1,46 +1,72 @@
-//! Greedy text against the greedy baseline's: how much of it differs, and
-//! whether each first difference is a tie.
+//! Text that must be plain decoding's: how much of it differs, and whether each
+//! first difference is a tie.
 
 use super::load::Results;
 use super::series::Series;
 use super::tables::markdown;
+use crate::experiment::Cell;
 use crate::experiment::records::DivergenceRow;
 
-/// A table by cell and, if any text differs, one of the differences.
+/// Tables by cell and, if any text differs, of the differences: greedy cells,
+/// then those of class P.
 pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
+    let greedy = part(results, series, |cell| cell.sampling.is_greedy());
+    let paths =
+        part(results, series, |cell| cell.class.starts_with('P') && !cell.sampling.is_greedy());
+    let mut text = String::new();
+    if let Some(tables) = greedy {
+        text += &format!(
+            "## Greedy text against plain decoding\n\nAt temperature 0 every cell should repeat \
+             the baseline's tokens. A difference is excused as a tie only if the baseline's two \
+             largest logits were closer there than rounding can tell.\n\n{tables}"
+        );
+    }
+    if let Some(tables) = paths {
+        text += &format!(
+            "## Same seed, same text\n\nCells of class P should repeat the tokens of plain \
+             decoding with the same verifier and seed, whatever the drafter and K are.\n\n{tables}"
+        );
+    }
+    text
+}
+
+fn part(
+    results: &Results,
+    series: &[Series<'_>],
+    wanted: impl Fn(&Cell) -> bool,
+) -> Option<String> {
     let mut cells = Vec::new();
     let mut found = Vec::new();
-    for series in series.iter().filter(|s| s.cells[0].sampling.is_greedy()) {
+    for series in series.iter().filter(|s| wanted(s.cells[0])) {
         for cell in &series.cells {
             let k = cell.num_speculative_tokens.to_string();
+            let samples = results.samples(&cell.id);
             let rows = results.divergences.iter().filter(|d| d.cell == cell.id).collect::<Vec<_>>();
+            let differ = samples.iter().filter(|s| s.generation.first_divergence.is_some()).count();
             let ties = rows.iter().filter(|d| d.tie).count();
             cells.push(vec![
                 series.method.clone(),
+                series.sampling.clone(),
                 cell.class.clone(),
                 k.clone(),
-                format!("{} of {}", rows.len(), results.samples(&cell.id).len()),
+                // Those of class P~ are excused, and only counted.
+                format!("{} of {}", rows.len().max(differ), samples.len()),
                 ties.to_string(),
             ]);
             found.extend(rows.into_iter().map(|row| line(&series.method, &k, row)));
         }
     }
     if cells.is_empty() {
-        return String::new();
+        return None;
     }
-    let head = ["method", "class", "K:", "texts that differ:", "of these by a tie:"];
-    let mut text = format!(
-        "## Greedy text against plain decoding\n\nAt temperature 0 every cell should repeat the \
-         baseline's tokens. A difference is excused as a tie only if the baseline's two largest \
-         logits were closer there than rounding can tell.\n\n{}\n",
-        markdown(&head, &cells)
-    );
+    let head = ["method", "sampling", "class", "K:", "texts that differ:", "of these by a tie:"];
+    let mut text = format!("{}\n", markdown(&head, &cells));
     if !found.is_empty() {
         let head =
             ["method", "K:", "prompt", "token:", "plain:", "here:", "top-2 gap:", "bound:", "tie"];
         text += &format!("{}\n", markdown(&head, &found));
     }
-    text
+    Some(text)
 }
 
 fn line(method: &str, k: &str, row: &DivergenceRow) -> Vec<String> {

@@ -9,7 +9,7 @@ use super::load::Results;
 use super::series::{Names, Series, series};
 use super::tables::{markdown, number, with_interval};
 use super::warnings::warnings;
-use super::{divergence, other_tools, trace};
+use super::{controls, divergence, other_tools, policies, trace, worth};
 use crate::experiment::records::SummaryRow;
 use crate::experiment::statistics::{
     Acceptance, RESAMPLES, deciles, median, pair_by_prompt, rounds, speedup,
@@ -17,7 +17,7 @@ use crate::experiment::statistics::{
 use crate::experiment::{Cell, Status};
 
 /// The whole report.
-pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[&Figure]) -> String {
+pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[Figure]) -> String {
     let series = series(results);
     let mut text = format!("# {}\n\n> {}\n\n", results.plan.experiment, results.plan.question);
     text += &run(results);
@@ -29,6 +29,10 @@ pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[&Figu
     }
     text += &cells(&series, summary);
     text += &predictions(&series, summary);
+    text += &worth::ceilings(&series, summary);
+    text += &worth::distances(&series, summary);
+    text += &policies::section(results, &series);
+    text += &controls::section(results);
     text += &divergence::section(results, &series);
     text += &categories(results, &series, summary);
     text += &spread(results, &series, summary);

@@ -2,16 +2,19 @@
 //! rows alone. The same rows give the same bytes.
 
 mod best;
+mod controls;
 mod divergence;
 pub(crate) mod figures;
 mod load;
 mod markdown;
 mod other_tools;
+mod policies;
 mod series;
 mod summary;
 mod tables;
 mod trace;
 mod warnings;
+mod worth;
 
 use std::path::Path;
 

@@ -27,7 +27,7 @@ impl<'a> Series<'a> {
 /// All series of a run without the baselines, in the order of the plan.
 pub fn series(results: &Results) -> Vec<Series<'_>> {
     let mut found = Vec::<Series<'_>>::new();
-    let cells = || results.plan.cells.iter().filter(|c| !c.is_baseline());
+    let cells = || results.plan.cells.iter().filter(|c| !c.is_baseline() && !c.control);
     let names = Names::new(cells());
     for cell in cells() {
         match found.iter_mut().find(|s| same_but_k(s.cells[0], cell)) {
@@ -82,7 +82,11 @@ impl Names {
                 .flat_map(|c| c.params.iter().map(|(key, _)| key.to_owned()))
                 .collect::<BTreeSet<_>>()
                 .into_iter()
-                .filter(|key| varies(&|c| param(c, key)))
+                .filter(|key| {
+                    // A setting that a method does not have is no other value of it.
+                    let values = cells.iter().map(|c| param(c, key)).filter(|v| !v.is_empty());
+                    values.collect::<BTreeSet<_>>().len() > 1
+                })
                 .collect(),
             sampling,
         }

@@ -62,12 +62,14 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         drafter: cell.drafter.clone(),
         verifier: cell.verifier.clone(),
         length: cell.length.clone(),
-        num_speculative_tokens: (!cell.is_baseline()).then_some(cell.num_speculative_tokens),
+        num_speculative_tokens: (cell.num_speculative_tokens > 0)
+            .then_some(cell.num_speculative_tokens),
         temperature: cell.sampling.temperature,
         top_k: cell.sampling.top_k,
         top_p: cell.sampling.top_p,
         min_p: cell.sampling.min_p,
         params: cell.params.to_string(),
+        control: cell.control,
         engine: plan.target.engine.clone(),
         dtype: plan.target.dtype.clone(),
         draft_dtype: draft.map_or_else(String::new, |d| d.dtype.clone()),
@@ -94,9 +96,12 @@ fn acceptance(row: &mut SummaryRow, samples: &[Sample]) {
     row.block_efficiency = sums.block_efficiency();
     (row.block_efficiency_lo, row.block_efficiency_hi) =
         ends(acceptance_interval(samples, Acceptance::block_efficiency));
+    row.tv = sums.tv();
+    (row.tv_lo, row.tv_hi) = ends(acceptance_interval(samples, Acceptance::tv));
 }
 
-/// c = t_draft / t_target and T(K+1) / T(1). A drafter without passes of a model
+/// c = t_draft / t_target and T(n+1) / T(1) for the most tokens n that were
+/// proposed in a round, K on a chain. A drafter without passes of a model
 /// is not calibrated alone: its cost per drafted token is what the rounds took.
 fn costs(row: &mut SummaryRow, calibration: &Calibration, cell: &Cell, samples: &[Sample]) {
     let target = |rows: usize| calibration.target_us.get(rows - 1).copied();
@@ -111,7 +116,8 @@ fn costs(row: &mut SummaryRow, calibration: &Calibration, cell: &Cell, samples: 
     };
     let per_pass = |us: Option<f64>| Some(us? / single?);
     row.cost_ratio = per_pass(draft_us);
-    row.verify_cost_ratio = per_pass(target(cell.num_speculative_tokens + 1));
+    let most = rounds(samples).map(|r| r.proposed).max();
+    row.verify_cost_ratio = per_pass(target(most.unwrap_or(cell.num_speculative_tokens) + 1));
 }
 
 fn compare(row: &mut SummaryRow, results: &Results, cell: &Cell) {
@@ -140,7 +146,11 @@ fn predict(results: &Results, series: &Series<'_>, cell: &Cell) -> Option<f64> {
         plain_us: calibration.target_us.first()? + plain.verify_us + plain.other_us,
         cell: costs,
     };
-    let longest = series.longest(results)?;
+    // A fixed chain proposes what a longer one begins with; other rounds are
+    // known only from the cell itself.
+    let branches = rounds(results.samples(&cell.id)).any(|r| r.proposed > r.depth);
+    let own_rounds = branches || cell.length != FIXED;
+    let longest = if own_rounds { cell } else { series.longest(results)? };
     let own = by_prompt(results.samples(&cell.id));
     let others = by_prompt(results.samples(&longest.id));
     let (k, max_tokens) = (longest.num_speculative_tokens, results.plan.max_tokens);
@@ -155,11 +165,14 @@ fn predict(results: &Results, series: &Series<'_>, cell: &Cell) -> Option<f64> {
     predicted_speedup(&folds, cell.num_speculative_tokens, &costs)
 }
 
+/// The policy under which a draft has always K tokens.
+const FIXED: &str = "fixed";
+
 /// One row per cell and position that was ever reached. Where no interval can be
 /// computed (one prompt), the interval is the whole range 0 to 1.
 pub fn survival(results: &Results) -> Vec<SurvivalRow> {
     let mut rows = Vec::new();
-    for cell in results.plan.cells.iter().filter(|c| !c.is_baseline()) {
+    for cell in results.plan.cells.iter().filter(|c| !c.is_baseline() && !c.control) {
         let samples = results.samples(&cell.id);
         let counts = Survival::of(rounds(samples));
         let intervals = survival_intervals(samples);

@@ -1,6 +1,7 @@
 //! What a reader must know before believing a number.
 
 use super::best::verdict;
+use super::controls::controls;
 use super::load::Results;
 use crate::experiment::records::SummaryRow;
 use crate::experiment::statistics::rounds;
@@ -20,13 +21,20 @@ const MUCH_WAITING: f64 = 0.05;
 pub(super) fn warnings(results: &Results, summary: &[SummaryRow]) -> Vec<String> {
     let mut found = Vec::new();
     baselines(results, &mut found);
+    let disturbed = controls(results).iter().filter(|control| control.differs()).count();
+    if disturbed > 0 {
+        found.push(format!(
+            "DISTURBED: {disturbed} cells that were run twice differ from themselves by more than \
+             chance. No difference between cells of this run should be trusted."
+        ));
+    }
     machine(results, &mut found);
     cells(results, summary, &mut found);
     let wrong = results.divergences.iter().filter(|d| !d.tie).count();
     if wrong > 0 {
         found.push(format!(
-            "{wrong} greedy texts differ from plain decoding and it is no tie: the method or the \
-             engine is wrong, and nothing else here should be trusted."
+            "{wrong} texts that must be plain decoding's differ from it, and it is no tie: the method \
+             or the engine is wrong, and nothing else here should be trusted."
         ));
     }
     found.extend(results.notes.iter().cloned());

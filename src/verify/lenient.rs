@@ -44,6 +44,17 @@ impl Verifier for Lenient {
         !shape.coupled
     }
 
+    /// What is accepted of each token, `min(q, p/l)`, and the rest from the
+    /// residual.
+    fn next_law(&self, p: &Dist, q: &Dist) -> Option<Dist> {
+        let kept = p.zip(q, |p, q| q.min(p / self.lenience));
+        let rejected = 1.0 - kept.iter().sum::<f64>();
+        let rest = p.residual_of(q, self.lenience);
+        let rest = rest.as_ref().unwrap_or(p);
+        let law = (0..).zip(kept).map(|(token, kept)| kept + rejected.max(0.0) * rest.p(token));
+        Dist::from_weights(law.collect()).ok()
+    }
+
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
         descend(draft, targets, |fork| choose_scaled(fork, self.lenience, chance))
     }

@@ -50,6 +50,15 @@ pub trait Verifier: std::fmt::Debug + Send + Sync {
         Siblings::Distinct
     }
 
+    /// The law of the next token where one child, drawn from `q`, is verified
+    /// against `p`: over all that could be drawn and accepted. Approximate rules
+    /// state it, so that their distance from `p` can be measured; for exact ones
+    /// it is `p`, and they need not.
+    fn next_law(&self, p: &Dist, q: &Dist) -> Option<Dist> {
+        let _ = (p, q);
+        None
+    }
+
     /// Verifies `draft` against the target's processed laws: `targets[0]` after
     /// the context, `targets[i]` after node `i − 1`.
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict;
@@ -66,6 +75,10 @@ impl<V: Verifier + ?Sized> Verifier for &V {
 
     fn siblings(&self) -> Siblings {
         (**self).siblings()
+    }
+
+    fn next_law(&self, p: &Dist, q: &Dist) -> Option<Dist> {
+        (**self).next_law(p, q)
     }
 
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {

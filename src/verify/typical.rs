@@ -54,14 +54,28 @@ impl Verifier for Typical {
         !shape.coupled
     }
 
+    /// Typical drafts as they are drawn, and a draw from p for the others.
+    fn next_law(&self, p: &Dist, q: &Dist) -> Option<Dist> {
+        let threshold = self.threshold(p);
+        let kept = p.zip(q, |p, q| if p > threshold { q } else { 0.0 });
+        let rejected = 1.0 - kept.iter().sum::<f64>();
+        let law = (0..).zip(kept).map(|(token, kept)| kept + rejected.max(0.0) * p.p(token));
+        Dist::from_weights(law.collect()).ok()
+    }
+
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
         descend(draft, targets, |fork| self.choose(fork, chance))
     }
 }
 
 impl Typical {
+    /// The probability that a token must exceed.
+    fn threshold(&self, p: &Dist) -> f64 {
+        self.epsilon.min(self.delta * (-p.entropy()).exp())
+    }
+
     fn choose(&self, fork: &Fork<'_>, chance: &mut dyn Chance) -> Choice {
-        let threshold = self.epsilon.min(self.delta * (-fork.p.entropy()).exp());
+        let threshold = self.threshold(fork.p);
         let typical = |&child: &usize| fork.p.p(fork.draft.node(child).token) > threshold;
         match fork.children().find(typical) {
             Some(child) => Choice::Keep(child),

@@ -130,6 +130,46 @@ fn excluded_cells_are_left_out() {
 }
 
 #[test]
+fn a_control_repeats_the_baseline_and_the_first_method() {
+    let plain = plan(&[]).unwrap();
+    let plan = plan(&["control=true"]).unwrap();
+    assert_eq!(plan.cells.len(), plain.cells.len() + 2 * 2);
+    assert!(ids(&plain).iter().all(|id| ids(&plan).contains(id)), "ids do not depend on it");
+    for group in plan.settings() {
+        assert_eq!(group.iter().filter(|c| c.is_baseline()).count(), 1);
+    }
+    let controls = plan.controls();
+    assert_eq!(controls.len(), 4);
+    for (first, again) in controls {
+        assert_ne!(first.id, again.id);
+        assert_eq!(plan.method(first), plan.method(again));
+    }
+}
+
+#[test]
+fn several_sweeps_are_one_plan_without_repetitions() {
+    let sweeps = "sweep=[{drafter=\"model\", temperature=[0, 1]}, \
+                  {drafter=[\"model\", \"prompt_lookup\"], temperature=[1, 0.5]}]";
+    let plan = plan(&[sweeps]).unwrap();
+    let cells = plan.cells.iter().map(|c| (c.drafter.as_str(), c.sampling.temperature));
+    assert_eq!(
+        cells.collect::<Vec<_>>(),
+        [
+            ("none", 0.0),
+            ("model", 0.0),
+            ("none", 1.0),
+            ("model", 1.0),
+            ("prompt_lookup", 1.0),
+            ("none", 0.5),
+            ("model", 0.5),
+            ("prompt_lookup", 0.5),
+        ]
+    );
+    refused(&["sweep=[{drafter=\"model\", temprature=1}]"], &["temprature", "[sweep]"]);
+    refused(&["sweep=[1]"], &["\"sweep\" must be a table"]);
+}
+
+#[test]
 fn classes_say_what_is_guaranteed() {
     let plan = plan(&[]).unwrap();
     for cell in &plan.cells {

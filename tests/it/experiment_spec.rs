@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use specdec::experiment::Experiment;
+use specdec::experiment::{Experiment, Spec, Sweep};
 
 const GOOD: &str = r#"
 target = "toy:mixed"
@@ -21,6 +21,13 @@ fn read(text: &str, set: &[&str]) -> Result<Experiment, String> {
     std::fs::write(&file, text).unwrap();
     let set = set.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
     Experiment::read(&file, &set).map_err(|e| format!("{e:#}"))
+}
+
+/// The only sweep of an experiment.
+fn sweep(spec: &Spec) -> Sweep {
+    let sweeps = spec.sweep.values();
+    assert_eq!(sweeps.len(), 1);
+    sweeps[0].clone()
 }
 
 #[track_caller]
@@ -44,8 +51,8 @@ fn defaults_and_names_of_other_tools() {
         .replace("temperature = [0, 1]", "");
     let spec = read(&aliases, &[]).unwrap().spec;
     assert_eq!(spec.max_tokens, 9);
-    assert_eq!(spec.sweep.num_speculative_tokens.values(), [5]);
-    assert_eq!(spec.sweep.temperature.values(), [1.0]);
+    assert_eq!(sweep(&spec).num_speculative_tokens.values(), [5]);
+    assert_eq!(sweep(&spec).temperature.values(), [1.0]);
 }
 
 #[test]
@@ -53,8 +60,8 @@ fn set_replaces_keys_and_axes() {
     let set = ["max_tokens=7", "sweep.temperature=0.5", "sweep.drafter=[\"none\"]", "question=why"];
     let spec = read(GOOD, &set).unwrap().spec;
     assert_eq!(spec.max_tokens, 7);
-    assert_eq!(spec.sweep.temperature.values(), [0.5]);
-    assert_eq!(spec.sweep.drafter.values(), ["none"]);
+    assert_eq!(sweep(&spec).temperature.values(), [0.5]);
+    assert_eq!(sweep(&spec).drafter.values(), ["none"]);
     assert_eq!(spec.question, "why");
     let through_alias = read(&format!("max_new_tokens = 3\n{GOOD}"), &["max_tokens=8"]).unwrap();
     assert_eq!(through_alias.spec.max_tokens, 8);

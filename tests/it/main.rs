@@ -1,5 +1,6 @@
 //! The one test binary: each file is a subject.
 
+mod approximate;
 mod chance;
 mod checkpoint;
 mod cli_bench;
@@ -27,6 +28,7 @@ mod model_llama;
 mod model_loader;
 mod mutants;
 mod native;
+mod paired;
 mod pool;
 mod reference;
 mod report;

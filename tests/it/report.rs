@@ -10,8 +10,8 @@ use tempfile::TempDir;
 
 use crate::synthetic::{Rows, Synthetic};
 
-const FIGURES: [&str; 5] =
-    ["acceptance", "survival", "speedup", "accepted_length", "time_per_round"];
+const FIGURES: [&str; 6] =
+    ["acceptance", "survival", "speedup", "accepted_length", "time_per_round", "categories"];
 
 fn written(rows: &Rows) -> TempDir {
     let folder = TempDir::new().unwrap();
@@ -281,7 +281,10 @@ fn a_greedy_difference_is_shown_and_is_a_tie_or_an_alarm() {
     rows.divergences.push(found("prompt-01", 0.5));
     let (_folder, text) = reported(&rows);
     assert!(text.contains("| 2 of 3 | 1 |"), "{text}");
-    assert!(text.contains("1 greedy texts differ from plain decoding and it is no tie"), "{text}");
+    assert!(
+        text.contains("1 texts that must be plain decoding's differ from it, and it is no tie"),
+        "{text}"
+    );
 }
 
 #[test]

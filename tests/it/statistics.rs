@@ -24,6 +24,7 @@ fn round(proposed: usize, accepted: usize) -> RoundRow {
         overlap_sum: 0.5 * reached as f64,
         forks: reached,
         ceiling_sum: Some(0.5 * reached as f64),
+        tv_sum: None,
         residual_fallbacks: 0,
         draft_forwards: proposed,
         draft_us: 1.0,

@@ -100,6 +100,7 @@ impl Synthetic {
                     length: "fixed".to_owned(),
                     num_speculative_tokens: k,
                     params: Params::default(),
+                    control: false,
                     class: if temperature == 0.0 { "G~" } else { "D" }.to_owned(),
                     sampling,
                 });
@@ -256,6 +257,7 @@ impl Simulated<'_> {
                 overlap_sum: reached as f64 * accept,
                 forks: reached,
                 ceiling_sum: Some(reached as f64 * accept),
+                tv_sum: None,
                 residual_fallbacks: 0,
                 draft_forwards: if lookup { 0 } else { proposed },
                 draft_us: noise * (0.5 + proposed as f64 * costs.draft_us_per_token),

@@ -16,16 +16,29 @@ struct Block {
     clips: bool,
     /// Whether the residual is that of w·p and not of p.
     scales: bool,
-    /// The probability to stop at least here, from the residual's mass and w.
-    accept: fn(f64, f64) -> f64,
+    /// The probability to stop at least here.
+    accept: fn(Step) -> f64,
     /// Whether the first failure ends the scan.
     breaks: bool,
+}
+
+/// What the probability to stop at least at a token is made from.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    /// Mass of (w·p − q)⁺ after the token; none after the last.
+    rest: Option<f64>,
+    w: f64,
+    /// p/q of the token alone.
+    ratio: f64,
 }
 
 const PLAIN_BLOCK: Block = Block {
     clips: true,
     scales: true,
-    accept: |mass, w| if w >= 1.0 { 1.0 } else { mass / (mass + (1.0 - w)) },
+    accept: |step| match step.rest {
+        Some(rest) if step.w < 1.0 => rest / (rest + (1.0 - step.w)),
+        _ => step.w,
+    },
     breaks: false,
 };
 
@@ -59,13 +72,12 @@ impl Verifier for Block {
         let (k, weights) = (draft.len(), self.weights(draft, targets));
         let mut kept = 0;
         for i in 1..=k {
-            let h = if i == k {
-                weights[k]
-            } else {
-                // The mass that the rule is about, whatever is drawn from later.
-                let rest = PLAIN_BLOCK.rest(draft, &targets[i], i, weights[i]);
-                (self.accept)(rest.iter().sum(), weights[i])
-            };
+            let (node, w) = (draft.node(i - 1), weights[i]);
+            let ratio = targets[i - 1].p(node.token) / node.q(node.token);
+            // The mass that the rule is about, whatever is drawn from later.
+            let rest =
+                (i < k).then(|| PLAIN_BLOCK.rest(draft, &targets[i], i, w).iter().sum::<f64>());
+            let h = (self.accept)(Step { rest, w, ratio });
             if chance.bernoulli(Site { purpose: Purpose::Accept, node: i - 1 }, h) {
                 kept = i;
             } else if self.breaks {
@@ -109,7 +121,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "block_accepts_with_w",
         imitates: "block verification keeps i tokens with probability w_i",
         case: BLOCK_CASE,
-        verifier: &Block { accept: |_, w| w, ..PLAIN_BLOCK },
+        verifier: &Block { accept: |step| step.w, ..PLAIN_BLOCK },
+        ..RIGHT
+    },
+    Mutant {
+        name: "block_accepts_by_token",
+        imitates: "block verification keeps i tokens by the i-th token's own ratio",
+        case: BLOCK_CASE,
+        verifier: &Block { accept: |step| step.ratio, ..PLAIN_BLOCK },
         ..RIGHT
     },
     Mutant {

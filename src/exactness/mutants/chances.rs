@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::{CASE, Case, Mutant, RIGHT};
+use super::{CASE, Case, Mutant, RIGHT, drafters};
 use crate::chance::{Chance, Purpose, Site};
 use crate::dist::{Dist, Token};
 
@@ -101,6 +101,32 @@ impl Linked<'_> {
     }
 }
 
+/// Races against noise that belongs to the round as well as to the position.
+#[derive(Debug)]
+struct Drifting<'c> {
+    inner: &'c mut dyn Chance,
+    round: u64,
+}
+
+impl Chance for Drifting<'_> {
+    fn begin_round(&mut self, round: u64) {
+        self.round = round;
+        self.inner.begin_round(round);
+    }
+
+    fn bernoulli(&mut self, site: Site, p: f64) -> bool {
+        self.inner.bernoulli(site, p)
+    }
+
+    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
+        self.inner.categorical(site, law)
+    }
+
+    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
+        self.inner.race(position + ((self.round as usize) << 20), lists, law)
+    }
+}
+
 const SEEDED: Case = Case { seeded: true, ..CASE };
 
 /// The wrong uses of randomness.
@@ -124,5 +150,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         walked: |inner| Box::new(Linked { inner, reuses: Purpose::Accept, known: BTreeMap::new() }),
         seeded: |inner| Box::new(Readdressed { inner, from: Purpose::Accept, to: Purpose::Draft }),
         ..RIGHT
+    },
+    Mutant {
+        name: "race_keyed_by_round",
+        imitates: "the noise of a position depends on the round that reaches it",
+        seeded: |inner| Box::new(Drifting { inner, round: 0 }),
+        ..drafters::RIGHT_RACE
     },
 ];

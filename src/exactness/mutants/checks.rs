@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use super::{Mutant, PROMPT};
 use crate::decode::{Generation, Method, StopRules};
-use crate::draft::{DrafterParams, Tools};
+use crate::draft::{DrafterParams, NoDraft, Tools};
 use crate::exactness::closed::ChainCase;
 use crate::exactness::enumerate::walk;
 use crate::exactness::law::{Gap, TOLERANCE, target_law};
 use crate::exactness::monte_carlo::Fit;
 use crate::exactness::probe::{DraftLaws, TargetRows};
-use crate::exactness::replay::{audit_by, sample_by};
+use crate::exactness::replay::{audit_by, first_difference_by, sample_by};
 use crate::length::Fixed;
 use crate::model::{LanguageModel, ModelError, zoo};
 use crate::params::Params;
@@ -28,6 +28,7 @@ pub const CHECKS: &[(&str, &str)] = &[
     ("draft_laws", "the law of each draft token against the recorded one"),
     ("draw_addresses", "every address of the generator drawn once"),
     ("goodness_of_fit", "seeded generations against the law, by Pearson's test"),
+    ("same_tokens", "class P: the tokens of plain decoding with the same seed"),
 ];
 
 /// What became of a mutant.
@@ -51,6 +52,8 @@ const RUNS: u32 = 40_000;
 const SEED: u64 = 2026;
 /// Tokens and generations per audit.
 const AUDITED: (usize, u32) = (12, 20);
+/// Generations whose tokens are compared.
+const COMPARED: u32 = 20;
 
 /// Runs every check on a mutant.
 ///
@@ -63,7 +66,7 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
     let target = (mutant.target)(right.clone());
     let requested = sampler(case.target)?;
     let recorded = sampler(case.draft)?;
-    let generation = |tokens| generation(mutant, &*target, &draft, &recorded, tokens);
+    let generation = |tokens| begin(mutant, &*target, &draft, &recorded, tokens);
 
     let mut rows = TargetRows::new(&right);
     let mut laws = DraftLaws::default();
@@ -93,6 +96,12 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
         let counts = sample_by(&*target, &generation, SEED, RUNS, mutant.seeded)?;
         !Fit::test(&counts, &law).is_plausible()
     };
+    let strays = mutant.verifier.coupling().is_some() && {
+        let plain = Mutant { drafter: |_| Ok(Box::new(NoDraft)), ..*mutant };
+        let plain = begin(&plain, &*target, &draft, &recorded, AUDITED.0)?;
+        let pair = [&audited, &plain];
+        first_difference_by(&*target, pair, SEED, COMPARED, mutant.seeded)?.is_some()
+    };
     let refuted = [
         gap.tv_first_token > TOLERANCE,
         !gap.is_zero(),
@@ -102,6 +111,7 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
         laws.max_error > TOLERANCE,
         !repeats.is_empty(),
         misfit,
+        strays,
     ];
     let killed_by = CHECKS.iter().zip(refuted).filter(|(_, hit)| *hit).map(|(c, _)| c.0).collect();
     Ok(MutantReport {
@@ -113,7 +123,7 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
     })
 }
 
-fn generation<'a>(
+fn begin<'a>(
     mutant: &Mutant,
     target: &'a dyn LanguageModel,
     draft: &'a dyn LanguageModel,

@@ -6,13 +6,14 @@ use std::rc::Rc;
 use super::{CASE, Case, Mutant, PLAIN, RIGHT, TREE_CASE};
 use crate::chance::{Chance, Purpose, Site};
 use crate::dist::{Dist, Token};
-use crate::draft::{DRAFTERS, Drafter, DrafterParams, MakeDrafter, Round};
+use crate::draft::{DRAFTERS, Drafter, DrafterParams, MakeDrafter, PromptLookup, Round};
 use crate::model::{LanguageModel, ModelError, Session, Want, Work, evaluate_one};
 use crate::params::{Params, Value};
 use crate::registry::find;
 use crate::round::RoundEvent;
 use crate::sampling::{History, Sampler, SamplingParams};
 use crate::tree::{Draft, NodeId, Origin, Siblings};
+use crate::verify::Gumbel;
 
 /// Which tokens are proposed at a node, and which law is recorded.
 struct Drawn {
@@ -184,6 +185,15 @@ pub(super) const SAMPLED_TREE: MakeDrafter = |params| {
 pub(super) const RIGHT_TREE: Mutant =
     Mutant { name: "right_tree", case: TREE_CASE, drafter: SAMPLED_TREE, ..RIGHT };
 
+/// A right method of class P: looked-up drafts, raced by the target.
+pub(super) const RIGHT_RACE: Mutant = Mutant {
+    name: "right_race",
+    case: Case { rule: None, ..CASE },
+    drafter: |_| Ok(Box::new(PromptLookup { max: 3, min: 1, leftmost: false })),
+    verifier: &Gumbel { lists: 1 },
+    ..RIGHT
+};
+
 const NUCLEUS: SamplingParams = SamplingParams { top_p: 0.7, ..PLAIN };
 
 /// The wrong drafters.
@@ -256,6 +266,37 @@ pub(super) const MUTANTS: &[Mutant] = &[
             let draw: Draw = |asked, _, _, _, _| Drawn {
                 tokens: asked.most_probable(2),
                 recorded: Rc::new(asked.clone()),
+            };
+            forger(params, |p| p, draw, 0.0)
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "siblings_not_renormalised",
+        imitates: "the second of two different siblings is verified with the law of the first",
+        case: TREE_CASE,
+        drafter: |params| {
+            let draw: Draw = |asked, _, _, site, chance| {
+                let first = chance.categorical(site, asked);
+                let rest = asked.residual(&Dist::one_hot(asked.vocab(), first));
+                let second =
+                    rest.map(|law| chance.categorical(Site { node: site.node + 1, ..site }, &law));
+                let tokens = [first].into_iter().chain(second).collect();
+                Drawn { tokens, recorded: Rc::new(asked.clone()) }
+            };
+            forger(params, |p| p, draw, 0.0)
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "draft_drawn_in_bf16",
+        imitates: "the draft is drawn from a law in bf16 and verified with the one in full",
+        drafter: |params| {
+            let draw: Draw = |asked, _, _, site, chance| {
+                let coarse = |t| half::bf16::from_f64(asked.p(t)).to_f64();
+                let law = Dist::from_weights((0..asked.vocab() as Token).map(coarse).collect());
+                let law = law.unwrap_or_else(|_| asked.clone());
+                drawn_once(&law, asked.clone(), site, chance)
             };
             forger(params, |p| p, draw, 0.0)
         },

@@ -114,6 +114,7 @@ pub const CONTROLS: &[Mutant] = &[
     blocks::RIGHT_BLOCKS[0],
     blocks::RIGHT_BLOCKS[1],
     drafters::RIGHT_TREE,
+    drafters::RIGHT_RACE,
     models::RIGHT_ROWS,
 ];
 

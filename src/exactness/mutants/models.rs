@@ -201,6 +201,30 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ..RIGHT
     },
     Mutant {
+        name: "penalties_count_whole_draft",
+        imitates: "penalties at a row also count the drafted tokens after it",
+        case: Case { target: SamplingParams { frequency_penalty: FREQUENCY, ..PLAIN }, ..CASE },
+        target: |toy| {
+            Box::new(Tampered {
+                toy,
+                // Takes for later tokens what the sampler takes for earlier ones.
+                tamper: |draft, rows| {
+                    for (row, logits) in rows.iter_mut().enumerate() {
+                        let before = if row == 0 { Vec::new() } else { draft.path(row - 1) };
+                        let count = |t| {
+                            let later = (0..draft.len()).filter(|id| !before.contains(id));
+                            later.filter(|&id| draft.node(id).token == t).count() as f64
+                        };
+                        let tokens = 0..logits.len() as Token;
+                        let less = tokens.map(|t| logits.get(t) - FREQUENCY * count(t)).collect();
+                        *logits = Logits::F64(less);
+                    }
+                },
+            })
+        },
+        ..RIGHT
+    },
+    Mutant {
         name: "target_temperature_ignored",
         imitates: "temperature 0.7 is asked for and the target is sampled at 1",
         case: Case { target: COOL, draft: COOL, ..CASE },

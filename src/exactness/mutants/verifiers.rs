@@ -1,11 +1,12 @@
 //! Wrong verifiers.
 
-use super::{CASE, Case, Mutant, RIGHT, Rule, TREE_CASE, drafters};
+use super::{CASE, Case, Mutant, PLAIN, RIGHT, Rule, TREE_CASE, drafters};
 use crate::chance::{Chance, Purpose, Site};
 use crate::dist::{Dist, Token};
 use crate::round::Verdict;
-use crate::tree::{Draft, DraftShape, Node};
-use crate::verify::{Rejection, Verifier};
+use crate::sampling::SamplingParams;
+use crate::tree::{Draft, DraftShape, Node, Origin};
+use crate::verify::{Rejection, Typical, Verifier};
 
 /// Recursive rejection sampling with parts that can be exchanged. As
 /// [`PLAIN_LOOP`] it is right, so that what refutes a mutant is its one change.
@@ -133,6 +134,35 @@ impl Verifier for Rounds {
     }
 }
 
+/// Rejection sampling of drafts whose laws were lost on the way.
+#[derive(Debug)]
+struct Lawless;
+
+impl Verifier for Lawless {
+    fn supports(&self, _shape: &DraftShape) -> bool {
+        true
+    }
+
+    fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
+        let mut lawless = Draft::empty(draft.vocab()).at(draft.start());
+        for node in draft.nodes() {
+            lawless.forge(node.parent, node.token, Origin::Certain);
+        }
+        Rejection.verify(&lawless, targets, chance)
+    }
+}
+
+/// The residual with tokens paired by their place among those that survived
+/// the filters, not by what they are.
+fn by_place(b: &Dist, q: &Dist) -> Dist {
+    let pairs = b.support().zip(q.support());
+    let rest = pairs.map(|((token, b), (_, q))| (token, (b - q).max(0.0)));
+    Dist::sparse(b.vocab(), rest.collect()).unwrap_or_else(|_| b.clone())
+}
+
+const TOP_2: SamplingParams = SamplingParams { top_k: 2, ..PLAIN };
+const FILTERED: Case = Case { target: TOP_2, draft: TOP_2, ..CASE };
+
 /// The exchangeable loop with nothing exchanged.
 pub(super) const RIGHT_LOOP: Mutant =
     Mutant { name: "right_verifier_loop", verifier: &PLAIN_LOOP, ..RIGHT };
@@ -179,6 +209,74 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "accept_ratio_inverted",
         imitates: "a draft token is kept with probability min(1, q/p)",
         verifier: &Loop { accept: |b, node| node.q(node.token) / b.p(node.token), ..PLAIN_LOOP },
+        ..RIGHT
+    },
+    Mutant {
+        name: "accept_iff_ratio_above_half",
+        imitates: "a draft token is kept exactly if p/q > 1/2, without a coin",
+        verifier: &Loop {
+            accept: |b, node| f64::from(u8::from(b.p(node.token) > 0.5 * node.q(node.token))),
+            ..PLAIN_LOOP
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "accept_with_root_of_ratio",
+        imitates: "a draft token is kept with probability min(1, sqrt(p/q))",
+        verifier: &Loop {
+            accept: |b, node| (b.p(node.token) / node.q(node.token)).sqrt(),
+            ..PLAIN_LOOP
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "accept_2_per_cent_more",
+        imitates: "a draft token is kept with probability min(1, 1.02 p/q)",
+        verifier: &Loop {
+            accept: |b, node| 1.02 * b.p(node.token) / node.q(node.token),
+            ..PLAIN_LOOP
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "typical_called_exact",
+        imitates: "typical acceptance, which is approximate, is passed off as exact",
+        verifier: &Typical { epsilon: 0.3, delta: 0.6 },
+        ..RIGHT
+    },
+    Mutant {
+        name: "missing_p_is_stale",
+        imitates: "for a token that the target's filter removed an old p is used",
+        case: Case { target: TOP_2, ..CASE },
+        verifier: &Loop {
+            accept: |b, node| {
+                let old = b.p(b.argmax());
+                Some(b.p(node.token)).filter(|p| *p > 0.0).unwrap_or(old) / node.q(node.token)
+            },
+            ..PLAIN_LOOP
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "residual_by_place",
+        imitates: "the residual pairs p and q by place in the filtered lists, not by token",
+        case: FILTERED,
+        verifier: &Loop { rest: |b, q, _| by_place(b, q), ..PLAIN_LOOP },
+        ..RIGHT
+    },
+    Mutant {
+        name: "correction_is_argmax",
+        imitates: "the correction is the most probable token of the residual",
+        verifier: &Loop {
+            rest: |b, q, p| Dist::one_hot(b.vocab(), (PLAIN_LOOP.rest)(b, q, p).argmax()),
+            ..PLAIN_LOOP
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "draft_laws_lost",
+        imitates: "sampled drafts are verified as if they were certain; the law stays exact",
+        verifier: &Lawless,
         ..RIGHT
     },
     Mutant {

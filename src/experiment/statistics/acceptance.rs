@@ -23,6 +23,9 @@ pub struct Acceptance {
     /// Σ over rounds with a known ceiling of the nodes whose children were
     /// decided on, of the accepted tokens, and of α*.
     pub ceilings: (usize, usize, f64),
+    /// Σ over rounds with a known distance of their accepted + 1 tokens and of
+    /// the distances of the tokens' laws from the target's.
+    pub distances: (usize, f64),
 }
 
 impl Acceptance {
@@ -39,6 +42,7 @@ impl Acceptance {
                 ceilings: round
                     .ceiling_sum
                     .map_or((0, 0, 0.0), |sum| (round.forks, round.accepted, sum)),
+                distances: round.tv_sum.map_or((0, 0.0), |sum| (round.accepted + 1, sum)),
             };
         }
         sums
@@ -69,6 +73,13 @@ impl Acceptance {
         ratio(self.ceilings.1 as f64, self.ceilings.2)
     }
 
+    /// The mean total variation between the law of a token, given the tokens
+    /// before it, and the target's. The joint law of N tokens is at most N times
+    /// as far from the target's.
+    pub fn tv(&self) -> Option<f64> {
+        ratio(self.distances.1, self.distances.0 as f64)
+    }
+
     /// τ = mean(accepted + 1): tokens per target pass, uncut, the correction or
     /// bonus included.
     pub fn block_efficiency(&self) -> Option<f64> {
@@ -86,6 +97,8 @@ impl AddAssign for Acceptance {
         self.ceilings.0 += other.ceilings.0;
         self.ceilings.1 += other.ceilings.1;
         self.ceilings.2 += other.ceilings.2;
+        self.distances.0 += other.distances.0;
+        self.distances.1 += other.distances.1;
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod acceptance;
 mod bootstrap;
+mod paired;
 mod predict;
 mod quantile;
 mod speedup;
@@ -16,6 +17,7 @@ use super::records::{GenerationRow, RoundRow};
 
 pub use acceptance::{Acceptance, Survival, acceptance_interval, survival_intervals};
 pub use bootstrap::{Interval, RESAMPLES, SEED, bootstrap, bootstrap_many};
+pub use paired::{FLIPS, against_tuned, holm, sign_flip};
 pub use predict::{Costs, Progress, predicted_speedup};
 pub use quantile::{deciles, median, quantile};
 pub use speedup::{Contest, PairedTime, Verdicts, pair_by_prompt, speedup, speedup_interval};

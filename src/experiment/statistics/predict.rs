@@ -52,8 +52,7 @@ impl Progress {
         k: usize,
         max_tokens: usize,
     ) -> Self {
-        let mut counts =
-            Self { entered: vec![0; k], survived: vec![0; k], proposed: vec![0; k + 1] };
+        let mut counts = Self { entered: vec![0; k], survived: vec![0; k], proposed: Vec::new() };
         for sample in samples {
             let mut emitted = 0;
             for round in &sample.rounds {
@@ -63,7 +62,9 @@ impl Progress {
                 let survived = round.accepted.min(entered);
                 counts.survived[..survived].iter_mut().for_each(|n| *n += 1);
                 if allowed == k {
-                    counts.proposed[round.proposed.min(k)] += 1;
+                    let proposed = counts.proposed.len().max(round.proposed + 1);
+                    counts.proposed.resize(proposed, 0);
+                    counts.proposed[round.proposed] += 1;
                 }
                 emitted += round.emitted;
             }
@@ -85,12 +86,15 @@ impl Progress {
         Some(sum)
     }
 
-    /// The expectation of `cost(n)` over the number n ≤ k of proposed tokens.
-    /// `None` if no round was allowed to propose all tokens or a cost is unknown.
+    /// The expectation of `cost(n)` over the number n of proposed tokens with
+    /// draft length `k`: of a chain that would be cut at k tokens, or of what was
+    /// counted at this very length. `None` if no round was allowed to propose all
+    /// tokens or a cost is unknown.
     pub fn expected_cost(&self, k: usize, cost: impl Fn(usize) -> Option<f64>) -> Option<f64> {
+        let most = if k < self.entered.len() { k } else { usize::MAX };
         let mut sum = 0.0;
         for (n, &count) in self.proposed.iter().enumerate().filter(|(_, count)| **count > 0) {
-            sum += count as f64 * cost(n.min(k))?;
+            sum += count as f64 * cost(n.min(most))?;
         }
         ratio(sum, self.proposed.iter().sum::<usize>() as f64)
     }

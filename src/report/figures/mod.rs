@@ -3,6 +3,11 @@
 
 mod acceptance;
 mod accepted_length;
+mod by_setting;
+mod categories;
+mod frontier;
+mod policies;
+mod rows;
 pub(crate) mod sheet;
 mod speedup;
 mod survival;
@@ -22,9 +27,9 @@ use sheet::Sheet;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Figure {
     /// Its file name without the extension.
-    pub(super) name: &'static str,
+    pub(super) name: String,
     /// What it shows, in one sentence.
-    pub(super) caption: &'static str,
+    pub(super) caption: String,
 }
 
 /// What figures are drawn from.
@@ -37,47 +42,56 @@ struct Data<'a> {
 
 type Draw = fn(&Data<'_>) -> Option<Sheet>;
 
-const FIGURES: &[(Figure, Draw)] = &[
+/// Name, caption and drawing of every figure there is one of.
+const FIGURES: &[(&str, &str, Draw)] = &[
     (
-        Figure {
-            name: "acceptance",
-            caption: "alpha, the mean of Σ min(p, q) over the draft positions reached, by draft \
+        "acceptance",
+        "alpha, the mean of Σ min(p, q) over the draft positions reached, by draft \
                       length and temperature; bands are 95 % bootstrap intervals over prompts.",
-        },
         acceptance::draw,
     ),
     (
-        Figure {
-            name: "survival",
-            caption: "S(i), the probability that a draft survives up to position i, in the cell \
+        "survival",
+        "S(i), the probability that a draft survives up to position i, in the cell \
                       with the longest draft; bands are 95 % bootstrap intervals over prompts.",
-        },
         survival::draw,
     ),
     (
-        Figure {
-            name: "speedup",
-            caption: "Speedup over plain decoding by draft length, measured (solid, with 95 % \
+        "speedup",
+        "Speedup over plain decoding by draft length, measured (solid, with 95 % \
                       bootstrap intervals over prompts) and predicted from calibrated costs and \
                       survival on other prompts (dashed); below the line at 1.0 speculation loses.",
-        },
         speedup::draw,
     ),
     (
-        Figure {
-            name: "accepted_length",
-            caption: "How many drafted tokens a round accepted, as a share of all rounds of the \
+        "accepted_length",
+        "How many drafted tokens a round accepted, as a share of all rounds of the \
                       cell with the longest draft.",
-        },
         accepted_length::draw,
     ),
     (
-        Figure {
-            name: "time_per_round",
-            caption: "Mean time of a round and where it went, by draft length; K = 0 is plain \
+        "time_per_round",
+        "Mean time of a round and where it went, by draft length; K = 0 is plain \
                       decoding.",
-        },
         time_per_round::draw,
+    ),
+    (
+        "policies",
+        "Speed of each draft length policy over the fixed K that was the fastest on all other \
+         prompts; bars are 95 % bootstrap intervals over prompts.",
+        policies::draw,
+    ),
+    (
+        "categories",
+        "Speedup over plain decoding by category of prompt, at the best K of each method; bars are \
+         95 % bootstrap intervals over prompts.",
+        categories::draw,
+    ),
+    (
+        "frontier",
+        "Speedup against the mean total variation of a token's law from the target's; exact \
+         verifiers lie at 0. Bars are 95 % bootstrap intervals over prompts.",
+        frontier::draw,
     ),
 ];
 
@@ -90,15 +104,18 @@ pub(super) fn write_all(
     results: &Results,
     summary: &[SummaryRow],
     survival: &[SurvivalRow],
-) -> Result<Vec<&'static Figure>> {
+) -> Result<Vec<Figure>> {
     let data = Data { results, series: series(results), summary, survival };
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut written = Vec::new();
-    for (figure, draw) in FIGURES {
-        let Some(sheet) = draw(&data) else { continue };
+    let single = FIGURES.iter().filter_map(|(name, caption, draw)| {
+        let figure = Figure { name: (*name).to_owned(), caption: (*caption).to_owned() };
+        Some((figure, draw(&data)?))
+    });
+    for (figure, sheet) in single.chain(by_setting::draw(&data)) {
         let drawn = sheet.draw().with_context(|| format!("figure {}", figure.name))?;
-        write(folder, figure.name, "svg", drawn.svg.as_bytes())?;
-        write(folder, figure.name, "png", &drawn.png)?;
+        write(folder, &figure.name, "svg", drawn.svg.as_bytes())?;
+        write(folder, &figure.name, "png", &drawn.png)?;
         written.push(figure);
     }
     Ok(written)

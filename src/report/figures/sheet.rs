@@ -26,6 +26,11 @@ pub(crate) fn colour(i: usize) -> &'static str {
     COLOURS[i % COLOURS.len()]
 }
 
+/// The marker of the `i`-th line.
+pub(crate) fn marker(i: usize) -> MarkerShape {
+    MARKERS[i % MARKERS.len()]
+}
+
 /// Dash and gap of predicted lines, in pixels.
 pub(crate) const DASHES: &str = "12 7";
 
@@ -133,7 +138,7 @@ pub(crate) fn axes(title: &str, x: (f64, f64, &str), y: (f64, f64, &str)) -> Lay
 
 /// A tick distance of 1, 2 or 5 times a power of ten that divides `span` into
 /// about six parts.
-fn step(span: f64) -> f64 {
+pub(crate) fn step(span: f64) -> f64 {
     let raw = (span / 6.0).max(f64::MIN_POSITIVE);
     let magnitude = 10f64.powf(raw.log10().floor());
     let nice = [1.0, 2.0, 5.0, 10.0].into_iter().find(|m| m * magnitude >= raw).unwrap_or(10.0);
@@ -171,10 +176,30 @@ pub(crate) fn line(points: &[Point], i: usize) -> Vec<Plot> {
         ScatterPlot::new()
             .with_data(xy())
             .with_color(colour(i))
-            .with_marker(MARKERS[i % MARKERS.len()])
+            .with_marker(marker(i))
             .with_size(4.5)
             .into(),
     ]
+}
+
+/// Points with their intervals as bars, upright or lying.
+pub(crate) fn whiskers(points: &[Point], i: usize, upright: bool) -> Vec<Plot> {
+    let mut plots = Vec::<Plot>::new();
+    for point in points {
+        if let Some((lo, hi)) = point.interval {
+            let ends = if upright {
+                [(point.x, lo), (point.x, hi)]
+            } else {
+                [(lo, point.y), (hi, point.y)]
+            };
+            let bar = LinePlot::new().with_data(ends).with_color(colour(i));
+            plots.push(bar.with_stroke_width(1.6).into());
+        }
+    }
+    let xy = points.iter().map(|p| (p.x, p.y));
+    let marks = ScatterPlot::new().with_data(xy).with_color(colour(i)).with_marker(marker(i));
+    plots.push(marks.with_size(4.5).into());
+    plots
 }
 
 /// A dashed line.
@@ -189,7 +214,7 @@ pub(crate) fn dashed(points: &[Point], i: usize) -> Plot {
 
 /// The legend of the `i`-th line.
 pub(crate) fn marked(label: &str, i: usize) -> LegendEntry {
-    entry(label, colour(i), LegendShape::Marker(MARKERS[i % MARKERS.len()]))
+    entry(label, colour(i), LegendShape::Marker(marker(i)))
 }
 
 /// The legend of the `i`-th bar.

@@ -1,0 +1,35 @@
+//! The live line of a run.
+
+use super::cell::Cell;
+use super::plan::describe;
+use super::run::Done;
+
+/// What the live line shows of a cell.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    proposed: usize,
+    accepted: usize,
+    tokens: usize,
+    micros: f64,
+}
+
+impl Live {
+    /// Adds a generation.
+    pub(super) fn add(&mut self, done: &Done) {
+        self.proposed += done.rounds.iter().map(|r| r.proposed).sum::<usize>();
+        self.accepted += done.rounds.iter().map(|r| r.accepted).sum::<usize>();
+        self.tokens += done.row.new_tokens;
+        self.micros += done.row.decode_us;
+    }
+
+    /// The line.
+    pub(super) fn line(&self, cell: &Cell) -> String {
+        let rate = self.tokens as f64 / (self.micros / 1e6).max(f64::MIN_POSITIVE);
+        let acceptance = if self.proposed == 0 {
+            String::new()
+        } else {
+            format!(", acceptance {:.2}", self.accepted as f64 / self.proposed as f64)
+        };
+        format!("{}{acceptance}, {rate:.0} tokens/s", describe(cell))
+    }
+}

@@ -1,0 +1,73 @@
+//! Tests of paired times: whether two ways of decoding differ at all on the
+//! same prompts, and against what a draft length policy must be held.
+
+use std::collections::BTreeMap;
+
+use rand::Rng;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+use super::bootstrap::SEED;
+use super::speedup::{PairedTime, speedup};
+
+/// Random sign patterns per test: the smallest possible p-value is
+/// 1 / (`FLIPS` + 1).
+pub const FLIPS: usize = 9_999;
+
+/// The two-sided p-value of the sign-flip test (Fisher 1935): if both sides of a
+/// pair take equally long but for noise that is the same for both, the log of
+/// their ratio is as likely to have the other sign. The statistic is its mean
+/// over the prompts. `None` without pairs that took time.
+pub fn sign_flip<'a>(pairs: impl IntoIterator<Item = &'a PairedTime>) -> Option<f64> {
+    let logs = pairs.into_iter().filter_map(|pair| Some(speedup([pair])?.ln()));
+    let logs = logs.collect::<Vec<_>>();
+    if logs.is_empty() {
+        return None;
+    }
+    let observed = logs.iter().sum::<f64>().abs();
+    // Sums of the same numbers in another order differ by rounding.
+    let reached = observed * (1.0 - 1e-12);
+    let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+    let as_large = (0..FLIPS).filter(|_| {
+        let flipped = logs.iter().map(|x| if rng.next_u32() & 1 == 0 { *x } else { -x });
+        flipped.sum::<f64>().abs() >= reached
+    });
+    Some((1 + as_large.count()) as f64 / (FLIPS + 1) as f64)
+}
+
+/// The p-values adjusted for their number (Holm 1979): of those below a level
+/// the probability that even one is a false alarm is at most the level.
+pub fn holm(p: &[f64]) -> Vec<f64> {
+    let mut order = (0..p.len()).collect::<Vec<_>>();
+    order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
+    let mut adjusted = vec![0.0; p.len()];
+    let mut largest = 0.0_f64;
+    for (rank, &i) in order.iter().enumerate() {
+        largest = largest.max((p.len() - rank) as f64 * p[i]).min(1.0);
+        adjusted[i] = largest;
+    }
+    adjusted
+}
+
+/// Pairs `policy` with the best of `fixed` by prompt: for each prompt the member
+/// of `fixed` that is the fastest on all *other* prompts. What was chosen is
+/// never judged by the data that chose it, so neither side is favoured. All
+/// arguments are pairs with the same baseline; in the result the fixed length
+/// takes the place of plain decoding.
+pub fn against_tuned<'p>(
+    fixed: &[BTreeMap<&str, PairedTime>],
+    policy: &BTreeMap<&'p str, PairedTime>,
+) -> BTreeMap<&'p str, PairedTime> {
+    let on_others = |times: &BTreeMap<&str, PairedTime>, prompt: &str| {
+        speedup(times.iter().filter(|(p, _)| **p != prompt).map(|(_, time)| time))
+    };
+    let best = |prompt: &str| {
+        let timed = fixed.iter().filter(|times| times.contains_key(prompt));
+        let rated = timed.filter_map(|times| Some((on_others(times, prompt)?, times[prompt])));
+        rated.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, time)| time)
+    };
+    let paired = policy.iter().filter_map(|(&prompt, own)| {
+        let best = best(prompt)?;
+        Some((prompt, PairedTime { plain_us: best.us, plain_tokens: best.tokens, ..*own }))
+    });
+    paired.collect()
+}

@@ -1,0 +1,118 @@
+//! Draft length policies against the best fixed length, which is what they
+//! must beat to be worth anything.
+
+use super::controls::LEVEL;
+use super::load::Results;
+use super::series::Series;
+use super::tables::{markdown, number, with_interval};
+use crate::experiment::Cell;
+use crate::experiment::statistics::{
+    Interval, against_tuned, holm, pair_by_prompt, sign_flip, speedup, speedup_interval,
+};
+
+/// A policy with its largest K, held against the tuned fixed length.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Policy {
+    /// The method.
+    pub(super) method: String,
+    /// The sampling setting.
+    pub(super) sampling: String,
+    class: String,
+    k: usize,
+    /// Time per token of the fixed length ÷ that of the policy.
+    pub(super) ratio: Option<f64>,
+    /// Its bootstrap interval over prompts.
+    pub(super) interval: Option<Interval>,
+    p: (f64, f64),
+}
+
+impl Policy {
+    /// What the test says.
+    fn verdict(&self) -> &'static str {
+        match self.ratio {
+            Some(ratio) if self.p.1 < LEVEL && ratio > 1.0 => "faster",
+            Some(_) if self.p.1 < LEVEL => "slower",
+            _ => "no difference shown",
+        }
+    }
+}
+
+/// Every cell whose draft length is not fixed, where the same drafter and
+/// verifier also ran with fixed ones.
+pub(super) fn policies(results: &Results, series: &[Series<'_>]) -> Vec<Policy> {
+    let mut policies = Vec::new();
+    for own in series.iter().filter(|s| !is_fixed(s.cells[0])) {
+        let rivals = series.iter().flat_map(|s| &s.cells);
+        let rivals = rivals.filter(|c| is_fixed(c) && same_but_length(c, own.cells[0]));
+        let fixed = rivals.map(|c| times(results, c)).collect::<Vec<_>>();
+        for cell in &own.cells {
+            let pairs = against_tuned(&fixed, &times(results, cell));
+            let Some(p) = sign_flip(pairs.values()) else { continue };
+            policies.push(Policy {
+                method: own.method.clone(),
+                sampling: own.sampling.clone(),
+                class: cell.class.clone(),
+                k: cell.num_speculative_tokens,
+                ratio: speedup(pairs.values()),
+                interval: speedup_interval(&pairs),
+                p: (p, p),
+            });
+        }
+    }
+    let adjusted = holm(&policies.iter().map(|c| c.p.0).collect::<Vec<_>>());
+    policies.iter_mut().zip(adjusted).for_each(|(policy, p)| policy.p.1 = p);
+    policies
+}
+
+fn times<'a>(
+    results: &'a Results,
+    cell: &Cell,
+) -> std::collections::BTreeMap<&'a str, crate::experiment::statistics::PairedTime> {
+    pair_by_prompt(results.baseline(cell), results.samples(&cell.id))
+}
+
+fn is_fixed(cell: &Cell) -> bool {
+    cell.length == "fixed"
+}
+
+fn same_but_length(a: &Cell, b: &Cell) -> bool {
+    (&a.drafter, &a.verifier, a.sampling) == (&b.drafter, &b.verifier, b.sampling)
+}
+
+/// The table of all policies; empty without any.
+pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
+    let rows = policies(results, series).into_iter().map(|policy| {
+        let (lo, hi) = (policy.interval.map(|i| i.lo), policy.interval.map(|i| i.hi));
+        let verdict = policy.verdict().to_owned();
+        vec![
+            policy.method,
+            policy.sampling,
+            policy.class,
+            policy.k.to_string(),
+            with_interval(policy.ratio, lo, hi, 3),
+            number(Some(policy.p.0), 4),
+            number(Some(policy.p.1), 4),
+            verdict,
+        ]
+    });
+    let rows = rows.collect::<Vec<_>>();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = [
+        "method",
+        "sampling",
+        "class",
+        "K:",
+        "speed against fixed [95 %]:",
+        "p:",
+        "p after Holm:",
+        "verdict",
+    ];
+    format!(
+        "## Policies against the best fixed length\n\nFor each prompt the policy is held against \
+         the fixed K that was the fastest on all other prompts, in the same block. The test is a \
+         sign-flip test over prompts at {LEVEL} after Holm.\n\n{}\n",
+        markdown(&head, &rows)
+    )
+}

@@ -1,0 +1,85 @@
+//! Tests of paired times, against cases that can be counted by hand.
+
+use std::collections::BTreeMap;
+
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use specdec::experiment::statistics::{FLIPS, PairedTime, against_tuned, holm, sign_flip, speedup};
+
+use crate::synthetic::uniform;
+
+/// Equal numbers of tokens on both sides.
+fn pair(plain_us: f64, us: f64) -> PairedTime {
+    PairedTime { plain_us, plain_tokens: 10, us, tokens: 10 }
+}
+
+fn close(a: f64, b: f64, tolerance: f64) {
+    assert!((a - b).abs() < tolerance, "{a} is not {b}");
+}
+
+#[test]
+fn the_sign_flip_test_counts_patterns() {
+    // Three pairs of one sign: only +++ and --- of 8 patterns are as extreme.
+    // Five standard errors of a share over 9999 flips.
+    let tolerance = 5.0 * f64::sqrt(0.25 * 0.75 / FLIPS as f64);
+    let three = [pair(1.1, 1.0), pair(1.3, 1.0), pair(1.2, 1.0)];
+    close(sign_flip(&three).unwrap(), 0.25, tolerance);
+    // The other direction is as extreme.
+    let slower = three.map(|p| pair(p.us, p.plain_us));
+    assert_eq!(sign_flip(&slower), sign_flip(&three));
+    // Forty pairs of one sign are more than the flips can find twice.
+    close(sign_flip(&vec![pair(1.01, 1.0); 40]).unwrap(), 1.0 / (FLIPS + 1) as f64, 1e-12);
+    assert_eq!(sign_flip(&[pair(1.0, 1.0); 4]), Some(1.0));
+    assert_eq!(sign_flip([].iter()), None);
+}
+
+#[test]
+fn the_sign_flip_test_keeps_its_level() {
+    // Both sides have the same noise: p must be below 5 % about 5 % of the time.
+    let mut rng = ChaCha8Rng::seed_from_u64(11);
+    let runs = 400;
+    let alarms = (0..runs).filter(|_| {
+        let mut time = || 1.0 + uniform(&mut rng);
+        let pairs = (0..20).map(|_| pair(time(), time())).collect::<Vec<_>>();
+        sign_flip(&pairs).unwrap() < 0.05
+    });
+    let share = alarms.count() as f64 / runs as f64;
+    // Four standard errors of a share of 5 % over 400 runs.
+    close(share, 0.05, 4.0 * f64::sqrt(0.05 * 0.95 / runs as f64));
+}
+
+#[test]
+fn holm_is_counted_as_by_hand() {
+    let adjusted = holm(&[0.01, 0.04, 0.03, 0.5]);
+    for (a, b) in adjusted.iter().zip([0.04, 0.09, 0.09, 0.5]) {
+        close(*a, b, 1e-12);
+    }
+    assert_eq!(holm(&[0.6, 0.9]), [1.0, 1.0]);
+    assert!(holm(&[]).is_empty());
+}
+
+/// Times by prompt over a baseline of 8 µs.
+fn times(us: [f64; 3]) -> BTreeMap<&'static str, PairedTime> {
+    ["a", "b", "c"].into_iter().zip(us).map(|(prompt, us)| (prompt, pair(8.0, us))).collect()
+}
+
+#[test]
+fn a_prompt_has_no_say_in_what_it_is_held_against() {
+    // The first fixed length wins on a by far and loses elsewhere by a little.
+    let fixed = [times([1.0, 5.0, 5.0]), times([7.0, 4.0, 4.0])];
+    let policy = times([2.0, 2.0, 2.0]);
+    let held = against_tuned(&fixed, &policy);
+    // Without a the second is the best; without b or c the first is.
+    assert_eq!(held["a"], pair(7.0, 2.0));
+    assert_eq!(held["b"], pair(5.0, 2.0));
+    assert_eq!(held["c"], pair(5.0, 2.0));
+    // Chosen by all prompts, the first would have been held against itself.
+    close(speedup(held.values()).unwrap(), 17.0 / 6.0, 1e-12);
+}
+
+#[test]
+fn a_fixed_length_is_at_best_equal_to_the_best_fixed_length() {
+    let fixed = [times([3.0, 3.0, 3.0]), times([4.0, 4.0, 4.0])];
+    close(speedup(against_tuned(&fixed, &fixed[0]).values()).unwrap(), 1.0, 1e-12);
+    close(speedup(against_tuned(&fixed, &fixed[1]).values()).unwrap(), 0.75, 1e-12);
+    assert!(against_tuned(&[], &fixed[0]).is_empty());
+}
