@@ -1,9 +1,16 @@
 //! What verifiers make of their drafts: against what any rule could reach, and
 //! at what distance from the target's law.
 
+use super::load::Results;
 use super::series::Series;
 use super::tables::{markdown, number, with_interval};
+use crate::experiment::Cell;
 use crate::experiment::records::SummaryRow;
+use crate::experiment::statistics::{
+    block_efficiency_ratio, pair_by_prompt, speedup, speedup_interval,
+};
+use crate::sampling::SamplingParams;
+use crate::verify::VERIFIERS;
 
 /// Acceptance against its ceiling, where more than one verifier or a tree makes
 /// that a question.
@@ -44,6 +51,56 @@ pub(super) fn ceilings(series: &[Series<'_>], summary: &[SummaryRow]) -> String 
          paths can exceed 1. Approximate rules are not bound by it.\n\n{}\n",
         markdown(&head, &table)
     )
+}
+
+/// The verifier that others are held against.
+const COMMON: &str = "rejection";
+
+/// Other verifiers against rejection sampling of the same drafts.
+pub(super) fn rivals(results: &Results, series: &[Series<'_>]) -> String {
+    let cells = || series.iter().flat_map(|s| s.cells.iter().map(move |c| (s, *c)));
+    let rows = cells().filter(|(_, cell)| cell.verifier != COMMON).filter_map(|(series, cell)| {
+        let same = |other: &&Cell| {
+            other.verifier == COMMON && drafts(other) == drafts(cell) && rest(other) == rest(cell)
+        };
+        let rival = cells().map(|(_, cell)| cell).find(same)?;
+        let (own, other) = (results.samples(&cell.id), results.samples(&rival.id));
+        let (tau, interval) = block_efficiency_ratio(own, other)?;
+        let (lo, hi) = (interval.map(|i| i.lo), interval.map(|i| i.hi));
+        let pairs = pair_by_prompt(other, own);
+        let speed = speedup_interval(&pairs);
+        Some(vec![
+            series.method.clone(),
+            series.sampling.clone(),
+            cell.class.clone(),
+            cell.num_speculative_tokens.to_string(),
+            with_interval(Some(tau), lo, hi, 3),
+            with_interval(speedup(pairs.values()), speed.map(|i| i.lo), speed.map(|i| i.hi), 3),
+        ])
+    });
+    let rows = rows.collect::<Vec<_>>();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = ["method", "sampling", "class", "K:", "τ ratio [95 %]:", "speed ratio [95 %]:"];
+    format!(
+        "## Against rejection sampling\n\nThe same drafter, K and sampling with another verifier, \
+         prompt by prompt and with common random numbers.\n\n{}\n",
+        markdown(&head, &rows)
+    )
+}
+
+/// What two methods must share to be held against each other.
+fn rest(cell: &Cell) -> (&str, &str, usize, SamplingParams) {
+    (&cell.drafter, &cell.length, cell.num_speculative_tokens, cell.sampling)
+}
+
+/// The settings that are not the verifier's.
+fn drafts(cell: &Cell) -> Vec<(&str, String)> {
+    let verifier = VERIFIERS.iter().find(|entry| entry.name == cell.verifier);
+    let verifiers = |key: &str| verifier.is_some_and(|v| v.params.iter().any(|p| p.key == key));
+    let own = cell.params.iter().filter(|(key, _)| !verifiers(key));
+    own.map(|(key, value)| (key, value.to_string())).collect()
 }
 
 /// The measured distance of approximate verifiers.

@@ -1,5 +1,6 @@
 //! Acceptance: how many drafted tokens survive verification.
 
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use super::bootstrap::{Interval, bootstrap, bootstrap_many};
@@ -114,6 +115,32 @@ pub fn acceptance_interval(
         resample.iter().for_each(|cluster| sums += **cluster);
         metric(&sums)
     })
+}
+
+/// τ of `cell` ÷ τ of `other` on the prompts that both have, with its bootstrap
+/// interval: both sides of a prompt stay together, so what makes a prompt hard
+/// does not widen it.
+pub fn block_efficiency_ratio(
+    cell: &[Sample],
+    other: &[Sample],
+) -> Option<(f64, Option<Interval>)> {
+    let sums = |samples: &[Sample]| {
+        let prompts = by_prompt(samples).into_iter();
+        prompts.map(|(p, s)| (p.to_owned(), Acceptance::of(rounds(s)))).collect::<BTreeMap<_, _>>()
+    };
+    let (own, others) = (sums(cell), sums(other));
+    let pairs = own.iter().filter_map(|(prompt, own)| Some((*own, *others.get(prompt)?)));
+    let pairs = pairs.collect::<Vec<_>>();
+    let quotient = |resample: &[&(Acceptance, Acceptance)]| {
+        let mut sums = (Acceptance::default(), Acceptance::default());
+        for (own, other) in resample {
+            sums.0 += *own;
+            sums.1 += *other;
+        }
+        ratio(sums.0.block_efficiency()?, sums.1.block_efficiency()?)
+    };
+    let value = quotient(&pairs.iter().collect::<Vec<_>>())?;
+    Some((value, bootstrap(&pairs, quotient)))
 }
 
 /// How far chains of drafted tokens survive, by position from 1.

@@ -15,7 +15,9 @@ use std::collections::BTreeMap;
 
 use super::records::{GenerationRow, RoundRow};
 
-pub use acceptance::{Acceptance, Survival, acceptance_interval, survival_intervals};
+pub use acceptance::{
+    Acceptance, Survival, acceptance_interval, block_efficiency_ratio, survival_intervals,
+};
 pub use bootstrap::{Interval, RESAMPLES, SEED, bootstrap, bootstrap_many};
 pub use paired::{FLIPS, against_tuned, holm, sign_flip};
 pub use predict::{Costs, Progress, predicted_speedup};
