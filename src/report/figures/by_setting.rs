@@ -56,20 +56,20 @@ fn along(data: &Data<'_>, cells: &[&Cell], key: &str) -> Option<(Figure, Sheet)>
 struct Measure {
     label: &'static str,
     /// Value, lower and upper end.
-    of: fn(&SummaryRow) -> (Option<f64>, Option<f64>, Option<f64>),
+    of: fn(&SummaryRow) -> [Option<f64>; 3],
     unit: bool,
 }
 
 const PANELS: &[Measure] = &[
-    Measure { label: "alpha", of: |r| (r.alpha, r.alpha_lo, r.alpha_hi), unit: true },
+    Measure { label: "alpha", of: |r| [r.alpha, r.alpha_lo, r.alpha_hi], unit: true },
     Measure {
         label: "tokens per target pass",
-        of: |r| (r.block_efficiency, r.block_efficiency_lo, r.block_efficiency_hi),
+        of: |r| [r.block_efficiency, r.block_efficiency_lo, r.block_efficiency_hi],
         unit: false,
     },
     Measure {
         label: "speedup over plain decoding (×)",
-        of: |r| (r.speedup, r.speedup_lo, r.speedup_hi),
+        of: |r| [r.speedup, r.speedup_lo, r.speedup_hi],
         unit: false,
     },
 ];
@@ -77,7 +77,7 @@ const PANELS: &[Measure] = &[
 impl Measure {
     fn draw(&self, key: &str, groups: &[Vec<(f64, &SummaryRow)>]) -> Panel {
         let point = |&(x, row): &(f64, &SummaryRow)| {
-            let (y, lo, hi) = (self.of)(row);
+            let [y, lo, hi] = (self.of)(row);
             Some(Point { x, y: y?, interval: lo.zip(hi) })
         };
         let lines = groups.iter().map(|g| g.iter().filter_map(point).collect::<Vec<_>>());
