@@ -24,18 +24,14 @@ pub struct RoundRow {
     pub round: u64,
     pub context_tokens: usize,
     pub proposed: usize,
-    #[serde(default)]
     pub depth: usize,
     pub accepted: usize,
     pub emitted: usize,
     pub truncated: bool,
     pub reached: usize,
     pub overlap_sum: f64,
-    #[serde(default)]
     pub forks: usize,
-    #[serde(default)]
     pub ceiling_sum: Option<f64>,
-    #[serde(default)]
     pub tv_sum: Option<f64>,
     pub residual_fallbacks: usize,
     pub draft_forwards: usize,

@@ -7,8 +7,10 @@ use specdec::chance::{Request, Seeded};
 use specdec::clock::RealClock;
 use specdec::decode::{Blind, Generation, MethodSpec, StopRules, generate};
 use specdec::dist::Token;
+use specdec::draft::{DRAFTERS, Tools};
 use specdec::experiment::divergence;
 use specdec::experiment::prompts::{self, Prompt};
+use specdec::length::LENGTHS;
 use specdec::model::{Catalog, Loaded, Role, check_pair, load};
 use specdec::sampling::SamplingParams;
 
@@ -101,6 +103,38 @@ fn greedy_speculative_text_is_greedy_text() {
     }
     // Ties are rare: more than a few would mean that the bound hides a mistake.
     assert!(ties <= 8, "{ties} of 384 texts differ by a tie");
+}
+
+#[test]
+fn with_coupled_noise_the_drafter_and_the_length_change_nothing() {
+    let (target, draft) = pair();
+    let text_of = |prompt: &[Token], drafter: &str, length: &str, k: usize| -> Vec<Token> {
+        let spec = MethodSpec {
+            drafter: drafter.to_owned(),
+            verifier: "gumbel".to_owned(),
+            length: length.to_owned(),
+            num_speculative_tokens: k,
+            ..MethodSpec::default()
+        };
+        let tools = Tools { draft: Some(&*draft.model), target: Some(&*target.model), texts: None };
+        let method = spec.build_with(tools).unwrap();
+        let stop = StopRules::max_tokens(TOKENS);
+        let mut generation = Generation::new(&*target.model, method, prompt, stop, None).unwrap();
+        let mut chance = Seeded::new(Request { seed: 8, prompt: "path", repeat: 0 });
+        let clock = RealClock::default();
+        generate(&mut generation, &*target.model, &mut chance, &clock, &mut Blind).unwrap();
+        generation.new_tokens().to_vec()
+    };
+    for prompt in all_prompts().iter().step_by(12) {
+        let tokens = target.codec.encode(&prompt.text).unwrap();
+        let plain = text_of(&tokens, "none", "fixed", 0);
+        let fixed = DRAFTERS.iter().flat_map(|d| [1, 4].map(|k| (d.name, "fixed", k)));
+        let others = LENGTHS.iter().map(|length| ("model", length.name, 6));
+        for (drafter, length, k) in fixed.chain(others) {
+            let text = text_of(&tokens, drafter, length, k);
+            assert_eq!(text, plain, "{}: {drafter}, {length}, K = {k}", prompt.id);
+        }
+    }
 }
 
 #[test]
