@@ -1,5 +1,7 @@
 //! The one test binary: each file is a subject.
 
+mod acceptance_chains;
+mod acceptance_theory;
 mod approximate;
 mod chance;
 mod checkpoint;
@@ -18,6 +20,7 @@ mod experiment_plan;
 mod experiment_run;
 mod experiment_spec;
 mod lanes;
+mod laws;
 mod layers;
 mod method;
 mod methods_doc;

@@ -1,0 +1,79 @@
+//! Laws and toys to try methods on, and every outcome of what draws.
+
+use rand::Rng;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use specdec::chance::{Chance, Exhaustive};
+use specdec::dist::{Dist, Token};
+use specdec::model::ToyPair;
+
+/// A law.
+pub(crate) fn dist(probs: &[f64]) -> Dist {
+    Dist::from_probs(probs.to_vec()).unwrap()
+}
+
+/// Random numbers from a fixed seed.
+pub(crate) fn seeded(seed: u64) -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(seed)
+}
+
+/// A uniform in [0, 1).
+pub(crate) fn uniform(rng: &mut ChaCha8Rng) -> f64 {
+    (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// A law in which some tokens are far more probable than others and one in
+/// eight is impossible, but never all.
+pub(crate) fn random_law(vocab: usize, rng: &mut ChaCha8Rng) -> Vec<f64> {
+    let sure = (uniform(rng) * vocab as f64) as usize;
+    let mut weight = |token| match uniform(rng) {
+        u if u < 0.125 && token != sure => 0.0,
+        _ => 0.01 + uniform(rng).powi(4),
+    };
+    let weights = (0..vocab).map(&mut weight).collect::<Vec<_>>();
+    let mass = weights.iter().sum::<f64>();
+    weights.into_iter().map(|w| w / mass).collect()
+}
+
+/// Every outcome of `make` with its probability.
+pub(crate) fn outcomes<T>(mut make: impl FnMut(&mut Exhaustive) -> T) -> Vec<(T, f64)> {
+    let mut chance = Exhaustive::default();
+    let mut found = Vec::new();
+    loop {
+        chance.begin_round(0);
+        let outcome = make(&mut chance);
+        found.push((outcome, chance.weight()));
+        if !chance.advance() {
+            return found;
+        }
+    }
+}
+
+/// Equal up to the rounding of sums of at most 1e4 products.
+pub(crate) fn near(a: f64, b: f64) {
+    assert!((a - b).abs() < 1e-12, "{a} is not {b}");
+}
+
+/// A toy pair whose laws depend on nothing.
+pub(crate) fn context_free(p: &[f64], q: &[f64]) -> ToyPair {
+    let table = |law: &[f64]| [(String::new(), law.to_vec())].into();
+    ToyPair { vocab: p.len(), order: 0, target: table(p), draft: table(q), prompt: vec![0] }
+}
+
+/// A toy pair whose laws depend on the last token.
+pub(crate) fn markov(p: &[Vec<f64>], q: &[Vec<f64>]) -> ToyPair {
+    let table = |laws: &[Vec<f64>]| {
+        let after = laws.iter().enumerate().map(|(last, law)| (last.to_string(), law.clone()));
+        after.chain([(String::new(), laws[0].clone())]).collect()
+    };
+    ToyPair { vocab: p.len(), order: 1, target: table(p), draft: table(q), prompt: vec![0] }
+}
+
+/// Random laws after every last token.
+pub(crate) fn random_table(vocab: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
+    (0..vocab).map(|_| random_law(vocab, rng)).collect()
+}
+
+/// A text of random tokens.
+pub(crate) fn random_text(vocab: usize, length: usize, rng: &mut ChaCha8Rng) -> Vec<Token> {
+    (0..length).map(|_| (uniform(rng) * vocab as f64) as Token).collect()
+}
