@@ -167,7 +167,7 @@ impl Param {
     }
 
     /// The value as this setting holds it: an integer where a number is meant
-    /// is that number.
+    /// is that number, and a number where a text is meant is its digits.
     ///
     /// # Errors
     /// If the setting cannot have this value.
@@ -180,7 +180,8 @@ impl Param {
             (Kind::Number { .. }, Value::Count(n)) => {
                 return self.check(&Value::Number(*n as f64));
             }
-            (Kind::Text { .. }, Value::Text(_)) => value.clone(),
+            // A text may look like a number: a tree of one level does.
+            (Kind::Text { .. }, value) => Value::Text(value.to_string()),
             _ => {
                 let (value, allowed) = (value.clone(), self.allowed());
                 return Err(BadParam { key: self.key, value, allowed });

@@ -115,9 +115,8 @@ fn traversal_keeps_at_least_what_rejection_keeps() {
         {
             let text = |text: &str| Value::Text(text.to_owned());
             let tokens = |verifier: &str| {
-                let params = Params::default()
-                    .with("tree", text(tree))
-                    .with("siblings", text(siblings));
+                let params =
+                    Params::default().with("tree", text(tree)).with("siblings", text(siblings));
                 let drafter = "model_tree".to_owned();
                 let spec = MethodSpec { drafter, params, ..chain(verifier, 2) };
                 survival(&pair, &spec).iter().sum::<f64>()

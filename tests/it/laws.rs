@@ -73,6 +73,13 @@ pub(crate) fn random_table(vocab: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> 
     (0..vocab).map(|_| random_law(vocab, rng)).collect()
 }
 
+/// Random laws after every last token in which every token is possible.
+pub(crate) fn positive_table(vocab: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
+    let share = 0.1 / vocab as f64;
+    let smooth = |law: Vec<f64>| law.into_iter().map(|p| 0.9 * p + share).collect();
+    random_table(vocab, rng).into_iter().map(smooth).collect()
+}
+
 /// A text of random tokens.
 pub(crate) fn random_text(vocab: usize, length: usize, rng: &mut ChaCha8Rng) -> Vec<Token> {
     (0..length).map(|_| (uniform(rng) * vocab as f64) as Token).collect()

@@ -3,6 +3,7 @@
 mod acceptance_chains;
 mod acceptance_theory;
 mod approximate;
+mod asking;
 mod chance;
 mod checkpoint;
 mod cli_bench;
@@ -13,6 +14,8 @@ mod cli_inspect;
 mod cli_list;
 mod cli_support;
 mod dist;
+mod drafters_model;
+mod drafters_text;
 mod embedded;
 mod exactness;
 mod experiment_failure;

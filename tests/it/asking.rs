@@ -1,0 +1,130 @@
+//! Asking a drafter for a draft and telling it of rounds, with no target and no
+//! verifier about.
+
+use specdec::chance::{Chance, Request, Seeded};
+use specdec::clock::{VirtualClock, VirtualCosts};
+use specdec::decode::{Method, MethodSpec};
+use specdec::dist::Token;
+use specdec::draft::{Round, Tools};
+use specdec::params::Params;
+use specdec::round::{RoundEvent, RoundTimes, Verdict};
+use specdec::sampling::Logits;
+use specdec::tree::{Draft, NodeId};
+
+/// A method with a drafter and settings.
+pub(crate) fn spec(drafter: &str, k: usize, settings: &[(&str, &str)]) -> MethodSpec {
+    let set =
+        |params: Params, (key, value): &(&str, &str)| params.with(key, value.parse().unwrap());
+    MethodSpec {
+        drafter: drafter.to_owned(),
+        num_speculative_tokens: k,
+        params: settings.iter().fold(Params::default(), set),
+        ..MethodSpec::default()
+    }
+}
+
+/// A drafter that can be asked.
+pub(crate) struct Asking<'a> {
+    method: Method<'a>,
+    clock: VirtualClock,
+    vocab: usize,
+    prompt_len: usize,
+    /// Passes of the drafter's model for the last draft.
+    pub(crate) passes: usize,
+}
+
+impl<'a> Asking<'a> {
+    /// The drafter of `spec`, which has read `prompt`.
+    pub(crate) fn new(
+        spec: &MethodSpec,
+        tools: Tools<'a>,
+        vocab: usize,
+        prompt: &[Token],
+    ) -> Asking<'a> {
+        let mut method = spec.build_with(tools).unwrap();
+        let clock = VirtualClock::new(VirtualCosts::default());
+        method.drafter.prefill(prompt, &clock).unwrap();
+        Asking { method, clock, vocab, prompt_len: prompt.len(), passes: 0 }
+    }
+
+    /// Its draft after `context`, with room for `limit` levels.
+    pub(crate) fn ask_within(
+        &mut self,
+        context: &[Token],
+        limit: usize,
+        chance: &mut dyn Chance,
+    ) -> Draft {
+        let mut round = Round {
+            context,
+            prompt_len: self.prompt_len,
+            vocab: self.vocab,
+            limit,
+            length: &mut *self.method.length,
+            coupling: None,
+            chance,
+            clock: &self.clock,
+            forwards: 0,
+        };
+        let draft = self.method.drafter.propose(&mut round).unwrap();
+        self.passes = round.forwards;
+        draft
+    }
+
+    /// Its draft after `context`.
+    pub(crate) fn ask(&mut self, context: &[Token], chance: &mut dyn Chance) -> Draft {
+        self.ask_within(context, usize::MAX, chance)
+    }
+
+    /// Its tokens after `context`, in the order of proposal; drawn with a fixed
+    /// seed if they are drawn.
+    pub(crate) fn tokens(&mut self, context: &[Token]) -> Vec<Token> {
+        let draft = self.ask(context, &mut seeded_draws(0));
+        draft.nodes().iter().map(|node| node.token).collect()
+    }
+
+    /// Tells it of a round.
+    pub(crate) fn tell(&mut self, told: &Told<'_>) {
+        told.event(|event| self.method.drafter.observe(event));
+    }
+}
+
+/// Draws with a fixed seed.
+pub(crate) fn seeded_draws(seed: u64) -> Seeded {
+    Seeded::new(Request { seed, prompt: "ask", repeat: 0 })
+}
+
+/// A round that has happened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Told<'t> {
+    pub(crate) context: &'t [Token],
+    pub(crate) draft: &'t Draft,
+    pub(crate) logits: &'t [Logits],
+    pub(crate) path: &'t [NodeId],
+    pub(crate) draft_forwards: usize,
+    pub(crate) times: RoundTimes,
+}
+
+impl<'t> Told<'t> {
+    /// A round in which `path` of `draft` was kept.
+    pub(crate) fn new(draft: &'t Draft, path: &'t [NodeId]) -> Self {
+        let times = RoundTimes::default();
+        Self { context: &[0], draft, logits: &[], path, draft_forwards: 0, times }
+    }
+
+    /// Passes the round on as an event.
+    pub(crate) fn event(&self, tell: impl FnOnce(&RoundEvent<'_>)) {
+        let verdict = Verdict { path: self.path.to_vec(), ..Verdict::default() };
+        tell(&RoundEvent {
+            round: 0,
+            context: self.context,
+            draft: self.draft,
+            logits: self.logits,
+            targets: &[],
+            verdict: &verdict,
+            emitted: &[],
+            truncated: false,
+            draft_forwards: self.draft_forwards,
+            times: self.times,
+        });
+    }
+}

@@ -1,0 +1,288 @@
+//! Drafters with a model: laws, siblings, passes.
+
+use std::collections::BTreeMap;
+
+use specdec::chance::Chance;
+use specdec::decode::{Generation, MethodSpec, StopRules};
+use specdec::dist::Token;
+use specdec::draft::Tools;
+use specdec::exactness::enumerate;
+use specdec::model::Toy;
+use specdec::sampling::SamplingParams;
+use specdec::tree::{Draft, Origin};
+
+use crate::asking::{Asking, seeded_draws, spec};
+use crate::laws::{context_free, markov, near, outcomes, positive_table, random_table, random_text, seeded};
+
+/// A toy draft model with these laws after the last token.
+fn model(laws: &[Vec<f64>]) -> Toy {
+    markov(laws, laws).draft("d").unwrap()
+}
+
+fn asking<'a>(spec: &MethodSpec, model: &'a Toy, prompt: &[Token]) -> Asking<'a> {
+    let tools = Tools { draft: Some(model), ..Tools::default() };
+    let vocab = model.logits(&[0]).unwrap().len();
+    Asking::new(spec, tools, vocab, prompt)
+}
+
+/// Recorded laws and tokens of a draft.
+fn content(draft: &Draft) -> Vec<(Token, Vec<f64>)> {
+    let laws = draft.nodes().iter().map(|node| (node.token, node.law(draft.vocab())));
+    let probs = |law: std::rc::Rc<specdec::dist::Dist>| {
+        (0..draft.vocab() as Token).map(|token| law.p(token)).collect()
+    };
+    laws.map(|(token, law)| (token, probs(law))).collect()
+}
+
+#[test]
+fn a_draft_model_is_sampled_as_it_is_set_and_else_as_the_target() {
+    let q = vec![0.1, 0.2, 0.3, 0.4];
+    let toy = model(&vec![q.clone(); 4]);
+    let law = |temperature: f64, settings: &[(&str, &str)]| {
+        let sampling = SamplingParams { temperature, ..SamplingParams::default() };
+        let spec = MethodSpec { sampling, ..spec("model", 1, settings) };
+        content(&asking(&spec, &toy, &[0]).ask(&[0], &mut seeded_draws(0))).swap_remove(0).1
+    };
+    let is = |found: Vec<f64>, weights: [f64; 4]| {
+        let mass = weights.iter().sum::<f64>();
+        found.iter().zip(weights).for_each(|(&p, weight)| near(p, weight / mass));
+    };
+    let squared = [0.01, 0.04, 0.09, 0.16];
+    is(law(1.0, &[]), [0.1, 0.2, 0.3, 0.4]);
+    is(law(0.5, &[]), squared);
+    is(law(1.0, &[("draft_temperature", "0.5")]), squared);
+    is(law(0.5, &[("draft_temperature", "1")]), [0.1, 0.2, 0.3, 0.4]);
+    is(law(1.0, &[("draft_temperature", "0")]), [0.0, 0.0, 0.0, 1.0]);
+    is(law(1.0, &[("draft_top_k", "2")]), [0.0, 0.0, 0.3, 0.4]);
+    is(law(1.0, &[("draft_top_p", "0.75")]), [0.0, 0.2, 0.3, 0.4]);
+    is(law(0.5, &[("draft_top_k", "3")]), [0.0, 0.04, 0.09, 0.16]);
+}
+
+#[test]
+fn a_draft_model_follows_its_own_tokens_with_a_pass_each() {
+    let mut rng = seeded(31);
+    let q = random_table(3, &mut rng);
+    let toy = model(&q);
+    let mut drafter = asking(&spec("model", 3, &[]), &toy, &[0, 2]);
+    let text = [0, 2, 1];
+    for (draft, weight) in outcomes(|chance| drafter.ask(&text, chance)) {
+        let mut last = 1;
+        let path = content(&draft).into_iter().map(|(token, law)| {
+            law.iter().zip(&q[last]).for_each(|(&found, &q)| near(found, q));
+            let q = q[last][token as usize];
+            last = token as usize;
+            q
+        });
+        near(path.product(), weight);
+    }
+    assert_eq!(drafter.passes, 3);
+}
+
+/// Every draft of a drafter with its probability, and the expected passes.
+fn drafts(
+    spec: &MethodSpec,
+    toy: &Toy,
+    text: &[Token],
+) -> (BTreeMap<Vec<Token>, (f64, Draft)>, f64) {
+    let mut drafter = asking(spec, toy, &text[..1]);
+    let mut passes = 0.0;
+    let mut all = BTreeMap::new();
+    for ((draft, used), weight) in outcomes(|chance| (drafter.ask(text, chance), drafter.passes)) {
+        passes += weight * used as f64;
+        let tokens = draft.nodes().iter().map(|node| node.token).collect();
+        assert!(all.insert(tokens, (weight, draft)).is_none(), "a draft is reached one way");
+    }
+    (all, passes)
+}
+
+#[test]
+fn a_cascade_drafts_as_its_model_in_fewer_passes() {
+    let mut rng = seeded(32);
+    for case in 0..30 {
+        let (toy, text) = (model(&positive_table(3, &mut rng)), random_text(3, 4 + case, &mut rng));
+        let (plain, plain_passes) = drafts(&spec("model", 4, &[]), &toy, &text);
+        for guessed in ["1", "2", "3"] {
+            let cascade = spec("cascade", 4, &[("cascade_tokens", guessed)]);
+            let (found, passes) = drafts(&cascade, &toy, &text);
+            assert_eq!(found.len(), plain.len());
+            for (tokens, (weight, draft)) in &found {
+                assert_eq!(*weight, plain[tokens].0);
+                assert_eq!(content(draft), content(&plain[tokens].1));
+                assert!(draft.nodes().iter().all(|n| matches!(n.origin, Origin::Sampled(_))));
+            }
+            near(plain_passes, 4.0);
+            let repeats = (0..text.len() - 1).any(|at| text[at] == text[text.len() - 1]);
+            // A guess has the first token right with some probability.
+            assert!(passes <= 4.0 && (!repeats || passes < 4.0 - 1e-3), "{text:?} {passes}");
+        }
+    }
+}
+
+#[test]
+fn a_cascade_that_guesses_right_needs_a_pass_for_its_guess_and_one_token() {
+    // a b c a b c … is certain.
+    let toy = model(&[vec![0.0, 1.0, 0.0], vec![0.0, 0.0, 1.0], vec![1.0, 0.0, 0.0]]);
+    let text = [0, 1, 2, 0];
+    for (guessed, passes) in [("1", 3), ("2", 2), ("3", 2), ("5", 1), ("9", 1)] {
+        let cascade = spec("cascade", 6, &[("cascade_tokens", guessed)]);
+        let mut drafter = asking(&cascade, &toy, &[0]);
+        assert_eq!(drafter.tokens(&text), [1, 2, 0, 1, 2, 0]);
+        assert_eq!(drafter.passes, passes, "{guessed}");
+        // Nothing to guess from.
+        assert_eq!(drafter.tokens(&[0]), [1, 2, 0, 1, 2, 0]);
+    }
+}
+
+#[test]
+fn a_hybrid_copies_where_it_can_and_draws_where_it_cannot() {
+    let mut rng = seeded(33);
+    let toy = model(&random_table(4, &mut rng));
+    let settings = [("prompt_lookup_min", "2")];
+    let [mut hybrid, mut lookup, mut plain] = ["hybrid", "prompt_lookup", "model"]
+        .map(|name| asking(&spec(name, 3, &settings), &toy, &[0]));
+    let mut copied = 0;
+    for seed in 0..40 {
+        let text = random_text(4, 12, &mut rng);
+        let ask = |drafter: &mut Asking<'_>| drafter.ask(&text, &mut seeded_draws(seed));
+        let (found, looked_up) = (ask(&mut hybrid), ask(&mut lookup));
+        copied += usize::from(!looked_up.is_empty());
+        let (expected, passes) =
+            if looked_up.is_empty() { (ask(&mut plain), 3) } else { (looked_up, 0) };
+        assert_eq!(content(&found), content(&expected));
+        assert_eq!((hybrid.passes, found.shape()), (passes, expected.shape()));
+    }
+    assert!((5..=35).contains(&copied), "both happen: {copied}");
+}
+
+/// E[accepted] of the first round of K drafted tokens, by enumeration.
+fn accepted(p: &[f64], dial: f64, k: usize) -> f64 {
+    let target = context_free(p, p).target("t").unwrap();
+    let dial = dial.to_string();
+    let spec = spec("oracle", k, &[("oracle_acceptance", &*dial)]);
+    let method = spec.build_with(Tools { target: Some(&target), ..Tools::default() }).unwrap();
+    let stop = StopRules::max_tokens(k + 1);
+    let generation = Generation::new(&target, method, &[0], stop, None).unwrap();
+    enumerate(&target, generation, &mut []).unwrap().tally.first_accepted
+}
+
+#[test]
+fn an_oracle_is_accepted_as_often_as_its_dial_says() {
+    for dial in [0.0, 0.25, 0.8, 1.0] {
+        // Token c never follows, so the wrong share of drafts is always refused.
+        near(accepted(&[0.6, 0.4, 0.0], dial, 1), dial);
+        near(accepted(&[0.6, 0.4, 0.0], dial, 3), dial + dial * dial + dial.powi(3));
+        // Where the least probable token has probability 0.1 a draft of it may
+        // be right.
+        let least = f64::min(0.1, dial * 0.1 + (1.0 - dial));
+        near(accepted(&[0.6, 0.1, 0.3], dial, 1), dial * 0.9 + least);
+    }
+}
+
+/// The law of the children's tokens, in draw order, of a tree of one level.
+fn children(siblings: &str, k: &str, q: &[f64]) -> BTreeMap<Vec<Token>, f64> {
+    let toy = model(&vec![q.to_vec(); q.len()]);
+    let spec = spec("model_tree", 1, &[("tree", k), ("siblings", siblings)]);
+    let mut drafter = asking(&spec, &toy, &[0]);
+    let mut ask = |chance: &mut dyn Chance| drafter.ask(&[0], chance);
+    let mut law = BTreeMap::new();
+    for (draft, weight) in outcomes(|chance| ask(chance)) {
+        let tokens = draft.children(None).map(|id| draft.node(id).token).collect();
+        *law.entry(tokens).or_insert(0.0) += weight;
+    }
+    law
+}
+
+fn assert_laws(found: &BTreeMap<Vec<Token>, f64>, expected: &[(&[Token], f64)]) {
+    assert_eq!(found.len(), expected.len(), "{found:?}");
+    expected.iter().for_each(|(tokens, p)| near(found[*tokens], *p));
+}
+
+#[test]
+fn siblings_are_drawn_as_their_kind_says() {
+    let q = [0.5, 0.3, 0.2];
+    let pair = |a: usize, b: usize| q[a] * q[b];
+    assert_laws(
+        &children("independent", "2", &q),
+        &[
+            (&[0, 0], pair(0, 0)),
+            (&[0, 1], pair(0, 1)),
+            (&[0, 2], pair(0, 2)),
+            (&[1, 0], pair(1, 0)),
+            (&[1, 1], pair(1, 1)),
+            (&[1, 2], pair(1, 2)),
+            (&[2, 0], pair(2, 0)),
+            (&[2, 1], pair(2, 1)),
+            (&[2, 2], pair(2, 2)),
+        ],
+    );
+    // In draw order, each from what is left.
+    let then = |a: usize, b: usize| q[a] * q[b] / (1.0 - q[a]);
+    assert_laws(
+        &children("distinct", "2", &q),
+        &[
+            (&[0, 1], then(0, 1)),
+            (&[0, 2], then(0, 2)),
+            (&[1, 0], then(1, 0)),
+            (&[1, 2], then(1, 2)),
+            (&[2, 0], then(2, 0)),
+            (&[2, 1], then(2, 1)),
+        ],
+    );
+    let three = children("distinct", "3", &q);
+    near(three[&vec![2, 0, 1]], then(2, 0));
+    assert_eq!(children("distinct", "4", &q), three, "there are only three tokens");
+    assert_laws(&children("top_k", "2", &q), &[(&[0, 1], 1.0)]);
+    assert_laws(&children("top_k", "2", &[0.2, 0.3, 0.5]), &[(&[2, 1], 1.0)]);
+    // The most probable one, then one of the others.
+    assert_laws(&children("last_sampled", "2", &q), &[(&[0, 1], 0.6), (&[0, 2], 0.4)]);
+    assert_laws(&children("last_sampled", "3", &q), &[(&[0, 1, 2], 1.0)]);
+    // Q(x, a) = q(x), Q(a, x) = q(a) q(x) / (1 - q(a)).
+    assert_laws(
+        &children("hub", "2", &q),
+        &[(&[1, 0], 0.3), (&[2, 0], 0.2), (&[0, 1], then(0, 1)), (&[0, 2], then(0, 2))],
+    );
+}
+
+#[test]
+fn siblings_are_as_the_verifier_likes_them_unless_said() {
+    let toy = model(&vec![vec![0.5, 0.3, 0.2]; 3]);
+    let kinds = [
+        ("rejection", "distinct"),
+        ("traversal", "distinct"),
+        ("k_seq", "independent"),
+        ("spechub", "hub"),
+        ("greedy_multi", "last_sampled"),
+    ];
+    for (verifier, kind) in kinds {
+        let spec = spec("model_tree", 2, &[("tree", "2,2")]);
+        let spec = MethodSpec { verifier: verifier.to_owned(), ..spec };
+        let mut drafter = asking(&spec, &toy, &[0]);
+        for seed in 0..20 {
+            let draft = drafter.ask(&[0], &mut seeded_draws(seed));
+            assert_eq!(draft.siblings(None).name(), kind);
+        }
+    }
+}
+
+#[test]
+fn a_tree_has_its_shape_and_the_laws_of_its_paths() {
+    let mut rng = seeded(34);
+    let q = positive_table(4, &mut rng);
+    let toy = model(&q);
+    let mut drafter = asking(&spec("model_tree", 3, &[("tree", "3,2,1")]), &toy, &[0]);
+    let draft = drafter.ask(&[2, 1], &mut seeded_draws(5));
+    let count = |at| draft.children(at).count();
+    assert_eq!((draft.len(), draft.depth(), drafter.passes), (15, 3, 3));
+    for id in 0..draft.len() {
+        assert_eq!(count(Some(id)), [2, 1, 0][draft.node(id).depth - 1]);
+        let last = draft.node(id).parent.map_or(1, |parent| draft.node(parent).token) as usize;
+        let drawn_before = draft.children(draft.node(id).parent).take_while(|&other| other != id);
+        let taken = drawn_before.map(|other| draft.node(other).token).collect::<Vec<_>>();
+        let left = 1.0 - taken.iter().map(|&token| q[last][token as usize]).sum::<f64>();
+        for token in 0..4 {
+            let gone = taken.contains(&token);
+            let expected = if gone { 0.0 } else { q[last][token as usize] / left };
+            near(draft.node(id).q(token), expected);
+        }
+    }
+}

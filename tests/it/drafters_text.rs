@@ -1,0 +1,267 @@
+//! Drafters that read the text so far: what they find, copy, remember, count.
+
+use std::collections::BTreeMap;
+
+use specdec::dist::Token;
+use specdec::draft::{Texts, Tools};
+use specdec::model::Letters;
+use specdec::sampling::Logits;
+use specdec::tree::Draft;
+
+use crate::asking::{Asking, Told, spec};
+use crate::laws::{near, outcomes, random_text, seeded};
+
+/// What k tokens a copy from `next` on has; past its end the text goes on with
+/// what was copied.
+fn copied(text: &[Token], next: usize, k: usize) -> Vec<Token> {
+    let mut text = text.to_vec();
+    let end = text.len();
+    (next..next + k).for_each(|at| text.push(text[at]));
+    text.split_off(end)
+}
+
+/// Where the last n tokens occurred before, earliest first.
+fn earlier(text: &[Token], n: usize) -> Vec<usize> {
+    let key = &text[text.len() - n..];
+    (0..text.len() - n).filter(|&at| &text[at..at + n] == key).collect()
+}
+
+/// No draft.
+const NOTHING: [Token; 0] = [];
+
+fn text_drafter(name: &str, k: usize, settings: &[(&str, &str)]) -> Asking<'static> {
+    Asking::new(&spec(name, k, settings), Tools::default(), 9, &[])
+}
+
+#[test]
+fn prompt_lookup_continues_the_occurrence_it_is_told_to() {
+    let text = [1, 2, 3, 4, 0, 1, 2, 5, 6, 0, 7, 1, 2];
+    let tokens =
+        |settings: &[(&str, &str)]| text_drafter("prompt_lookup", 2, settings).tokens(&text);
+    assert_eq!(tokens(&[]), [5, 6], "the most recent by default");
+    assert_eq!(tokens(&[("prompt_lookup_match", "recent")]), [5, 6]);
+    assert_eq!(tokens(&[("prompt_lookup_match", "leftmost")]), [3, 4]);
+    // A longer match is better than a more recent one.
+    let text = [8, 1, 2, 3, 0, 5, 2, 4, 0, 8, 1, 2];
+    let tokens = |max, min| {
+        let settings = [("prompt_lookup_max", max), ("prompt_lookup_min", min)];
+        text_drafter("prompt_lookup", 1, &settings).tokens(&text)
+    };
+    assert_eq!((tokens("3", "1"), tokens("2", "1"), tokens("1", "1")), (vec![3], vec![3], vec![4]));
+    assert_eq!(tokens("5", "4"), NOTHING, "nothing of four tokens occurs twice");
+    assert_eq!(text_drafter("prompt_lookup", 2, &[]).tokens(&[1, 2, 3]), NOTHING, "not itself");
+    assert_eq!(text_drafter("prompt_lookup", 5, &[]).tokens(&[1, 2, 1]), [2, 1, 2, 1, 2]);
+}
+
+#[test]
+fn prompt_lookup_finds_what_a_search_through_the_text_finds() {
+    let mut rng = seeded(21);
+    for (max, min) in [(1, 1), (2, 2), (3, 1), (5, 3)] {
+        for leftmost in [false, true] {
+            let which = if leftmost { "leftmost" } else { "recent" };
+            let (most, least) = (max.to_string(), min.to_string());
+            let settings = [
+                ("prompt_lookup_max", &*most),
+                ("prompt_lookup_min", &*least),
+                ("prompt_lookup_match", which),
+            ];
+            let mut drafter = text_drafter("prompt_lookup", 4, &settings);
+            for length in 1..40 {
+                let text = random_text(3, length, &mut rng);
+                let found = (min..=max.min(length)).rev().find_map(|n| {
+                    let places = earlier(&text, n);
+                    let at = if leftmost { places.first() } else { places.last() };
+                    at.map(|at| copied(&text, at + n, 4))
+                });
+                assert_eq!(drafter.tokens(&text), found.unwrap_or_default(), "{text:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_copy_ends_where_the_round_does() {
+    for name in ["prompt_lookup", "suffix_automaton"] {
+        let mut drafter = text_drafter(name, 6, &[("suffix_min", "1")]);
+        let text = [1, 2, 3, 4, 1, 2];
+        assert_eq!(drafter.tokens(&text).len(), 6);
+        let mut draws = crate::asking::seeded_draws(0);
+        assert_eq!(drafter.ask_within(&text, 2, &mut draws).len(), 2);
+        assert_eq!(drafter.ask_within(&text, 0, &mut draws).len(), 0);
+        assert_eq!(drafter.passes, 0);
+    }
+}
+
+#[test]
+fn suffix_automaton_finds_the_first_place_of_the_longest_suffix() {
+    let mut rng = seeded(22);
+    let mut lengths = BTreeMap::new();
+    for least in 1..=3 {
+        for _ in 0..20 {
+            let text = random_text(3, 60, &mut rng);
+            let least_set = least.to_string();
+            let mut drafter = text_drafter("suffix_automaton", 4, &[("suffix_min", &*least_set)]);
+            // Rounds add more than one token.
+            let mut end = 1;
+            while end <= text.len() {
+                let text = &text[..end];
+                let longest = (0..end).rev().find(|&n| !earlier(text, n).is_empty()).unwrap_or(0);
+                let found = (longest >= least)
+                    .then(|| copied(text, earlier(text, longest)[0] + longest, 4));
+                assert_eq!(drafter.tokens(text), found.unwrap_or_default(), "{least} {text:?}");
+                *lengths.entry(longest).or_insert(0) += 1;
+                end += 1 + end % 3;
+            }
+        }
+    }
+    assert!(lengths.keys().max() >= Some(&5) && lengths.len() >= 6, "{lengths:?}");
+}
+
+#[test]
+fn suffix_automaton_continues_a_period_and_nothing_new() {
+    let mut drafter = text_drafter("suffix_automaton", 5, &[]);
+    assert_eq!(drafter.tokens(&[1, 2, 3]), NOTHING, "the text itself is no earlier text");
+    assert_eq!(drafter.tokens(&[1, 2, 3, 1]), NOTHING, "one token is less than suffix_min");
+    assert_eq!(drafter.tokens(&[1, 2, 3, 1, 2]), [3, 1, 2, 3, 1]);
+    assert_eq!(drafter.tokens(&[1, 2, 3, 1, 2, 0]), NOTHING);
+}
+
+/// Scores in which these tokens come first, in this order.
+fn preferring(best: &[Token]) -> Logits {
+    let rank = |token: &Token| best.iter().position(|other| other == token);
+    Logits::F64((0..9).map(|token| rank(&token).map_or(-9.0, |at| -(at as f64))).collect())
+}
+
+/// The tokens on the way to every node.
+fn paths(draft: &Draft) -> Vec<Vec<Token>> {
+    (0..draft.len()).map(|id| draft.tokens_to(id)).collect()
+}
+
+#[test]
+fn token_recycling_remembers_what_the_target_preferred_even_after_rejected_tokens() {
+    let recycling = spec("token_recycling", 4, &[("recycling_tree", "2,1")]);
+    let mut drafter = Asking::new(&recycling, Tools::default(), 9, &[0, 1, 3, 1, 2]);
+    let draws = &mut crate::asking::seeded_draws(0);
+    // At first what the prompt says last: 1 is followed by 2, and 0 by 1.
+    assert_eq!(paths(&drafter.ask(&[0, 1, 3, 1, 2, 0], draws)), [vec![1], vec![1, 2]]);
+    let mut draft = Draft::empty(9);
+    let three = draft.certain(None, 3);
+    let four = draft.certain(None, 4);
+    draft.certain(Some(three), 5);
+    let logits = [&[6, 7, 8], &[5, 0, 1], &[2, 3, 8], &[7, 1, 0]].map(|best| preferring(best));
+    let (context, none_kept) = ([0, 1], []);
+    let told = Told { context: &context, logits: &logits, ..Told::new(&draft, &none_kept) };
+    drafter.tell(&told);
+    let mut ask = |last: Token| paths(&drafter.ask(&[0, last], draws));
+    // Row 0 belongs to the context's last token, row i to node i − 1, kept or not.
+    assert_eq!(ask(1), [vec![6], vec![7]]);
+    assert_eq!(ask(4), [vec![2], vec![3], vec![3, 5]]);
+    assert_eq!(ask(3), [vec![5], vec![0], vec![5, 7], vec![0, 1]]);
+    assert_eq!(ask(8), Vec::<Vec<Token>>::new(), "nothing is known of 8");
+    // What is preferred now replaces what was preferred before.
+    let logits = [&[8, 6][..], &[4, 1], &[2, 3], &[1, 7]].map(preferring);
+    drafter.tell(&Told { logits: &logits, path: &[four], ..told });
+    assert_eq!(paths(&drafter.ask(&[0, 3], draws)), [vec![4], vec![1], vec![4, 2], vec![1, 8]]);
+}
+
+#[test]
+fn token_recycling_spins_its_tree_level_by_level() {
+    for (k, levels) in [(4, [2, 4, 4, 0]), (2, [2, 4, 0, 0])] {
+        let recycling = spec("token_recycling", k, &[("recycling_tree", "2,2,1")]);
+        let mut drafter = Asking::new(&recycling, Tools::default(), 9, &[0]);
+        let mut draft = Draft::empty(9);
+        (1..9).for_each(|token| _ = draft.certain(None, token));
+        let logits = (0..9).map(|token| preferring(&[(token + 1) % 9, (token + 2) % 9]));
+        let logits = logits.collect::<Vec<_>>();
+        drafter.tell(&Told { logits: &logits, ..Told::new(&draft, &[]) });
+        let draft = drafter.ask(&[0], &mut crate::asking::seeded_draws(0));
+        let depths = (1..=4).map(|depth| draft.nodes().iter().filter(|n| n.depth == depth).count());
+        assert_eq!(depths.collect::<Vec<_>>(), levels);
+        assert_eq!(draft.tokens_to(5), [2, 4]);
+    }
+}
+
+/// The law of the first token that an n-gram model drafts after `text`.
+fn first_law(drafter: &mut Asking<'_>, text: &[Token], vocab: usize) -> Vec<f64> {
+    let draft = drafter.ask(text, &mut crate::asking::seeded_draws(0));
+    let law = draft.nodes().first().map(|node| node.law(vocab));
+    law.map_or_else(Vec::new, |law| (0..vocab as Token).map(|token| law.p(token)).collect())
+}
+
+fn assert_law(found: &[f64], counts: &[f64]) {
+    assert_eq!(found.len(), counts.len(), "{found:?}");
+    let total = counts.iter().sum::<f64>();
+    found.iter().zip(counts).for_each(|(&p, count)| near(p, count / total));
+}
+
+#[test]
+fn ngram_laws_are_the_counts_after_the_longest_known_context() {
+    let ngram = |order: &str, text: &[Token]| {
+        let spec = spec("ngram_lm", 3, &[("ngram_order", order)]);
+        let mut drafter = Asking::new(&spec, Tools::default(), 4, text);
+        first_law(&mut drafter, text, 4)
+    };
+    // a b a c a b a: a is followed twice by b and once by c; b a once by c.
+    let text = [0, 1, 0, 2, 0, 1, 0];
+    assert_law(&ngram("1", &text), &[4.0, 2.0, 1.0, 0.0]);
+    assert_law(&ngram("2", &text), &[0.0, 2.0, 1.0, 0.0]);
+    assert_law(&ngram("3", &text), &[0.0, 0.0, 1.0, 0.0]);
+    // a b a is new, so its shorter ends decide.
+    assert_law(&ngram("4", &text), &[0.0, 0.0, 1.0, 0.0]);
+    // d has no successor: back to single tokens.
+    assert_law(&ngram("3", &[0, 1, 0, 3]), &[2.0, 1.0, 0.0, 1.0]);
+}
+
+#[test]
+fn ngram_drafts_follow_their_own_tokens_and_their_sampler() {
+    let spec = spec("ngram_lm", 2, &[("draft_temperature", "0.5")]);
+    let text = [0, 1, 0, 2, 0, 1, 0];
+    let mut drafter = Asking::new(&spec, Tools::default(), 4, &text);
+    let drafts = outcomes(|chance| drafter.ask(&text, chance).tokens_to(1));
+    // Squared counts: 4 to 1; both are always followed by a.
+    let law = drafts.into_iter().collect::<BTreeMap<_, _>>();
+    assert_eq!(law.keys().collect::<Vec<_>>(), [&[1, 0], &[2, 0]]);
+    near(law[&vec![1, 0]], 0.8);
+}
+
+#[test]
+fn ngrams_learn_every_committed_token_once() {
+    let mut rng = seeded(23);
+    let text = random_text(3, 40, &mut rng);
+    let spec = spec("ngram_lm", 2, &[("ngram_order", "3")]);
+    let mut follows = Asking::new(&spec, Tools::default(), 3, &text[..5]);
+    let mut end = 5;
+    while end <= text.len() {
+        let mut fresh = Asking::new(&spec, Tools::default(), 3, &text[..end]);
+        let laws = [&mut follows, &mut fresh].map(|drafter| first_law(drafter, &text[..end], 3));
+        assert_eq!(laws[0], laws[1], "after {end} tokens");
+        end += 1 + end % 3;
+    }
+}
+
+#[test]
+fn ngrams_of_a_file_are_counted_from_it_and_from_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let letters = Letters { vocab: 4 };
+    let texts = Texts::new(&letters);
+    let tools = Tools { texts: Some(&texts), ..Tools::default() };
+    let settings = |file: &str| spec("ngram_lm", 1, &[("ngram_text", file)]);
+    let counted = settings(&file("counted", "abacab"));
+    // The text itself says d after a.
+    let text = [0, 3, 0, 3, 0];
+    let mut drafter = Asking::new(&counted, tools, 4, &text);
+    assert_law(&first_law(&mut drafter, &text, 4), &[0.0, 2.0, 1.0, 0.0]);
+    assert_law(&first_law(&mut drafter, &[0, 3], 4), &[3.0, 2.0, 1.0, 0.0]);
+    let mut drafter = Asking::new(&settings(&file("empty", "")), tools, 4, &text);
+    assert_eq!(first_law(&mut drafter, &text, 4), [0.0; 0], "nothing known, nothing drafted");
+    let refusal =
+        |spec: &specdec::decode::MethodSpec, tools| spec.build_with(tools).unwrap_err().to_string();
+    assert!(refusal(&settings("no such file"), tools).contains("no such file: cannot be read"));
+    assert!(refusal(&settings(&file("odd", "abz")), tools).contains("not 'z'"));
+    assert!(refusal(&counted, Tools::default()).contains("no tokenizer"));
+}
