@@ -12,7 +12,9 @@ use specdec::sampling::SamplingParams;
 use specdec::tree::{Draft, Origin};
 
 use crate::asking::{Asking, seeded_draws, spec};
-use crate::laws::{context_free, markov, near, outcomes, positive_table, random_table, random_text, seeded};
+use crate::laws::{
+    context_free, markov, near, outcomes, positive_table, random_table, random_text, seeded,
+};
 
 /// A toy draft model with these laws after the last token.
 fn model(laws: &[Vec<f64>]) -> Toy {

@@ -79,6 +79,16 @@ fn settings_out_of_range_are_named() {
 }
 
 #[test]
+fn a_text_may_look_like_a_number() {
+    let with = |tree: Value| MethodSpec {
+        params: Params::default().with("tree", tree),
+        ..spec("model_tree", 1.0)
+    };
+    let text = with(Value::Text("2".to_owned())).canonical().unwrap();
+    assert_eq!(with("2".parse().unwrap()).canonical().unwrap(), text);
+}
+
+#[test]
 fn two_spellings_of_one_method_are_equal() {
     let alias = MethodSpec { verifier: "standard".to_owned(), ..spec("assistant_model", 0.5) };
     assert_eq!(alias.canonical().unwrap(), spec("model", 0.5));

@@ -1,0 +1,221 @@
+//! Drafters whose trees depend on confidence or on what has been learned.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use specdec::dist::Token;
+use specdec::draft::Tools;
+use specdec::model::Toy;
+use specdec::round::RoundTimes;
+use specdec::tree::{Draft, NodeId};
+
+use crate::asking::{Asking, Told, seeded_draws, spec};
+use crate::laws::{markov, positive_table, seeded};
+
+fn asking<'a>(drafter: &str, k: usize, settings: &[(&str, &str)], model: &'a Toy) -> Asking<'a> {
+    let tools = Tools { draft: Some(model), ..Tools::default() };
+    Asking::new(&spec(drafter, k, settings), tools, model.logits(&[0]).unwrap().len(), &[0])
+}
+
+/// A path of tokens after the context and the product of its probabilities.
+type Grown = BTreeMap<Vec<Token>, f64>;
+
+/// Level by level the `width` most probable children of the `width` best nodes,
+/// then the `nodes` best of all: EAGLE-2's expansion and reranking.
+fn grown(q: &[Vec<f64>], last: usize, k: usize, nodes: usize, width: usize) -> Grown {
+    let best = |all: Grown, count: usize| {
+        let mut ranked = all.into_iter().collect::<Vec<_>>();
+        ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+        ranked.into_iter().take(count).collect::<Grown>()
+    };
+    let mut level = Grown::from([(Vec::new(), 1.0)]);
+    let mut all = Grown::new();
+    for _ in 0..k {
+        let mut next = Grown::new();
+        for (path, value) in &level {
+            let law = &q[path.last().map_or(last, |&token| token as usize)];
+            let children = law.iter().enumerate().map(|(token, p)| (vec![token as Token], *p));
+            for (token, p) in best(children.collect(), width) {
+                next.insert([&path[..], &token].concat(), value * p);
+            }
+        }
+        all.extend(next.clone());
+        level = best(next, width);
+    }
+    best(all, nodes)
+}
+
+#[test]
+fn a_confident_tree_is_the_best_of_what_grows() {
+    let mut rng = seeded(41);
+    let sizes = [("1", "1", 3), ("4", "2", 3), ("8", "3", 4), ("16", "3", 4), ("32", "4", 3)];
+    for case in 0..60 {
+        let q = positive_table(5, &mut rng);
+        let toy = markov(&q, &q).draft("d").unwrap();
+        let (nodes, width, k) = sizes[case % sizes.len()];
+        let settings = [("tree_nodes", nodes), ("tree_width", width)];
+        let mut drafter = asking("tree_confidence", k, &settings, &toy);
+        let draft = drafter.ask(&[0, 3], &mut seeded_draws(0));
+        let found = (0..draft.len()).map(|id| draft.tokens_to(id)).collect::<Vec<_>>();
+        let expected = grown(&q, 3, k, nodes.parse().unwrap(), width.parse().unwrap());
+        assert_eq!(found.len(), expected.len());
+        assert!(found.iter().all(|path| expected.contains_key(path)), "{found:?} {expected:?}");
+        // One pass per level, whatever is kept of it.
+        assert_eq!(drafter.passes, k);
+        assert!(!draft.shape().sampled, "what is most probable is not random");
+    }
+}
+
+#[test]
+fn a_confident_tree_is_deep_where_the_draft_is_sure_and_wide_where_it_is_not() {
+    let hot = |token: usize| (0..4).map(|t| if t == token { 0.97 } else { 0.01 }).collect();
+    let unsure = vec![0.26, 0.25, 0.25, 0.24];
+    let q: Vec<Vec<f64>> = vec![unsure, hot(2), hot(3), hot(1)];
+    let toy = markov(&q, &q).draft("d").unwrap();
+    let settings = [("tree_nodes", "4"), ("tree_width", "4")];
+    let mut drafter = asking("tree_confidence", 4, &settings, &toy);
+    let mut tokens = |last| {
+        let draft = drafter.ask(&[last], &mut seeded_draws(0));
+        (0..draft.len()).map(|id| draft.tokens_to(id)).collect::<Vec<_>>()
+    };
+    assert_eq!(tokens(1), [vec![2], vec![2, 3], vec![2, 3, 1], vec![2, 3, 1, 2]]);
+    // 0.25 × 0.97 is less than 0.24 as little as any child of a is more.
+    assert_eq!(tokens(0), [vec![0], vec![1], vec![2], vec![1, 2]]);
+}
+
+/// Seconds of passes, as told to the drafter.
+#[derive(Debug, Clone, Copy)]
+struct Costs {
+    target: f64,
+    row: f64,
+    draft: f64,
+}
+
+/// How often the r-th of four siblings is kept, of 100 rounds.
+type Kept = [usize; 4];
+
+/// Rounds that are told; what is believed before them weighs as much as four.
+const ROUNDS: usize = 20_000;
+
+fn seconds(s: f64) -> Duration {
+    Duration::from_secs_f64(s)
+}
+
+/// Tells of rounds that keep ranks as often as `kept` says; half of them have
+/// four rows more, so that the cost of a row shows.
+fn teach(drafter: &mut Asking<'_>, kept: Kept, costs: Costs) {
+    let mut small = Draft::empty(6);
+    (0..4).for_each(|token| _ = small.certain(None, token));
+    let mut large = small.clone();
+    let mut parent: NodeId = 3;
+    (0..4).for_each(|token| parent = large.certain(Some(parent), token));
+    let none = kept.iter().sum::<usize>();
+    for round in 0..ROUNDS {
+        // 61 and 100 have no common factor, so each number comes equally often.
+        let number = round * 61 % 100;
+        let rank = (0..4).find(|&rank| number < kept[..=rank].iter().sum());
+        // Rank 3 has children in the large draft, which must not be decided on.
+        let draft = if number >= none && round % 2 == 0 { &large } else { &small };
+        let rows = draft.len() as f64 + 1.0;
+        let path = rank.into_iter().collect::<Vec<_>>();
+        let times = RoundTimes {
+            draft: seconds(costs.draft * 2.0),
+            target: seconds(costs.target + costs.row * rows),
+            ..RoundTimes::default()
+        };
+        drafter.tell(&Told { draft_forwards: 2, times, ..Told::new(draft, &path) });
+    }
+}
+
+/// The most that `nodes` nodes yield below one node, in at most `depth` levels,
+/// shared among siblings from `rank` on: Sequoia's dynamic program.
+#[derive(Default)]
+struct Sharing(BTreeMap<(usize, usize, usize), f64>);
+
+impl Sharing {
+    fn best(&mut self, by_rank: &[f64], nodes: usize, rank: usize, depth: usize) -> f64 {
+        if nodes == 0 || depth == 0 || rank == by_rank.len() {
+            return 0.0;
+        }
+        if let Some(&known) = self.0.get(&(nodes, rank, depth)) {
+            return known;
+        }
+        let mut best = 0.0_f64;
+        for own in 1..=nodes {
+            let child = by_rank[rank] * (1.0 + self.best(by_rank, own - 1, 0, depth - 1));
+            best = best.max(child + self.best(by_rank, nodes - own, rank + 1, depth));
+        }
+        self.0.insert((nodes, rank, depth), best);
+        best
+    }
+}
+
+/// Tokens per second of a tree that yields `accepted` tokens.
+fn rate(accepted: f64, nodes: usize, depth: usize, costs: Costs) -> f64 {
+    let time = costs.target + costs.row * (nodes as f64 + 1.0) + costs.draft * depth as f64;
+    (1.0 + accepted) / time
+}
+
+/// What a drafted tree yields: products of the probabilities of ranks.
+fn yields(draft: &Draft, by_rank: &[f64]) -> f64 {
+    let mut values = Vec::<f64>::new();
+    for (id, node) in draft.nodes().iter().enumerate() {
+        let rank = draft.children(node.parent).take_while(|&other| other != id).count();
+        values.push(by_rank[rank] * node.parent.map_or(1.0, |parent| values[parent]));
+    }
+    values.into_iter().sum()
+}
+
+/// The tree that is proposed after rounds with these results and costs.
+fn taught(kept: Kept, costs: Costs, most: usize, limit: usize) -> Draft {
+    let q = positive_table(6, &mut seeded(42));
+    let toy = markov(&q, &q).draft("d").unwrap();
+    let most = most.to_string();
+    let mut drafter = asking("tree_optimal", 99, &[("tree_most_nodes", &*most)], &toy);
+    teach(&mut drafter, kept, costs);
+    drafter.ask_within(&[0], limit, &mut seeded_draws(1))
+}
+
+const CHEAP: Costs = Costs { target: 1.0, row: 0.01, draft: 0.05 };
+
+#[test]
+fn the_optimal_tree_is_as_good_as_the_best_of_sequoias_program() {
+    let kept = [[60, 20, 10, 5], [90, 5, 2, 1], [40, 30, 15, 10], [25, 25, 25, 20], [10, 5, 3, 1]];
+    let dear_rows = Costs { row: 0.08, ..CHEAP };
+    let dear_drafts = Costs { draft: 0.4, ..CHEAP };
+    for kept in kept {
+        let by_rank = kept.map(|count| count as f64 / 100.0);
+        for costs in [CHEAP, dear_rows, dear_drafts] {
+            for (most, limit) in [(24, 6), (7, 3), (24, 1)] {
+                let mut sharing = Sharing::default();
+                let best =
+                    (1..=most).flat_map(|nodes| (1..=limit).map(move |depth| (nodes, depth)));
+                let best = best.map(|(nodes, depth)| {
+                    rate(sharing.best(&by_rank, nodes, 0, depth), nodes, depth, costs)
+                });
+                let best = best.fold(0.0, f64::max);
+                let tree = taught(kept, costs, most, limit);
+                assert!(tree.len() <= most && tree.depth() <= limit);
+                let found = rate(yields(&tree, &by_rank), tree.len(), tree.depth(), costs);
+                // What is believed before the first round moves probabilities by
+                // 4 / 20000 and so the rate by less than a thousandth.
+                assert!(found <= best + 1e-12 && found >= best * 0.999, "{kept:?} {costs:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_optimal_tree_turns_with_acceptance_and_costs() {
+    let children = |tree: &Draft| tree.children(None).count();
+    let sure = taught([98, 1, 0, 0], CHEAP, 16, 12);
+    assert!(children(&sure) == 1 && sure.depth() == sure.len() && sure.depth() >= 8, "a chain");
+    let even = taught([25, 25, 25, 20], CHEAP, 16, 12);
+    assert_eq!(children(&even), 4);
+    let hopeless = taught([0, 0, 0, 0], CHEAP, 16, 12);
+    assert_eq!(hopeless.len(), 1, "nothing that pays, so as little as possible");
+    let [cheap, rows, drafts] = [CHEAP, Costs { row: 0.1, ..CHEAP }, Costs { draft: 0.5, ..CHEAP }]
+        .map(|costs| taught([60, 20, 10, 5], costs, 24, 8));
+    assert!(rows.len() < cheap.len(), "fewer nodes where rows cost more");
+    assert!(drafts.depth() < cheap.depth(), "fewer levels where draft passes cost more");
+}

@@ -1,0 +1,370 @@
+//! Draft length policies: when they stop and what they learn.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use specdec::chance::Exhaustive;
+use specdec::dist::{Dist, Token};
+use specdec::length::{DraftLength, LENGTHS, LengthParams};
+use specdec::registry::find;
+use specdec::round::RoundTimes;
+use specdec::tree::{Draft, NodeId};
+
+use crate::asking::{Asking, Told, seeded_draws, spec};
+use crate::laws::{dist, markov, seeded, uniform};
+
+/// A policy by its name, with settings.
+fn policy(name: &str, k: usize, settings: &[(&str, &str)]) -> Box<dyn DraftLength> {
+    let entry = find("draft length policy", LENGTHS, name).unwrap();
+    let params = spec("model", k, settings).params.of(entry.params).unwrap();
+    (entry.build)(&LengthParams { num_speculative_tokens: k, params: &params })
+}
+
+/// A chain whose tokens are the most probable ones of these laws.
+fn chain(laws: &[Vec<f64>]) -> Draft {
+    let mut draft = Draft::empty(4);
+    let mut parent = None;
+    for law in laws {
+        // The first outcome of every draw is the first possible token.
+        parent = Some(draft.sample(parent, &Rc::new(dist(law)), &mut Exhaustive::default()));
+    }
+    draft
+}
+
+/// A chain of tokens with these draft probabilities.
+fn confident(probs: &[f64]) -> Draft {
+    chain(&probs.iter().map(|p| vec![*p, 1.0 - p, 0.0, 0.0]).collect::<Vec<_>>())
+}
+
+/// How many tokens are drafted if all have the same law.
+fn drafted(policy: &mut dyn DraftLength, law: &[f64]) -> usize {
+    let (mut draft, law) = (Draft::empty(4), Rc::new(dist(law)));
+    while policy.go_on(&draft) {
+        draft.sample(draft.len().checked_sub(1), &law, &mut Exhaustive::default());
+    }
+    draft.len()
+}
+
+/// Tells of a round that kept the first tokens of a chain.
+fn tell(policy: &mut dyn DraftLength, draft: &Draft, kept: usize, times: RoundTimes) {
+    let path = (0..kept).collect::<Vec<NodeId>>();
+    Told { times, ..Told::new(draft, &path) }.event(|event| policy.observe(event));
+}
+
+fn tell_plainly(policy: &mut dyn DraftLength, draft: &Draft, kept: usize) {
+    tell(policy, draft, kept, RoundTimes::default());
+}
+
+const EVEN: [f64; 4] = [0.25; 4];
+
+#[test]
+fn heuristic_adds_two_or_takes_one() {
+    let mut policy = policy("heuristic", 3, &[]);
+    let mut rounds = |kept: &[usize]| {
+        let next = kept.iter().map(|&kept| {
+            let draft = confident(&vec![0.5; drafted(&mut *policy, &EVEN)]);
+            tell_plainly(&mut *policy, &draft, kept.min(draft.len()));
+            drafted(&mut *policy, &EVEN)
+        });
+        next.collect::<Vec<_>>()
+    };
+    // All 3, all 5, 6 of 7, 5 of 6, then nothing at all.
+    assert_eq!(rounds(&[3, 5, 6, 5, 0, 0, 0, 0]), [5, 7, 6, 5, 4, 3, 2, 1]);
+    assert_eq!(rounds(&[0, 0, 1, 2]), [1, 1, 3, 2], "never less than one");
+    assert_eq!(*rounds(&[99; 30]).last().unwrap(), 32, "what a cache has room for");
+}
+
+#[test]
+fn heuristic_learns_nothing_from_a_round_without_a_draft() {
+    let mut policy = policy("heuristic", 3, &[]);
+    tell_plainly(&mut *policy, &Draft::empty(4), 0);
+    assert_eq!(drafted(&mut *policy, &EVEN), 3);
+}
+
+#[test]
+fn confidence_stops_after_the_first_token_of_low_probability() {
+    for threshold in ["confidence_threshold", "p_min", "assistant_confidence_threshold"] {
+        let name = specdec::decode::find_param(threshold).unwrap().key;
+        let mut policy = policy("confidence", 4, &[(name, "0.5"), ("confidence_tuned", "0")]);
+        let mut goes_on = |probs: &[f64]| policy.go_on(&confident(probs));
+        assert!(goes_on(&[]), "there is nothing to be unsure of yet");
+        assert!(goes_on(&[0.5]) && goes_on(&[0.9, 0.5, 0.51]));
+        assert!(!goes_on(&[0.49]) && !goes_on(&[0.9, 0.2]));
+        assert!(goes_on(&[0.2, 0.9]), "only the last token counts");
+        assert!(!goes_on(&[0.9; 4]), "no more than K");
+    }
+    let mut policy = policy("confidence", 4, &[]);
+    assert!(policy.go_on(&confident(&[0.41])) && !policy.go_on(&confident(&[0.39])));
+}
+
+/// False positive rate + 3 × false negative rate of predicting that tokens are
+/// kept for which `predicted` holds.
+fn cost(seen: &[(f64, bool)], predicted: impl Fn(f64) -> bool) -> f64 {
+    let rate = |kept: bool, said: bool| {
+        let of_kind = seen.iter().filter(|(_, k)| *k == kept);
+        let wrong = of_kind.clone().filter(|(q, _)| predicted(*q) == said).count();
+        wrong as f64 / of_kind.count() as f64
+    };
+    rate(false, true) + 3.0 * rate(true, false)
+}
+
+#[test]
+fn confidence_learns_the_threshold_of_least_cost() {
+    let mut rng = seeded(51);
+    let mut thresholds = Vec::new();
+    for case in 0..40 {
+        let mut policy = policy("confidence", 9, &[]);
+        let mut seen = Vec::new();
+        for _ in 0..12 {
+            let probs = (0..3).map(|_| 0.05 + 0.9 * uniform(&mut rng)).collect::<Vec<_>>();
+            // Improbable tokens are refused more often; by how much varies.
+            let keep =
+                probs.iter().map(|q| uniform(&mut rng) < q.powf(0.3 + f64::from(case) / 20.0));
+            let kept = keep.take_while(|&kept| kept).count();
+            tell_plainly(&mut *policy, &confident(&probs), kept);
+            // Tokens after a refused one were never decided on.
+            seen.extend(probs.into_iter().take(kept + 1).enumerate().map(|(i, q)| (q, i < kept)));
+        }
+        let mut goes_on = |q: f64| policy.go_on(&confident(&[q]));
+        let found = seen.iter().map(|(q, _)| (*q, goes_on(*q))).collect::<Vec<_>>();
+        let said = |q: f64| found.iter().any(|&(other, on)| other == q && on);
+        let best = seen.iter().map(|&(threshold, _)| cost(&seen, |q| q >= threshold));
+        let best = best.fold(f64::INFINITY, f64::min);
+        assert!((cost(&seen, said) - best).abs() < 1e-12, "{seen:?} {found:?}");
+        thresholds.push(found.iter().filter(|(_, on)| !on).count());
+    }
+    // Neither always everything nor always nothing.
+    assert!(
+        thresholds.iter().any(|&stops| stops == 0) && thresholds.iter().any(|&stops| stops > 3)
+    );
+}
+
+#[test]
+fn confidence_learns_from_more_than_five_tokens_of_both_kinds() {
+    let decides = |rounds: &[(&[f64], usize)]| {
+        let mut policy = policy("confidence", 9, &[("confidence_threshold", "0.4")]);
+        rounds
+            .iter()
+            .for_each(|(probs, kept)| tell_plainly(&mut *policy, &confident(probs), *kept));
+        policy.go_on(&confident(&[0.3]))
+    };
+    // Kept at 0.2, refused at 0.1: 0.3 would be kept.
+    assert!(!decides(&[(&[0.2, 0.2, 0.2, 0.2, 0.1], 4)]), "five tokens");
+    assert!(decides(&[(&[0.2, 0.2, 0.2, 0.2, 0.2, 0.1], 5)]), "six tokens");
+    assert!(!decides(&[(&[0.2; 8], 8)]), "none was refused");
+    assert!(!decides(&[(&[0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.1], 4)]), "two were not decided on");
+}
+
+/// A law of four tokens with this entropy: one token of probability x, the rest
+/// shared equally.
+fn law_of_entropy(entropy: f64) -> Vec<f64> {
+    let law = |x: f64| vec![x, (1.0 - x) / 3.0, (1.0 - x) / 3.0, (1.0 - x) / 3.0];
+    let (mut even, mut sure) = (0.25, 1.0);
+    for _ in 0..60 {
+        let middle = 0.5 * (even + sure);
+        if dist(&law(middle)).entropy() > entropy { even = middle } else { sure = middle }
+    }
+    law(sure)
+}
+
+/// The entropy from which on a policy stops.
+fn limit_of_entropy(policy: &mut dyn DraftLength) -> f64 {
+    let (mut on, mut off) = (0.0, 4_f64.ln());
+    for _ in 0..50 {
+        let middle = 0.5 * (on + off);
+        if policy.go_on(&chain(&[law_of_entropy(middle)])) { on = middle } else { off = middle }
+    }
+    on
+}
+
+#[test]
+fn entropy_stops_after_an_undecided_law() {
+    // sqrt(0.15 H) > h; 50 halvings of 1.4 leave less than 1e-14, entropies of
+    // laws found by halving are right to 1e-13.
+    let mut default = policy("entropy", 4, &[]);
+    assert!((limit_of_entropy(&mut *default) - 0.09 / 0.15).abs() < 1e-12);
+    let mut bold = policy("entropy", 4, &[("entropy_threshold", "0.4")]);
+    assert!((limit_of_entropy(&mut *bold) - 0.16 / 0.15).abs() < 1e-12);
+    let one_hot = Dist::one_hot(4, 0);
+    let sure = (0..4).map(|token: Token| one_hot.p(token)).collect::<Vec<_>>();
+    assert_eq!(drafted(&mut *bold, &sure), 4, "K");
+    assert_eq!(drafted(&mut *bold, &EVEN), 1, "the undecided token itself stays");
+    // Only the last law counts.
+    assert!(bold.go_on(&chain(&[EVEN.to_vec(), sure])));
+}
+
+#[test]
+fn adaedl_follows_the_acceptance_it_is_told_to_reach() {
+    let (factor, wanted) = (0.5, 0.6);
+    let mut policy = policy("adaedl", 9, &[("adaedl_gamma", "0.5"), ("adaedl_acceptance", "0.6")]);
+    let (mut rate, mut threshold) = (wanted, 0.4_f64);
+    let mut rng = seeded(52);
+    for round in 0..60 {
+        // 1 - sqrt(factor H) < threshold.
+        let limit = (1.0 - threshold).powi(2) / factor;
+        assert!((limit_of_entropy(&mut *policy) - limit).abs() < 1e-12, "round {round}");
+        let drafted = 1 + (uniform(&mut rng) * 5.0) as usize;
+        let kept = (uniform(&mut rng) * (drafted as f64 + 1.0)) as usize;
+        tell_plainly(&mut *policy, &confident(&vec![0.5; drafted]), kept);
+        tell_plainly(&mut *policy, &Draft::empty(4), 0);
+        rate = 0.5 * rate + 0.5 * kept as f64 / drafted as f64;
+        let step: f64 = if rate < wanted { 0.01 } else { -0.01 };
+        threshold = 0.9 * threshold + 0.1 * (threshold + step);
+    }
+}
+
+#[test]
+fn no_policy_takes_back_what_it_looked_at() {
+    // The improbable token that makes a policy stop stays in the draft.
+    let q = vec![vec![0.26, 0.25, 0.25, 0.24]; 4];
+    let toy = markov(&q, &q).draft("d").unwrap();
+    for length in ["confidence", "entropy", "adaedl"] {
+        let mut spec = spec("model", 5, &[("adaedl_gamma", "0.5")]);
+        spec.length = length.to_owned();
+        let tools = specdec::draft::Tools { draft: Some(&toy), ..Default::default() };
+        let mut drafter = Asking::new(&spec, tools, 4, &[0]);
+        for seed in 0..8 {
+            assert_eq!(drafter.ask(&[0], &mut seeded_draws(seed)).len(), 1, "{length}");
+        }
+    }
+}
+
+/// Rounds in a world in which every token is kept with probability alpha, a
+/// draft pass costs c and a target pass 1 and `row` per row.
+#[derive(Debug, Clone, Copy)]
+struct World {
+    alpha: f64,
+    c: f64,
+    row: f64,
+}
+
+impl World {
+    /// Tokens per second of a fixed length: (1 − α^(n+1)) / (1 − α) over time.
+    fn rate(&self, n: usize) -> f64 {
+        (1.0 - self.alpha.powi(n as i32 + 1))
+            / (1.0 - self.alpha)
+            / self.times(n).total().as_secs_f64()
+    }
+
+    fn best(&self, most: usize) -> usize {
+        (1..=most).max_by(|&a, &b| self.rate(a).total_cmp(&self.rate(b))).unwrap_or(0)
+    }
+
+    fn times(&self, n: usize) -> RoundTimes {
+        let seconds = Duration::from_secs_f64;
+        RoundTimes {
+            draft: seconds(self.c * n as f64),
+            target: seconds(1.0 + self.row * (n as f64 + 1.0)),
+            ..RoundTimes::default()
+        }
+    }
+
+    /// Drafted lengths of so many rounds. Uniforms come from a sequence that
+    /// fills [0, 1) evenly, so that counts are near what is expected.
+    fn run(&self, policy: &mut dyn DraftLength, rounds: usize) -> Vec<usize> {
+        let lengths = (1..=rounds).map(|round| {
+            let n = drafted(policy, &[0.7, 0.1, 0.1, 0.1]);
+            let u = (round as f64 * 0.618_033_988_749_894_9).fract();
+            let kept = ((1.0 - u).ln() / self.alpha.ln()) as usize;
+            tell(policy, &confident(&vec![0.7; n]), kept.min(n), self.times(n));
+            n
+        });
+        lengths.collect()
+    }
+}
+
+#[test]
+fn ucb_tries_every_length_once_and_then_mostly_the_best() {
+    let mut policy = policy("ucb", 12, &[]);
+    // Three tokens are kept wherever three are drafted: longer drafts only cost.
+    let world = World { alpha: 0.8, c: 0.1, row: 0.0 };
+    let lengths = (0..2000).map(|_| {
+        let n = drafted(&mut *policy, &EVEN);
+        tell(&mut *policy, &confident(&vec![0.5; n]), n.min(3), world.times(n));
+        n
+    });
+    let lengths = lengths.collect::<Vec<_>>();
+    assert_eq!(lengths[..4], [12, 6, 3, 1]);
+    let rate = |n: usize| (n.min(3) as f64 + 1.0) / world.times(n).total().as_secs_f64();
+    for n in [12, 6, 1] {
+        // An arm whose reward falls short of the best by a share d is taken in
+        // round t only while its rounds are fewer than 2 ln t / d².
+        let short = 1.0 - rate(n) / rate(3);
+        let most = 2.0 * 2000_f64.ln() / short.powi(2) + 1.0;
+        let times = lengths.iter().filter(|&&other| other == n).count();
+        assert!(times >= 5 && times as f64 <= most, "{n}: {times} of at most {most}");
+    }
+}
+
+#[test]
+fn ucb_comes_near_the_best_length_in_tokens_per_second() {
+    for world in [
+        World { alpha: 0.9, c: 0.02, row: 0.0 },
+        World { alpha: 0.6, c: 0.1, row: 0.05 },
+        World { alpha: 0.3, c: 0.3, row: 0.0 },
+    ] {
+        let lengths = world.run(&mut *policy("ucb", 16, &[]), 20_000);
+        let best = [16, 8, 4, 2, 1].map(|n| world.rate(n)).into_iter().fold(0.0, f64::max);
+        let tokens = |n: usize| world.rate(n) * world.times(n).total().as_secs_f64();
+        let time = lengths.iter().map(|&n| world.times(n).total().as_secs_f64()).sum::<f64>();
+        let reached = lengths.iter().map(|&n| tokens(n)).sum::<f64>() / time;
+        // UCB1's regret in units of the best reward: 8 ln t / d per worse arm,
+        // which for four arms that are a tenth worse is 3200 of 20000 rounds.
+        assert!(reached > 0.84 * best, "{world:?}: {reached} of {best}");
+        let taken = |n: usize| lengths.iter().filter(|&&other| other == n).count();
+        let most = [16, 8, 4, 2, 1].into_iter().max_by_key(|&n| taken(n)).unwrap();
+        assert_eq!(world.rate(most), best, "{world:?}");
+    }
+}
+
+/// The best constant lengths for alpha (rows) and c (columns), free rows.
+const BEST: [(f64, [usize; 5]); 5] = [
+    (0.5, [5, 4, 3, 2, 1]),
+    (0.6, [7, 6, 4, 3, 2]),
+    (0.7, [9, 8, 6, 4, 3]),
+    (0.8, [14, 11, 8, 6, 4]),
+    (0.9, [24, 19, 13, 10, 7]),
+];
+
+#[test]
+fn optimal_stopping_settles_on_the_best_constant_length() {
+    for (alpha, best) in BEST {
+        for (c, best) in [0.01, 0.02, 0.05, 0.1, 0.2].into_iter().zip(best) {
+            let world = World { alpha, c, row: 0.0 };
+            // Two lengths are equally good at alpha = 0.5, c = 0.2.
+            let is_best = |n: usize| world.rate(n) >= world.rate(world.best(64)) - 1e-12;
+            assert!(is_best(best));
+            let lengths = world.run(&mut *policy("optimal_stopping", 32, &[]), 4000);
+            let last = &lengths[3900..];
+            assert!(last.iter().all(|&n| is_best(n)), "{world:?}: {last:?}, not {best}");
+        }
+    }
+}
+
+#[test]
+fn optimal_stopping_stops_earlier_when_rows_cost() {
+    for (row, c) in [(0.05, 0.02), (0.1, 0.02), (0.2, 0.05)] {
+        let world = World { alpha: 0.8, c, row };
+        let free = World { row: 0.0, ..world };
+        let lengths = world.run(&mut *policy("optimal_stopping", 32, &[]), 4000);
+        assert!(world.best(64) < free.best(64));
+        assert!(lengths[3900..].iter().all(|&n| n == world.best(64)), "{world:?}");
+    }
+}
+
+#[test]
+fn optimal_stopping_ends_after_a_token_that_is_unlikely_to_be_kept() {
+    let mut policy = policy("optimal_stopping", 8, &[]);
+    let world = World { alpha: 0.5, c: 0.1, row: 0.0 };
+    for round in 0..400 {
+        // Confident tokens are kept, others once in ten times.
+        let sure = 1 + round % 3;
+        let draft = confident(&[&vec![0.9; sure][..], &[0.3]].concat());
+        let kept = sure + usize::from(round % 10 == 0);
+        tell(&mut *policy, &draft, kept, world.times(sure + 1));
+    }
+    let mut goes_on = |probs: &[f64]| policy.go_on(&confident(probs));
+    assert!(goes_on(&[]) && goes_on(&[0.9]) && goes_on(&[0.9; 5]));
+    assert!(!goes_on(&[0.3]) && !goes_on(&[0.9, 0.9, 0.3]) && !goes_on(&[0.3, 0.9]));
+    assert!(!goes_on(&[0.9; 8]), "no more than K");
+}
