@@ -45,8 +45,8 @@ impl<'a> Drafter<'a> for SuffixAutomaton {
             self.text.push(token);
         }
         let mut draft = Draft::empty(round.vocab);
-        if self.text.matched >= self.least {
-            copy_from(self.text.continuation(), round, &mut draft);
+        if let Some(suffix) = self.text.repeated().filter(|s| s.longest >= self.least) {
+            copy_from(suffix.end + 1, round, &mut draft);
         }
         Ok(draft)
     }
@@ -61,16 +61,12 @@ impl<'a> Drafter<'a> for SuffixAutomaton {
     }
 }
 
-/// A suffix automaton of the text read so far, and the longest suffix of the
-/// text that has occurred earlier in it.
+/// A suffix automaton of the text read so far.
 #[derive(Debug, Clone)]
 struct Automaton {
     states: Vec<State>,
     /// The state of the whole text.
     last: usize,
-    /// The state of the longest repeated suffix, and the suffix's length.
-    cursor: usize,
-    matched: usize,
     /// Number of tokens read.
     read: usize,
 }
@@ -89,39 +85,19 @@ struct State {
 
 impl Default for Automaton {
     fn default() -> Self {
-        Self { states: vec![State::default()], last: 0, cursor: 0, matched: 0, read: 0 }
+        Self { states: vec![State::default()], last: 0, read: 0 }
     }
 }
 
 impl Automaton {
-    /// Index of the token that followed the first occurrence of the match.
-    fn continuation(&self) -> usize {
-        self.states[self.cursor].end + 1
+    /// The longest suffix of the text that occurred earlier in it: the longest
+    /// with more occurrences than the whole text, which has one.
+    fn repeated(&self) -> Option<&State> {
+        self.states[self.last].link.map(|link| &self.states[link])
     }
 
-    /// Reads a token. The match must move before the text grows, or it would be
-    /// the text itself.
+    /// Reads a token.
     fn push(&mut self, token: Token) {
-        self.advance(token);
-        self.extend(token);
-        self.read += 1;
-    }
-
-    fn advance(&mut self, token: Token) {
-        loop {
-            let state = &self.states[self.cursor];
-            if let Some(&next) = state.next.get(&token) {
-                self.cursor = next;
-                self.matched += 1;
-                return;
-            }
-            let Some(link) = state.link else { return };
-            self.cursor = link;
-            self.matched = self.states[link].longest;
-        }
-    }
-
-    fn extend(&mut self, token: Token) {
         let new = self.states.len();
         let longest = self.states[self.last].longest + 1;
         self.states.push(State { longest, end: self.read, ..State::default() });
@@ -143,6 +119,7 @@ impl Automaton {
         };
         self.states[new].link = Some(link);
         self.last = new;
+        self.read += 1;
     }
 
     /// Gives the shorter substrings of `next` a state of their own.
@@ -155,9 +132,6 @@ impl Automaton {
         while let Some(s) = at.filter(|&s| self.states[s].next.get(&token) == Some(&next)) {
             self.states[s].next.insert(token, own);
             at = self.states[s].link;
-        }
-        if self.cursor == next && self.matched <= longest {
-            self.cursor = own;
         }
         own
     }

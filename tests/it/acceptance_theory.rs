@@ -283,9 +283,14 @@ fn lenience_keeps_more_and_distorts_no_more_than_it_says() {
             let rule = Lenient { lenience };
             let overlap = p.zip(&q, |p, q| (p / lenience).min(q)).into_iter().sum::<f64>();
             near(kept(&rule, Siblings::Independent, 1, &p, &q), overlap);
-            let most = emitted(&rule, &p, &q).into_iter().enumerate();
-            let most = most.map(|(token, out)| out - p.p(token as Token) / lenience);
-            assert!(most.fold(f64::MIN, f64::max) <= ROUNDING);
+            // The rest comes from (p - l q)+, and nothing grows beyond p / l.
+            let rest = p.zip(&q, |p, q| (p - lenience * q).max(0.0));
+            let scale = (1.0 - overlap) / rest.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+            for (token, out) in (0..).zip(emitted(&rule, &p, &q)) {
+                let (p, q) = (p.p(token), q.p(token));
+                near(out, (p / lenience).min(q) + scale * (p - lenience * q).max(0.0));
+                assert!(out <= p / lenience + ROUNDING);
+            }
         }
     }
     // The bound is reached where the draft sees too much: q / p = 2.5.
@@ -324,4 +329,6 @@ fn typical_acceptance_keeps_what_is_probable_for_the_entropy() {
     // Where the target is sure, epsilon is the threshold.
     assert_eq!(keeps(&rule, &[0.68, 0.31, 0.01], 1), 1.0);
     assert_eq!(keeps(&rule, &[0.98, 0.01, 0.01], 1), 0.0);
+    // A sibling that is not typical does not hide one that is: c, then b.
+    assert_eq!(kept(&rule, Siblings::Listed, 2, &dist(&P), &dist(&Q)), 1.0);
 }

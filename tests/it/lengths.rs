@@ -92,6 +92,9 @@ fn confidence_stops_after_the_first_token_of_low_probability() {
         assert!(!goes_on(&[0.49]) && !goes_on(&[0.9, 0.2]));
         assert!(goes_on(&[0.2, 0.9]), "only the last token counts");
         assert!(!goes_on(&[0.9; 4]), "no more than K");
+        // A threshold that is not to be tuned stays.
+        (0..9).for_each(|_| tell_plainly(&mut *policy, &confident(&[0.2, 0.2, 0.1]), 2));
+        assert!(!policy.go_on(&confident(&[0.49])));
     }
     let mut policy = policy("confidence", 4, &[]);
     assert!(policy.go_on(&confident(&[0.41])) && !policy.go_on(&confident(&[0.39])));
