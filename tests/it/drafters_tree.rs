@@ -79,7 +79,7 @@ fn a_confident_tree_is_deep_where_the_draft_is_sure_and_wide_where_it_is_not() {
         (0..draft.len()).map(|id| draft.tokens_to(id)).collect::<Vec<_>>()
     };
     assert_eq!(tokens(1), [vec![2], vec![2, 3], vec![2, 3, 1], vec![2, 3, 1, 2]]);
-    // 0.25 × 0.97 is less than 0.24 as little as any child of a is more.
+    // The child c of b is worth 0.25 × 0.97, more than the 0.24 of d.
     assert_eq!(tokens(0), [vec![0], vec![1], vec![2], vec![1, 2]]);
 }
 
@@ -114,7 +114,8 @@ fn teach(drafter: &mut Asking<'_>, kept: Kept, costs: Costs) {
         // 61 and 100 have no common factor, so each number comes equally often.
         let number = round * 61 % 100;
         let rank = (0..4).find(|&rank| number < kept[..=rank].iter().sum());
-        // Rank 3 has children in the large draft, which must not be decided on.
+        // Rank 3 has children in the large draft, so it is told where none is kept
+        // and nobody decides on them.
         let draft = if number >= none && round % 2 == 0 { &large } else { &small };
         let rows = draft.len() as f64 + 1.0;
         let path = rank.into_iter().collect::<Vec<_>>();

@@ -11,7 +11,8 @@ use specdec::round::RoundTimes;
 use specdec::tree::{Draft, NodeId};
 
 use crate::asking::{Asking, Told, seeded_draws, spec};
-use crate::laws::{dist, markov, seeded, uniform};
+use crate::laws::{dist, markov, seeded};
+use crate::synthetic::uniform;
 
 /// A policy by its name, with settings.
 fn policy(name: &str, k: usize, settings: &[(&str, &str)]) -> Box<dyn DraftLength> {
