@@ -347,3 +347,13 @@ fn pairs(numbers: &[usize]) -> Vec<(usize, usize)> {
     let rest = |i| numbers[i + 1..].iter().map(move |&b| (numbers[i], b));
     (0..numbers.len()).flat_map(rest).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_drafter_is_left_out_for_its_settings() {
+        assert!(Proposer::all().into_iter().all(|proposer| proposer.shape().is_some()));
+    }
+}
