@@ -87,12 +87,12 @@ struct Signed<'c> {
 impl Signed<'_> {
     /// One JSON object with a line per cell and mutant.
     fn json(&self) -> Result<String> {
-        let Certificate { full, cells, mutants } = self.certificate;
+        let Certificate { full, cells, forms, mutants } = self.certificate;
         let head = serde_json::to_string(&self.provenance)?;
         let head = head.trim_end_matches('}');
-        let (cells, mutants) = (lines(cells)?, lines(mutants)?);
+        let (cells, forms, mutants) = (lines(cells)?, lines(forms)?, lines(mutants)?);
         Ok(format!(
-            "{head},\"full\":{full},\n\"cells\":[\n{cells}\n],\n\"mutants\":[\n{mutants}\n]}}\n"
+            "{head},\"full\":{full},\n\"cells\":[\n{cells}\n],\n\"forms\":[\n{forms}\n],\n\"mutants\":[\n{mutants}\n]}}\n"
         ))
     }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
+use super::forms::ClosedForm;
 use super::mutants::{CHECKS, MutantReport};
 
 /// What is known of one cell.
@@ -76,6 +77,8 @@ pub struct Certificate {
     pub full: bool,
     /// The methods.
     pub cells: Vec<CertificateCell>,
+    /// Numbers that are known on paper.
+    pub forms: Vec<ClosedForm>,
     /// The known-wrong methods and what refutes them.
     pub mutants: Vec<MutantReport>,
 }
@@ -92,8 +95,12 @@ impl Certificate {
             let reason = c.reason.as_deref().unwrap_or("no reason");
             format!("{} on {} at {}, K = {}: {reason}", c.method, c.toy, c.sampler, c.k)
         });
+        let forms = self.forms.iter().filter(|form| !form.holds()).map(|form| {
+            format!("{} is {}, not {}", form.name, form.found, form.expected)
+        });
         let mutants = self.mutants.iter().filter(|m| m.killed_by.is_empty());
-        cells.chain(mutants.map(|m| format!("mutant {} survives every check", m.name))).collect()
+        let mutants = mutants.map(|m| format!("mutant {} survives every check", m.name));
+        cells.chain(forms).chain(mutants).collect()
     }
 
     /// What is known of every verifier with every drafter, the kill matrix, and
@@ -101,6 +108,7 @@ impl Certificate {
     pub fn table(&self) -> String {
         let mut out = String::new();
         self.write_methods(&mut out);
+        self.write_forms(&mut out);
         self.write_kills(&mut out);
         for failure in self.failures() {
             let _ = writeln!(out, "FAILED {failure}");
@@ -154,6 +162,14 @@ impl Certificate {
                 "{:6} cells {what}: {paths} paths{tv}; a TV of {detectable:.1e} would have been seen",
                 cells.len()
             );
+        }
+    }
+
+    fn write_forms(&self, out: &mut String) {
+        let width = self.forms.iter().map(|form| form.name.len()).max().unwrap_or(0);
+        let _ = writeln!(out, "\n{:width$}  on paper  enumerated", "known on paper");
+        for ClosedForm { name, expected, found } in &self.forms {
+            let _ = writeln!(out, "{name:width$}  {expected:>8.6}    {found:>8.6}");
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use super::cells::{Cell, Combination, SETTINGS, cells};
 use super::certificate::{Certificate, CertificateCell, Verdict};
 use super::closed::{ChainCase, Rule};
+use super::forms::{ClosedForm, closed_forms};
 use super::enumerate::{Enumeration, enumerate};
 use super::law::{Gap, JointLaw, TOLERANCE, target_law};
 use super::monte_carlo::Fit;
@@ -59,8 +60,12 @@ pub fn certify(
         .chain((0..mutants().len()).map(Part::Refute))
         .collect::<Vec<_>>();
     let mut results = run_all(&parts, progress);
-    let mut certificate =
-        Certificate { full: options.full, cells: Vec::new(), mutants: Vec::new() };
+    let forms = closed_forms().unwrap_or_else(|error| {
+        // One that cannot be walked does not hold.
+        vec![ClosedForm { name: error.to_string(), expected: 0.0, found: f64::NAN }]
+    });
+    let (cells, mutants) = (Vec::new(), Vec::new());
+    let mut certificate = Certificate { full: options.full, cells, forms, mutants };
     results.sort_by_key(|(i, _)| *i);
     for (_, result) in results {
         match result {

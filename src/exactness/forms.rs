@@ -1,0 +1,161 @@
+//! Numbers that are known on paper, found again by walking production rounds.
+
+use rand::Rng;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use serde::Serialize;
+
+use super::enumerate::enumerate;
+use super::law::TOLERANCE;
+use super::probe::Probe;
+use crate::decode::{Generation, MethodSpec, StopRules};
+use crate::model::{ModelError, ToyPair};
+use crate::params::{Params, Value};
+use crate::round::RoundEvent;
+use crate::verify::ceiling;
+
+/// A number known on paper, and what the walk finds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClosedForm {
+    /// What it is.
+    pub name: String,
+    /// Its value on paper.
+    pub expected: f64,
+    /// Its value by enumeration.
+    pub found: f64,
+}
+
+impl ClosedForm {
+    /// Whether both agree to the rounding of sums.
+    pub fn holds(&self) -> bool {
+        (self.expected - self.found).abs() <= TOLERANCE
+    }
+}
+
+/// Two laws, the target's and the draft's, without context.
+type Laws<'l> = (&'l [f64], &'l [f64]);
+
+/// The example of the block verification paper.
+const F1: Laws<'static> = (&[1.0 / 3.0, 2.0 / 3.0], &[2.0 / 3.0, 1.0 / 3.0]);
+/// Three tokens in reversed order.
+const F2: Laws<'static> = (&[0.5, 0.3, 0.2], &[0.2, 0.3, 0.5]);
+
+/// Random pairs of laws for the ordering of verifiers, and their seed.
+const RANDOM: (usize, u64) = (100, 2026);
+
+/// All of them.
+///
+/// # Errors
+/// If a method cannot be run.
+pub(super) fn closed_forms() -> Result<Vec<ClosedForm>, ModelError> {
+    // ρ* of two drafts solves a quadratic equation in both fixtures.
+    let (rho_1, rho_2) = ((5.0 + f64::sqrt(13.0)) / 6.0, 0.9 + f64::sqrt(0.31));
+    let chains: &[(&str, Laws<'_>, &str, usize, f64)] = &[
+        ("F1: E[accepted] of rejection, K = 1", F1, "rejection", 1, 2.0 / 3.0),
+        ("F1: E[accepted] of rejection, K = 2", F1, "rejection", 2, 10.0 / 9.0),
+        ("F1: E[accepted] of block verification, K = 2", F1, "traversal", 2, 11.0 / 9.0),
+        ("F1: E[accepted] of token_match, K = 1", F1, "token_match", 1, 4.0 / 9.0),
+        ("F2: E[accepted] of rejection, K = 1", F2, "rejection", 1, 0.7),
+        ("F2: E[accepted] of token_match, K = 1", F2, "token_match", 1, 0.29),
+    ];
+    let trees: &[(&str, Laws<'_>, &str, &str, &str, f64)] = &[
+        ("F1: rejection, 2 independent", F1, "rejection", "independent", "2", 7.0 / 9.0),
+        ("F1: k_seq, 2 independent", F1, "k_seq", "independent", "2", (1.0 + rho_1) / 3.0),
+        ("F1: rejection, 2 distinct", F1, "rejection", "distinct", "2", 1.0),
+        ("F2: rejection, 2 independent", F2, "rejection", "independent", "2", 0.76),
+        ("F2: rejection, 3 independent", F2, "rejection", "independent", "3", 0.808),
+        ("F2: k_seq, 2 independent", F2, "k_seq", "independent", "2", 0.5 + 0.2 * rho_2),
+        ("F2: rejection, 2 distinct", F2, "rejection", "distinct", "2", 0.82),
+        ("F2: rejection, 3 distinct", F2, "rejection", "distinct", "3", 1.0),
+        ("F2: spechub", F2, "spechub", "hub", "2", 0.9),
+    ];
+    let ceilings: &[(&str, &str, &str, f64)] = &[
+        ("F2: ceiling, 2 independent", "independent", "2", 0.86),
+        ("F2: ceiling, 3 independent", "independent", "3", 0.988),
+        ("F2: ceiling, 2 distinct", "distinct", "2", 69.0 / 70.0),
+        ("F2: ceiling, 3 distinct", "distinct", "3", 1.0),
+    ];
+    let mut forms = Vec::new();
+    let mut add = |name: &str, expected, found: Result<Walked, ModelError>, of: fn(Walked) -> f64| {
+        forms.push(ClosedForm { name: name.to_owned(), expected, found: of(found?) });
+        Ok::<_, ModelError>(())
+    };
+    for &(name, laws, verifier, k, expected) in chains {
+        add(name, expected, walk(laws, chain(verifier, k)), |walked| walked.accepted)?;
+    }
+    for &(name, laws, verifier, siblings, tree, expected) in trees {
+        add(name, expected, walk(laws, level(verifier, siblings, tree)), |w| w.accepted)?;
+    }
+    for &(name, siblings, tree, expected) in ceilings {
+        add(name, expected, walk(F2, level("rejection", siblings, tree)), |w| w.ceiling)?;
+    }
+    forms.push(ordering()?);
+    Ok(forms)
+}
+
+/// By how much rejection sampling of independent siblings ever accepts more than
+/// K-SEQ, or K-SEQ more than the ceiling: by nothing.
+fn ordering() -> Result<ClosedForm, ModelError> {
+    let mut rng = ChaCha8Rng::seed_from_u64(RANDOM.1);
+    let mut found = 0.0_f64;
+    for i in 0..RANDOM.0 {
+        let (p, q) = (random_law(&mut rng), random_law(&mut rng));
+        let tree = if i % 2 == 0 { "2" } else { "3" };
+        let walked = |verifier| walk((&p, &q), level(verifier, "independent", tree));
+        let (recursive, sequential) = (walked("rejection")?, walked("k_seq")?);
+        found = found.max(recursive.accepted - sequential.accepted);
+        found = found.max(sequential.accepted - sequential.ceiling);
+    }
+    let name = format!("rejection <= k_seq <= ceiling on {} random laws: excess", RANDOM.0);
+    // An excess below the rounding of sums is none.
+    Ok(ClosedForm { name, expected: 0.0, found: if found < TOLERANCE { 0.0 } else { found } })
+}
+
+fn random_law(rng: &mut ChaCha8Rng) -> Vec<f64> {
+    let weights = [(); 4].map(|()| f64::from(rng.next_u32() >> 8).powi(2) + 1.0);
+    weights.map(|w| w / weights.iter().sum::<f64>()).to_vec()
+}
+
+fn chain(verifier: &str, k: usize) -> MethodSpec {
+    MethodSpec {
+        verifier: verifier.to_owned(),
+        num_speculative_tokens: k,
+        ..MethodSpec::default()
+    }
+}
+
+/// Several drafts for one position.
+fn level(verifier: &str, siblings: &str, tree: &str) -> MethodSpec {
+    let text = |text: &str| Value::Text(text.to_owned());
+    let params = Params::default().with("tree", text(tree)).with("siblings", text(siblings));
+    MethodSpec { drafter: "model_tree".to_owned(), params, ..chain(verifier, 1) }
+}
+
+/// What is expected of the first round.
+#[derive(Debug, Clone, Copy)]
+struct Walked {
+    accepted: f64,
+    ceiling: f64,
+}
+
+fn walk((p, q): Laws<'_>, spec: MethodSpec) -> Result<Walked, ModelError> {
+    let table = |law: &[f64]| [(String::new(), law.to_vec())].into();
+    let pair = ToyPair { vocab: p.len(), order: 0, target: table(p), draft: table(q), prompt: vec![0] };
+    let (target, draft) = (pair.target("fixture")?, pair.draft("fixture")?);
+    let stop = StopRules::max_tokens(spec.num_speculative_tokens + 1);
+    let generation = Generation::new(&target, spec.build(Some(&draft))?, &pair.prompt, stop, None)?;
+    let mut root = Root(0.0);
+    let found = enumerate(&target, generation, &mut [&mut root])?;
+    Ok(Walked { accepted: found.tally.first_accepted, ceiling: root.0 })
+}
+
+/// The expected ceiling at the root of the first round.
+#[derive(Debug)]
+struct Root(f64);
+
+impl Probe for Root {
+    fn round(&mut self, event: &RoundEvent<'_>, weight: f64) {
+        if event.round == 0 {
+            self.0 += weight * ceiling(event.draft, None, event.target(None)).unwrap_or(f64::NAN);
+        }
+    }
+}
