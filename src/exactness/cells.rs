@@ -278,8 +278,9 @@ impl Cell {
 
 /// The cells of the given methods. With the first length policy every cell; in
 /// the quick form, and where cells can only be sampled or claim nothing, all pairs
-/// of properties, each verifier with each drafter being one. With the other policies, which only
-/// stop drafting earlier, all pairs of properties.
+/// of properties, each verifier with each drafter being one. With the other
+/// policies, which only stop drafting earlier, all pairs of properties; in the full
+/// form each verifier with each drafter and policy is one.
 pub(super) fn cells(methods: &[Combination], full: bool) -> Vec<Cell> {
     let (first, others) =
         methods.iter().partition::<Vec<_>, _>(|method| method.is_first_of_lengths(methods));
@@ -287,7 +288,8 @@ pub(super) fn cells(methods: &[Combination], full: bool) -> Vec<Cell> {
     let proved =
         |cell: &Cell| cell.method.verifier.build.class != Class::X && !cell.method.is_coupled();
     let (walked, rest) = first.into_iter().partition::<Vec<_>, _>(|cell| full && proved(cell));
-    [walked, pairwise(&rest, Cell::factors_of_method), pairwise(&others, Cell::factors)].concat()
+    let factors = if full { Cell::factors_of_method } else { Cell::factors };
+    [walked, pairwise(&rest, Cell::factors_of_method), pairwise(&others, factors)].concat()
 }
 
 /// Every cell of the given methods.

@@ -95,9 +95,11 @@ impl Certificate {
             let reason = c.reason.as_deref().unwrap_or("no reason");
             format!("{} on {} at {}, K = {}: {reason}", c.method, c.toy, c.sampler, c.k)
         });
-        let forms = self.forms.iter().filter(|form| !form.holds()).map(|form| {
-            format!("{} is {}, not {}", form.name, form.found, form.expected)
-        });
+        let forms = self
+            .forms
+            .iter()
+            .filter(|form| !form.holds())
+            .map(|form| format!("{} is {}, not {}", form.name, form.found, form.expected));
         let mutants = self.mutants.iter().filter(|m| m.killed_by.is_empty());
         let mutants = mutants.map(|m| format!("mutant {} survives every check", m.name));
         cells.chain(forms).chain(mutants).collect()

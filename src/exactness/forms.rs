@@ -75,10 +75,11 @@ pub(super) fn closed_forms() -> Result<Vec<ClosedForm>, ModelError> {
         ("F2: ceiling, 3 distinct", "distinct", "3", 1.0),
     ];
     let mut forms = Vec::new();
-    let mut add = |name: &str, expected, found: Result<Walked, ModelError>, of: fn(Walked) -> f64| {
-        forms.push(ClosedForm { name: name.to_owned(), expected, found: of(found?) });
-        Ok::<_, ModelError>(())
-    };
+    let mut add =
+        |name: &str, expected, found: Result<Walked, ModelError>, of: fn(Walked) -> f64| {
+            forms.push(ClosedForm { name: name.to_owned(), expected, found: of(found?) });
+            Ok::<_, ModelError>(())
+        };
     for &(name, laws, verifier, k, expected) in chains {
         add(name, expected, walk(laws, chain(verifier, k)), |walked| walked.accepted)?;
     }
@@ -116,11 +117,7 @@ fn random_law(rng: &mut ChaCha8Rng) -> Vec<f64> {
 }
 
 fn chain(verifier: &str, k: usize) -> MethodSpec {
-    MethodSpec {
-        verifier: verifier.to_owned(),
-        num_speculative_tokens: k,
-        ..MethodSpec::default()
-    }
+    MethodSpec { verifier: verifier.to_owned(), num_speculative_tokens: k, ..MethodSpec::default() }
 }
 
 /// Several drafts for one position.
@@ -139,7 +136,8 @@ struct Walked {
 
 fn walk((p, q): Laws<'_>, spec: MethodSpec) -> Result<Walked, ModelError> {
     let table = |law: &[f64]| [(String::new(), law.to_vec())].into();
-    let pair = ToyPair { vocab: p.len(), order: 0, target: table(p), draft: table(q), prompt: vec![0] };
+    let pair =
+        ToyPair { vocab: p.len(), order: 0, target: table(p), draft: table(q), prompt: vec![0] };
     let (target, draft) = (pair.target("fixture")?, pair.draft("fixture")?);
     let stop = StopRules::max_tokens(spec.num_speculative_tokens + 1);
     let generation = Generation::new(&target, spec.build(Some(&draft))?, &pair.prompt, stop, None)?;

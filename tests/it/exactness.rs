@@ -5,7 +5,7 @@ use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::draft::DRAFTERS;
 use specdec::exactness::{
     Certificate, CertificateCell, CertifyOptions, ChainCase, Enumeration, Gap, JointLaw, Rule,
-    Verdict, certify, enumerate, replay, target_law,
+    Verdict, certified, certify, enumerate, replay, target_law,
 };
 use specdec::length::LENGTHS;
 use specdec::model::{Toy, zoo};
@@ -122,6 +122,12 @@ fn the_quick_certificate_holds_for_every_method() {
     let named = |c: &CertificateCell| (c.drafter, &*c.settings) == ("model_tree", "3 independent");
     assert!(certificate.cells.iter().any(named));
     assert!(certificate.table().contains("known-wrong methods"));
+    // What `list` says of a method is what this run says.
+    let committed = certified();
+    for row in certificate.certified() {
+        let known = committed.iter().find(|c| (&c.kind, &c.name) == (&row.kind, &row.name));
+        assert_eq!(known.map(|c| c.verdict), Some(row.verdict), "{} {}", row.kind, row.name);
+    }
     json_has_the_documented_fields(&certificate);
 }
 
