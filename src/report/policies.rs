@@ -110,9 +110,9 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
         "verdict",
     ];
     format!(
-        "## Policies against the best fixed length\n\nFor each prompt the policy is held against \
-         the fixed K that was the fastest on all other prompts, in the same block. The test is a \
-         sign-flip test over prompts at {LEVEL} after Holm.\n\n{}\n",
+        "## Policies against the best fixed length\n\nOn each half of the prompts the policy is \
+         held against the fixed K that was the fastest on the other half, prompt by prompt and in \
+         the same block. The test is a sign-flip test over prompts at {LEVEL} after Holm.\n\n{}\n",
         markdown(&head, &rows)
     )
 }

@@ -122,11 +122,12 @@ fn the_quick_certificate_holds_for_every_method() {
     let named = |c: &CertificateCell| (c.drafter, &*c.settings) == ("model_tree", "3 independent");
     assert!(certificate.cells.iter().any(named));
     assert!(certificate.table().contains("known-wrong methods"));
-    // What `list` says of a method is what this run says.
-    let committed = certified();
-    for row in certificate.certified() {
-        let known = committed.iter().find(|c| (&c.kind, &c.name) == (&row.kind, &row.name));
-        assert_eq!(known.map(|c| c.verdict), Some(row.verdict), "{} {}", row.kind, row.name);
+    // What `list` says of a method is what this run says, unless it is too new.
+    let now = certificate.certified();
+    assert!(certified().len() >= 25);
+    for known in certified() {
+        let row = now.iter().find(|c| (&c.kind, &c.name) == (&known.kind, &known.name));
+        assert_eq!(row.map(|c| c.verdict), Some(known.verdict), "{} {}", known.kind, known.name);
     }
     json_has_the_documented_fields(&certificate);
 }

@@ -254,6 +254,9 @@ fn every_experiment_can_be_planned() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
+        if path.is_file() {
+            continue;
+        }
         assert!(path.join("README.md").exists(), "{} has no README.md", path.display());
         // A comparison with other programs is a script of its own.
         if !path.join("run.py").exists() {

@@ -58,27 +58,34 @@ fn holm_is_counted_as_by_hand() {
 }
 
 /// Times by prompt over a baseline of 8 µs.
-fn times(us: [f64; 3]) -> BTreeMap<&'static str, PairedTime> {
-    ["a", "b", "c"].into_iter().zip(us).map(|(prompt, us)| (prompt, pair(8.0, us))).collect()
+fn times(us: [f64; 4]) -> BTreeMap<&'static str, PairedTime> {
+    ["a", "b", "c", "d"].into_iter().zip(us).map(|(prompt, us)| (prompt, pair(8.0, us))).collect()
 }
 
 #[test]
 fn a_prompt_has_no_say_in_what_it_is_held_against() {
-    // The first fixed length wins on a by far and loses elsewhere by a little.
-    let fixed = [times([1.0, 5.0, 5.0]), times([7.0, 4.0, 4.0])];
-    let policy = times([2.0, 2.0, 2.0]);
+    // The first fixed length wins on a and c by far, the second on b and d.
+    let fixed = [times([1.0, 5.0, 2.0, 6.0]), times([7.0, 3.0, 8.0, 4.0])];
+    let policy = times([2.0, 2.0, 2.0, 2.0]);
     let held = against_tuned(&fixed, &policy);
-    // Without a the second is the best; without b or c the first is.
-    assert_eq!(held["a"], pair(7.0, 2.0));
-    assert_eq!(held["b"], pair(5.0, 2.0));
-    assert_eq!(held["c"], pair(5.0, 2.0));
-    // Chosen by all prompts, the first would have been held against itself.
-    close(speedup(held.values()).unwrap(), 17.0 / 6.0, 1e-12);
+    // a and c are held against the best on b and d, and the other way round.
+    let expected = [("a", 7.0), ("b", 5.0), ("c", 8.0), ("d", 6.0)];
+    assert_eq!(held, expected.map(|(prompt, us)| (prompt, pair(us, 2.0))).into());
+    close(speedup(held.values()).unwrap(), 26.0 / 8.0, 1e-12);
+}
+
+#[test]
+fn a_near_tie_is_no_handicap() {
+    // Two lengths that are equally fast, each on every other pair of prompts:
+    // whichever is chosen, what it is worth is what it takes.
+    let fixed = [times([4.0, 4.0, 6.0, 6.0]), times([6.0, 6.0, 4.0, 4.0])];
+    let held = against_tuned(&fixed, &times([5.0; 4]));
+    close(speedup(held.values()).unwrap(), 1.0, 1e-12);
 }
 
 #[test]
 fn a_fixed_length_is_at_best_equal_to_the_best_fixed_length() {
-    let fixed = [times([3.0, 3.0, 3.0]), times([4.0, 4.0, 4.0])];
+    let fixed = [times([3.0; 4]), times([4.0; 4])];
     close(speedup(against_tuned(&fixed, &fixed[0]).values()).unwrap(), 1.0, 1e-12);
     close(speedup(against_tuned(&fixed, &fixed[1]).values()).unwrap(), 0.75, 1e-12);
     assert!(against_tuned(&[], &fixed[0]).is_empty());

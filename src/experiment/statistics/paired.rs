@@ -48,25 +48,28 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// Pairs `policy` with the best of `fixed` by prompt: for each prompt the member
-/// of `fixed` that is the fastest on all *other* prompts. What was chosen is
-/// never judged by the data that chose it, so neither side is favoured. All
+/// Pairs `policy` with the best of `fixed` by prompt: for each half of the
+/// prompts (every second one by name) the member of `fixed` that is the fastest
+/// on the other half. What was chosen is never judged by the data that chose it,
+/// so neither side is favoured. (Leaving out one prompt at a time would punish
+/// near-ties: a prompt that tips the balance is held against the loser.) All
 /// arguments are pairs with the same baseline; in the result the fixed length
 /// takes the place of plain decoding.
 pub fn against_tuned<'p>(
     fixed: &[BTreeMap<&str, PairedTime>],
     policy: &BTreeMap<&'p str, PairedTime>,
 ) -> BTreeMap<&'p str, PairedTime> {
-    let on_others = |times: &BTreeMap<&str, PairedTime>, prompt: &str| {
-        speedup(times.iter().filter(|(p, _)| **p != prompt).map(|(_, time)| time))
+    let best_on = |half: usize| {
+        let rate = |times: &BTreeMap<&str, PairedTime>| {
+            let prompts = policy.keys().skip(half).step_by(2);
+            speedup(prompts.filter_map(|prompt| times.get(prompt)))
+        };
+        let rated = fixed.iter().filter_map(|times| Some((rate(times)?, times)));
+        rated.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, times)| times)
     };
-    let best = |prompt: &str| {
-        let timed = fixed.iter().filter(|times| times.contains_key(prompt));
-        let rated = timed.filter_map(|times| Some((on_others(times, prompt)?, times[prompt])));
-        rated.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, time)| time)
-    };
-    let paired = policy.iter().filter_map(|(&prompt, own)| {
-        let best = best(prompt)?;
+    let chosen = [best_on(1), best_on(0)];
+    let paired = policy.iter().enumerate().filter_map(|(i, (&prompt, own))| {
+        let best = chosen[i % 2]?.get(prompt)?;
         Some((prompt, PairedTime { plain_us: best.us, plain_tokens: best.tokens, ..*own }))
     });
     paired.collect()

@@ -77,8 +77,8 @@ const FIGURES: &[(&str, &str, Draw)] = &[
     ),
     (
         "policies",
-        "Speed of each draft length policy over the fixed K that was the fastest on all other \
-         prompts; bars are 95 % bootstrap intervals over prompts.",
+        "Speed of each draft length policy over the fixed K that was the fastest on the other half \
+         of the prompts; bars are 95 % bootstrap intervals over prompts.",
         policies::draw,
     ),
     (
