@@ -10,10 +10,11 @@ use crate::draft::DRAFTERS;
 use crate::exactness::{Certified, certified};
 use crate::length::LENGTHS;
 use crate::model::zoo::TOYS;
-use crate::params::{Param, Value};
+use crate::params::{Param, Params, Value};
 use crate::registry::{Class, Entry};
 use crate::sampling::{PROCESSORS, Processor};
-use crate::verify::VERIFIERS;
+use crate::tree::{DraftShape, Siblings};
+use crate::verify::{BuildVerifier, VERIFIERS};
 
 /// Options of `specdec list`.
 #[derive(Debug, clap::Args)]
@@ -51,6 +52,8 @@ struct Method {
     aliases: &'static [&'static str],
     class: Option<Class>,
     certified: Option<Certified>,
+    /// Of a verifier: the drafts that it is right for.
+    drafts: Option<String>,
     params: Vec<Setting>,
     summary: &'static str,
     paper: &'static str,
@@ -86,6 +89,7 @@ fn methods<B>(
     kind: &str,
     entries: &[Entry<B>],
     class: impl Fn(&B) -> Option<Class>,
+    drafts: impl Fn(&B) -> Option<String>,
 ) -> Vec<Method> {
     let certified = certified();
     let found = |name: &str| certified.iter().find(|c| c.kind == kind && c.name == name).cloned();
@@ -96,6 +100,7 @@ fn methods<B>(
             aliases: e.aliases,
             class: class(&e.build),
             certified: found(e.name),
+            drafts: drafts(&e.build),
             params: e.params.iter().map(setting).collect(),
             summary: e.summary,
             paper: e.paper,
@@ -106,9 +111,14 @@ fn methods<B>(
 /// Runs the command.
 pub(super) fn run(args: &ListArgs) -> Result<()> {
     let everything = Everything {
-        drafters: methods("drafter", DRAFTERS, |_| None),
-        lengths: methods("length", LENGTHS, |_| None),
-        verifiers: methods("verifier", VERIFIERS, |build| Some(build.class)),
+        drafters: methods("drafter", DRAFTERS, |_| None, |_| None),
+        lengths: methods("length", LENGTHS, |_| None, |_| None),
+        verifiers: methods(
+            "verifier",
+            VERIFIERS,
+            |build| Some(build.class),
+            |build| Some(drafts(build)),
+        ),
         sampling: PROCESSORS,
         toys: TOYS
             .iter()
@@ -162,9 +172,10 @@ fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
             let keys = m.params.iter().map(|p| format!("`{}`", p.key)).collect::<Vec<_>>();
             let (Method { name, summary, paper, .. }, keys) = (m, keys.join(", "));
             let status = status(m);
+            let drafts = m.drafts.as_ref().map(|d| format!("; {d}")).unwrap_or_default();
             writeln!(
                 text,
-                "| `{name}` | {aliases} | {class} | {status} | {summary} | {keys} | {paper} |"
+                "| `{name}` | {aliases} | {class} | {status} | {summary}{drafts} | {keys} | {paper} |"
             )?;
         }
     }
@@ -188,6 +199,18 @@ fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
     Ok(())
 }
 
+/// The drafts that a verifier is right for, by asking it.
+fn drafts(build: &BuildVerifier) -> String {
+    let verifier = (build.make)(&Params::default());
+    let nodes = DraftShape { certain: true, ..DraftShape::SAMPLED };
+    let kinds = Siblings::CHOICES.iter().filter(|kind| verifier.supports(&nodes.with(**kind)));
+    match &kinds.map(|kind| kind.name()).collect::<Vec<_>>()[..] {
+        [] => "chains".to_owned(),
+        kinds if kinds.len() == Siblings::CHOICES.len() => "chains and all trees".to_owned(),
+        kinds => format!("chains; trees with siblings {}", kinds.join(", ")),
+    }
+}
+
 /// What the committed certificate says of a method.
 fn status(method: &Method) -> String {
     method.certified.as_ref().map_or_else(|| "not yet".to_owned(), Certified::words)
@@ -199,6 +222,9 @@ fn print_methods(text: &mut String, title: &str, methods: &[Method]) -> std::fmt
         writeln!(text, "  {:<19} {}", method.name, method.summary)?;
         if let Some(class) = method.class.map(|class| format!("{class:?}")) {
             writeln!(text, "  {:19} class {class}: {}", "", class::explain(&class))?;
+        }
+        if let Some(drafts) = &method.drafts {
+            writeln!(text, "  {:19} for {drafts}", "")?;
         }
         writeln!(text, "  {:19} certified {}", "", status(method))?;
         if !method.aliases.is_empty() {

@@ -1,13 +1,15 @@
 //! Draft length policies against the best fixed length, which is what they
 //! must beat to be worth anything.
 
+use std::collections::BTreeMap;
+
 use super::controls::LEVEL;
 use super::load::Results;
 use super::series::Series;
 use super::tables::{markdown, number, with_interval};
 use crate::experiment::Cell;
 use crate::experiment::statistics::{
-    Interval, against_tuned, holm, pair_by_prompt, sign_flip, speedup, speedup_interval,
+    Interval, PairedTime, against_tuned, holm, pair_by_prompt, sign_flip, speedup, speedup_interval,
 };
 
 /// A policy with its largest K, held against the tuned fixed length.
@@ -64,10 +66,7 @@ pub(super) fn policies(results: &Results, series: &[Series<'_>]) -> Vec<Policy> 
     policies
 }
 
-fn times<'a>(
-    results: &'a Results,
-    cell: &Cell,
-) -> std::collections::BTreeMap<&'a str, crate::experiment::statistics::PairedTime> {
+fn times<'a>(results: &'a Results, cell: &Cell) -> BTreeMap<&'a str, PairedTime> {
     pair_by_prompt(results.baseline(cell), results.samples(&cell.id))
 }
 

@@ -6,7 +6,8 @@
 //! `p − min(q, p/ρ)·a/b`, which is a measure as long as `a ≤ ρ·b`. The smallest
 //! such ρ in [1, k] accepts most; it is found by bisection.
 //!
-//! Cost: O(V) and up to 60 passes over the tokens that both laws allow.
+//! Cost: O(V) and 60 passes over the tokens with 1 < p/q < k, on which the
+//! search depends.
 
 use super::descent::{Choice, Fork, accepts, descend};
 use super::{BuildVerifier, Verifier};
@@ -73,9 +74,18 @@ struct Rule {
 
 impl Rule {
     fn new(p: &Dist, q: &Dist, k: usize) -> Self {
-        let both = q.support().map(|(token, q)| (p.p(token), q));
-        let both = both.filter(|(p, _)| *p > 0.0).collect::<Vec<_>>();
-        let kept = |rho: f64| both.iter().map(|(p, q)| q.min(p / rho)).sum::<f64>();
+        let (mut below, mut above, mut between) = (0.0, 0.0, Vec::new());
+        for (token, q) in q.support() {
+            match p.p(token) {
+                // min(q, p/ρ) is p/ρ, or q, for every ρ in [1, k].
+                p if p <= q => below += p,
+                p if p >= k as f64 * q => above += q,
+                p => between.push((p, q)),
+            }
+        }
+        let kept = |rho: f64| {
+            below / rho + above + between.iter().map(|(p, q)| q.min(p / rho)).sum::<f64>()
+        };
         let accepted = |b: f64| 1.0 - (1.0 - b).powi(k as i32);
         // The upper end of the bracket: there the residual is never negative.
         let (mut low, mut rho) = (1.0, k as f64);
