@@ -90,8 +90,8 @@ fn weigh(kept: &mut [(Token, f64)], logits: &Logits, max: f64, temperature: f64)
 /// The `k` largest logits (all for 0), ties to the lowest ids, in any order.
 fn candidates(logits: &Logits, k: usize) -> Vec<(Token, f64)> {
     let mut all = (0..logits.len() as Token)
+        // A zero of either sign is the same logit.
         .map(|token| (token, logits.get(token) + 0.0))
-        .filter(|&(_, x)| x > f64::NEG_INFINITY)
         .collect::<Vec<_>>();
     if k > 0 && k < all.len() {
         all.select_nth_unstable_by(k - 1, descending);
@@ -108,12 +108,10 @@ fn keep_mass(kept: &mut Vec<(Token, f64)>, share: f64) {
     let total: f64 = kept.iter().map(|&(_, w)| w).sum();
     let goal = share * total - REACHED * total;
     // Tokens below this bound weigh less than (1 - share) × total together, so
-    // the others alone reach the goal and none of them can be in the set.
+    // the others alone reach the goal and none of them can be in the set. No
+    // mean is above the largest weight, so that one stays.
     let bound = (1.0 - share) * total / kept.len() as f64;
-    let cut = kept.iter().filter(|&&(_, w)| w >= bound).count();
-    if cut > 0 {
-        kept.retain(|&(_, w)| w >= bound);
-    }
+    kept.retain(|&(_, w)| w >= bound);
     let prefix = crossing(kept, goal);
     kept.truncate(prefix);
 }

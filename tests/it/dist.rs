@@ -103,6 +103,117 @@ fn entropy_of_a_fair_choice() {
     }
 }
 
+/// Weights of many tokens are summed in blocks; the cumulative law is the same.
+#[test]
+fn quantiles_of_many_tokens_are_those_of_the_cumulative_law() {
+    // Blocks of whole weight, of none, and partial ones, of powers of two.
+    let weight = |t: usize| match t {
+        0..256 => 1.0,
+        300..310 | 600..602 => 16.0,
+        768..1024 => f64::from(t as u32 % 2),
+        _ => 0.0,
+    };
+    let weights = (0..1500).map(weight).collect::<Vec<f64>>();
+    let mass = weights.iter().sum::<f64>();
+    let laws = [
+        Dist::from_weights(weights.clone()).unwrap(),
+        Dist::from_weights_f32(weights.iter().map(|&w| w as f32).collect()).unwrap(),
+    ];
+    for law in laws {
+        let mut below = 0.0;
+        for (t, w) in weights.iter().enumerate().filter(|(_, w)| **w > 0.0) {
+            // Ends are closed below and open above; a quarter is inside.
+            for part in [0.0, 0.25] {
+                let u = (below + part * w) / mass;
+                // The quotient may be rounded down, out of the interval.
+                let u = if u * mass < below { u.next_up() } else { u };
+                assert_eq!(law.quantile(u), t as u32, "{u}");
+            }
+            below += w;
+        }
+        assert_eq!(law.quantile(1.0), 1023, "the last possible token");
+        assert_eq!(law.quantile(1.0 - f64::EPSILON / 2.0), 1023);
+    }
+}
+
+#[test]
+fn the_first_token_at_fault_is_named() {
+    let fault = |weights: Vec<f64>| Dist::from_weights(weights).unwrap_err();
+    assert_eq!(fault(vec![0.0, 1.0, -2.0, -3.0]), DistError::Negative { token: 2, value: -2.0 });
+    let infinite = DistError::NotFinite { token: 1, value: f64::INFINITY };
+    assert_eq!(fault(vec![0.0, f64::INFINITY, -1.0]), infinite);
+    // Behind a whole vector of lanes, and behind a block.
+    for place in [3, 20, 300] {
+        let mut weights = vec![0.5; 301];
+        weights[place] = -0.5;
+        let negative = DistError::Negative { token: place, value: -0.5 };
+        assert_eq!(fault(weights.clone()), negative);
+        let single = weights.iter().map(|&w| w as f32).collect();
+        assert_eq!(Dist::from_weights_f32(single).unwrap_err(), negative);
+    }
+}
+
+#[test]
+fn a_sparse_law_holds_what_is_possible_in_order() {
+    let law = Dist::sparse(5, vec![(3, 3.0), (1, 0.0), (0, 1.0)]).unwrap();
+    assert_eq!(law.support().collect::<Vec<_>>(), [(0, 0.25), (3, 0.75)]);
+    assert_eq!(law.vocab(), 5);
+    let fault = |entries: Vec<(u32, f64)>| Dist::sparse(2, entries).unwrap_err();
+    // Even a weight of zero is refused outside the vocabulary.
+    assert_eq!(fault(vec![(0, 1.0), (2, 0.0)]), DistError::NotFinite { token: 2, value: 0.0 });
+    let infinite = DistError::NotFinite { token: 1, value: f64::INFINITY };
+    assert_eq!(fault(vec![(0, 1.0), (1, f64::INFINITY)]), infinite);
+    assert_eq!(fault(vec![(0, 2.0), (1, -1.0)]), DistError::Negative { token: 1, value: -1.0 });
+    assert_eq!(fault(vec![(0, 0.0)]), DistError::NothingPossible);
+    assert_eq!(Dist::one_hot(5, 4).vocab(), 5);
+}
+
+#[test]
+fn a_measure_has_a_law_if_it_has_mass() {
+    let (law, mass) = Dist::from_measure(vec![0.5, 0.0, 1.5]).unwrap();
+    assert_eq!((probs(&law), mass), (vec![0.25, 0.0, 0.75], 2.0));
+    assert!(Dist::from_measure(vec![0.0, 0.0]).is_none());
+    assert!(Dist::from_measure(vec![1.0, -1.0]).is_none());
+    assert!(Dist::from_measure(vec![]).is_none());
+}
+
+/// Explicit probabilities are kept as they are, and may be off by 1e-9.
+#[test]
+fn probabilities_are_not_normalised_again() {
+    let law = dense(&[0.5 + 5e-10, 0.5]);
+    assert_eq!((law.p(0), law.p(1)), (0.5 + 5e-10, 0.5));
+    let low = dense(&[0.5 - 5e-10, 0.5]);
+    assert_eq!(low.p(0), 0.5 - 5e-10);
+    for off in [-2e-9, 2e-9] {
+        assert!(Dist::from_probs(vec![0.5 + off, 0.5]).is_err());
+    }
+}
+
+#[test]
+fn the_most_probable_tokens_come_in_order() {
+    for law in storages(&[1, 2, 0, 3, 2]) {
+        let of = |count| law.most_probable(count);
+        assert_eq!(of(0), []);
+        assert_eq!(of(1), [3]);
+        assert_eq!(of(2), [3, 1]);
+        assert_eq!(of(3), [3, 1, 4]);
+        // All that are possible, however many are asked for.
+        assert_eq!(of(4), [3, 1, 4, 0]);
+        assert_eq!(of(9), [3, 1, 4, 0]);
+    }
+}
+
+/// Where the draft counts in part only: (p − q/2)⁺ = (3, 0, 1)/8 of mass 1/2.
+#[test]
+fn a_residual_may_count_the_draft_in_part() {
+    for p in storages(&[4, 2, 2]) {
+        for q in storages(&[2, 4, 2]) {
+            assert_eq!(probs(&p.residual_of(&q, 0.5).unwrap()), [0.75, 0.0, 0.25]);
+            assert_eq!(p.total_variation(&q), 0.25);
+        }
+    }
+}
+
 /// Eighths that sum to eight, over five tokens.
 fn eighths() -> impl Strategy<Value = Vec<u32>> {
     proptest::collection::vec(0usize..5, 8).prop_map(|hits| {

@@ -1,12 +1,21 @@
-//! Methods by name: checks, canonical spelling, guarantee class.
+//! Methods by name: checks, canonical spelling, guarantee class, and what their
+//! verifiers support.
 
-use specdec::decode::{MethodSpec, class_of};
+use std::rc::Rc;
+
+use specdec::chance::Chance;
+use specdec::decode::{Generation, MethodSpec, StopRules, class_of};
+use specdec::dist::Dist;
 use specdec::draft::{DRAFTERS, Tools};
+use specdec::exactness::enumerate;
 use specdec::length::LENGTHS;
-use specdec::model::{Role, load};
+use specdec::model::{Role, load, zoo};
 use specdec::params::{Params, Value};
+use specdec::registry::Entry;
+use specdec::round::Verdict;
 use specdec::sampling::SamplingParams;
-use specdec::verify::VERIFIERS;
+use specdec::tree::{Draft, DraftShape, Siblings};
+use specdec::verify::{BuildVerifier, Rejection, VERIFIERS, Verifier};
 
 fn spec(drafter: &str, temperature: f64) -> MethodSpec {
     MethodSpec {
@@ -110,4 +119,52 @@ fn class_depends_on_temperature_and_engine() {
     assert_eq!(class("model", 0.0, false), "G~");
     // Plain greedy decoding is what others are compared with.
     assert_eq!(class("none", 0.0, false), "G");
+}
+
+fn made(entry: &Entry<BuildVerifier>) -> Box<dyn Verifier> {
+    (entry.build.make)(&Params::default())
+}
+
+#[test]
+fn every_drafter_has_a_verifier() {
+    for drafter in DRAFTERS {
+        let shape = (drafter.build.shape)(&Params::default());
+        // The siblings of a tree are as the verifier likes them.
+        let shape = shape.unwrap_or_else(|_| DraftShape::SAMPLED.with(Siblings::Distinct));
+        assert!(VERIFIERS.iter().any(|v| made(v).supports(&shape)), "{}", drafter.name);
+    }
+    for verifier in VERIFIERS {
+        assert!(made(verifier).supports(&DraftShape::NOTHING), "{}", verifier.name);
+    }
+}
+
+/// Rejection, restricted to chains.
+#[derive(Debug)]
+struct ChainsOnly;
+
+impl Verifier for ChainsOnly {
+    fn supports(&self, shape: &DraftShape) -> bool {
+        !shape.branches()
+    }
+
+    fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
+        Rejection.verify(draft, targets, chance)
+    }
+}
+
+#[test]
+fn an_unsupported_draft_is_noticed() {
+    let pair = zoo::toy("binary").unwrap();
+    let (target, draft) = (pair.target("t").unwrap(), pair.draft("d").unwrap());
+    for tree in [false, true] {
+        let drafter = if tree { "model_tree" } else { "model" };
+        let params = Params::default().with("tree", Value::Text("2,1".to_owned()));
+        let spec = MethodSpec { drafter: drafter.to_owned(), params, ..MethodSpec::default() };
+        let mut method = spec.build(Some(&draft)).unwrap();
+        method.verifier = Rc::new(ChainsOnly);
+        let stop = StopRules::max_tokens(3);
+        let generation = Generation::new(&target, method, &[0], stop, None).unwrap();
+        let found = enumerate(&target, generation, &mut []).unwrap();
+        assert_eq!(found.unsupported, tree);
+    }
 }

@@ -5,20 +5,20 @@ use proptest::prelude::*;
 use specdec::dist::{Dist, DistError};
 use specdec::sampling::{History, Logits, ORDER, Sampler, SamplingParams};
 
-const PLAIN: History<'static> = History { prompt_len: 0, context: &[], drafted: &[] };
+pub(crate) const PLAIN: History<'static> = History { prompt_len: 0, context: &[], drafted: &[] };
 
-fn params(change: impl FnOnce(&mut SamplingParams)) -> SamplingParams {
+pub(crate) fn params(change: impl FnOnce(&mut SamplingParams)) -> SamplingParams {
     let mut params = SamplingParams::default();
     change(&mut params);
     params
 }
 
-fn law_after(logits: &[f64], params: SamplingParams, history: History<'_>) -> Dist {
+pub(crate) fn law_after(logits: &[f64], params: SamplingParams, history: History<'_>) -> Dist {
     let sampler = Sampler::new(params).unwrap();
     sampler.law(&Logits::F64(logits.to_vec()), history).unwrap()
 }
 
-fn law(logits: &[f64], change: impl FnOnce(&mut SamplingParams)) -> Dist {
+pub(crate) fn law(logits: &[f64], change: impl FnOnce(&mut SamplingParams)) -> Dist {
     law_after(logits, params(change), PLAIN)
 }
 
@@ -182,10 +182,15 @@ fn settings_out_of_range_are_refused_by_name() {
     let key = |params: SamplingParams| Sampler::new(params).unwrap_err().key;
     assert_eq!(key(params(|p| p.temperature = -0.1)), "temperature");
     assert_eq!(key(params(|p| p.temperature = f64::NAN)), "temperature");
+    assert_eq!(key(params(|p| p.temperature = f64::INFINITY)), "temperature");
     assert_eq!(key(params(|p| p.top_p = 0.0)), "top_p");
+    assert_eq!(key(params(|p| p.top_p = -0.5)), "top_p");
+    assert_eq!(key(params(|p| p.min_p = 1.1)), "min_p");
     assert_eq!(key(params(|p| p.top_p = 1.5)), "top_p");
     assert_eq!(key(params(|p| p.min_p = -0.1)), "min_p");
     assert_eq!(key(params(|p| p.repetition_penalty = 0.0)), "repetition_penalty");
+    assert_eq!(key(params(|p| p.repetition_penalty = -1.0)), "repetition_penalty");
+    assert_eq!(key(params(|p| p.repetition_penalty = f64::INFINITY)), "repetition_penalty");
     assert_eq!(key(params(|p| p.presence_penalty = f64::INFINITY)), "presence_penalty");
     assert_eq!(key(params(|p| p.frequency_penalty = f64::NAN)), "frequency_penalty");
 }
@@ -240,6 +245,39 @@ fn a_large_vocabulary_gives_the_law_of_the_reference() {
             assert!((law.p(t as u32) - p).abs() <= 4e-6 * p, "{params:?}: token {t}");
         }
     }
+}
+
+/// A neutral setting drops nothing, not even what is most improbable.
+#[test]
+fn neutral_settings_drop_nothing() {
+    let logits = [0.0, -40.0, -1.0, -30.0];
+    assert_eq!(kept(&law(&logits, |p| p.top_k = 4)), [0, 1, 2, 3]);
+    assert_eq!(kept(&law(&logits, |p| p.top_k = 3)), [0, 2, 3]);
+    assert_eq!(kept(&law(&logits, |p| p.min_p = 1e-30)), [0, 1, 2, 3]);
+    assert_eq!(kept(&law(&logits, |_| ())), [0, 1, 2, 3]);
+}
+
+/// A stage is shown if it may change something, and only then.
+#[test]
+fn stages_are_those_that_act() {
+    let logits = Logits::F64(vec![1.0, 0.5, 0.2, -0.3, 0.9]);
+    let history = History { prompt_len: 1, context: &[0, 4], drafted: &[1] };
+    let names = |change: fn(&mut SamplingParams)| {
+        let sampler = Sampler::new(params(change)).unwrap();
+        assert_eq!(sampler.params(), &params(change));
+        let stages = sampler.stages(&logits, history).unwrap();
+        let last = &stages[stages.len() - 1].law;
+        assert_eq!(last.total_variation(&sampler.law(&logits, history).unwrap()), 0.0);
+        stages.into_iter().map(|stage| stage.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(|_| ()), ["softmax"]);
+    assert_eq!(names(|p| p.presence_penalty = 0.1), ["softmax", "penalties"]);
+    assert_eq!(names(|p| p.temperature = 0.5), ["softmax", "temperature"]);
+    // Greedy decoding leaves nothing to truncate.
+    assert_eq!(names(|p| (p.temperature, p.top_k) = (0.0, 2)), ["softmax", "temperature"]);
+    assert_eq!(names(|p| p.top_k = 2), ["softmax", "top_k"]);
+    assert_eq!(names(|p| p.top_p = 0.5), ["softmax", "top_p"]);
+    assert_eq!(names(|p| p.min_p = 0.5), ["softmax", "min_p"]);
 }
 
 /// Scores on a grid with ties, some impossible.

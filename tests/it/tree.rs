@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use specdec::chance::{Chance, Exhaustive};
+use specdec::chance::{Chance, Exhaustive, Purpose, Request, Seeded, Site};
 use specdec::dist::Dist;
-use specdec::tree::{Draft, Origin, Siblings};
+use specdec::tree::{Draft, DraftShape, Origin, Siblings};
 
 fn law() -> Rc<Dist> {
     Rc::new(Dist::from_probs(vec![0.25, 0.75, 0.0]).unwrap())
@@ -87,4 +87,168 @@ fn a_certain_node_has_a_one_hot_law() {
     assert_eq!((node.q(2), node.q(0)), (1.0, 0.0));
     assert_eq!(node.law(3).p(2), 1.0);
     assert_eq!(node.depth, 1);
+}
+
+/// Every outcome of drawing children of the context.
+fn outcomes(grow: impl Fn(&mut Draft, &mut Exhaustive)) -> Vec<(Draft, f64)> {
+    let mut chance = Exhaustive::default();
+    let mut found = Vec::new();
+    loop {
+        let mut draft = Draft::empty(3);
+        chance.begin_round(0);
+        grow(&mut draft, &mut chance);
+        found.push((draft, chance.weight()));
+        if !chance.advance() {
+            return found;
+        }
+    }
+}
+
+/// The probability of each text of siblings; dyadic laws make it exact.
+fn texts(outcomes: &[(Draft, f64)]) -> Vec<(Vec<u32>, f64)> {
+    let tokens = |draft: &Draft| draft.nodes().iter().map(|n| n.token).collect::<Vec<_>>();
+    outcomes.iter().map(|(draft, weight)| (tokens(draft), *weight)).collect()
+}
+
+#[test]
+fn distinct_children_are_drawn_from_what_is_left() {
+    let law = Rc::new(Dist::from_probs(vec![0.5, 0.25, 0.25]).unwrap());
+    let two = outcomes(|draft, chance| draft.sample_distinct(None, &law, 2, chance));
+    let half = 0.5 * 0.5;
+    let expected = [
+        (vec![0, 1], half),
+        (vec![0, 2], half),
+        (vec![1, 0], 0.25 * (0.5 / 0.75)),
+        (vec![1, 2], 0.25 * (0.25 / 0.75)),
+        (vec![2, 0], 0.25 * (0.5 / 0.75)),
+        (vec![2, 1], 0.25 * (0.25 / 0.75)),
+    ];
+    assert_eq!(texts(&two), expected);
+    for (draft, _) in &two {
+        assert_eq!(draft.siblings(None), Siblings::Distinct);
+        assert!(draft.shape().only(&[Siblings::Distinct]));
+        let first = draft.node(0).token;
+        assert_eq!((draft.node(0).q(first), draft.node(1).q(first)), (law.p(first), 0.0));
+    }
+    // Only two tokens are possible, so a third child has nothing to be.
+    let three = outcomes(|draft, chance| draft.sample_distinct(None, &self::law(), 3, chance));
+    assert_eq!(texts(&three), [(vec![0, 1], 0.25), (vec![1, 0], 0.75)]);
+    let none = outcomes(|draft, chance| draft.sample_distinct(None, &law, 0, chance));
+    assert_eq!(texts(&none), [(vec![], 1.0)]);
+}
+
+#[test]
+fn the_last_child_is_drawn_without_the_listed_ones() {
+    let law = Rc::new(Dist::from_probs(vec![0.25, 0.5, 0.25]).unwrap());
+    let two = outcomes(|draft, chance| draft.sample_last(None, &law, 2, chance));
+    assert_eq!(texts(&two), [(vec![1, 0], 0.5), (vec![1, 2], 0.5)]);
+    for (draft, _) in &two {
+        assert_eq!(draft.siblings(None), Siblings::LastSampled);
+        assert!(matches!(draft.node(0).origin, Origin::Certain));
+        assert!(matches!(&draft.node(1).origin, Origin::Sampled(rest) if rest.p(1) == 0.0));
+    }
+    let one = outcomes(|draft, chance| draft.sample_last(None, &law, 1, chance));
+    assert_eq!(texts(&one), [(vec![0], 0.25), (vec![1], 0.5), (vec![2], 0.25)]);
+    // What is listed may be all there is.
+    let all = outcomes(|draft, chance| draft.sample_last(None, &self::law(), 4, chance));
+    assert_eq!(texts(&all), [(vec![1, 0], 1.0)]);
+}
+
+#[test]
+fn a_hub_is_one_of_both_children() {
+    let law = Rc::new(Dist::from_probs(vec![0.25, 0.5, 0.25]).unwrap());
+    let pairs = outcomes(|draft, chance| draft.sample_hub(None, &law, chance));
+    let expected = [(vec![0, 1], 0.25), (vec![1, 0], 0.25), (vec![1, 2], 0.25), (vec![2, 1], 0.25)];
+    assert_eq!(texts(&pairs), expected);
+    assert!(pairs.iter().all(|(draft, _)| draft.siblings(None) == Siblings::Hub));
+    let certain = Rc::new(Dist::one_hot(3, 2));
+    let alone = outcomes(|draft, chance| draft.sample_hub(None, &certain, chance));
+    assert_eq!(texts(&alone), [(vec![2], 1.0)]);
+}
+
+/// A race is decided by its position and list, whatever the node; two lists
+/// that agree propose once.
+#[test]
+fn raced_children_are_the_winners_of_their_lists() {
+    let law = Rc::new(Dist::from_probs(vec![0.25, 0.5, 0.25]).unwrap());
+    let mut twins = 0;
+    for repeat in 0..20 {
+        let mut chance = Seeded::new(Request { seed: 1, prompt: "p", repeat });
+        let mut draft = Draft::empty(3);
+        let ids = [0, 1].map(|list| draft.race(None, &law, (7, list), &mut chance));
+        for (list, id) in ids.into_iter().enumerate() {
+            assert_eq!(draft.node(id).token, chance.race(7, list..list + 1, &law));
+        }
+        twins += usize::from(ids[0] == ids[1]);
+        assert_eq!(draft.len(), if ids[0] == ids[1] { 1 } else { 2 });
+        assert!(draft.shape().coupled && !draft.shape().sampled && !draft.shape().certain);
+        assert_eq!((draft.node(0).q(1), draft.node(0).law(3).p(1)), (0.5, 0.5));
+    }
+    assert!((1..20).contains(&twins), "{twins}");
+}
+
+#[test]
+fn shapes_name_the_kinds_of_siblings() {
+    let shape = DraftShape::SAMPLED.with(Siblings::Distinct).with(Siblings::Hub);
+    assert!(shape.branches() && shape.sampled && !shape.certain && !shape.coupled);
+    assert!(shape.only(&[Siblings::Hub, Siblings::Distinct]));
+    assert!(!shape.only(&[Siblings::Hub]) && !shape.only(&[Siblings::Distinct]));
+    // A kind twice is that kind.
+    assert_eq!(shape.with(Siblings::Hub), shape);
+    for kind in Siblings::CHOICES.into_iter().chain([Siblings::Mixed]) {
+        let shape = DraftShape::CERTAIN.with(kind);
+        assert!(shape.only(&[kind]) && shape.branches() && shape.certain && !shape.sampled);
+        assert!(!shape.only(&[]), "{kind:?}");
+    }
+    assert!(DraftShape::NOTHING.only(&[]) && !DraftShape::NOTHING.branches());
+}
+
+#[test]
+fn siblings_of_different_kinds_are_mixed() {
+    let mut draft = Draft::empty(3);
+    let listed = draft.certain(None, 0);
+    draft.sample(None, &law(), &mut Exhaustive::default());
+    let below = draft.certain(Some(listed), 1);
+    assert_eq!(draft.siblings(None), Siblings::Mixed);
+    // An only child is no fork, and its kind no branch of the shape.
+    assert_eq!(draft.siblings(Some(below)), Siblings::Listed);
+    assert!(draft.shape().only(&[Siblings::Mixed]) && draft.shape().branches());
+    let mut fork = Draft::empty(3);
+    let root = fork.certain(None, 0);
+    fork.certain(Some(root), 0);
+    assert!(!fork.shape().branches());
+    fork.certain(Some(root), 1);
+    assert!(fork.shape().only(&[Siblings::Listed]) && fork.shape().branches());
+}
+
+/// The names that configs use.
+#[test]
+fn kinds_of_siblings_have_names() {
+    let names = Siblings::CHOICES.map(Siblings::name);
+    assert_eq!(names, ["independent", "distinct", "top_k", "last_sampled", "hub"]);
+    assert_eq!(Siblings::Mixed.name(), "mixed");
+}
+
+#[test]
+fn a_draft_knows_where_it_starts() {
+    let mut draft = Draft::empty(3);
+    draft.certain(None, 1);
+    assert_eq!(draft.start(), 0);
+    let moved = draft.at(7);
+    assert_eq!((moved.start(), moved.len(), moved.vocab()), (7, 1, 3));
+    assert!(Draft::none().is_empty() && !moved.is_empty());
+    assert_eq!((Draft::none().vocab(), Draft::none().start()), (0, 0));
+}
+
+/// The address of a draw is the node's own, so no two nodes share it.
+#[test]
+fn a_token_is_drawn_at_the_address_of_its_node() {
+    let law = Rc::new(Dist::from_weights(vec![1.0; 1000]).unwrap());
+    let mut chance = Seeded::new(Request { seed: 1, prompt: "p", repeat: 0 });
+    let mut draft = Draft::empty(1000);
+    for node in 0..4 {
+        let id = draft.sample(None, &law, &mut chance);
+        let site = Site { purpose: Purpose::Draft, node };
+        assert_eq!((id, draft.node(id).token), (node, chance.categorical(site, &law)));
+    }
 }

@@ -1,18 +1,16 @@
-//! Verifiers as pure functions, and what they support.
+//! Verifiers as pure functions.
 
 use std::rc::Rc;
 
 use specdec::chance::{Chance, Exhaustive};
-use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::dist::Dist;
-use specdec::draft::DRAFTERS;
-use specdec::exactness::enumerate;
-use specdec::model::zoo;
 use specdec::params::{Params, Value};
-use specdec::registry::Entry;
+use specdec::registry::{Class, Entry};
 use specdec::round::Verdict;
 use specdec::tree::{Draft, DraftShape, Siblings};
-use specdec::verify::{BuildVerifier, Rejection, TokenMatch, VERIFIERS, Verifier};
+use specdec::verify::{
+    BuildVerifier, Gumbel, Lenient, Rejection, TokenMatch, Typical, VERIFIERS, Verifier,
+};
 
 /// All verdicts with their probabilities.
 fn verdicts(verifier: &dyn Verifier, draft: &Draft, targets: &[Dist]) -> Vec<(Verdict, f64)> {
@@ -34,19 +32,6 @@ fn dist(probs: &[f64]) -> Dist {
 
 fn made(entry: &Entry<BuildVerifier>) -> Box<dyn Verifier> {
     (entry.build.make)(&Params::default())
-}
-
-#[test]
-fn every_drafter_has_a_verifier() {
-    for drafter in DRAFTERS {
-        let shape = (drafter.build.shape)(&Params::default());
-        // The siblings of a tree are as the verifier likes them.
-        let shape = shape.unwrap_or_else(|_| DraftShape::SAMPLED.with(Siblings::Distinct));
-        assert!(VERIFIERS.iter().any(|v| made(v).supports(&shape)), "{}", drafter.name);
-    }
-    for verifier in VERIFIERS {
-        assert!(made(verifier).supports(&DraftShape::NOTHING), "{}", verifier.name);
-    }
 }
 
 #[test]
@@ -81,7 +66,7 @@ fn equal_laws_are_always_accepted_and_impossible_tokens_never() {
     let law = dist(&[0.3, 0.7]);
     let mut chance = Exhaustive::default();
     let mut draft = Draft::empty(2);
-    draft.sample(None, &std::rc::Rc::new(law.clone()), &mut chance);
+    draft.sample(None, &Rc::new(law.clone()), &mut chance);
     let found = verdicts(&Rejection, &draft, &[law.clone(), law]);
     assert!(found.iter().all(|(v, _)| v.path == [0] && v.residual_fallbacks == 0));
     let mut draft = Draft::empty(2);
@@ -98,33 +83,146 @@ fn the_row_after_a_path_is_that_of_its_last_node() {
     assert_eq!(verdict(&[1, 4]).last_row(), 5);
 }
 
-/// Rejection, restricted to chains.
-#[derive(Debug)]
-struct ChainsOnly;
-
-impl Verifier for ChainsOnly {
-    fn supports(&self, shape: &DraftShape) -> bool {
-        !shape.branches()
+/// The marginal of the first token after a round, and the mass of kept drafts.
+fn first_token(found: &[(Draft, Verdict, f64)], vocab: usize) -> (Vec<f64>, f64) {
+    let (mut law, mut kept) = (vec![0.0; vocab], 0.0);
+    for (draft, verdict, weight) in found {
+        let first = verdict.path.first().map_or(verdict.next, |&id| draft.node(id).token);
+        law[first as usize] += weight;
+        kept += if verdict.path.is_empty() { 0.0 } else { *weight };
     }
+    (law, kept)
+}
 
-    fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
-        Rejection.verify(draft, targets, chance)
+/// Every outcome of drawing one token from `q` and verifying it against `p`.
+fn one_draft(verifier: &dyn Verifier, p: &Dist, q: &Rc<Dist>) -> Vec<(Draft, Verdict, f64)> {
+    let mut chance = Exhaustive::default();
+    let mut found = Vec::new();
+    loop {
+        chance.begin_round(0);
+        let mut draft = Draft::empty(p.vocab());
+        draft.sample(None, q, &mut chance);
+        let verdict = verifier.verify(&draft, &[p.clone(), p.clone()], &mut chance);
+        found.push((draft, verdict, chance.weight()));
+        if !chance.advance() {
+            return found;
+        }
     }
 }
 
+fn near(found: &[f64], expected: &[f64]) {
+    for (a, b) in found.iter().zip(expected) {
+        // A few products of doubles below one.
+        assert!((a - b).abs() < 1e-15, "{found:?} is not {expected:?}");
+    }
+}
+
+/// Leviathan et al. 2023, App. A.5: acceptance Σ min(q, p/l), and the rest is
+/// drawn from (p − l q)⁺.
 #[test]
-fn an_unsupported_draft_is_noticed() {
-    let pair = zoo::toy("binary").unwrap();
-    let (target, draft) = (pair.target("t").unwrap(), pair.draft("d").unwrap());
-    for tree in [false, true] {
-        let drafter = if tree { "model_tree" } else { "model" };
-        let params = Params::default().with("tree", Value::Text("2,1".to_owned()));
-        let spec = MethodSpec { drafter: drafter.to_owned(), params, ..MethodSpec::default() };
-        let mut method = spec.build(Some(&draft)).unwrap();
-        method.verifier = Rc::new(ChainsOnly);
-        let stop = StopRules::max_tokens(3);
-        let generation = Generation::new(&target, method, &[0], stop, None).unwrap();
-        let found = enumerate(&target, generation, &mut []).unwrap();
-        assert_eq!(found.unsupported, tree);
+fn lenience_has_its_closed_form() {
+    let (p, q) = (dist(&[0.5, 0.3, 0.2]), Rc::new(dist(&[0.2, 0.3, 0.5])));
+    let found = one_draft(&Lenient { lenience: 0.5 }, &p, &q);
+    let (law, kept) = first_token(&found, 3);
+    // Kept of each token: min(0.2, 1.0), min(0.3, 0.6), min(0.5, 0.4).
+    near(&[kept], &[0.9]);
+    // (p − q/2)⁺ = (0.4, 0.15, 0) shares the other tenth.
+    near(&law, &[0.2 + 0.1 * 0.4 / 0.55, 0.3 + 0.1 * 0.15 / 0.55, 0.4]);
+    let (law, kept) = first_token(&one_draft(&Lenient { lenience: 1.0 }, &p, &q), 3);
+    near(&[kept], &[0.7]);
+    near(&law, &[0.5, 0.3, 0.2]);
+}
+
+/// Cai et al. 2024: a token is kept if p(x) > min(ε, δ·exp(−H)), without a coin,
+/// and what follows is drawn from p.
+#[test]
+fn typical_acceptance_has_its_threshold() {
+    let p = dist(&[0.5, 0.25, 0.25, 0.0]);
+    // exp(−H) = 2^−1.5 = 0.354.
+    let kept = |epsilon: f64, delta: f64| {
+        let kept = |token| {
+            let mut draft = Draft::empty(4);
+            draft.certain(None, token);
+            let verifier = Typical { epsilon, delta };
+            let found = verdicts(&verifier, &draft, &[p.clone(), p.clone()]);
+            // Whether the draft is kept or not, the next token has the law p.
+            for (verdict, weight) in &found {
+                assert_eq!(*weight, p.p(verdict.next));
+            }
+            let kept = found[0].0.path.len();
+            assert!(found.iter().all(|(verdict, _)| verdict.path.len() == kept));
+            kept == 1
+        };
+        [0, 1, 2, 3].map(kept)
+    };
+    assert_eq!(kept(0.3, 1.0), [true, false, false, false]);
+    assert_eq!(kept(0.2, 1.0), [true, true, true, false]);
+    // The entropy's bound: 0.75 · 0.354 = 0.265 and 0.65 · 0.354 = 0.23.
+    assert_eq!(kept(1.0, 0.75), [true, false, false, false]);
+    assert_eq!(kept(1.0, 0.65), [true, true, true, false]);
+    // As probable as the bound is not enough.
+    assert_eq!(kept(0.25, 1.0), [true, false, false, false]);
+    assert_eq!(kept(1.0, 1.4), [true, false, false, false]);
+    assert_eq!(kept(1.0, 1.5), [false; 4]);
+}
+
+/// What each rule may be asked to verify: coupled drafts break all rules that
+/// toss coins of their own, and the rules for one kind of siblings the others.
+#[test]
+fn verifiers_support_what_they_are_exact_for() {
+    let coupled = DraftShape { coupled: true, ..DraftShape::NOTHING };
+    for entry in VERIFIERS {
+        let verifier = made(entry);
+        let races = entry.build.class == Class::P;
+        assert_eq!(verifier.supports(&coupled), races, "{}", entry.name);
+        assert_eq!(verifier.coupling(), races.then_some(1), "{}", entry.name);
+        // A reference to a verifier is that verifier.
+        let by_reference = &verifier;
+        assert_eq!(by_reference.supports(&coupled), races, "{}", entry.name);
+        assert_eq!((&by_reference).coupling(), verifier.coupling());
+        assert_eq!((&by_reference).siblings(), verifier.siblings());
+        let own: &[Siblings] = match entry.name {
+            "k_seq" => &[Siblings::Independent],
+            "spechub" => &[Siblings::Hub],
+            "greedy_multi" => &[Siblings::LastSampled, Siblings::Listed],
+            _ => &Siblings::CHOICES,
+        };
+        for kind in Siblings::CHOICES {
+            let shape = DraftShape::SAMPLED.with(kind);
+            assert_eq!(verifier.supports(&shape), own.contains(&kind), "{} {kind:?}", entry.name);
+            let both = DraftShape { coupled: true, ..shape };
+            assert_eq!(verifier.supports(&both), races, "{} {kind:?}", entry.name);
+        }
+        assert!(own.contains(&verifier.siblings()), "{}", entry.name);
+    }
+    let lists = Params::default().with("gumbel_lists", Value::Count(3));
+    let gumbel = VERIFIERS.iter().find(|entry| entry.name == "gumbel").unwrap();
+    let lists = lists.of(gumbel.params).unwrap();
+    assert_eq!((gumbel.build.make)(&lists).coupling(), Some(3));
+    assert_eq!((&Gumbel { lists: 2 }).coupling(), Some(2));
+}
+
+/// Laws are normalised to within 1e-9, so q can be a little above p everywhere:
+/// then a child may fail and nothing is left. The token is drawn from p, and
+/// the report counts it.
+#[test]
+fn a_residual_without_mass_falls_back_to_the_target() {
+    let p = dist(&[0.5, 0.5]);
+    let q = Rc::new(dist(&[0.5 + 4e-10, 0.5]));
+    for entry in VERIFIERS.iter().filter(|entry| entry.build.class == Class::D) {
+        if entry.name == "token_match" {
+            continue;
+        }
+        let found = one_draft(&*made(entry), &p, &q);
+        let rejected = found.iter().filter(|(_, verdict, _)| verdict.path.is_empty());
+        let rejected = rejected.collect::<Vec<_>>();
+        assert_eq!(rejected.len(), 2, "{}", entry.name);
+        for (_, verdict, weight) in rejected {
+            assert_eq!(verdict.residual_fallbacks, 1, "{}", entry.name);
+            // The child fails with 8e-10, in its half of the draws.
+            assert!((weight / 2e-10 - 1.0).abs() < 1e-6, "{}: {weight}", entry.name);
+        }
+        let kept = found.iter().filter(|(_, verdict, _)| !verdict.path.is_empty());
+        assert!(kept.into_iter().all(|(_, v, _)| v.residual_fallbacks == 0), "{}", entry.name);
     }
 }

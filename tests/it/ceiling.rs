@@ -1,0 +1,150 @@
+//! The acceptance ceiling against its definition: the smallest
+//! `p(S) − P(X ⊆ S)` over all sets of tokens, with P(X ⊆ S) by enumerating the
+//! draws of the children themselves.
+
+use std::rc::Rc;
+
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use specdec::chance::{Chance, Exhaustive};
+use specdec::dist::Dist;
+use specdec::tree::{Draft, Siblings};
+use specdec::verify::ceiling;
+
+use crate::verifier_law::{grow, random_law};
+
+/// Sums of up to a thousand products of doubles.
+const TOLERANCE: f64 = 1e-12;
+
+/// Every draft with its probability.
+fn drafts(q: &Rc<Dist>, kind: (Siblings, usize)) -> Vec<(Draft, f64)> {
+    let mut chance = Exhaustive::default();
+    let mut found = Vec::new();
+    loop {
+        chance.begin_round(0);
+        let mut draft = Draft::empty(q.vocab());
+        grow(&mut draft, None, q, kind, &mut chance);
+        found.push((draft, chance.weight()));
+        if !chance.advance() {
+            return found;
+        }
+    }
+}
+
+/// `1 + min_S (p(S) − P(X ⊆ S))`; X is given as sets of tokens in bits.
+fn by_definition(p: &Dist, drafts: &[(Draft, f64)]) -> f64 {
+    let bits = |draft: &Draft| draft.nodes().iter().fold(0_u32, |set, n| set | 1 << n.token);
+    let sets = drafts.iter().map(|(draft, weight)| (bits(draft), weight)).collect::<Vec<_>>();
+    let gap = |s: u32| {
+        let inside = sets.iter().filter(|(x, _)| x & !s == 0).map(|(_, w)| *w).sum::<f64>();
+        p.support().filter(|(t, _)| s >> t & 1 == 1).map(|(_, p)| p).sum::<f64>() - inside
+    };
+    1.0 + (0..1 << p.vocab()).map(gap).fold(0.0, f64::min)
+}
+
+/// The kinds whose ceiling does not depend on which tokens were drawn.
+#[test]
+fn the_ceiling_of_drawn_children_is_that_of_its_definition() {
+    let mut rng = ChaCha8Rng::seed_from_u64(2026);
+    let mut below_one = 0;
+    for vocab in [2, 3, 5] {
+        for _ in 0..8 {
+            let (p, q) = (random_law(vocab, &mut rng), random_law(vocab, &mut rng));
+            for kind in [Siblings::Independent, Siblings::Distinct, Siblings::Hub] {
+                for count in [1, 2, 3] {
+                    if kind == Siblings::Hub && count != 2 {
+                        continue;
+                    }
+                    let drafts = drafts(&q, (kind, count));
+                    let expected = by_definition(&p, &drafts);
+                    below_one += usize::from(expected < 1.0 - TOLERANCE);
+                    // Fewer children than asked for are another kind of draft.
+                    let whole = drafts.iter().filter(|(draft, _)| draft.len() == count);
+                    for (draft, _) in whole {
+                        let found = ceiling(draft, None, &p).unwrap();
+                        let error = (found - expected).abs();
+                        assert!(error < TOLERANCE, "{kind:?} {count}: {found} not {expected}");
+                    }
+                }
+            }
+        }
+    }
+    assert!(below_one > 80, "{below_one}");
+}
+
+/// Where more than eight tokens are possible not all sets are looked at.
+#[test]
+fn two_distinct_children_among_many_tokens_have_the_ceiling_of_the_definition() {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let mut below_one = 0;
+    for vocab in [9, 10] {
+        for _ in 0..6 {
+            // Every token is possible, so the fast form is the one looked at.
+            let mut law = || {
+                let few = random_law(vocab, &mut rng);
+                let weight = |t| few.p(t) + 0.01 * f64::from(t + 1);
+                Rc::new(Dist::from_weights((0..vocab as u32).map(weight).collect()).unwrap())
+            };
+            let (p, q) = (law(), law());
+            let drafts = drafts(&q, (Siblings::Distinct, 2));
+            let expected = by_definition(&p, &drafts);
+            below_one += usize::from(expected < 1.0 - TOLERANCE);
+            let found = ceiling(&drafts[0].0, None, &p).unwrap();
+            assert!((found - expected).abs() < TOLERANCE, "{found} not {expected}");
+        }
+    }
+    assert!(below_one > 6, "{below_one}");
+}
+
+/// For three draws without replacement no fast form is known; up to eight
+/// possible tokens none is needed.
+#[test]
+fn three_distinct_children_have_a_ceiling_only_among_few_tokens() {
+    let three = |vocab: usize| {
+        let q = Rc::new(Dist::from_weights(vec![1.0; vocab]).unwrap());
+        let mut draft = Draft::empty(vocab);
+        draft.sample_distinct(None, &q, 3, &mut Exhaustive::default());
+        ceiling(&draft, None, &q)
+    };
+    let found = three(8).unwrap();
+    assert!((found - 1.0).abs() < TOLERANCE, "equal laws can always be kept: {found}");
+    assert_eq!(three(9), None);
+}
+
+/// Certain children leave one way to keep as much as possible: what the target
+/// gives them, and the overlap with the one that was drawn.
+#[test]
+fn the_ceiling_of_listed_children_is_the_mass_that_the_target_gives_them() {
+    let mut rng = ChaCha8Rng::seed_from_u64(11);
+    for _ in 0..8 {
+        let (p, q) = (random_law(5, &mut rng), random_law(5, &mut rng));
+        for count in [1, 2, 3] {
+            let draft = &drafts(&q, (Siblings::Listed, count))[0].0;
+            let expected = draft.nodes().iter().map(|n| p.p(n.token)).sum::<f64>();
+            assert!((ceiling(draft, None, &p).unwrap() - expected).abs() < TOLERANCE);
+        }
+        let possible = q.support().count();
+        for count in 2..=possible.min(3) {
+            let all = drafts(&q, (Siblings::LastSampled, count));
+            let expected = by_definition(&p, &all);
+            for (draft, _) in &all {
+                let found = ceiling(draft, None, &p).unwrap();
+                assert!((found - expected).abs() < TOLERANCE, "{found} not {expected}");
+            }
+        }
+    }
+}
+
+/// Without children nothing can be kept, and of a mixture nothing is known.
+#[test]
+fn the_ceiling_is_of_the_children_of_one_node() {
+    let law = Rc::new(Dist::from_weights(vec![1.0, 2.0, 1.0]).unwrap());
+    let mut draft = Draft::empty(3);
+    assert_eq!(ceiling(&draft, None, &law), None);
+    let root = draft.certain(None, 1);
+    let below = draft.certain(Some(root), 2);
+    assert_eq!(ceiling(&draft, Some(root), &law), Some(0.25));
+    assert_eq!(ceiling(&draft, Some(below), &law), None);
+    draft.sample(Some(root), &law, &mut Exhaustive::default());
+    assert_eq!(draft.siblings(Some(root)), Siblings::Mixed);
+    assert_eq!(ceiling(&draft, Some(root), &law), None);
+}

@@ -1,0 +1,163 @@
+//! How the seeded generator's draws fit their laws, and how they are used.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use specdec::chance::{Chance, Purpose, Seeded};
+use specdec::decode::{Generation, MethodSpec, StopRules};
+use specdec::dist::{Dist, Token};
+use specdec::draft::{DRAFTERS, Tools};
+use specdec::exactness::{Audit, Fit, JointLaw, LEVEL, audit, sample, target_law};
+use specdec::model::zoo;
+use specdec::registry::Class;
+use specdec::sampling::{Sampler, SamplingParams};
+use specdec::verify::VERIFIERS;
+
+use crate::chance::{PURPOSES, seeded, site};
+
+/// Counts of single tokens, as sequences of one.
+fn counts(tokens: impl Iterator<Item = Token>) -> BTreeMap<Vec<Token>, u64> {
+    let mut counts = BTreeMap::new();
+    for token in tokens {
+        *counts.entry(vec![token]).or_insert(0) += 1;
+    }
+    counts
+}
+
+fn as_joint(law: &Dist) -> JointLaw {
+    law.support().map(|(t, p)| (vec![t], p)).collect()
+}
+
+#[test]
+fn categorical_draws_fit_their_law_by_every_address() {
+    let law = Dist::from_weights(vec![1.0, 0.0, 2.0, 3.0, 4.0, 0.5, 6.0]).unwrap();
+    let expected = as_joint(&law);
+    for purpose in PURPOSES {
+        let mut chance = seeded(2026, "fit", 0);
+        let by_round = counts((0..20_000).map(|round| {
+            chance.begin_round(round);
+            chance.categorical(site(purpose, 0), &law)
+        }));
+        let by_node = counts((0..20_000).map(|node| chance.categorical(site(purpose, node), &law)));
+        let by_repeat = counts(
+            (0..20_000)
+                .map(|repeat| seeded(2026, "fit", repeat).categorical(site(purpose, 0), &law)),
+        );
+        for counts in [by_round, by_node, by_repeat] {
+            let fit = Fit::test(&counts, &expected);
+            assert!(fit.is_plausible(), "{purpose:?}: {fit:?}");
+            assert!(fit.min_detectable_tv < 0.035, "{fit:?}");
+        }
+    }
+}
+
+#[test]
+fn races_fit_their_law_and_are_coupled() {
+    let p = Dist::from_probs(vec![0.1, 0.2, 0.3, 0.4, 0.0]).unwrap();
+    let q = Dist::from_probs(vec![0.2, 0.2, 0.3, 0.2, 0.1]).unwrap();
+    let mut chance = seeded(2026, "race", 0);
+    let winners = |chance: &mut Seeded, law: &Dist| {
+        (0..20_000).map(|position| chance.race(position, 0..1, law)).collect::<Vec<_>>()
+    };
+    let (of_p, of_q) = (winners(&mut chance, &p), winners(&mut chance, &q));
+    for (law, winners) in [(&p, &of_p), (&q, &of_q)] {
+        let fit = Fit::test(&counts(winners.iter().copied()), &as_joint(law));
+        assert!(fit.is_plausible(), "{fit:?}");
+    }
+    // A race does not depend on the round.
+    chance.begin_round(9);
+    assert_eq!(winners(&mut chance, &p), of_p);
+    // The coupling agrees with probability Σ min(p, q) / Σ max(p, q) at least.
+    let agree = of_p.iter().zip(&of_q).filter(|(a, b)| a == b).count() as f64 / 20_000.0;
+    let tv = p.total_variation(&q);
+    let bound = (1.0 - tv) / (1.0 + tv);
+    assert!(agree > bound - 4.9 * (0.25f64 / 20_000.0).sqrt(), "{agree} < {bound}");
+    // Sparse and dense laws race alike.
+    let sparse = Dist::sparse(5, p.support().collect()).unwrap();
+    assert_eq!(winners(&mut chance, &sparse), of_p);
+}
+
+#[test]
+fn the_test_of_fit_has_its_level_and_power() {
+    // Even degrees of freedom have a closed survival function.
+    let survival = |x: f64, freedom: u32| {
+        let mut term = (-x / 2.0).exp();
+        let mut sum = 0.0;
+        for i in 0..freedom / 2 {
+            sum += term;
+            term *= x / 2.0 / f64::from(i + 1);
+        }
+        sum
+    };
+    for cells in [3u32, 11, 101] {
+        let law = (0..cells).map(|t| (vec![t], 1.0 / f64::from(cells))).collect::<JointLaw>();
+        let even = (0..cells).map(|t| (vec![t], 1000)).collect();
+        let fit = Fit::test(&even, &law);
+        assert!(fit.is_plausible() && fit.statistic < 1e-9);
+        let level = survival(fit.critical, cells - 1);
+        assert!(level < 1.02 * LEVEL && level > 0.05 * LEVEL, "{cells} cells: {level}");
+    }
+    let law = JointLaw::from([(vec![0], 0.5), (vec![1], 0.5)]);
+    let lopsided = BTreeMap::from([(vec![0], 6000), (vec![1], 4000)]);
+    assert!(!Fit::test(&lopsided, &law).is_plausible());
+    let impossible = BTreeMap::from([(vec![0], 5000), (vec![1], 5000), (vec![2], 1)]);
+    assert_eq!(Fit::test(&impossible, &law).impossible, 1);
+    assert!(!Fit::test(&impossible, &law).is_plausible());
+}
+
+#[test]
+fn every_address_is_drawn_once_and_every_loop_fits() {
+    let pair = zoo::toy("close").unwrap();
+    let (target, draft) = (pair.target("close").unwrap(), pair.draft("close").unwrap());
+    let sampler = Sampler::new(SamplingParams::default()).unwrap();
+    let prompt = [0, 1, 0];
+    let law = target_law(&target, &sampler, &prompt, 3).unwrap();
+    let mut purposes = BTreeSet::new();
+    for verifier in VERIFIERS {
+        for drafter in DRAFTERS {
+            let spec = MethodSpec {
+                drafter: drafter.name.to_owned(),
+                verifier: verifier.name.to_owned(),
+                num_speculative_tokens: 3,
+                ..MethodSpec::default()
+            };
+            if spec.validate().is_err() {
+                continue;
+            }
+            let tools = Tools { draft: Some(&draft), target: Some(&target), texts: None };
+            let generation = |tokens| {
+                let method = spec.build_with(tools).unwrap();
+                Generation::new(&target, method, &prompt, StopRules::max_tokens(tokens), None)
+                    .unwrap()
+            };
+            let report = audit(&target, &generation(40), 1, 20).unwrap();
+            assert!(report.draws + report.races > 100, "{report:?}");
+            assert!(report.repeated.is_empty(), "{report:?}");
+            purposes.extend(report.purposes);
+            if verifier.build.class == Class::X {
+                continue;
+            }
+            let counts = sample(&target, &generation(3), 1, 10_000).unwrap();
+            let fit = Fit::test(&counts, &law);
+            assert!(fit.is_plausible(), "{spec:?}: {fit:?}");
+            assert!(fit.min_detectable_tv < 0.06, "{fit:?}");
+        }
+    }
+    assert_eq!(purposes, PURPOSES.into());
+}
+
+#[test]
+fn an_audit_sees_what_is_drawn_twice() {
+    let mut chance = Audit::new(seeded(1, "audit", 0));
+    let law = Dist::one_hot(2, 1);
+    chance.begin_round(0);
+    chance.bernoulli(site(Purpose::Accept, 0), 0.5);
+    chance.categorical(site(Purpose::Residual, 0), &law);
+    chance.begin_round(1);
+    chance.bernoulli(site(Purpose::Accept, 0), 0.5);
+    chance.race(5, 0..1, &law);
+    chance.race(5, 0..1, &law);
+    assert!(chance.report().repeated.is_empty());
+    assert_eq!((chance.report().draws, chance.report().races), (3, 2));
+    chance.categorical(site(Purpose::Accept, 0), &law);
+    assert_eq!(chance.report().repeated, [(1, site(Purpose::Accept, 0))]);
+}

@@ -1,0 +1,137 @@
+//! Rows of logits in both precisions: what is refused, what is impossible, and
+//! that many rows give what each gives alone.
+
+use specdec::dist::DistError;
+use specdec::sampling::{History, Logits, Sampler, SamplingParams};
+
+use crate::sampling::{PLAIN, law, law_after, params};
+
+/// Scores in both precisions; dyadic values are the same in both.
+fn both(scores: &[f64]) -> [Logits; 2] {
+    [Logits::F32(scores.iter().map(|&x| x as f32).collect()), Logits::F64(scores.to_vec())]
+}
+
+#[test]
+fn unsound_scores_are_found_wherever_they_are() {
+    // Rows that end within a vector of lanes, and rows of whole ones.
+    for len in [1, 15, 16, 17, 32, 40] {
+        for place in 0..len {
+            for (value, all) in [(f64::NAN, false), (f64::INFINITY, false), (f64::NAN, true)] {
+                let mut scores = vec![if all { f64::NAN } else { -0.5 }; len];
+                scores[place] = value;
+                let first = if all { 0 } else { place };
+                for logits in both(&scores) {
+                    let sampler = Sampler::new(SamplingParams::default()).unwrap();
+                    let found = sampler.law(&logits, PLAIN).unwrap_err();
+                    let named =
+                        matches!(found, DistError::NotFinite { token, .. } if token == first);
+                    assert!(named, "{found:?} of {len}, {place}");
+                }
+            }
+        }
+    }
+}
+
+/// What cannot happen may stand anywhere in a row.
+#[test]
+fn impossible_tokens_have_no_weight_wherever_they_are() {
+    for len in [2, 16, 17, 40] {
+        for place in 0..len {
+            let mut scores = vec![f64::NEG_INFINITY; len];
+            scores[place] = -3.0;
+            for logits in both(&scores) {
+                for params in [params(|_| ()), params(|p| p.top_k = 2), params(|p| p.top_p = 0.5)] {
+                    let law = Sampler::new(params).unwrap().law(&logits, PLAIN).unwrap();
+                    assert_eq!(law.support().collect::<Vec<_>>(), [(place as u32, 1.0)]);
+                }
+            }
+        }
+        for logits in both(&vec![f64::NEG_INFINITY; len]) {
+            let law = Sampler::new(SamplingParams::default()).unwrap().law(&logits, PLAIN);
+            assert_eq!(law.unwrap_err(), DistError::NothingPossible);
+        }
+    }
+    for logits in both(&[]) {
+        let law = Sampler::new(SamplingParams::default()).unwrap().law(&logits, PLAIN);
+        assert_eq!(law.unwrap_err(), DistError::Empty);
+    }
+}
+
+#[test]
+fn logits_know_their_order() {
+    let scores = [1.0, 3.0, f64::NEG_INFINITY, 3.0, -2.0, 0.5];
+    for logits in both(&scores) {
+        assert_eq!((logits.len(), logits.is_empty()), (6, false));
+        assert_eq!((logits.get(1), logits.get(4)), (3.0, -2.0));
+        assert_eq!(logits.largest(0), []);
+        assert_eq!(logits.largest(1), [1]);
+        assert_eq!(logits.largest(2), [1, 3], "ties to the lowest id");
+        assert_eq!(logits.largest(4), [1, 3, 0, 5]);
+        assert_eq!(logits.largest(9), [1, 3, 0, 5, 4], "the impossible is left out");
+    }
+    assert!(both(&[]).iter().all(|logits| logits.is_empty() && logits.len() == 0));
+    let gap = |scores: &[f64]| both(scores).map(|logits| logits.top2_gap());
+    assert_eq!(gap(&[1.0, 3.5, 2.0]), [1.5; 2]);
+    assert_eq!(gap(&[3.5, 2.0, 1.0]), [1.5; 2]);
+    assert_eq!(gap(&[1.0, 2.0, 3.5]), [1.5; 2]);
+    assert_eq!(gap(&[2.0, 3.0, 3.0]), [0.0; 2], "a tie");
+    assert_eq!(gap(&[3.0]), [f64::INFINITY; 2], "only one token is possible");
+}
+
+/// Penalties of either sign and scores of either sign, against the formula.
+#[test]
+fn penalties_are_those_of_the_formula_in_both_precisions() {
+    let scores = [1.0, -1.0, 0.0, 2.0, -0.5, 0.5];
+    let history = History { prompt_len: 2, context: &[0, 1, 1, 4, 3, 9], drafted: &[3, 2] };
+    let all = params(|p| {
+        (p.repetition_penalty, p.presence_penalty, p.frequency_penalty) = (2.0, 0.25, 0.5);
+    });
+    // Seen: 0 to 4; in the continuation 1, 4 and 2 once and 3 twice. Token 9 lies
+    // outside the vocabulary.
+    let expected = [0.5, -2.75, -0.75, -0.25, -1.75, 0.5];
+    for logits in both(&scores) {
+        let law = Sampler::new(all).unwrap().law(&logits, history).unwrap();
+        for (t, x) in expected.iter().enumerate() {
+            let found = (law.p(t as u32) / law.p(5)).ln() + 0.5;
+            // Rows of f32 carry its rounding.
+            assert!((found - x).abs() < 1e-6, "token {t}: {found} is not {x}");
+        }
+    }
+    for change in [
+        |p: &mut SamplingParams| p.repetition_penalty = 2.0,
+        |p: &mut SamplingParams| p.presence_penalty = 0.5,
+        |p: &mut SamplingParams| p.frequency_penalty = 0.5,
+    ] {
+        let changed = law_after(&scores, params(change), history);
+        assert!(changed.total_variation(&law(&scores, |_| ())) > 0.01, "each acts alone");
+    }
+}
+
+/// Rows of a draft are turned into laws together; each is what it is alone,
+/// whether one thread does them or all.
+#[test]
+fn laws_of_many_rows_are_those_of_each() {
+    for vocab in [8, 40_000] {
+        let row = |i: usize| {
+            let score = |t: usize| ((t * 7 + i * 3) % 23) as f32 / 4.0;
+            Logits::F32((0..vocab).map(score).collect())
+        };
+        let rows = (0..4).map(row).collect::<Vec<_>>();
+        let text = [1, 2, 3];
+        for params in
+            [params(|_| ()), params(|p| p.temperature = 0.0), params(|p| p.presence_penalty = 0.5)]
+        {
+            let sampler = Sampler::new(params).unwrap();
+            let history =
+                |i: usize| History { prompt_len: 0, context: &text[..i.min(3)], drafted: &[] };
+            let positions =
+                rows.iter().enumerate().map(|(i, r)| (r, history(i))).collect::<Vec<_>>();
+            let laws = sampler.laws(&positions).unwrap();
+            assert_eq!(laws.len(), 4);
+            for (law, (row, history)) in laws.iter().zip(&positions) {
+                let alone = sampler.law(row, *history).unwrap();
+                assert_eq!(law.total_variation(&alone), 0.0);
+            }
+        }
+    }
+}
