@@ -107,8 +107,9 @@ impl Logits {
         let mut best = Vec::<(Token, f64)>::with_capacity(count + 1);
         for token in 0..self.len() as Token {
             let score = self.get(token);
-            let last = if best.len() < count { f64::NEG_INFINITY } else { best[count - 1].1 };
-            if score > last {
+            let last = best.last().map_or(f64::INFINITY, |&(_, worst)| worst);
+            let bound = if best.len() < count { f64::NEG_INFINITY } else { last };
+            if score > bound {
                 let at = best.partition_point(|(_, other)| *other >= score);
                 best.insert(at, (token, score));
                 best.truncate(count);

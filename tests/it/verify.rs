@@ -170,7 +170,11 @@ fn typical_acceptance_has_its_threshold() {
 /// toss coins of their own, and the rules for one kind of siblings the others.
 #[test]
 fn verifiers_support_what_they_are_exact_for() {
-    let coupled = DraftShape { coupled: true, ..DraftShape::NOTHING };
+    let couple = |mut shape: DraftShape| {
+        shape.coupled = true;
+        shape
+    };
+    let coupled = couple(DraftShape::NOTHING);
     for entry in VERIFIERS {
         let verifier = made(entry);
         let races = entry.build.class == Class::P;
@@ -190,8 +194,7 @@ fn verifiers_support_what_they_are_exact_for() {
         for kind in Siblings::CHOICES {
             let shape = DraftShape::SAMPLED.with(kind);
             assert_eq!(verifier.supports(&shape), own.contains(&kind), "{} {kind:?}", entry.name);
-            let both = DraftShape { coupled: true, ..shape };
-            assert_eq!(verifier.supports(&both), races, "{} {kind:?}", entry.name);
+            assert_eq!(verifier.supports(&couple(shape)), races, "{} {kind:?}", entry.name);
         }
         assert!(own.contains(&verifier.siblings()), "{}", entry.name);
     }
