@@ -138,6 +138,11 @@ fn the_ceiling_of_listed_children_is_the_mass_that_the_target_gives_them() {
 #[test]
 fn the_ceiling_is_of_the_children_of_one_node() {
     let law = Rc::new(Dist::from_weights(vec![1.0, 2.0, 1.0]).unwrap());
+    // A hub alone is a single child, whatever it might have been one of.
+    let mut hub = Draft::empty(3);
+    hub.sample_hub(None, &Rc::new(Dist::one_hot(3, 2)), &mut Exhaustive::default());
+    assert_eq!((hub.siblings(None), hub.len()), (Siblings::Hub, 1));
+    assert_eq!(ceiling(&hub, None, &law), Some(0.25));
     let mut draft = Draft::empty(3);
     assert_eq!(ceiling(&draft, None, &law), None);
     let root = draft.certain(None, 1);

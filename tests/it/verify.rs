@@ -52,7 +52,8 @@ fn a_certain_draft_is_accepted_with_the_probability_of_its_token() {
     let mut draft = Draft::empty(3);
     draft.certain(None, 1);
     let targets = [dist(&[0.5, 0.25, 0.25]), Dist::one_hot(3, 0)];
-    for verifier in [&Rejection as &dyn Verifier, &TokenMatch] {
+    // A reference to a verifier is a verifier, too.
+    for verifier in [&Rejection as &dyn Verifier, &TokenMatch, &&Rejection] {
         let found = verdicts(verifier, &draft, &targets);
         let accepted = found.iter().filter(|(v, _)| v.path == [0]).map(|(_, p)| p).sum::<f64>();
         assert_eq!(accepted, 0.25);
@@ -166,6 +167,11 @@ fn typical_acceptance_has_its_threshold() {
     assert_eq!(kept(1.0, 1.5), [false; 4]);
 }
 
+/// What a verifier says of itself, by the trait alone.
+fn told(verifier: impl Verifier, shape: &DraftShape) -> (bool, Option<usize>, Siblings) {
+    (verifier.supports(shape), verifier.coupling(), verifier.siblings())
+}
+
 /// What each rule may be asked to verify: coupled drafts break all rules that
 /// toss coins of their own, and the rules for one kind of siblings the others.
 #[test]
@@ -181,10 +187,8 @@ fn verifiers_support_what_they_are_exact_for() {
         assert_eq!(verifier.supports(&coupled), races, "{}", entry.name);
         assert_eq!(verifier.coupling(), races.then_some(1), "{}", entry.name);
         // A reference to a verifier is that verifier.
-        let by_reference = &verifier;
-        assert_eq!(by_reference.supports(&coupled), races, "{}", entry.name);
-        assert_eq!((&by_reference).coupling(), verifier.coupling());
-        assert_eq!((&by_reference).siblings(), verifier.siblings());
+        let found = told(&*verifier, &coupled);
+        assert_eq!(found, (races, verifier.coupling(), verifier.siblings()), "{}", entry.name);
         let own: &[Siblings] = match entry.name {
             "k_seq" => &[Siblings::Independent],
             "spechub" => &[Siblings::Hub],
@@ -202,7 +206,7 @@ fn verifiers_support_what_they_are_exact_for() {
     let gumbel = VERIFIERS.iter().find(|entry| entry.name == "gumbel").unwrap();
     let lists = lists.of(gumbel.params).unwrap();
     assert_eq!((gumbel.build.make)(&lists).coupling(), Some(3));
-    assert_eq!((&Gumbel { lists: 2 }).coupling(), Some(2));
+    assert_eq!(told(&Gumbel { lists: 2 }, &coupled).1, Some(2));
 }
 
 /// Laws are normalised to within 1e-9, so q can be a little above p everywhere:
