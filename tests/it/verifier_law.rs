@@ -24,7 +24,7 @@ const DEPTH: usize = 2;
 const TOLERANCE: f64 = 1e-12;
 
 /// A law after every text of up to [`DEPTH`] tokens.
-pub(crate) struct Table(BTreeMap<Vec<Token>, Rc<Dist>>);
+struct Table(BTreeMap<Vec<Token>, Rc<Dist>>);
 
 impl Table {
     /// Small integer weights, a third of them zero.
@@ -279,16 +279,14 @@ fn recursive(p: &Dist, q: &Dist, k: usize) -> f64 {
     }
 }
 
-/// `1 − (1 − b)^k` at the least ρ that leaves a measure, by a fine grid and
-/// then bisection.
+/// `1 − (1 − b)^k` at the least ρ that leaves a measure, by bisection.
 fn k_seq(p: &Dist, q: &Dist, k: usize) -> f64 {
     let b = |rho: f64| q.support().map(|(t, q)| q.min(p.p(t) / rho)).sum::<f64>();
     let any = |rho: f64| 1.0 - (1.0 - b(rho)).powi(k as i32);
-    let fits = |rho: f64| any(rho) <= rho * b(rho);
     let (mut low, mut high) = (1.0, k as f64);
     for _ in 0..200 {
         let middle = (low + high) / 2.0;
-        if fits(middle) { high = middle } else { low = middle }
+        if any(middle) <= middle * b(middle) { high = middle } else { low = middle }
     }
     any(high)
 }
@@ -343,10 +341,9 @@ fn every_rule_keeps_what_its_closed_form_says() {
 #[test]
 fn rules_with_drafts_of_their_own_keep_what_their_papers_say() {
     for [p, q] in &tables(11) {
-        let verifier = |name| VERIFIERS.iter().find(|entry| entry.name == name).unwrap();
         let kept = |name, shape| {
-            let verifier = (verifier(name).build.make)(&Params::default());
-            kept(&*verifier, (p, q), shape).0
+            let entry = VERIFIERS.iter().find(|entry| entry.name == name).unwrap();
+            kept(&*(entry.build.make)(&Params::default()), (p, q), shape).0
         };
         let (p_law, q_law) = (p.after(&[]), q.after(&[]));
         let found = kept("greedy_multi", (Siblings::LastSampled, &[2]));
