@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 use serde::Serialize;
 use specdec::decode::{Generation, MethodSpec, StopRules, find_param};
@@ -74,7 +74,8 @@ fn params(args: &Args) -> Result<Params> {
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    let pair = ToyPair::from_json(&args.toy, &std::fs::read_to_string(&args.toy)?)?;
+    let json = std::fs::read_to_string(&args.toy).with_context(|| args.toy.clone())?;
+    let pair = ToyPair::from_json(&args.toy, &json)?.with_start();
     let (target, draft) = (pair.target("target")?, pair.draft("draft")?);
     let spec = MethodSpec {
         drafter: args.drafter.clone(),
@@ -91,7 +92,8 @@ fn main() -> Result<()> {
     let found = enumerate(&target, generation, &mut [])?;
     if found.coupled {
         bail!(
-            "{} races twice at one position, and what is coupled cannot be enumerated",
+            "{} races twice at one position, and what is coupled cannot be enumerated: \
+             `specdec certify --method {0}` samples it",
             spec.verifier
         );
     }

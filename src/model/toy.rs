@@ -55,10 +55,32 @@ impl ToyPair {
         serde_json::from_str(json).map_err(|e| ModelError::new(format!("toy model {name}: {e}")))
     }
 
+    /// The same texts after a prompt that is not empty: for an empty one, a token
+    /// that no law draws stands before the text.
+    pub fn with_start(mut self) -> Self {
+        if !self.prompt.is_empty() {
+            return self;
+        }
+        for laws in [&mut self.target, &mut self.draft] {
+            *laws = std::mem::take(laws)
+                .into_iter()
+                .map(|(key, mut law)| {
+                    law.push(0.0);
+                    let short = key.split(',').filter(|part| !part.is_empty()).count() < self.order;
+                    (if short { format!("{},{key}", self.vocab) } else { key }, law)
+                })
+                .collect();
+        }
+        self.prompt.push(self.vocab as Token);
+        self.vocab += 1;
+        self
+    }
+
     /// The target as a model.
     ///
     /// # Errors
-    /// If a law is not a probability law or a context is missing.
+    /// If a law is not a probability law. That a context is missing is an error
+    /// when a text gets there.
     pub fn target(&self, name: &str) -> Result<Toy, ModelError> {
         Toy::new(name, self.vocab, self.order, &self.target)
     }
@@ -120,9 +142,7 @@ impl Toy {
             note: None,
             projection_weights: 0,
         };
-        let toy = Self { info, order, table };
-        toy.check_complete()?;
-        Ok(toy)
+        Ok(Self { info, order, table })
     }
 
     /// The logits after the given last tokens (at most `order` of them count).
@@ -134,22 +154,6 @@ impl Toy {
         self.table.get(tail).map(Vec::as_slice).ok_or_else(|| {
             ModelError::new(format!("toy model {}: no law for context {tail:?}", self.info.name))
         })
-    }
-
-    fn check_complete(&self) -> Result<(), ModelError> {
-        let mut tails = vec![Vec::new()];
-        for _ in 0..self.order {
-            tails = tails
-                .iter()
-                .flat_map(|tail: &Vec<Token>| {
-                    (0..self.info.vocab as Token).map(move |t| [&tail[..], &[t]].concat())
-                })
-                .collect();
-            for tail in &tails {
-                self.logits(tail)?;
-            }
-        }
-        Ok(())
     }
 
     fn run(&self, cache: &mut ToyCache, step: &Step) -> Result<Vec<Logits>, ModelError> {

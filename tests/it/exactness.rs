@@ -8,7 +8,7 @@ use specdec::exactness::{
     Verdict, certified, certify, enumerate, replay, target_law,
 };
 use specdec::length::LENGTHS;
-use specdec::model::{Toy, zoo};
+use specdec::model::{Toy, ToyPair, zoo};
 use specdec::params::{Params, Value};
 use specdec::registry::Class;
 use specdec::sampling::{Sampler, SamplingParams};
@@ -276,4 +276,28 @@ fn a_gap_is_what_it_says() {
     assert!(Gap::between(&target, &target).is_zero());
     let broken = law(&[(&[0, 0], f64::NAN)]);
     assert!(!Gap::between(&broken, &target).is_zero());
+}
+
+#[test]
+fn texts_without_a_prompt_begin_with_the_shortest_contexts() {
+    // Contexts that no text reaches are not asked for: after "" comes 0 or 1.
+    let json = r#"{"vocab": 3, "order": 2, "prompt": [],
+        "target": {"": [0.25, 0.75, 0], "0": [0, 0, 1], "1": [0.5, 0.5, 0]},
+        "draft": {"": [0.5, 0.5, 0], "0": [0, 0.5, 0.5], "1": [1, 0, 0]}}"#;
+    let pair = ToyPair::from_json("begin", json).unwrap().with_start();
+    let (target, draft) = (pair.target("t").unwrap(), pair.draft("d").unwrap());
+    let spec = MethodSpec { num_speculative_tokens: 1, ..MethodSpec::default() };
+    let method = spec.build(Some(&draft)).unwrap();
+    let stop = StopRules::max_tokens(2);
+    let generation = Generation::new(&target, method, &pair.prompt, stop, None).unwrap();
+    let found = enumerate(&target, generation, &mut []).unwrap();
+    let texts = found.law.iter().map(|(text, p)| (text.clone(), *p)).collect::<Vec<_>>();
+    let expected = [(vec![0, 2], 0.25), (vec![1, 0], 0.375), (vec![1, 1], 0.375)];
+    assert_eq!(texts.len(), expected.len(), "{texts:?}");
+    for ((text, p), (expected_text, expected_p)) in texts.iter().zip(expected) {
+        assert_eq!(*text, expected_text);
+        near(*p, expected_p);
+    }
+    let missing = target.logits(&[2, 0]).unwrap_err().to_string();
+    assert!(missing.contains("no law for context [2, 0]"), "{missing}");
 }

@@ -167,6 +167,28 @@ fn typical_acceptance_has_its_threshold() {
     assert_eq!(kept(1.0, 1.5), [false; 4]);
 }
 
+/// The law that a verifier states, by the trait alone.
+fn stated(verifier: impl Verifier, p: &Dist, q: &Dist) -> Option<Dist> {
+    verifier.next_law(p, q)
+}
+
+#[test]
+fn approximate_rules_state_the_law_that_they_have() {
+    let laws = [[0.5, 0.25, 0.25, 0.0], [0.1, 0.0, 0.3, 0.6], [0.25; 4], [0.0, 0.9, 0.05, 0.05]];
+    let mut rules = Vec::<Box<dyn Verifier>>::new();
+    rules.extend([0.2, 0.5, 1.0].map(|lenience| Box::new(Lenient { lenience }) as Box<_>));
+    let typical = |epsilon| Box::new(Typical { epsilon, delta: 0.6 }) as Box<_>;
+    rules.extend([0.05, 0.2, 0.5].map(typical));
+    for rule in &rules {
+        for (p, q) in laws.iter().flat_map(|p| laws.iter().map(move |q| (dist(p), dist(q)))) {
+            let law = stated(&**rule, &p, &q).expect("it is approximate");
+            let (found, _) = first_token(&one_draft(&**rule, &p, &Rc::new(q)), 4);
+            near(&found, &[0, 1, 2, 3].map(|token| law.p(token)));
+        }
+    }
+    assert!(stated(Rejection, &dist(&laws[0]), &dist(&laws[1])).is_none(), "p, if it is exact");
+}
+
 /// What a verifier says of itself, by the trait alone.
 fn told(verifier: impl Verifier, shape: &DraftShape) -> (bool, Option<usize>, Siblings) {
     (verifier.supports(shape), verifier.coupling(), verifier.siblings())
