@@ -14,8 +14,8 @@ pub struct Verdict {
     pub path: Vec<NodeId>,
     /// Correction after a rejection, bonus after a fully accepted path.
     pub next: Token,
-    /// How often a residual had no mass, which only rounding can cause; the
-    /// token was then drawn from the target's law.
+    /// How often a residual had no mass, which only rounding can cause; what was
+    /// left before it was then kept.
     pub residual_fallbacks: usize,
 }
 
@@ -72,11 +72,19 @@ pub struct RoundEvent<'a> {
 }
 
 impl RoundEvent<'_> {
-    /// The nodes whose acceptance was decided: the accepted ones and the
-    /// children of the last accepted one.
+    /// The nodes whose acceptance was decided: below the context and below every
+    /// accepted node, its children up to the one that was accepted.
     pub fn reached(&self) -> Vec<NodeId> {
-        let mut reached = self.verdict.path.clone();
-        reached.extend(self.draft.children(self.verdict.path.last().copied()));
+        let path = &self.verdict.path;
+        let mut reached = Vec::new();
+        for (step, at) in [None].into_iter().chain(path.iter().copied().map(Some)).enumerate() {
+            for child in self.draft.children(at) {
+                reached.push(child);
+                if path.get(step) == Some(&child) {
+                    break;
+                }
+            }
+        }
         reached
     }
 

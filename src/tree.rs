@@ -78,6 +78,10 @@ pub struct Node {
     pub origin: Origin,
     /// How it was chosen together with its siblings, if there are any.
     siblings: Siblings,
+    /// How often it was proposed: races on several lists may have one winner.
+    pub times: usize,
+    /// What the drafter believes where the law does not tell, see [`Draft::believe`].
+    belief: Option<Rc<Dist>>,
 }
 
 /// A tree of proposed tokens over a vocabulary of known size.
@@ -127,13 +131,8 @@ impl DraftShape {
 }
 
 impl Draft {
-    /// The empty draft of no vocabulary, for passes that only fill a cache.
-    pub const fn none() -> Self {
-        Self { vocab: 0, start: 0, nodes: Vec::new() }
-    }
-
     /// The empty draft: the round is then one step of plain decoding.
-    pub fn empty(vocab: usize) -> Self {
+    pub const fn empty(vocab: usize) -> Self {
         Self { vocab, start: 0, nodes: Vec::new() }
     }
 
@@ -246,8 +245,16 @@ impl Draft {
     ) -> NodeId {
         let token = chance.race(position, list..list + 1, law);
         let twin = self.children(parent).find(|&id| self.nodes[id].token == token);
-        let origin = Origin::Coupled(Rc::clone(law));
-        twin.unwrap_or_else(|| self.push(parent, token, origin, Siblings::Independent))
+        match twin {
+            Some(id) => {
+                self.nodes[id].times += 1;
+                id
+            }
+            None => {
+                let origin = Origin::Coupled(Rc::clone(law));
+                self.push(parent, token, origin, Siblings::Independent)
+            }
+        }
     }
 
     /// Adds a token that is not random. A certain sibling with the same token
@@ -266,6 +273,13 @@ impl Draft {
     /// known-wrong methods of [`crate::exactness`] do this.
     pub(crate) fn forge(&mut self, parent: Option<NodeId>, token: Token, origin: Origin) -> NodeId {
         self.push(parent, token, origin, Siblings::Independent)
+    }
+
+    /// Notes what the drafter believes of the place of `id`, where it is not the
+    /// law of the draw: of one of several siblings, or of a greedy choice. No
+    /// verifier sees it; draft lengths do.
+    pub fn believe(&mut self, id: NodeId, belief: &Rc<Dist>) {
+        self.nodes[id].belief = Some(Rc::clone(belief));
     }
 
     fn draw(
@@ -313,9 +327,13 @@ impl Draft {
 
     /// How the children of a node were chosen together.
     pub fn siblings(&self, parent: Option<NodeId>) -> Siblings {
-        let mut kinds = self.children(parent).map(|id| self.nodes[id].siblings);
-        let first = kinds.next().unwrap_or(Siblings::Listed);
-        if kinds.all(|kind| kind == first) { first } else { Siblings::Mixed }
+        let mut nodes = self.children(parent).map(|id| &self.nodes[id]);
+        let Some(first) = nodes.next() else { return Siblings::Listed };
+        let alike = |node: &Node| {
+            let independent = node.siblings == Siblings::Independent;
+            node.siblings == first.siblings && (!independent || node.same_law(first))
+        };
+        if nodes.all(alike) { first.siblings } else { Siblings::Mixed }
     }
 
     /// What kinds of nodes and branching the draft contains.
@@ -341,7 +359,7 @@ impl Draft {
         siblings: Siblings,
     ) -> NodeId {
         let depth = parent.map_or(1, |id| self.nodes[id].depth + 1);
-        self.nodes.push(Node { token, parent, depth, origin, siblings });
+        self.nodes.push(Node { token, parent, depth, origin, siblings, times: 1, belief: None });
         self.nodes.len() - 1
     }
 }
@@ -352,6 +370,22 @@ impl Node {
         match &self.origin {
             Origin::Sampled(law) | Origin::Coupled(law) => law.p(token),
             Origin::Certain => f64::from(u8::from(token == self.token)),
+        }
+    }
+
+    /// What the drafter believed of this node's place: the law it was drawn from
+    /// if nothing else was noted.
+    pub fn belief(&self, vocab: usize) -> Rc<Dist> {
+        self.belief.clone().unwrap_or_else(|| self.law(vocab))
+    }
+
+    /// Whether both were drawn from one law, not only from equal ones.
+    fn same_law(&self, other: &Self) -> bool {
+        match (&self.origin, &other.origin) {
+            (Origin::Sampled(a), Origin::Sampled(b)) | (Origin::Coupled(a), Origin::Coupled(b)) => {
+                Rc::ptr_eq(a, b)
+            }
+            _ => false,
         }
     }
 

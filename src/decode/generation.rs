@@ -156,7 +156,7 @@ impl<'a> Generation<'a> {
         Ok((!head.is_empty()).then_some(Work {
             session: &mut self.session,
             context: head,
-            draft: const { &Draft::none() },
+            draft: const { &Draft::empty(0) },
             want: Want::Nothing,
         }))
     }
@@ -193,7 +193,7 @@ impl<'a> Generation<'a> {
             context: &self.tokens,
             prompt_len: self.prompt_len,
             vocab: self.vocab,
-            limit: may_emit.min(room).saturating_sub(1),
+            limit: may_emit.min(room).saturating_sub(1).min(self.method.length.most()),
             length: &mut *self.method.length,
             coupling: self.method.verifier.coupling(),
             chance,

@@ -86,6 +86,8 @@ impl MethodSpec {
         let entries = self.entries()?;
         self.sampling.validate().map_err(sentence)?;
         let params = entries.resolve(&self.params)?;
+        let draft = draft_sampling(self.sampling, &params).validate();
+        draft.map_err(|e| ModelError::new(format!("the draft model's {e}")))?;
         if entries.drafter.name != PLAIN && self.num_speculative_tokens == 0 {
             return Err(ModelError::new(format!(
                 "num_speculative_tokens = 0 is out of range: drafter \"{}\" needs at least 1 \
@@ -132,6 +134,9 @@ impl MethodSpec {
         spec.params = without_repeats(&spec.sampling, spec.params);
         if spec.is_plain() {
             spec.num_speculative_tokens = 0;
+            spec.length = Self::default().length;
+            let read = entries.length.params.iter();
+            spec.params = read.fold(spec.params, |params, param| params.without(param));
         }
         Ok(spec)
     }

@@ -34,6 +34,14 @@ pub enum DistError {
         /// Its value.
         value: f64,
     },
+    /// A token is not one of the vocabulary.
+    #[error("token {token} lies outside a vocabulary of {vocab}")]
+    Outside {
+        /// The first offending token.
+        token: usize,
+        /// Number of tokens.
+        vocab: usize,
+    },
     /// An entry is negative.
     #[error("token {token} has the negative probability {value}")]
     Negative {
@@ -48,6 +56,9 @@ pub enum DistError {
         /// The sum that was found.
         mass: f64,
     },
+    /// The entries are finite, but their sum is not.
+    #[error("the weights are too large to be summed")]
+    TooLarge,
     /// Every logit is −inf, so that no token is possible.
     #[error("every logit is -inf: no token is possible")]
     NothingPossible,
@@ -120,24 +131,36 @@ impl Dist {
         Ok(Self { vocab: weights.len(), storage: storage(weights) })
     }
 
-    /// A law proportional to the weights of a few tokens; all others have
-    /// probability zero.
+    /// A law proportional to the weights of a few tokens, added up where a token
+    /// comes twice; all others have probability zero.
     ///
     /// # Errors
     /// If a weight is negative or not finite, a token lies outside the
     /// vocabulary, or no weight is positive.
     pub fn sparse(vocab: usize, mut entries: Vec<(Token, f64)>) -> Result<Self, DistError> {
-        entries.retain(|&(token, w)| w != 0.0 || token as usize >= vocab);
-        entries.sort_unstable_by_key(|&(token, _)| token);
-        if let Some(&(token, value)) =
-            entries.iter().find(|&&(t, w)| !w.is_finite() || t as usize >= vocab)
-        {
-            return Err(DistError::NotFinite { token: token as usize, value });
+        entries.sort_by_key(|&(token, _)| token);
+        for &(token, value) in &entries {
+            let token = token as usize;
+            if token >= vocab {
+                return Err(DistError::Outside { token, vocab });
+            }
+            if !value.is_finite() {
+                return Err(DistError::NotFinite { token, value });
+            }
+            if value < 0.0 {
+                return Err(DistError::Negative { token, value });
+            }
         }
-        if let Some(&(token, value)) = entries.iter().find(|&&(_, w)| w < 0.0) {
-            return Err(DistError::Negative { token: token as usize, value });
-        }
+        entries.dedup_by(|next, kept| {
+            let twice = next.0 == kept.0;
+            kept.1 += if twice { next.1 } else { 0.0 };
+            twice
+        });
+        entries.retain(|&(_, w)| w != 0.0);
         let mass: f64 = entries.iter().map(|&(_, w)| w).sum();
+        if !mass.is_finite() {
+            return Err(DistError::TooLarge);
+        }
         if mass <= 0.0 {
             return Err(DistError::NothingPossible);
         }
@@ -202,7 +225,7 @@ impl Dist {
 
     /// `overlap(p, q) = Σ_x min(p(x), q(x)) = 1 − TV(p, q)`: the probability
     /// that a token drafted from `q` is kept by rejection sampling against `p`
-    /// (Leviathan et al. 2023, arXiv 2211.17192, Eq. 1 and Cor. 3.6).
+    /// (Leviathan et al. 2023, arXiv 2211.17192, Cor. 3.6).
     pub fn overlap(&self, q: &Dist) -> f64 {
         if self.is_sparse() || q.is_sparse() {
             let (few, many) = if self.is_sparse() { (self, q) } else { (q, self) };

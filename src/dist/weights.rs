@@ -30,7 +30,8 @@ impl<T: Number> Weights<T> {
     /// Weights of at least one token; the norm is their mass.
     ///
     /// # Errors
-    /// If one is negative or not finite, or there is none.
+    /// If one is negative or not finite, there is none, or their sum is not
+    /// finite.
     pub(super) fn new(values: Vec<T>) -> Result<Self, DistError> {
         let mut ends = Vec::with_capacity(values.len().div_ceil(BLOCK));
         let sound = IsaKind::active().run(Sums { values: &values, ends: &mut ends });
@@ -38,6 +39,7 @@ impl<T: Number> Weights<T> {
         // A sum is finite only if all its terms are.
         if !sound || !mass.is_finite() {
             check_entries(values.iter().map(|&w| w.into()))?;
+            return Err(DistError::TooLarge);
         }
         Ok(Self { values, ends, norm: mass })
     }

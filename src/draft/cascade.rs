@@ -79,8 +79,9 @@ impl<'a> Drafter<'a> for Cascade<'a> {
         let mut parent: Option<NodeId> = None;
         while round.go_on(&draft) {
             let guess = self.guess(round, &draft);
-            for law in self.reader.laws(round, &guess, draft.len())? {
-                let drawn = round.draw(&mut draft, parent, &law, 0);
+            let rows = (draft.len()..=guess.len()).collect::<Vec<_>>();
+            for said in self.reader.says(round, &guess, &rows)? {
+                let drawn = round.draw_said(&mut draft, parent, &said);
                 parent = Some(drawn);
                 let guessed = guess.nodes().get(drawn).map(|node| node.token);
                 if guessed != Some(draft.node(drawn).token) || !round.go_on(&draft) {

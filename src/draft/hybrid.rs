@@ -43,10 +43,8 @@ impl<'a> Drafter<'a> for Hybrid<'a> {
     }
 
     fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
-        if self.lookup.find(round.context).is_some() {
-            return self.lookup.propose(round);
-        }
-        self.model.propose(round)
+        let found = self.lookup.propose(round)?;
+        if found.is_empty() { self.model.propose(round) } else { Ok(found) }
     }
 
     fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {

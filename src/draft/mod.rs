@@ -38,7 +38,9 @@ use crate::params::{Param, Params};
 use crate::registry::Entry;
 use crate::round::RoundEvent;
 use crate::sampling::{Sampler, SamplingParams};
-use crate::tree::{Draft, DraftShape, NodeId};
+use crate::tree::{Draft, DraftShape, NodeId, Siblings};
+
+use reader::Says;
 
 /// Proposes tokens, one draft per round.
 pub trait Drafter<'a>: std::fmt::Debug {
@@ -84,7 +86,7 @@ pub struct Round<'r> {
     pub prompt_len: usize,
     /// Number of tokens in the vocabulary.
     pub vocab: usize,
-    /// The largest depth that can still be committed.
+    /// The largest depth that can still be committed, at most the policy's.
     pub limit: usize,
     /// Asked before each further level.
     pub length: &'r mut dyn DraftLength,
@@ -103,6 +105,42 @@ impl Round<'_> {
     /// Whether to draft one level below what `draft` holds.
     pub fn go_on(&mut self, draft: &Draft) -> bool {
         draft.depth() < self.limit && self.length.go_on(draft)
+    }
+
+    /// Adds a token to a chain, as the draft model says.
+    fn draw_said(&mut self, draft: &mut Draft, parent: Option<NodeId>, said: &Says) -> NodeId {
+        let id = self.draw(draft, parent, &said.law, 0);
+        draft.believe(id, &said.belief);
+        id
+    }
+
+    /// Adds up to `count` children, chosen in this way, as the draft model says.
+    /// Greedy drafts without replacement are the most probable tokens, to which
+    /// such draws tend as the temperature falls.
+    fn grow(
+        &mut self,
+        draft: &mut Draft,
+        (parent, said): (Option<NodeId>, &Says),
+        (siblings, count): (Siblings, usize),
+    ) {
+        let (known, law) = (draft.len(), &said.law);
+        match siblings {
+            // Raced where the verifier has noise to couple them with.
+            Siblings::Independent => {
+                (0..count).for_each(|list| _ = self.draw(draft, parent, law, list));
+            }
+            Siblings::Distinct if !said.greedy() => {
+                draft.sample_distinct(parent, law, count, self.chance);
+            }
+            Siblings::LastSampled => draft.sample_last(parent, law, count, self.chance),
+            Siblings::Hub if count == 2 => draft.sample_hub(parent, law, self.chance),
+            Siblings::Hub => draft.sample_distinct(parent, law, count, self.chance),
+            Siblings::Listed | Siblings::Distinct | Siblings::Mixed => {
+                let ranked = said.belief.most_probable(count);
+                ranked.into_iter().for_each(|token| _ = draft.certain(parent, token));
+            }
+        }
+        (known..draft.len()).for_each(|id| draft.believe(id, &said.belief));
     }
 
     /// Adds a token drawn from `law` to the draft, raced against the verifier's
@@ -171,8 +209,8 @@ pub struct DrafterParams<'a, 's> {
     pub tools: Tools<'a>,
     /// How the target's logits become laws.
     pub target_sampler: &'s Sampler,
-    /// How the draft model's logits become laws: the target's settings with the
-    /// draft's own temperature.
+    /// How the draft model's logits become laws: the target's settings, but for
+    /// those of [`DRAFT_SAMPLING`] that are set.
     pub sampler: &'s Sampler,
     /// Settings of the drafter.
     pub params: &'s Params,

@@ -48,9 +48,8 @@ impl<'a> Drafter<'a> for ModelDrafter<'a> {
         let mut draft = Draft::empty(round.vocab);
         let mut parent = None;
         while round.go_on(&draft) {
-            let last = self.0.laws(round, &draft, draft.len())?;
-            for law in &last {
-                parent = Some(round.draw(&mut draft, parent, law, 0));
+            for said in self.0.says(round, &draft, &[draft.len()])? {
+                parent = Some(round.draw_said(&mut draft, parent, &said));
             }
         }
         Ok(draft)

@@ -1,15 +1,13 @@
 //! A draft model that proposes a tree of fixed shape.
 
-use std::rc::Rc;
-
 use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
 use crate::clock::Clock;
-use crate::dist::{Dist, Token};
+use crate::dist::Token;
 use crate::model::ModelError;
 use crate::params::{Param, Params};
 use crate::registry::Entry;
-use crate::tree::{Draft, DraftShape, NodeId, Siblings};
+use crate::tree::{Draft, DraftShape, Siblings};
 
 const TREE: Param =
     Param::text("tree", "2,2,1", "children per node, by depth: 2,1 is two branches of two");
@@ -42,12 +40,19 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
                 return Err("siblings = hub: a node of the tree has at most 2 children".to_owned());
             }
             let sampled = siblings != Siblings::Listed;
-            let certain = !matches!(siblings, Siblings::Independent | Siblings::Distinct);
-            let shape = DraftShape { sampled, certain, ..DraftShape::NOTHING };
-            Ok(if tree.iter().any(|&children| children > 1) { shape.with(siblings) } else { shape })
+            let certain = siblings != Siblings::Independent;
+            let mut shape = DraftShape { sampled, certain, ..DraftShape::NOTHING };
+            if tree.iter().any(|&children| children > 1) {
+                shape = shape.with(siblings);
+                if siblings == Siblings::Distinct {
+                    shape = shape.with(Siblings::Listed);
+                }
+            }
+            Ok(shape)
         },
         make: |params| {
-            let reader = Reader::new(params.model("model_tree")?, params.sampler.clone())?;
+            let reader =
+                Reader::new(params.model("model_tree")?, params.sampler.clone())?.ranking();
             let tree = tree(params.params).map_err(ModelError::new)?;
             let siblings = siblings(params.params).map_err(ModelError::new)?;
             Ok(Box::new(ModelTree { reader, tree, siblings }))
@@ -112,9 +117,10 @@ impl<'a> Drafter<'a> for ModelTree<'a> {
                 break;
             }
             let (first, known) = (draft.len() + 1 - level.len(), draft.len());
-            let laws = self.reader.laws(round, &draft, first)?;
-            for (&parent, law) in level.iter().zip(&laws) {
-                grow(round, &mut draft, (parent, law), (self.siblings, children));
+            let rows = (first..=known).collect::<Vec<_>>();
+            let said = self.reader.says(round, &draft, &rows)?;
+            for (&parent, said) in level.iter().zip(&said) {
+                round.grow(&mut draft, (parent, said), (self.siblings, children));
             }
             level = (known..draft.len()).map(Some).collect();
         }
@@ -128,27 +134,5 @@ impl<'a> Drafter<'a> for ModelTree<'a> {
     fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
         let (tree, siblings) = (self.tree.clone(), self.siblings);
         Ok(Box::new(Self { reader: self.reader.fork()?, tree, siblings }))
-    }
-}
-
-/// Adds children of one node.
-fn grow(
-    round: &mut Round<'_>,
-    draft: &mut Draft,
-    (parent, law): (Option<NodeId>, &Rc<Dist>),
-    (siblings, children): (Siblings, usize),
-) {
-    match siblings {
-        // Raced where the verifier has noise to couple them with.
-        Siblings::Independent => {
-            (0..children).for_each(|list| _ = round.draw(draft, parent, law, list));
-        }
-        Siblings::Listed => {
-            let ranked = law.most_probable(children);
-            ranked.into_iter().for_each(|token| _ = draft.certain(parent, token));
-        }
-        Siblings::LastSampled => draft.sample_last(parent, law, children, round.chance),
-        Siblings::Hub if children == 2 => draft.sample_hub(parent, law, round.chance),
-        _ => draft.sample_distinct(parent, law, children, round.chance),
     }
 }

@@ -27,7 +27,7 @@ const TEXT: Param = Param::text(
 /// Its line in the registry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "ngram_lm",
-    aliases: &["bigram", "trigram"],
+    aliases: &["ngram_model"],
     params: &[ORDER, TEXT, DRAFT_SAMPLING[0], DRAFT_SAMPLING[1], DRAFT_SAMPLING[2]],
     summary: "a model of counted n-grams, from a text file or from the text so far",
     paper: "Leviathan et al. 2023, arXiv 2211.17192, Table 3 (unigram and bigram rows)",

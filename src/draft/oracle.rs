@@ -68,8 +68,8 @@ impl<'a> Drafter<'a> for Oracle<'a> {
         let mut draft = Draft::empty(round.vocab);
         let mut parent = None;
         while round.go_on(&draft) {
-            for law in &self.reader.laws(round, &draft, draft.len())? {
-                parent = Some(round.draw(&mut draft, parent, &self.law(law), 0));
+            for said in &self.reader.says(round, &draft, &[draft.len()])? {
+                parent = Some(round.draw(&mut draft, parent, &self.law(&said.law), 0));
             }
         }
         Ok(draft)

@@ -6,7 +6,7 @@ use super::Round;
 use crate::clock::{Clock, Who};
 use crate::dist::{Dist, Token};
 use crate::model::{LanguageModel, ModelError, Session, Want, Work, evaluate_one};
-use crate::sampling::{History, Sampler};
+use crate::sampling::{History, Logits, Sampler, SamplingParams};
 use crate::tree::Draft;
 
 /// A draft model with its session and sampler. The session reconciles with the
@@ -16,6 +16,26 @@ pub(super) struct Reader<'a> {
     model: &'a dyn LanguageModel,
     session: Session,
     sampler: Sampler,
+    /// For what it believes, where the sampler is greedy.
+    plain: Option<Sampler>,
+    ranks: bool,
+}
+
+/// What a draft model says after some text.
+#[derive(Debug)]
+pub(super) struct Says {
+    /// The law that drafts are drawn from.
+    pub(super) law: Rc<Dist>,
+    /// How probable it finds tokens: the law, but at temperature 1 where drafts
+    /// are greedy, if somebody looks at it.
+    pub(super) belief: Rc<Dist>,
+}
+
+impl Says {
+    /// Whether drafts are not drawn but the most probable tokens.
+    pub(super) fn greedy(&self) -> bool {
+        !Rc::ptr_eq(&self.law, &self.belief)
+    }
 }
 
 impl<'a> Reader<'a> {
@@ -24,7 +44,22 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// If the model cannot open a session.
     pub(super) fn new(model: &'a dyn LanguageModel, sampler: Sampler) -> Result<Self, ModelError> {
-        Ok(Self { session: model.session()?, model, sampler })
+        let greedy = sampler.params().is_greedy();
+        let params = SamplingParams {
+            temperature: 1.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            ..*sampler.params()
+        };
+        let plain = greedy.then(|| Sampler::new(params)).transpose();
+        let plain = plain.map_err(|e| ModelError::new(e.to_string()))?;
+        Ok(Self { session: model.session()?, model, sampler, plain, ranks: false })
+    }
+
+    /// The same reader for a drafter that ranks tokens by what is believed.
+    pub(super) fn ranking(self) -> Self {
+        Self { ranks: true, ..self }
     }
 
     /// See [`super::Drafter::prefill`].
@@ -44,26 +79,38 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The processed laws of row `first` and of all rows after it, in one pass.
-    pub(super) fn laws(
+    /// What the model says at these rows, in one pass.
+    pub(super) fn says(
         &mut self,
         round: &mut Round<'_>,
         draft: &Draft,
-        first: usize,
-    ) -> Result<Vec<Rc<Dist>>, ModelError> {
+        rows: &[usize],
+    ) -> Result<Vec<Says>, ModelError> {
         let (session, context) = (&mut self.session, round.context);
-        let work = Work { session, context, draft, want: Want::From(first) };
+        let work = Work { session, context, draft, want: Want::Rows(rows) };
         let evaluation = evaluate_one(self.model, work)?;
         round.clock.forward(Who::Draft, evaluation.computed);
         round.forwards += 1;
-        let name = &self.model.info().name;
-        let laws = (first..).zip(&evaluation.rows).map(|(row, logits)| {
+        let looked_at = self.ranks || round.length.looks();
+        let said = rows.iter().zip(&evaluation.rows).map(|(row, logits)| {
             let drafted = row.checked_sub(1).map_or_else(Vec::new, |id| draft.tokens_to(id));
             let history = History { prompt_len: round.prompt_len, context, drafted: &drafted };
-            let law = self.sampler.law(logits, history);
-            law.map(Rc::new).map_err(|e| ModelError::new(format!("draft model {name}: {e}")))
+            let law = self.law(&self.sampler, logits, history)?;
+            let plain = self.plain.as_ref().filter(|_| looked_at);
+            let belief = plain.map(|plain| self.law(plain, logits, history)).transpose()?;
+            Ok(Says { belief: belief.unwrap_or_else(|| Rc::clone(&law)), law })
         });
-        laws.collect()
+        said.collect()
+    }
+
+    fn law(
+        &self,
+        sampler: &Sampler,
+        logits: &Logits,
+        history: History<'_>,
+    ) -> Result<Rc<Dist>, ModelError> {
+        let fault = |e| ModelError::new(format!("draft model {}: {e}", self.model.info().name));
+        sampler.law(logits, history).map(Rc::new).map_err(fault)
     }
 
     /// See [`super::Drafter::state_key`].
@@ -75,6 +122,7 @@ impl<'a> Reader<'a> {
     /// An independent copy.
     pub(super) fn fork(&self) -> Result<Self, ModelError> {
         let session = self.session.fork()?;
-        Ok(Self { model: self.model, session, sampler: self.sampler.clone() })
+        let (sampler, plain) = (self.sampler.clone(), self.plain.clone());
+        Ok(Self { model: self.model, session, sampler, plain, ranks: self.ranks })
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::copy::copy_from;
 use super::{BuildDrafter, Drafter, Round};
+use crate::clock::Clock;
 use crate::dist::Token;
 use crate::model::ModelError;
 use crate::params::Param;
@@ -39,11 +40,22 @@ struct SuffixAutomaton {
     text: Automaton,
 }
 
-impl<'a> Drafter<'a> for SuffixAutomaton {
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
-        for &token in &round.context[self.text.read..] {
+impl SuffixAutomaton {
+    fn read(&mut self, text: &[Token]) {
+        for &token in &text[self.text.read..] {
             self.text.push(token);
         }
+    }
+}
+
+impl<'a> Drafter<'a> for SuffixAutomaton {
+    fn prefill(&mut self, prompt: &[Token], _clock: &dyn Clock) -> Result<(), ModelError> {
+        self.read(prompt);
+        Ok(())
+    }
+
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+        self.read(round.context);
         let mut draft = Draft::empty(round.vocab);
         if let Some(suffix) = self.text.repeated().filter(|s| s.longest >= self.least) {
             copy_from(suffix.end + 1, round, &mut draft);

@@ -4,6 +4,9 @@
 //! level the most valuable nodes get their most probable children; of all nodes
 //! the most valuable ones are proposed. A child is never worth more than its
 //! parent, and of equals the earlier is taken, so the chosen nodes are a tree.
+//! What cannot be among them any more does not grow.
+
+use std::rc::Rc;
 
 use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
@@ -22,9 +25,9 @@ const WIDTH: Param = Param::count(
     "nodes per level that get children, and children they get; at most 8",
 );
 
-/// With these the growth stays within the 64 nodes that a cache has room for.
+/// The largest tree and width.
 const MOST: (usize, usize) = (32, 8);
-/// Nodes that a cache has room for.
+/// Nodes that a cache has room for; growth ends there.
 const ROOM: usize = 64;
 
 /// Its line in the registry.
@@ -47,7 +50,8 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
             Ok(DraftShape::CERTAIN.with(Siblings::Listed))
         },
         make: |params| {
-            let reader = Reader::new(params.model("tree_confidence")?, params.sampler.clone())?;
+            let reader =
+                Reader::new(params.model("tree_confidence")?, params.sampler.clone())?.ranking();
             let (nodes, width) = (params.params.count(&NODES), params.params.count(&WIDTH));
             Ok(Box::new(TreeConfidence { reader, nodes, width }))
         },
@@ -71,15 +75,13 @@ impl<'a> Drafter<'a> for TreeConfidence<'a> {
         let mut grown = Draft::empty(round.vocab);
         let mut values = Vec::new();
         let mut level: Vec<Option<NodeId>> = vec![None];
-        while round.go_on(&grown) && !level.is_empty() {
+        while !level.is_empty() && grown.len() < ROOM && round.go_on(&grown) {
             let known = grown.len();
-            let first = level.iter().map(|parent| parent.map_or(0, |id| id + 1)).min();
-            let first = first.unwrap_or(0);
-            let laws = self.reader.laws(round, &grown, first)?;
-            for &parent in &level {
-                let law = &laws[parent.map_or(0, |id| id + 1) - first];
+            let rows = level.iter().map(|parent| parent.map_or(0, |id| id + 1));
+            let said = self.reader.says(round, &grown, &rows.collect::<Vec<_>>())?;
+            for (&parent, said) in level.iter().zip(&said) {
                 let value = parent.map_or(1.0, |id| values[id]);
-                self.expand(&mut grown, &mut values, (parent, value), law);
+                self.expand(&mut grown, &mut values, (parent, value), &said.belief);
             }
             let mut next = (known..grown.len()).collect::<Vec<_>>();
             next.sort_by(|&a, &b| f64::total_cmp(&values[b], &values[a]));
@@ -106,12 +108,15 @@ impl TreeConfidence<'_> {
         grown: &mut Draft,
         values: &mut Vec<f64>,
         (parent, value): (Option<NodeId>, f64),
-        law: &Dist,
+        belief: &Rc<Dist>,
     ) {
-        for token in law.most_probable(self.width) {
-            if grown.len() < ROOM {
-                grown.certain(parent, token);
-                values.push(value * law.p(token));
+        for token in belief.most_probable(self.width) {
+            let value = value * belief.p(token);
+            let better = values.iter().filter(|&&other| other >= value).count();
+            if better < self.nodes && grown.len() < ROOM {
+                let id = grown.certain(parent, token);
+                grown.believe(id, belief);
+                values.push(value);
             }
         }
     }
@@ -128,7 +133,9 @@ fn best_of(grown: &Draft, values: &[f64], count: usize) -> Draft {
     for id in ranked {
         let node = grown.node(id);
         let parent = node.parent.and_then(|parent| places[parent]);
-        places[id] = Some(draft.certain(parent, node.token));
+        let place = draft.certain(parent, node.token);
+        draft.believe(place, &node.belief(grown.vocab()));
+        places[id] = Some(place);
     }
     draft
 }

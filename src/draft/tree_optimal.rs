@@ -5,20 +5,23 @@
 //! by its number of rows; the next tree maximises accepted tokens plus one over
 //! the round's time.
 
-use std::rc::Rc;
+use std::collections::BTreeMap;
 
 use super::reader::Reader;
 use super::sequoia::{Planned, best_tree};
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
 use crate::clock::Clock;
-use crate::dist::{Dist, Token};
+use crate::dist::Token;
 use crate::model::ModelError;
 use crate::params::Param;
 use crate::registry::Entry;
 use crate::round::RoundEvent;
 use crate::tree::{Draft, DraftShape, NodeId, Siblings};
 
-const NODES: Param = Param::count("tree_most_nodes", 16, 1, "largest tree that is tried");
+const NODES: Param =
+    Param::count("tree_most_nodes", 16, 1, "largest tree that is tried, at most 64 nodes");
+/// Nodes that a cache has room for.
+const ROOM: usize = 64;
 
 /// Siblings whose acceptance is told apart.
 const RANKS: usize = 4;
@@ -40,10 +43,18 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     paper: "Chen et al. 2024, Sequoia, arXiv 2402.12374",
     build: BuildDrafter {
         needs_model: true,
-        shape: |_| Ok(DraftShape::SAMPLED.with(Siblings::Distinct)),
+        shape: |params| {
+            let nodes = params.count(&NODES);
+            if nodes > ROOM {
+                return Err(format!("tree_most_nodes = {nodes}: allowed is at most {ROOM}"));
+            }
+            let shape = DraftShape { certain: true, ..DraftShape::SAMPLED };
+            Ok(shape.with(Siblings::Distinct).with(Siblings::Listed))
+        },
         make: |params| {
-            let reader = Reader::new(params.model("tree_optimal")?, params.sampler.clone())?;
-            let most = params.params.count(&NODES).min(64);
+            let reader =
+                Reader::new(params.model("tree_optimal")?, params.sampler.clone())?.ranking();
+            let most = params.params.count(&NODES);
             Ok(Box::new(TreeOptimal { reader, most, learned: Learned::default() }))
         },
     },
@@ -102,7 +113,7 @@ impl Learned {
     fn tree(&self, most: usize, depth: usize) -> Vec<Planned> {
         let (pass, row, draft) = self.costs();
         let mut best = (0.0, Vec::new());
-        for depth in 1..=depth {
+        for depth in 1..=depth.min(most) {
             let mut tree = best_tree(&self.by_rank(), most, depth);
             let mut tokens = 1.0;
             let rates = tree.iter().enumerate().map(|(i, node)| {
@@ -147,28 +158,28 @@ impl<'a> Drafter<'a> for TreeOptimal<'a> {
         let tree = self.learned.tree(self.most, round.limit);
         // Where a planned node came to lie in the draft.
         let mut places: Vec<Option<NodeId>> = vec![None; tree.len()];
+        let coupled = round.coupling.is_some();
+        let siblings = if coupled { Siblings::Independent } else { Siblings::Distinct };
         let mut depth = 1;
         while round.go_on(&draft) && tree.iter().any(|node| node.depth == depth) {
             let level = tree.iter().enumerate().filter(|(_, node)| node.depth == depth);
-            let level = level.collect::<Vec<_>>();
-            let mut first = draft.len();
-            if depth > 1 {
-                first =
-                    (0..draft.len()).find(|&id| draft.node(id).depth == depth - 1).unwrap_or(0) + 1;
+            // Where the parents lie, and the nodes planned below each. A node whose
+            // parent could not be drawn is left out.
+            let mut below = BTreeMap::<Option<NodeId>, Vec<usize>>::new();
+            for (id, node) in level {
+                let place = node.parent.map(|parent| places[parent]);
+                if let Some(at) = place.map_or(Some(None), |place| place.map(Some)) {
+                    below.entry(at).or_default().push(id);
+                }
             }
-            let laws = self.reader.laws(round, &draft, first)?;
-            let mut parents = level.iter().map(|(_, node)| node.parent).collect::<Vec<_>>();
-            parents.sort_unstable();
-            parents.dedup();
-            for parent in parents {
-                let children = level.iter().filter(|(_, node)| node.parent == parent);
-                let ids = children.map(|(id, _)| *id).collect::<Vec<_>>();
-                let place = parent.map(|parent| places[parent]);
-                // A node whose parent could not be drawn is left out.
-                let Some(at) = place.map_or(Some(None), |place| place.map(Some)) else { continue };
-                let law: &Rc<Dist> = &laws[at.map_or(0, |id: NodeId| id + 1) - first];
+            if below.is_empty() {
+                break;
+            }
+            let rows = below.keys().map(|at| at.map_or(0, |id| id + 1)).collect::<Vec<_>>();
+            let said = self.reader.says(round, &draft, &rows)?;
+            for ((at, ids), said) in below.into_iter().zip(&said) {
                 let known = draft.len();
-                grow(round, &mut draft, at, law, ids.len());
+                round.grow(&mut draft, (at, said), (siblings, ids.len()));
                 ids.into_iter().zip(known..draft.len()).for_each(|(id, at)| places[id] = Some(at));
             }
             depth += 1;
@@ -191,19 +202,5 @@ impl<'a> Drafter<'a> for TreeOptimal<'a> {
     fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
         let (most, learned) = (self.most, self.learned);
         Ok(Box::new(Self { reader: self.reader.fork()?, most, learned }))
-    }
-}
-
-fn grow(
-    round: &mut Round<'_>,
-    draft: &mut Draft,
-    parent: Option<NodeId>,
-    law: &Rc<Dist>,
-    children: usize,
-) {
-    if round.coupling.is_some() {
-        (0..children).for_each(|list| _ = round.draw(draft, parent, law, list));
-    } else {
-        draft.sample_distinct(parent, law, children, round.chance);
     }
 }

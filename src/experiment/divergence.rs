@@ -48,7 +48,7 @@ pub fn explain(
 ) -> Result<DivergenceRow, ModelError> {
     let context = [prompt, &plain[..at]].concat();
     let mut session = target.session()?;
-    let draft = Draft::none();
+    let draft = Draft::empty(0);
     let work = Work { session: &mut session, context: &context, draft: &draft, want: Want::Row(0) };
     let evaluation = evaluate_one(target, work)?;
     let (top2_gap, bound, tie) = tie(&evaluation.rows[0]);

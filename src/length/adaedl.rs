@@ -17,8 +17,8 @@ const FACTOR: Param = Param::number(
 const WANTED: Param =
     Param::number("adaedl_acceptance", 0.9, 0.0..=1.0, "the acceptance rate that is aimed at");
 
-/// Where the threshold begins, how far it moves per round, and how much of the
-/// past rate and threshold each round keeps.
+/// Where the threshold begins, how far the threshold aimed at lies from it, and
+/// how much of the past rate and threshold each round keeps.
 const START: f64 = 0.4;
 const STEP: f64 = 0.01;
 const KEEP_RATE: f64 = 0.5;
@@ -55,16 +55,24 @@ struct AdaEdl {
 }
 
 impl DraftLength for AdaEdl {
-    fn go_on(&mut self, draft: &Draft) -> bool {
+    fn most(&self) -> usize {
+        self.k
+    }
+
+    fn looks(&self) -> bool {
+        true
+    }
+
+    fn worth(&mut self, draft: &Draft) -> bool {
         let bound = |node| 1.0 - (self.factor * entropy(node, draft)).sqrt();
-        draft.depth() < self.k && last(draft).is_none_or(|node| bound(node) >= self.threshold)
+        last(draft).is_none_or(|node| bound(node) >= self.threshold)
     }
 
     fn observe(&mut self, event: &RoundEvent<'_>) {
         if event.draft.is_empty() {
             return;
         }
-        let rate = event.verdict.path.len() as f64 / event.draft.len() as f64;
+        let rate = event.verdict.path.len() as f64 / event.draft.depth() as f64;
         self.rate = KEEP_RATE * self.rate + (1.0 - KEEP_RATE) * rate;
         let step = if self.rate < self.wanted { STEP } else { -STEP };
         let moved = (self.threshold + step).clamp(0.0, 1.0);

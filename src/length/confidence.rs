@@ -11,7 +11,7 @@ const THRESHOLD: Param = Param::number(
     "confidence_threshold",
     0.4,
     0.0..=1.0,
-    "stop after a token of smaller draft probability",
+    "stop after a token of smaller draft probability; where it begins if it is learned",
 )
 .or(&["assistant_confidence_threshold", "p_min", "draft_p_min"]);
 const TUNED: Param = Param::count(
@@ -56,9 +56,16 @@ struct Confidence {
 }
 
 impl DraftLength for Confidence {
-    fn go_on(&mut self, draft: &Draft) -> bool {
-        let sure = last(draft).is_none_or(|node| confidence(node) >= self.threshold);
-        draft.depth() < self.k && sure
+    fn most(&self) -> usize {
+        self.k
+    }
+
+    fn looks(&self) -> bool {
+        true
+    }
+
+    fn worth(&mut self, draft: &Draft) -> bool {
+        last(draft).is_none_or(|node| confidence(node, draft) >= self.threshold)
     }
 
     fn observe(&mut self, event: &RoundEvent<'_>) {
@@ -67,7 +74,7 @@ impl DraftLength for Confidence {
         }
         for id in event.reached() {
             let kept = event.verdict.path.contains(&id);
-            self.seen.push((confidence(event.draft.node(id)), kept));
+            self.seen.push((confidence(event.draft.node(id), event.draft), kept));
         }
         let kept = self.seen.iter().filter(|(_, kept)| *kept).count();
         if self.seen.len() >= ENOUGH && kept > 0 && kept < self.seen.len() {

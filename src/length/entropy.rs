@@ -41,9 +41,17 @@ struct Entropy {
 }
 
 impl DraftLength for Entropy {
-    fn go_on(&mut self, draft: &Draft) -> bool {
+    fn most(&self) -> usize {
+        self.k
+    }
+
+    fn looks(&self) -> bool {
+        true
+    }
+
+    fn worth(&mut self, draft: &Draft) -> bool {
         let doubt = |node| (SHARE * entropy(node, draft)).sqrt();
-        draft.depth() < self.k && last(draft).is_none_or(|node| doubt(node) <= self.threshold)
+        last(draft).is_none_or(|node| doubt(node) <= self.threshold)
     }
 
     fn state_key(&self) -> Vec<u8> {

@@ -2,7 +2,6 @@
 
 use super::{BuildLength, DraftLength};
 use crate::registry::Entry;
-use crate::tree::Draft;
 
 /// Its line in the registry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
@@ -22,8 +21,8 @@ pub struct Fixed {
 }
 
 impl DraftLength for Fixed {
-    fn go_on(&mut self, draft: &Draft) -> bool {
-        draft.depth() < self.k
+    fn most(&self) -> usize {
+        self.k
     }
 
     fn state_key(&self) -> Vec<u8> {

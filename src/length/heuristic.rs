@@ -3,7 +3,6 @@
 use super::{BuildLength, DraftLength};
 use crate::registry::Entry;
 use crate::round::RoundEvent;
-use crate::tree::Draft;
 
 /// Its line in the registry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
@@ -15,7 +14,7 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     build: |params| Box::new(Heuristic { k: params.num_speculative_tokens }),
 };
 
-/// A cache has room for 64 drafted tokens.
+/// A draft grows no further than this, half of what a cache has room for.
 const MOST: usize = 32;
 
 /// Additive increase and decrease of the draft length.
@@ -25,8 +24,8 @@ struct Heuristic {
 }
 
 impl DraftLength for Heuristic {
-    fn go_on(&mut self, draft: &Draft) -> bool {
-        draft.depth() < self.k
+    fn most(&self) -> usize {
+        self.k
     }
 
     fn observe(&mut self, event: &RoundEvent<'_>) {
@@ -34,7 +33,7 @@ impl DraftLength for Heuristic {
             return;
         }
         let all = event.verdict.path.len() == event.draft.depth();
-        self.k = if all { (self.k + 2).min(MOST) } else { (self.k - 1).max(1) };
+        self.k = if all { (self.k + 2).min(MOST.max(self.k)) } else { (self.k - 1).max(1) };
     }
 
     fn state_key(&self) -> Vec<u8> {

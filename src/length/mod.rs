@@ -23,8 +23,26 @@ use crate::tree::Draft;
 
 /// Decides whether a round drafts one level further.
 pub trait DraftLength: std::fmt::Debug {
-    /// Whether to draft a further token after what the draft holds already.
-    fn go_on(&mut self, draft: &Draft) -> bool;
+    /// The largest depth that it may ask for in this round.
+    fn most(&self) -> usize;
+
+    /// Whether a level below what the draft holds is worth drafting, where it is
+    /// not too deep.
+    fn worth(&mut self, draft: &Draft) -> bool {
+        let _ = draft;
+        true
+    }
+
+    /// Whether it looks at what the drafter believes of the tokens: a greedy one
+    /// does not work that out unasked.
+    fn looks(&self) -> bool {
+        false
+    }
+
+    /// Whether to draft one level below what the draft holds already.
+    fn go_on(&mut self, draft: &Draft) -> bool {
+        draft.depth() < self.most() && self.worth(draft)
+    }
 
     /// Told after every round.
     fn observe(&mut self, event: &RoundEvent<'_>) {
@@ -41,7 +59,8 @@ pub trait DraftLength: std::fmt::Debug {
 /// What a length policy is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct LengthParams<'s> {
-    /// K: the number of tokens drafted per round, or the most of them.
+    /// K: the number of tokens drafted per round, the most of them, or what a
+    /// policy begins with.
     pub num_speculative_tokens: usize,
     /// Settings of the policy.
     pub params: &'s Params,

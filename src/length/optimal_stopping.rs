@@ -6,9 +6,10 @@
 //! more costs in drafting and in the target's pass. Maximises
 //! `E[tokens] / E[time]` (Dinkelbach's fixed point). Costs and acceptance are
 //! learned from the rounds; a drafted token's acceptance is predicted from its
-//! own draft probability.
+//! own draft probability. The first token is always drafted. In a tree a level
+//! is what a token is in a chain, and the best path to the last one counts.
 
-use super::signal::confidence;
+use super::signal::{best_path, confidence};
 use super::{BuildLength, DraftLength, INSTANT};
 use crate::registry::Entry;
 use crate::round::RoundEvent;
@@ -110,15 +111,20 @@ fn class(confidence: f64) -> usize {
 }
 
 impl DraftLength for OptimalStopping {
-    fn go_on(&mut self, draft: &Draft) -> bool {
-        if draft.depth() >= self.k {
-            return false;
-        }
+    fn most(&self) -> usize {
+        self.k
+    }
+
+    fn looks(&self) -> bool {
+        true
+    }
+
+    fn worth(&mut self, draft: &Draft) -> bool {
         if self.rounds < WARMUP || draft.is_empty() {
             return true;
         }
-        let survival =
-            draft.nodes().iter().map(|node| self.acceptance(confidence(node))).product::<f64>();
+        let kept = |node| self.acceptance(confidence(node, draft));
+        let survival = best_path(draft).into_iter().map(kept).product::<f64>();
         let rate = self.tokens / self.seconds.max(INSTANT);
         survival * self.mean_acceptance() > rate * (self.draft.slope() + self.target.slope())
     }
@@ -127,11 +133,11 @@ impl DraftLength for OptimalStopping {
         self.rounds += 1;
         self.tokens += event.verdict.path.len() as f64 + 1.0;
         self.seconds += event.times.total().as_secs_f64();
-        let nodes = event.draft.len() as f64;
-        self.draft.add(nodes, event.times.draft.as_secs_f64());
-        self.target.add(nodes + 1.0, event.times.target.as_secs_f64());
+        let depth = event.draft.depth() as f64;
+        self.draft.add(depth, event.times.draft.as_secs_f64());
+        self.target.add(depth + 1.0, event.times.target.as_secs_f64());
         for id in event.reached() {
-            let class = &mut self.classes[class(confidence(event.draft.node(id)))];
+            let class = &mut self.classes[class(confidence(event.draft.node(id), event.draft))];
             class.0 += 1.0;
             class.1 += f64::from(u8::from(event.verdict.path.contains(&id)));
         }

@@ -1,18 +1,37 @@
 //! What a policy can see of a draft without knowing the target.
 
-use crate::tree::{Draft, Node};
+use std::cmp::Ordering;
 
-/// The last drafted token; none before the first.
+use crate::tree::{Draft, Node, NodeId};
+
+/// The nodes from the context to the deepest one; of several the one that the
+/// drafter finds most probable, the earlier of equals.
+pub(super) fn best_path(draft: &Draft) -> Vec<&Node> {
+    let depth = draft.depth();
+    let deepest = (0..draft.len()).filter(|&id| draft.node(id).depth == depth);
+    let probable = |id: NodeId| {
+        let path = draft.path(id).into_iter();
+        path.map(|id| confidence(draft.node(id), draft)).product::<f64>()
+    };
+    let rank = |&a: &NodeId, &b: &NodeId| match probable(a).total_cmp(&probable(b)) {
+        Ordering::Equal => b.cmp(&a),
+        other => other,
+    };
+    let best = deepest.max_by(rank).map(|id| draft.path(id)).unwrap_or_default();
+    best.into_iter().map(|id| draft.node(id)).collect()
+}
+
+/// The end of the best path; none before the first token.
 pub(super) fn last(draft: &Draft) -> Option<&Node> {
-    draft.nodes().last()
+    best_path(draft).pop()
 }
 
-/// Probability of a drafted token under the law it was drawn from.
-pub(super) fn confidence(node: &Node) -> f64 {
-    node.q(node.token)
+/// How probable the drafter found a token.
+pub(super) fn confidence(node: &Node, draft: &Draft) -> f64 {
+    node.belief(draft.vocab()).p(node.token)
 }
 
-/// Entropy, in nats, of the law a token was drawn from.
+/// Entropy, in nats, of what the drafter believed of a token's place.
 pub(super) fn entropy(node: &Node, draft: &Draft) -> f64 {
-    node.law(draft.vocab()).entropy()
+    node.belief(draft.vocab()).entropy()
 }

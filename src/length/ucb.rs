@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::{BuildLength, DraftLength, INSTANT};
 use crate::registry::Entry;
 use crate::round::RoundEvent;
-use crate::tree::Draft;
 
 /// Its line in the registry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
@@ -64,8 +63,8 @@ impl Ucb {
 }
 
 impl DraftLength for Ucb {
-    fn go_on(&mut self, draft: &Draft) -> bool {
-        draft.depth() < self.arms[self.chosen].k
+    fn most(&self) -> usize {
+        self.arms[self.chosen].k
     }
 
     fn observe(&mut self, event: &RoundEvent<'_>) {

@@ -60,31 +60,31 @@ pub struct Work<'a> {
     /// Proposed tokens after the context.
     pub draft: &'a Draft,
     /// The rows to return.
-    pub want: Want,
+    pub want: Want<'a>,
 }
 
 /// Which rows of logits a pass returns. Row 0 scores the token after the
 /// context, row `i` the token after node `i − 1` of the draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Want {
+pub enum Want<'w> {
     /// None: the pass only fills the cache (prefill).
     Nothing,
     /// Row 0 and one row per node.
     All,
     /// One row.
     Row(usize),
-    /// This row and all after it.
-    From(usize),
+    /// These rows, ascending.
+    Rows(&'w [usize]),
 }
 
-impl Want {
+impl Want<'_> {
     /// The wanted rows for a draft of `nodes` nodes.
     pub fn rows(&self, nodes: usize) -> Vec<usize> {
         match self {
             Want::Nothing => Vec::new(),
             Want::All => (0..=nodes).collect(),
             Want::Row(row) => vec![*row],
-            Want::From(row) => (*row..=nodes).collect(),
+            Want::Rows(rows) => rows.to_vec(),
         }
     }
 }

@@ -151,9 +151,12 @@ impl Session {
             .into_iter()
             .map(|row| {
                 let slot = context.len() - 1 + row;
-                feed.iter().position(|f| f.slot == slot).unwrap_or_default()
+                let found = feed.iter().position(|f| f.slot == slot);
+                found.ok_or_else(|| {
+                    ModelError::new(format!("row {row} of a draft of {} is wanted", draft.len()))
+                })
             })
-            .collect();
+            .collect::<Result<_, _>>()?;
         Ok(Step { feed, rows })
     }
 

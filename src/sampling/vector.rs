@@ -9,7 +9,8 @@ pub(super) fn largest(logits: &[f32]) -> Option<f32> {
 
 /// `exp((x − max) / temperature)` of every logit.
 pub(super) fn weights(mut logits: Vec<f32>, max: f32, temperature: f64) -> Vec<f32> {
-    let scale = (1.0 / temperature) as f32;
+    // Finite for every temperature: what is not the largest then has no weight.
+    let scale = (1.0 / temperature).min(f32::MAX.into()) as f32;
     IsaKind::active().run(Weights { logits: &mut logits, max, scale });
     logits
 }

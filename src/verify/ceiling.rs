@@ -15,19 +15,23 @@ const FEW: usize = 8;
 /// `α*` of the children of `at`, given how they were drawn. `None` if there are
 /// no children, or more than two drawn without replacement from many tokens,
 /// where no fast form is known.
+///
+/// What is left of a law without a token is summed and not taken from one: a
+/// draft model may be sure to the last digit.
 pub fn ceiling(draft: &Draft, at: Option<NodeId>, p: &Dist) -> Option<f64> {
     let children = draft.children(at).collect::<Vec<_>>();
     let law = |&id: &NodeId| draft.node(id).law(draft.vocab());
     let first = law(children.first()?);
     let listed = |ids: &[NodeId]| ids.iter().map(|&id| p.p(draft.node(id).token)).sum::<f64>();
-    let k = children.len();
+    let k = children.iter().map(|&id| draft.node(id).times).sum();
     match draft.siblings(at) {
         _ if k == 1 => Some(p.overlap(&first)),
         Siblings::Independent => Some(independent(p, &first, k)),
         Siblings::Distinct => distinct(p, &first, k),
         Siblings::Listed => Some(listed(&children)),
         Siblings::LastSampled => {
-            Some(listed(&children[..k - 1]) + p.overlap(&law(&children[k - 1])))
+            let (last, certain) = children.split_last()?;
+            Some(listed(certain) + p.overlap(&law(last)))
         }
         Siblings::Hub => Some(hub(p, &first)),
         Siblings::Mixed => None,
@@ -64,24 +68,26 @@ fn distinct(p: &Dist, q: &Dist, k: usize) -> Option<f64> {
 /// The smallest `p(S) − P(X ⊆ S)` over all sets.
 fn every_set(pairs: &[(f64, f64)], k: usize) -> f64 {
     let gap = |bits: u32| {
-        let inside = (0..pairs.len()).filter(|i| bits >> i & 1 == 1).collect::<Vec<_>>();
+        let (inside, outside) = (0..pairs.len()).partition::<Vec<_>, _>(|i| bits >> i & 1 == 1);
         let p = inside.iter().map(|&i| pairs[i].0).sum::<f64>();
         let mut weights = inside.iter().map(|&i| pairs[i].1).collect::<Vec<_>>();
-        p - all_inside(&mut weights, 1.0, k.min(pairs.len()))
+        let outside = outside.iter().map(|&i| pairs[i].1).sum();
+        p - all_inside(&mut weights, outside, k.min(pairs.len()))
     };
     (0..1 << pairs.len()).map(gap).fold(0.0, f64::min)
 }
 
 /// Probability that `k` draws without replacement all take one of `weights`,
-/// the possible tokens having a mass of `left`.
-fn all_inside(weights: &mut Vec<f64>, left: f64, k: usize) -> f64 {
+/// with a mass of `outside` beside them.
+fn all_inside(weights: &mut Vec<f64>, outside: f64, k: usize) -> f64 {
     if k == 0 {
         return 1.0;
     }
+    let left = outside + weights.iter().sum::<f64>();
     let mut sum = 0.0;
     for i in 0..weights.len() {
         let q = weights.swap_remove(i);
-        sum += q / left * all_inside(weights, left - q, k - 1);
+        sum += q / left * all_inside(weights, outside, k - 1);
         weights.push(q);
         let last = weights.len() - 1;
         weights.swap(i, last);
@@ -89,17 +95,24 @@ fn all_inside(weights: &mut Vec<f64>, left: f64, k: usize) -> f64 {
     sum
 }
 
-/// As [`every_set`] for two draws, over sets of smallest p/q.
+/// As [`every_set`] for two draws, over sets of smallest p/q:
+/// `P(X ⊆ S) = Σ q_i (q(S) − q_i) / (1 − q_i)` over the tokens of S.
 fn prefixes_of_two(pairs: &[(f64, f64)]) -> f64 {
-    let (mut p, mut q, mut odds, mut twice) = (0.0, 0.0, 0.0, 0.0);
-    let mut least = 0.0_f64;
-    for (p_of, q_of) in pairs {
+    let top = (0..pairs.len()).max_by(|&a, &b| pairs[a].1.total_cmp(&pairs[b].1));
+    let rest = (0..pairs.len()).filter(|&i| Some(i) != top).map(|i| pairs[i].1).sum::<f64>();
+    // q of the most probable token if it lies in S; sums over the others in S.
+    let (mut top_q, mut q, mut odds, mut twice) = (0.0, 0.0, 0.0, 0.0);
+    let (mut p, mut least) = (0.0, 0.0_f64);
+    for (i, &(p_of, q_of)) in pairs.iter().enumerate() {
         p += p_of;
-        q += q_of;
-        odds += q_of / (1.0 - q_of);
-        twice += q_of * q_of / (1.0 - q_of);
-        // Σ q_i (q(S) − q_i) / (1 − q_i)
-        least = least.min(p - (q * odds - twice));
+        if Some(i) == top {
+            top_q = q_of;
+        } else {
+            q += q_of;
+            odds += q_of / (1.0 - q_of);
+            twice += q_of * q_of / (1.0 - q_of);
+        }
+        least = least.min(p - (top_q / rest * q + (top_q + q) * odds - twice));
     }
     least
 }
@@ -107,8 +120,8 @@ fn prefixes_of_two(pairs: &[(f64, f64)]) -> f64 {
 /// Both tokens lie in S only if the hub does.
 fn hub(p: &Dist, q: &Dist) -> f64 {
     let hub = q.argmax();
-    let rest = 1.0 - q.p(hub);
-    let others = q.support().filter(|&(token, _)| token != hub);
-    let lacking = others.map(|(token, q)| (q / rest - p.p(token)).max(0.0)).sum::<f64>();
+    let others = || q.support().filter(|&(token, _)| token != hub);
+    let rest = others().map(|(_, q)| q).sum::<f64>();
+    let lacking = others().map(|(token, q)| (q / rest - p.p(token)).max(0.0)).sum::<f64>();
     1.0 + (p.p(hub) - lacking).min(0.0)
 }

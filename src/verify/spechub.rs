@@ -88,10 +88,11 @@ struct Plan {
 impl Plan {
     fn new(p: &Dist, q: &Dist) -> Self {
         let hub = q.argmax();
-        let odds = q.p(hub) / (1.0 - q.p(hub));
+        let others = || q.support().filter(|&(token, _)| token != hub);
+        // Not 1 − q(a), which loses all digits where the draft is sure.
+        let odds = q.p(hub) / others().map(|(_, q)| q).sum::<f64>();
         let mut plan = Self { hub, odds, left: 0.0, to_hub: 0.0 };
-        let others = q.support().filter(|&(token, _)| token != hub);
-        plan.left = others
+        plan.left = others()
             .map(|(token, q)| {
                 let [one, two] = plan.moved(p.p(token), q);
                 (q - one) + (odds * q - two)

@@ -2,8 +2,8 @@
 //! enough, given how undecided the target is.
 //!
 //! Child x is kept if `p(x) > min(ε, δ·e^{−H(p)})`, without a coin; after the
-//! last kept token the next one is drawn from p. The output does *not* have the
-//! target's law.
+//! last kept token the next one is drawn from p. Of several such siblings the
+//! first proposed is followed. The output does *not* have the target's law.
 //!
 //! Cost: O(V) for the entropy.
 
@@ -20,7 +20,7 @@ const EPSILON: Param = Param::number(
     "typical_epsilon",
     0.3,
     0.0..=1.0,
-    "a token at least this probable is always kept",
+    "a token more probable than this is always kept",
 );
 const DELTA: Param =
     Param::number("typical_delta", 0.6, 0.0..=1.0, "threshold over exp(-entropy of the target)");

@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::chance::{Chance, Exhaustive};
+use specdec::chance::{Chance, Exhaustive, Request, Seeded};
 use specdec::dist::Dist;
 use specdec::tree::{Draft, Siblings};
 use specdec::verify::ceiling;
@@ -39,6 +39,51 @@ fn by_definition(p: &Dist, drafts: &[(Draft, f64)]) -> f64 {
         p.support().filter(|(t, _)| s >> t & 1 == 1).map(|(_, p)| p).sum::<f64>() - inside
     };
     1.0 + (0..1 << p.vocab()).map(gap).fold(0.0, f64::min)
+}
+
+/// Where the draft is sure to the last digit, one minus its probability is not
+/// what the other tokens have.
+#[test]
+fn a_draft_that_is_sure_has_a_ceiling() {
+    for rest in [1e-12, 1e-16, 1e-18] {
+        for vocab in [3, 12] {
+            let mut weights = vec![0.0; vocab];
+            (weights[0], weights[1], weights[vocab - 1]) = (1.0, 0.75 * rest, 0.25 * rest);
+            let spread = weights.iter().map(|w| w + 1e-40).collect::<Vec<_>>();
+            let q = Rc::new(Dist::from_weights(spread).unwrap());
+            // The second child is the token 1 in three of four draws, else the last.
+            let mut p = vec![0.0; vocab];
+            (p[1], p[vocab - 1]) = (0.5, 0.5);
+            let p = Dist::from_probs(p).unwrap();
+            for kind in [Siblings::Distinct, Siblings::Hub] {
+                let mut draft = Draft::empty(vocab);
+                grow(&mut draft, None, &q, (kind, 2), &mut Exhaustive::default());
+                let found = ceiling(&draft, None, &p).unwrap();
+                assert!((found - 0.75).abs() < 1e-9, "{kind:?} {vocab} {rest}: {found}");
+            }
+        }
+    }
+}
+
+/// Races on several lists may have one winner: it was drawn twice.
+#[test]
+fn a_ceiling_counts_races_and_not_their_winners() {
+    let (p, q) = (dist([0.4, 0.6]), Rc::new(dist([0.9, 0.1])));
+    let mut chance = Seeded::new(Request { seed: 1, prompt: "p", repeat: 0 });
+    let mut merged = 0;
+    for position in 0..20 {
+        let mut draft = Draft::empty(2).at(position);
+        (0..2).for_each(|list| _ = draft.race(None, &q, (position, list), &mut chance));
+        merged += usize::from(draft.len() == 1);
+        // Two draws of q: the set {0} has 0.81 of the drafts and 0.4 of p.
+        let found = ceiling(&draft, None, &p).unwrap();
+        assert!((found - (1.0 + 0.4 - 0.81)).abs() < TOLERANCE, "{found}");
+    }
+    assert!(merged > 0);
+}
+
+fn dist(probs: [f64; 2]) -> Dist {
+    Dist::from_probs(probs.to_vec()).unwrap()
 }
 
 /// The kinds whose ceiling does not depend on which tokens were drawn.

@@ -142,6 +142,7 @@ fn the_first_token_at_fault_is_named() {
     assert_eq!(fault(vec![0.0, 1.0, -2.0, -3.0]), DistError::Negative { token: 2, value: -2.0 });
     let infinite = DistError::NotFinite { token: 1, value: f64::INFINITY };
     assert_eq!(fault(vec![0.0, f64::INFINITY, -1.0]), infinite);
+    assert_eq!(fault(vec![1e308, 1e308]), DistError::TooLarge);
     // Behind a whole vector of lanes, and behind a block.
     for place in [3, 20, 300] {
         let mut weights = vec![0.5; 301];
@@ -160,11 +161,14 @@ fn a_sparse_law_holds_what_is_possible_in_order() {
     assert_eq!(law.vocab(), 5);
     let fault = |entries: Vec<(u32, f64)>| Dist::sparse(2, entries).unwrap_err();
     // Even a weight of zero is refused outside the vocabulary.
-    assert_eq!(fault(vec![(0, 1.0), (2, 0.0)]), DistError::NotFinite { token: 2, value: 0.0 });
+    assert_eq!(fault(vec![(0, 1.0), (2, 0.0)]), DistError::Outside { token: 2, vocab: 2 });
     let infinite = DistError::NotFinite { token: 1, value: f64::INFINITY };
     assert_eq!(fault(vec![(0, 1.0), (1, f64::INFINITY)]), infinite);
     assert_eq!(fault(vec![(0, 2.0), (1, -1.0)]), DistError::Negative { token: 1, value: -1.0 });
     assert_eq!(fault(vec![(0, 0.0)]), DistError::NothingPossible);
+    assert_eq!(fault(vec![(0, 1e308), (1, 1e308)]), DistError::TooLarge);
+    let twice = Dist::sparse(3, vec![(2, 1.0), (0, 2.0), (2, 1.0)]).unwrap();
+    assert_eq!(twice.support().collect::<Vec<_>>(), [(0, 0.5), (2, 0.5)]);
     assert_eq!(Dist::one_hot(5, 4).vocab(), 5);
 }
 

@@ -60,8 +60,8 @@ fn a_confident_tree_is_the_best_of_what_grows() {
         let expected = grown(&q, 3, k, nodes.parse().unwrap(), width.parse().unwrap());
         assert_eq!(found.len(), expected.len());
         assert!(found.iter().all(|path| expected.contains_key(path)), "{found:?} {expected:?}");
-        // One pass per level, whatever is kept of it.
-        assert_eq!(drafter.passes, k);
+        // A pass per level that may hold one of the best.
+        assert!((draft.depth()..=k).contains(&drafter.passes));
         assert!(!draft.shape().sampled, "what is most probable is not random");
     }
 }

@@ -76,6 +76,15 @@ fn heuristic_adds_two_or_takes_one() {
 }
 
 #[test]
+fn heuristic_never_takes_away_for_full_acceptance() {
+    let mut policy = policy("heuristic", 40, &[]);
+    tell_plainly(&mut *policy, &confident(&[0.5; 40]), 40);
+    assert_eq!(policy.most(), 40);
+    tell_plainly(&mut *policy, &confident(&[0.5; 40]), 39);
+    assert_eq!(policy.most(), 39);
+}
+
+#[test]
 fn heuristic_learns_nothing_from_a_round_without_a_draft() {
     let mut policy = policy("heuristic", 3, &[]);
     tell_plainly(&mut *policy, &Draft::empty(4), 0);

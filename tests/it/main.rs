@@ -45,6 +45,7 @@ mod reference;
 mod report;
 mod sampling;
 mod session;
+mod signals;
 mod statistics;
 mod stop;
 mod synthetic;

@@ -138,6 +138,23 @@ fn every_drafter_has_a_verifier() {
     }
 }
 
+#[test]
+fn plain_decoding_keeps_no_setting_of_a_draft_length() {
+    let params = Params::default().with("entropy_threshold", Value::Number(0.5));
+    let length = "entropy".to_owned();
+    let spec = MethodSpec { drafter: "none".to_owned(), length, params, ..MethodSpec::default() };
+    let plain = MethodSpec { drafter: "none".to_owned(), ..MethodSpec::default() };
+    assert_eq!(spec.canonical().unwrap(), plain.canonical().unwrap());
+}
+
+#[test]
+fn the_draft_models_sampling_is_checked_before_a_run() {
+    let params = Params::default().with("draft_temperature", Value::Number(f64::INFINITY));
+    let spec = MethodSpec { params, ..MethodSpec::default() };
+    let fault = spec.validate().unwrap_err().to_string();
+    assert!(fault.contains("draft model's temperature = inf is out of range"), "{fault}");
+}
+
 /// Rejection, restricted to chains.
 #[derive(Debug)]
 struct ChainsOnly;

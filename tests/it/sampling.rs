@@ -294,6 +294,18 @@ fn scores() -> impl Strategy<Value = Vec<f64>> {
     })
 }
 
+/// Logits over the smallest temperatures are larger than any f32.
+#[test]
+fn the_smallest_temperatures_are_nearly_greedy() {
+    let logits = Logits::F32(vec![1.0, 3.0, 2.999, -40.0]);
+    let history = History { prompt_len: 0, context: &[], drafted: &[] };
+    for temperature in [1e-30, 1e-39, 1e-45, 1e-300, f64::MIN_POSITIVE] {
+        let params = SamplingParams { temperature, ..SamplingParams::default() };
+        let law = Sampler::new(params).unwrap().law(&logits, history).unwrap();
+        assert_eq!(law.support().collect::<Vec<_>>(), [(1, 1.0)], "{temperature}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 

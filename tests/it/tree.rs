@@ -236,8 +236,8 @@ fn a_draft_knows_where_it_starts() {
     assert_eq!(draft.start(), 0);
     let moved = draft.at(7);
     assert_eq!((moved.start(), moved.len(), moved.vocab()), (7, 1, 3));
-    assert!(Draft::none().is_empty() && !moved.is_empty());
-    assert_eq!((Draft::none().vocab(), Draft::none().start()), (0, 0));
+    assert!(Draft::empty(0).is_empty() && !moved.is_empty());
+    assert_eq!((Draft::empty(0).vocab(), Draft::empty(0).start()), (0, 0));
 }
 
 /// The address of a draw is the node's own, so no two nodes share it.

@@ -189,6 +189,36 @@ fn approximate_rules_state_the_law_that_they_have() {
     assert!(stated(Rejection, &dist(&laws[0]), &dist(&laws[1])).is_none(), "p, if it is exact");
 }
 
+/// Where the draft is sure to the last digit the second child has the law of the
+/// other tokens all the same.
+#[test]
+fn spechub_is_exact_where_the_draft_is_sure() {
+    let spechub = made(VERIFIERS.iter().find(|entry| entry.name == "spechub").unwrap());
+    let p = dist(&[0.2, 0.5, 0.3]);
+    for rest in [1e-12, 1e-16, 1e-18] {
+        let q = Rc::new(Dist::from_weights(vec![1.0, 0.5 * rest, 0.5 * rest]).unwrap());
+        let (mut chance, mut found) = (Exhaustive::default(), Vec::new());
+        loop {
+            chance.begin_round(0);
+            let mut draft = Draft::empty(3);
+            draft.sample_hub(None, &q, &mut chance);
+            let targets = vec![p.clone(); 1 + draft.len()];
+            let verdict = spechub.verify(&draft, &targets, &mut chance);
+            found.push((draft, verdict, chance.weight()));
+            if !chance.advance() {
+                break;
+            }
+        }
+        let (law, kept) = first_token(&found, 3);
+        near(&law, &[0.2, 0.5, 0.3]);
+        // Of each of the others half a draw is kept at most: 0.5 and 0.3.
+        near(&[kept], &[1.0]);
+        let fell = found.iter().filter(|(_, verdict, _)| verdict.residual_fallbacks > 0);
+        // Probabilities of one may be a rounding below it, and then nothing is left.
+        assert!(fell.map(|(_, _, weight)| weight).sum::<f64>() < 1e-15);
+    }
+}
+
 /// What a verifier says of itself, by the trait alone.
 fn told(verifier: impl Verifier, shape: &DraftShape) -> (bool, Option<usize>, Siblings) {
     (verifier.supports(shape), verifier.coupling(), verifier.siblings())
