@@ -88,7 +88,8 @@ struct MethodArgs {
     /// Plain autoregressive decoding in the same loop: short for --drafter none
     #[arg(long)]
     plain: bool,
-    /// Seed of all random draws; the same seed and prompt give the same text
+    /// Seed of all random draws; the same seed and prompt give the same text, unless a
+    /// method reads the clock
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
