@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::{class, output};
@@ -86,12 +86,12 @@ struct Toy {
 }
 
 fn methods<B>(
+    certified: &[Certified],
     kind: &str,
     entries: &[Entry<B>],
     class: impl Fn(&B) -> Option<Class>,
     drafts: impl Fn(&B) -> Option<String>,
 ) -> Vec<Method> {
-    let certified = certified();
     let found = |name: &str| certified.iter().find(|c| c.kind == kind && c.name == name).cloned();
     entries
         .iter()
@@ -110,10 +110,12 @@ fn methods<B>(
 
 /// Runs the command.
 pub(super) fn run(args: &ListArgs) -> Result<()> {
+    let certified = certified().context("docs/certified.csv")?;
     let everything = Everything {
-        drafters: methods("drafter", DRAFTERS, |_| None, |_| None),
-        lengths: methods("length", LENGTHS, |_| None, |_| None),
+        drafters: methods(&certified, "drafter", DRAFTERS, |_| None, |_| None),
+        lengths: methods(&certified, "length", LENGTHS, |_| None, |_| None),
         verifiers: methods(
+            &certified,
             "verifier",
             VERIFIERS,
             |build| Some(build.class),

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::forms::ClosedForm;
+use super::methods::with_settings;
 use super::mutants::{CHECKS, MutantReport};
 
 /// What is known of one cell.
@@ -29,6 +30,9 @@ pub struct CertificateCell {
     pub method: String,
     /// The verifier.
     pub verifier: &'static str,
+    /// Its settings, where they are not the defaults.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub verifier_settings: String,
     /// The drafter.
     pub drafter: &'static str,
     /// Its settings, where they are not the defaults.
@@ -36,6 +40,9 @@ pub struct CertificateCell {
     pub settings: String,
     /// The length policy.
     pub length: &'static str,
+    /// Its settings, where they are not the defaults.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub length_settings: String,
     /// What is guaranteed: D, G, P or X.
     pub class: String,
     /// The toy pair.
@@ -45,6 +52,9 @@ pub struct CertificateCell {
     /// Draft length.
     #[serde(rename = "K")]
     pub k: usize,
+    /// Whether the length policy ended a draft before K, where one may well do so.
+    #[serde(skip)]
+    pub stopped: Option<bool>,
     /// Rounds walked, or generations sampled.
     pub paths: usize,
     /// Total variation of the joint law from the target's; none where it was
@@ -60,12 +70,19 @@ pub struct CertificateCell {
 }
 
 impl CertificateCell {
-    /// The drafter, with its settings if they are not the defaults.
+    /// The verifier, with its settings if they are not the defaults.
+    fn decider(&self) -> String {
+        with_settings(self.verifier, &self.verifier_settings)
+    }
+
+    /// The drafter, likewise.
     fn proposer(&self) -> String {
-        match &*self.settings {
-            "" => self.drafter.to_owned(),
-            settings => format!("{}({settings})", self.drafter),
-        }
+        with_settings(self.drafter, &self.settings)
+    }
+
+    /// The length policy, likewise.
+    fn policy(&self) -> String {
+        with_settings(self.length, &self.length_settings)
     }
 }
 
@@ -102,7 +119,23 @@ impl Certificate {
             .map(|form| format!("{} is {}, not {}", form.name, form.found, form.expected));
         let mutants = self.mutants.iter().filter(|m| m.killed_by.is_empty());
         let mutants = mutants.map(|m| format!("mutant {} survives every check", m.name));
-        cells.chain(forms).chain(mutants).collect()
+        let idle = self.stops().into_iter().filter(|(_, stopped, _)| *stopped == 0);
+        let idle = idle.map(|(policy, ..)| {
+            format!("vacuous: the length policy {policy} never ended a draft before K")
+        });
+        cells.chain(forms).chain(mutants).chain(idle).collect()
+    }
+
+    /// Every length policy with the number of cells in which it ended a draft
+    /// before K, of those in which it may well have.
+    fn stops(&self) -> Vec<(String, usize, usize)> {
+        let judged = self.cells.iter().filter_map(|cell| Some((cell.policy(), cell.stopped?)));
+        let judged = judged.collect::<Vec<_>>();
+        let count = |policy: &str, least: bool| {
+            judged.iter().filter(|(name, stopped)| name == policy && *stopped >= least).count()
+        };
+        let policies = unique(judged.iter().map(|(policy, _)| policy));
+        policies.into_iter().map(|p| (p.clone(), count(p, true), count(p, false))).collect()
     }
 
     /// What is known of every verifier with every drafter, the kill matrix, and
@@ -110,6 +143,7 @@ impl Certificate {
     pub fn table(&self) -> String {
         let mut out = String::new();
         self.write_methods(&mut out);
+        self.write_stops(&mut out);
         self.write_forms(&mut out);
         self.write_kills(&mut out);
         for failure in self.failures() {
@@ -119,7 +153,7 @@ impl Certificate {
     }
 
     fn write_methods(&self, out: &mut String) {
-        let verifiers = unique(self.cells.iter().map(|c| c.verifier));
+        let verifiers = unique(self.cells.iter().map(CertificateCell::decider));
         let drafters = unique(self.cells.iter().map(CertificateCell::proposer));
         let width = drafters.iter().map(|d| d.len()).max().unwrap_or(0);
         let _ = write!(out, "{:width$}", "");
@@ -129,7 +163,8 @@ impl Certificate {
         for drafter in &drafters {
             let _ = write!(out, "\n{drafter:width$}");
             for verifier in &verifiers {
-                let of = |c: &&CertificateCell| c.verifier == *verifier && c.proposer() == *drafter;
+                let of =
+                    |c: &&CertificateCell| c.decider() == *verifier && c.proposer() == *drafter;
                 let cells = self.cells.iter().filter(of).collect::<Vec<_>>();
                 let _ = write!(out, "  {:>12}", in_short(&cells));
             }
@@ -142,8 +177,8 @@ impl Certificate {
         let _ = writeln!(
             out,
             "\n\nThe largest total variation of an enumerated joint law, over samplers, toys, draft \
-             lengths and length\npolicies; ~: sampled, as plausible as the target's; X: approximate, \
-             as measured; blank: not supported.\n"
+             lengths and length\npolicies; ~: sampled only, not distinguishable from the target's law; \
+             X: approximate, as measured;\nblank: not supported.\n"
         );
         for (verdict, what) in [
             (Verdict::Exact, "enumerated and exact"),
@@ -164,6 +199,18 @@ impl Certificate {
                 "{:6} cells {what}: {paths} paths{tv}; a TV of {detectable:.1e} would have been seen",
                 cells.len()
             );
+        }
+    }
+
+    fn write_stops(&self, out: &mut String) {
+        let stops = self.stops();
+        if stops.is_empty() {
+            return;
+        }
+        let _ =
+            writeln!(out, "\ncells with drafts from undecided laws in which one ended before K");
+        for (policy, stopped, cells) in stops {
+            let _ = writeln!(out, "{policy:20} {stopped:5} of {cells}");
         }
     }
 
@@ -212,5 +259,55 @@ fn in_short(cells: &[&CertificateCell]) -> String {
         _ if cells.iter().all(|c| c.verdict == Verdict::Consistent) => "~".to_owned(),
         Some(tv) => format!("{tv:.0e}"),
         None => "X".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(length: &'static str, stopped: Option<bool>) -> CertificateCell {
+        CertificateCell {
+            method: format!("rejection+model+{length}"),
+            verifier: "rejection",
+            verifier_settings: String::new(),
+            drafter: "model",
+            settings: String::new(),
+            length,
+            length_settings: String::new(),
+            class: "D".to_owned(),
+            toy: "mixed",
+            sampler: "T=1",
+            k: 2,
+            stopped,
+            paths: 1,
+            max_tv: Some(0.0),
+            min_detectable_tv: 1e-12,
+            verdict: Verdict::Exact,
+            reason: None,
+        }
+    }
+
+    #[test]
+    fn a_length_policy_that_ends_no_draft_anywhere_fails() {
+        let lengths = [
+            cell("fixed", None),
+            cell("ucb", Some(false)),
+            cell("ucb", Some(true)),
+            cell("optimal_stopping", Some(false)),
+        ];
+        let (forms, mutants) = (Vec::new(), Vec::new());
+        let certificate = Certificate { full: false, cells: lengths.into(), forms, mutants };
+        let sentence = "vacuous: the length policy optimal_stopping never ended a draft before K";
+        assert_eq!(certificate.failures(), [sentence]);
+        assert!(certificate.table().contains("ucb                      1 of 2\n"));
+    }
+
+    #[test]
+    fn a_closed_form_that_is_not_a_number_fails() {
+        let form = ClosedForm { name: "a".to_owned(), expected: 0.0, found: f64::NAN };
+        let (cells, mutants) = (Vec::new(), Vec::new());
+        let certificate = Certificate { full: false, cells, forms: vec![form], mutants };
+        assert_eq!(certificate.failures(), ["a is NaN, not 0"]);
     }
 }

@@ -14,48 +14,77 @@ pub struct Certified {
     pub name: String,
     /// What came out of all its cells.
     pub verdict: Verdict,
-    /// Cells in which it takes part; for drafters and length policies those
-    /// whose verifier claims to be exact.
-    pub cells: usize,
+    /// Enumerated cells in which it takes part; for drafters and length policies
+    /// those whose verifier claims to be exact.
+    pub walked: usize,
+    /// The same of sampled cells.
+    pub sampled: usize,
     /// Rounds walked and generations sampled in them.
     pub paths: usize,
     /// The largest total variation of an enumerated joint law.
     pub max_tv: Option<f64>,
+    /// The smallest total variation that every sampled cell would have shown.
+    pub sampled_tv: Option<f64>,
 }
 
 /// The committed summary of the last full certificate.
 const COMMITTED: &str = include_str!("../../docs/certified.csv");
 
 /// What the committed certificate says; nothing of names that are newer.
-pub fn certified() -> Vec<Certified> {
-    csv::Reader::from_reader(COMMITTED.as_bytes()).deserialize().filter_map(Result::ok).collect()
+///
+/// # Errors
+/// If a row is malformed.
+pub fn certified() -> Result<Vec<Certified>, csv::Error> {
+    read(COMMITTED)
+}
+
+fn read(summary: &str) -> Result<Vec<Certified>, csv::Error> {
+    csv::Reader::from_reader(summary.as_bytes()).deserialize().collect()
 }
 
 impl Certified {
     /// The verdict in a few words.
     pub fn words(&self) -> String {
-        let tv = self.max_tv.map_or_else(|| "-".to_owned(), |tv| format!("{tv:.0e}"));
+        let Self { walked, .. } = self;
         match self.verdict {
-            Verdict::Exact => format!("exact: {} cells, largest TV {tv}", self.cells),
-            Verdict::Consistent => format!("consistent: {} cells sampled", self.cells),
+            Verdict::Exact => {
+                let tv = self.max_tv.map_or_else(|| "-".to_owned(), |tv| format!("{tv:.0e}"));
+                let sampled = self.sampled_words().map(|words| format!("; {words}"));
+                let sampled = sampled.unwrap_or_default();
+                format!("exact: {walked} cells walked, largest TV {tv}{sampled}")
+            }
+            Verdict::Consistent => {
+                format!("consistent: {}", self.sampled_words().unwrap_or_default())
+            }
             Verdict::Measured => {
                 let tv = self.max_tv.map_or_else(|| "-".to_owned(), |tv| format!("{tv:.2}"));
-                format!("approximate: {} cells, TV up to {tv}", self.cells)
+                format!("approximate: {walked} cells walked, TV up to {tv}")
             }
             Verdict::Failed => "FAILED".to_owned(),
         }
     }
 
+    /// How far sampled cells can be from the target's law; nothing without any.
+    fn sampled_words(&self) -> Option<String> {
+        // Rounded upwards: a bound.
+        let percent = (self.sampled_tv? * 100.0).ceil();
+        Some(format!("{} sampled, TV < {:.2}", self.sampled, percent / 100.0))
+    }
+
     fn of(kind: &str, name: &str, cells: &[&CertificateCell]) -> Self {
         let any = |verdict| cells.iter().any(|c| c.verdict == verdict);
         let verdict = [Verdict::Failed, Verdict::Measured, Verdict::Exact];
+        let (walked, sampled) =
+            cells.iter().partition::<Vec<&CertificateCell>, _>(|cell| cell.max_tv.is_some());
         Self {
             kind: kind.to_owned(),
             name: name.to_owned(),
             verdict: verdict.into_iter().find(|v| any(*v)).unwrap_or(Verdict::Consistent),
-            cells: cells.len(),
+            walked: walked.len(),
+            sampled: sampled.len(),
             paths: cells.iter().map(|c| c.paths).sum(),
-            max_tv: cells.iter().filter_map(|c| c.max_tv).reduce(f64::max),
+            max_tv: walked.iter().filter_map(|c| c.max_tv).reduce(f64::max),
+            sampled_tv: sampled.iter().map(|c| c.min_detectable_tv).reduce(f64::max),
         }
     }
 }
@@ -88,4 +117,34 @@ fn group(
         Certified::of(kind, wanted, &own)
     };
     names.into_iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "kind,name,verdict,walked,sampled,paths,max_tv,sampled_tv\n";
+
+    fn words(row: &str) -> String {
+        read(&format!("{HEAD}{row}\n")).unwrap()[0].words()
+    }
+
+    #[test]
+    fn sampled_cells_are_counted_apart() {
+        let mixed = words("verifier,gumbel,exact,2816,968,49273942,2.42e-16,0.0211");
+        assert_eq!(mixed, "exact: 2816 cells walked, largest TV 2e-16; 968 sampled, TV < 0.03");
+        let walked = words("drafter,a,exact,5,0,7,0.0,");
+        assert_eq!(walked, "exact: 5 cells walked, largest TV 0e0");
+        let sampled = words("drafter,b,consistent,0,12,120000,,0.05");
+        assert_eq!(sampled, "consistent: 12 sampled, TV < 0.05");
+        let measured = words("verifier,c,measured,8,2,7,0.5,0.05");
+        assert_eq!(measured, "approximate: 8 cells walked, TV up to 0.50");
+    }
+
+    #[test]
+    fn a_malformed_row_is_an_error() {
+        for row in ["verifier,a,exact,5,0,7,0.0", "verifier,a,proved,5,0,7,0.0,", "a,b"] {
+            assert!(read(&format!("{HEAD}drafter,b,exact,5,0,7,0.0,\n{row}\n")).is_err(), "{row}");
+        }
+    }
 }

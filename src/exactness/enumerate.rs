@@ -4,7 +4,9 @@
 //! Whole generations have too many outcomes (3 tokens, K = 3: 2·10⁹ paths), so
 //! rounds are walked from a frontier in which equal states are merged. Equal
 //! means equal committed tokens and equal [`Generation::state_key`], which
-//! includes the caches: a stale cache row keeps two states apart.
+//! includes the caches: a stale cache row keeps two states apart. A round's time
+//! is that of its passes on a virtual clock, as it is for whole generations, so
+//! what learns from times learns, and equal rounds take equal times.
 //! [`super::replay`] walks small generations without merging and must agree.
 
 use std::collections::BTreeMap;
@@ -15,10 +17,11 @@ use std::time::Duration;
 use super::law::JointLaw;
 use super::probe::{Probe, Tally};
 use crate::chance::{Chance, Exhaustive, Site};
-use crate::clock::{Clock, VirtualClock, VirtualCosts};
+use crate::clock::{Clock, VirtualClock, VirtualCosts, Who};
 use crate::decode::Generation;
 use crate::dist::{Dist, Token};
 use crate::model::{LanguageModel, ModelError, evaluate_one};
+use crate::round::RoundTimes;
 
 /// An adapter round a source of randomness.
 pub(super) type WrapChance = for<'c> fn(&'c mut dyn Chance) -> Box<dyn Chance + 'c>;
@@ -153,12 +156,19 @@ impl Walk<'_> {
     ) -> Result<f64, ModelError> {
         let mut chance = (self.wrap)(&mut self.chance);
         chance.begin_round(self.round);
+        let begun = self.clock.now();
         let proposal = generation.propose(&mut *chance, self.clock)?;
+        let drafted = self.clock.now();
         found.unsupported |= !generation.verifier().supports(&proposal.draft.shape());
         let evaluation = evaluate_one(self.target, generation.work(&proposal))?;
+        self.clock.forward(Who::Target, evaluation.computed);
+        // A virtual clock moves in passes only: all the rest takes no time.
+        let target = self.clock.now() - drafted;
+        let times = RoundTimes { draft: drafted - begun, target, ..RoundTimes::default() };
         let verified = generation.verify(&proposal, &evaluation, &mut *chance)?;
         drop(chance);
-        let outcome = generation.apply(&proposal, verified)?;
+        let mut outcome = generation.apply(&proposal, verified)?;
+        outcome.times = times;
         generation.observe(self.round, &proposal, &evaluation, &outcome);
         let weight = mass * self.chance.weight();
         let event = outcome.event(self.round, generation.tokens(), &proposal, &evaluation);

@@ -5,7 +5,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
 
 use super::enumerate::enumerate;
-use super::law::TOLERANCE;
+use super::law::{off, worse};
 use super::probe::Probe;
 use crate::decode::{Generation, MethodSpec, StopRules};
 use crate::model::{ModelError, ToyPair};
@@ -27,7 +27,7 @@ pub struct ClosedForm {
 impl ClosedForm {
     /// Whether both agree to the rounding of sums.
     pub fn holds(&self) -> bool {
-        (self.expected - self.found).abs() <= TOLERANCE
+        !off((self.expected - self.found).abs())
     }
 }
 
@@ -97,18 +97,18 @@ pub(super) fn closed_forms() -> Result<Vec<ClosedForm>, ModelError> {
 /// K-SEQ, or K-SEQ more than the ceiling: by nothing.
 fn ordering() -> Result<ClosedForm, ModelError> {
     let mut rng = ChaCha8Rng::seed_from_u64(RANDOM.1);
-    let mut found = 0.0_f64;
+    let mut found = 0.0;
     for i in 0..RANDOM.0 {
         let (p, q) = (random_law(&mut rng), random_law(&mut rng));
         let tree = if i % 2 == 0 { "2" } else { "3" };
         let walked = |verifier| walk((&p, &q), level(verifier, "independent", tree));
         let (recursive, sequential) = (walked("rejection")?, walked("k_seq")?);
-        found = found.max(recursive.accepted - sequential.accepted);
-        found = found.max(sequential.accepted - sequential.ceiling);
+        found = worse(found, recursive.accepted - sequential.accepted);
+        found = worse(found, sequential.accepted - sequential.ceiling);
     }
     let name = format!("rejection <= k_seq <= ceiling on {} random laws: excess", RANDOM.0);
     // An excess below the rounding of sums is none.
-    Ok(ClosedForm { name, expected: 0.0, found: if found < TOLERANCE { 0.0 } else { found } })
+    Ok(ClosedForm { name, expected: 0.0, found: if off(found) { found } else { 0.0 } })
 }
 
 fn random_law(rng: &mut ChaCha8Rng) -> Vec<f64> {
@@ -146,7 +146,8 @@ fn walk((p, q): Laws<'_>, spec: MethodSpec) -> Result<Walked, ModelError> {
     Ok(Walked { accepted: found.tally.first_accepted, ceiling: root.0 })
 }
 
-/// The expected ceiling at the root of the first round.
+/// The expected ceiling at the root of the first round; not a number if one is
+/// not known.
 #[derive(Debug)]
 struct Root(f64);
 

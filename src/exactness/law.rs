@@ -14,6 +14,17 @@ pub type JointLaw = BTreeMap<Vec<Token>, f64>;
 /// two orders of magnitude below this.
 pub const TOLERANCE: f64 = 1e-12;
 
+/// Whether an error is more than rounding; what is not a number is.
+pub(super) fn off(error: f64) -> bool {
+    error.is_nan() || error > TOLERANCE
+}
+
+/// The larger of two errors; what is not a number is larger than any, where
+/// `f64::max` would pass it over.
+pub(super) fn worse(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b <= a { a } else { b }
+}
+
 /// The law of ancestral sampling from the processed target: the definition
 /// that every lossless method is held against.
 ///
@@ -79,7 +90,7 @@ impl Gap {
             tv_joint: 0.5 * errors.iter().sum::<f64>(),
             tv_first_token: 0.5
                 * differences(&first_token(found), &first_token(expected)).0.iter().sum::<f64>(),
-            max_error: errors.iter().copied().fold(0.0, f64::max),
+            max_error: errors.iter().copied().fold(0.0, worse),
             mass_error: (found.values().sum::<f64>() - 1.0).abs(),
             out_of_support: outside,
         }
@@ -112,4 +123,16 @@ fn first_token(law: &JointLaw) -> JointLaw {
         *first.entry(text.iter().take(1).copied().collect()).or_insert(0.0) += p;
     }
     first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_a_number_is_an_error_and_the_worst() {
+        assert!(off(f64::NAN) && off(2.0 * TOLERANCE) && !off(TOLERANCE));
+        assert!(worse(1.0, f64::NAN).is_nan() && worse(f64::NAN, 1.0).is_nan());
+        assert_eq!((worse(1.0, 2.0), worse(2.0, 1.0)), (2.0, 2.0));
+    }
 }

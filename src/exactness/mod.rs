@@ -17,11 +17,14 @@ mod certify;
 mod closed;
 mod enumerate;
 mod forms;
+mod judge;
 mod law;
+mod methods;
 mod monte_carlo;
 pub mod mutants;
 mod probe;
 mod replay;
+mod watch;
 
 pub use audit::{Audit, AuditReport};
 pub use certificate::{Certificate, CertificateCell, Verdict};

@@ -13,7 +13,7 @@ pub const LEVEL: f64 = 1e-6;
 const Z_LEVEL: f64 = 4.753_424;
 /// Standard normal quantile of 0.99, the power at the detectable difference.
 const Z_POWER: f64 = 2.326_348;
-/// Cells with fewer expected counts are merged, or the χ² law would be off.
+/// Sequences with fewer expected counts are merged, or the χ² law would be off.
 const MIN_EXPECTED: f64 = 5.0;
 
 /// Pearson's test of counts against a law.
@@ -28,7 +28,8 @@ pub struct Fit {
     /// Sequences that the law excludes; one is enough to refute.
     pub impossible: u64,
     /// A method whose law is this far off in total variation is refuted with
-    /// probability 0.99, however the difference is spread.
+    /// probability 0.99, however the difference is spread. What it moves within
+    /// the merged sequences is unseen, at most their mass: that is added.
     pub min_detectable_tv: f64,
 }
 
@@ -38,20 +39,7 @@ impl Fit {
         let runs = counts.values().sum::<u64>();
         let impossible =
             counts.iter().filter(|(text, _)| !law.contains_key(*text)).map(|(_, n)| n).sum();
-        let mut cells = Vec::new();
-        let mut rest = (0.0, 0.0);
-        for (text, p) in law {
-            let seen = counts.get(text).copied().unwrap_or(0) as f64;
-            let expected = p * runs as f64;
-            if expected < MIN_EXPECTED {
-                rest = (rest.0 + seen, rest.1 + expected);
-            } else {
-                cells.push((seen, expected));
-            }
-        }
-        if rest.1 > 0.0 {
-            cells.push(rest);
-        }
+        let (cells, merged) = cells(counts, law, runs as f64);
         let statistic = cells.iter().map(|(seen, expected)| (seen - expected).powi(2) / expected);
         let freedom = cells.len().saturating_sub(1).max(1) as f64;
         Self {
@@ -59,7 +47,7 @@ impl Fit {
             statistic: statistic.sum(),
             critical: critical(freedom),
             impossible,
-            min_detectable_tv: detectable(freedom, runs as f64),
+            min_detectable_tv: (detectable(freedom, runs as f64) + merged).min(1.0),
         }
     }
 
@@ -67,6 +55,26 @@ impl Fit {
     pub fn is_plausible(&self) -> bool {
         self.impossible == 0 && self.statistic <= self.critical
     }
+}
+
+/// Seen and expected counts, and the mass of the rarest sequences: they are one
+/// cell, of as many as it takes for enough to be expected.
+fn cells(counts: &BTreeMap<Vec<Token>, u64>, law: &JointLaw, runs: f64) -> (Vec<(f64, f64)>, f64) {
+    let seen = |text| counts.get(text).copied().unwrap_or(0) as f64;
+    let mut cells = law.iter().map(|(text, p)| (seen(text), p * runs)).collect::<Vec<_>>();
+    cells.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let (mut rare, mut rest) = (0, (0.0, 0.0));
+    while let Some(&(seen, expected)) = cells.get(rare) {
+        if expected >= MIN_EXPECTED && (rare == 0 || rest.1 >= MIN_EXPECTED) {
+            break;
+        }
+        rest = (rest.0 + seen, rest.1 + expected);
+        rare += 1;
+    }
+    if rare > 0 {
+        cells.splice(..rare, [rest]);
+    }
+    (cells, rest.1 / runs)
 }
 
 /// The 1 − [`LEVEL`] quantile of χ² by Wilson and Hilferty's cube (1931). This
@@ -91,5 +99,5 @@ fn detectable(freedom: f64, runs: f64) -> f64 {
         let middle = 0.5 * (low + high);
         if found(middle) { high = middle } else { low = middle }
     }
-    (high / (4.0 * runs)).sqrt().min(1.0)
+    (high / (4.0 * runs)).sqrt()
 }

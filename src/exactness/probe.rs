@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::law::worse;
 use crate::dist::{Dist, Token};
 use crate::model::Toy;
 use crate::round::RoundEvent;
@@ -159,7 +160,7 @@ impl Probe for DraftLaws {
             let total: f64 = drawn.mass.values().sum();
             for token in 0..drawn.recorded.vocab() as Token {
                 let share = drawn.mass.get(&token).copied().unwrap_or(0.0) / total;
-                self.max_error = self.max_error.max((share - drawn.recorded.p(token)).abs());
+                self.max_error = worse(self.max_error, (share - drawn.recorded.p(token)).abs());
             }
         }
     }

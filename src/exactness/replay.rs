@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use super::audit::{Audit, AuditReport};
 use super::enumerate::{WrapChance, straight};
 use super::law::JointLaw;
+use super::probe::{Probe, Tally};
 use crate::chance::{Chance, Exhaustive, Request, Seeded};
 use crate::clock::{VirtualClock, VirtualCosts};
-use crate::decode::{Blind, Generation, generate};
+use crate::decode::{Blind, Generation, Observer, generate};
 use crate::dist::Token;
 use crate::model::{LanguageModel, ModelError};
+use crate::round::RoundEvent;
 
 /// What a replay found.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +35,7 @@ pub fn replay(
     let mut chance = Exhaustive::default();
     let mut found = Replay::default();
     loop {
-        let text = run(target, generation, &mut chance)?;
+        let text = run(target, generation, &mut chance, &mut Blind)?;
         *found.law.entry(text).or_insert(0.0) += chance.weight();
         found.paths += 1;
         if !chance.advance() {
@@ -53,21 +55,43 @@ pub fn sample(
     seed: u64,
     runs: u32,
 ) -> Result<BTreeMap<Vec<Token>, u64>, ModelError> {
-    sample_by(target, generation, seed, runs, straight)
+    sample_by(target, generation, seed, runs, straight, &mut Blind)
 }
 
-/// As [`sample`], with an adapter round the random numbers.
+/// As [`sample`]; every round is also counted in `tally`.
+pub(super) fn sample_with(
+    target: &dyn LanguageModel,
+    generation: &Generation<'_>,
+    seed: u64,
+    runs: u32,
+    tally: &mut Tally,
+) -> Result<BTreeMap<Vec<Token>, u64>, ModelError> {
+    sample_by(target, generation, seed, runs, straight, &mut Counting(tally))
+}
+
+/// Counts sampled rounds as walked ones, each with the weight of one.
+struct Counting<'t>(&'t mut Tally);
+
+impl Observer for Counting<'_> {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), ModelError> {
+        self.0.round(event, 1.0);
+        Ok(())
+    }
+}
+
+/// As [`sample`], with an adapter round the random numbers and an observer.
 pub(super) fn sample_by(
     target: &dyn LanguageModel,
     generation: &Generation<'_>,
     seed: u64,
     runs: u32,
     wrap: WrapChance,
+    observer: &mut dyn Observer,
 ) -> Result<BTreeMap<Vec<Token>, u64>, ModelError> {
     let mut counts = BTreeMap::new();
     for repeat in 0..runs {
         let mut chance = Seeded::new(Request { seed, prompt: SAMPLED, repeat });
-        let text = run(target, generation, &mut *wrap(&mut chance))?;
+        let text = run(target, generation, &mut *wrap(&mut chance), observer)?;
         *counts.entry(text).or_insert(0) += 1;
     }
     Ok(counts)
@@ -98,8 +122,8 @@ pub(super) fn first_difference_by(
 ) -> Result<Option<u32>, ModelError> {
     for repeat in 0..runs {
         let chance = || Seeded::new(Request { seed, prompt: SAMPLED, repeat });
-        let text = run(target, one, &mut *wrap(&mut chance()))?;
-        if text != run(target, other, &mut chance())? {
+        let text = run(target, one, &mut *wrap(&mut chance()), &mut Blind)?;
+        if text != run(target, other, &mut chance(), &mut Blind)? {
             return Ok(Some(repeat));
         }
     }
@@ -130,7 +154,7 @@ pub(super) fn audit_by(
     let mut total = AuditReport::default();
     for repeat in 0..runs {
         let mut chance = Audit::new(Seeded::new(Request { seed, prompt: SAMPLED, repeat }));
-        run(target, generation, &mut *wrap(&mut chance))?;
+        run(target, generation, &mut *wrap(&mut chance), &mut Blind)?;
         total.add(chance.report());
     }
     Ok(total)
@@ -143,9 +167,10 @@ fn run(
     target: &dyn LanguageModel,
     generation: &Generation<'_>,
     chance: &mut dyn Chance,
+    observer: &mut dyn Observer,
 ) -> Result<Vec<Token>, ModelError> {
     let clock = VirtualClock::new(VirtualCosts::default());
     let mut generation = generation.fork()?;
-    generate(&mut generation, target, chance, &clock, &mut Blind)?;
+    generate(&mut generation, target, chance, &clock, observer)?;
     Ok(generation.new_tokens().to_vec())
 }

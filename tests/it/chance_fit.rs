@@ -105,6 +105,27 @@ fn the_test_of_fit_has_its_level_and_power() {
 }
 
 #[test]
+fn what_is_merged_counts_as_unseen() {
+    // A hundred sequences that are expected once each, in one cell of mass 0.1.
+    let rare = (2..102).map(|t| (vec![t], 0.001));
+    let law = [(vec![0], 0.5), (vec![1], 0.4)].into_iter().chain(rare).collect::<JointLaw>();
+    let fitting = |one: Token| BTreeMap::from([(vec![0], 500), (vec![1], 400), (vec![one], 100)]);
+    let fit = Fit::test(&fitting(2), &law);
+    assert!(fit.is_plausible() && fit.statistic < 1e-9, "{fit:?}");
+    assert!(fit.min_detectable_tv > 0.1, "{fit:?}");
+    // One that is expected half a time takes its neighbour in.
+    let law = JointLaw::from([(vec![0], 0.9), (vec![1], 0.0995), (vec![2], 0.0005)]);
+    let counts = BTreeMap::from([(vec![0], 900), (vec![1], 90), (vec![2], 10)]);
+    let fit = Fit::test(&counts, &law);
+    assert!(fit.is_plausible() && fit.statistic < 1e-9, "{fit:?}");
+    assert!(fit.min_detectable_tv > 0.1, "{fit:?}");
+    // Nothing is merged, nothing is added.
+    let even = JointLaw::from([(vec![0], 0.5), (vec![1], 0.5)]);
+    let fit = Fit::test(&BTreeMap::from([(vec![0], 5000), (vec![1], 5000)]), &even);
+    assert!(fit.min_detectable_tv < 0.04, "{fit:?}");
+}
+
+#[test]
 fn every_address_is_drawn_once_and_every_loop_fits() {
     let pair = zoo::toy("close").unwrap();
     let (target, draft) = (pair.target("close").unwrap(), pair.draft("close").unwrap());

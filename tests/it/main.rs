@@ -21,6 +21,7 @@ mod drafters_text;
 mod drafters_tree;
 mod embedded;
 mod exactness;
+mod exactness_time;
 mod experiment_failure;
 mod experiment_plan;
 mod experiment_run;

@@ -5,11 +5,11 @@ use std::rc::Rc;
 use serde::Serialize;
 
 use super::{Mutant, PROMPT};
-use crate::decode::{Generation, Method, StopRules};
+use crate::decode::{Blind, Generation, Method, StopRules};
 use crate::draft::{DrafterParams, NoDraft, Tools};
 use crate::exactness::closed::ChainCase;
 use crate::exactness::enumerate::walk;
-use crate::exactness::law::{Gap, TOLERANCE, target_law};
+use crate::exactness::law::{Gap, off, target_law};
 use crate::exactness::monte_carlo::Fit;
 use crate::exactness::probe::{DraftLaws, TargetRows};
 use crate::exactness::replay::{audit_by, first_difference_by, sample_by};
@@ -85,7 +85,7 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
     let too_slow = match case.rule {
         Some(rule) => {
             let accepted = chain.expected_accepted(rule, case.k)?;
-            (found.tally.first_emitted - accepted - 1.0).abs() > TOLERANCE
+            off((found.tally.first_emitted - accepted - 1.0).abs())
         }
         None => false,
     };
@@ -93,7 +93,7 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
     let repeats = audit_by(&*target, &audited, SEED, AUDITED.1, mutant.seeded)?.repeated;
     let misfit = case.seeded && {
         let generation = generation(case.tokens)?;
-        let counts = sample_by(&*target, &generation, SEED, RUNS, mutant.seeded)?;
+        let counts = sample_by(&*target, &generation, SEED, RUNS, mutant.seeded, &mut Blind)?;
         !Fit::test(&counts, &law).is_plausible()
     };
     let strays = mutant.verifier.coupling().is_some() && {
@@ -103,12 +103,12 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
         first_difference_by(&*target, pair, SEED, COMPARED, mutant.seeded)?.is_some()
     };
     let refuted = [
-        gap.tv_first_token > TOLERANCE,
+        off(gap.tv_first_token),
         !gap.is_zero(),
-        gap.out_of_support > TOLERANCE,
+        off(gap.out_of_support),
         too_slow,
         rows.wrong > 0,
-        laws.max_error > TOLERANCE,
+        off(laws.max_error),
         !repeats.is_empty(),
         misfit,
         strays,

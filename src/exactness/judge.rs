@@ -1,0 +1,272 @@
+//! What is found about one cell, by walking or sampling it.
+
+use std::cell::Cell as Shared;
+use std::rc::Rc;
+
+use super::cells::Cell;
+use super::certificate::Verdict;
+use super::closed::{ChainCase, Rule};
+use super::enumerate::{Enumeration, enumerate};
+use super::law::{Gap, JointLaw, TOLERANCE, off, target_law};
+use super::monte_carlo::Fit;
+use super::mutants::PROMPT;
+use super::probe::{DraftLaws, Tally, TargetRows};
+use super::replay::{audit, first_difference, sample_with};
+use super::watch::Watched;
+use crate::decode::{Generation, Method, MethodSpec, PLAIN, StopRules};
+use crate::draft::{Tools, draft_sampling};
+use crate::model::{ModelError, Toy};
+use crate::registry::Class;
+use crate::sampling::Sampler;
+
+/// What was found about a cell.
+pub(super) struct Finding {
+    pub(super) paths: usize,
+    pub(super) max_tv: Option<f64>,
+    pub(super) min_detectable_tv: f64,
+    /// Whether the length policy ended a draft before K.
+    pub(super) stopped: bool,
+    pub(super) verdict: Result<Verdict, String>,
+}
+
+/// The cell's method as a config would say it.
+pub(super) fn spec(cell: &Cell) -> MethodSpec {
+    MethodSpec {
+        drafter: cell.method.proposer.entry.name.to_owned(),
+        verifier: cell.method.verifier.entry.name.to_owned(),
+        length: cell.method.length.entry.name.to_owned(),
+        num_speculative_tokens: cell.k,
+        sampling: cell.setting.target,
+        params: cell.params(),
+    }
+}
+
+/// The models and the method of a cell.
+struct Parts {
+    target: Toy,
+    draft: Toy,
+    spec: MethodSpec,
+    target_sampler: Sampler,
+    draft_sampler: Sampler,
+}
+
+impl Parts {
+    fn of(cell: &Cell) -> Result<Self, ModelError> {
+        let pair = (cell.toy.build)();
+        let sampler = |params| Sampler::new(params).map_err(|e| ModelError::new(e.to_string()));
+        let spec = spec(cell);
+        Ok(Self {
+            target: pair.target("target")?,
+            draft: pair.draft("draft")?,
+            target_sampler: sampler(spec.sampling)?,
+            draft_sampler: sampler(draft_sampling(spec.sampling, &spec.params))?,
+            spec,
+        })
+    }
+
+    fn generation(&self, tokens: usize) -> Result<Generation<'_>, ModelError> {
+        self.begin(self.method()?, tokens)
+    }
+
+    /// The same; `stopped` is set if the length policy ends a draft before K.
+    fn watched(
+        &self,
+        tokens: usize,
+        stopped: &Rc<Shared<bool>>,
+    ) -> Result<Generation<'_>, ModelError> {
+        let method = self.method()?;
+        let length = Watched::new(method.length, self.spec.num_speculative_tokens, stopped);
+        self.begin(Method { length: Box::new(length), ..method }, tokens)
+    }
+
+    fn method(&self) -> Result<Method<'_>, ModelError> {
+        let (draft, target) = (Some(&self.draft as _), Some(&self.target as _));
+        self.spec.build_with(Tools { draft, target, texts: None })
+    }
+
+    fn begin<'a>(&self, method: Method<'a>, tokens: usize) -> Result<Generation<'a>, ModelError> {
+        Generation::new(&self.target, method, PROMPT, StopRules::max_tokens(tokens), None)
+    }
+
+    fn law(&self, tokens: usize) -> Result<JointLaw, ModelError> {
+        target_law(&self.target, &self.target_sampler, PROMPT, tokens)
+    }
+
+    fn chain(&self) -> ChainCase<'_> {
+        ChainCase {
+            target: &self.target,
+            target_sampler: &self.target_sampler,
+            draft: &self.draft,
+            draft_sampler: &self.draft_sampler,
+            prompt: PROMPT,
+        }
+    }
+}
+
+/// Walks a cell, or samples it `runs` times where it cannot be walked.
+pub(super) fn walk_cell(cell: &Cell, runs: u32) -> Result<Finding, ModelError> {
+    if cell.method.is_coupled() {
+        return sample_cell(cell, runs);
+    }
+    let parts = Parts::of(cell)?;
+    let mut rows = TargetRows::new(&parts.target);
+    let mut laws = DraftLaws::default();
+    let stopped = Rc::default();
+    let generation = parts.watched(cell.tokens(), &stopped)?;
+    let found = enumerate(&parts.target, generation, &mut [&mut rows, &mut laws])?;
+    if found.coupled {
+        return sample_cell(cell, runs);
+    }
+    let gap = Gap::between(&found.law, &parts.law(cell.tokens())?);
+    let claimed = cell.claims();
+    let expected = expected_length(cell, &parts)?;
+    let faults = [
+        (found.unsupported).then(|| "a draft was not of the stated shape".to_owned()),
+        claimed.then(|| inexact(&gap)).flatten(),
+        off(gap.mass_error).then(|| format!("mass off by {:.1e}", gap.mass_error)),
+        (rows.wrong > 0).then(|| format!("{} wrong rows of the target", rows.wrong)),
+        off(laws.max_error)
+            .then(|| format!("a draft token's law is off by {:.1e}", laws.max_error)),
+        claimed.then(|| vacuous(cell, &found.tally)).flatten(),
+        expected.and_then(|length| wrong_length(&found, length)),
+        leaves_the_path(cell, &parts)?,
+    ];
+    let verdict = match faults.into_iter().flatten().next() {
+        Some(fault) => Err(fault),
+        None if claimed => Ok(Verdict::Exact),
+        None => Ok(Verdict::Measured),
+    };
+    Ok(Finding {
+        paths: found.paths,
+        max_tv: Some(gap.tv_joint),
+        min_detectable_tv: TOLERANCE,
+        stopped: stopped.get(),
+        verdict,
+    })
+}
+
+fn inexact(gap: &Gap) -> Option<String> {
+    (!gap.is_zero()).then(|| format!("the joint law is off by a TV of {:.1e}", gap.tv_joint))
+}
+
+/// A cell proves nothing unless something was proposed, accepted and rejected.
+/// Exempt is only what no exact method need or can do: plain decoding proposes
+/// nothing; where q equals p, or the children include all that the target can
+/// yield, at every node that was reached, nothing has to be rejected; where q
+/// and p share no token nothing can be accepted.
+fn vacuous(cell: &Cell, tally: &Tally) -> Option<String> {
+    if !cell.method.proposer.proposes() {
+        return (tally.proposed > 0.0).then(|| "plain decoding proposed a token".to_owned());
+    }
+    let missing = if tally.proposed == 0.0 {
+        "proposed"
+    } else if tally.accepted == 0.0 && tally.most_overlap > TOLERANCE {
+        "accepted"
+    } else if tally.rejected == 0.0 && tally.least_room < 1.0 - TOLERANCE {
+        "rejected"
+    } else {
+        return None;
+    };
+    Some(format!("vacuous: nothing was {missing}"))
+}
+
+/// E\[L\] of the first round, where a closed form is known.
+fn expected_length(cell: &Cell, parts: &Parts) -> Result<Option<f64>, ModelError> {
+    let rule = Rule::of(cell.method.verifier.entry.name);
+    let chain = cell.method.proposer.entry.name == "model";
+    match rule.filter(|_| chain && !cell.adapts()) {
+        Some(rule) => Ok(Some(parts.chain().expected_accepted(rule, cell.k)? + 1.0)),
+        None => Ok(None),
+    }
+}
+
+fn wrong_length(found: &Enumeration, expected: f64) -> Option<String> {
+    let length = found.tally.first_emitted;
+    off((length - expected).abs()).then(|| format!("E[L] is {length}, not {expected}"))
+}
+
+/// Says in which run a method of class P has other tokens than plain decoding.
+fn leaves_the_path(cell: &Cell, parts: &Parts) -> Result<Option<String>, ModelError> {
+    if cell.method.verifier.entry.build.class != Class::P {
+        return Ok(None);
+    }
+    let plain = MethodSpec { drafter: PLAIN.to_owned(), ..parts.spec.clone() };
+    let plain = parts.begin(plain.build(None)?, PATH.0)?;
+    let run = first_difference(&parts.target, [&parts.generation(PATH.0)?, &plain], SEED, PATH.1)?;
+    Ok(run.map(|run| format!("not the tokens of plain decoding with the same seed, in run {run}")))
+}
+
+/// Tokens and runs in which the tokens of class P are compared.
+const PATH: (usize, u32) = (24, 100);
+/// Seeds are fixed before the first run; the level of the test says how often
+/// a right method would have failed under a random one.
+const SEED: u64 = 2026;
+
+/// Samples a cell `runs` times.
+pub(super) fn sample_cell(cell: &Cell, runs: u32) -> Result<Finding, ModelError> {
+    let parts = Parts::of(cell)?;
+    let tokens = cell.sampled_tokens();
+    let mut tally = Tally::default();
+    let stopped = Rc::default();
+    let generation = parts.watched(tokens, &stopped)?;
+    let counts = sample_with(&parts.target, &generation, SEED, runs, &mut tally)?;
+    let fit = Fit::test(&counts, &parts.law(tokens)?);
+    let report = audit(&parts.target, &parts.generation(16)?, SEED, 50)?;
+    let claimed = cell.claims();
+    let repeated = report.repeated.first();
+    let faults = [
+        repeated.map(|(round, site)| format!("drawn twice: {site:?} of round {round}")),
+        leaves_the_path(cell, &parts)?,
+        claimed.then(|| implausible(&fit)).flatten(),
+        claimed.then(|| vacuous(cell, &tally)).flatten(),
+    ];
+    let verdict = match faults.into_iter().flatten().next() {
+        Some(fault) => Err(fault),
+        None if claimed => Ok(Verdict::Consistent),
+        None => Ok(Verdict::Measured),
+    };
+    Ok(Finding {
+        paths: runs as usize,
+        max_tv: None,
+        min_detectable_tv: fit.min_detectable_tv,
+        stopped: stopped.get(),
+        verdict,
+    })
+}
+
+fn implausible(fit: &Fit) -> Option<String> {
+    let worse = || format!("X2 = {:.0} is above {:.0}", fit.statistic, fit.critical);
+    (!fit.is_plausible()).then(worse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cells::SETTINGS;
+    use super::super::methods::Combination;
+    use super::*;
+    use crate::model::zoo::TOYS;
+
+    /// A cell of the first toy at temperature 1, of the first method called so.
+    fn cell(method: &str, k: usize) -> Cell {
+        let method = Combination::matching(&[method.to_owned()]).unwrap()[0];
+        Cell::new(method, &SETTINGS[0], &TOYS[0], k)
+    }
+
+    #[test]
+    fn a_sampled_drafter_that_proposes_nothing_proves_nothing() {
+        let mut cell = cell("gumbel+suffix_automaton", 2);
+        assert_eq!(sample_cell(&cell, 500).unwrap().verdict, Ok(Verdict::Consistent));
+        cell.method.proposer.settings = &[("suffix_min", "99")];
+        let verdict = sample_cell(&cell, 500).unwrap().verdict;
+        assert_eq!(verdict, Err("vacuous: nothing was proposed".to_owned()));
+    }
+
+    #[test]
+    fn a_policy_that_is_told_the_time_ends_drafts_in_the_walk() {
+        for policy in ["optimal_stopping", "ucb", "adaedl", "confidence", "entropy(0.38)"] {
+            let cell = cell(&format!("rejection+model+{policy}"), 2);
+            assert!(walk_cell(&cell, 0).unwrap().stopped, "{policy}");
+        }
+        assert!(!walk_cell(&cell("rejection+model+fixed", 2), 0).unwrap().stopped);
+    }
+}

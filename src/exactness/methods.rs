@@ -1,0 +1,262 @@
+//! The methods that are certified: every verifier with every drafter and length
+//! policy that it supports.
+//!
+//! The lists are the registries themselves, so a new verifier, drafter or
+//! length policy is covered by its registry line.
+
+use crate::decode::PLAIN;
+use crate::draft::{BuildDrafter, DRAFTERS};
+use crate::length::{BuildLength, LENGTHS};
+use crate::params::Params;
+use crate::registry::{Entry, UnknownName};
+use crate::tree::{DraftShape, Siblings};
+use crate::verify::{BuildVerifier, VERIFIERS, Verifier};
+
+/// Settings by key.
+pub(super) type Settings = &'static [(&'static str, &'static str)];
+
+/// What is certified with other settings than its defaults. Trees are small
+/// enough to enumerate. The first line of a verifier or a length policy is the
+/// one that meets all others; further lines are looked at in fewer cells.
+const SETTINGS_OF: &[(&str, Settings)] = &[
+    ("model_tree", &[("tree", "2,1"), ("siblings", "independent")]),
+    ("model_tree", &[("tree", "2,2"), ("siblings", "independent")]),
+    ("model_tree", &[("tree", "3"), ("siblings", "independent")]),
+    ("model_tree", &[("tree", "2,1"), ("siblings", "distinct")]),
+    ("model_tree", &[("tree", "2,2"), ("siblings", "distinct")]),
+    ("model_tree", &[("tree", "2,1"), ("siblings", "top_k")]),
+    ("model_tree", &[("tree", "2,2"), ("siblings", "top_k")]),
+    ("model_tree", &[("tree", "2,2"), ("siblings", "last_sampled")]),
+    ("model_tree", &[("tree", "3,1"), ("siblings", "last_sampled")]),
+    ("model_tree", &[("tree", "2,1"), ("siblings", "hub")]),
+    ("model_tree", &[("tree", "2,2"), ("siblings", "hub")]),
+    ("tree_optimal", &[("tree_most_nodes", "3")]),
+    ("gumbel", &[]),
+    ("gumbel", &[("gumbel_lists", "2")]),
+    ("confidence", &[]),
+    ("confidence", &[("confidence_tuned", "0")]),
+    ("confidence", &[("confidence_tuned", "0"), ("confidence_threshold", "0.6")]),
+    // By default it ends nearly every draft of these small vocabularies.
+    ("entropy", &[]),
+    ("entropy", &[("entropy_threshold", "0.38")]),
+    // By default it would end none: no law of four tokens is undecided enough.
+    ("adaedl", &[("adaedl_gamma", "0.4")]),
+];
+
+/// A part of a method with some of its settings.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Variant<B: 'static> {
+    pub(super) entry: &'static Entry<B>,
+    pub(super) settings: Settings,
+    /// Whether it is the first of its name.
+    first: bool,
+}
+
+pub(super) type Proposer = Variant<BuildDrafter>;
+
+fn variants<B: Copy>(registry: &'static [Entry<B>]) -> Vec<Variant<B>> {
+    let of = |entry: &'static Entry<B>| {
+        let own = SETTINGS_OF.iter().filter(|(name, _)| *name == entry.name);
+        let mut all = own.map(|(_, settings)| *settings).collect::<Vec<_>>();
+        if all.is_empty() {
+            all.push(&[]);
+        }
+        let numbered = all.into_iter().enumerate();
+        numbered.map(move |(i, settings)| Variant { entry, settings, first: i == 0 })
+    };
+    registry.iter().flat_map(of).collect()
+}
+
+/// A name, with settings if they are not the defaults.
+pub(super) fn with_settings(name: &str, settings: &str) -> String {
+    if settings.is_empty() { name.to_owned() } else { format!("{name}({settings})") }
+}
+
+impl<B> Variant<B> {
+    /// Its name, with its settings if they are not the defaults.
+    pub(super) fn name(&self) -> String {
+        with_settings(self.entry.name, &self.settings())
+    }
+
+    /// The values of the settings that are not the defaults.
+    pub(super) fn settings(&self) -> String {
+        self.settings.iter().map(|(_, value)| *value).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The settings that are not the defaults.
+    fn params(&self) -> Params {
+        set(Params::default(), self.settings)
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        self.entry.name == name || self.entry.aliases.contains(&name) || self.name() == name
+    }
+}
+
+/// The same settings and some more.
+pub(super) fn set(params: Params, settings: Settings) -> Params {
+    let add = |params: Params, (key, value): &(&str, &str)| match value.parse() {
+        Ok(value) => params.with(key, value),
+        Err(never) => match never {},
+    };
+    settings.iter().fold(params, add)
+}
+
+impl Proposer {
+    /// All that its drafts may hold.
+    fn shape(&self) -> Option<DraftShape> {
+        let params = self.params().of(self.entry.params).ok()?;
+        (self.entry.build.shape)(&params).ok()
+    }
+
+    /// Children per node, by depth, of a drafter of trees.
+    pub(super) fn tree(&self) -> Option<Vec<usize>> {
+        let (_, tree) = self.settings.iter().find(|(key, _)| *key == "tree")?;
+        tree.split(',').map(|part| part.parse().ok()).collect()
+    }
+
+    /// Whether it reads all these settings.
+    pub(super) fn reads(&self, settings: Settings) -> bool {
+        settings.iter().all(|(key, _)| self.entry.params.iter().any(|param| param.key == *key))
+    }
+
+    /// Whether its tokens are drawn from laws that are not certain.
+    pub(super) fn samples(&self) -> bool {
+        self.shape().is_some_and(|shape| shape.sampled)
+    }
+
+    /// Plain decoding proposes nothing, whatever K is.
+    pub(super) fn proposes(&self) -> bool {
+        self.entry.name != PLAIN
+    }
+}
+
+/// A verifier with a drafter and a length policy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Combination {
+    pub(super) verifier: Variant<BuildVerifier>,
+    pub(super) proposer: Proposer,
+    pub(super) length: Variant<BuildLength>,
+}
+
+impl Combination {
+    /// All that the verifiers support, in registry order.
+    pub(super) fn all() -> Vec<Self> {
+        let lengths = variants(LENGTHS);
+        let mut all = Vec::new();
+        for verifier in variants(VERIFIERS) {
+            let built = (verifier.entry.build.make)(&verifier.params());
+            for proposer in variants(DRAFTERS) {
+                if proposer.shape().is_some_and(|shape| built.supports(&shape)) {
+                    // Plain decoding asks no length policy.
+                    let asked = proposer.proposes() && verifier.first;
+                    let lengths = if asked { &lengths } else { &lengths[..1] };
+                    all.extend(lengths.iter().map(|&length| Self { verifier, proposer, length }));
+                }
+            }
+        }
+        all
+    }
+
+    pub(super) fn name(&self) -> String {
+        format!("{}+{}+{}", self.verifier.name(), self.proposer.name(), self.length.name())
+    }
+
+    /// All settings that are not the defaults.
+    pub(super) fn params(&self) -> Params {
+        set(set(self.verifier.params(), self.proposer.settings), self.length.settings)
+    }
+
+    /// Whether verifier and length policy have the first of their settings.
+    pub(super) fn has_first_settings(&self) -> bool {
+        self.verifier.first && self.length.first
+    }
+
+    /// Whether no other of `methods` differs in the length policy alone and comes
+    /// before.
+    pub(super) fn is_first_of_lengths(&self, methods: &[Self]) -> bool {
+        let same = |other: &&Self| {
+            other.verifier.name() == self.verifier.name()
+                && other.proposer.name() == self.proposer.name()
+        };
+        methods.iter().find(same).is_some_and(|first| first.length.name() == self.length.name())
+    }
+
+    /// The verifier as it is built.
+    fn built(&self) -> Box<dyn Verifier> {
+        (self.verifier.entry.build.make)(&self.verifier.params())
+    }
+
+    /// Whether drafts share the verifier's noise, which no walk over independent
+    /// outcomes can express: such a method is sampled.
+    pub(super) fn is_coupled(&self) -> bool {
+        let races = self.built().coupling().is_some();
+        let drawn = |shape: DraftShape| shape.sampled && shape.only(&[Siblings::Independent]);
+        races && self.proposer.shape().is_some_and(drawn)
+    }
+
+    /// Whether every part of `method`, as in `rejection+model`, is one of the
+    /// combination's.
+    fn matches(&self, method: &str) -> bool {
+        method.split('+').all(|part| {
+            let drafter = self.proposer.is_called(part);
+            drafter || self.verifier.is_called(part) || self.length.is_called(part)
+        })
+    }
+
+    /// The combinations that one of the given methods names; all for none.
+    ///
+    /// # Errors
+    /// If a method names no combination.
+    pub(super) fn matching(methods: &[String]) -> Result<Vec<Self>, UnknownName> {
+        let all = Self::all();
+        if let Some(unknown) = methods.iter().find(|m| !all.iter().any(|c| c.matches(m))) {
+            let verifiers = VERIFIERS.iter().map(|e| e.name);
+            let drafters = DRAFTERS.iter().map(|e| e.name);
+            let lengths = LENGTHS.iter().map(|e| e.name);
+            let allowed = verifiers.chain(drafters).chain(lengths);
+            return Err(UnknownName::new("method", unknown, allowed));
+        }
+        let chosen = |c: &Self| methods.is_empty() || methods.iter().any(|m| c.matches(m));
+        Ok(all.into_iter().filter(chosen).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::Param;
+
+    /// The names of what is left out, or looked at with a setting that it does
+    /// not read or cannot have.
+    fn unsound<B: Copy>(registry: &'static [Entry<B>]) -> Vec<String> {
+        let sound = |v: &Variant<B>| {
+            let known = |key| v.entry.params.iter().any(|param: &Param| param.key == key);
+            v.settings.iter().all(|(key, _)| known(*key)) && v.params().of(v.entry.params).is_ok()
+        };
+        variants(registry).iter().filter(|v| !sound(v)).map(Variant::name).collect()
+    }
+
+    #[test]
+    fn all_settings_are_read_by_what_they_are_for() {
+        let all = [unsound(DRAFTERS), unsound(VERIFIERS), unsound(LENGTHS)].concat();
+        assert!(all.is_empty(), "{all:?}");
+        assert!(variants(DRAFTERS).iter().all(|proposer| proposer.shape().is_some()));
+        let registered = |name| {
+            DRAFTERS.iter().any(|e| e.name == name)
+                || VERIFIERS.iter().any(|e| e.name == name)
+                || LENGTHS.iter().any(|e| e.name == name)
+        };
+        assert!(SETTINGS_OF.iter().all(|(name, _)| registered(*name)));
+    }
+
+    #[test]
+    fn a_published_setting_of_a_verifier_meets_every_drafter() {
+        let all = Combination::all();
+        let of = |verifier: &str| {
+            let of = all.iter().filter(|c| c.verifier.name() == verifier);
+            of.map(|c| c.proposer.name()).collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(of("gumbel(2)"), of("gumbel"));
+    }
+}
