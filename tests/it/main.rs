@@ -45,6 +45,7 @@ mod paired;
 mod pool;
 mod reference;
 mod report;
+mod report_verdicts;
 mod sampling;
 mod session;
 mod statistics;
