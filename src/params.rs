@@ -89,7 +89,7 @@ impl fmt::Display for Value {
 
 /// A value that a setting cannot have.
 #[derive(Debug, Clone, PartialEq, Error)]
-#[error("{key} = {value} is out of range: allowed is {allowed}")]
+#[error("{key} = {} is out of range: allowed is {allowed}", spelt(.value))]
 pub struct BadParam {
     /// The setting.
     pub key: &'static str,
@@ -97,6 +97,14 @@ pub struct BadParam {
     pub value: Value,
     /// What it may be, in words.
     pub allowed: String,
+}
+
+/// As people wrote it: a whole number that is no integer had a point.
+fn spelt(value: &Value) -> String {
+    match value {
+        Value::Number(x) if *x >= 0.0 && x.fract() == 0.0 => format!("{x:.1}"),
+        value => value.to_string(),
+    }
 }
 
 impl Param {
@@ -178,7 +186,8 @@ impl Param {
                 value.clone()
             }
             (Kind::Number { .. }, Value::Count(n)) => {
-                return self.check(&Value::Number(*n as f64));
+                let number = self.check(&Value::Number(*n as f64));
+                return number.map_err(|bad| BadParam { value: value.clone(), ..bad });
             }
             // A text may look like a number: a tree of one level does.
             (Kind::Text { .. }, value) => Value::Text(value.to_string()),

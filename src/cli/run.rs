@@ -50,8 +50,8 @@ Examples:
   specdec plan experiments/01-draft-length
   specdec plan experiments/01-draft-length --set sweep.drafter=prompt_lookup
 
-A cell's id is a content hash of what may change its tokens (models, engine, dtype, sampling,
-drafter, verifier, length), never of threads, clock, trace or output.")]
+A cell's id is a content hash of what may change its tokens (models, engine, dtype, device,
+sampling, drafter, verifier, length), never of threads, clock, trace or output.")]
 pub(super) struct PlanArgs {
     #[command(flatten)]
     source: SourceArgs,

@@ -8,8 +8,9 @@ use crate::length::DraftLength;
 use crate::round::RoundEvent;
 use crate::tree::Draft;
 
-/// A length policy that notes when it ends a draft before K. It is asked only
-/// where more could be drafted, and all copies share the note.
+/// A length policy that notes when it asks for less than K or ends a draft
+/// before. It is asked only where more could be drafted, and all copies share
+/// the note.
 #[derive(Debug)]
 pub(super) struct Watched {
     inner: Box<dyn DraftLength>,
@@ -24,6 +25,18 @@ impl Watched {
 }
 
 impl DraftLength for Watched {
+    fn most(&self) -> usize {
+        let most = self.inner.most();
+        if most < self.k {
+            self.stopped.set(true);
+        }
+        most
+    }
+
+    fn looks(&self) -> bool {
+        self.inner.looks()
+    }
+
     fn go_on(&mut self, draft: &Draft) -> bool {
         let more = self.inner.go_on(draft);
         if !more && draft.depth() < self.k {

@@ -13,7 +13,7 @@ use crate::sampling::SamplingParams;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Content hash of everything that may change tokens: models, engine,
-    /// dtype, sampling, drafter, verifier, length. Never threads or clock.
+    /// dtype, device, sampling, drafter, verifier, length. Never threads or clock.
     pub id: String,
     /// Name of the drafter; `none` is the baseline of its sampling setting.
     pub drafter: String,
@@ -68,6 +68,9 @@ pub struct PlannedModel {
     pub engine: String,
     /// Type of its weights in memory.
     pub dtype: String,
+    /// Where they are, if not with the CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
 }
 
 /// `plan.toml`: everything that is decided before the first token.

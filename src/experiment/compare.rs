@@ -3,8 +3,8 @@
 use super::cell::Cell;
 use super::divergence;
 use super::folder::BlockRows;
-use super::records::DivergenceRow;
-use super::run::{Bench, Block, begin};
+use super::records::{DivergenceRow, TextRow};
+use super::run::{Bench, Block, begin, failure};
 use crate::chance::Seeded;
 use crate::clock::RealClock;
 use crate::decode::{Blind, MethodSpec, PLAIN, generate};
@@ -12,8 +12,13 @@ use crate::dist::Token;
 use crate::draft::Tools;
 use crate::model::LanguageModel;
 
+/// Why a cell of class P was not compared.
+const PLAIN_FAILED: &str = "plain decoding to compare with: ";
+
 /// At T = 0 every cell must repeat the baseline's tokens: notes where it first
-/// does not, and whether that is a tie within rounding.
+/// does not. A tie within rounding excuses it only where the engine's rounding
+/// may depend on the number of rows (class `G~` or `P~`): elsewhere the bits are
+/// promised to be the same. Cells of class P have a comparison of their own.
 pub(super) fn greedy(target: &dyn LanguageModel, block: &Block<'_>, rows: &mut BlockRows) {
     let Some(baseline) = block.cells.iter().find(|c| c.is_baseline() && c.sampling.is_greedy())
     else {
@@ -24,21 +29,29 @@ pub(super) fn greedy(target: &dyn LanguageModel, block: &Block<'_>, rows: &mut B
         return;
     };
     for (row, text) in rows.generations.iter_mut().zip(&rows.texts) {
+        let own = |cell: &&&Cell| cell.id == text.cell && cell.class != "P";
+        let Some(cell) = block.cells.iter().find(own) else { continue };
         let Some(at) = divergence::first(&plain, &text.tokens) else { continue };
         row.first_divergence = Some(at);
-        // A target that has just generated both texts can score the prefix.
-        if let Ok(found) = divergence::explain(target, block.tokens, &plain, &text.tokens, at) {
-            let cell = text.cell.clone();
-            let (prompt, repeat) = (text.prompt.clone(), text.repeat);
-            rows.divergences.push(DivergenceRow { cell, prompt, repeat, ..found });
-        }
+        // What a target that fails now would have said excuses nothing.
+        let found = divergence::explain(target, block.tokens, &plain, &text.tokens, at)
+            .unwrap_or_else(|_| divergence::difference(&plain, &text.tokens, at));
+        let tie = found.tie && cell.class.ends_with('~');
+        rows.divergences.push(DivergenceRow { tie, ..of(text, found) });
     }
+}
+
+/// A difference as one of this text.
+fn of(text: &TextRow, found: DivergenceRow) -> DivergenceRow {
+    let (cell, prompt, repeat) = (text.cell.clone(), text.prompt.clone(), text.repeat);
+    DivergenceRow { cell, prompt, repeat, ..found }
 }
 
 /// A cell of class P must repeat the tokens of plain decoding with the same
 /// verifier and seed, which is generated here, untimed: notes where it first
 /// does not. Nothing excuses a difference, unless the engine's rounding may
-/// depend on the number of rows (class `P~`).
+/// depend on the number of rows (class `P~`). If plain decoding fails, that is
+/// recorded: a text that was not compared has not passed.
 pub(super) fn paths(bench: &Bench<'_>, block: &Block<'_>, rows: &mut BlockRows) {
     let mut plain = Vec::<(MethodSpec, Vec<Token>)>::new();
     for (row, text) in rows.generations.iter_mut().zip(&rows.texts) {
@@ -49,22 +62,17 @@ pub(super) fn paths(bench: &Bench<'_>, block: &Block<'_>, rows: &mut BlockRows) 
         // What cannot be generated now has failed, with its reason, before.
         let Ok(method) = method else { continue };
         if !plain.iter().any(|(known, _)| *known == method) {
-            let Ok(tokens) = generate_plain(bench, block, &method) else { continue };
-            plain.push((method.clone(), tokens));
+            match generate_plain(bench, block, &method) {
+                Ok(tokens) => plain.push((method.clone(), tokens)),
+                Err(error) => rows.failures.push(failure(cell, block, &error, PLAIN_FAILED)),
+            }
         }
         let Some((_, plain)) = plain.iter().find(|(known, _)| *known == method) else { continue };
         let Some(at) = divergence::first(plain, &text.tokens) else { continue };
         row.first_divergence = Some(at);
         if cell.class == "P" {
-            rows.divergences.push(DivergenceRow {
-                cell: text.cell.clone(),
-                prompt: text.prompt.clone(),
-                repeat: text.repeat,
-                position: at,
-                plain_token: plain.get(at).copied(),
-                token: text.tokens.get(at).copied(),
-                ..DivergenceRow::default()
-            });
+            let found = divergence::difference(plain, &text.tokens, at);
+            rows.divergences.push(of(text, found));
         }
     }
 }
@@ -74,7 +82,8 @@ fn generate_plain(
     block: &Block<'_>,
     method: &MethodSpec,
 ) -> anyhow::Result<Vec<Token>> {
-    let mut generation = begin(bench, method.build_with(Tools::default())?, block)?;
+    // Once begun it is not interrupted: half a text would differ from a whole one.
+    let mut generation = begin(bench, method.build_with(Tools::default())?, block, None)?;
     let mut chance = Seeded::new(block.request(bench.plan.seed));
     let clock = RealClock::default();
     generate(&mut generation, bench.target, &mut chance, &clock, &mut Blind)?;

@@ -2,8 +2,8 @@
 //!
 //! At T = 0 every method must repeat plain decoding's tokens. An engine whose
 //! rounding depends on the number of rows may break a near-tie the other way,
-//! and nothing else is excused: the two largest logits of the baseline at the
-//! first differing token must be as close as rounding can make them.
+//! and nothing else is excused: the two tokens must be those with the two
+//! largest logits of the baseline, as close as rounding can make them.
 
 use super::records::DivergenceRow;
 use crate::dist::Token;
@@ -23,19 +23,29 @@ pub fn first(plain: &[Token], tokens: &[Token]) -> Option<usize> {
     (common < plain.len().max(tokens.len())).then_some(common)
 }
 
-/// Whether the logits at a position are a tie within rounding; with their gap
-/// and the bound that it was compared with.
-pub fn tie(logits: &Logits) -> (f64, f64, bool) {
-    let gap = logits.top2_gap();
+/// The difference of two texts at token `at`, without a look at logits: no tie.
+pub fn difference(plain: &[Token], tokens: &[Token], at: usize) -> DivergenceRow {
+    DivergenceRow {
+        position: at,
+        plain_token: plain.get(at).copied(),
+        token: tokens.get(at).copied(),
+        ..DivergenceRow::default()
+    }
+}
+
+/// The gap of the two largest logits, and how large a gap rounding can close.
+fn gap_and_bound(logits: &Logits) -> (f64, f64) {
     let largest = (0..logits.len() as Token)
         .map(|t| logits.get(t).abs())
         .filter(|x| x.is_finite())
         .fold(0.0, f64::max);
     let bound = if matches!(logits, Logits::F64(_)) { 0.0 } else { TIE * largest };
-    (gap, bound, gap <= bound)
+    (logits.top2_gap(), bound)
 }
 
-/// Looks a divergence up: the baseline's logits before the differing token.
+/// Looks a difference up: the baseline's logits before the differing token. It is
+/// a tie within rounding if they are near enough and the two tokens are the two
+/// largest.
 ///
 /// # Errors
 /// If the target fails.
@@ -51,14 +61,10 @@ pub fn explain(
     let draft = Draft::empty(0);
     let work = Work { session: &mut session, context: &context, draft: &draft, want: Want::Row(0) };
     let evaluation = evaluate_one(target, work)?;
-    let (top2_gap, bound, tie) = tie(&evaluation.rows[0]);
-    Ok(DivergenceRow {
-        position: at,
-        plain_token: plain.get(at).copied(),
-        token: tokens.get(at).copied(),
-        top2_gap,
-        bound,
-        tie,
-        ..DivergenceRow::default()
-    })
+    let logits = &evaluation.rows[0];
+    let (gap, bound) = gap_and_bound(logits);
+    let row = difference(plain, tokens, at);
+    let top = logits.largest(2).into_iter().map(Some).collect::<Vec<_>>();
+    let tie = gap <= bound && top.contains(&row.plain_token) && top.contains(&row.token);
+    Ok(DivergenceRow { top2_gap: Some(gap), bound: Some(bound), tie, ..row })
 }

@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::cell::Plan;
+use super::columns::columns;
 use super::machine::Machine;
 use super::manifest::{Manifest, Status, utc_now};
 use super::records::{DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow};
@@ -69,7 +70,11 @@ impl ResultsFolder {
         }
         write_whole(&path.join("plan.toml"), toml::to_string(plan)?.as_bytes())?;
         manifest.write(&path)?;
-        Ok(Self { path })
+        let folder = Self { path };
+        // A run in which nothing finishes has these files, too.
+        folder.append_bytes("rounds.csv", &csv_bytes::<RoundRow>(&[], true)?)?;
+        folder.append_bytes("generations.csv", &csv_bytes::<GenerationRow>(&[], true)?)?;
+        Ok(folder)
     }
 
     /// The newest unfinished folder of the same plan.
@@ -190,7 +195,13 @@ impl ResultsFolder {
         if file.exists() { write_whole(&file, bytes) } else { Ok(()) }
     }
 
-    fn append_csv<R: Serialize>(&self, name: &str, rows: &[R]) -> Result<()> {
+    fn append_csv<R>(&self, name: &str, rows: &[R]) -> Result<()>
+    where
+        R: Serialize + DeserializeOwned,
+    {
+        if rows.is_empty() {
+            return Ok(());
+        }
         let new = fs::metadata(self.path.join(name)).map_or(true, |m| m.len() == 0);
         self.append_bytes(name, &csv_bytes(rows, new)?)
     }
@@ -220,10 +231,13 @@ impl ResultsFolder {
     }
 
     fn read_texts(&self) -> Result<Vec<TextRow>> {
-        let text = self.read_lines("generations.jsonl")?;
-        text.lines()
-            .map(|line| serde_json::from_str(line).context("generations.jsonl is damaged"))
-            .collect()
+        let name = "generations.jsonl";
+        let damaged = |line: usize| format!("{}, line {line}", self.path.join(name).display());
+        let text = self.read_lines(name)?;
+        let rows = text.lines().enumerate().map(|(i, line)| {
+            serde_json::from_str(line).with_context(|| damaged(i + 1) + " is damaged")
+        });
+        rows.collect()
     }
 
     fn read_lines(&self, name: &str) -> Result<String> {
@@ -237,8 +251,15 @@ impl ResultsFolder {
     }
 }
 
-fn csv_bytes<R: Serialize>(rows: &[R], headers: bool) -> Result<Vec<u8>> {
-    let mut writer = csv::WriterBuilder::new().has_headers(headers).from_writer(Vec::new());
+/// The rows, with their header if `headers`, even where there is no row.
+fn csv_bytes<R>(rows: &[R], headers: bool) -> Result<Vec<u8>>
+where
+    R: Serialize + DeserializeOwned,
+{
+    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+    if headers {
+        writer.write_record(columns::<R>())?;
+    }
     for row in rows {
         writer.serialize(row)?;
     }

@@ -97,10 +97,10 @@ pub(super) fn check_type(key: &str, value: &Value) -> Result<()> {
         "ignore_eos" | "trace" | "control" => ("true or false", value.as_bool().is_some()),
         "clock" => ("\"real\" or \"virtual\"", matches!(value.as_str(), Some("real" | "virtual"))),
         "prompts" => ("a text or a list of texts", all(value, |v| v.is_str())),
-        "sweep" => {
+        "sweep" | "exclude" => {
             let tables = value.as_array().into_iter().flatten().filter_map(Value::as_table);
             for (axis, values) in tables.flatten() {
-                check_axis(axis, values)?;
+                check_axis(key, axis, values)?;
             }
             return Ok(());
         }
@@ -113,7 +113,7 @@ fn one_of(value: &Value, allowed: &'static str, names: &[&str]) -> (&'static str
     (allowed, value.as_str().is_some_and(|name| names.contains(&name)))
 }
 
-fn check_axis(axis: &str, values: &Value) -> Result<()> {
+fn check_axis(place: &str, axis: &str, values: &Value) -> Result<()> {
     let (want, ok) = match axis {
         "drafter" | "verifier" | "length" => {
             ("a name or a list of names", all(values, |v| v.is_str()))
@@ -128,7 +128,7 @@ fn check_axis(axis: &str, values: &Value) -> Result<()> {
         }
         _ => ("a number or a list of numbers", all(values, |v| v.is_float() || v.is_integer())),
     };
-    if ok { Ok(()) } else { bail!("\"sweep.{axis}\" = {values}: allowed is {want}") }
+    if ok { Ok(()) } else { bail!("\"{place}.{axis}\" = {values}: allowed is {want}") }
 }
 
 fn all(value: &Value, ok: impl Fn(&Value) -> bool) -> bool {

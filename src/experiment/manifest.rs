@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::cell::{Calibration, Plan, PlannedModel};
@@ -46,7 +46,8 @@ pub struct Manifest {
     pub threads: usize,
     /// Load averages at the start.
     pub load_average: [f64; 3],
-    /// Waiting of our threads for a core during the blocks, by wall time.
+    /// Waiting of our threads for a core during the blocks, by wall time; the
+    /// largest share of all sessions.
     pub run_queue_delay_share: f64,
     /// The models.
     pub models: Vec<PlannedModel>,
@@ -77,7 +78,7 @@ impl Manifest {
             command_line: std::env::args().collect(),
             rustc: env!("SPECDEC_RUSTC").to_owned(),
             libraries: env!("SPECDEC_VERSIONS").split(' ').map(str::to_owned).collect(),
-            features: Vec::new(),
+            features: features().map(str::to_owned).collect(),
             machine: Machine::this(),
             threads: plan.threads,
             load_average: load_average(),
@@ -106,6 +107,34 @@ impl Manifest {
         let text = std::fs::read_to_string(&file)
             .with_context(|| format!("cannot read {}", file.display()))?;
         serde_json::from_str(&text).with_context(|| format!("{} is damaged", file.display()))
+    }
+
+    /// The manifest of a run in `folder` that is continued now.
+    ///
+    /// # Errors
+    /// If there is nothing to continue, or other code or another processor would
+    /// time what is left.
+    pub(super) fn resume(self, folder: &Path) -> Result<Self> {
+        let folder = folder.display();
+        if self.status == Status::Finished {
+            bail!("{folder} is finished: there is nothing to resume");
+        }
+        let (git_commit, git_dirty) = git();
+        for (what, old, new) in [
+            ("commit", &self.git_commit, &git_commit),
+            ("processor", &self.machine.cpu_model, &Machine::this().cpu_model),
+        ] {
+            if old != new {
+                bail!("{folder} was begun with {what} {old}, not {new}: it cannot be continued");
+            }
+        }
+        Ok(Self {
+            git_dirty: self.git_dirty || git_dirty,
+            load_average: load_average(),
+            status: Status::Running,
+            resumed: self.resumed + 1,
+            ..self
+        })
     }
 
     /// Writes it, whole or not at all.
@@ -145,6 +174,12 @@ pub(super) fn utc_now() -> String {
     let format =
         time::macros::format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
     time::OffsetDateTime::now_utc().format(&format).unwrap_or_default()
+}
+
+/// The features that this program was built with.
+fn features() -> impl Iterator<Item = &'static str> {
+    let all = [("cuda", cfg!(feature = "cuda")), ("metal", cfg!(feature = "metal"))];
+    all.into_iter().filter_map(|(name, on)| on.then_some(name))
 }
 
 fn git() -> (String, bool) {

@@ -6,6 +6,7 @@ mod cell;
 mod columns;
 mod compare;
 pub mod divergence;
+mod exclude;
 mod folder;
 mod keys;
 mod live;

@@ -4,10 +4,11 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
 use super::cell::{Cell, Plan, PlannedModel};
+use super::exclude;
 use super::prompts::{self, Prompt};
 use super::spec::{Exclude, OneOrMany, Spec, Sweep};
 use crate::decode::{MethodSpec, PLAIN, class_of};
-use crate::model::{ModelInfo, hex};
+use crate::model::{CPU, ModelInfo, hex};
 use crate::sampling::{ORDER, SamplingParams};
 
 /// What a plan is made from, besides the experiment itself.
@@ -92,13 +93,15 @@ fn check(spec: &Spec) -> Result<()> {
             bail!("\"{key}\" = 0: allowed is an integer >= 1");
         }
     }
-    spec.sweep.values().iter().try_for_each(check_sweep)
+    spec.sweep.values().iter().try_for_each(|sweep| check_axes(sweep, "sweep"))
 }
 
-fn check_sweep(sweep: &Sweep) -> Result<()> {
+/// Checks the axes of a sweep, or the conditions of an `exclude`, for values
+/// that no cell can have.
+fn check_axes(sweep: &Sweep, place: &str) -> Result<()> {
     if sweep.num_speculative_tokens.values().contains(&0) {
         bail!(
-            "\"sweep.num_speculative_tokens\" = 0: allowed is an integer >= 1; plain decoding \
+            "\"{place}.num_speculative_tokens\" = 0: allowed is an integer >= 1; plain decoding \
              is the baseline, which every run contains"
         );
     }
@@ -114,12 +117,24 @@ fn check_sweep(sweep: &Sweep) -> Result<()> {
     ];
     let lists = sweep.params.iter().map(|(key, list)| (key.as_str(), list.values().len()));
     match axes.into_iter().chain(lists).find(|(_, n)| *n == 0) {
-        Some((axis, _)) => bail!("\"sweep.{axis}\" is empty: give at least one value"),
+        Some((axis, _)) => bail!("\"{place}.{axis}\" is empty: give at least one value"),
         None => Ok(()),
     }
 }
 
+/// The conditions of `[[exclude]]`, checked as axes are.
+fn conditions(spec: &Spec) -> Result<Vec<Exclude>> {
+    let check = |condition: &Exclude| {
+        let axes = condition.axes();
+        check_axes(&axes, "exclude")?;
+        samplings_of(&axes, "[[exclude]]")?;
+        exclude::canonical(condition)
+    };
+    spec.exclude.iter().map(check).collect()
+}
+
 fn cells(spec: &Spec, plan: &Plan, material: &Material<'_>) -> Result<Vec<Cell>> {
+    let conditions = conditions(spec)?;
     let mut cells: Vec<Cell> = Vec::new();
     for (sampling, sweeps) in samplings(spec)? {
         let plain = MethodSpec { drafter: PLAIN.to_owned(), sampling, ..MethodSpec::default() };
@@ -135,7 +150,7 @@ fn cells(spec: &Spec, plan: &Plan, material: &Material<'_>) -> Result<Vec<Cell>>
             }
             cell.class = class_of(&method, material.target.row_invariant)?;
             cell.id = identify(&cell, plan, drafts);
-            let excluded = spec.exclude.iter().any(|condition| matches(condition, &cell));
+            let excluded = conditions.iter().any(|c| exclude::matches(c, &cell));
             if !excluded && !cells.iter().any(|c| c.id == cell.id) {
                 cells.push(cell);
             }
@@ -160,7 +175,7 @@ fn repeated(cell: &Cell) -> Cell {
 fn samplings(spec: &Spec) -> Result<Vec<(SamplingParams, Vec<Sweep>)>> {
     let mut all: Vec<(SamplingParams, Vec<Sweep>)> = Vec::new();
     for sweep in spec.sweep.values() {
-        for params in samplings_of(&sweep)? {
+        for params in samplings_of(&sweep, "[sweep]")? {
             match all.iter_mut().find(|(known, _)| *known == params) {
                 Some((_, sweeps)) => sweeps.push(sweep.clone()),
                 None => all.push((params, vec![sweep.clone()])),
@@ -170,7 +185,7 @@ fn samplings(spec: &Spec) -> Result<Vec<(SamplingParams, Vec<Sweep>)>> {
     Ok(all)
 }
 
-fn samplings_of(sweep: &Sweep) -> Result<Vec<SamplingParams>> {
+fn samplings_of(sweep: &Sweep, place: &'static str) -> Result<Vec<SamplingParams>> {
     let mut all: Vec<SamplingParams> = Vec::new();
     for temperature in sweep.temperature.values() {
         for top_k in sweep.top_k.values() {
@@ -180,7 +195,7 @@ fn samplings_of(sweep: &Sweep) -> Result<Vec<SamplingParams>> {
                     let temperature = temperature + 0.0;
                     let params =
                         SamplingParams { temperature, top_k, top_p, min_p, ..Default::default() };
-                    params.validate().context("[sweep]")?;
+                    params.validate().context(place)?;
                     if !all.contains(&params) {
                         all.push(params);
                     }
@@ -223,26 +238,6 @@ fn speculative(sweep: &Sweep, sampling: SamplingParams) -> Vec<MethodSpec> {
     methods
 }
 
-fn matches(condition: &Exclude, cell: &Cell) -> bool {
-    fn has<T: Clone + PartialEq>(values: &Option<OneOrMany<T>>, value: &T) -> bool {
-        values.as_ref().is_none_or(|values| values.values().contains(value))
-    }
-    let sampling = &cell.sampling;
-    has(&condition.drafter, &cell.drafter)
-        && has(&condition.verifier, &cell.verifier)
-        && has(&condition.length, &cell.length)
-        && has(&condition.num_speculative_tokens, &cell.num_speculative_tokens)
-        && has(&condition.temperature, &sampling.temperature)
-        && has(&condition.top_k, &sampling.top_k)
-        && has(&condition.top_p, &sampling.top_p)
-        && has(&condition.min_p, &sampling.min_p)
-        && condition.params.iter().all(|(key, values)| {
-            cell.params.iter().any(|(name, value)| {
-                name == key && values.values().iter().any(|v| v.to_string() == value.to_string())
-            })
-        })
-}
-
 /// A cell in words, for messages and progress.
 pub fn describe(cell: &Cell) -> String {
     let sampling = &cell.sampling;
@@ -278,13 +273,15 @@ fn planned(name: &str, info: &ModelInfo) -> PlannedModel {
         sha256: info.sha256.clone(),
         engine: info.engine.to_owned(),
         dtype: info.dtype.to_owned(),
+        device: Some(info.device.clone()).filter(|device| device != CPU),
     }
 }
 
 /// The content hash of everything that may change this cell's tokens; `drafts`
 /// says whether the draft model takes part.
 fn identify(cell: &Cell, plan: &Plan, drafts: bool) -> String {
-    let model = |m: &PlannedModel| format!("{} {} {}", m.sha256, m.engine, m.dtype);
+    let device = |m: &PlannedModel| m.device.as_ref().map_or(String::new(), |d| format!(" {d}"));
+    let model = |m: &PlannedModel| format!("{} {} {}{}", m.sha256, m.engine, m.dtype, device(m));
     let draft = plan.draft.as_ref().filter(|_| drafts);
     let params = (!cell.params.is_empty()).then_some(&cell.params);
     let text = format!(

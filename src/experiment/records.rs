@@ -95,7 +95,7 @@ pub struct TextRow {
     pub text: String,
 }
 
-/// A row of `divergences.csv`: greedy text that left the baseline's.
+/// A row of `divergences.csv`: text that should be plain decoding's and is not.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct DivergenceRow {
@@ -105,8 +105,8 @@ pub struct DivergenceRow {
     pub position: usize,
     pub plain_token: Option<u32>,
     pub token: Option<u32>,
-    pub top2_gap: f64,
-    pub bound: f64,
+    pub top2_gap: Option<f64>,
+    pub bound: Option<f64>,
     pub tie: bool,
 }
 

@@ -13,7 +13,7 @@ use super::cell::{Calibration, Cell, Plan};
 use super::compare;
 use super::folder::{BlockRows, GenerationKey, ResultsFolder};
 use super::live::Live;
-use super::machine::{QueueDelay, load_average};
+use super::machine::QueueDelay;
 use super::manifest::{Manifest, Status, utc_now};
 use super::plan::describe;
 use super::progress::Progress;
@@ -22,7 +22,7 @@ use super::recorder::{Recorder, micros};
 use super::records::{FailureRow, GenerationRow, RoundRow, TextRow};
 use crate::chance::{Request, Seeded};
 use crate::clock::{Clock, RealClock, VirtualClock, VirtualCosts};
-use crate::decode::{Generation, Method, StopReason, StopRules, generate};
+use crate::decode::{Generation, Method, StopReason, StopRules, UserStop, generate};
 use crate::dist::Token;
 use crate::draft::{Texts, Tools};
 use crate::model::{Codec, LanguageModel, hex};
@@ -136,7 +136,7 @@ pub fn run(bench: &Bench<'_>, out: &std::path::Path, resume: &Resume) -> Result<
     progress.finish();
     let interrupted = manifest.blocks.0 < manifest.blocks.1;
     manifest.status = if interrupted { Status::Interrupted } else { Status::Finished };
-    manifest.run_queue_delay_share = delay.share();
+    manifest.run_queue_delay_share = manifest.run_queue_delay_share.max(delay.share());
     manifest.finished = Some(utc_now());
     manifest.write(folder.path())?;
     Ok(Ended { folder: folder.path().to_owned(), interrupted })
@@ -155,10 +155,7 @@ fn reopen(
         Resume::Folder(path) => ResultsFolder::open(path, bench.plan)?,
         _ => ResultsFolder::newest_unfinished(out, bench.plan)?,
     };
-    let mut manifest = Manifest::read(folder.path())?;
-    if manifest.status == Status::Finished {
-        bail!("{} is finished: there is nothing to resume", folder.path().display());
-    }
+    let mut manifest = Manifest::read(folder.path())?.resume(folder.path())?;
     let block_of = |key: &GenerationKey| {
         blocks.iter().find(|block| {
             block.prompt.id == key.1
@@ -175,9 +172,6 @@ fn reopen(
         .iter()
         .filter(|block| block.cells.iter().all(|cell| done.contains(&key(cell, block))))
         .count();
-    manifest.status = Status::Running;
-    manifest.resumed += 1;
-    manifest.load_average = load_average();
     manifest.write(folder.path())?;
     Ok((folder, manifest, done))
 }
@@ -271,7 +265,8 @@ fn run_block(
     let mut rows = BlockRows::default();
     for cell in &block.cells {
         match one(bench, cell, block, clock) {
-            _ if bench.interrupted.load(Ordering::Relaxed) => break,
+            // The block will be run again whole: there is nothing to compare.
+            _ if bench.interrupted.load(Ordering::Relaxed) => return rows,
             Ok(done) => {
                 let live = live.entry(cell.id.clone()).or_default();
                 live.add(&done);
@@ -282,20 +277,11 @@ fn run_block(
                 rows.positions.extend(done.positions);
             }
             Err(error) => {
-                let reason = format!("{error:#}").replace('\n', " ");
-                progress.say(&format!(
-                    "failed: {}, prompt {}: {reason}",
-                    describe(cell),
-                    block.prompt.id
-                ));
+                let failed = failure(cell, block, &error, "");
+                let (cell, prompt) = (describe(cell), &block.prompt.id);
+                progress.say(&format!("failed: {cell}, prompt {prompt}: {}", failed.reason));
                 progress.advance("");
-                rows.failures.push(FailureRow {
-                    cell: cell.id.clone(),
-                    prompt: block.prompt.id.clone(),
-                    repeat: block.repeat,
-                    reason,
-                    superseded: false,
-                });
+                rows.failures.push(failed);
             }
         }
     }
@@ -304,17 +290,33 @@ fn run_block(
     rows
 }
 
-/// A fresh generation of a block's prompt.
+/// A failure of a cell in this block: what failed, and why.
+pub(super) fn failure(
+    cell: &Cell,
+    block: &Block<'_>,
+    error: &anyhow::Error,
+    what: &str,
+) -> FailureRow {
+    FailureRow {
+        cell: cell.id.clone(),
+        prompt: block.prompt.id.clone(),
+        repeat: block.repeat,
+        reason: format!("{what}{error:#}").replace('\n', " "),
+        superseded: false,
+    }
+}
+
+/// A fresh generation of a block's prompt, which ends early if `user` says so.
 pub(super) fn begin<'a>(
     bench: &'a Bench<'_>,
     method: Method<'a>,
     block: &Block<'_>,
+    user: Option<UserStop<'a>>,
 ) -> Result<Generation<'a>> {
-    let mut stop = StopRules::max_tokens(bench.plan.max_tokens);
+    let mut stop = StopRules { user, ..StopRules::max_tokens(bench.plan.max_tokens) };
     if !bench.plan.ignore_eos {
         stop.eos = bench.target.info().eos.clone();
     }
-    stop.user = Some(Box::new(|_, _| bench.interrupted.load(Ordering::Relaxed)));
     Ok(Generation::new(bench.target, method, block.tokens, stop, Some(bench.codec))?)
 }
 
@@ -325,7 +327,8 @@ fn one(bench: &Bench<'_>, cell: &Cell, block: &Block<'_>, clock: &dyn Clock) -> 
     let (draft, target) = (bench.draft, Some(bench.target));
     let tools = Tools { draft, target, texts: Some(&bench.texts) };
     let method = plan.method(cell).build_with(tools)?;
-    let mut generation = begin(bench, method, block)?;
+    let interrupted: UserStop<'_> = Box::new(|_, _| bench.interrupted.load(Ordering::Relaxed));
+    let mut generation = begin(bench, method, block, Some(interrupted))?;
     let mut chance = Seeded::new(block.request(plan.seed));
     let mut recorder = Recorder::new(cell, &block.prompt.id, block.repeat, plan.trace)?;
     let totals = generate(&mut generation, bench.target, &mut chance, clock, &mut recorder)?;

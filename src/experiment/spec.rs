@@ -12,6 +12,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::keys::{axes, canonical, check_type, settings, top_keys};
+use crate::decode::PLAIN;
 use crate::model::{Dtype, Engine, Role, Settings};
 use crate::params;
 use crate::registry::UnknownName;
@@ -145,6 +146,23 @@ pub struct Exclude {
     pub params: BTreeMap<String, OneOrMany<params::Value>>,
 }
 
+impl Exclude {
+    /// A sweep over the listed values, to be checked like any other.
+    pub(super) fn axes(&self) -> Sweep {
+        Sweep {
+            drafter: self.drafter.clone().unwrap_or(OneOrMany::One(PLAIN.to_owned())),
+            verifier: self.verifier.clone().unwrap_or_else(rejection),
+            num_speculative_tokens: self.num_speculative_tokens.clone().unwrap_or_else(four),
+            temperature: self.temperature.clone().unwrap_or_else(unit),
+            top_k: self.top_k.clone().unwrap_or_else(zero),
+            top_p: self.top_p.clone().unwrap_or_else(unit),
+            min_p: self.min_p.clone().unwrap_or_else(none),
+            length: self.length.clone().unwrap_or_else(fixed),
+            params: self.params.clone(),
+        }
+    }
+}
+
 /// A list, or one value where a list would have one entry.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
@@ -259,15 +277,8 @@ fn check(table: Table) -> Result<Spec> {
         }
     }
     table.insert("sweep".into(), sweeps.into());
-    if let Some(Value::Array(conditions)) = table.remove("exclude") {
-        let mut checked = Vec::new();
-        for condition in conditions {
-            let Value::Table(condition) = condition else {
-                bail!("\"exclude\" must be a list of tables: write [[exclude]]")
-            };
-            checked.push(canonical(condition, &axes(), " in [[exclude]]")?.into());
-        }
-        table.insert("exclude".into(), Value::Array(checked));
+    if let Some(conditions) = table.remove("exclude") {
+        table.insert("exclude".into(), exclude(conditions)?);
     }
     for key in ["target", "prompts"] {
         if !table.contains_key(key) {
@@ -279,6 +290,17 @@ fn check(table: Table) -> Result<Spec> {
     }
     let text = toml::to_string(&table)?;
     toml::from_str(&text).map_err(|e| anyhow::anyhow!("{}", e.message()))
+}
+
+/// Checks the keys of every `[[exclude]]`.
+fn exclude(conditions: Value) -> Result<Value> {
+    const LIST: &str = "\"exclude\" must be a list of tables: write [[exclude]]";
+    let Value::Array(conditions) = conditions else { bail!(LIST) };
+    let checked = conditions.into_iter().map(|condition| match condition {
+        Value::Table(condition) => Ok(canonical(condition, &axes(), " in [[exclude]]")?.into()),
+        _ => bail!(LIST),
+    });
+    Ok(Value::Array(checked.collect::<Result<_>>()?))
 }
 
 /// Takes `[sweep]`, or every `[[sweep]]`, out of the experiment.

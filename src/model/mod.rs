@@ -99,6 +99,9 @@ pub struct Evaluation {
     pub computed: usize,
 }
 
+/// The name of the device that every build has.
+pub const CPU: &str = "cpu";
+
 /// What a model is, as far as it matters to results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelInfo {
@@ -114,6 +117,8 @@ pub struct ModelInfo {
     pub engine: &'static str,
     /// Type of the weights in memory: `f64`, `f32`, `bf16`, `f16`, `q8_0`.
     pub dtype: &'static str,
+    /// Where they are: [`CPU`], `cuda:N` or `metal`.
+    pub device: String,
     /// SHA-256 over weights, configuration and tokenizer.
     pub sha256: String,
     /// SHA-256 of the map from token to id: equal for models that may exchange

@@ -134,6 +134,7 @@ impl Toy {
             eos: Vec::new(),
             engine: "toy",
             dtype: "f64",
+            device: super::CPU.to_owned(),
             sha256: hex(&hash.finalize()),
             tokenizer_sha256: hex(&Sha256::digest(format!("letters {vocab}"))),
             parameters: table.len() * vocab,

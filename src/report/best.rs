@@ -12,8 +12,9 @@ pub(super) struct Best<'a> {
     pub(super) cell: &'a Cell,
     /// Its summary.
     pub(super) row: &'a SummaryRow,
-    /// In which share of the resamples it is the fastest of its series.
-    pub(super) wins: f64,
+    /// In which share of the resamples it is the fastest of its series; `None`
+    /// without a rival or a second prompt.
+    pub(super) wins: Option<f64>,
     /// Its times and the baseline's, by prompt.
     pub(super) times: Vec<PairedTime>,
 }
@@ -37,7 +38,8 @@ pub(super) fn best<'a>(
     let verdicts = contest.decide()?;
     let (cell, times) = entrants.swap_remove(verdicts.best);
     let row = summary.iter().find(|row| row.cell == cell.id)?;
-    Some(Best { cell, row, wins: verdicts.wins[verdicts.best], times })
+    let wins = verdicts.wins.map(|wins| wins[verdicts.best]);
+    Some(Best { cell, row, wins, times })
 }
 
 /// What an interval of a speedup says.

@@ -5,7 +5,7 @@ use super::load::Results;
 use super::tables::{markdown, number, with_interval};
 use crate::experiment::describe;
 use crate::experiment::statistics::{
-    Interval, holm, pair_by_prompt, sign_flip, speedup, speedup_interval,
+    Interval, LEVEL, SignFlip, pair_by_prompt, sign_flips, speedup, speedup_interval,
 };
 
 /// Two runs of one cell.
@@ -16,49 +16,61 @@ pub(super) struct Control {
     /// Time per token of the first ÷ that of the second.
     ratio: Option<f64>,
     interval: Option<Interval>,
-    /// Of the sign-flip test, by itself and after Holm.
-    p: (f64, f64),
+    test: SignFlip,
 }
 
-/// The level at which a run counts as disturbed.
-pub(super) const LEVEL: f64 = 0.01;
-
 impl Control {
-    /// Whether the two runs differ by more than chance.
-    pub(super) fn differs(&self) -> bool {
-        self.p.1 < LEVEL
+    fn verdict(&self) -> &'static str {
+        match self.test {
+            test if test.differs() => "**DISTURBED**",
+            SignFlip { possible: true, .. } => "no difference",
+            SignFlip { possible: false, .. } => "too few prompts to tell",
+        }
     }
 }
 
 /// All cells that were run twice and timed.
-pub(super) fn controls(results: &Results) -> Vec<Control> {
-    let mut controls = Vec::new();
-    for (first, again) in results.plan.controls() {
-        let pairs = pair_by_prompt(results.samples(&first.id), results.samples(&again.id));
-        let Some(p) = sign_flip(pairs.values()) else { continue };
-        controls.push(Control {
+fn controls(results: &Results) -> Vec<Control> {
+    let both = results.plan.controls().into_iter().map(|(first, again)| {
+        (first, pair_by_prompt(results.samples(&first.id), results.samples(&again.id)))
+    });
+    let both = both.collect::<Vec<_>>();
+    let times = both.iter().map(|(_, pairs)| pairs.values().copied().collect::<Vec<_>>());
+    let tests = sign_flips(&times.collect::<Vec<_>>());
+    let controls = both.iter().zip(tests).filter_map(|((first, pairs), test)| {
+        Some(Control {
             cell: describe(first),
             ratio: speedup(pairs.values()),
-            interval: speedup_interval(&pairs),
-            p: (p, p),
-        });
+            interval: speedup_interval(pairs),
+            test: test?,
+        })
+    });
+    controls.collect()
+}
+
+/// Says that the run was disturbed; empty if it was not, or nobody can tell.
+pub(super) fn alarm(results: &Results) -> String {
+    let disturbed = controls(results).iter().filter(|control| control.test.differs()).count();
+    if disturbed == 0 {
+        return String::new();
     }
-    let adjusted = holm(&controls.iter().map(|c| c.p.0).collect::<Vec<_>>());
-    controls.iter_mut().zip(adjusted).for_each(|(control, p)| control.p.1 = p);
-    controls
+    format!(
+        "**DISTURBED: {disturbed} cells that were run twice differ from themselves by more than \
+         chance. No difference between cells of this run should be trusted.**\n\n"
+    )
 }
 
 /// The table of all controls; empty if nothing was run twice.
 pub(super) fn section(results: &Results) -> String {
     let rows = controls(results).into_iter().map(|control| {
         let (lo, hi) = (control.interval.map(|i| i.lo), control.interval.map(|i| i.hi));
-        let verdict = if control.differs() { "**DISTURBED**" } else { "no difference" };
+        let verdict = control.verdict().to_owned();
         vec![
             control.cell,
             with_interval(control.ratio, lo, hi, 3),
-            number(Some(control.p.0), 4),
-            number(Some(control.p.1), 4),
-            verdict.to_owned(),
+            number(Some(control.test.p), 4),
+            number(Some(control.test.adjusted), 4),
+            verdict,
         ]
     });
     let rows = rows.collect::<Vec<_>>();

@@ -5,7 +5,8 @@ use super::load::Results;
 use super::series::Series;
 use super::tables::markdown;
 use crate::experiment::Cell;
-use crate::experiment::records::DivergenceRow;
+use crate::experiment::records::{DivergenceRow, FailureRow};
+use crate::experiment::statistics::Sample;
 
 /// Tables by cell and, if any text differs, of the differences: greedy cells,
 /// then those of class P.
@@ -17,8 +18,9 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     if let Some(tables) = greedy {
         text += &format!(
             "## Greedy text against plain decoding\n\nAt temperature 0 every cell should repeat \
-             the baseline's tokens. A difference is excused as a tie only if the baseline's two \
-             largest logits were closer there than rounding can tell.\n\n{tables}"
+             the baseline's tokens. A difference is excused as a tie only where rounding may \
+             depend on the rows of a pass (class with `~`), and the two tokens are those with the \
+             baseline's two largest logits, closer than rounding can tell.\n\n{tables}"
         );
     }
     if let Some(tables) = paths {
@@ -42,6 +44,7 @@ fn part(
             let k = cell.num_speculative_tokens.to_string();
             let samples = results.samples(&cell.id);
             let rows = results.divergences.iter().filter(|d| d.cell == cell.id).collect::<Vec<_>>();
+            let compared = samples.iter().filter(|s| compared(results, cell, s)).count();
             let differ = samples.iter().filter(|s| s.generation.first_divergence.is_some()).count();
             let ties = rows.iter().filter(|d| d.tie).count();
             cells.push(vec![
@@ -50,7 +53,7 @@ fn part(
                 cell.class.clone(),
                 k.clone(),
                 // Those of class P~ are excused, and only counted.
-                format!("{} of {}", rows.len().max(differ), samples.len()),
+                format!("{} of {compared}", rows.len().max(differ)),
                 ties.to_string(),
             ]);
             found.extend(rows.into_iter().map(|row| line(&series.method, &k, row)));
@@ -59,7 +62,14 @@ fn part(
     if cells.is_empty() {
         return None;
     }
-    let head = ["method", "sampling", "class", "K:", "texts that differ:", "of these by a tie:"];
+    let head = [
+        "method",
+        "sampling",
+        "class",
+        "K:",
+        "texts that differ, of those compared:",
+        "of these by a tie:",
+    ];
     let mut text = format!("{}\n", markdown(&head, &cells));
     if !found.is_empty() {
         let head =
@@ -69,7 +79,21 @@ fn part(
     Some(text)
 }
 
+/// Whether there was a text to compare with: for class P plain decoding's, whose
+/// failure is the cell's; else the baseline's.
+fn compared(results: &Results, cell: &Cell, sample: &Sample) -> bool {
+    let (prompt, repeat) = (&sample.generation.prompt, sample.generation.repeat);
+    if cell.class.starts_with('P') {
+        let failed =
+            |f: &FailureRow| f.cell == cell.id && f.prompt == *prompt && f.repeat == repeat;
+        return !results.failures.iter().any(failed);
+    }
+    let same = |s: &Sample| s.generation.prompt == *prompt && s.generation.repeat == repeat;
+    results.baseline(cell).iter().any(same)
+}
+
 fn line(method: &str, k: &str, row: &DivergenceRow) -> Vec<String> {
+    let logits = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), |x| format!("{x:.2e}"));
     let token = |token: Option<u32>| token.map_or_else(|| "–".to_owned(), |t| t.to_string());
     vec![
         method.to_owned(),
@@ -78,8 +102,8 @@ fn line(method: &str, k: &str, row: &DivergenceRow) -> Vec<String> {
         row.position.to_string(),
         token(row.plain_token),
         token(row.token),
-        format!("{:.2e}", row.top2_gap),
-        format!("{:.2e}", row.bound),
+        logits(row.top2_gap),
+        logits(row.bound),
         if row.tie { "yes" } else { "**NO**" }.to_owned(),
     ]
 }

@@ -23,7 +23,7 @@ pub struct Results {
     pub samples: BTreeMap<String, Vec<Sample>>,
     /// Generations that failed.
     pub failures: Vec<FailureRow>,
-    /// Greedy texts that left the baseline's.
+    /// Texts that left plain decoding's and should not have.
     pub divergences: Vec<DivergenceRow>,
     /// Drafted tokens of the finished generations, if the run was traced.
     pub positions: Vec<PositionRow>,
@@ -71,6 +71,9 @@ pub fn load(folder: &Path) -> Result<Results> {
     let samples = live_samples(generations, rounds, &mut notes);
     let failures = failures.into_iter().filter(|f| !f.superseded).collect();
     let positions = live_positions(positions, &samples);
+    let live = live(&samples);
+    let counts = |d: &DivergenceRow| live.contains_key(&(&*d.cell, &*d.prompt, d.repeat));
+    let divergences = divergences.into_iter().filter(counts).collect();
     Ok(Results { plan, manifest, samples, failures, divergences, positions, notes })
 }
 
@@ -120,6 +123,15 @@ fn live_samples(
     samples
 }
 
+/// The generations that count, each with the number of its rounds.
+fn live(samples: &BTreeMap<String, Vec<Sample>>) -> BTreeMap<(&str, &str, u32), u64> {
+    let samples = samples.values().flatten();
+    let live = samples.map(|Sample { generation: g, rounds }| {
+        ((g.cell.as_str(), g.prompt.as_str(), g.repeat), rounds.len() as u64)
+    });
+    live.collect()
+}
+
 /// The last row of every drafted token, of finished generations only.
 fn live_positions(
     positions: Vec<PositionRow>,
@@ -128,14 +140,7 @@ fn live_positions(
     if positions.is_empty() {
         return positions;
     }
-    let live = samples
-        .values()
-        .flatten()
-        .map(|s| {
-            let g = &s.generation;
-            ((g.cell.as_str(), g.prompt.as_str(), g.repeat), s.rounds.len() as u64)
-        })
-        .collect::<BTreeMap<_, _>>();
+    let live = live(samples);
     let mut last = BTreeMap::new();
     for row in positions {
         let rounds = live.get(&(row.cell.as_str(), row.prompt.as_str(), row.repeat));

@@ -20,6 +20,7 @@ use crate::experiment::{Cell, Status};
 pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[Figure]) -> String {
     let series = series(results);
     let mut text = format!("# {}\n\n> {}\n\n", results.plan.experiment, results.plan.question);
+    text += &controls::alarm(results);
     text += &run(results);
     text += &best_lengths(results, &series, summary);
     text += &checks(results, summary);
@@ -30,7 +31,7 @@ pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[Figur
     text += &cells(&series, summary);
     text += &predictions(&series, summary);
     text += &worth::rivals(results, &series);
-    text += &worth::ceilings(&series, summary);
+    text += &worth::ceilings(results, &series, summary);
     text += &worth::distances(&series, summary);
     text += &policies::section(results, &series);
     text += &controls::section(results);
@@ -89,7 +90,7 @@ fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]
             best.cell.num_speculative_tokens.to_string(),
             with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2),
             number(row.predicted_speedup, 2),
-            format!("{:.0} %", 100.0 * best.wins),
+            best.wins.map_or_else(|| "–".to_owned(), |wins| format!("{:.0} %", 100.0 * wins)),
             verdict(row).to_owned(),
         ])
     });

@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use super::controls::LEVEL;
 use super::load::Results;
-use super::series::Series;
+use super::series::{Series, settings_but};
 use super::tables::{markdown, number, with_interval};
 use crate::experiment::Cell;
 use crate::experiment::statistics::{
-    Interval, PairedTime, against_tuned, holm, pair_by_prompt, sign_flip, speedup, speedup_interval,
+    Interval, LEVEL, PairedTime, SignFlip, against_tuned, pair_by_prompt, sign_flips, speedup,
+    speedup_interval,
 };
+use crate::length::LENGTHS;
 
 /// A policy with its largest K, held against the tuned fixed length.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,16 +26,17 @@ pub(super) struct Policy {
     pub(super) ratio: Option<f64>,
     /// Its bootstrap interval over prompts.
     pub(super) interval: Option<Interval>,
-    p: (f64, f64),
+    test: SignFlip,
 }
 
 impl Policy {
     /// What the test says.
     fn verdict(&self) -> &'static str {
-        match self.ratio {
-            Some(ratio) if self.p.1 < LEVEL && ratio > 1.0 => "faster",
-            Some(_) if self.p.1 < LEVEL => "slower",
-            _ => "no difference shown",
+        match (self.ratio, self.test) {
+            (Some(ratio), test) if test.differs() && ratio > 1.0 => "faster",
+            (Some(_), test) if test.differs() => "slower",
+            (_, SignFlip { possible: true, .. }) => "no difference shown",
+            (_, SignFlip { possible: false, .. }) => "too few prompts to tell",
         }
     }
 }
@@ -42,28 +44,28 @@ impl Policy {
 /// Every cell whose draft length is not fixed, where the same drafter and
 /// verifier also ran with fixed ones.
 pub(super) fn policies(results: &Results, series: &[Series<'_>]) -> Vec<Policy> {
-    let mut policies = Vec::new();
+    let mut held = Vec::new();
     for own in series.iter().filter(|s| !is_fixed(s.cells[0])) {
         let rivals = series.iter().flat_map(|s| &s.cells);
         let rivals = rivals.filter(|c| is_fixed(c) && same_but_length(c, own.cells[0]));
         let fixed = rivals.map(|c| times(results, c)).collect::<Vec<_>>();
-        for cell in &own.cells {
-            let pairs = against_tuned(&fixed, &times(results, cell));
-            let Some(p) = sign_flip(pairs.values()) else { continue };
-            policies.push(Policy {
-                method: own.method.clone(),
-                sampling: own.sampling.clone(),
-                class: cell.class.clone(),
-                k: cell.num_speculative_tokens,
-                ratio: speedup(pairs.values()),
-                interval: speedup_interval(&pairs),
-                p: (p, p),
-            });
-        }
+        let cells = own.cells.iter();
+        held.extend(cells.map(|c| (own, *c, against_tuned(&fixed, &times(results, c)))));
     }
-    let adjusted = holm(&policies.iter().map(|c| c.p.0).collect::<Vec<_>>());
-    policies.iter_mut().zip(adjusted).for_each(|(policy, p)| policy.p.1 = p);
-    policies
+    let all = held.iter().map(|(_, _, pairs)| pairs.values().copied().collect::<Vec<_>>());
+    let tests = sign_flips(&all.collect::<Vec<_>>());
+    let policies = held.iter().zip(tests).filter_map(|((own, cell, pairs), test)| {
+        Some(Policy {
+            method: own.method.clone(),
+            sampling: own.sampling.clone(),
+            class: cell.class.clone(),
+            k: cell.num_speculative_tokens,
+            ratio: speedup(pairs.values()),
+            interval: speedup_interval(pairs),
+            test: test?,
+        })
+    });
+    policies.collect()
 }
 
 fn times<'a>(results: &'a Results, cell: &Cell) -> BTreeMap<&'a str, PairedTime> {
@@ -76,6 +78,7 @@ fn is_fixed(cell: &Cell) -> bool {
 
 fn same_but_length(a: &Cell, b: &Cell) -> bool {
     (&a.drafter, &a.verifier, a.sampling) == (&b.drafter, &b.verifier, b.sampling)
+        && settings_but(LENGTHS, &a.length, a) == settings_but(LENGTHS, &b.length, b)
 }
 
 /// The table of all policies; empty without any.
@@ -89,8 +92,8 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
             policy.class,
             policy.k.to_string(),
             with_interval(policy.ratio, lo, hi, 3),
-            number(Some(policy.p.0), 4),
-            number(Some(policy.p.1), 4),
+            number(Some(policy.test.p), 4),
+            number(Some(policy.test.adjusted), 4),
             verdict,
         ]
     });

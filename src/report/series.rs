@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::load::Results;
 use crate::experiment::Cell;
+use crate::registry::Entry;
 use crate::sampling::SamplingParams;
 
 /// One line of a figure: the same method and sampling setting at several K.
@@ -47,6 +48,18 @@ fn same_but_k(a: &Cell, b: &Cell) -> bool {
     let key =
         |c: &Cell| (c.drafter.clone(), c.verifier.clone(), c.length.clone(), c.params.to_string());
     key(a) == key(b) && a.sampling == b.sampling
+}
+
+/// The settings of a cell that are not those of its method `name` in `registry`.
+pub(super) fn settings_but<'a, B>(
+    registry: &'static [Entry<B>],
+    name: &str,
+    cell: &'a Cell,
+) -> Vec<(&'a str, String)> {
+    let entry = registry.iter().find(|entry| entry.name == name);
+    let own = |key: &str| entry.is_some_and(|e| e.params.iter().any(|p| p.key == key));
+    let others = cell.params.iter().filter(|(key, _)| !own(key));
+    others.map(|(key, value)| (key, value.to_string())).collect()
 }
 
 /// A setting of a cell as text; empty if its methods have no such setting.

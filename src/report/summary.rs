@@ -4,9 +4,9 @@ use super::load::Results;
 use super::series::{Series, series};
 use crate::experiment::records::{SummaryRow, SurvivalRow};
 use crate::experiment::statistics::{
-    Acceptance, Costs, Interval, Progress, Sample, Survival, acceptance_interval, by_prompt,
-    forwards_per_token, pair_by_prompt, predicted_speedup, rounds, speedup, speedup_interval,
-    survival_intervals, tokens_per_second,
+    Acceptance, Costs, Interval, Progress, Sample, Survival, acceptance_interval, branches,
+    by_prompt, forwards_per_token, pair_by_prompt, predicted_speedup, rounds, speedup,
+    speedup_interval, survival_intervals, tokens_per_second,
 };
 use crate::experiment::{Calibration, Cell};
 
@@ -148,12 +148,16 @@ fn predict(results: &Results, series: &Series<'_>, cell: &Cell) -> Option<f64> {
     };
     // A fixed chain proposes what a longer one begins with; other rounds are
     // known only from the cell itself.
-    let branches = rounds(results.samples(&cell.id)).any(|r| r.proposed > r.depth);
-    let own_rounds = branches || cell.length != FIXED;
+    let samples = results.samples(&cell.id);
+    let own_rounds = branches(samples) || cell.length != FIXED;
     let longest = if own_rounds { cell } else { series.longest(results)? };
-    let own = by_prompt(results.samples(&cell.id));
+    let own = by_prompt(samples);
     let others = by_prompt(results.samples(&longest.id));
-    let (k, max_tokens) = (longest.num_speculative_tokens, results.plan.max_tokens);
+    // A policy may go deeper than the K that it begins with.
+    let deepest = rounds(results.samples(&longest.id)).map(|r| r.depth).max()?;
+    let k = longest.num_speculative_tokens.max(deepest);
+    let wanted = if own_rounds { k } else { cell.num_speculative_tokens };
+    let max_tokens = results.plan.max_tokens;
     let folds = own
         .iter()
         .map(|(prompt, samples)| {
@@ -162,7 +166,7 @@ fn predict(results: &Results, series: &Series<'_>, cell: &Cell) -> Option<f64> {
             (samples.iter().map(|s| s.generation.new_tokens).sum(), progress)
         })
         .collect::<Vec<_>>();
-    predicted_speedup(&folds, cell.num_speculative_tokens, &costs)
+    predicted_speedup(&folds, wanted, &costs)
 }
 
 /// The policy under which a draft has always K tokens.

@@ -2,19 +2,19 @@
 //! at what distance from the target's law.
 
 use super::load::Results;
-use super::series::Series;
+use super::series::{Series, settings_but};
 use super::tables::{markdown, number, with_interval};
 use crate::experiment::Cell;
 use crate::experiment::records::SummaryRow;
 use crate::experiment::statistics::{
-    block_efficiency_ratio, pair_by_prompt, speedup, speedup_interval,
+    block_efficiency_ratio, branches, pair_by_prompt, speedup, speedup_interval,
 };
 use crate::sampling::SamplingParams;
 use crate::verify::VERIFIERS;
 
 /// Acceptance against its ceiling, where more than one verifier or a tree makes
 /// that a question.
-pub(super) fn ceilings(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
+pub(super) fn ceilings(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> String {
     let head = [
         "method",
         "sampling",
@@ -26,7 +26,10 @@ pub(super) fn ceilings(series: &[Series<'_>], summary: &[SummaryRow]) -> String 
         "share of ceiling:",
     ];
     let first = series.first().map(|s| &s.cells[0].verifier);
-    if series.iter().all(|s| Some(&s.cells[0].verifier) == first) {
+    let mut cells = series.iter().flat_map(|s| &s.cells);
+    if series.iter().all(|s| Some(&s.cells[0].verifier) == first)
+        && !cells.any(|cell| branches(results.samples(&cell.id)))
+    {
         return String::new();
     }
     let table = table(series, summary, |row| {
@@ -97,10 +100,7 @@ fn rest(cell: &Cell) -> (&str, &str, usize, SamplingParams) {
 
 /// The settings that are not the verifier's.
 fn drafts(cell: &Cell) -> Vec<(&str, String)> {
-    let verifier = VERIFIERS.iter().find(|entry| entry.name == cell.verifier);
-    let verifiers = |key: &str| verifier.is_some_and(|v| v.params.iter().any(|p| p.key == key));
-    let own = cell.params.iter().filter(|(key, _)| !verifiers(key));
-    own.map(|(key, value)| (key, value.to_string())).collect()
+    settings_but(VERIFIERS, &cell.verifier, cell)
 }
 
 /// The measured distance of approximate verifiers.
@@ -120,7 +120,9 @@ pub(super) fn distances(series: &[Series<'_>], summary: &[SummaryRow]) -> String
     format!(
         "## Distance from the target's law\n\nFor approximate verifiers: the mean total variation \
          between the law of a token, given the tokens before it, and the target's, computed from \
-         both laws and not from draws. The joint law of N tokens is at most N times as far.\n\n{}\n",
+         both laws and not from draws. Bonus tokens count with none. The joint law of a whole \
+         generation of N tokens is, in expectation over its contexts, at most N times as far; of \
+         a few tokens it may be further.\n\n{}\n",
         markdown(&head, &table)
     )
 }

@@ -94,7 +94,7 @@ fn greedy_speculative_text_is_greedy_text() {
             let Some(at) = divergence::first(&plain, &text) else { continue };
             let row = divergence::explain(&*target.model, &tokens, &plain, &text, at).unwrap();
             println!(
-                "{} {drafter} K = {k}: token {at}, top-2 gap {:.2e}, bound {:.2e}",
+                "{} {drafter} K = {k}: token {at}, top-2 gap {:?}, bound {:?}",
                 prompt.id, row.top2_gap, row.bound
             );
             assert!(row.tie, "{} {drafter} K = {k}: not a tie: {row:?}", prompt.id);

@@ -3,14 +3,13 @@
 
 use std::sync::atomic::AtomicBool;
 
-use specdec::draft::Texts;
-use specdec::experiment::prompts::Prompt;
+use specdec::experiment::read_plan;
 use specdec::experiment::records::{FailureRow, GenerationRow};
-use specdec::experiment::{Bench, Experiment, Material, Resume, freeze, run};
-use specdec::model::{
-    Evaluation, LanguageModel, Letters, ModelError, ModelInfo, Role, Session, Work, load,
-};
+use specdec::model::{Evaluation, LanguageModel, ModelError, ModelInfo, Role, Session, Work, load};
+use specdec::report::report;
 use specdec::sampling::Logits;
+
+use crate::experiment_support::{rows, run_smoke};
 
 /// Returns NaN after a context that begins with token 3.
 #[derive(Debug)]
@@ -35,51 +34,31 @@ impl LanguageModel for Moody {
     }
 }
 
+fn moody() -> Moody {
+    Moody(load("toy:mixed", Role::Target).unwrap().model)
+}
+
 #[test]
 fn failures_are_rows_and_the_rest_goes_on() {
     let out = tempfile::tempdir().unwrap();
-    let smoke = concat!(env!("CARGO_MANIFEST_DIR"), "/experiments/00-smoke");
-    let set = ["clock=virtual".to_owned(), "sweep.temperature=1".to_owned()];
-    let experiment = Experiment::read(smoke.as_ref(), &set).unwrap();
-    let target = Moody(load("toy:mixed", Role::Target).unwrap().model);
-    let draft = load("toy:mixed", Role::Draft).unwrap().model;
-    let prompt = |id: &str, text: &str| Prompt {
-        id: id.to_owned(),
-        category: "c".to_owned(),
-        text: text.to_owned(),
-    };
-    let prompts = [prompt("good", "abc"), prompt("bad", "dab")];
-    let material = Material {
-        name: "moody",
-        target: target.info(),
-        draft: Some(draft.info()),
-        prompts: &prompts,
-        threads: 1,
-    };
-    let plan = freeze(&experiment.spec, &material).unwrap();
-    let bench = Bench {
-        plan: &plan,
-        target: &target,
-        draft: Some(&*draft),
-        codec: &Letters { vocab: 4 },
-        texts: Texts::new(&Letters { vocab: 4 }),
-        prompts: &prompts,
-        interrupted: &AtomicBool::new(false),
-    };
-    let ended = run(&bench, out.path(), &Resume::No).unwrap();
-    assert!(!ended.interrupted);
-    let failures = csv::Reader::from_path(ended.folder.join("failures.csv"))
-        .unwrap()
-        .deserialize()
-        .collect::<Result<Vec<FailureRow>, _>>()
-        .unwrap();
-    let generations = csv::Reader::from_path(ended.folder.join("generations.csv"))
-        .unwrap()
-        .deserialize()
-        .collect::<Result<Vec<GenerationRow>, _>>()
-        .unwrap();
-    assert_eq!(failures.len(), plan.cells.len());
-    assert_eq!(generations.len(), plan.cells.len());
-    assert!(failures.iter().all(|f| f.prompt == "bad" && f.reason.contains("NaN")));
-    assert!(generations.iter().all(|g| g.prompt == "good"));
+    let go_on = AtomicBool::new(false);
+    let folder = run_smoke(&moody(), &["abc", "dab"], &["sweep.temperature=1"], &go_on, out.path());
+    let cells = read_plan(&folder).unwrap().cells.len();
+    let failures = rows::<FailureRow>(&folder, "failures.csv");
+    let generations = rows::<GenerationRow>(&folder, "generations.csv");
+    assert_eq!((failures.len(), generations.len()), (cells, cells));
+    assert!(failures.iter().all(|f| f.prompt == "dab" && f.reason.contains("NaN")));
+    assert!(generations.iter().all(|g| g.prompt == "abc"));
+}
+
+#[test]
+fn a_run_in_which_everything_fails_has_a_report() {
+    let out = tempfile::tempdir().unwrap();
+    let go_on = AtomicBool::new(false);
+    let folder = run_smoke(&moody(), &["dab", "dba"], &[], &go_on, out.path());
+    assert!(rows::<GenerationRow>(&folder, "generations.csv").is_empty());
+    report(&folder).unwrap();
+    let text = std::fs::read_to_string(folder.join("report.md")).unwrap();
+    assert!(text.contains("is failed: ") && text.contains("NaN"), "{text}");
+    assert!(text.contains("has no finished generation"), "{text}");
 }

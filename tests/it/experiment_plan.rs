@@ -2,7 +2,7 @@
 
 use specdec::experiment::prompts::Prompt;
 use specdec::experiment::{Experiment, Material, Plan, freeze};
-use specdec::model::{Role, load};
+use specdec::model::{ModelInfo, Role, load};
 
 const GOOD: &str = r#"
 target = "toy:mixed"
@@ -16,18 +16,27 @@ temperature = [0, 1]
 "#;
 
 fn plan_with(target: &str, threads: usize, set: &[&str]) -> Result<Plan, String> {
+    let (target, draft) = (load(target, Role::Target).unwrap(), load(target, Role::Draft).unwrap());
+    plan_of(target.model.info(), draft.model.info(), threads, set)
+}
+
+fn plan_of(
+    target: &ModelInfo,
+    draft: &ModelInfo,
+    threads: usize,
+    set: &[&str],
+) -> Result<Plan, String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("experiment.toml");
     std::fs::write(&file, GOOD).unwrap();
     let set = set.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
     let experiment = Experiment::read(&file, &set).map_err(|e| format!("{e:#}"))?;
-    let (target, draft) = (load(target, Role::Target).unwrap(), load(target, Role::Draft).unwrap());
     let has_draft = experiment.spec.draft.as_deref() != Some("none");
     let prompt = Prompt { id: "a".into(), category: "c".into(), text: "ab".into() };
     let material = Material {
         name: "test",
-        target: target.model.info(),
-        draft: has_draft.then(|| draft.model.info()),
+        target,
+        draft: has_draft.then_some(draft),
         prompts: &[prompt],
         threads,
     };
@@ -103,6 +112,18 @@ fn ids_depend_on_what_can_change_tokens() {
 }
 
 #[test]
+fn ids_depend_on_the_device() {
+    let reference = plan(&[]).unwrap();
+    assert!(!toml::to_string(&reference).unwrap().contains("device"), "the CPU goes unsaid");
+    let toy = |role| load("toy:mixed", role).unwrap().model.info().clone();
+    let target = ModelInfo { device: "cuda:0".to_owned(), ..toy(Role::Target) };
+    let other = plan_of(&target, &toy(Role::Draft), 1, &[]).unwrap();
+    assert_eq!(other.target.device.as_deref(), Some("cuda:0"));
+    assert_ne!(other.hash, reference.hash);
+    assert!(ids(&other).iter().all(|id| !ids(&reference).contains(id)));
+}
+
+#[test]
 fn ids_are_the_same_in_every_build() {
     // Published results name these: a change here breaks their link to plans.
     let plan = plan(&["sweep.drafter=model", "sweep.num_speculative_tokens=2"]).unwrap();
@@ -127,6 +148,26 @@ fn excluded_cells_are_left_out() {
     assert_eq!(plan.cells.len(), 2 * (1 + 2 + 1));
     let bad = "exclude=[{draftr=\"prompt_lookup\"}]";
     refused(&[bad], &["draftr", "[[exclude]]", "\"drafter\""]);
+}
+
+#[test]
+fn conditions_are_spelt_and_checked_as_axes_are() {
+    let verifiers = "sweep.verifier=[\"rejection\", \"block\"]";
+    let rest = plan(&[verifiers, "exclude=[{verifier=\"block_verification\"}]"]).unwrap();
+    assert_eq!(ids(&rest), ids(&plan(&[]).unwrap()));
+    // An integer where a number is meant is that number.
+    let temperatures = "sweep.draft_temperature=[2.0, 0.5]";
+    let rest = plan(&[temperatures, "exclude=[{draft_temperature=2}]"]).unwrap();
+    assert_eq!(ids(&rest), ids(&plan(&["sweep.draft_temperature=0.5"]).unwrap()));
+    refused(&["exclude=[{verifier=\"traversl\"}]"], &["exclude.verifier", "\"traversal\""]);
+    refused(&["exclude=[{length=\"fixd\"}]"], &["exclude.length", "\"fixed\""]);
+    refused(&["exclude=[{drafter=\"modle\"}]"], &["exclude.drafter", "\"model\""]);
+    refused(&["exclude=[{temperature=\"warm\"}]"], &["exclude.temperature", "a number"]);
+    refused(&["exclude=[{temperature=-1}]"], &["[[exclude]]", "temperature = -1", "allowed"]);
+    refused(&["exclude=[{num_speculative_tokens=0}]"], &["exclude.num_speculative_tokens", ">= 1"]);
+    refused(&["exclude=[{top_k=[]}]"], &["exclude.top_k", "empty"]);
+    refused(&["exclude=[{draft_temperature=-2}]"], &["[[exclude]]", "draft_temperature = -2"]);
+    refused(&["exclude=3"], &["\"exclude\" must be a list of tables"]);
 }
 
 #[test]
@@ -195,4 +236,10 @@ fn values_out_of_range_are_refused_by_name() {
     refused(&["sweep.temperature=[]"], &["sweep.temperature", "empty"]);
     refused(&["prompt_lookup_min=5"], &["prompt_lookup_max"]);
     refused(&["draft=none"], &["draft"]);
+    // A number is shown as it was written.
+    let allowed = "is out of range: allowed is an integer >= 1";
+    refused(&["prompt_lookup_max=3.0"], &[&format!("prompt_lookup_max = 3.0 {allowed}")]);
+    refused(&["prompt_lookup_max=0"], &[&format!("prompt_lookup_max = 0 {allowed}")]);
+    let oracle = ["sweep.drafter=oracle", "oracle_acceptance=5"];
+    refused(&oracle, &["oracle_acceptance = 5 is out of range"]);
 }

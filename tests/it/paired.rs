@@ -3,9 +3,14 @@
 use std::collections::BTreeMap;
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::experiment::statistics::{FLIPS, PairedTime, against_tuned, holm, sign_flip, speedup};
+use specdec::experiment::statistics::{
+    LEVEL, PairedTime, against_tuned, flips, holm, sign_flip, sign_flips, speedup,
+};
 
 use crate::synthetic::uniform;
+
+/// Patterns of a single test.
+const FLIPS: usize = 9_999;
 
 /// Equal numbers of tokens on both sides.
 fn pair(plain_us: f64, us: f64) -> PairedTime {
@@ -22,14 +27,14 @@ fn the_sign_flip_test_counts_patterns() {
     // Five standard errors of a share over 9999 flips.
     let tolerance = 5.0 * f64::sqrt(0.25 * 0.75 / FLIPS as f64);
     let three = [pair(1.1, 1.0), pair(1.3, 1.0), pair(1.2, 1.0)];
-    close(sign_flip(&three).unwrap(), 0.25, tolerance);
+    close(sign_flip(&three, FLIPS).unwrap(), 0.25, tolerance);
     // The other direction is as extreme.
     let slower = three.map(|p| pair(p.us, p.plain_us));
-    assert_eq!(sign_flip(&slower), sign_flip(&three));
+    assert_eq!(sign_flip(&slower, FLIPS), sign_flip(&three, FLIPS));
     // Forty pairs of one sign are more than the flips can find twice.
-    close(sign_flip(&vec![pair(1.01, 1.0); 40]).unwrap(), 1.0 / (FLIPS + 1) as f64, 1e-12);
-    assert_eq!(sign_flip(&[pair(1.0, 1.0); 4]), Some(1.0));
-    assert_eq!(sign_flip([].iter()), None);
+    close(sign_flip(&vec![pair(1.01, 1.0); 40], FLIPS).unwrap(), 1.0 / (FLIPS + 1) as f64, 1e-12);
+    assert_eq!(sign_flip(&[pair(1.0, 1.0); 4], FLIPS), Some(1.0));
+    assert_eq!(sign_flip(&[], FLIPS), None);
 }
 
 #[test]
@@ -40,11 +45,28 @@ fn the_sign_flip_test_keeps_its_level() {
     let alarms = (0..runs).filter(|_| {
         let mut time = || 1.0 + uniform(&mut rng);
         let pairs = (0..20).map(|_| pair(time(), time())).collect::<Vec<_>>();
-        sign_flip(&pairs).unwrap() < 0.05
+        sign_flip(&pairs, FLIPS).unwrap() < 0.05
     });
     let share = alarms.count() as f64 / runs as f64;
     // Four standard errors of a share of 5 % over 400 runs.
     close(share, 0.05, 4.0 * f64::sqrt(0.05 * 0.95 / runs as f64));
+}
+
+#[test]
+fn holm_stays_reachable_however_many_tests_there_are() {
+    assert_eq!(flips(1), FLIPS);
+    let tests = vec![vec![pair(1.01, 1.0); 40]; 120];
+    let found = sign_flips(&tests);
+    assert!(found.iter().all(|test| test.is_some_and(|t| t.possible && t.differs())));
+    // With as many patterns as for one test none of them could be shown.
+    assert!(tests.len() as f64 / (FLIPS + 1) as f64 > LEVEL);
+}
+
+#[test]
+fn a_test_without_pairs_is_none_of_the_tests() {
+    let found = sign_flips(&[vec![], vec![pair(1.01, 1.0); 8]]);
+    assert_eq!(found[0], None);
+    assert!(found[1].is_some_and(|test| test.possible && test.p == test.adjusted));
 }
 
 #[test]

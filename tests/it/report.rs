@@ -13,13 +13,13 @@ use crate::synthetic::{Rows, Synthetic};
 const FIGURES: [&str; 6] =
     ["acceptance", "survival", "speedup", "accepted_length", "time_per_round", "categories"];
 
-fn written(rows: &Rows) -> TempDir {
+pub(crate) fn written(rows: &Rows) -> TempDir {
     let folder = TempDir::new().unwrap();
     rows.write(folder.path());
     folder
 }
 
-fn reported(rows: &Rows) -> (TempDir, String) {
+pub(crate) fn reported(rows: &Rows) -> (TempDir, String) {
     let folder = written(rows);
     report(folder.path()).unwrap();
     let text = fs::read_to_string(folder.path().join("report.md")).unwrap();
@@ -269,8 +269,8 @@ fn a_greedy_difference_is_shown_and_is_a_tie_or_an_alarm() {
         position: 5,
         plain_token: Some(7),
         token: Some(9),
-        top2_gap,
-        bound: 2e-3,
+        top2_gap: Some(top2_gap),
+        bound: Some(2e-3),
         tie: top2_gap <= 2e-3,
     };
     rows.divergences = vec![found("prompt-00", 1e-4)];

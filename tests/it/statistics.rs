@@ -81,6 +81,24 @@ fn acceptance_is_counted_as_by_hand() {
 }
 
 #[test]
+fn what_is_not_known_of_all_rounds_is_not_known() {
+    // The round without a draft is always known.
+    let known = [round(3, 1), round(0, 0)];
+    let sums = Acceptance::of(&known);
+    assert_eq!((sums.ceiling(), sums.share_of_ceiling()), (Some(0.5), Some(1.0)));
+    let unknown = RoundRow { ceiling_sum: None, ..round(3, 1) };
+    let sums = Acceptance::of(known.iter().chain([&unknown]));
+    assert_eq!((sums.ceiling(), sums.share_of_ceiling()), (None, None));
+    let near = RoundRow { tv_sum: Some(0.3), ..round(3, 1) };
+    let idle = RoundRow { tv_sum: Some(0.0), ..round(0, 0) };
+    close(Acceptance::of([&near, &idle]).tv().unwrap(), 0.1);
+    assert_eq!(Acceptance::of([&near, &idle, &unknown]).tv(), None);
+    // A resample of the known prompt alone does not make it known.
+    let samples = [sample("a", 1.0, vec![near, idle]), sample("b", 1.0, vec![unknown])];
+    assert_eq!(acceptance_interval(&samples, Acceptance::tv), None);
+}
+
+#[test]
 fn nothing_has_no_acceptance() {
     let none = Acceptance::of(&[]);
     assert_eq!(none.acceptance_rate().or(none.alpha()).or(none.block_efficiency()), None);
@@ -232,8 +250,11 @@ fn a_clear_winner_wins_every_resample() {
     contest.add(pair_by_prompt(&plain, &fast));
     let verdicts = contest.decide().unwrap();
     // The tie goes to the first of the two.
-    assert_eq!((verdicts.best, verdicts.wins), (1, vec![0.0, 1.0, 0.0]));
+    assert_eq!((verdicts.best, verdicts.wins), (1, Some(vec![0.0, 1.0, 0.0])));
     assert_eq!(Contest::default().decide(), None);
+    let mut alone = Contest::default();
+    alone.add(pair_by_prompt(&plain, &slow));
+    assert_eq!(alone.decide(), Some(Verdicts { best: 0, wins: None }));
 }
 
 const COSTS: Costs<'_> = Costs {

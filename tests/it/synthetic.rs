@@ -111,6 +111,7 @@ impl Synthetic {
             sha256: "00".repeat(32),
             engine: "candle".to_owned(),
             dtype: "f32".to_owned(),
+            device: None,
         };
         Plan {
             experiment: "01-draft-length".to_owned(),
@@ -150,6 +151,23 @@ impl Rows {
         if !self.positions.is_empty() {
             csv(&folder.join("positions.csv"), &self.positions);
         }
+    }
+
+    /// Runs a cell again, `slower` times as slow.
+    pub(crate) fn repeat(&mut self, cell: &str, slower: f64) {
+        let again = format!("{cell}-again");
+        let first = self.plan.cells.iter().find(|c| c.id == cell).unwrap();
+        self.plan.cells.push(Cell { id: again.clone(), control: true, ..first.clone() });
+        let rounds = self.rounds.iter().filter(|r| r.cell == cell);
+        let rounds = rounds.map(|r| RoundRow { cell: again.clone(), ..r.clone() });
+        self.rounds.extend(rounds.collect::<Vec<_>>());
+        let generations = self.generations.iter().filter(|g| g.cell == cell);
+        let generations = generations.map(|g| GenerationRow {
+            cell: again.clone(),
+            decode_us: slower * g.decode_us,
+            ..g.clone()
+        });
+        self.generations.extend(generations.collect::<Vec<_>>());
     }
 
     /// Adds the drafted tokens of all rounds, as a traced run would.

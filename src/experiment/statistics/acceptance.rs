@@ -21,12 +21,13 @@ pub struct Acceptance {
     pub reached: usize,
     /// Σ over reached tokens of Σ_x min(p(x), q(x)).
     pub overlap_sum: f64,
-    /// Σ over rounds with a known ceiling of the nodes whose children were
-    /// decided on, of the accepted tokens, and of α*.
-    pub ceilings: (usize, usize, f64),
-    /// Σ over rounds with a known distance of their accepted + 1 tokens and of
-    /// the distances of the tokens' laws from the target's.
-    pub distances: (usize, f64),
+    /// Nodes whose children were decided on.
+    pub forks: usize,
+    /// Σ of α* over these, and the rounds of which it is not known.
+    pub ceilings: (f64, usize),
+    /// Σ of the distances of tokens' laws from the target's, and the rounds of
+    /// which it is not known.
+    pub distances: (f64, usize),
 }
 
 impl Acceptance {
@@ -40,10 +41,9 @@ impl Acceptance {
                 accepted: round.accepted,
                 reached: round.reached,
                 overlap_sum: round.overlap_sum,
-                ceilings: round
-                    .ceiling_sum
-                    .map_or((0, 0, 0.0), |sum| (round.forks, round.accepted, sum)),
-                distances: round.tv_sum.map_or((0, 0.0), |sum| (round.accepted + 1, sum)),
+                forks: round.forks,
+                ceilings: known(round.ceiling_sum),
+                distances: known(round.tv_sum),
             };
         }
         sums
@@ -64,21 +64,22 @@ impl Acceptance {
 
     /// α*, the mean over nodes whose children were decided on: no rule that
     /// decides node by node accepts one of them with a larger probability.
+    /// `None` if it is not known of every round: the others are no sample.
     pub fn ceiling(&self) -> Option<f64> {
-        ratio(self.ceilings.2, self.ceilings.0 as f64)
+        ratio(complete(self.ceilings)?, self.forks as f64)
     }
 
     /// Accepted tokens as a share of Σ α*. Rules that decide on a whole path
-    /// (block verification) can exceed 1.
+    /// (block verification) can exceed 1. `None` as [`Self::ceiling`].
     pub fn share_of_ceiling(&self) -> Option<f64> {
-        ratio(self.ceilings.1 as f64, self.ceilings.2)
+        ratio(self.accepted as f64, complete(self.ceilings)?)
     }
 
-    /// The mean total variation between the law of a token, given the tokens
-    /// before it, and the target's. The joint law of N tokens is at most N times
-    /// as far from the target's.
+    /// The mean over all tokens, bonus tokens (which have none) included, of the
+    /// total variation between the law of a token, given the tokens before it,
+    /// and the target's. `None` if it is not known of every round.
     pub fn tv(&self) -> Option<f64> {
-        ratio(self.distances.1, self.distances.0 as f64)
+        ratio(complete(self.distances)?, (self.accepted + self.rounds) as f64)
     }
 
     /// τ = mean(accepted + 1): tokens per target pass, uncut, the correction or
@@ -95,19 +96,31 @@ impl AddAssign for Acceptance {
         self.accepted += other.accepted;
         self.reached += other.reached;
         self.overlap_sum += other.overlap_sum;
+        self.forks += other.forks;
         self.ceilings.0 += other.ceilings.0;
         self.ceilings.1 += other.ceilings.1;
-        self.ceilings.2 += other.ceilings.2;
         self.distances.0 += other.distances.0;
         self.distances.1 += other.distances.1;
     }
 }
 
-/// The bootstrap interval over prompts of one ratio of [`Acceptance`].
+/// The value of one round, and whether it is unknown.
+fn known(sum: Option<f64>) -> (f64, usize) {
+    (sum.unwrap_or(0.0), usize::from(sum.is_none()))
+}
+
+/// The sum, if no round was unknown.
+fn complete((sum, unknown): (f64, usize)) -> Option<f64> {
+    (unknown == 0).then_some(sum)
+}
+
+/// The bootstrap interval over prompts of one ratio of [`Acceptance`]; `None`
+/// where the ratio itself is not known.
 pub fn acceptance_interval(
     samples: &[Sample],
     metric: impl Fn(&Acceptance) -> Option<f64>,
 ) -> Option<Interval> {
+    metric(&Acceptance::of(rounds(samples)))?;
     let clusters =
         by_prompt(samples).into_values().map(|s| Acceptance::of(rounds(s))).collect::<Vec<_>>();
     bootstrap(&clusters, |resample| {

@@ -19,7 +19,7 @@ pub use acceptance::{
     Acceptance, Survival, acceptance_interval, block_efficiency_ratio, survival_intervals,
 };
 pub use bootstrap::{Interval, RESAMPLES, SEED, bootstrap, bootstrap_many};
-pub use paired::{FLIPS, against_tuned, holm, sign_flip};
+pub use paired::{LEVEL, SignFlip, against_tuned, flips, holm, sign_flip, sign_flips};
 pub use predict::{Costs, Progress, predicted_speedup};
 pub use quantile::{deciles, median, quantile};
 pub use speedup::{Contest, PairedTime, Verdicts, pair_by_prompt, speedup, speedup_interval};
@@ -48,6 +48,11 @@ pub fn rounds<'a>(
     samples: impl IntoIterator<Item = &'a Sample>,
 ) -> impl Iterator<Item = &'a RoundRow> {
     samples.into_iter().flat_map(|sample| &sample.rounds)
+}
+
+/// Whether any draft was a tree that is no chain.
+pub fn branches(samples: &[Sample]) -> bool {
+    rounds(samples).any(|round| round.proposed > round.depth)
 }
 
 /// Target passes per new token over all samples; plain decoding must be at

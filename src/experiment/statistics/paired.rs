@@ -9,17 +9,60 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use super::bootstrap::SEED;
 use super::speedup::{PairedTime, speedup};
 
-/// Random sign patterns per test: the smallest possible p-value is
-/// 1 / (`FLIPS` + 1).
-pub const FLIPS: usize = 9_999;
+/// The level at which a difference counts as shown, after Holm.
+pub const LEVEL: f64 = 0.01;
+
+/// Random sign patterns per test of so many tests. The smallest possible p-value
+/// is 1 / (patterns + 1): ten times below what Holm asks of the smallest one.
+pub fn flips(tests: usize) -> usize {
+    1_000 * tests.max(10) - 1
+}
+
+/// What a test of a table says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SignFlip {
+    /// The p-value by itself.
+    pub p: f64,
+    /// After Holm, among all tests of the table.
+    pub adjusted: f64,
+    /// Whether so many prompts could have shown a difference at all: of n
+    /// prompts, all with the same sign, p is 2^(1 − n).
+    pub possible: bool,
+}
+
+impl SignFlip {
+    /// Whether a difference is shown.
+    pub fn differs(&self) -> bool {
+        self.adjusted < LEVEL
+    }
+}
+
+/// The sign-flip tests of a table, adjusted for their number; `None` for those
+/// without pairs that took time.
+pub fn sign_flips(tests: &[Vec<PairedTime>]) -> Vec<Option<SignFlip>> {
+    let logs = tests.iter().map(|pairs| logs(pairs)).collect::<Vec<_>>();
+    let number = logs.iter().filter(|logs| !logs.is_empty()).count();
+    let raw = tests.iter().map(|pairs| sign_flip(pairs, flips(number))).collect::<Vec<_>>();
+    let mut adjusted = holm(&raw.iter().copied().flatten().collect::<Vec<_>>()).into_iter();
+    let possible = |prompts: usize| number as f64 * 0.5_f64.powi(prompts as i32 - 1) < LEVEL;
+    let tests = raw.iter().zip(&logs).map(|(p, logs)| {
+        Some(SignFlip { p: (*p)?, adjusted: adjusted.next()?, possible: possible(logs.len()) })
+    });
+    tests.collect()
+}
+
+/// By prompt the log of the ratio of both sides' times per token.
+fn logs(pairs: &[PairedTime]) -> Vec<f64> {
+    pairs.iter().filter_map(|pair| Some(speedup([pair])?.ln())).collect()
+}
 
 /// The two-sided p-value of the sign-flip test (Fisher 1935): if both sides of a
 /// pair take equally long but for noise that is the same for both, the log of
 /// their ratio is as likely to have the other sign. The statistic is its mean
-/// over the prompts. `None` without pairs that took time.
-pub fn sign_flip<'a>(pairs: impl IntoIterator<Item = &'a PairedTime>) -> Option<f64> {
-    let logs = pairs.into_iter().filter_map(|pair| Some(speedup([pair])?.ln()));
-    let logs = logs.collect::<Vec<_>>();
+/// over the prompts, held against that of `flips` random sign patterns. `None`
+/// without pairs that took time.
+pub fn sign_flip(pairs: &[PairedTime], flips: usize) -> Option<f64> {
+    let logs = logs(pairs);
     if logs.is_empty() {
         return None;
     }
@@ -27,11 +70,11 @@ pub fn sign_flip<'a>(pairs: impl IntoIterator<Item = &'a PairedTime>) -> Option<
     // Sums of the same numbers in another order differ by rounding.
     let reached = observed * (1.0 - 1e-12);
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
-    let as_large = (0..FLIPS).filter(|_| {
+    let as_large = (0..flips).filter(|_| {
         let flipped = logs.iter().map(|x| if rng.next_u32() & 1 == 0 { *x } else { -x });
         flipped.sum::<f64>().abs() >= reached
     });
-    Some((1 + as_large.count()) as f64 / (FLIPS + 1) as f64)
+    Some((1 + as_large.count()) as f64 / (flips + 1) as f64)
 }
 
 /// The p-values adjusted for their number (Holm 1979): of those below a level

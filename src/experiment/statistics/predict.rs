@@ -45,8 +45,10 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Counts the rounds of generations with draft length `k` that were to emit
-    /// `max_tokens` tokens.
+    /// Counts the rounds of generations whose drafts were up to `k` deep and that
+    /// were to emit `max_tokens` tokens. Some policies go deeper than the K that
+    /// they were given: `k` must be the largest depth, or their best rounds are
+    /// cut.
     pub fn of<'a>(
         samples: impl IntoIterator<Item = &'a Sample>,
         k: usize,

@@ -74,8 +74,9 @@ pub struct Contest<'a> {
 pub struct Verdicts {
     /// The cell with the largest speedup.
     pub best: usize,
-    /// In which share of the resamples each cell was the fastest.
-    pub wins: Vec<f64>,
+    /// In which share of the resamples each cell was the fastest; `None` of one
+    /// cell or one prompt, where nothing else could have come out.
+    pub wins: Option<Vec<f64>>,
 }
 
 impl<'a> Contest<'a> {
@@ -100,6 +101,9 @@ impl<'a> Contest<'a> {
                 .map(|(_, c)| c)
         };
         let best = fastest(&clusters.iter().collect::<Vec<_>>())?;
+        if self.cells.len() < 2 || clusters.len() < 2 {
+            return Some(Verdicts { best, wins: None });
+        }
         let mut wins = vec![0usize; self.cells.len()];
         let mut contests = 0;
         resamples(&clusters, |resample| {
@@ -108,9 +112,7 @@ impl<'a> Contest<'a> {
                 contests += 1;
             }
         });
-        Some(Verdicts {
-            best,
-            wins: wins.into_iter().map(|n| n as f64 / contests as f64).collect(),
-        })
+        let wins = wins.into_iter().map(|n| n as f64 / contests as f64).collect();
+        Some(Verdicts { best, wins: Some(wins) })
     }
 }

@@ -11,7 +11,7 @@ use crate::model::candle::Llama;
 use crate::model::native::Native;
 use crate::model::options::BLOCK;
 use crate::model::threads::tell_candle;
-use crate::model::{Dtype, Engine, LanguageModel, ModelError, ModelInfo, Settings};
+use crate::model::{CPU, Dtype, Engine, LanguageModel, ModelError, ModelInfo, Settings};
 use crate::pool::Pool;
 
 /// What is known of a checkpoint besides its weights.
@@ -43,13 +43,14 @@ impl Checkpoint {
         settings: &Settings,
         get: &GetTensor<'_>,
     ) -> Result<Box<dyn LanguageModel>, ModelError> {
-        let device = device(settings.device.as_deref().unwrap_or("cpu"))?;
+        let name = settings.device.as_deref().unwrap_or(CPU);
+        let device = device(name)?;
         let engine = settings.engine.unwrap_or(match device {
             Device::Cpu => Engine::Native,
             _ => Engine::Candle,
         });
         let dtype = settings.dtype.unwrap_or_default();
-        let info = self.info(engine, dtype);
+        let info = self.info(engine, dtype, name);
         match engine {
             Engine::Native => {
                 if !device.is_cpu() {
@@ -71,7 +72,7 @@ impl Checkpoint {
         }
     }
 
-    fn info(&self, engine: Engine, dtype: Dtype) -> ModelInfo {
+    fn info(&self, engine: Engine, dtype: Dtype, device: &str) -> ModelInfo {
         ModelInfo {
             name: self.name.clone(),
             vocab: self.vocab,
@@ -79,6 +80,7 @@ impl Checkpoint {
             eos: self.eos.clone(),
             engine: engine.name(),
             dtype: dtype.name(),
+            device: device.to_owned(),
             sha256: self.sha256.clone(),
             tokenizer_sha256: self.tokenizer_sha256.clone(),
             parameters: self.config.parameters(),
@@ -107,7 +109,7 @@ impl Checkpoint {
 fn device(name: &str) -> Result<Device, ModelError> {
     let fault = |why: &str| ModelError::new(format!("device = {name}: {why}"));
     let device = match name.split_once(':') {
-        None if name == "cpu" => Ok(Device::Cpu),
+        None if name == CPU => Ok(Device::Cpu),
         None if name == "metal" && cfg!(feature = "metal") => Device::new_metal(0),
         None if name == "metal" => return Err(fault("build with --features metal for it")),
         Some(("cuda", n)) => match n.parse() {

@@ -8,14 +8,16 @@ use super::sheet::{Panel, Point, Sheet, axes, axis_end, columns, marked, step, w
 use super::{Data, SummaryRow};
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
-    let rows = || data.summary.iter().filter(|row| !row.control && row.speedup.is_some());
+    let rows = || data.summary.iter().filter(|row| !row.control && place(row).is_some());
     let furthest = rows().filter_map(|row| row.tv).reduce(f64::max)?;
     let top = rows().flat_map(|row| [row.speedup, row.speedup_hi]).flatten().fold(1.0, f64::max);
     let mut lines = BTreeMap::<String, usize>::new();
     for series in &data.series {
         for cell in &series.cells {
             let next = lines.len();
-            lines.entry(name(data.row(&cell.id)?)).or_insert(next);
+            if let Some(row) = data.row(&cell.id).filter(|row| place(row).is_some()) {
+                lines.entry(name(row)).or_insert(next);
+            }
         }
     }
     let panels = data.names(|s| &s.sampling);
@@ -24,9 +26,9 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
         let mut groups = BTreeMap::<usize, Vec<Point>>::new();
         for cell in data.series.iter().filter(|s| s.sampling == *sampling).flat_map(|s| &s.cells) {
             let Some(row) = data.row(&cell.id) else { continue };
-            let (Some(y), Some(&i)) = (row.speedup, lines.get(&name(row))) else { continue };
+            let (Some((x, y)), Some(&i)) = (place(row), lines.get(&name(row))) else { continue };
             let interval = row.speedup_lo.zip(row.speedup_hi);
-            groups.entry(i).or_default().push(Point { x: row.tv.unwrap_or(0.0), y, interval });
+            groups.entry(i).or_default().push(Point { x, y, interval });
         }
         groups.values_mut().for_each(|points| points.sort_by(|a, b| a.x.total_cmp(&b.x)));
         let end = axis_end(furthest.max(0.01));
@@ -43,6 +45,13 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
     let legend = legend.iter().map(|(name, i)| marked(name, *i)).collect();
     let title = "Speed against distance from the target's law".to_owned();
     Some(Sheet { title, columns, panels, legend })
+}
+
+/// Distance and speedup. Without a distance only an approximate cell has no
+/// place: the others are exact.
+fn place(row: &SummaryRow) -> Option<(f64, f64)> {
+    let distance = row.tv.or((row.class != "X").then_some(0.0))?;
+    Some((distance, row.speedup?))
 }
 
 /// The group that a cell belongs to: its settings vary within it.

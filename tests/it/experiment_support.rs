@@ -1,0 +1,59 @@
+//! Running an experiment on a model of a test's own.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use serde::de::DeserializeOwned;
+use specdec::draft::Texts;
+use specdec::experiment::prompts::Prompt;
+use specdec::experiment::{Bench, Experiment, Material, Resume, freeze, run};
+use specdec::model::{LanguageModel, Letters, Role, load};
+
+/// Runs the smoke experiment, changed by `set`, with this target of four letters
+/// and a prompt per text, named like it; returns the results folder.
+pub(crate) fn run_smoke(
+    target: &dyn LanguageModel,
+    texts: &[&str],
+    set: &[&str],
+    interrupted: &AtomicBool,
+    out: &Path,
+) -> PathBuf {
+    let smoke = concat!(env!("CARGO_MANIFEST_DIR"), "/experiments/00-smoke");
+    let set = ["clock=virtual"].iter().chain(set).map(|s| (*s).to_owned()).collect::<Vec<_>>();
+    let experiment = Experiment::read(smoke.as_ref(), &set).unwrap();
+    let draft = load("toy:mixed", Role::Draft).unwrap().model;
+    let prompt = |text: &&str| Prompt {
+        id: (*text).to_owned(),
+        category: "c".to_owned(),
+        text: (*text).to_owned(),
+    };
+    let prompts = texts.iter().map(prompt).collect::<Vec<_>>();
+    let material = Material {
+        name: "test",
+        target: target.info(),
+        draft: Some(draft.info()),
+        prompts: &prompts,
+        threads: 1,
+    };
+    let plan = freeze(&experiment.spec, &material).unwrap();
+    let bench = Bench {
+        plan: &plan,
+        target,
+        draft: Some(&*draft),
+        codec: &Letters { vocab: 4 },
+        texts: Texts::new(&Letters { vocab: 4 }),
+        prompts: &prompts,
+        interrupted,
+    };
+    run(&bench, out, &Resume::No).unwrap().folder
+}
+
+/// The rows of a file; none if it does not exist.
+pub(crate) fn rows<T: DeserializeOwned>(folder: &Path, name: &str) -> Vec<T> {
+    let file = folder.join(name);
+    if !file.exists() {
+        return Vec::new();
+    }
+    let mut reader = csv::Reader::from_path(file).unwrap();
+    reader.deserialize().collect::<Result<_, _>>().unwrap()
+}

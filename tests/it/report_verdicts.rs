@@ -1,0 +1,192 @@
+//! What a report concludes, and what it leaves open where rows do not suffice.
+
+use std::fs;
+
+use specdec::experiment::records::{DivergenceRow, SummaryRow};
+use specdec::params::{Params, Value};
+use specdec::report::{load, summary};
+
+use crate::report::{reported, written};
+use crate::synthetic::{Rows, Synthetic};
+
+fn with_prompts(prompts: usize) -> Synthetic {
+    Synthetic { prompts, ..Synthetic::tiny() }
+}
+
+/// The line of a table that begins so.
+#[track_caller]
+fn line<'a>(text: &'a str, heading: &str, start: &str) -> &'a str {
+    let section = text.split(heading).nth(1).unwrap_or_else(|| panic!("no {heading}: {text}"));
+    let found = section.lines().find(|line| line.starts_with(start));
+    found.unwrap_or_else(|| panic!("no {start} after {heading}"))
+}
+
+fn row(rows: &Rows, cell: &str) -> SummaryRow {
+    let folder = written(rows);
+    let rows = summary(&load(folder.path()).unwrap());
+    rows.into_iter().find(|row| row.cell == cell).unwrap()
+}
+
+const CONTROLS: &str = "## The same cell twice";
+
+#[test]
+fn a_disturbed_run_says_so_before_anything_else() {
+    let mut rows = with_prompts(12).rows();
+    rows.repeat("model-3-1", 1.1);
+    let (_folder, text) = reported(&rows);
+    let alarm = text.find("DISTURBED: 1 cells").unwrap();
+    assert!(alarm < text.find("Target ").unwrap(), "{text}");
+    assert!(line(&text, CONTROLS, "| model").contains("**DISTURBED**"));
+    let mut calm = with_prompts(12).rows();
+    calm.repeat("model-3-1", 1.0);
+    let (_folder, text) = reported(&calm);
+    assert!(!text.contains("DISTURBED"), "{text}");
+    assert!(line(&text, CONTROLS, "| model").ends_with("| no difference |"));
+}
+
+#[test]
+fn with_few_prompts_nothing_can_be_told() {
+    // 2 ^ (1 − 7) is more than 1 %, 2 ^ (1 − 8) is less, but not twice.
+    for (prompts, tests, verdict) in [
+        (7, 1, "too few prompts to tell"),
+        (8, 1, "**DISTURBED**"),
+        (8, 2, "too few prompts to tell"),
+    ] {
+        let mut rows = with_prompts(prompts).rows();
+        let cells = ["model-3-1", "model-3-0"];
+        cells[..tests].iter().for_each(|cell| rows.repeat(cell, 1.1));
+        let (_folder, text) = reported(&rows);
+        let line = line(&text, CONTROLS, "| model");
+        assert!(line.ends_with(&format!("| {verdict} |")), "{prompts} prompts: {line}");
+    }
+}
+
+#[test]
+fn a_repeated_cell_is_not_slower_than_plain_decoding() {
+    let mut rows = with_prompts(12).rows();
+    rows.repeat("model-3-1", 9.0);
+    let (_folder, text) = reported(&rows);
+    assert!(!text.contains("slower than plain decoding"), "{text}");
+}
+
+#[test]
+fn a_policy_is_held_against_fixed_lengths_of_the_same_drafts() {
+    let number = |key: &str| Params::default().with(key, Value::Number(0.5));
+    let held = |fixed: Params, policy: Params| {
+        let mut rows = Synthetic::tiny().rows();
+        for cell in &mut rows.plan.cells {
+            match cell.id.as_str() {
+                "model-1-1" => cell.params = fixed.clone(),
+                "model-3-1" => {
+                    cell.length = "confidence".to_owned();
+                    cell.params = policy.clone();
+                }
+                _ => {}
+            }
+        }
+        reported(&rows).1.contains("## Policies against the best fixed length")
+    };
+    let (drafts, own) = (number("draft_temperature"), number("confidence_threshold"));
+    assert!(held(Params::default(), own.clone()));
+    assert!(!held(drafts.clone(), own));
+    assert!(held(drafts.clone(), drafts));
+}
+
+#[test]
+fn one_prompt_or_one_length_makes_no_contest() {
+    let best = |synthetic: &Synthetic| {
+        let (_folder, text) = reported(&synthetic.rows());
+        line(&text, "## Best draft length", "| model | T = 1").to_owned()
+    };
+    assert!(best(&Synthetic::tiny()).contains("| 100 % |"));
+    assert!(best(&with_prompts(1)).contains("| – | unknown"));
+    let one_length = Synthetic { draft_lengths: vec![3], ..Synthetic::tiny() };
+    assert!(best(&one_length).contains("| – | faster |"), "{}", best(&one_length));
+}
+
+/// Turns the drafts of a cell into trees of a smaller depth.
+fn branch(rows: &mut Rows, cell: &str) {
+    for round in rows.rounds.iter_mut().filter(|r| r.cell == cell && r.proposed == 3) {
+        round.depth = 2;
+    }
+}
+
+#[test]
+fn trees_have_a_ceiling_and_nothing_of_leviathan() {
+    let mut rows = Synthetic::tiny().rows();
+    let (_folder, text) = reported(&rows);
+    assert!(!text.contains("## Against the ceiling"), "one verifier, chains");
+    branch(&mut rows, "model-3-1");
+    let (_folder, text) = reported(&rows);
+    line(&text, "## Against the ceiling", "| model | T = 1 | D | 3 |");
+    let tree = line(&text, "## In the terms of other tools", "| model | T = 1 | D | 3 |");
+    assert!(tree.ends_with("| – | – |"), "{tree}");
+    let chain = line(&text, "## In the terms of other tools", "| model | T = 1 | D | 1 |");
+    assert!(!chain.contains('–'), "{chain}");
+}
+
+#[test]
+fn a_distance_that_is_not_known_of_all_rounds_is_not_known() {
+    let mut rows = Synthetic { temperatures: vec![1.0], ..Synthetic::tiny() }.rows();
+    for cell in rows.plan.cells.iter_mut().filter(|c| c.drafter == "model") {
+        cell.class = "X".to_owned();
+    }
+    for round in rows.rounds.iter_mut().filter(|r| r.cell.starts_with("model")) {
+        // As with several children: unknown unless nothing was drafted.
+        let known = round.cell == "model-1-1" || round.forks == 0;
+        round.tv_sum = known.then_some(0.01 * round.forks as f64);
+    }
+    assert!(row(&rows, "model-1-1").tv.is_some_and(|tv| tv > 0.0));
+    let unknown = row(&rows, "model-3-1");
+    assert_eq!((unknown.tv, unknown.tv_lo, unknown.tv_hi), (None, None, None));
+    let (folder, _) = reported(&rows);
+    let frontier = fs::read_to_string(folder.path().join("figures/frontier.svg")).unwrap();
+    assert!(frontier.contains("model + rejection, K = 1"));
+    assert!(!frontier.contains("model + rejection, K = 3"), "an unknown distance is not 0");
+    assert!(frontier.contains("prompt_lookup + rejection, K = 3"), "exact cells are at 0");
+}
+
+#[test]
+fn a_policy_that_goes_deeper_than_its_k_is_predicted_by_its_rounds() {
+    let predicted = |k: usize| {
+        let mut rows = Synthetic::tiny().rows();
+        let cell = rows.plan.cells.iter_mut().find(|c| c.id == "model-3-1").unwrap();
+        cell.length = "heuristic".to_owned();
+        cell.num_speculative_tokens = k;
+        row(&rows, "model-3-1").predicted_speedup.unwrap()
+    };
+    assert_eq!(predicted(1), predicted(3));
+}
+
+/// A difference of the first prompt's text in the cell `model-3-0`.
+fn difference() -> DivergenceRow {
+    DivergenceRow {
+        cell: "model-3-0".to_owned(),
+        prompt: "prompt-00".to_owned(),
+        ..DivergenceRow::default()
+    }
+}
+
+#[test]
+fn differences_of_generations_that_do_not_count_do_not_count() {
+    let mut rows = Synthetic::tiny().rows();
+    rows.divergences = vec![difference()];
+    let count = |rows: &Rows| load(written(rows).path()).unwrap().divergences.len();
+    assert_eq!(count(&rows), 1);
+    rows.generations.retain(|g| g.cell != "model-3-0" || g.prompt != "prompt-00");
+    assert_eq!(count(&rows), 0);
+}
+
+#[test]
+fn only_texts_with_a_baseline_were_compared() {
+    let mut rows = Synthetic::tiny().rows();
+    rows.divergences = vec![difference()];
+    rows.generations.retain(|g| g.cell != "none-0-0" || g.prompt == "prompt-00");
+    let (_folder, text) = reported(&rows);
+    let of = |k: usize| {
+        line(&text, "## Greedy text", &format!("| model | T = 0 | G~ | {k} |")).to_owned()
+    };
+    assert!(of(3).contains("| 1 of 1 |") && of(1).contains("| 0 of 1 |"), "{text}");
+    // Nothing looked at its logits.
+    assert!(text.contains("| – | – | **NO** |"), "{text}");
+}
