@@ -102,9 +102,11 @@ impl RoundEvent<'_> {
         &self.targets[at.map_or(0, |id| id + 1)]
     }
 
-    /// `Σ_x min(p(x), q(x))` at a node, with p the target's law at its parent.
-    pub fn overlap(&self, id: NodeId) -> f64 {
-        let node = self.draft.node(id);
-        self.target(node.parent).overlap(&node.law(self.draft.vocab()))
+    /// `Σ_x min(p(x), q(x))` below a fork, with p the target's law there and q the
+    /// law of its first child: what a draft of one token would be accepted with.
+    pub fn overlap(&self, at: Option<NodeId>) -> f64 {
+        let first = self.draft.children(at).next();
+        first
+            .map_or(0.0, |id| self.target(at).overlap(&self.draft.node(id).law(self.draft.vocab())))
     }
 }

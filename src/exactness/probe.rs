@@ -87,7 +87,8 @@ impl Probe for Tally {
             let ceiling = ceiling(event.draft, at, p).unwrap_or(0.0);
             self.least_room = self.least_room.min(ceiling.max(covered));
             for id in children {
-                self.most_overlap = self.most_overlap.max(event.overlap(id));
+                let q = event.draft.node(id).law(event.draft.vocab());
+                self.most_overlap = self.most_overlap.max(p.overlap(&q));
             }
         }
     }

@@ -90,7 +90,6 @@ impl<'a> Recorder<'a> {
 
 impl Observer for Recorder<'_> {
     fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), ModelError> {
-        let reached = event.reached();
         let forks = event.forks();
         let ceilings = forks.iter().map(|&at| ceiling(event.draft, at, event.target(at)));
         self.rounds.push(RoundRow {
@@ -104,9 +103,9 @@ impl Observer for Recorder<'_> {
             accepted: event.verdict.path.len(),
             emitted: event.emitted.len(),
             truncated: event.truncated,
-            reached: reached.len(),
+            reached: event.reached().len(),
             // An empty sum of floats is -0; a row without drafts reads 0.
-            overlap_sum: reached.iter().map(|&id| event.overlap(id)).sum::<f64>() + 0.0,
+            overlap_sum: forks.iter().map(|&at| event.overlap(at)).sum::<f64>() + 0.0,
             forks: forks.len(),
             ceiling_sum: ceilings.sum::<Option<f64>>().map(|sum| sum + 0.0),
             tv_sum: self.tv_sum(event),

@@ -85,7 +85,7 @@ fn rows_agree_with_each_other() {
         assert!(r.accepted <= r.proposed && r.reached >= r.accepted);
         assert!(r.emitted <= r.accepted + 1);
         assert_eq!(r.truncated, r.emitted < r.accepted + 1);
-        assert!(r.overlap_sum >= 0.0 && r.overlap_sum <= r.reached as f64 + 1e-9);
+        assert!(r.overlap_sum >= 0.0 && r.overlap_sum <= r.forks as f64 + 1e-9);
     }
     let plan = specdec::experiment::read_plan(&folder).unwrap();
     for g in generations(&folder) {

@@ -183,3 +183,19 @@ fn siblings_of_two_laws_are_not_independent_draws_of_one() {
     let k_seq = (k_seq.build.make)(&specdec::params::Params::default());
     assert!(!k_seq.supports(&draft.shape()));
 }
+
+#[test]
+fn the_overlap_of_a_fork_is_that_of_its_first_child() {
+    let laws = [dist(&[0.2, 0.5, 0.3]), dist(&[0.0, 0.4, 0.6])];
+    let first = Rc::new(dist(&[0.6, 0.4, 0.0]));
+    let mut draft = Draft::empty(3);
+    draft.sample_distinct(None, &first, 2, &mut Exhaustive::default());
+    let verdict = specdec::round::Verdict { path: vec![1], ..Default::default() };
+    Told::new(&draft, &[1]).event(|event| {
+        let event = specdec::round::RoundEvent { targets: &laws, verdict: &verdict, ..*event };
+        // Token 0 was drawn from 0.6, 0.4, 0; token 1, which is kept, from itself.
+        assert_eq!((event.reached(), event.forks()), (vec![0, 1], vec![None]));
+        near(event.overlap(None), 0.6);
+        assert_eq!(event.overlap(Some(1)), 0.0, "it has no children");
+    });
+}

@@ -74,7 +74,7 @@ fn close(a: f64, b: f64) {
 #[test]
 fn acceptance_is_counted_as_by_hand() {
     let sums = Acceptance::of(&four_rounds());
-    assert_eq!((sums.rounds, sums.proposed, sums.accepted, sums.reached), (4, 8, 4, 6));
+    assert_eq!((sums.rounds, sums.proposed, sums.accepted, sums.forks), (4, 8, 4, 6));
     assert_eq!(sums.acceptance_rate(), Some(0.5));
     assert_eq!(sums.alpha(), Some(0.5));
     assert_eq!(sums.block_efficiency(), Some(2.0));

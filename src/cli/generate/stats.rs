@@ -19,23 +19,23 @@ pub(super) struct Tally {
     accepted: usize,
     corrected: usize,
     bonus: usize,
-    reached: usize,
+    forks: usize,
     overlap_sum: f64,
 }
 
 impl Tally {
     /// Counts a round.
     pub(super) fn add(&mut self, event: &RoundEvent<'_>) {
-        let path = &event.verdict.path;
-        let reached = event.reached();
+        let (path, forks) = (&event.verdict.path, event.forks());
+        let corrected = forks.contains(&path.last().copied());
         self.rounds += 1;
         self.truncated += usize::from(event.truncated);
         self.proposed += event.draft.len();
         self.accepted += path.len();
-        self.corrected += usize::from(reached.len() > path.len());
-        self.bonus += usize::from(!event.draft.is_empty() && reached.len() == path.len());
-        self.reached += reached.len();
-        self.overlap_sum += reached.into_iter().map(|id| event.overlap(id)).sum::<f64>();
+        self.corrected += usize::from(corrected);
+        self.bonus += usize::from(!event.draft.is_empty() && !corrected);
+        self.forks += forks.len();
+        self.overlap_sum += forks.into_iter().map(|at| event.overlap(at)).sum::<f64>();
     }
 
     /// The numbers derived from the counts.
@@ -51,7 +51,7 @@ impl Tally {
             corrected: self.corrected,
             bonus: self.bonus,
             acceptance_rate: ratio(self.accepted as f64, self.proposed),
-            alpha: ratio(self.overlap_sum, self.reached),
+            alpha: ratio(self.overlap_sum, self.forks),
             block_efficiency: ratio((self.accepted + self.rounds) as f64, self.rounds),
             target_forwards: totals.target_forwards,
             draft_forwards: totals.draft_forwards,

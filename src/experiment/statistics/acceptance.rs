@@ -17,12 +17,10 @@ pub struct Acceptance {
     pub proposed: usize,
     /// Accepted tokens before any cut.
     pub accepted: usize,
-    /// Drafted tokens whose acceptance was decided.
-    pub reached: usize,
-    /// Σ over reached tokens of Σ_x min(p(x), q(x)).
-    pub overlap_sum: f64,
-    /// Nodes whose children were decided on.
+    /// Nodes, the context included, whose children were decided on.
     pub forks: usize,
+    /// Σ over these of Σ_x min(p(x), q(x)).
+    pub overlap_sum: f64,
     /// Σ of α* over these, and the rounds of which it is not known.
     pub ceilings: (f64, usize),
     /// Σ of the distances of tokens' laws from the target's, and the rounds of
@@ -39,9 +37,8 @@ impl Acceptance {
                 rounds: 1,
                 proposed: round.proposed,
                 accepted: round.accepted,
-                reached: round.reached,
-                overlap_sum: round.overlap_sum,
                 forks: round.forks,
+                overlap_sum: round.overlap_sum,
                 ceilings: known(round.ceiling_sum),
                 distances: known(round.tv_sum),
             };
@@ -55,11 +52,11 @@ impl Acceptance {
         ratio(self.accepted as f64, self.proposed as f64)
     }
 
-    /// Σ overlap / Σ reached: the probability that a reached token is accepted
-    /// by token-level rejection, averaged without the noise of the draws
-    /// (Leviathan et al. 2023, arXiv 2211.17192, call it alpha).
+    /// Σ overlap / Σ forks: the probability that rejection sampling keeps a
+    /// draft of one token, averaged over the positions reached without the noise
+    /// of the draws (Leviathan et al. 2023, arXiv 2211.17192, call it alpha).
     pub fn alpha(&self) -> Option<f64> {
-        ratio(self.overlap_sum, self.reached as f64)
+        ratio(self.overlap_sum, self.forks as f64)
     }
 
     /// α*, the mean over nodes whose children were decided on: no rule that
@@ -94,9 +91,8 @@ impl AddAssign for Acceptance {
         self.rounds += other.rounds;
         self.proposed += other.proposed;
         self.accepted += other.accepted;
-        self.reached += other.reached;
-        self.overlap_sum += other.overlap_sum;
         self.forks += other.forks;
+        self.overlap_sum += other.overlap_sum;
         self.ceilings.0 += other.ceilings.0;
         self.ceilings.1 += other.ceilings.1;
         self.distances.0 += other.distances.0;
