@@ -101,9 +101,11 @@ impl Cell {
     }
 
     /// Whether any length policy but `fixed` may well end a draft before K: there
-    /// is more than one token to draft, and the laws that it sees are undecided.
+    /// is more than one token to draft, the laws that it sees are undecided, and a
+    /// walk is long enough to learn from.
     pub(super) fn may_stop(&self) -> bool {
-        self.adapts() && self.k >= 2 && self.method.proposer.samples() && self.claims()
+        let walked = self.claims() && !self.method.is_coupled();
+        walked && self.adapts() && self.k >= 2 && self.method.proposer.draws_chains()
     }
 
     /// Whether the method claims to have the target's law at this sampling. A

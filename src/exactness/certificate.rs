@@ -207,8 +207,10 @@ impl Certificate {
         if stops.is_empty() {
             return;
         }
-        let _ =
-            writeln!(out, "\ncells with drafts from undecided laws in which one ended before K");
+        let _ = writeln!(
+            out,
+            "\nwalked cells of chains from undecided laws, K >= 2, in which a draft ended before K"
+        );
         for (policy, stopped, cells) in stops {
             let _ = writeln!(out, "{policy:20} {stopped:5} of {cells}");
         }

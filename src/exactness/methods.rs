@@ -35,7 +35,6 @@ const SETTINGS_OF: &[(&str, Settings)] = &[
     ("gumbel", &[("gumbel_lists", "2")]),
     ("confidence", &[]),
     ("confidence", &[("confidence_tuned", "0")]),
-    ("confidence", &[("confidence_tuned", "0"), ("confidence_threshold", "0.6")]),
     // By default it ends nearly every draft of these small vocabularies.
     ("entropy", &[]),
     ("entropy", &[("entropy_threshold", "0.38")]),
@@ -120,9 +119,9 @@ impl Proposer {
         settings.iter().all(|(key, _)| self.entry.params.iter().any(|param| param.key == *key))
     }
 
-    /// Whether its tokens are drawn from laws that are not certain.
-    pub(super) fn samples(&self) -> bool {
-        self.shape().is_some_and(|shape| shape.sampled)
+    /// Whether it draws chains from laws that are not certain.
+    pub(super) fn draws_chains(&self) -> bool {
+        self.shape().is_some_and(|shape| shape.sampled && !shape.branches())
     }
 
     /// Plain decoding proposes nothing, whatever K is.
