@@ -159,14 +159,14 @@ impl Toy {
 
     fn run(&self, cache: &mut ToyCache, step: &Step) -> Result<Vec<Logits>, ModelError> {
         for feed in &step.feed {
-            cache.rows[feed.slot] = Some(feed.token);
+            cache.put(feed.slot, Some(feed.token));
         }
         let rows = step.rows.iter().map(|&row| {
             let feed = &step.feed[row];
             let seen = (0..feed.prefix).chain(feed.ancestors.iter().copied()).collect::<Vec<_>>();
             let tail = seen[seen.len().saturating_sub(self.order)..]
                 .iter()
-                .map(|&slot| cache.rows[slot])
+                .map(|&slot| cache.get(slot))
                 .collect::<Option<Vec<_>>>()
                 .ok_or_else(|| {
                     ModelError::new("the toy's cache has a row that was never written")
@@ -184,8 +184,7 @@ impl LanguageModel for Toy {
 
     fn session(&self) -> Result<Session, ModelError> {
         let slots = CONTEXT_LENGTH + TREE_SLOTS;
-        let cache = ToyCache { rows: vec![None; slots] };
-        Ok(Session::new(Box::new(cache), slots, CONTEXT_LENGTH))
+        Ok(Session::new(Box::new(ToyCache::default()), slots, CONTEXT_LENGTH))
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
@@ -193,23 +192,35 @@ impl LanguageModel for Toy {
     }
 }
 
-#[derive(Debug, Clone)]
+/// Rows up to the last one that was written: a walk keeps many copies.
+#[derive(Debug, Default)]
 struct ToyCache {
     rows: Vec<Option<Token>>,
 }
 
+impl ToyCache {
+    fn get(&self, slot: usize) -> Option<Token> {
+        self.rows.get(slot).copied().flatten()
+    }
+
+    fn put(&mut self, slot: usize, row: Option<Token>) {
+        self.rows.resize(self.rows.len().max(slot + 1), None);
+        self.rows[slot] = row;
+    }
+}
+
 impl KvCache for ToyCache {
     fn copy_row(&mut self, from: usize, to: usize) -> Result<(), ModelError> {
-        self.rows[to] = self.rows[from];
+        self.put(to, self.get(from));
         Ok(())
     }
 
-    fn fork(&self, _slots: usize) -> Result<Box<dyn KvCache>, ModelError> {
-        Ok(Box::new(self.clone()))
+    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, ModelError> {
+        Ok(Box::new(Self { rows: self.rows[..slots.min(self.rows.len())].to_vec() }))
     }
 
     fn key(&self, slots: usize) -> Vec<u8> {
-        self.rows[..slots].iter().flat_map(|row| row.unwrap_or(Token::MAX).to_le_bytes()).collect()
+        (0..slots).flat_map(|slot| self.get(slot).unwrap_or(Token::MAX).to_le_bytes()).collect()
     }
 
     fn as_any(&mut self) -> &mut dyn Any {
