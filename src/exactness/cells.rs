@@ -78,10 +78,10 @@ impl Cell {
     /// Tokens of the joint law: a full first round, its bonus and at least one
     /// token of the next round. One more, so that a full second round follows
     /// an early rejection, where the number of outcomes allows it; and some more
-    /// for a length policy to learn from.
+    /// for a length policy to learn from, on the chains that it is judged by.
     pub(super) fn tokens(&self) -> usize {
         let further = match self.cost() {
-            ..=8 if self.adapts() => 6,
+            ..=8 if self.adapts() && self.method.proposer.draws_chains() => 6,
             ..=64 => 3,
             _ => 2,
         };
