@@ -55,9 +55,8 @@ pub(super) fn choose_scaled(fork: &Fork<'_>, scale: f64, chance: &mut dyn Chance
     let (mut purpose, mut fallbacks) = (Purpose::Bonus, 0);
     for child in fork.children() {
         let node = fork.draft.node(child);
-        let p = law.p(node.token);
-        let ratio = if p > 0.0 { p / (scale * node.q(node.token)) } else { 0.0 };
-        if accepts(child, ratio, chance) {
+        // A token that was drawn has a q above zero.
+        if accepts(child, law.p(node.token) / (scale * node.q(node.token)), chance) {
             return Choice::Keep(child);
         }
         purpose = Purpose::Residual;

@@ -65,8 +65,8 @@ impl Walk<'_> {
         let mut fallbacks = 0;
         for child in draft.children(at) {
             let node = draft.node(child);
-            let p = law.p(node.token);
-            let into = if p > 0.0 { (w * p / node.q(node.token)).min(1.0) } else { 0.0 };
+            // A token that was drawn has a q above zero.
+            let into = (w * law.p(node.token) / node.q(node.token)).min(1.0);
             if let Some(verdict) = self.visit(Some(child), into) {
                 return Some(verdict);
             }
