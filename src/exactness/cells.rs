@@ -81,7 +81,7 @@ impl Cell {
     /// for a length policy to learn from, on the chains that it is judged by.
     pub(super) fn tokens(&self) -> usize {
         let further = match self.cost() {
-            ..=8 if self.adapts() && self.method.proposer.draws_chains() => 6,
+            ..=8 if self.may_stop() => 6,
             ..=64 => 3,
             _ => 2,
         };
