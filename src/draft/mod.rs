@@ -210,7 +210,7 @@ pub struct DrafterParams<'a, 's> {
     /// How the target's logits become laws.
     pub target_sampler: &'s Sampler,
     /// How the draft model's logits become laws: the target's settings, but for
-    /// those of [`DRAFT_SAMPLING`] that are set.
+    /// those that are set for the draft.
     pub sampler: &'s Sampler,
     /// Settings of the drafter.
     pub params: &'s Params,
