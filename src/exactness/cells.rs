@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
 use super::methods::{Combination, Settings, set};
-use super::mutants::PLAIN;
 use crate::model::zoo::{TOYS, ToyEntry};
 use crate::params::Params;
 use crate::registry::Class;
@@ -29,29 +28,41 @@ const PENALISED: SamplingParams = SamplingParams {
     repetition_penalty: 1.3,
     presence_penalty: 0.4,
     frequency_penalty: 0.3,
-    ..PLAIN
+    ..SamplingParams::NEUTRAL
 };
 
 /// All kinds of sampling.
 pub(super) const SETTINGS: &[Setting] = &[
-    setting("T=1", PLAIN),
-    setting("T=0.7", SamplingParams { temperature: 0.7, ..PLAIN }),
-    setting("T=0", SamplingParams { temperature: 0.0, ..PLAIN }),
-    setting("top_k=2", SamplingParams { top_k: 2, ..PLAIN }),
-    setting("top_p=0.7", SamplingParams { top_p: 0.7, ..PLAIN }),
-    setting("min_p=0.4", SamplingParams { min_p: 0.4, ..PLAIN }),
+    setting("T=1", SamplingParams::NEUTRAL),
+    setting("T=0.7", SamplingParams { temperature: 0.7, ..SamplingParams::NEUTRAL }),
+    setting("T=0", SamplingParams { temperature: 0.0, ..SamplingParams::NEUTRAL }),
+    setting("top_k=2", SamplingParams { top_k: 2, ..SamplingParams::NEUTRAL }),
+    setting("top_p=0.7", SamplingParams { top_p: 0.7, ..SamplingParams::NEUTRAL }),
+    setting("min_p=0.4", SamplingParams { min_p: 0.4, ..SamplingParams::NEUTRAL }),
     setting("penalties", PENALISED),
     setting(
         "T=1.3+top_k=3+top_p=0.9+min_p=0.2+penalties",
         SamplingParams { temperature: 1.3, top_k: 3, top_p: 0.9, min_p: 0.2, ..PENALISED },
     ),
-    Setting { draft: &[("draft_temperature", "0.5")], ..setting("T=1,draft_T=0.5", PLAIN) },
-    Setting { draft: &[("draft_temperature", "0")], ..setting("T=1,draft_T=0", PLAIN) },
-    Setting { draft: &[("draft_top_k", "2")], ..setting("T=1,draft_top_k=2", PLAIN) },
-    Setting { draft: &[("draft_top_p", "0.7")], ..setting("T=1,draft_top_p=0.7", PLAIN) },
+    Setting {
+        draft: &[("draft_temperature", "0.5")],
+        ..setting("T=1,draft_T=0.5", SamplingParams::NEUTRAL)
+    },
+    Setting {
+        draft: &[("draft_temperature", "0")],
+        ..setting("T=1,draft_T=0", SamplingParams::NEUTRAL)
+    },
+    Setting {
+        draft: &[("draft_top_k", "2")],
+        ..setting("T=1,draft_top_k=2", SamplingParams::NEUTRAL)
+    },
+    Setting {
+        draft: &[("draft_top_p", "0.7")],
+        ..setting("T=1,draft_top_p=0.7", SamplingParams::NEUTRAL)
+    },
     Setting {
         draft: &[("draft_temperature", "1")],
-        ..setting("T=0,draft_T=1", SamplingParams { temperature: 0.0, ..PLAIN })
+        ..setting("T=0,draft_T=1", SamplingParams { temperature: 0.0, ..SamplingParams::NEUTRAL })
     },
 ];
 

@@ -59,10 +59,6 @@ impl DraftLength for AdaEdl {
         self.k
     }
 
-    fn looks(&self) -> bool {
-        true
-    }
-
     fn worth(&mut self, draft: &Draft) -> bool {
         let bound = |node| 1.0 - (self.factor * entropy(node, draft)).sqrt();
         last(draft).is_none_or(|node| bound(node) >= self.threshold)

@@ -60,10 +60,6 @@ impl DraftLength for Confidence {
         self.k
     }
 
-    fn looks(&self) -> bool {
-        true
-    }
-
     fn worth(&mut self, draft: &Draft) -> bool {
         last(draft).is_none_or(|node| confidence(node, draft) >= self.threshold)
     }

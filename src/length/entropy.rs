@@ -45,10 +45,6 @@ impl DraftLength for Entropy {
         self.k
     }
 
-    fn looks(&self) -> bool {
-        true
-    }
-
     fn worth(&mut self, draft: &Draft) -> bool {
         let doubt = |node| (SHARE * entropy(node, draft)).sqrt();
         last(draft).is_none_or(|node| doubt(node) <= self.threshold)

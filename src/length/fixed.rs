@@ -25,6 +25,10 @@ impl DraftLength for Fixed {
         self.k
     }
 
+    fn looks(&self) -> bool {
+        false
+    }
+
     fn state_key(&self) -> Vec<u8> {
         Vec::new()
     }

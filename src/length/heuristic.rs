@@ -28,6 +28,10 @@ impl DraftLength for Heuristic {
         self.k
     }
 
+    fn looks(&self) -> bool {
+        false
+    }
+
     fn observe(&mut self, event: &RoundEvent<'_>) {
         if event.draft.is_empty() {
             return;

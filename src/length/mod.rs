@@ -33,10 +33,10 @@ pub trait DraftLength: std::fmt::Debug {
         true
     }
 
-    /// Whether it looks at what the drafter believes of the tokens: a greedy one
-    /// does not work that out unasked.
+    /// Whether it looks at what the drafter believes of the tokens, and not only
+    /// at their number: a greedy drafter does not work that out for nothing.
     fn looks(&self) -> bool {
-        false
+        true
     }
 
     /// Whether to draft one level below what the draft holds already.

@@ -115,10 +115,6 @@ impl DraftLength for OptimalStopping {
         self.k
     }
 
-    fn looks(&self) -> bool {
-        true
-    }
-
     fn worth(&mut self, draft: &Draft) -> bool {
         if self.rounds < WARMUP || draft.is_empty() {
             return true;

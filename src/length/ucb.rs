@@ -67,6 +67,10 @@ impl DraftLength for Ucb {
         self.arms[self.chosen].k
     }
 
+    fn looks(&self) -> bool {
+        false
+    }
+
     fn observe(&mut self, event: &RoundEvent<'_>) {
         let arm = &mut self.arms[self.chosen];
         arm.rounds += 1;

@@ -164,15 +164,7 @@ pub struct SamplingParams {
 
 impl Default for SamplingParams {
     fn default() -> Self {
-        Self {
-            temperature: 1.0,
-            top_k: 0,
-            top_p: 1.0,
-            min_p: 0.0,
-            repetition_penalty: 1.0,
-            presence_penalty: 0.0,
-            frequency_penalty: 0.0,
-        }
+        Self::NEUTRAL
     }
 }
 
@@ -189,6 +181,17 @@ pub struct RangeError {
 }
 
 impl SamplingParams {
+    /// Settings that change nothing.
+    pub const NEUTRAL: Self = Self {
+        temperature: 1.0,
+        top_k: 0,
+        top_p: 1.0,
+        min_p: 0.0,
+        repetition_penalty: 1.0,
+        presence_penalty: 0.0,
+        frequency_penalty: 0.0,
+    };
+
     /// Checks every setting.
     ///
     /// # Errors

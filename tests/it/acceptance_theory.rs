@@ -16,6 +16,7 @@ use specdec::verify::{
 };
 
 use crate::laws::{context_free, dist, near, outcomes, random_law, seeded};
+use crate::verifier_law::grow as grow_at;
 
 /// The fixture: its overlap is 0.7.
 const P: [f64; 3] = [0.5, 0.3, 0.2];
@@ -24,15 +25,7 @@ const Q: [f64; 3] = [0.2, 0.3, 0.5];
 /// Adds k children of the context.
 fn grow(siblings: Siblings, k: usize, q: &Rc<Dist>, chance: &mut dyn Chance) -> Draft {
     let mut draft = Draft::empty(q.vocab());
-    match siblings {
-        Siblings::Independent => (0..k).for_each(|_| _ = draft.sample(None, q, chance)),
-        Siblings::Distinct => draft.sample_distinct(None, q, k, chance),
-        Siblings::LastSampled => draft.sample_last(None, q, k, chance),
-        Siblings::Hub => draft.sample_hub(None, q, chance),
-        Siblings::Listed | Siblings::Mixed => {
-            q.most_probable(k).into_iter().for_each(|token| _ = draft.certain(None, token));
-        }
-    }
+    grow_at(&mut draft, None, q, (siblings, k), chance);
     draft
 }
 

@@ -16,15 +16,7 @@ use crate::laws::{dist, markov, near};
 
 /// After 0 the draft is unsure, after 1 and 2 it is not.
 const Q: [[f64; 3]; 3] = [[0.2, 0.45, 0.35], [0.05, 0.05, 0.9], [0.8, 0.15, 0.05]];
-const GREEDY: SamplingParams = SamplingParams {
-    temperature: 0.0,
-    top_k: 0,
-    top_p: 1.0,
-    min_p: 0.0,
-    repetition_penalty: 1.0,
-    presence_penalty: 0.0,
-    frequency_penalty: 0.0,
-};
+const GREEDY: SamplingParams = SamplingParams { temperature: 0.0, ..SamplingParams::NEUTRAL };
 
 fn greedy(drafter: &str, length: &str, k: usize, settings: &[(&str, &str)]) -> MethodSpec {
     let length = length.to_owned();

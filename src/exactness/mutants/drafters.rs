@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::{CASE, Case, Mutant, PLAIN, RIGHT, TREE_CASE};
+use super::{CASE, Case, Mutant, RIGHT, TREE_CASE};
 use crate::chance::{Chance, Purpose, Site};
 use crate::dist::{Dist, Token};
 use crate::draft::{DRAFTERS, Drafter, DrafterParams, MakeDrafter, PromptLookup, Round};
@@ -194,7 +194,7 @@ pub(super) const RIGHT_RACE: Mutant = Mutant {
     ..RIGHT
 };
 
-const NUCLEUS: SamplingParams = SamplingParams { top_p: 0.7, ..PLAIN };
+const NUCLEUS: SamplingParams = SamplingParams { top_p: 0.7, ..SamplingParams::NEUTRAL };
 
 /// The wrong drafters.
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -220,7 +220,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "draft_raw_recorded_top_p",
         imitates: "the draft is sampled from the full softmax and verified with top-p",
         case: Case { draft: NUCLEUS, ..CASE },
-        drafter: |params| forger(params, |_| PLAIN, DRAWS_USED_RECORDS_ASKED, 0.0),
+        drafter: |params| {
+            forger(params, |_| SamplingParams::NEUTRAL, DRAWS_USED_RECORDS_ASKED, 0.0)
+        },
         ..RIGHT
     },
     Mutant {

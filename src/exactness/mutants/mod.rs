@@ -25,17 +25,6 @@ use crate::verify::{Rejection, Verifier};
 /// The prompt of every case: it repeats itself, so that lookups find something.
 pub(super) const PROMPT: &[Token] = &[0, 1, 0];
 
-/// Settings without any processing; [`Default`] is not const.
-pub(super) const PLAIN: SamplingParams = SamplingParams {
-    temperature: 1.0,
-    top_k: 0,
-    top_p: 1.0,
-    min_p: 0.0,
-    repetition_penalty: 1.0,
-    presence_penalty: 0.0,
-    frequency_penalty: 0.0,
-};
-
 /// What a mutant is run on.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
@@ -78,8 +67,8 @@ pub struct Mutant {
 
 const CASE: Case = Case {
     toy: "mixed",
-    target: PLAIN,
-    draft: PLAIN,
+    target: SamplingParams::NEUTRAL,
+    draft: SamplingParams::NEUTRAL,
     k: 2,
     tokens: 4,
     rule: Some(Rule::Rejection),

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use super::{CASE, Case, Mutant, PLAIN, RIGHT, TREE_CASE, drafters};
+use super::{CASE, Case, Mutant, RIGHT, TREE_CASE, drafters};
 use crate::dist::Token;
 use crate::model::{
     Evaluation, KvCache, LanguageModel, ModelError, ModelInfo, Session, Toy, Want, Work,
@@ -130,8 +130,8 @@ pub(super) const RIGHT_ROWS: Mutant = Mutant {
     ..drafters::RIGHT_TREE
 };
 
-const COOL: SamplingParams = SamplingParams { temperature: 0.7, ..PLAIN };
-const TOP_2: SamplingParams = SamplingParams { top_k: 2, ..PLAIN };
+const COOL: SamplingParams = SamplingParams { temperature: 0.7, ..SamplingParams::NEUTRAL };
+const TOP_2: SamplingParams = SamplingParams { top_k: 2, ..SamplingParams::NEUTRAL };
 const FREQUENCY: f64 = 0.8;
 
 /// The wrong targets.
@@ -182,7 +182,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "penalties_ignore_draft",
         imitates: "penalties count committed tokens only, not the drafted ones before a row",
-        case: Case { target: SamplingParams { frequency_penalty: FREQUENCY, ..PLAIN }, ..CASE },
+        case: Case {
+            target: SamplingParams { frequency_penalty: FREQUENCY, ..SamplingParams::NEUTRAL },
+            ..CASE
+        },
         target: |toy| {
             Box::new(Tampered {
                 toy,
@@ -203,7 +206,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "penalties_count_whole_draft",
         imitates: "penalties at a row also count the drafted tokens after it",
-        case: Case { target: SamplingParams { frequency_penalty: FREQUENCY, ..PLAIN }, ..CASE },
+        case: Case {
+            target: SamplingParams { frequency_penalty: FREQUENCY, ..SamplingParams::NEUTRAL },
+            ..CASE
+        },
         target: |toy| {
             Box::new(Tampered {
                 toy,

@@ -1,6 +1,6 @@
 //! Wrong verifiers.
 
-use super::{CASE, Case, Mutant, PLAIN, RIGHT, Rule, TREE_CASE, drafters};
+use super::{CASE, Case, Mutant, RIGHT, Rule, TREE_CASE, drafters};
 use crate::chance::{Chance, Purpose, Site};
 use crate::dist::{Dist, Token};
 use crate::round::Verdict;
@@ -160,7 +160,7 @@ fn by_place(b: &Dist, q: &Dist) -> Dist {
     Dist::sparse(b.vocab(), rest.collect()).unwrap_or_else(|_| b.clone())
 }
 
-const TOP_2: SamplingParams = SamplingParams { top_k: 2, ..PLAIN };
+const TOP_2: SamplingParams = SamplingParams { top_k: 2, ..SamplingParams::NEUTRAL };
 const FILTERED: Case = Case { target: TOP_2, draft: TOP_2, ..CASE };
 
 /// The exchangeable loop with nothing exchanged.
