@@ -36,6 +36,9 @@ pub struct ToyPair {
     pub draft: BTreeMap<String, Vec<f64>>,
     /// A prompt to begin with.
     pub prompt: Vec<Token>,
+    /// A token that begins a text: the laws after it are those of the start.
+    #[serde(skip)]
+    pub start: Option<Token>,
 }
 
 /// A model that looks its laws up in a table.
@@ -43,6 +46,7 @@ pub struct ToyPair {
 pub struct Toy {
     info: ModelInfo,
     order: usize,
+    start: Option<Token>,
     table: BTreeMap<Vec<Token>, Vec<f64>>,
 }
 
@@ -61,17 +65,11 @@ impl ToyPair {
         if !self.prompt.is_empty() {
             return self;
         }
-        for laws in [&mut self.target, &mut self.draft] {
-            *laws = std::mem::take(laws)
-                .into_iter()
-                .map(|(key, mut law)| {
-                    law.push(0.0);
-                    let short = key.split(',').filter(|part| !part.is_empty()).count() < self.order;
-                    (if short { format!("{},{key}", self.vocab) } else { key }, law)
-                })
-                .collect();
+        for law in self.target.values_mut().chain(self.draft.values_mut()) {
+            law.push(0.0);
         }
-        self.prompt.push(self.vocab as Token);
+        self.start = Some(self.vocab as Token);
+        self.prompt.extend(self.start);
         self.vocab += 1;
         self
     }
@@ -82,7 +80,7 @@ impl ToyPair {
     /// If a law is not a probability law. That a context is missing is an error
     /// when a text gets there.
     pub fn target(&self, name: &str) -> Result<Toy, ModelError> {
-        Toy::new(name, self.vocab, self.order, &self.target)
+        Toy::new(name, self, &self.target)
     }
 
     /// The draft as a model.
@@ -90,17 +88,17 @@ impl ToyPair {
     /// # Errors
     /// As [`Self::target`].
     pub fn draft(&self, name: &str) -> Result<Toy, ModelError> {
-        Toy::new(name, self.vocab, self.order, &self.draft)
+        Toy::new(name, self, &self.draft)
     }
 }
 
 impl Toy {
     fn new(
         name: &str,
-        vocab: usize,
-        order: usize,
+        pair: &ToyPair,
         laws: &BTreeMap<String, Vec<f64>>,
     ) -> Result<Self, ModelError> {
+        let &ToyPair { vocab, order, start, .. } = pair;
         let fail = |what: String| ModelError::new(format!("toy model {name}: {what}"));
         let mut table = BTreeMap::new();
         for (key, law) in laws {
@@ -143,7 +141,7 @@ impl Toy {
             note: None,
             projection_weights: 0,
         };
-        Ok(Self { info, order, table })
+        Ok(Self { info, order, start, table })
     }
 
     /// The logits after the given last tokens (at most `order` of them count).
@@ -152,6 +150,8 @@ impl Toy {
     /// If the table has no such context.
     pub fn logits(&self, text: &[Token]) -> Result<&[f64], ModelError> {
         let tail = &text[text.len().saturating_sub(self.order)..];
+        let start = tail.iter().rposition(|&token| Some(token) == self.start);
+        let tail = &tail[start.map_or(0, |at| at + 1)..];
         self.table.get(tail).map(Vec::as_slice).ok_or_else(|| {
             ModelError::new(format!("toy model {}: no law for context {tail:?}", self.info.name))
         })

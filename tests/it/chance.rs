@@ -209,6 +209,26 @@ fn a_race_over_lists_is_won_by_the_first_of_all() {
     assert!((30..=92).contains(&from_second), "{from_second}");
 }
 
+/// The noise of a token is that of its address, whatever else may win: so a
+/// winner goes on to win where some of the others are impossible.
+#[test]
+fn a_race_gives_a_token_the_same_noise_in_every_law() {
+    let all = Dist::from_weights(vec![1.0; 12]).unwrap();
+    let mut chance = seeded(3, "noise", 0);
+    for lists in [0..1, 1..2, 0..3] {
+        for position in 0..200 {
+            let winner = chance.race(position, lists.clone(), &all);
+            // The winner alone, with its neighbours, and beyond a gap.
+            for reach in [0, 1, 4] {
+                let near = |t: u32| t == 0 || t.abs_diff(winner) <= reach;
+                let weights = (0..12).map(|t| f64::from(u8::from(near(t)))).collect();
+                let few = Dist::from_weights(weights).unwrap();
+                assert_eq!(chance.race(position, lists.clone(), &few), winner);
+            }
+        }
+    }
+}
+
 /// Paths may have different lengths; each is walked once, and the weights of
 /// all sum to one.
 #[test]

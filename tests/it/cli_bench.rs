@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use specdec::bench::{Best, Costs};
 
 use crate::checkpoint::{Checkpoint, VOCAB};
 use crate::cli_support::{refuses, specdec, stdout, text};
@@ -80,6 +81,24 @@ fn wrong_requests_and_options_are_refused() {
     refuses(&["bench", "--shape", "3m"], "15m, 110m, 1.1b");
     let output = specdec(&["bench", "--target", &target, "--engine", "torch"]).output().unwrap();
     assert!(text(&output.stderr).contains("possible values: native, candle"));
+}
+
+#[test]
+fn the_best_length_follows_from_the_costs() {
+    let costs = Costs { passes: vec![10.0, 10.0, 12.0], draft: 1.0, outside: 1.0 };
+    assert_eq!(costs.speedup(0.5, 1), 1.5 * 11.0 / 12.0);
+    assert_eq!(costs.speedup(0.5, 2), 1.75 * 11.0 / 15.0);
+    let best = |acceptance, length| Best {
+        acceptance,
+        length,
+        speedup: costs.speedup(acceptance, length),
+    };
+    assert_eq!(costs.best(0.5), best(0.5, 1));
+    assert_eq!(costs.best(1.0), best(1.0, 2));
+    // (1 + a) 11 > 12 from a = 1/11 on.
+    assert_eq!(costs.break_even(), Some(0.091));
+    let dear = Costs { passes: vec![10.0, 30.0], ..costs };
+    assert_eq!(dear.break_even(), None);
 }
 
 /// A worker without work sleeps: reading a request takes no processor time.

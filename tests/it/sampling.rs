@@ -247,6 +247,41 @@ fn a_large_vocabulary_gives_the_law_of_the_reference() {
     }
 }
 
+/// Sums of many weights are rounded, in each order in its own way, and the set
+/// must not depend on it.
+#[test]
+fn top_p_has_no_token_for_rounding() {
+    let n = 1000;
+    let weight = |t: u64| (t.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 + 1e6;
+    let mut weights = (0..n).map(weight).collect::<Vec<_>>();
+    let mut sorted = weights.clone();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    let total = sorted.iter().sum::<f64>();
+    for size in (50..n as usize).step_by(50) {
+        weights.rotate_left(50);
+        let share = sorted[..size].iter().sum::<f64>() / total;
+        assert_eq!(law(&logs(&weights), |p| p.top_p = share).support().count(), size);
+    }
+}
+
+/// Only differences of scores count, however large the scores are.
+#[test]
+fn a_constant_added_to_all_scores_changes_nothing() {
+    let scores = [0.0, -1.5, 2.0, 0.25];
+    for change in [|_: &mut SamplingParams| (), |p: &mut SamplingParams| p.top_p = 0.9] {
+        let params = params(change);
+        let shifted = |by: f64| {
+            let scores = scores.map(|x| x + by);
+            let narrow = Logits::F32(scores.map(|x| x as f32).to_vec());
+            [Logits::F64(scores.to_vec()), narrow]
+                .map(|logits| Sampler::new(params).unwrap().law(&logits, PLAIN).unwrap())
+                .map(|law| law.support().collect::<Vec<_>>())
+        };
+        assert_eq!(shifted(1000.0), shifted(0.0));
+        assert_eq!(shifted(-1000.0), shifted(0.0));
+    }
+}
+
 /// A neutral setting drops nothing, not even what is most improbable.
 #[test]
 fn neutral_settings_drop_nothing() {

@@ -89,6 +89,17 @@ fn a_certain_node_has_a_one_hot_law() {
     assert_eq!(node.depth, 1);
 }
 
+/// A belief is for draft lengths: verifiers see the law of the draw.
+#[test]
+fn a_belief_stands_beside_the_law() {
+    let mut draft = Draft::empty(3);
+    let id = draft.certain(None, 1);
+    assert_eq!(draft.node(id).belief(3).p(1), 1.0, "nothing else was said");
+    draft.believe(id, &law());
+    assert_eq!(draft.node(id).belief(3).p(1), 0.75);
+    assert_eq!((draft.node(id).q(1), draft.node(id).law(3).p(1)), (1.0, 1.0));
+}
+
 /// Every outcome of drawing children of the context.
 fn outcomes(grow: impl Fn(&mut Draft, &mut Exhaustive)) -> Vec<(Draft, f64)> {
     let mut chance = Exhaustive::default();
@@ -213,6 +224,13 @@ fn siblings_of_different_kinds_are_mixed() {
     // An only child is no fork, and its kind no branch of the shape.
     assert_eq!(draft.siblings(Some(below)), Siblings::Listed);
     assert!(draft.shape().only(&[Siblings::Mixed]) && draft.shape().branches());
+    let mut reversed = Draft::empty(3);
+    reversed.sample(None, &law(), &mut Exhaustive::default());
+    reversed.certain(None, 0);
+    assert_eq!(reversed.siblings(None), Siblings::Mixed);
+    let mut two_laws = Draft::empty(3);
+    (0..2).for_each(|_| _ = two_laws.sample(None, &law(), &mut Exhaustive::default()));
+    assert_eq!(two_laws.siblings(None), Siblings::Mixed, "equal, but not known to be one law");
     let mut fork = Draft::empty(3);
     let root = fork.certain(None, 0);
     fork.certain(Some(root), 0);
