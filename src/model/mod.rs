@@ -149,14 +149,6 @@ impl ModelError {
     }
 }
 
-impl From<candle_core::Error> for ModelError {
-    fn from(error: candle_core::Error) -> Self {
-        // The lines after the first are a backtrace.
-        let text = error.to_string();
-        Self(format!("candle: {}", text.lines().next().unwrap_or_default()))
-    }
-}
-
 /// Checks that a draft may propose tokens to a target.
 ///
 /// # Errors

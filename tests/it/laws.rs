@@ -1,11 +1,15 @@
 //! Laws and toys to try methods on, and every outcome of what draws.
 
+use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use specdec::chance::{Chance, Exhaustive};
 use specdec::dist::{Dist, Token};
 use specdec::model::ToyPair;
 
-use crate::synthetic::uniform;
+/// A uniform in `[0, 1)`.
+pub(crate) fn uniform(rng: &mut ChaCha8Rng) -> f64 {
+    (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}
 
 /// A law.
 pub(crate) fn dist(probs: &[f64]) -> Dist {

@@ -11,8 +11,7 @@ use specdec::round::RoundTimes;
 use specdec::tree::{Draft, NodeId};
 
 use crate::asking::{Asking, Told, seeded_draws, spec};
-use crate::laws::{dist, markov, seeded};
-use crate::synthetic::uniform;
+use crate::laws::{dist, markov, seeded, uniform};
 
 /// A policy by its name, with settings.
 fn policy(name: &str, k: usize, settings: &[(&str, &str)]) -> Box<dyn DraftLength> {

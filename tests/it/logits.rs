@@ -20,12 +20,14 @@ fn unsound_scores_are_found_wherever_they_are() {
                 let mut scores = vec![if all { f64::NAN } else { -0.5 }; len];
                 scores[place] = value;
                 let first = if all { 0 } else { place };
-                for logits in both(&scores) {
-                    let sampler = Sampler::new(SamplingParams::default()).unwrap();
-                    let found = sampler.law(&logits, PLAIN).unwrap_err();
-                    let named =
-                        matches!(found, DistError::NotFinite { token, .. } if token == first);
-                    assert!(named, "{found:?} of {len}, {place}");
+                let greedy = params(|p| p.temperature = 0.0);
+                for params in [SamplingParams::NEUTRAL, greedy, params(|p| p.top_p = 0.5)] {
+                    for logits in both(&scores) {
+                        let found = Sampler::new(params).unwrap().law(&logits, PLAIN).unwrap_err();
+                        let named =
+                            matches!(found, DistError::NotFinite { token, .. } if token == first);
+                        assert!(named, "{found:?} of {len}, {place}");
+                    }
                 }
             }
         }

@@ -9,7 +9,7 @@ use specdec::dist::Dist;
 use specdec::draft::{DRAFTERS, Tools};
 use specdec::exactness::enumerate;
 use specdec::length::LENGTHS;
-use specdec::model::{Role, load, zoo};
+use specdec::model::zoo;
 use specdec::params::{Params, Value};
 use specdec::registry::Entry;
 use specdec::round::Verdict;
@@ -27,7 +27,7 @@ fn spec(drafter: &str, temperature: f64) -> MethodSpec {
 
 #[test]
 fn every_registered_name_builds() {
-    let draft = load("toy:mixed", Role::Draft).unwrap().model;
+    let draft = zoo::toy("mixed").unwrap().draft("draft").unwrap();
     for drafter in DRAFTERS {
         for verifier in VERIFIERS {
             for length in LENGTHS {
@@ -37,7 +37,7 @@ fn every_registered_name_builds() {
                     ..spec(drafter.name, 1.0)
                 };
                 if spec.validate().is_ok() {
-                    let tools = Tools { draft: Some(&*draft), target: Some(&*draft), texts: None };
+                    let tools = Tools { draft: Some(&draft), target: Some(&draft), texts: None };
                     spec.build_with(tools).unwrap();
                 }
             }

@@ -7,7 +7,7 @@ use specdec::experiment::statistics::{
     LEVEL, PairedTime, against_tuned, flips, holm, sign_flip, sign_flips, speedup,
 };
 
-use crate::synthetic::uniform;
+use crate::laws::uniform;
 
 /// Patterns of a single test.
 const FLIPS: usize = 9_999;

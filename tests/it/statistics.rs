@@ -5,7 +5,8 @@ use specdec::experiment::CellCosts;
 use specdec::experiment::records::{GenerationRow, RoundRow};
 use specdec::experiment::statistics::*;
 
-use crate::synthetic::{Synthetic, uniform};
+use crate::laws::uniform;
+use crate::synthetic::Synthetic;
 
 fn round(proposed: usize, accepted: usize) -> RoundRow {
     let reached = proposed.min(accepted + 1);

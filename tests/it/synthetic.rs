@@ -16,6 +16,8 @@ use specdec::experiment::{Calibration, Cell, CellCosts, Plan, PlannedModel};
 use specdec::params::Params;
 use specdec::sampling::SamplingParams;
 
+use crate::laws::uniform;
+
 /// What to simulate.
 #[derive(Debug, Clone)]
 pub(crate) struct Synthetic {
@@ -311,11 +313,6 @@ impl Simulated<'_> {
             superseded: false,
         }
     }
-}
-
-/// A uniform in `[0, 1)`.
-pub(crate) fn uniform(rng: &mut ChaCha8Rng) -> f64 {
-    (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
 fn csv<T: Serialize>(path: &Path, rows: &[T]) {

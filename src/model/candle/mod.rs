@@ -126,3 +126,11 @@ impl LanguageModel for Llama {
         Session::evaluate_each(work, |cache, step| self.run(cache, step))
     }
 }
+
+impl From<candle_core::Error> for ModelError {
+    fn from(error: candle_core::Error) -> Self {
+        // The lines after the first are a backtrace.
+        let text = error.to_string();
+        Self::new(format!("candle: {}", text.lines().next().unwrap_or_default()))
+    }
+}
