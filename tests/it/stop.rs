@@ -1,12 +1,14 @@
 //! When a generation ends, what is committed, and what is shown.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use specdec::chance::{Request, Seeded};
-use specdec::clock::{Clock, VirtualClock, VirtualCosts};
-use specdec::decode::{Generation, MethodSpec, Observer, StopReason, StopRules, Totals, generate};
+use specdec::clock::{Clock, VirtualClock, VirtualCosts, Who};
+use specdec::decode::{
+    Blind, Generation, MethodSpec, Observer, StopReason, StopRules, Totals, generate,
+};
 use specdec::dist::Token;
 use specdec::draft::{DRAFTERS, Tools};
 use specdec::exactness::{Gap, JointLaw, enumerate, target_law};
@@ -42,6 +44,7 @@ fn spec(drafter: &str, k: usize) -> MethodSpec {
 struct Notes {
     /// Proposed, accepted, emitted, truncated, tokens before.
     rounds: Vec<(usize, usize, usize, bool, usize)>,
+    draft_forwards: usize,
     pieces: Vec<String>,
 }
 
@@ -49,7 +52,9 @@ impl Observer for Notes {
     fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), ModelError> {
         let (proposed, accepted) = (event.draft.depth(), event.verdict.path.len());
         let (emitted, before) = (event.emitted.len(), event.context.len());
+        assert_eq!(event.round, self.rounds.len() as u64);
         self.rounds.push((proposed, accepted, emitted, event.truncated, before));
+        self.draft_forwards += event.draft_forwards;
         Ok(())
     }
 
@@ -79,8 +84,13 @@ fn run(
     let mut generation = Generation::new(&models.0, method, prompt, stop, codec).unwrap();
     let mut chance = Seeded::new(Request { seed: 1, prompt: "stop", repeat: 0 });
     let mut notes = Notes::default();
+    // Another generation was before this one.
+    clock.forward(Who::Target, 1);
+    let start = clock.now();
     let totals = generate(&mut generation, &models.0, &mut chance, &clock, &mut notes).unwrap();
-    assert!(clock.now() > Duration::ZERO || totals.target_forwards == 0);
+    assert_eq!(totals.prefill + totals.decode, clock.now() - start, "all time is somewhere");
+    assert_eq!(totals.target_forwards, notes.rounds.len());
+    assert_eq!(totals.draft_forwards, notes.draft_forwards);
     Run {
         tokens: generation.new_tokens().to_vec(),
         text: generation.text().to_owned(),
@@ -241,9 +251,36 @@ fn plain_decoding_costs_one_target_pass_per_token() {
             assert_eq!(run.totals.target_forwards, n);
             assert_eq!(run.totals.draft_forwards, 0);
             assert_eq!(run.totals.decode, Duration::from_millis(n as u64), "one row per pass");
+            // All tokens of the prompt but the last, in one pass, if there are any.
+            let prefill = if prompt.len() == 1 { 0 } else { 950 + 3 * 50 };
+            assert_eq!(run.totals.prefill, Duration::from_micros(prefill));
             assert!(run.notes.rounds.iter().all(|r| r.0 == 0 && r.2 == 1));
         }
     }
+}
+
+/// A clock on which every look takes 1 µs.
+#[derive(Debug, Default)]
+struct Looks(Cell<u64>);
+
+impl Clock for Looks {
+    fn now(&self) -> Duration {
+        self.0.set(self.0.get() + 1);
+        Duration::from_micros(self.0.get())
+    }
+}
+
+#[test]
+fn every_part_of_a_round_is_timed() {
+    let pair = zoo::toy("mixed").unwrap();
+    let (target, clock) = (pair.target("mixed").unwrap(), Looks::default());
+    let method = spec("none", 1).build(None).unwrap();
+    let mut generation =
+        Generation::new(&target, method, &[0], StopRules::max_tokens(3), None).unwrap();
+    let mut chance = Seeded::new(Request { seed: 1, prompt: "looks", repeat: 0 });
+    let totals = generate(&mut generation, &target, &mut chance, &clock, &mut Blind).unwrap();
+    // Draft, target, verification, committing, and telling the method of it.
+    assert_eq!(totals.decode, Duration::from_micros(3 * 5));
 }
 
 #[test]
