@@ -103,11 +103,20 @@ fn run(
 #[test]
 fn an_end_token_inside_a_round_cuts_it() {
     let stop = StopRules { eos: vec![2], ..StopRules::max_tokens(20) };
-    let run = run(&cycle(5), &spec("model", 4), &[0], stop, None);
+    let run = run(&cycle(5), &spec("model", 4), &[3, 4, 0], stop, None);
     assert_eq!(run.tokens, [1, 2], "the end token itself is committed");
     assert_eq!(run.stopped, Some(StopReason::Eos));
     // The verifier accepted all four; the count of emitted tokens is after the cut.
-    assert_eq!(run.notes.rounds, [(4, 4, 2, true, 1)]);
+    assert_eq!(run.notes.rounds, [(4, 4, 2, true, 3)]);
+}
+
+#[test]
+fn the_method_hears_of_every_round() {
+    let spec = MethodSpec { length: "heuristic".to_owned(), ..spec("model", 1) };
+    let run = run(&cycle(5), &spec, &[0], StopRules::max_tokens(20), None);
+    // All is accepted, so each draft is two tokens longer than the one before.
+    let drafted = run.notes.rounds.iter().map(|r| r.0).collect::<Vec<_>>();
+    assert_eq!(drafted, [1, 3, 5, 7]);
 }
 
 #[test]
@@ -169,6 +178,9 @@ fn a_full_context_ends_the_text() {
             let run = run(&cycle(4), &spec(drafter, k), &prompt, stop, None);
             assert_eq!(run.tokens.len(), 1024 - 1019, "{drafter} K = {k}");
             assert_eq!(run.stopped, Some(StopReason::ContextFull));
+            // One place is that of the token that every round adds by itself.
+            let drafted = if drafter == "none" { 0 } else { k.min(1024 - 1019 - 1) };
+            assert_eq!(run.notes.rounds[0].0, drafted);
         }
     }
 }
