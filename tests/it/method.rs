@@ -111,6 +111,20 @@ fn two_spellings_of_one_method_are_equal() {
 }
 
 #[test]
+fn a_setting_that_nothing_reads_is_named() {
+    let params = Params::default()
+        .with("draft_temperature", Value::Number(0.5))
+        .with("entropy_threshold", Value::Number(0.5));
+    let with = |length: &str| {
+        let length = length.to_owned();
+        MethodSpec { length, params: params.clone(), ..spec("model", 1.0) }.unread()
+    };
+    assert_eq!(with("entropy").unwrap(), None);
+    assert_eq!(with("fixed").unwrap().as_deref(), Some("entropy_threshold"));
+    assert!(with("unknown").is_err());
+}
+
+#[test]
 fn class_depends_on_temperature_and_engine() {
     let class = |drafter, t, invariant| class_of(&spec(drafter, t), invariant).unwrap();
     assert_eq!(class("model", 1.0, true), "D");
