@@ -1,8 +1,10 @@
 //! Asking a drafter for a draft and telling it of rounds, with no target and no
 //! verifier about.
 
+use std::time::Duration;
+
 use specdec::chance::{Chance, Request, Seeded};
-use specdec::clock::{VirtualClock, VirtualCosts};
+use specdec::clock::{Clock as _, VirtualClock, VirtualCosts};
 use specdec::decode::{Method, MethodSpec};
 use specdec::dist::Token;
 use specdec::draft::{Round, Tools};
@@ -31,6 +33,8 @@ pub(crate) struct Asking<'a> {
     prompt_len: usize,
     /// Passes of the drafter's model for the last draft.
     pub(crate) passes: usize,
+    /// Time of these passes: [`VirtualCosts::default`] of each and of its rows.
+    pub(crate) took: Duration,
 }
 
 impl<'a> Asking<'a> {
@@ -44,7 +48,7 @@ impl<'a> Asking<'a> {
         let mut method = spec.build_with(tools).unwrap();
         let clock = VirtualClock::new(VirtualCosts::default());
         method.drafter.prefill(prompt, &clock).unwrap();
-        Asking { method, clock, vocab, prompt_len: prompt.len(), passes: 0 }
+        Asking { method, clock, vocab, prompt_len: prompt.len(), passes: 0, took: Duration::ZERO }
     }
 
     /// Its draft after `context`, with room for `limit` levels.
@@ -65,7 +69,9 @@ impl<'a> Asking<'a> {
             clock: &self.clock,
             forwards: 0,
         };
+        let start = self.clock.now();
         let draft = self.method.drafter.propose(&mut round).unwrap();
+        self.took = self.clock.now() - start;
         self.passes = round.forwards;
         draft
     }

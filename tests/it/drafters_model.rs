@@ -1,13 +1,16 @@
 //! Drafters with a model: laws, siblings, passes.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use specdec::chance::Chance;
-use specdec::decode::{Generation, MethodSpec, StopRules};
+use specdec::clock::{VirtualClock, VirtualCosts};
+use specdec::decode::{Generation, MethodSpec, Observer, StopRules, generate};
 use specdec::dist::Token;
 use specdec::draft::Tools;
 use specdec::exactness::enumerate;
-use specdec::model::Toy;
+use specdec::model::{ModelError, Toy, zoo};
+use specdec::round::RoundEvent;
 use specdec::sampling::SamplingParams;
 use specdec::tree::{Draft, Origin};
 
@@ -133,6 +136,42 @@ fn a_cascade_that_guesses_right_needs_a_pass_for_its_guess_and_one_token() {
         // Nothing to guess from.
         assert_eq!(drafter.tokens(&[0]), [1, 2, 0, 1, 2, 0]);
     }
+    // The last token of a draft is not guessed: after four tokens of the text
+    // there are rows for the five before it.
+    let mut drafter = asking(&spec("cascade", 6, &[("cascade_tokens", "9")]), &toy, &[0]);
+    drafter.ask_within(&text, 6, &mut seeded_draws(0));
+    assert_eq!(drafter.took, Duration::from_micros(95 + 5 * (4 + 5)));
+}
+
+/// Notes whether whole drafts were kept.
+#[derive(Debug, Default)]
+struct Kept(usize, usize);
+
+impl Observer for Kept {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), ModelError> {
+        self.0 += event.draft.depth();
+        self.1 += event.verdict.path.len();
+        Ok(())
+    }
+}
+
+/// Drafts are raced against the noise of the positions where they are verified,
+/// siblings against a list each.
+#[test]
+fn coupled_drafts_of_the_targets_own_law_are_all_kept() {
+    let toy = zoo::toy("mixed").unwrap().target("same").unwrap();
+    let tools = Tools { draft: Some(&toy), ..Tools::default() };
+    let tree = [("tree", "2,2"), ("siblings", "independent"), ("gumbel_lists", "2")];
+    let chain = spec("model", 3, &[]);
+    for spec in [chain, spec("model_tree", 2, &tree), spec("model_tree", 2, &tree[..2])] {
+        let spec = MethodSpec { verifier: "gumbel".to_owned(), ..spec };
+        let method = spec.build_with(tools).unwrap();
+        let stop = StopRules::max_tokens(60);
+        let mut generation = Generation::new(&toy, method, &[0, 1], stop, None).unwrap();
+        let (clock, mut kept) = (VirtualClock::new(VirtualCosts::default()), Kept::default());
+        generate(&mut generation, &toy, &mut seeded_draws(1), &clock, &mut kept).unwrap();
+        assert!(kept.0 >= 30 && kept.0 == kept.1, "{kept:?}");
+    }
 }
 
 #[test]
@@ -154,6 +193,16 @@ fn a_hybrid_copies_where_it_can_and_draws_where_it_cannot() {
         assert_eq!((hybrid.passes, found.shape()), (passes, expected.shape()));
     }
     assert!((5..=35).contains(&copied), "both happen: {copied}");
+}
+
+#[test]
+fn a_hub_of_one_child_is_drawn_from_the_whole_law() {
+    let toy = model(&vec![vec![0.5, 0.3, 0.2]; 3]);
+    let spec = spec("model_tree", 2, &[("tree", "1,2"), ("siblings", "hub")]);
+    let draft = asking(&spec, &toy, &[0]).ask(&[0], &mut seeded_draws(0));
+    let parents = draft.nodes().iter().map(|node| node.parent).collect::<Vec<_>>();
+    assert_eq!(parents, [None, Some(0), Some(0)]);
+    content(&draft)[0].1.iter().zip([0.5, 0.3, 0.2]).for_each(|(&p, q)| near(p, q));
 }
 
 /// E[accepted] of the first round of K drafted tokens, by enumeration.

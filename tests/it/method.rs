@@ -110,6 +110,32 @@ fn two_spellings_of_one_method_are_equal() {
     assert_eq!(same.canonical().unwrap(), spec("model", 0.5));
 }
 
+/// What the draft model would take from the target anyway is no setting.
+#[test]
+fn settings_of_the_draft_that_repeat_the_targets_are_left_out() {
+    let sampling = SamplingParams { top_k: 5, top_p: 0.9, ..SamplingParams::NEUTRAL };
+    let canonical = |temperature: f64, top_k: u64, top_p: f64| {
+        let params = Params::default()
+            .with("draft_temperature", Value::Number(temperature))
+            .with("draft_top_k", Value::Count(top_k as usize))
+            .with("draft_top_p", Value::Number(top_p));
+        MethodSpec { sampling, params, ..spec("model", 1.0) }.canonical().unwrap().params
+    };
+    let with = |key, value| Params::default().with(key, value);
+    assert_eq!(canonical(1.0, 5, 0.9), Params::default());
+    assert_eq!(canonical(0.5, 5, 0.9), with("draft_temperature", Value::Number(0.5)));
+    assert_eq!(canonical(1.0, 4, 0.9), with("draft_top_k", Value::Count(4)));
+    assert_eq!(canonical(1.0, 5, 0.8), with("draft_top_p", Value::Number(0.8)));
+    assert_eq!(canonical(1.0, 1, 0.9), with("draft_top_k", Value::Count(1)));
+}
+
+#[test]
+fn drafters_say_whether_they_need_a_model() {
+    let needs = |drafter| spec(drafter, 1.0).needs_draft_model();
+    assert!(needs("model") && needs("model_tree") && needs("cascade"));
+    assert!(!needs("none") && !needs("prompt_lookup") && !needs("unknown"));
+}
+
 #[test]
 fn a_setting_that_nothing_reads_is_named() {
     let params = Params::default()

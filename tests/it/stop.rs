@@ -151,6 +151,22 @@ fn a_false_start_of_a_stop_string_is_shown_in_the_end() {
 }
 
 #[test]
+fn text_is_shown_as_soon_as_it_is_final() {
+    let letters = Letters { vocab: 3 };
+    let stop = StopRules { strings: vec!["ca!".to_owned()], ..StopRules::max_tokens(5) };
+    let run = run(&cycle(3), &spec("none", 1), &[0], stop, Some(&letters));
+    assert_eq!(run.notes.pieces, ["b", "", "", "cab", "c", ""]);
+}
+
+#[test]
+fn reasons_have_the_names_that_files_use() {
+    use StopReason::*;
+    let names = [Eos, StopString, MaxTokens, ContextFull, Deadline, User].map(StopReason::name);
+    let files = ["eos", "stop_string", "max_tokens", "context_full", "deadline", "user"];
+    assert_eq!(names, files);
+}
+
+#[test]
 fn max_tokens_is_exact_for_every_draft_length() {
     for drafter in DRAFTERS {
         for k in 1..6 {
