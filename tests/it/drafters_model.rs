@@ -196,6 +196,19 @@ fn a_hybrid_copies_where_it_can_and_draws_where_it_cannot() {
 }
 
 #[test]
+fn a_prompt_is_read_before_the_first_draft() {
+    let toy = model(&vec![vec![0.5, 0.3, 0.2]; 3]);
+    let text = [0, 1, 2, 1];
+    for drafter in ["model", "model_tree", "tree_confidence", "tree_optimal", "cascade", "hybrid"] {
+        // A text in which the hybrid finds nothing, and one pass of one row.
+        let spec = spec(drafter, 1, &[("prompt_lookup_min", "2")]);
+        let mut drafter = asking(&spec, &toy, &text);
+        drafter.ask_within(&text, 1, &mut seeded_draws(0));
+        assert_eq!(drafter.took, Duration::from_micros(95 + 5), "{}", spec.drafter);
+    }
+}
+
+#[test]
 fn a_hub_of_one_child_is_drawn_from_the_whole_law() {
     let toy = model(&vec![vec![0.5, 0.3, 0.2]; 3]);
     let spec = spec("model_tree", 2, &[("tree", "1,2"), ("siblings", "hub")]);

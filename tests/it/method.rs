@@ -11,7 +11,7 @@ use specdec::exactness::enumerate;
 use specdec::length::LENGTHS;
 use specdec::model::zoo;
 use specdec::params::{Params, Value};
-use specdec::registry::Entry;
+use specdec::registry::{Entry, find};
 use specdec::round::Verdict;
 use specdec::sampling::SamplingParams;
 use specdec::tree::{Draft, DraftShape, Siblings};
@@ -163,6 +163,32 @@ fn class_depends_on_temperature_and_engine() {
 
 fn made(entry: &Entry<BuildVerifier>) -> Box<dyn Verifier> {
     (entry.build.make)(&Params::default())
+}
+
+#[test]
+fn drafters_declare_what_they_propose() {
+    let shape = |drafter: &str, settings: &[(&'static str, &str)]| {
+        let text = |value: &str| Value::Text(value.to_owned());
+        let with = |params: Params, &(key, value): &(_, &str)| params.with(key, text(value));
+        let params = settings.iter().fold(Params::default(), with);
+        (find("drafter", DRAFTERS, drafter).unwrap().build.shape)(&params)
+    };
+    let tree = |tree, siblings| shape("model_tree", &[("tree", tree), ("siblings", siblings)]);
+    let mut both = DraftShape::SAMPLED;
+    both.certain = true;
+    assert_eq!(tree("1,1", "independent"), Ok(DraftShape::SAMPLED));
+    assert_eq!(tree("2,1", "independent"), Ok(DraftShape::SAMPLED.with(Siblings::Independent)));
+    assert_eq!(tree("1,1", "distinct"), Ok(both));
+    let distinct = both.with(Siblings::Distinct);
+    assert_eq!(tree("1,2", "distinct"), Ok(distinct.with(Siblings::Listed)), "the greedy ones");
+    assert_eq!(tree("2,2", "top_k"), Ok(DraftShape::CERTAIN.with(Siblings::Listed)));
+    assert_eq!(tree("2,1", "last_sampled"), Ok(both.with(Siblings::LastSampled)));
+    assert_eq!(tree("2,2", "hub"), Ok(both.with(Siblings::Hub)));
+    assert!(tree("2,3", "hub").unwrap_err().contains("at most 2 children"));
+    assert_eq!(shape("model", &[]), Ok(DraftShape::SAMPLED));
+    assert_eq!(shape("hybrid", &[]), Ok(both));
+    assert_eq!(shape("prompt_lookup", &[]), Ok(DraftShape::CERTAIN));
+    assert_eq!(shape("none", &[]), Ok(DraftShape::NOTHING));
 }
 
 #[test]
