@@ -378,3 +378,19 @@ fn optimal_stopping_ends_after_a_token_that_is_unlikely_to_be_kept() {
     assert!(!goes_on(&[0.3]) && !goes_on(&[0.9, 0.9, 0.3]) && !goes_on(&[0.3, 0.9]));
     assert!(!goes_on(&[0.9; 8]), "no more than K");
 }
+
+/// The key holds all that was learned: states that differ are not merged.
+#[test]
+fn what_a_policy_has_learned_is_in_its_key() {
+    let draft = confident(&[0.9, 0.6, 0.3]);
+    for name in LENGTHS.iter().map(|entry| entry.name) {
+        let keys = [0, 0, 3].map(|kept| {
+            let mut policy = policy(name, 3, &[]);
+            (0..9).for_each(|_| tell_plainly(&mut *policy, &draft, kept));
+            assert_eq!(policy.fork().state_key(), policy.state_key());
+            policy.state_key()
+        });
+        assert_eq!(keys[0], keys[1]);
+        assert_eq!(keys[0] == keys[2], ["fixed", "entropy"].contains(&name), "{name}");
+    }
+}

@@ -185,6 +185,10 @@ fn drafters_declare_what_they_propose() {
     assert_eq!(tree("2,1", "last_sampled"), Ok(both.with(Siblings::LastSampled)));
     assert_eq!(tree("2,2", "hub"), Ok(both.with(Siblings::Hub)));
     assert!(tree("2,3", "hub").unwrap_err().contains("at most 2 children"));
+    assert!(tree("64", "top_k").is_ok() && tree("8,7", "top_k").is_ok());
+    assert!(tree("65", "top_k").unwrap_err().contains("65 nodes are more than 64"));
+    assert!(tree("8,8", "top_k").unwrap_err().contains("72 nodes"));
+    assert!(tree("2,0", "top_k").unwrap_err().contains("no shape"));
     assert_eq!(shape("model", &[]), Ok(DraftShape::SAMPLED));
     assert_eq!(shape("hybrid", &[]), Ok(both));
     assert_eq!(shape("prompt_lookup", &[]), Ok(DraftShape::CERTAIN));
