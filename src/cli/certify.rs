@@ -52,6 +52,8 @@ pub(super) struct CertifyArgs {
 /// # Errors
 /// If a method is unknown, a file cannot be written, or anything fails to hold.
 pub(super) fn run(args: &CertifyArgs) -> Result<()> {
+    // What is run, not what the sources have become when it ends.
+    let provenance = Provenance::now();
     let options = CertifyOptions { methods: args.method.clone(), full: args.full };
     let bar = ProgressBar::no_length().with_style(
         ProgressStyle::with_template("certify {wide_bar} {pos}/{len} {eta}")
@@ -63,7 +65,7 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     })?;
     bar.finish_and_clear();
     output::write(certificate.table().as_bytes())?;
-    let file = Signed { provenance: Provenance::now(), certificate: &certificate };
+    let file = Signed { provenance, certificate: &certificate };
     if let Some(path) = &args.json {
         write(path, &file.json()?)?;
     }
