@@ -88,6 +88,11 @@ impl<'a> Asking<'a> {
         draft.nodes().iter().map(|node| node.token).collect()
     }
 
+    /// What its future after `context` depends on.
+    pub(crate) fn key(&mut self, context: &[Token]) -> Vec<u8> {
+        self.method.drafter.state_key(context).unwrap()
+    }
+
     /// Tells it of a round.
     pub(crate) fn tell(&mut self, told: &Told<'_>) {
         told.event(|event| self.method.drafter.observe(event));

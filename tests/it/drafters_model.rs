@@ -7,7 +7,7 @@ use specdec::chance::Chance;
 use specdec::clock::{VirtualClock, VirtualCosts};
 use specdec::decode::{Generation, MethodSpec, Observer, StopRules, generate};
 use specdec::dist::Token;
-use specdec::draft::Tools;
+use specdec::draft::{DRAFTERS, Tools};
 use specdec::exactness::enumerate;
 use specdec::model::{ModelError, Toy, zoo};
 use specdec::round::RoundEvent;
@@ -205,6 +205,22 @@ fn a_prompt_is_read_before_the_first_draft() {
         let mut drafter = asking(&spec, &toy, &text);
         drafter.ask_within(&text, 1, &mut seeded_draws(0));
         assert_eq!(drafter.took, Duration::from_micros(95 + 5), "{}", spec.drafter);
+    }
+}
+
+/// What is in a model's cache is in the key: a walk would not notice a cache that
+/// went wrong if it merged states by their tokens alone.
+#[test]
+fn what_a_cache_holds_is_in_the_key() {
+    let toy = model(&vec![vec![0.5, 0.3, 0.2]; 3]);
+    for entry in DRAFTERS.iter().filter(|entry| entry.build.needs_model) {
+        let key = |text: &[Token]| {
+            let mut drafter = asking(&spec(entry.name, 2, &[]), &toy, &text[..1]);
+            drafter.ask_within(&text[..2], 2, &mut seeded_draws(0));
+            drafter.key(text)
+        };
+        assert_eq!(key(&[0, 1, 2]), key(&[0, 1, 2]));
+        assert_ne!(key(&[0, 1, 2]), key(&[0, 2, 2]), "{}", entry.name);
     }
 }
 
