@@ -162,7 +162,7 @@ fn confidence_learns_from_more_than_five_tokens_of_both_kinds() {
     assert!(!decides(&[(&[0.2, 0.2, 0.2, 0.2, 0.1], 4)]), "five tokens");
     assert!(decides(&[(&[0.2, 0.2, 0.2, 0.2, 0.2, 0.1], 5)]), "six tokens");
     assert!(!decides(&[(&[0.2; 8], 8)]), "none was refused");
-    assert!(!decides(&[(&[0.2], 0); 8]), "none was kept");
+    assert!(!decides(&[(&[0.2][..], 0); 8]), "none was kept");
     assert!(!decides(&[(&[0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.1], 4)]), "two were not decided on");
 }
 
