@@ -7,9 +7,10 @@ use specdec::chance::Chance;
 use specdec::clock::{VirtualClock, VirtualCosts};
 use specdec::decode::{Generation, MethodSpec, Observer, StopRules, generate};
 use specdec::dist::Token;
-use specdec::draft::{DRAFTERS, Tools};
+use specdec::draft::{BuildDrafter, DRAFTERS, Tools};
 use specdec::exactness::enumerate;
 use specdec::model::{ModelError, Toy, zoo};
+use specdec::registry::Entry;
 use specdec::round::RoundEvent;
 use specdec::sampling::SamplingParams;
 use specdec::tree::{Draft, Origin};
@@ -25,7 +26,7 @@ fn model(laws: &[Vec<f64>]) -> Toy {
 }
 
 fn asking<'a>(spec: &MethodSpec, model: &'a Toy, prompt: &[Token]) -> Asking<'a> {
-    let tools = Tools { draft: Some(model), ..Tools::default() };
+    let tools = Tools { draft: Some(model), target: Some(model), texts: None };
     let vocab = model.logits(&[0]).unwrap().len();
     Asking::new(spec, tools, vocab, prompt)
 }
@@ -199,7 +200,8 @@ fn a_hybrid_copies_where_it_can_and_draws_where_it_cannot() {
 fn a_prompt_is_read_before_the_first_draft() {
     let toy = model(&vec![vec![0.5, 0.3, 0.2]; 3]);
     let text = [0, 1, 2, 1];
-    for drafter in ["model", "model_tree", "tree_confidence", "tree_optimal", "cascade", "hybrid"] {
+    let trees = ["model_tree", "tree_confidence", "tree_optimal"];
+    for drafter in ["model", "cascade", "hybrid", "oracle"].into_iter().chain(trees) {
         // A text in which the hybrid finds nothing, and one pass of one row.
         let spec = spec(drafter, 1, &[("prompt_lookup_min", "2")]);
         let mut drafter = asking(&spec, &toy, &text);
@@ -213,7 +215,8 @@ fn a_prompt_is_read_before_the_first_draft() {
 #[test]
 fn what_a_cache_holds_is_in_the_key() {
     let toy = model(&vec![vec![0.5, 0.3, 0.2]; 3]);
-    for entry in DRAFTERS.iter().filter(|entry| entry.build.needs_model) {
+    let has_cache = |e: &&Entry<BuildDrafter>| e.build.needs_model || e.name == "oracle";
+    for entry in DRAFTERS.iter().filter(has_cache) {
         let key = |text: &[Token]| {
             let mut drafter = asking(&spec(entry.name, 2, &[]), &toy, &text[..1]);
             drafter.ask_within(&text[..2], 2, &mut seeded_draws(0));

@@ -164,6 +164,9 @@ fn confidence_learns_from_more_than_five_tokens_of_both_kinds() {
     assert!(!decides(&[(&[0.2; 8], 8)]), "none was refused");
     assert!(!decides(&[(&[0.2][..], 0); 8]), "none was kept");
     assert!(!decides(&[(&[0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.1], 4)]), "two were not decided on");
+    // At 0.3 four are wrongly tried, at 0.4 one of five is missed: the latter.
+    let equals = [[(&[0.3][..], 0); 4], [(&[0.4][..], 1); 4]].concat();
+    assert!(!decides(&[&equals[..], &[(&[0.3], 1)]].concat()), "five of equal confidence");
 }
 
 /// A law of four tokens with this entropy: one token of probability x, the rest
