@@ -93,6 +93,17 @@ mod tests {
     }
 
     #[test]
+    fn of_equal_nodes_the_older_is_taken_first() {
+        let parents = |by_rank: &[f64], depth| {
+            best_tree(by_rank, 12, depth).into_iter().map(|node| node.parent).collect::<Vec<_>>()
+        };
+        let levels = [0, 1, 0, 1, 2, 3, 4, 5, 2, 3].map(Some);
+        assert_eq!(parents(&[0.5, 0.5], 9), [&[None, None], &levels[..]].concat());
+        // What is never kept is not proposed.
+        assert_eq!(parents(&[0.5, 0.0], 2), [None, Some(0)]);
+    }
+
+    #[test]
     fn best_first_is_as_good_as_every_way_to_share_the_nodes() {
         for by_rank in [&[0.6, 0.2, 0.1][..], &[0.9, 0.05], &[0.5, 0.5], &[0.3, 0.3, 0.3, 0.1]] {
             for nodes in 0..9 {

@@ -151,7 +151,9 @@ fn token_recycling_remembers_what_the_target_preferred_even_after_rejected_token
     let logits = [&[6, 7, 8], &[5, 0, 1], &[2, 3, 8], &[7, 1, 0]].map(|best| preferring(best));
     let (context, none_kept) = ([0, 1], []);
     let told = Told { context: &context, logits: &logits, ..Told::new(&draft, &none_kept) };
+    let before = drafter.key(&context);
     drafter.tell(&told);
+    assert_ne!(drafter.key(&context), before, "what was learned is no function of the text");
     let mut ask = |last: Token| paths(&drafter.ask(&[0, last], draws));
     // Row 0 belongs to the context's last token, row i to node i − 1, kept or not.
     assert_eq!(ask(1), [vec![6], vec![7]]);

@@ -1,7 +1,6 @@
-//! Draft length policies: when they stop and what they learn.
+//! Draft length policies: when they stop and what they learn from acceptance.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use specdec::chance::Exhaustive;
 use specdec::dist::{Dist, Token};
@@ -14,7 +13,7 @@ use crate::asking::{Asking, Told, seeded_draws, spec};
 use crate::laws::{dist, markov, seeded, uniform};
 
 /// A policy by its name, with settings.
-fn policy(name: &str, k: usize, settings: &[(&str, &str)]) -> Box<dyn DraftLength> {
+pub(crate) fn policy(name: &str, k: usize, settings: &[(&str, &str)]) -> Box<dyn DraftLength> {
     let entry = find("draft length policy", LENGTHS, name).unwrap();
     let params = spec("model", k, settings).params.of(entry.params).unwrap();
     (entry.build)(&LengthParams { num_speculative_tokens: k, params: &params })
@@ -32,12 +31,12 @@ fn chain(laws: &[Vec<f64>]) -> Draft {
 }
 
 /// A chain of tokens with these draft probabilities.
-fn confident(probs: &[f64]) -> Draft {
+pub(crate) fn confident(probs: &[f64]) -> Draft {
     chain(&probs.iter().map(|p| vec![*p, 1.0 - p, 0.0, 0.0]).collect::<Vec<_>>())
 }
 
 /// How many tokens are drafted if all have the same law.
-fn drafted(policy: &mut dyn DraftLength, law: &[f64]) -> usize {
+pub(crate) fn drafted(policy: &mut dyn DraftLength, law: &[f64]) -> usize {
     let (mut draft, law) = (Draft::empty(4), Rc::new(dist(law)));
     while policy.go_on(&draft) {
         draft.sample(draft.len().checked_sub(1), &law, &mut Exhaustive::default());
@@ -46,7 +45,7 @@ fn drafted(policy: &mut dyn DraftLength, law: &[f64]) -> usize {
 }
 
 /// Tells of a round that kept the first tokens of a chain.
-fn tell(policy: &mut dyn DraftLength, draft: &Draft, kept: usize, times: RoundTimes) {
+pub(crate) fn tell(policy: &mut dyn DraftLength, draft: &Draft, kept: usize, times: RoundTimes) {
     let path = (0..kept).collect::<Vec<NodeId>>();
     Told { times, ..Told::new(draft, &path) }.event(|event| policy.observe(event));
 }
@@ -55,7 +54,7 @@ fn tell_plainly(policy: &mut dyn DraftLength, draft: &Draft, kept: usize) {
     tell(policy, draft, kept, RoundTimes::default());
 }
 
-const EVEN: [f64; 4] = [0.25; 4];
+pub(crate) const EVEN: [f64; 4] = [0.25; 4];
 
 #[test]
 fn heuristic_adds_two_or_takes_one() {
@@ -241,146 +240,6 @@ fn no_policy_takes_back_what_it_looked_at() {
             assert_eq!(drafter.ask(&[0], &mut seeded_draws(seed)).len(), 1, "{length}");
         }
     }
-}
-
-/// Rounds in a world in which every token is kept with probability alpha, a
-/// draft pass costs c and a target pass 1 and `row` per row.
-#[derive(Debug, Clone, Copy)]
-struct World {
-    alpha: f64,
-    c: f64,
-    row: f64,
-}
-
-impl World {
-    /// Tokens per second of a fixed length: (1 − α^(n+1)) / (1 − α) over time.
-    fn rate(&self, n: usize) -> f64 {
-        (1.0 - self.alpha.powi(n as i32 + 1))
-            / (1.0 - self.alpha)
-            / self.times(n).total().as_secs_f64()
-    }
-
-    fn best(&self, most: usize) -> usize {
-        (1..=most).max_by(|&a, &b| self.rate(a).total_cmp(&self.rate(b))).unwrap_or(0)
-    }
-
-    fn times(&self, n: usize) -> RoundTimes {
-        let seconds = Duration::from_secs_f64;
-        RoundTimes {
-            draft: seconds(self.c * n as f64),
-            target: seconds(1.0 + self.row * (n as f64 + 1.0)),
-            ..RoundTimes::default()
-        }
-    }
-
-    /// Drafted lengths of so many rounds. Uniforms come from a sequence that
-    /// fills [0, 1) evenly, so that counts are near what is expected.
-    fn run(&self, policy: &mut dyn DraftLength, rounds: usize) -> Vec<usize> {
-        let lengths = (1..=rounds).map(|round| {
-            let n = drafted(policy, &[0.7, 0.1, 0.1, 0.1]);
-            let u = (round as f64 * 0.618_033_988_749_894_9).fract();
-            let kept = ((1.0 - u).ln() / self.alpha.ln()) as usize;
-            tell(policy, &confident(&vec![0.7; n]), kept.min(n), self.times(n));
-            n
-        });
-        lengths.collect()
-    }
-}
-
-#[test]
-fn ucb_tries_every_length_once_and_then_mostly_the_best() {
-    let mut policy = policy("ucb", 12, &[]);
-    // Three tokens are kept wherever three are drafted: longer drafts only cost.
-    let world = World { alpha: 0.8, c: 0.1, row: 0.0 };
-    let lengths = (0..2000).map(|_| {
-        let n = drafted(&mut *policy, &EVEN);
-        tell(&mut *policy, &confident(&vec![0.5; n]), n.min(3), world.times(n));
-        n
-    });
-    let lengths = lengths.collect::<Vec<_>>();
-    assert_eq!(lengths[..4], [12, 6, 3, 1]);
-    let rate = |n: usize| (n.min(3) as f64 + 1.0) / world.times(n).total().as_secs_f64();
-    for n in [12, 6, 1] {
-        // An arm whose reward falls short of the best by a share d is taken in
-        // round t only while its rounds are fewer than 2 ln t / d².
-        let short = 1.0 - rate(n) / rate(3);
-        let most = 2.0 * 2000_f64.ln() / short.powi(2) + 1.0;
-        let times = lengths.iter().filter(|&&other| other == n).count();
-        assert!(times >= 5 && times as f64 <= most, "{n}: {times} of at most {most}");
-    }
-}
-
-#[test]
-fn ucb_comes_near_the_best_length_in_tokens_per_second() {
-    for world in [
-        World { alpha: 0.9, c: 0.02, row: 0.0 },
-        World { alpha: 0.6, c: 0.1, row: 0.05 },
-        World { alpha: 0.3, c: 0.3, row: 0.0 },
-    ] {
-        let lengths = world.run(&mut *policy("ucb", 16, &[]), 20_000);
-        let best = [16, 8, 4, 2, 1].map(|n| world.rate(n)).into_iter().fold(0.0, f64::max);
-        let tokens = |n: usize| world.rate(n) * world.times(n).total().as_secs_f64();
-        let time = lengths.iter().map(|&n| world.times(n).total().as_secs_f64()).sum::<f64>();
-        let reached = lengths.iter().map(|&n| tokens(n)).sum::<f64>() / time;
-        // UCB1's regret in units of the best reward: 8 ln t / d per worse arm,
-        // which for four arms that are a tenth worse is 3200 of 20000 rounds.
-        assert!(reached > 0.84 * best, "{world:?}: {reached} of {best}");
-        let taken = |n: usize| lengths.iter().filter(|&&other| other == n).count();
-        let most = [16, 8, 4, 2, 1].into_iter().max_by_key(|&n| taken(n)).unwrap();
-        assert_eq!(world.rate(most), best, "{world:?}");
-    }
-}
-
-/// The best constant lengths for alpha (rows) and c (columns), free rows.
-const BEST: [(f64, [usize; 5]); 5] = [
-    (0.5, [5, 4, 3, 2, 1]),
-    (0.6, [7, 6, 4, 3, 2]),
-    (0.7, [9, 8, 6, 4, 3]),
-    (0.8, [14, 11, 8, 6, 4]),
-    (0.9, [24, 19, 13, 10, 7]),
-];
-
-#[test]
-fn optimal_stopping_settles_on_the_best_constant_length() {
-    for (alpha, best) in BEST {
-        for (c, best) in [0.01, 0.02, 0.05, 0.1, 0.2].into_iter().zip(best) {
-            let world = World { alpha, c, row: 0.0 };
-            // Two lengths are equally good at alpha = 0.5, c = 0.2.
-            let is_best = |n: usize| world.rate(n) >= world.rate(world.best(64)) - 1e-12;
-            assert!(is_best(best));
-            let lengths = world.run(&mut *policy("optimal_stopping", 32, &[]), 4000);
-            let last = &lengths[3900..];
-            assert!(last.iter().all(|&n| is_best(n)), "{world:?}: {last:?}, not {best}");
-        }
-    }
-}
-
-#[test]
-fn optimal_stopping_stops_earlier_when_rows_cost() {
-    for (row, c) in [(0.05, 0.02), (0.1, 0.02), (0.2, 0.05)] {
-        let world = World { alpha: 0.8, c, row };
-        let free = World { row: 0.0, ..world };
-        let lengths = world.run(&mut *policy("optimal_stopping", 32, &[]), 4000);
-        assert!(world.best(64) < free.best(64));
-        assert!(lengths[3900..].iter().all(|&n| n == world.best(64)), "{world:?}");
-    }
-}
-
-#[test]
-fn optimal_stopping_ends_after_a_token_that_is_unlikely_to_be_kept() {
-    let mut policy = policy("optimal_stopping", 8, &[]);
-    let world = World { alpha: 0.5, c: 0.1, row: 0.0 };
-    for round in 0..400 {
-        // Confident tokens are kept, others once in ten times.
-        let sure = 1 + round % 3;
-        let draft = confident(&[&vec![0.9; sure][..], &[0.3]].concat());
-        let kept = sure + usize::from(round % 10 == 0);
-        tell(&mut *policy, &draft, kept, world.times(sure + 1));
-    }
-    let mut goes_on = |probs: &[f64]| policy.go_on(&confident(probs));
-    assert!(goes_on(&[]) && goes_on(&[0.9]) && goes_on(&[0.9; 5]));
-    assert!(!goes_on(&[0.3]) && !goes_on(&[0.9, 0.9, 0.3]) && !goes_on(&[0.3, 0.9]));
-    assert!(!goes_on(&[0.9; 8]), "no more than K");
 }
 
 /// The key holds all that was learned: states that differ are not merged.

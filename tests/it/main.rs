@@ -32,6 +32,7 @@ mod lanes;
 mod laws;
 mod layers;
 mod lengths;
+mod lengths_costs;
 mod logits;
 mod method;
 mod methods_doc;

@@ -168,8 +168,8 @@ fn made(entry: &Entry<BuildVerifier>) -> Box<dyn Verifier> {
 #[test]
 fn drafters_declare_what_they_propose() {
     let shape = |drafter: &str, settings: &[(&'static str, &str)]| {
-        let text = |value: &str| Value::Text(value.to_owned());
-        let with = |params: Params, &(key, value): &(_, &str)| params.with(key, text(value));
+        let with =
+            |params: Params, &(key, value): &(_, &str)| params.with(key, value.parse().unwrap());
         let params = settings.iter().fold(Params::default(), with);
         (find("drafter", DRAFTERS, drafter).unwrap().build.shape)(&params)
     };
@@ -192,6 +192,14 @@ fn drafters_declare_what_they_propose() {
     assert_eq!(shape("model", &[]), Ok(DraftShape::SAMPLED));
     assert_eq!(shape("hybrid", &[]), Ok(both));
     assert_eq!(shape("prompt_lookup", &[]), Ok(DraftShape::CERTAIN));
+    let listed = DraftShape::CERTAIN.with(Siblings::Listed);
+    assert_eq!(shape("token_recycling", &[("recycling_tree", "1,1")]), Ok(DraftShape::CERTAIN));
+    assert_eq!(shape("token_recycling", &[("recycling_tree", "1,2")]), Ok(listed));
+    let confident =
+        |nodes, width| shape("tree_confidence", &[("tree_nodes", nodes), ("tree_width", width)]);
+    assert_eq!(confident("32", "8"), Ok(listed));
+    assert!(confident("33", "3").unwrap_err().contains("tree_nodes = 33"));
+    assert!(confident("8", "9").unwrap_err().contains("allowed are at most 32 and 8"));
     assert_eq!(shape("none", &[]), Ok(DraftShape::NOTHING));
 }
 
