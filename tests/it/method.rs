@@ -195,6 +195,9 @@ fn drafters_declare_what_they_propose() {
     let listed = DraftShape::CERTAIN.with(Siblings::Listed);
     assert_eq!(shape("token_recycling", &[("recycling_tree", "1,1")]), Ok(DraftShape::CERTAIN));
     assert_eq!(shape("token_recycling", &[("recycling_tree", "1,2")]), Ok(listed));
+    let optimal = |nodes| shape("tree_optimal", &[("tree_most_nodes", nodes)]);
+    assert_eq!(optimal("64"), Ok(distinct.with(Siblings::Listed)));
+    assert!(optimal("65").unwrap_err().contains("allowed is at most 64"));
     let confident =
         |nodes, width| shape("tree_confidence", &[("tree_nodes", nodes), ("tree_width", width)]);
     assert_eq!(confident("32", "8"), Ok(listed));

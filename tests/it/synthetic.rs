@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
 use specdec::experiment::records::{
