@@ -135,15 +135,7 @@ struct Walked {
 }
 
 fn walk((p, q): Laws<'_>, spec: MethodSpec) -> Result<Walked, ModelError> {
-    let table = |law: &[f64]| [(String::new(), law.to_vec())].into();
-    let pair = ToyPair {
-        vocab: p.len(),
-        order: 0,
-        target: table(p),
-        draft: table(q),
-        prompt: vec![0],
-        start: None,
-    };
+    let pair = ToyPair::context_free(p, q);
     let (target, draft) = (pair.target("fixture")?, pair.draft("fixture")?);
     let stop = StopRules::max_tokens(spec.num_speculative_tokens + 1);
     let generation = Generation::new(&target, spec.build(Some(&draft))?, &pair.prompt, stop, None)?;

@@ -38,7 +38,7 @@ pub struct ToyPair {
     pub prompt: Vec<Token>,
     /// A token that begins a text: the laws after it are those of the start.
     #[serde(skip)]
-    pub start: Option<Token>,
+    start: Option<Token>,
 }
 
 /// A model that looks its laws up in a table.
@@ -51,6 +51,22 @@ pub struct Toy {
 }
 
 impl ToyPair {
+    /// A pair of these tables, with the prompt 0.
+    pub fn new(
+        vocab: usize,
+        order: usize,
+        target: BTreeMap<String, Vec<f64>>,
+        draft: BTreeMap<String, Vec<f64>>,
+    ) -> Self {
+        Self { vocab, order, target, draft, prompt: vec![0], start: None }
+    }
+
+    /// A pair whose laws are `p` and `q` after every text.
+    pub fn context_free(p: &[f64], q: &[f64]) -> Self {
+        let table = |law: &[f64]| BTreeMap::from([(String::new(), law.to_vec())]);
+        Self::new(p.len(), 0, table(p), table(q))
+    }
+
     /// Reads a pair from JSON text.
     ///
     /// # Errors

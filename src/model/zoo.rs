@@ -107,14 +107,7 @@ fn pair(
     let table = |weight: &dyn Fn(&[Token], Token) -> u64| {
         contexts.iter().map(|c| (key(c), law(vocab, |t| weight(c, t)))).collect::<BTreeMap<_, _>>()
     };
-    ToyPair {
-        vocab,
-        order: 2,
-        target: table(&target),
-        draft: table(&draft),
-        prompt: vec![0],
-        start: None,
-    }
+    ToyPair::new(vocab, 2, table(&target), table(&draft))
 }
 
 fn key(context: &[Token]) -> String {

@@ -11,7 +11,7 @@ use specdec::round::RoundEvent;
 use specdec::tree::Draft;
 use specdec::verify::{Gumbel, Verifier};
 
-use crate::laws::{context_free, dist, markov, near, random_law, random_table, seeded};
+use crate::laws::{dist, markov, near, random_law, random_table, seeded};
 
 /// The probability that the first round keeps at least i tokens.
 #[derive(Debug, Default)]
@@ -92,8 +92,8 @@ fn chains_survive_as_their_formulas_say_whatever_k_is() {
 fn without_context_the_expected_length_is_leviathans() {
     // Overlap 0.7, and 2/3: E[L] = (1 − α^(K+1)) / (1 − α).
     let pairs = [
-        (context_free(&[0.5, 0.3, 0.2], &[0.2, 0.3, 0.5]), 0.7_f64),
-        (context_free(&[1.0 / 3.0, 2.0 / 3.0], &[2.0 / 3.0, 1.0 / 3.0]), 2.0 / 3.0),
+        (ToyPair::context_free(&[0.5, 0.3, 0.2], &[0.2, 0.3, 0.5]), 0.7_f64),
+        (ToyPair::context_free(&[1.0 / 3.0, 2.0 / 3.0], &[2.0 / 3.0, 1.0 / 3.0]), 2.0 / 3.0),
     ];
     for (pair, alpha) in pairs {
         for k in 1..=4 {

@@ -8,6 +8,7 @@ use specdec::chance::Chance;
 use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::dist::{Dist, Token};
 use specdec::exactness::enumerate;
+use specdec::model::ToyPair;
 use specdec::params::{Params, Value};
 use specdec::tree::{Draft, Siblings};
 use specdec::verify::{
@@ -15,7 +16,7 @@ use specdec::verify::{
     ceiling,
 };
 
-use crate::laws::{context_free, dist, near, outcomes, random_law, seeded};
+use crate::laws::{dist, near, outcomes, random_law, seeded};
 use crate::verifier_law::grow as grow_at;
 
 /// The fixture: its overlap is 0.7.
@@ -44,7 +45,7 @@ fn kept(rule: &dyn Verifier, siblings: Siblings, k: usize, p: &Dist, q: &Dist) -
 
 /// The same by the whole production round on a toy.
 fn kept_in_a_round(verifier: &str, siblings: &str, k: usize) -> f64 {
-    let pair = context_free(&P, &Q);
+    let pair = ToyPair::context_free(&P, &Q);
     let (target, draft) = (pair.target("t").unwrap(), pair.draft("d").unwrap());
     let text = |text: &str| Value::Text(text.to_owned());
     let spec = MethodSpec {

@@ -9,16 +9,14 @@ use specdec::decode::{Generation, MethodSpec, Observer, StopRules, generate};
 use specdec::dist::Token;
 use specdec::draft::{BuildDrafter, DRAFTERS, Tools};
 use specdec::exactness::enumerate;
-use specdec::model::{ModelError, Toy, zoo};
+use specdec::model::{ModelError, Toy, ToyPair, zoo};
 use specdec::registry::Entry;
 use specdec::round::RoundEvent;
 use specdec::sampling::SamplingParams;
 use specdec::tree::{Draft, Origin};
 
 use crate::asking::{Asking, seeded_draws, spec};
-use crate::laws::{
-    context_free, markov, near, outcomes, positive_table, random_table, random_text, seeded,
-};
+use crate::laws::{markov, near, outcomes, positive_table, random_table, random_text, seeded};
 
 /// A toy draft model with these laws after the last token.
 fn model(laws: &[Vec<f64>]) -> Toy {
@@ -239,7 +237,7 @@ fn a_hub_of_one_child_is_drawn_from_the_whole_law() {
 
 /// E[accepted] of the first round of K drafted tokens, by enumeration.
 fn accepted(p: &[f64], dial: f64, k: usize) -> f64 {
-    let target = context_free(p, p).target("t").unwrap();
+    let target = ToyPair::context_free(p, p).target("t").unwrap();
     let dial = dial.to_string();
     let spec = spec("oracle", k, &[("oracle_acceptance", &*dial)]);
     let method = spec.build_with(Tools { target: Some(&target), ..Tools::default() }).unwrap();

@@ -53,33 +53,13 @@ pub(crate) fn near(a: f64, b: f64) {
     assert!((a - b).abs() < 1e-12, "{a} is not {b}");
 }
 
-/// A toy pair whose laws depend on nothing.
-pub(crate) fn context_free(p: &[f64], q: &[f64]) -> ToyPair {
-    let table = |law: &[f64]| [(String::new(), law.to_vec())].into();
-    ToyPair {
-        vocab: p.len(),
-        order: 0,
-        target: table(p),
-        draft: table(q),
-        prompt: vec![0],
-        start: None,
-    }
-}
-
 /// A toy pair whose laws depend on the last token.
 pub(crate) fn markov(p: &[Vec<f64>], q: &[Vec<f64>]) -> ToyPair {
     let table = |laws: &[Vec<f64>]| {
         let after = laws.iter().enumerate().map(|(last, law)| (last.to_string(), law.clone()));
         after.chain([(String::new(), laws[0].clone())]).collect()
     };
-    ToyPair {
-        vocab: p.len(),
-        order: 1,
-        target: table(p),
-        draft: table(q),
-        prompt: vec![0],
-        start: None,
-    }
+    ToyPair::new(p.len(), 1, table(p), table(q))
 }
 
 /// Random laws after every last token.

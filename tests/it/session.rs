@@ -29,14 +29,7 @@ fn long_memory() -> Toy {
         level =
             level.iter().flat_map(|c| [[&c[..], &[0]].concat(), [&c[..], &[1]].concat()]).collect();
     }
-    let pair = ToyPair {
-        vocab: 2,
-        order: ORDER,
-        target: table.clone(),
-        draft: table,
-        prompt: vec![0],
-        start: None,
-    };
+    let pair = ToyPair::new(2, ORDER, table.clone(), table);
     pair.target("long").unwrap()
 }
 

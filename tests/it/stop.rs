@@ -20,14 +20,7 @@ use specdec::sampling::{Sampler, SamplingParams};
 fn cycle(vocab: usize) -> (Toy, Toy) {
     let mut table = BTreeMap::from([(String::new(), one_hot(vocab, 0))]);
     table.extend((0..vocab).map(|t| (t.to_string(), one_hot(vocab, (t + 1) % vocab))));
-    let pair = ToyPair {
-        vocab,
-        order: 1,
-        target: table.clone(),
-        draft: table,
-        prompt: vec![0],
-        start: None,
-    };
+    let pair = ToyPair::new(vocab, 1, table.clone(), table);
     (pair.target("cycle").unwrap(), pair.draft("cycle").unwrap())
 }
 
