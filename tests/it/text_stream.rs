@@ -1,20 +1,44 @@
 //! Tokens to text, where tokens end inside characters.
 
+use std::cell::Cell;
+
 use specdec::decode::TextStream;
 use specdec::dist::Token;
 use specdec::model::{Codec, ModelError};
 
 /// A codec whose tokens are these bytes.
 #[derive(Debug)]
-struct Pieces(Vec<Vec<u8>>);
+struct Pieces {
+    bytes: Vec<Vec<u8>>,
+    /// The most tokens that were decoded at once.
+    longest: Cell<usize>,
+}
+
+impl Pieces {
+    fn new(pieces: &[&[u8]]) -> Self {
+        Self { bytes: pieces.iter().map(|p| p.to_vec()).collect(), longest: Cell::new(0) }
+    }
+
+    /// The text after each token.
+    fn streamed(&self) -> Vec<String> {
+        let mut stream = TextStream::new(self);
+        let push = |token| {
+            stream.push(token).unwrap();
+            stream.text().to_owned()
+        };
+        (0..self.bytes.len() as Token).map(push).collect()
+    }
+}
 
 impl Codec for Pieces {
     fn encode(&self, _text: &str) -> Result<Vec<Token>, ModelError> {
-        Ok((0..self.0.len() as Token).collect())
+        Ok((0..self.bytes.len() as Token).collect())
     }
 
     fn decode(&self, tokens: &[Token]) -> Result<String, ModelError> {
-        let bytes = tokens.iter().flat_map(|&t| &self.0[t as usize]).copied().collect::<Vec<_>>();
+        self.longest.set(self.longest.get().max(tokens.len()));
+        let bytes =
+            tokens.iter().flat_map(|&t| &self.bytes[t as usize]).copied().collect::<Vec<_>>();
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -23,28 +47,24 @@ impl Codec for Pieces {
     }
 }
 
-/// The text after each token.
-fn streamed(pieces: &[&[u8]]) -> Vec<String> {
-    let codec = Pieces(pieces.iter().map(|piece| piece.to_vec()).collect());
-    let mut stream = TextStream::new(&codec);
-    let push = |token| {
-        stream.push(token).unwrap();
-        stream.text().to_owned()
-    };
-    (0..pieces.len() as Token).map(push).collect()
-}
-
 #[test]
 fn tokens_that_all_end_inside_a_character_are_streamed_whole() {
     let bytes = "漢字漢字".as_bytes();
     // The joints of the characters lie inside the tokens.
     let pieces = [&bytes[..2]].into_iter().chain(bytes[2..].chunks(3)).collect::<Vec<_>>();
-    assert_eq!(streamed(&pieces), ["", "漢", "漢字", "漢字漢", "漢字漢字"]);
+    assert_eq!(Pieces::new(&pieces).streamed(), ["", "漢", "漢字", "漢字漢", "漢字漢字"]);
 }
 
 #[test]
 fn bytes_that_are_no_character_are_shown_once_there_are_too_many() {
-    let text = streamed(&[&[&b"a"[..]], &[&[0xff][..]; 14][..]].concat());
+    let text = Pieces::new(&[&[&b"a"[..]], &[&[0xff][..]; 14][..]].concat()).streamed();
     assert!(text[..13].iter().all(|text| text == "a"), "{text:?}");
     assert_eq!(text[13], format!("a{}", "\u{FFFD}".repeat(13)));
+}
+
+#[test]
+fn a_long_text_is_not_decoded_again_and_again() {
+    let codec = Pieces::new(&[&b"ab"[..]; 50]);
+    assert_eq!(codec.streamed()[49], "ab".repeat(50));
+    assert_eq!(codec.longest.get(), 2, "the new token and the one before it");
 }
