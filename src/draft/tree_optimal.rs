@@ -28,10 +28,10 @@ const RANKS: usize = 4;
 /// What is believed of ranks at first, with the weight of so many rounds.
 const PRIOR: [f64; RANKS] = [0.6, 0.15, 0.06, 0.03];
 const PRIOR_ROUNDS: f64 = 4.0;
-/// What is believed of the costs at first: that of a row and of a draft pass,
-/// as shares of a target pass.
-const ROW: f64 = 0.05;
-const DRAFT_PASS: f64 = 0.1;
+/// What is believed of the costs at first: a target pass without rows, a row, a
+/// draft pass.
+/// The unit is a target pass of one row.
+const COSTS: (f64, f64, f64) = (0.95, 0.05, 0.1);
 
 /// Its line in the registry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
@@ -103,7 +103,7 @@ impl Learned {
         let [n, x, xx, y, xy] = self.target;
         let spread = n * xx - x * x;
         if spread < 0.5 || self.draft[0] == 0.0 {
-            return (1.0 - ROW, ROW, DRAFT_PASS);
+            return COSTS;
         }
         let row = ((n * xy - x * y) / spread).max(0.0);
         (((y - row * x) / n).max(0.0), row, self.draft[1] / self.draft[0])

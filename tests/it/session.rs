@@ -7,7 +7,7 @@ use std::rc::Rc;
 use proptest::prelude::*;
 use specdec::chance::Exhaustive;
 use specdec::dist::{Dist, Token};
-use specdec::model::{LanguageModel, Session, Toy, ToyPair, Want, Work, evaluate_one};
+use specdec::model::{self, Feed, LanguageModel, Session, Toy, ToyPair, Want, Work, evaluate_one};
 use specdec::sampling::Logits;
 use specdec::tree::{Draft, NodeId};
 
@@ -209,6 +209,40 @@ fn states_with_the_same_future_have_the_same_key() {
 }
 
 #[test]
+fn every_cached_row_is_part_of_the_key() {
+    let model = long_memory();
+    let mut draft = Draft::empty(2);
+    draft.certain(None, 1);
+    // Slots 0 to 2 hold 0, 1, 1: one of them is overwritten by its opposite.
+    let key = |from, to| {
+        let mut session = model.session().unwrap();
+        let work = Work { session: &mut session, context: &[0, 1], draft: &draft, want: Want::All };
+        evaluate_one(&model, work).unwrap();
+        session.cache().copy_row(from, to).unwrap();
+        session.state_key()
+    };
+    let right = key(0, 0);
+    for (from, to) in [(1, 0), (0, 1), (0, 2)] {
+        assert_ne!(key(from, to), right, "slot {to}");
+    }
+}
+
+#[test]
+fn a_step_is_cut_into_pieces_that_know_their_own_rows() {
+    let feed = |slot| Feed { token: 0, slot, position: slot, prefix: slot, ancestors: vec![slot] };
+    let step = model::Step { feed: (10..17).map(feed).collect(), rows: vec![0, 2, 3, 6] };
+    let pieces = |most| {
+        let slots = |feed: &[Feed]| feed.iter().map(|feed| feed.slot).collect::<Vec<_>>();
+        step.pieces(most).map(|(feed, rows)| (slots(feed), rows)).collect::<Vec<_>>()
+    };
+    let whole = [((10..17).collect::<Vec<_>>(), vec![0, 2, 3, 6])];
+    assert_eq!(pieces(7), whole);
+    assert_eq!(pieces(100), whole);
+    let three = [(vec![10, 11, 12], vec![0, 2]), (vec![13, 14, 15], vec![0]), (vec![16], vec![0])];
+    assert_eq!(pieces(3), three);
+}
+
+#[test]
 fn what_does_not_fit_is_refused_in_a_sentence() {
     let model = long_memory();
     let mut session = model.session().unwrap();
@@ -222,4 +256,14 @@ fn what_does_not_fit_is_refused_in_a_sentence() {
     assert!(pass(&long).unwrap_err().contains("do not fit a context of"));
     // A refused pass leaves the session usable.
     assert_eq!(pass(&[0, 1]), Ok(1));
+}
+
+#[test]
+fn toys_are_told_apart_by_their_checksums() {
+    let toy = |law: &[f64]| ToyPair::context_free(law, law).target("t").unwrap().info().clone();
+    let [fair, unfair, dice] = [&[0.5, 0.5][..], &[0.25, 0.75], &[0.5, 0.25, 0.25]].map(toy);
+    assert_ne!(fair.sha256, unfair.sha256);
+    assert_eq!(fair.tokenizer_sha256, unfair.tokenizer_sha256);
+    assert_ne!(fair.tokenizer_sha256, dice.tokenizer_sha256);
+    assert_eq!(model::hex(&[0, 10, 255]), "000aff");
 }
