@@ -273,8 +273,8 @@ impl Session {
     }
 
     /// Keeps the cached rows of draft nodes below `root`. Rows only ever move
-    /// towards lower slots and in ascending order, so none is overwritten
-    /// before it is read.
+    /// towards lower slots, and the slots are filled in ascending order, so no
+    /// row is overwritten before it is read.
     fn keep_nodes(
         &mut self,
         tree: &[Cached],
@@ -285,18 +285,14 @@ impl Session {
         let base = self.context.len();
         let mut home: Vec<Option<NodeId>> = Vec::with_capacity(draft.len());
         let mut kept = Vec::with_capacity(draft.len());
-        let mut next_free = 0;
         for (id, node) in draft.nodes().iter().enumerate() {
             let parent = match node.parent {
                 None => Some(root),
                 Some(p) => home[p].map(Some),
             };
-            let found = parent
-                .and_then(|p| child(tree, p, node.token, next_free))
-                .filter(|&from| old + from >= base + id);
+            let found = parent.and_then(|p| child(tree, p, node.token, base + id - old));
             if let Some(from) = found {
                 self.cache.copy_row_if_apart(old + from, base + id)?;
-                next_free = from + 1;
             }
             home.push(found);
             kept.push(Cached { token: node.token, parent: node.parent, filled: found.is_some() });

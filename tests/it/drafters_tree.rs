@@ -10,7 +10,7 @@ use specdec::round::RoundTimes;
 use specdec::tree::{Draft, NodeId};
 
 use crate::asking::{Asking, Told, seeded_draws, spec};
-use crate::laws::{markov, positive_table, seeded};
+use crate::laws::{markov, near, positive_table, seeded};
 
 fn asking<'a>(drafter: &str, k: usize, settings: &[(&str, &str)], model: &'a Toy) -> Asking<'a> {
     let tools = Tools { draft: Some(model), ..Tools::default() };
@@ -202,6 +202,25 @@ fn the_optimal_tree_is_as_good_as_the_best_of_sequoias_program() {
                 // 4 / 20000 and so the rate by less than a thousandth.
                 assert!(found <= best + 1e-12 && found >= best * 0.999, "{kept:?} {costs:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn the_optimal_tree_is_drawn_from_what_the_model_says_at_each_node() {
+    let q = positive_table(6, &mut seeded(43));
+    let toy = markov(&q, &q).draft("d").unwrap();
+    let mut drafter = asking("tree_optimal", 99, &[("tree_most_nodes", "24")], &toy);
+    teach(&mut drafter, [40, 30, 15, 10], CHEAP);
+    for seed in 0..20 {
+        let draft = drafter.ask_within(&[0], 4, &mut seeded_draws(seed));
+        assert!(draft.depth() > 2 && draft.children(None).count() > 1);
+        for at in std::iter::once(None).chain((0..draft.len()).map(Some)) {
+            // Those after the first child are drawn from what is left.
+            let Some(first) = draft.children(at).next() else { continue };
+            let last = at.map_or(0, |id| draft.node(id).token as usize);
+            let law = draft.node(first).law(draft.vocab());
+            (0..6).for_each(|token| near(law.p(token), q[last][token as usize]));
         }
     }
 }

@@ -12,6 +12,8 @@ use specdec::sampling::Logits;
 use specdec::tree::{Draft, NodeId};
 
 const ORDER: usize = 7;
+/// Nodes of a tree that a session has room for beside a full context.
+const TREE_SLOTS: usize = 64;
 
 /// A toy whose laws depend on the last seven tokens, so that a wrong row far
 /// back in the cache is seen as well.
@@ -163,13 +165,13 @@ fn a_growing_draft_costs_each_node_once() {
     let mut draft = Draft::empty(2);
     let mut parent = None;
     let mut computed = Vec::new();
-    for token in [1, 0, 1] {
+    for token in [1, 0, 1, 0] {
         let want = Want::Row(draft.len());
         let work = Work { session: &mut session, context: &context, draft: &draft, want };
         computed.push(evaluate_one(&model, work).unwrap().computed);
         parent = Some(draft.certain(parent, token));
     }
-    assert_eq!(computed, [4, 1, 1], "the context once, then each node");
+    assert_eq!(computed, [4, 1, 1, 1], "the context once, then each node");
 }
 
 #[test]
@@ -254,8 +256,40 @@ fn what_does_not_fit_is_refused_in_a_sentence() {
     assert_eq!(pass(&[]), Err("an empty context cannot be evaluated".to_owned()));
     let long = vec![0; model.info().context_length + 1];
     assert!(pass(&long).unwrap_err().contains("do not fit a context of"));
+    assert_eq!(pass(&long[1..]), Ok(1), "the last position is one to use");
     // A refused pass leaves the session usable.
     assert_eq!(pass(&[0, 1]), Ok(1));
+}
+
+#[test]
+fn a_tree_may_fill_the_cache_and_no_more() {
+    let model = long_memory();
+    let mut session = model.session().unwrap();
+    // Six places in the context are left: as many levels of a binary tree.
+    let context = vec![0; model.info().context_length - 6];
+    let binary = |id: usize| (id as Token % 2, id / 2, true);
+    let mut pass = |nodes: usize| {
+        let draft = draft(&(0..nodes).map(binary).collect());
+        let work =
+            Work { session: &mut session, context: &context, draft: &draft, want: Want::All };
+        evaluate_one(&model, work).map(|e| e.rows.len()).map_err(|e| e.to_string())
+    };
+    let room = 6 + TREE_SLOTS;
+    assert_eq!(pass(room), Ok(1 + room));
+    assert!(pass(room + 1).unwrap_err().contains("do not fit a cache of"));
+}
+
+#[test]
+fn rows_are_not_moved_over_rows_that_are_still_needed() {
+    let model = long_memory();
+    // A sibling before the first makes all others later, but for the last.
+    let first = draft(&vec![(0, 0, true), (1, 1, true)]);
+    let second = draft(&vec![(1, 0, true), (0, 0, true), (1, 2, true), (0, 3, true)]);
+    for context in [&[0][..], &[0, 1, 1, 0, 1, 1]] {
+        let mut session = model.session().unwrap();
+        check(&model, &mut session, context, &first, Want::All).unwrap();
+        check(&model, &mut session, context, &second, Want::Row(second.len())).unwrap();
+    }
 }
 
 #[test]
