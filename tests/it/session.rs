@@ -230,6 +230,29 @@ fn every_cached_row_is_part_of_the_key() {
 }
 
 #[test]
+fn a_node_attends_to_its_path_at_the_places_of_a_text() {
+    let model = long_memory();
+    let mut session = model.session().unwrap();
+    // 0 with the children 1 and 0, and beside it 1 with the child 1.
+    let tree = draft(&vec![(0, 0, true), (1, 1, true), (0, 1, true), (1, 0, true), (1, 4, true)]);
+    let mut work = Work { session: &mut session, context: &[1, 1], draft: &tree, want: Want::All };
+    let step = Session::prepare(&mut work).unwrap();
+    let sees = |feed: &Feed| (feed.position, (0..feed.prefix).chain(feed.ancestors.clone()));
+    let sees = step.feed.iter().map(sees).map(|(at, slots)| (at, slots.collect::<Vec<_>>()));
+    let expected: [(usize, &[usize]); 7] = [
+        (0, &[0]),
+        (1, &[0, 1]),
+        (2, &[0, 1, 2]),
+        (3, &[0, 1, 2, 3]),
+        (3, &[0, 1, 2, 4]),
+        (2, &[0, 1, 5]),
+        (3, &[0, 1, 5, 6]),
+    ];
+    let expected = expected.map(|(at, slots)| (at, slots.to_vec()));
+    assert_eq!(sees.collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn a_step_is_cut_into_pieces_that_know_their_own_rows() {
     let feed = |slot| Feed { token: 0, slot, position: slot, prefix: slot, ancestors: vec![slot] };
     let step = model::Step { feed: (10..17).map(feed).collect(), rows: vec![0, 2, 3, 6] };
