@@ -75,6 +75,37 @@ fn ucb_tries_every_length_once_and_then_mostly_the_best() {
 }
 
 #[test]
+fn ucb_takes_the_length_with_the_largest_bound_in_any_unit_of_time() {
+    let world = World { alpha: 0.8, c: 0.1, row: 0.0 };
+    for unit in [1e-4, 1.0] {
+        let mut policy = policy("ucb", 8, &[]);
+        // Lengths in the order of trial with their rounds, tokens and seconds.
+        let mut arms = [8, 4, 2, 1].map(|n| (n, 0.0_f64, 0.0_f64, 0.0_f64));
+        for round in 0..500 {
+            // Auer et al. 2002, figure 1, with the best mean as the unit of reward.
+            let best = arms.iter().map(|arm| arm.2 / arm.3).fold(0.0, f64::max);
+            let all = f64::from(round);
+            let bound =
+                |arm: &(_, f64, f64, f64)| arm.2 / arm.3 / best + (2.0 * all.ln() / arm.1).sqrt();
+            let expected = arms.iter().position(|arm| arm.1 == 0.0).unwrap_or_else(|| {
+                (0..4).max_by(|&a, &b| bound(&arms[a]).total_cmp(&bound(&arms[b]))).unwrap()
+            });
+            let n = drafted(&mut *policy, &EVEN);
+            assert_eq!(n, arms[expected].0, "round {round}");
+            // Never the same twice, so that bounds are not equal by chance.
+            let seconds = unit * (world.times(n).total().as_secs_f64() + 1e-3 * all.sin());
+            let target = Duration::from_secs_f64(seconds);
+            let times = RoundTimes { target, ..RoundTimes::default() };
+            tell(&mut *policy, &confident(&vec![0.5; n]), n.min(3), times);
+            let arm = &mut arms[expected];
+            arm.1 += 1.0;
+            arm.2 += n.min(3) as f64 + 1.0;
+            arm.3 += target.as_secs_f64();
+        }
+    }
+}
+
+#[test]
 fn ucb_comes_near_the_best_length_in_tokens_per_second() {
     for world in [
         World { alpha: 0.9, c: 0.02, row: 0.0 },
