@@ -60,6 +60,8 @@ fn json_holds_text_tokens_stats_and_settings() {
     assert_eq!(stats["rounds"], stats["target_forwards"]);
     assert_eq!(stats["proposed"], stats["draft_forwards"]);
     let number = |key: &str| stats[key].as_f64().unwrap();
+    assert_eq!(stats["truncated_rounds"], 0);
+    assert_eq!(number("accepted") + number("rounds"), 12.0);
     assert_eq!(number("acceptance_rate"), number("accepted") / number("proposed"));
     assert_eq!(number("block_efficiency"), number("accepted") / number("rounds") + 1.0);
     assert!(number("alpha") > 0.0 && number("alpha") <= 1.0);

@@ -1,5 +1,7 @@
 //! Known-wrong methods must be refuted, production code in their place not.
 
+use std::collections::BTreeSet;
+
 use specdec::exactness::mutants::{CHECKS, CONTROLS, mutants, refute};
 
 #[test]
@@ -8,6 +10,9 @@ fn every_mutant_is_killed() {
     assert!(reports.len() >= 45);
     let survivors = reports.iter().filter(|r| r.killed_by.is_empty()).collect::<Vec<_>>();
     assert!(survivors.is_empty(), "{survivors:?}");
+    let names = mutants().iter().chain(CONTROLS).map(|m| m.name).collect::<Vec<_>>();
+    let different = names.iter().collect::<BTreeSet<_>>();
+    assert_eq!(different.len(), names.len(), "{names:?}");
     let find = |name: &str| reports.iter().find(|r| r.name == name).unwrap();
 
     // Invisible in the first token: what a test of one token would let pass.

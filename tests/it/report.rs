@@ -79,6 +79,18 @@ fn a_report_says_what_was_put_in() {
 }
 
 #[test]
+fn a_setting_of_several_values_is_an_axis_of_its_own() {
+    let rows = Synthetic { temperatures: vec![0.0, 25.0, 40.0, 65.0], ..Synthetic::tiny() }.rows();
+    let (folder, text) = reported(&rows);
+    assert!(text.contains("(figures/by_temperature.png)"));
+    let svg = fs::read_to_string(folder.path().join("figures/by_temperature.svg")).unwrap();
+    // About six ticks from end to end, at round numbers.
+    for tick in ["20", "40", "60"] {
+        assert!(svg.contains(&format!(">{tick}<")), "no tick {tick}");
+    }
+}
+
+#[test]
 fn figures_are_drawn_and_their_titles_are_legible_without_fonts_of_the_system() {
     let (folder, text) = reported(&Synthetic::large().rows());
     for name in FIGURES {
