@@ -28,9 +28,9 @@ const RANKS: usize = 4;
 /// What is believed of ranks at first, with the weight of so many rounds.
 const PRIOR: [f64; RANKS] = [0.6, 0.15, 0.06, 0.03];
 const PRIOR_ROUNDS: f64 = 4.0;
-/// What is believed of the costs at first: a target pass without rows, a row, a
-/// draft pass.
-/// The unit is a target pass of one row.
+/// What is believed of the costs at first: of a target pass without rows, of a
+/// row and of a draft pass. The unit is the first two together, a target pass of
+/// one row.
 const COSTS: (f64, f64, f64) = (0.95, 0.05, 0.1);
 
 /// Its line in the registry.

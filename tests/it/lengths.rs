@@ -57,6 +57,13 @@ fn tell_plainly(policy: &mut dyn DraftLength, draft: &Draft, kept: usize) {
 pub(crate) const EVEN: [f64; 4] = [0.25; 4];
 
 #[test]
+fn only_policies_that_look_at_beliefs_make_them_be_computed() {
+    let looks = |name: &&str| policy(name, 3, &[]).looks();
+    assert!(!["fixed", "heuristic", "ucb"].iter().any(looks));
+    assert!(["confidence", "entropy", "adaedl", "optimal_stopping"].iter().all(looks));
+}
+
+#[test]
 fn heuristic_adds_two_or_takes_one() {
     let mut policy = policy("heuristic", 3, &[]);
     let mut rounds = |kept: &[usize]| {
