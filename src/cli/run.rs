@@ -119,6 +119,7 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
     let (experiment, resume) = split_resume(args)?;
     let ready = prepare(&args.source, experiment.as_deref())?;
     let interrupted = catch_interrupts()?;
+    let clock = ready.plan.clock();
     let bench = Bench {
         plan: &ready.plan,
         target: &*ready.target.model,
@@ -126,6 +127,7 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
         codec: &*ready.target.codec,
         texts: Texts::new(&*ready.target.codec),
         prompts: &ready.prompts,
+        clock: &*clock,
         interrupted: &interrupted,
     };
     let ended = crate::experiment::run(&bench, &args.out, &resume)?;

@@ -7,6 +7,7 @@ use super::cell::{Cell, Plan, PlannedModel};
 use super::exclude;
 use super::prompts::{self, Prompt};
 use super::spec::{Exclude, OneOrMany, Spec, Sweep};
+use crate::clock::{Clock, RealClock, VirtualClock, VirtualCosts};
 use crate::decode::{MethodSpec, PLAIN, class_of};
 use crate::model::{CPU, ModelInfo, hex};
 use crate::sampling::{ORDER, SamplingParams};
@@ -57,6 +58,14 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Plan> {
 }
 
 impl Plan {
+    /// The clock that the plan asks for, at zero.
+    pub fn clock(&self) -> Box<dyn Clock> {
+        match self.clock.as_str() {
+            "virtual" => Box::new(VirtualClock::new(VirtualCosts::default())),
+            _ => Box::new(RealClock::default()),
+        }
+    }
+
     /// How `cell` proposes, verifies and samples.
     pub fn method(&self, cell: &Cell) -> MethodSpec {
         MethodSpec {

@@ -21,7 +21,7 @@ use super::prompts::Prompt;
 use super::recorder::{Recorder, micros};
 use super::records::{FailureRow, GenerationRow, RoundRow, TextRow};
 use crate::chance::{Request, Seeded};
-use crate::clock::{Clock, RealClock, VirtualClock, VirtualCosts};
+use crate::clock::Clock;
 use crate::decode::{Generation, Method, StopReason, StopRules, UserStop, generate};
 use crate::dist::Token;
 use crate::draft::{Texts, Tools};
@@ -45,6 +45,8 @@ pub struct Bench<'a> {
     pub texts: Texts<'a>,
     /// The prompts, in the plan's order.
     pub prompts: &'a [Prompt],
+    /// What times are taken from: [`Plan::clock`], unless time is scripted.
+    pub clock: &'a dyn Clock,
     /// Set from outside to end the run in an orderly way.
     pub interrupted: &'a AtomicBool,
 }
@@ -100,22 +102,16 @@ pub(super) struct Done {
 /// If a file cannot be written or the calibration fails. A generation that
 /// fails is recorded with its reason and does not end the run.
 pub fn run(bench: &Bench<'_>, out: &std::path::Path, resume: &Resume) -> Result<Ended> {
-    let clock: Box<dyn Clock> = match bench.plan.clock.as_str() {
-        "virtual" => Box::new(VirtualClock::new(VirtualCosts::default())),
-        _ => Box::new(RealClock::default()),
-    };
     let prompts = encode(bench)?;
     let blocks = blocks(bench, &prompts);
     let (folder, mut manifest, done) = match resume {
         Resume::No => {
-            let calibration = calibrate(bench, &prompts, &*clock)?;
+            let calibration = calibrate(bench, &prompts)?;
             let manifest = Manifest::begin(bench.plan, calibration, blocks.len());
             let folder = ResultsFolder::create(out, bench.plan, &manifest)?;
             (folder, manifest, HashSet::new())
         }
-        Resume::Newest | Resume::Folder(_) => {
-            reopen(bench, out, resume, &blocks, &prompts, &*clock)?
-        }
+        Resume::Newest | Resume::Folder(_) => reopen(bench, out, resume, &blocks, &prompts)?,
     };
     eprintln!("results: {}", folder.path().display());
     let total = blocks.iter().map(|b| b.cells.len()).sum();
@@ -126,7 +122,7 @@ pub fn run(bench: &Bench<'_>, out: &std::path::Path, resume: &Resume) -> Result<
         if block.cells.iter().all(|cell| done.contains(&key(cell, block))) {
             continue;
         }
-        let rows = run_block(bench, block, &*clock, &mut progress, &mut live);
+        let rows = run_block(bench, block, &mut progress, &mut live);
         folder.append(&rows)?;
         if bench.interrupted.load(Ordering::Relaxed) {
             break;
@@ -149,7 +145,6 @@ fn reopen(
     resume: &Resume,
     blocks: &[Block<'_>],
     prompts: &[Vec<Token>],
-    clock: &dyn Clock,
 ) -> Result<(ResultsFolder, Manifest, HashSet<GenerationKey>)> {
     let folder = match resume {
         Resume::Folder(path) => ResultsFolder::open(path, bench.plan)?,
@@ -167,7 +162,7 @@ fn reopen(
         block_of(generation)
             .is_some_and(|block| block.cells.iter().all(|cell| listed.contains(&key(cell, block))))
     })?;
-    calibrate(bench, prompts, clock)?;
+    calibrate(bench, prompts)?;
     manifest.blocks.0 = blocks
         .iter()
         .filter(|block| block.cells.iter().all(|cell| done.contains(&key(cell, block))))
@@ -227,7 +222,7 @@ fn blocks<'a>(bench: &Bench<'a>, tokens: &'a [Vec<Token>]) -> Vec<Block<'a>> {
 
 /// Warms every cell up with the very function that will be timed and keeps the
 /// warm-up's costs, then times the target's passes of as many rows as occurred.
-fn calibrate(bench: &Bench<'_>, prompts: &[Vec<Token>], clock: &dyn Clock) -> Result<Calibration> {
+fn calibrate(bench: &Bench<'_>, prompts: &[Vec<Token>]) -> Result<Calibration> {
     let plan = bench.plan;
     let mut costs = BTreeMap::new();
     let mut most = plan.cells.iter().map(|cell| cell.num_speculative_tokens).max().unwrap_or(0);
@@ -238,7 +233,7 @@ fn calibrate(bench: &Bench<'_>, prompts: &[Vec<Token>], clock: &dyn Clock) -> Re
             let prompt = &bench.prompts[at];
             let block = Block { prompt, tokens: &prompts[at], repeat: 0, cells: vec![cell] };
             // A failure here will be recorded when the cell's turn comes.
-            if let Ok(done) = one(bench, cell, &block, clock) {
+            if let Ok(done) = one(bench, cell, &block) {
                 rounds.extend(done.rounds);
             }
             if bench.interrupted.load(Ordering::Relaxed) {
@@ -250,7 +245,7 @@ fn calibrate(bench: &Bench<'_>, prompts: &[Vec<Token>], clock: &dyn Clock) -> Re
     }
     let longest = prompts.iter().max_by_key(|tokens| tokens.len()).context("there is no prompt")?;
     let context = &longest[..longest.len().min(CALIBRATION_CONTEXT)];
-    let calibration = target_passes(bench.target, context, most + 1, clock)?;
+    let calibration = target_passes(bench.target, context, most + 1, bench.clock)?;
     Ok(Calibration { cells: costs, ..calibration })
 }
 
@@ -258,13 +253,12 @@ fn calibrate(bench: &Bench<'_>, prompts: &[Vec<Token>], clock: &dyn Clock) -> Re
 fn run_block(
     bench: &Bench<'_>,
     block: &Block<'_>,
-    clock: &dyn Clock,
     progress: &mut Progress,
     live: &mut BTreeMap<String, Live>,
 ) -> BlockRows {
     let mut rows = BlockRows::default();
     for cell in &block.cells {
-        match one(bench, cell, block, clock) {
+        match one(bench, cell, block) {
             // The block will be run again whole: there is nothing to compare.
             _ if bench.interrupted.load(Ordering::Relaxed) => return rows,
             Ok(done) => {
@@ -322,7 +316,7 @@ pub(super) fn begin<'a>(
 
 /// One generation: the only function that is ever timed, for baseline, cells
 /// and warm-up alike.
-fn one(bench: &Bench<'_>, cell: &Cell, block: &Block<'_>, clock: &dyn Clock) -> Result<Done> {
+fn one(bench: &Bench<'_>, cell: &Cell, block: &Block<'_>) -> Result<Done> {
     let plan = bench.plan;
     let (draft, target) = (bench.draft, Some(bench.target));
     let tools = Tools { draft, target, texts: Some(&bench.texts) };
@@ -331,7 +325,7 @@ fn one(bench: &Bench<'_>, cell: &Cell, block: &Block<'_>, clock: &dyn Clock) -> 
     let mut generation = begin(bench, method, block, Some(interrupted))?;
     let mut chance = Seeded::new(block.request(plan.seed));
     let mut recorder = Recorder::new(cell, &block.prompt.id, block.repeat, plan.trace)?;
-    let totals = generate(&mut generation, bench.target, &mut chance, clock, &mut recorder)?;
+    let totals = generate(&mut generation, bench.target, &mut chance, bench.clock, &mut recorder)?;
     let new_tokens = generation.new_tokens().len();
     let seconds = totals.decode.as_secs_f64();
     let text = generation.text().to_owned();

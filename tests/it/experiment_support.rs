@@ -36,6 +36,7 @@ pub(crate) fn run_smoke(
         threads: 1,
     };
     let plan = freeze(&experiment.spec, &material).unwrap();
+    let clock = plan.clock();
     let bench = Bench {
         plan: &plan,
         target,
@@ -43,6 +44,7 @@ pub(crate) fn run_smoke(
         codec: &Letters { vocab: 4 },
         texts: Texts::new(&Letters { vocab: 4 }),
         prompts: &prompts,
+        clock: &*clock,
         interrupted,
     };
     run(&bench, out, &Resume::No).unwrap().folder
