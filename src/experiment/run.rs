@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-use super::calibrate::{cell_costs, target_passes};
-use super::cell::{Calibration, Cell, Plan};
+use super::calibrate::calibrate;
+use super::cell::{Cell, Plan};
 use super::compare;
 use super::folder::{BlockRows, GenerationKey, ResultsFolder};
 use super::live::Live;
@@ -26,9 +26,6 @@ use crate::decode::{Generation, Method, StopReason, StopRules, UserStop, generat
 use crate::dist::Token;
 use crate::draft::{Texts, Tools};
 use crate::model::{Codec, LanguageModel, hex};
-
-/// The longest context at which passes are timed.
-const CALIBRATION_CONTEXT: usize = 64;
 
 /// What a run works with.
 #[derive(Debug)]
@@ -220,35 +217,6 @@ fn blocks<'a>(bench: &Bench<'a>, tokens: &'a [Vec<Token>]) -> Vec<Block<'a>> {
     blocks
 }
 
-/// Warms every cell up with the very function that will be timed and keeps the
-/// warm-up's costs, then times the target's passes of as many rows as occurred.
-fn calibrate(bench: &Bench<'_>, prompts: &[Vec<Token>]) -> Result<Calibration> {
-    let plan = bench.plan;
-    let mut costs = BTreeMap::new();
-    let mut most = plan.cells.iter().map(|cell| cell.num_speculative_tokens).max().unwrap_or(0);
-    for cell in &plan.cells {
-        let mut rounds = Vec::new();
-        for i in 0..plan.warmup {
-            let at = i as usize % prompts.len();
-            let prompt = &bench.prompts[at];
-            let block = Block { prompt, tokens: &prompts[at], repeat: 0, cells: vec![cell] };
-            // A failure here will be recorded when the cell's turn comes.
-            if let Ok(done) = one(bench, cell, &block) {
-                rounds.extend(done.rounds);
-            }
-            if bench.interrupted.load(Ordering::Relaxed) {
-                bail!("interrupted before the first block");
-            }
-        }
-        most = rounds.iter().map(|round| round.proposed).fold(most, usize::max);
-        costs.insert(cell.id.clone(), cell_costs(&rounds));
-    }
-    let longest = prompts.iter().max_by_key(|tokens| tokens.len()).context("there is no prompt")?;
-    let context = &longest[..longest.len().min(CALIBRATION_CONTEXT)];
-    let calibration = target_passes(bench.target, context, most + 1, bench.clock)?;
-    Ok(Calibration { cells: costs, ..calibration })
-}
-
 /// Runs all cells of a block in its order.
 fn run_block(
     bench: &Bench<'_>,
@@ -316,7 +284,7 @@ pub(super) fn begin<'a>(
 
 /// One generation: the only function that is ever timed, for baseline, cells
 /// and warm-up alike.
-fn one(bench: &Bench<'_>, cell: &Cell, block: &Block<'_>) -> Result<Done> {
+pub(super) fn one(bench: &Bench<'_>, cell: &Cell, block: &Block<'_>) -> Result<Done> {
     let plan = bench.plan;
     let (draft, target) = (bench.draft, Some(bench.target));
     let tools = Tools { draft, target, texts: Some(&bench.texts) };
