@@ -52,6 +52,9 @@ pub enum Kind {
         /// Default.
         default: &'static str,
     },
+    /// The path of a text file, whose content is part of the method; empty for
+    /// none, the default.
+    File,
 }
 
 /// The value of a setting.
@@ -135,6 +138,11 @@ impl Param {
         Self { key, aliases: &[], summary, kind: Kind::Text { default } }
     }
 
+    /// The path of a text file.
+    pub const fn file(key: &'static str, summary: &'static str) -> Self {
+        Self { key, aliases: &[], summary, kind: Kind::File }
+    }
+
     /// The same setting without a default.
     pub const fn optional(self) -> Self {
         let kind = match self.kind {
@@ -162,6 +170,7 @@ impl Param {
             }
             Kind::Number { least, most, .. } => format!("a number from {least} to {most}"),
             Kind::Text { .. } => "a text".to_owned(),
+            Kind::File => "the path of a text file".to_owned(),
         }
     }
 
@@ -171,6 +180,7 @@ impl Param {
             Kind::Count { default, .. } => default.map(Value::Count),
             Kind::Number { default, .. } => default.map(Value::Number),
             Kind::Text { default } => Some(Value::Text(default.to_owned())),
+            Kind::File => Some(Value::Text(String::new())),
         }
     }
 
@@ -190,7 +200,7 @@ impl Param {
                 return number.map_err(|bad| BadParam { value: value.clone(), ..bad });
             }
             // A text may look like a number: a tree of one level does.
-            (Kind::Text { .. }, value) => Value::Text(value.to_string()),
+            (Kind::Text { .. } | Kind::File, value) => Value::Text(value.to_string()),
             _ => {
                 let (value, allowed) = (value.clone(), self.allowed());
                 return Err(BadParam { key: self.key, value, allowed });

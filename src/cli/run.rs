@@ -83,13 +83,28 @@ struct Ready {
     prompts: Vec<Prompt>,
     target: Loaded,
     draft: Option<Loaded>,
-    plan: Plan,
+    threads: usize,
+}
+
+impl Ready {
+    /// The plan, whose drafters read `texts`.
+    fn freeze(&self, texts: &Texts<'_>) -> Result<Plan> {
+        let material = Material {
+            name: &self.experiment.name,
+            target: self.target.model.info(),
+            draft: self.draft.as_ref().map(|d| d.model.info()),
+            prompts: &self.prompts,
+            texts,
+        };
+        let place = || self.experiment.file.display().to_string();
+        freeze(&self.experiment.spec, &material).with_context(place)
+    }
 }
 
 /// Runs `specdec plan`.
 pub(super) fn plan(args: &PlanArgs) -> Result<()> {
     let ready = prepare(&args.source, args.source.experiment.as_deref())?;
-    let plan = &ready.plan;
+    let plan = &ready.freeze(&Texts::new(&*ready.target.codec))?;
     let mut text = String::new();
     writeln!(text, "experiment  {} ({})", plan.experiment, ready.experiment.file.display())?;
     writeln!(text, "question    {}", plan.question)?;
@@ -110,7 +125,7 @@ pub(super) fn plan(args: &PlanArgs) -> Result<()> {
     for (number, cell) in plan.cells.iter().enumerate() {
         writeln!(text, "{:>4}  {:12}  {:5}  {}", number + 1, cell.id, cell.class, describe(cell))?;
     }
-    writeln!(text, "\n{}", estimate(&ready)?)?;
+    writeln!(text, "\n{}", estimate(&ready, plan)?)?;
     output::write(text.as_bytes())
 }
 
@@ -118,14 +133,17 @@ pub(super) fn plan(args: &PlanArgs) -> Result<()> {
 pub(super) fn run(args: &RunArgs) -> Result<()> {
     let (experiment, resume) = split_resume(args)?;
     let ready = prepare(&args.source, experiment.as_deref())?;
+    let texts = Texts::new(&*ready.target.codec);
+    let plan = ready.freeze(&texts)?;
     let interrupted = catch_interrupts()?;
     let clock = ready.plan.clock();
     let bench = Bench {
-        plan: &ready.plan,
+        threads: ready.threads,
+        plan: &plan,
         target: &*ready.target.model,
         draft: ready.draft.as_ref().map(|d| &*d.model),
         codec: &*ready.target.codec,
-        texts: Texts::new(&*ready.target.codec),
+        texts: &texts,
         prompts: &ready.prompts,
         clock: &*clock,
         interrupted: &interrupted,
@@ -135,6 +153,7 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
         bail!("interrupted: all finished blocks are kept; continue with --resume");
     }
     report::report(&ended.folder)?;
+    crate::experiment::finish(&ended.folder)?;
     output::line(ended.folder.join("report.md").display())
 }
 
@@ -176,15 +195,7 @@ fn prepare(source: &SourceArgs, experiment: Option<&Path>) -> Result<Ready> {
     if let Some(draft) = &draft {
         check_pair(target.model.info(), draft.model.info())?;
     }
-    let material = Material {
-        name: &experiment.name,
-        target: target.model.info(),
-        draft: draft.as_ref().map(|d| d.model.info()),
-        prompts: &prompts,
-        threads,
-    };
-    let plan = freeze(spec, &material).with_context(place)?;
-    Ok(Ready { prompts, target, draft, plan, experiment })
+    Ok(Ready { prompts, target, draft, threads, experiment })
 }
 
 fn all_cores() -> usize {
@@ -230,8 +241,7 @@ fn catch_interrupts() -> Result<Arc<AtomicBool>> {
 }
 
 /// Time and disk that the plan will take, from a few timed passes.
-fn estimate(ready: &Ready) -> Result<String> {
-    let plan = &ready.plan;
+fn estimate(ready: &Ready, plan: &Plan) -> Result<String> {
     let generations = plan.cells.len() * plan.prompts.len() * plan.repeats as usize;
     let tokens = generations * plan.max_tokens;
     let pass =

@@ -19,17 +19,33 @@ pub struct Tools<'a> {
     pub texts: Option<&'a Texts<'a>>,
 }
 
-/// Counted text files, each read once.
+/// Text files, each read once: what is hashed is what is counted.
 #[derive(Debug)]
 pub struct Texts<'a> {
     codec: &'a dyn Codec,
+    read: RefCell<BTreeMap<String, Rc<str>>>,
     counted: RefCell<BTreeMap<(String, usize), Rc<Counts>>>,
 }
 
 impl<'a> Texts<'a> {
     /// Texts in the target's tokens.
     pub fn new(codec: &'a dyn Codec) -> Self {
-        Self { codec, counted: RefCell::default() }
+        Self { codec, read: RefCell::default(), counted: RefCell::default() }
+    }
+
+    /// The content of a file; a file that changes later does not change it.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn content(&self, file: &str) -> Result<Rc<str>, ModelError> {
+        if let Some(text) = self.read.borrow().get(file) {
+            return Ok(Rc::clone(text));
+        }
+        let text = std::fs::read_to_string(file)
+            .map_err(|e| ModelError::new(format!("ngram_text = {file}: cannot be read: {e}")))?;
+        let text = Rc::<str>::from(text);
+        self.read.borrow_mut().insert(file.to_owned(), Rc::clone(&text));
+        Ok(text)
     }
 
     fn counts(&self, file: &str, order: usize) -> Result<Rc<Counts>, ModelError> {
@@ -37,9 +53,7 @@ impl<'a> Texts<'a> {
         if let Some(counts) = self.counted.borrow().get(&key) {
             return Ok(Rc::clone(counts));
         }
-        let text = std::fs::read_to_string(file)
-            .map_err(|e| ModelError::new(format!("ngram_text = {file}: cannot be read: {e}")))?;
-        let tokens = self.codec.encode(&text)?;
+        let tokens = self.codec.encode(&self.content(file)?)?;
         let mut counts = Counts::new(order);
         // No more than n tokens are looked at.
         let ends = (0..tokens.len()).map(|at| &tokens[(at + 1).saturating_sub(order)..=at]);

@@ -73,9 +73,15 @@ pub struct PlannedModel {
     pub device: Option<String>,
 }
 
+/// Version of the rows' format. A run is continued only by builds that write the
+/// same rows.
+pub const FORMAT: u32 = 2;
+
 /// `plan.toml`: everything that is decided before the first token.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
+    /// [`FORMAT`] of its rows.
+    pub format: u32,
     /// Name of the experiment's folder.
     pub experiment: String,
     /// What the experiment asks.
@@ -94,14 +100,15 @@ pub struct Plan {
     pub trace: bool,
     /// `real` or `virtual`.
     pub clock: String,
-    /// Worker threads.
-    pub threads: usize,
     /// Warm-up generations per cell.
     pub warmup: u32,
     /// Identifiers of the prompts, in order.
     pub prompts: Vec<String>,
     /// SHA-256 over the prompts' text.
     pub prompts_sha256: String,
+    /// SHA-256 of the text files that drafters read, by path.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub texts: BTreeMap<String, String>,
     /// The target.
     pub target: PlannedModel,
     /// The draft model, if there is one.

@@ -1,10 +1,11 @@
 //! Texts that must be the baseline's: greedy ones, and those of class P.
 
+use super::blocks::{Block, BlockRows};
 use super::cell::Cell;
 use super::divergence;
-use super::folder::BlockRows;
+use super::generation::{begin, failure};
 use super::records::{DivergenceRow, TextRow};
-use super::run::{Bench, Block, begin, failure};
+use super::run::Bench;
 use crate::chance::Seeded;
 use crate::clock::RealClock;
 use crate::decode::{Blind, MethodSpec, PLAIN, generate};

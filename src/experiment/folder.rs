@@ -1,103 +1,95 @@
 //! A results folder: created, appended to block by block, repaired on resume.
 //!
-//! A block's rows are written together when the block is done: rounds and texts
-//! first, `generations.csv` last, so that a generation that is listed there has
-//! all its rows. After a crash, generations of an unfinished block stay in
-//! `generations.csv`, marked `superseded`; their rounds and texts are dropped,
-//! since the block is timed again whole.
+//! A block's rows are written together when the block is done, and its row of
+//! `blocks.csv` last: a block that is listed there has all its rows. After a
+//! crash, generations of a block that is not listed stay in `generations.csv`,
+//! marked `superseded`; their other rows are dropped, since the block is timed
+//! again whole.
 
-use std::collections::HashSet;
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::cell::Plan;
-use super::columns::columns;
+use super::blocks::{BlockRows, Places};
+use super::cell::{FORMAT, Plan};
+use super::files::{csv_bytes, sync_folder, text_lines, write_whole};
+use super::lock::Lock;
 use super::machine::Machine;
-use super::manifest::{Manifest, Status, utc_now};
-use super::records::{DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow};
+use super::manifest::{Manifest, Status};
+use super::provenance::utc_now;
+use super::raw::Raw;
+use super::records::{BlockRow, GenerationRow, RAW_FILES, RoundRow};
 
-/// Everything one block adds.
-#[derive(Debug, Default)]
-pub(super) struct BlockRows {
-    /// To `rounds.csv`.
-    pub rounds: Vec<RoundRow>,
-    /// To `positions.csv`.
-    pub positions: Vec<PositionRow>,
-    /// To `generations.jsonl`.
-    pub texts: Vec<TextRow>,
-    /// To `failures.csv`.
-    pub failures: Vec<FailureRow>,
-    /// To `divergences.csv`.
-    pub divergences: Vec<DivergenceRow>,
-    /// To `generations.csv`.
-    pub generations: Vec<GenerationRow>,
-}
+/// How a folder is called while it is being made.
+const NEW: &str = ".new";
 
-/// What identifies a generation: cell, prompt, repeat.
-pub(super) type GenerationKey = (String, String, u32);
-
-/// A folder with a plan, a manifest and rows.
+/// A folder with a plan, a manifest and rows, and the right to write to it.
 #[derive(Debug)]
 pub(super) struct ResultsFolder {
     path: PathBuf,
+    /// How long each raw file is by what was written here.
+    lengths: RefCell<BTreeMap<&'static str, u64>>,
+    /// Held until the folder is dropped.
+    _lock: Lock,
 }
 
 impl ResultsFolder {
-    /// Makes `<out>/<experiment>/<date>-<machine>` and writes the plan; if the
-    /// name is taken, `-2`, `-3` and so on are appended.
+    /// Makes `<out>/<experiment>/<date>-<machine>` with the plan, the manifest and
+    /// the headers; if the name is taken, `-2`, `-3` and so on are appended. It
+    /// gets its name when it is complete: a crash before leaves no folder of a run.
     ///
     /// # Errors
     /// Names the folder if it cannot be made or written to.
     pub(super) fn create(out: &Path, plan: &Plan, manifest: &Manifest) -> Result<Self> {
         let parent = out.join(&plan.experiment);
-        fs::create_dir_all(&parent)
-            .with_context(|| format!("cannot make the results folder {}", parent.display()))?;
-        let name = format!("{}-{}", &utc_now()[..10], Machine::this().slug());
-        let mut path = parent.join(&name);
-        let mut number = 2;
-        while let Err(error) = fs::create_dir(&path) {
-            if error.kind() != std::io::ErrorKind::AlreadyExists {
-                return Err(error)
-                    .with_context(|| format!("cannot make the results folder {}", path.display()));
-            }
-            path = parent.join(format!("{name}-{number}"));
-            number += 1;
+        let cannot = |path: &Path| format!("cannot make the results folder {}", path.display());
+        fs::create_dir_all(&parent).with_context(|| cannot(&parent))?;
+        // Folders are made one at a time: what lies there was left by a crash.
+        let _turn = Lock::wait(&parent)?;
+        let new = parent.join(NEW);
+        if new.exists() {
+            fs::remove_dir_all(&new).with_context(|| cannot(&new))?;
         }
-        write_whole(&path.join("plan.toml"), toml::to_string(plan)?.as_bytes())?;
-        manifest.write(&path)?;
-        let folder = Self { path };
+        fs::create_dir(&new).with_context(|| cannot(&new))?;
+        let mut lock = Lock::take(&new)?;
+        write_whole(&new.join("plan.toml"), toml::to_string(plan)?.as_bytes())?;
+        manifest.write(&new)?;
         // A run in which nothing finishes has these files, too.
-        folder.append_bytes("rounds.csv", &csv_bytes::<RoundRow>(&[], true)?)?;
-        folder.append_bytes("generations.csv", &csv_bytes::<GenerationRow>(&[], true)?)?;
-        Ok(folder)
+        let headers = [
+            ("rounds.csv", csv_bytes::<RoundRow>(&[], true)?),
+            ("generations.csv", csv_bytes::<GenerationRow>(&[], true)?),
+            ("blocks.csv", csv_bytes::<BlockRow>(&[], true)?),
+        ];
+        for (name, bytes) in &headers {
+            write_whole(&new.join(name), bytes)?;
+        }
+        let path = settle(&new, &parent).with_context(|| cannot(&parent))?;
+        lock.moved(&path);
+        Self::locked(path, lock)
     }
 
     /// The newest unfinished folder of the same plan.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is none, or another process is writing to it.
     pub(super) fn newest_unfinished(out: &Path, plan: &Plan) -> Result<Self> {
         let parent = out.join(&plan.experiment);
-        let mut candidates = fs::read_dir(&parent)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.path())
-            .filter(|path| {
-                let unfinished = Manifest::read(path).is_ok_and(|m| m.status != Status::Finished);
-                unfinished && read_plan(path).is_ok_and(|p| p.hash == plan.hash)
-            })
-            .collect::<Vec<_>>();
-        let age =
-            |path: &PathBuf| fs::metadata(path.join("plan.toml")).and_then(|m| m.modified()).ok();
-        candidates.sort_by_key(age);
-        match candidates.pop() {
-            Some(path) => Ok(Self { path }),
+        let folders = fs::read_dir(&parent).into_iter().flatten().flatten();
+        let unfinished = |path: PathBuf| {
+            let manifest = Manifest::read(&path).ok()?;
+            let same = read_plan(&path).is_ok_and(|found| found.hash == plan.hash);
+            let begun = manifest.sessions.first()?.started.clone();
+            (same && manifest.status != Status::Finished).then_some((begun, path))
+        };
+        let paths = folders.map(|entry| entry.path()).filter(|path| !path.ends_with(NEW));
+        match paths.filter_map(unfinished).max() {
+            Some((_, path)) => Self::open(&path, plan),
             None => bail!(
                 "nothing to resume: {} holds no unfinished run of this plan (hash {})",
                 parent.display(),
@@ -109,7 +101,7 @@ impl ResultsFolder {
     /// A given folder, if it belongs to the same plan.
     ///
     /// # Errors
-    /// If it holds another plan or none.
+    /// If it holds another plan or none, or another process is writing to it.
     pub(super) fn open(path: &Path, plan: &Plan) -> Result<Self> {
         let found = read_plan(path)?;
         if found.hash != plan.hash {
@@ -120,7 +112,13 @@ impl ResultsFolder {
                 plan.hash
             );
         }
-        Ok(Self { path: path.to_owned() })
+        Self::locked(path.to_owned(), Lock::take(path)?)
+    }
+
+    fn locked(path: PathBuf, lock: Lock) -> Result<Self> {
+        let folder = Self { path, lengths: RefCell::default(), _lock: lock };
+        folder.measure()?;
+        Ok(folder)
     }
 
     /// Where it is.
@@ -128,66 +126,119 @@ impl ResultsFolder {
         &self.path
     }
 
-    /// Appends the rows of a block, the listing of its generations last.
+    /// Appends the rows of a block, its row of `blocks.csv` last.
     ///
     /// # Errors
-    /// Names the file that cannot be written (a full disk, say).
-    pub(super) fn append(&self, rows: &BlockRows) -> Result<()> {
+    /// Names the file that cannot be written (a full disk, say), or that is not
+    /// as the last block left it.
+    pub(super) fn append(&self, rows: &BlockRows, block: &BlockRow) -> Result<()> {
+        self.check()?;
         self.append_csv("rounds.csv", &rows.rounds)?;
         self.append_csv("positions.csv", &rows.positions)?;
-        self.append_bytes("generations.jsonl", text_lines(&rows.texts)?.as_bytes())?;
+        self.append_bytes("generations.jsonl", &text_lines(&rows.texts)?)?;
         self.append_csv("failures.csv", &rows.failures)?;
         self.append_csv("divergences.csv", &rows.divergences)?;
-        self.append_csv("generations.csv", &rows.generations)
+        self.append_csv("generations.csv", &rows.generations)?;
+        self.append_csv("blocks.csv", std::slice::from_ref(block))
     }
 
-    /// Repairs what a crash left behind: cuts torn last lines, marks the
-    /// generations of unfinished blocks and drops their other rows. `finished`
-    /// tells whether all cells of a generation's block are listed. Returns the
-    /// generations that are done.
+    /// Refuses to go on when a raw file is not as it was left: rows would be lost
+    /// without a word.
+    ///
+    /// # Errors
+    /// Names the file.
+    pub(super) fn check(&self) -> Result<()> {
+        for (name, &length) in &*self.lengths.borrow() {
+            let found = length_of(&self.path.join(name))?;
+            if found != Some(length) {
+                let found = found.map_or_else(|| "is gone".into(), |n| format!("has {n} bytes"));
+                bail!(
+                    "{} {found}, but {length} bytes were written: something else changed it while \
+                     the run went on; resume the run to repair it",
+                    self.path.join(name).display()
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Repairs what a crash left behind: cuts torn last lines and sets aside the
+    /// rows of blocks that are not listed or whose rows are not those that were
+    /// written. Returns the rows of `blocks.csv`, of which those that are not
+    /// superseded are done.
     ///
     /// # Errors
     /// Names the file that cannot be read or written.
-    pub(super) fn repair(
+    pub(super) fn repair(&self, plan: &Plan) -> Result<Vec<BlockRow>> {
+        let raw = Raw::read(&self.path)?;
+        let places = Places::new(plan);
+        let rows = raw.by_block(&places)?;
+        let none = BlockRows::default();
+        let mut kept = BTreeSet::new();
+        for (number, block) in raw.standing() {
+            if block.fits(rows.get(&number).unwrap_or(&none))? {
+                kept.insert(number);
+            }
+        }
+        self.keep(raw, &places, &kept)
+    }
+
+    /// Sets one block aside, to be replaced by a repetition of it.
+    ///
+    /// # Errors
+    /// As [`Self::repair`].
+    pub(super) fn set_aside(&self, plan: &Plan, block: usize) -> Result<()> {
+        self.check()?;
+        let raw = Raw::read(&self.path)?;
+        let mut kept = raw.standing().into_keys().collect::<BTreeSet<_>>();
+        kept.remove(&block);
+        self.keep(raw, &Places::new(plan), &kept)?;
+        Ok(())
+    }
+
+    /// Keeps the rows of some blocks; of the others, generations, failures and
+    /// the listing stay, marked as superseded. The listing is written first: a
+    /// crash in between leaves blocks that are not listed, which are repaired. Each
+    /// file is replaced whole, and doing it twice changes nothing.
+    fn keep(
         &self,
-        finished: impl Fn(&GenerationKey, &HashSet<GenerationKey>) -> bool,
-    ) -> Result<HashSet<GenerationKey>> {
-        let mut generations: Vec<GenerationRow> = self.read_csv("generations.csv")?;
-        let mut failures: Vec<FailureRow> = self.read_csv("failures.csv")?;
-        let listed = generations
-            .iter()
-            .filter(|g| !g.superseded)
-            .map(|g| (g.cell.clone(), g.prompt.clone(), g.repeat))
-            .chain(failures.iter().filter(|f| !f.superseded).map(failure_key))
-            .collect::<HashSet<_>>();
-        let done =
-            listed.iter().filter(|key| finished(key, &listed)).cloned().collect::<HashSet<_>>();
-        for g in &mut generations {
-            g.superseded |= !done.contains(&(g.cell.clone(), g.prompt.clone(), g.repeat));
-        }
-        for f in &mut failures {
-            f.superseded |= !done.contains(&failure_key(f));
-        }
+        mut raw: Raw,
+        places: &Places<'_>,
+        kept: &BTreeSet<usize>,
+    ) -> Result<Vec<BlockRow>> {
         let keep = |cell: &str, prompt: &str, repeat| {
-            done.contains(&(cell.to_owned(), prompt.to_owned(), repeat))
+            places.block(cell, prompt, repeat).is_some_and(|block| kept.contains(&block))
         };
-        let mut rounds: Vec<RoundRow> = self.read_csv("rounds.csv")?;
-        rounds.retain(|r| keep(&r.cell, &r.prompt, r.repeat));
-        let mut positions: Vec<PositionRow> = self.read_csv("positions.csv")?;
-        positions.retain(|r| keep(&r.cell, &r.prompt, r.repeat));
-        let mut divergences: Vec<DivergenceRow> = self.read_csv("divergences.csv")?;
-        divergences.retain(|r| keep(&r.cell, &r.prompt, r.repeat));
-        let mut texts = self.read_texts()?;
-        texts.retain(|r| keep(&r.cell, &r.prompt, r.repeat));
-        // Each file is replaced whole, and repairing twice changes nothing, so
-        // a crash during the repair loses nothing either.
-        self.replace("rounds.csv", &csv_bytes(&rounds, true)?)?;
-        self.replace("positions.csv", &csv_bytes(&positions, true)?)?;
-        self.replace("generations.jsonl", text_lines(&texts)?.as_bytes())?;
-        self.replace("divergences.csv", &csv_bytes(&divergences, true)?)?;
-        self.replace("failures.csv", &csv_bytes(&failures, true)?)?;
-        self.replace("generations.csv", &csv_bytes(&generations, true)?)?;
-        Ok(done)
+        raw.blocks.iter_mut().for_each(|b| b.superseded |= !kept.contains(&b.block));
+        raw.rounds.retain(|r| keep(&r.cell, &r.prompt, r.repeat));
+        raw.positions.retain(|r| keep(&r.cell, &r.prompt, r.repeat));
+        raw.texts.retain(|r| keep(&r.cell, &r.prompt, r.repeat));
+        raw.divergences.retain(|r| keep(&r.cell, &r.prompt, r.repeat));
+        for f in &mut raw.failures {
+            f.superseded |= !keep(&f.cell, &f.prompt, f.repeat);
+        }
+        for g in &mut raw.generations {
+            g.superseded |= !keep(&g.cell, &g.prompt, g.repeat);
+        }
+        self.replace("blocks.csv", &csv_bytes(&raw.blocks, true)?)?;
+        self.replace("rounds.csv", &csv_bytes(&raw.rounds, true)?)?;
+        self.replace("positions.csv", &csv_bytes(&raw.positions, true)?)?;
+        self.replace("generations.jsonl", &text_lines(&raw.texts)?)?;
+        self.replace("divergences.csv", &csv_bytes(&raw.divergences, true)?)?;
+        self.replace("failures.csv", &csv_bytes(&raw.failures, true)?)?;
+        self.replace("generations.csv", &csv_bytes(&raw.generations, true)?)?;
+        self.measure()?;
+        Ok(raw.blocks)
+    }
+
+    /// Takes the files' present lengths as what was written.
+    fn measure(&self) -> Result<()> {
+        let lengths = RAW_FILES
+            .iter()
+            .map(|&name| Ok(length_of(&self.path.join(name))?.map(|length| (name, length))));
+        *self.lengths.borrow_mut() =
+            lengths.filter_map(Result::transpose).collect::<Result<_>>()?;
+        Ok(())
     }
 
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
@@ -195,107 +246,78 @@ impl ResultsFolder {
         if file.exists() { write_whole(&file, bytes) } else { Ok(()) }
     }
 
-    fn append_csv<R>(&self, name: &str, rows: &[R]) -> Result<()>
+    fn append_csv<R>(&self, name: &'static str, rows: &[R]) -> Result<()>
     where
         R: Serialize + DeserializeOwned,
     {
         if rows.is_empty() {
             return Ok(());
         }
-        let new = fs::metadata(self.path.join(name)).map_or(true, |m| m.len() == 0);
+        let new = !self.lengths.borrow().contains_key(name);
         self.append_bytes(name, &csv_bytes(rows, new)?)
     }
 
-    fn append_bytes(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    fn append_bytes(&self, name: &'static str, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
         let file = self.path.join(name);
-        let write = || -> std::io::Result<()> {
+        let write = || -> io::Result<()> {
             let mut out = OpenOptions::new().create(true).append(true).open(&file)?;
             out.write_all(bytes)?;
             out.sync_data()
         };
-        write().with_context(|| format!("cannot write {}", file.display()))
-    }
-
-    /// The complete rows of a file; none if it does not exist. A last line
-    /// without an end is what a crash leaves of a row, and is no row.
-    fn read_csv<R: DeserializeOwned>(&self, name: &str) -> Result<Vec<R>> {
-        let file = self.path.join(name);
-        let text = self.read_lines(name)?;
-        csv::Reader::from_reader(text.as_bytes())
-            .deserialize()
-            .collect::<Result<Vec<R>, _>>()
-            .with_context(|| format!("{} is damaged", file.display()))
-    }
-
-    fn read_texts(&self) -> Result<Vec<TextRow>> {
-        let name = "generations.jsonl";
-        let damaged = |line: usize| format!("{}, line {line}", self.path.join(name).display());
-        let text = self.read_lines(name)?;
-        let rows = text.lines().enumerate().map(|(i, line)| {
-            serde_json::from_str(line).with_context(|| damaged(i + 1) + " is damaged")
-        });
-        rows.collect()
-    }
-
-    fn read_lines(&self, name: &str) -> Result<String> {
-        let file = self.path.join(name);
-        if !file.exists() {
-            return Ok(String::new());
+        write().with_context(|| format!("cannot write {}", file.display()))?;
+        let before = self.lengths.borrow().get(name).copied();
+        let length = before.unwrap_or(0) + bytes.len() as u64;
+        self.lengths.borrow_mut().insert(name, length);
+        if before.is_none() {
+            let synced = sync_folder(&self.path);
+            synced.with_context(|| format!("cannot write {}", self.path.display()))?;
         }
-        let bytes = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        let complete = bytes.iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1);
-        Ok(String::from_utf8_lossy(&bytes[..complete]).into_owned())
+        Ok(())
     }
 }
 
-/// The rows, with their header if `headers`, even where there is no row.
-fn csv_bytes<R>(rows: &[R], headers: bool) -> Result<Vec<u8>>
-where
-    R: Serialize + DeserializeOwned,
-{
-    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-    if headers {
-        writer.write_record(columns::<R>())?;
+/// Gives a complete folder its name.
+fn settle(new: &Path, parent: &Path) -> io::Result<PathBuf> {
+    let name = format!("{}-{}", &utc_now()[..10], Machine::this().slug());
+    let mut path = parent.join(&name);
+    let mut number = 2;
+    while path.exists() {
+        path = parent.join(format!("{name}-{number}"));
+        number += 1;
     }
-    for row in rows {
-        writer.serialize(row)?;
-    }
-    Ok(writer.into_inner()?)
+    fs::rename(new, &path)?;
+    sync_folder(parent)?;
+    Ok(path)
 }
 
-fn text_lines(rows: &[TextRow]) -> Result<String> {
-    rows.iter().map(|row| Ok(serde_json::to_string(row)? + "\n")).collect()
-}
-
-fn failure_key(row: &FailureRow) -> GenerationKey {
-    (row.cell.clone(), row.prompt.clone(), row.repeat)
+fn length_of(file: &Path) -> Result<Option<u64>> {
+    match fs::metadata(file) {
+        Ok(metadata) => Ok(Some(metadata.len())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
+    }
 }
 
 /// Reads the plan of a results folder.
 ///
 /// # Errors
-/// Names the file if it is missing or damaged.
+/// Names the file if it is missing or damaged, or has rows of another format.
 pub fn read_plan(folder: &Path) -> Result<Plan> {
     let file = folder.join("plan.toml");
     let text =
         fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let table: toml::Table =
+        text.parse().map_err(|_| anyhow!("{} is damaged: it is not TOML", file.display()))?;
+    let format = table.get("format").and_then(toml::Value::as_integer).unwrap_or(1);
+    if format != i64::from(FORMAT) {
+        bail!(
+            "{} has rows of format {format}, but this version of specdec reads and writes format \
+             {FORMAT}: use the version that made them",
+            folder.display()
+        );
+    }
     toml::from_str(&text).with_context(|| format!("{} is damaged", file.display()))
-}
-
-/// Writes a file whole or not at all: under another name first, then renamed.
-///
-/// # Errors
-/// Names the file if it cannot be written.
-pub fn write_whole(file: &Path, bytes: &[u8]) -> Result<()> {
-    let partial = file.with_extension("partial");
-    let write = || -> std::io::Result<()> {
-        let mut out = File::create(&partial)?;
-        out.write_all(bytes)?;
-        out.sync_data()?;
-        fs::rename(&partial, file)
-    };
-    write().with_context(|| format!("cannot write {}", file.display()))
 }

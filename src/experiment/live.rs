@@ -1,8 +1,8 @@
 //! The live line of a run.
 
 use super::cell::Cell;
+use super::generation::Done;
 use super::plan::describe;
-use super::run::Done;
 
 /// What the live line shows of a cell.
 #[derive(Debug, Default)]

@@ -1,9 +1,11 @@
-//! What this machine is and how disturbed it was.
+//! What this machine is and how disturbed it is.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+
+use crate::lanes::IsaKind;
 
 /// The processor as results name it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +16,8 @@ pub struct Machine {
     pub cpu_flags: String,
     /// Cores this process may use.
     pub cores: usize,
+    /// Instruction set that the engine's kernels use.
+    pub isa: String,
 }
 
 impl Machine {
@@ -31,6 +35,7 @@ impl Machine {
             cpu_model: field(&["model name", "Model"]),
             cpu_flags: field(&["flags", "Features"]),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
+            isa: IsaKind::active().name().to_owned(),
         }
     }
 
@@ -62,18 +67,28 @@ pub(super) fn load_average() -> [f64; 3] {
 pub(crate) struct QueueDelay {
     start: Instant,
     waited: Duration,
+    stolen: Duration,
 }
 
 impl QueueDelay {
     /// Starts measuring.
     pub(crate) fn start() -> Self {
-        Self { start: Instant::now(), waited: waited() }
+        Self { start: Instant::now(), waited: waited(), stolen: stolen() }
     }
 
     /// Waiting time since the start as a share of wall time.
     pub(crate) fn share(&self) -> f64 {
-        let wall = self.start.elapsed().as_secs_f64();
-        waited().saturating_sub(self.waited).as_secs_f64() / wall.max(f64::MIN_POSITIVE)
+        self.of_wall(waited().saturating_sub(self.waited))
+    }
+
+    /// Time since the start in which the host of this virtual machine ran
+    /// something else on its cores, all together, as a share of wall time.
+    pub(super) fn stolen_share(&self) -> f64 {
+        self.of_wall(stolen().saturating_sub(self.stolen))
+    }
+
+    fn of_wall(&self, time: Duration) -> f64 {
+        time.as_secs_f64() / self.start.elapsed().as_secs_f64().max(f64::MIN_POSITIVE)
     }
 }
 
@@ -85,4 +100,13 @@ fn waited() -> Duration {
         .filter_map(|text| text.split_whitespace().nth(1).and_then(|w| w.parse::<u64>().ok()))
         .sum();
     Duration::from_nanos(nanos)
+}
+
+/// Steal time of all cores: the eighth number of the first line of `/proc/stat`,
+/// in hundredths of a second.
+fn stolen() -> Duration {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let cpu = text.lines().next().unwrap_or_default();
+    let ticks = cpu.split_whitespace().nth(8).and_then(|w| w.parse::<u64>().ok());
+    Duration::from_millis(10 * ticks.unwrap_or(0))
 }

@@ -1,15 +1,20 @@
 //! From an experiment to its frozen, numbered cells.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-use super::cell::{Cell, Plan, PlannedModel};
+use super::cell::{Cell, FORMAT, Plan, PlannedModel};
 use super::exclude;
+use super::machine::MachineClock;
 use super::prompts::{self, Prompt};
 use super::spec::{Exclude, OneOrMany, Spec, Sweep};
-use crate::clock::{Clock, RealClock, VirtualClock, VirtualCosts};
-use crate::decode::{MethodSpec, PLAIN, class_of};
+use crate::clock::{Clock, VirtualClock, VirtualCosts};
+use crate::decode::{MethodSpec, PLAIN, class_of, find_param};
+use crate::draft::Texts;
 use crate::model::{CPU, ModelInfo, hex};
+use crate::params::Kind;
 use crate::sampling::{ORDER, SamplingParams};
 
 /// What a plan is made from, besides the experiment itself.
@@ -23,8 +28,8 @@ pub struct Material<'a> {
     pub draft: Option<&'a ModelInfo>,
     /// The prompts.
     pub prompts: &'a [Prompt],
-    /// Worker threads in use.
-    pub threads: usize,
+    /// Text files that drafters read.
+    pub texts: &'a Texts<'a>,
 }
 
 /// Expands the sweep, refuses what cannot be run and gives every cell its id.
@@ -35,6 +40,7 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Plan> {
     check(spec)?;
     prompts::check_unique(material.prompts)?;
     let mut plan = Plan {
+        format: FORMAT,
         experiment: material.name.to_owned(),
         question: spec.question.clone(),
         hash: String::new(),
@@ -44,25 +50,25 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Plan> {
         ignore_eos: spec.ignore_eos,
         trace: spec.trace,
         clock: spec.clock.name().to_owned(),
-        threads: material.threads,
         warmup: spec.warmup,
         prompts: material.prompts.iter().map(|p| p.id.clone()).collect(),
         prompts_sha256: prompts::sha256(material.prompts),
+        texts: BTreeMap::new(),
         target: planned(&spec.target, material.target),
         draft: spec.draft.as_deref().zip(material.draft).map(|(name, info)| planned(name, info)),
         cells: Vec::new(),
     };
-    plan.cells = cells(spec, &plan, material)?;
+    plan.cells = cells(spec, &mut plan, material)?;
     plan.hash = short_hash(&toml::to_string(&plan)?);
     Ok(plan)
 }
 
 impl Plan {
-    /// The clock that the plan asks for, at zero.
+    /// The clock that the plan asks for.
     pub fn clock(&self) -> Box<dyn Clock> {
         match self.clock.as_str() {
             "virtual" => Box::new(VirtualClock::new(VirtualCosts::default())),
-            _ => Box::new(RealClock::default()),
+            _ => Box::new(MachineClock::default()),
         }
     }
 
@@ -142,7 +148,7 @@ fn conditions(spec: &Spec) -> Result<Vec<Exclude>> {
     spec.exclude.iter().map(check).collect()
 }
 
-fn cells(spec: &Spec, plan: &Plan, material: &Material<'_>) -> Result<Vec<Cell>> {
+fn cells(spec: &Spec, plan: &mut Plan, material: &Material<'_>) -> Result<Vec<Cell>> {
     let conditions = conditions(spec)?;
     let mut cells: Vec<Cell> = Vec::new();
     for (sampling, sweeps) in samplings(spec)? {
@@ -158,9 +164,13 @@ fn cells(spec: &Spec, plan: &Plan, material: &Material<'_>) -> Result<Vec<Cell>>
                 bail!("drafter \"{}\" needs a draft model: set the key \"draft\"", cell.drafter);
             }
             cell.class = class_of(&method, material.target.row_invariant)?;
-            cell.id = identify(&cell, plan, drafts);
-            let excluded = conditions.iter().any(|c| exclude::matches(c, &cell));
-            if !excluded && !cells.iter().any(|c| c.id == cell.id) {
+            if conditions.iter().any(|c| exclude::matches(c, &cell)) {
+                continue;
+            }
+            let texts = hashes(&cell, material.texts).with_context(place)?;
+            cell.id = identify(&cell, plan, drafts, &texts);
+            plan.texts.extend(texts);
+            if !cells.iter().any(|c| c.id == cell.id) {
                 cells.push(cell);
             }
         }
@@ -286,15 +296,29 @@ fn planned(name: &str, info: &ModelInfo) -> PlannedModel {
     }
 }
 
+/// The hashes of the files that a cell's methods read, by path.
+fn hashes(cell: &Cell, texts: &Texts<'_>) -> Result<BTreeMap<String, String>> {
+    let files = cell.params.iter().filter_map(|(key, value)| {
+        let is_file = find_param(key).is_ok_and(|param| param.kind == Kind::File);
+        Some(value.to_string()).filter(|path| is_file && !path.is_empty())
+    });
+    let hash = |path: String| {
+        let hash = hex(&Sha256::digest(texts.content(&path)?.as_bytes()));
+        Ok((path, hash))
+    };
+    files.map(hash).collect()
+}
+
 /// The content hash of everything that may change this cell's tokens; `drafts`
-/// says whether the draft model takes part.
-fn identify(cell: &Cell, plan: &Plan, drafts: bool) -> String {
+/// says whether the draft model takes part, `texts` what its methods read.
+fn identify(cell: &Cell, plan: &Plan, drafts: bool, texts: &BTreeMap<String, String>) -> String {
     let device = |m: &PlannedModel| m.device.as_ref().map_or(String::new(), |d| format!(" {d}"));
     let model = |m: &PlannedModel| format!("{} {} {}{}", m.sha256, m.engine, m.dtype, device(m));
     let draft = plan.draft.as_ref().filter(|_| drafts);
     let params = (!cell.params.is_empty()).then_some(&cell.params);
+    let texts = texts.values().fold(String::new(), |all, hash| format!("{all} | {hash}"));
     let text = format!(
-        "{} | {} | {ORDER} {:?} | {} {} {} {} None {params:?}",
+        "{} | {} | {ORDER} {:?} | {} {} {} {} None {params:?}{texts}",
         model(&plan.target),
         draft.map(model).unwrap_or_default(),
         cell.sampling,

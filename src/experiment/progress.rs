@@ -18,6 +18,8 @@ pub(super) struct Progress {
     told: Instant,
     total: u64,
     before: u64,
+    /// What the last block waited, in words.
+    disturbance: String,
 }
 
 impl Progress {
@@ -38,7 +40,15 @@ impl Progress {
         bar.set_position(before as u64);
         bar.reset_eta();
         let now = Instant::now();
-        Self { bar, plain, start: now, told: now, total: total as u64, before: before as u64 }
+        Self {
+            bar,
+            plain,
+            start: now,
+            told: now,
+            total: total as u64,
+            before: before as u64,
+            disturbance: String::new(),
+        }
     }
 
     /// Something worth a line of its own.
@@ -46,10 +56,23 @@ impl Progress {
         if self.plain { eprintln!("{line}") } else { self.bar.println(line) }
     }
 
+    /// This many generations are run again.
+    pub(super) fn more(&mut self, generations: usize) {
+        self.total += generations as u64;
+        self.bar.set_length(self.total);
+    }
+
+    /// How disturbed the last block was, as a share of its time.
+    pub(super) fn disturbed_by(&mut self, share: f64) {
+        self.disturbance = format!("waited {:.0} %", 100.0 * share);
+    }
+
     /// One generation is done; `live` says how its cell is doing.
     pub(super) fn advance(&mut self, live: &str) {
+        let parts = [live, &self.disturbance].into_iter().filter(|part| !part.is_empty());
+        let live = parts.collect::<Vec<_>>().join(", ");
         self.bar.inc(1);
-        self.bar.set_message(live.to_owned());
+        self.bar.set_message(live.clone());
         let done = self.bar.position();
         if self.plain && (self.told.elapsed() >= EVERY || done == self.total) {
             self.told = Instant::now();

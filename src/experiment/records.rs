@@ -12,6 +12,7 @@ pub const RAW_FILES: &[&str] = &[
     "generations.jsonl",
     "failures.csv",
     "divergences.csv",
+    "blocks.csv",
 ];
 
 /// A row of `rounds.csv`: one round, including rounds of the baseline.
@@ -118,6 +119,28 @@ pub struct FailureRow {
     pub prompt: String,
     pub repeat: u32,
     pub reason: String,
+    pub superseded: bool,
+}
+
+/// A row of `blocks.csv`: one block, written when all its other rows are.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct BlockRow {
+    pub block: usize,
+    pub attempt: u32,
+    pub session: usize,
+    pub prompt: String,
+    pub repeat: u32,
+    pub waiting_share: f64,
+    pub stolen_share: f64,
+    pub disturbed: bool,
+    pub rounds: usize,
+    pub positions: usize,
+    pub texts: usize,
+    pub failures: usize,
+    pub divergences: usize,
+    pub generations: usize,
+    pub digests: String,
     pub superseded: bool,
 }
 

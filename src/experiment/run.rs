@@ -1,31 +1,30 @@
-//! The sweep: blocks of one prompt, repeat and sampling setting, in each of
-//! which the plain baseline and all cells take turns.
+//! The sweep: block after block, in each of which the plain baseline and all
+//! cells take turns; then the disturbed blocks once more.
 
-use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
-use sha2::{Digest, Sha256};
 
+use super::blocks::{Block, BlockRows, blocks};
 use super::calibrate::calibrate;
-use super::cell::{Cell, Plan};
+use super::cell::Plan;
 use super::compare;
-use super::folder::{BlockRows, GenerationKey, ResultsFolder};
+use super::disturbance::{self, DISTURBED, MOST_DISTURBED, Watch};
+use super::folder::ResultsFolder;
+use super::generation::{failure, one};
 use super::live::Live;
-use super::machine::QueueDelay;
-use super::manifest::{Manifest, Status, utc_now};
+use super::manifest::{Manifest, Session, Status};
 use super::plan::describe;
 use super::progress::Progress;
 use super::prompts::Prompt;
-use super::recorder::{Recorder, micros};
-use super::records::{FailureRow, GenerationRow, RoundRow, TextRow};
-use crate::chance::{Request, Seeded};
+use super::provenance::utc_now;
+use super::records::BlockRow;
 use crate::clock::Clock;
-use crate::decode::{Generation, Method, StopReason, StopRules, UserStop, generate};
 use crate::dist::Token;
-use crate::draft::{Texts, Tools};
-use crate::model::{Codec, LanguageModel, hex};
+use crate::draft::Texts;
+use crate::model::{Codec, LanguageModel};
 
 /// What a run works with.
 #[derive(Debug)]
@@ -39,11 +38,13 @@ pub struct Bench<'a> {
     /// Text to tokens and back.
     pub codec: &'a dyn Codec,
     /// Texts that drafters learn from.
-    pub texts: Texts<'a>,
+    pub texts: &'a Texts<'a>,
     /// The prompts, in the plan's order.
     pub prompts: &'a [Prompt],
     /// What times are taken from: [`Plan::clock`], unless time is scripted.
     pub clock: &'a dyn Clock,
+    /// Worker threads in use.
+    pub threads: usize,
     /// Set from outside to end the run in an orderly way.
     pub interrupted: &'a AtomicBool,
 }
@@ -68,108 +69,85 @@ pub struct Ended {
     pub interrupted: bool,
 }
 
-/// A prompt, a repeat and a sampling setting: the unit of work.
-#[derive(Debug)]
-pub(super) struct Block<'a> {
-    pub(super) prompt: &'a Prompt,
-    pub(super) tokens: &'a [Token],
-    pub(super) repeat: u32,
-    pub(super) cells: Vec<&'a Cell>,
-}
-
-impl Block<'_> {
-    /// What its random numbers belong to.
-    pub(super) fn request(&self, seed: u64) -> Request<'_> {
-        Request { seed, prompt: &self.prompt.id, repeat: self.repeat }
-    }
-}
-
-/// A finished generation.
-#[derive(Debug)]
-pub(super) struct Done {
-    pub(super) row: GenerationRow,
-    text: TextRow,
-    pub(super) rounds: Vec<RoundRow>,
-    positions: Vec<super::records::PositionRow>,
-}
-
-/// Runs the plan.
+/// Runs the plan, or what is left of it. What is made from its rows is made by
+/// others, who then call [`super::finish`].
 ///
 /// # Errors
 /// If a file cannot be written or the calibration fails. A generation that
 /// fails is recorded with its reason and does not end the run.
-pub fn run(bench: &Bench<'_>, out: &std::path::Path, resume: &Resume) -> Result<Ended> {
+pub fn run(bench: &Bench<'_>, out: &Path, resume: &Resume) -> Result<Ended> {
     let prompts = encode(bench)?;
-    let blocks = blocks(bench, &prompts);
-    let (folder, mut manifest, done) = match resume {
-        Resume::No => {
-            let calibration = calibrate(bench, &prompts)?;
-            let manifest = Manifest::begin(bench.plan, calibration, blocks.len());
-            let folder = ResultsFolder::create(out, bench.plan, &manifest)?;
-            (folder, manifest, HashSet::new())
+    let blocks = blocks(bench.plan, bench.prompts, &prompts);
+    let opened = match resume {
+        Resume::No => None,
+        Resume::Newest => Some(ResultsFolder::newest_unfinished(out, bench.plan)?),
+        Resume::Folder(path) => Some(ResultsFolder::open(path, bench.plan)?),
+    };
+    let (mut manifest, listed) = match &opened {
+        None => (Manifest::new(bench.plan, blocks.len()), Vec::new()),
+        Some(folder) => reopen(folder, bench.plan)?,
+    };
+    let mut session = Session::begin(bench.threads);
+    let done = listed.iter().filter(|row| !row.superseded).count();
+    let open = done < blocks.len() || !disturbance::again(&listed).is_empty();
+    if open {
+        let watch = Watch::begin(bench.clock);
+        session.calibration = calibrate(bench, &prompts)?;
+        session.waiting_before = watch.end(bench.threads, session.machine.cores).share();
+        announce(&session);
+        manifest.sessions.push(session);
+        manifest.blocks.0 = done;
+        manifest.status = Status::Running;
+    }
+    let folder = match opened {
+        Some(folder) => {
+            manifest.write(folder.path())?;
+            folder
         }
-        Resume::Newest | Resume::Folder(_) => reopen(bench, out, resume, &blocks, &prompts)?,
+        None => ResultsFolder::create(out, bench.plan, &manifest)?,
     };
     eprintln!("results: {}", folder.path().display());
-    let total = blocks.iter().map(|b| b.cells.len()).sum();
-    let mut progress = Progress::new(total, done.len());
-    let delay = QueueDelay::start();
-    let mut live = BTreeMap::new();
-    for block in &blocks {
-        if block.cells.iter().all(|cell| done.contains(&key(cell, block))) {
-            continue;
-        }
-        let rows = run_block(bench, block, &mut progress, &mut live);
-        folder.append(&rows)?;
-        if bench.interrupted.load(Ordering::Relaxed) {
-            break;
-        }
-        manifest.blocks.0 += 1;
+    let number = manifest.sessions.len().saturating_sub(1);
+    let sweep = Sweep { bench, folder: &folder, blocks: &blocks, session: number };
+    if open {
+        let watch = Watch::begin(bench.clock);
+        manifest.blocks.0 = sweep.run(listed)?;
+        let session = &mut manifest.sessions[number];
+        session.waiting_share = watch.end(bench.threads, session.machine.cores).share();
+        session.ended = Some(utc_now());
     }
-    progress.finish();
-    let interrupted = manifest.blocks.0 < manifest.blocks.1;
-    manifest.status = if interrupted { Status::Interrupted } else { Status::Finished };
-    manifest.run_queue_delay_share = manifest.run_queue_delay_share.max(delay.share());
-    manifest.finished = Some(utc_now());
+    folder.check()?;
+    let interrupted = bench.interrupted.load(Ordering::Relaxed);
+    manifest.status = if interrupted { Status::Interrupted } else { Status::Measured };
     manifest.write(folder.path())?;
     Ok(Ended { folder: folder.path().to_owned(), interrupted })
 }
 
-/// Opens the folder to continue and warms up again.
-fn reopen(
-    bench: &Bench<'_>,
-    out: &std::path::Path,
-    resume: &Resume,
-    blocks: &[Block<'_>],
-    prompts: &[Vec<Token>],
-) -> Result<(ResultsFolder, Manifest, HashSet<GenerationKey>)> {
-    let folder = match resume {
-        Resume::Folder(path) => ResultsFolder::open(path, bench.plan)?,
-        _ => ResultsFolder::newest_unfinished(out, bench.plan)?,
-    };
-    let mut manifest = Manifest::read(folder.path())?.resume(folder.path())?;
-    let block_of = |key: &GenerationKey| {
-        blocks.iter().find(|block| {
-            block.prompt.id == key.1
-                && block.repeat == key.2
-                && block.cells.iter().any(|cell| cell.id == key.0)
-        })
-    };
-    let done = folder.repair(|generation, listed| {
-        block_of(generation)
-            .is_some_and(|block| block.cells.iter().all(|cell| listed.contains(&key(cell, block))))
-    })?;
-    calibrate(bench, prompts)?;
-    manifest.blocks.0 = blocks
-        .iter()
-        .filter(|block| block.cells.iter().all(|cell| done.contains(&key(cell, block))))
-        .count();
-    manifest.write(folder.path())?;
-    Ok((folder, manifest, done))
+/// The manifest of a folder that is to be continued, and what is listed in it.
+fn reopen(folder: &ResultsFolder, plan: &Plan) -> Result<(Manifest, Vec<BlockRow>)> {
+    let manifest = Manifest::read(folder.path())?;
+    if manifest.status == Status::Finished {
+        bail!("{} is finished: there is nothing to resume", folder.path().display());
+    }
+    Ok((manifest, folder.repair(plan)?))
 }
 
-fn key(cell: &Cell, block: &Block<'_>) -> GenerationKey {
-    (cell.id.clone(), block.prompt.id.clone(), block.repeat)
+/// Says how busy the machine is before anything is measured.
+fn announce(session: &Session) {
+    let (load, cores) = (session.load_average[0], session.machine.cores);
+    eprintln!(
+        "machine: load average {load:.2} on {cores} cores; waited for a core for {:.0} % of the \
+         calibration",
+        100.0 * session.waiting_before
+    );
+    if session.waiting_before > DISTURBED {
+        eprintln!(
+            "warning: other work disturbs this machine: blocks that wait for more than {:.0} % of \
+             their time are repeated, and if more than {:.0} % of them stay so, no verdict is given",
+            100.0 * DISTURBED,
+            100.0 * MOST_DISTURBED
+        );
+    }
 }
 
 fn encode(bench: &Bench<'_>) -> Result<Vec<Vec<Token>>> {
@@ -199,22 +177,121 @@ fn encode(bench: &Bench<'_>) -> Result<Vec<Vec<Token>>> {
         .collect()
 }
 
-/// All blocks in order. Within a block the cells take turns in an order that
-/// is rotated from block to block, so that none is always first.
-fn blocks<'a>(bench: &Bench<'a>, tokens: &'a [Vec<Token>]) -> Vec<Block<'a>> {
-    let settings = bench.plan.settings();
-    let mut blocks = Vec::new();
-    for repeat in 0..bench.plan.repeats {
-        for (prompt, tokens) in bench.prompts.iter().zip(tokens) {
-            for cells in &settings {
-                let mut cells = cells.clone();
-                let turn = blocks.len() / settings.len() % cells.len();
-                cells.rotate_left(turn);
-                blocks.push(Block { prompt, tokens, repeat, cells });
+/// One session's part of the sweep.
+struct Sweep<'a> {
+    bench: &'a Bench<'a>,
+    folder: &'a ResultsFolder,
+    blocks: &'a [Block<'a>],
+    session: usize,
+}
+
+impl Sweep<'_> {
+    /// Runs the blocks that are not `listed`, then those again that were
+    /// disturbed. Returns how many are done.
+    fn run(&self, mut listed: Vec<BlockRow>) -> Result<usize> {
+        let cells = |blocks: &[BlockRow]| {
+            let standing = blocks.iter().filter(|row| !row.superseded);
+            standing.map(|row| self.blocks[row.block].cells.len()).sum::<usize>()
+        };
+        let total = self.blocks.iter().map(|block| block.cells.len()).sum();
+        let mut progress = Progress::new(total, cells(&listed));
+        let mut live = BTreeMap::new();
+        let done = listed.iter().filter(|row| !row.superseded).map(|row| row.block);
+        let done = done.collect::<std::collections::BTreeSet<_>>();
+        for block in self.blocks.iter().filter(|block| !done.contains(&block.number)) {
+            let Some((rows, row)) = self.block(block, 0, &mut progress, &mut live)? else { break };
+            self.folder.append(&rows, &row)?;
+            listed.push(row);
+        }
+        while !self.is_interrupted() {
+            let again = disturbance::again(&listed);
+            if again.is_empty() {
+                break;
+            }
+            progress.more(again.iter().map(|&block| self.blocks[block].cells.len()).sum());
+            progress.say(&format!("{} disturbed blocks are run again", again.len()));
+            for number in again {
+                if !self.again(number, &mut listed, &mut progress, &mut live)? {
+                    break;
+                }
             }
         }
+        progress.finish();
+        Ok(listed.iter().filter(|row| !row.superseded).count())
     }
-    blocks
+
+    /// Runs a disturbed block again and keeps the less disturbed of both; the
+    /// other stays listed as superseded. False if the run was told to stop.
+    fn again(
+        &self,
+        number: usize,
+        listed: &mut Vec<BlockRow>,
+        progress: &mut Progress,
+        live: &mut BTreeMap<String, Live>,
+    ) -> Result<bool> {
+        let of_block = || listed.iter().filter(|row| row.block == number);
+        let attempt = of_block().map(|row| row.attempt + 1).max().unwrap_or(0);
+        let before = of_block().find(|row| !row.superseded).cloned();
+        let Some((mut rows, mut row)) =
+            self.block(&self.blocks[number], attempt, progress, live)?
+        else {
+            return Ok(false);
+        };
+        let share = |row: &BlockRow| disturbance::of(row).share();
+        if before.as_ref().is_none_or(|before| share(&row) < share(before)) {
+            self.folder.set_aside(self.bench.plan, number)?;
+            let old = listed.iter_mut().filter(|old| old.block == number);
+            old.for_each(|old| old.superseded = true);
+        } else {
+            row.superseded = true;
+            rows = superseded(rows);
+        }
+        self.folder.append(&rows, &row)?;
+        listed.push(row);
+        Ok(true)
+    }
+
+    /// Runs a block; `None` if the run was told to stop meanwhile.
+    fn block(
+        &self,
+        block: &Block<'_>,
+        attempt: u32,
+        progress: &mut Progress,
+        live: &mut BTreeMap<String, Live>,
+    ) -> Result<Option<(BlockRows, BlockRow)>> {
+        let watch = Watch::begin(self.bench.clock);
+        let rows = run_block(self.bench, block, progress, live);
+        if self.is_interrupted() {
+            return Ok(None);
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let disturbance = watch.end(self.bench.threads, cores);
+        progress.disturbed_by(disturbance.share());
+        let row = BlockRow {
+            block: block.number,
+            attempt,
+            session: self.session,
+            prompt: block.prompt.id.clone(),
+            repeat: block.repeat,
+            waiting_share: disturbance.waiting,
+            stolen_share: disturbance.stolen,
+            disturbed: disturbance.is_disturbed(),
+            ..BlockRow::listing(&rows)?
+        };
+        Ok(Some((rows, row)))
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.bench.interrupted.load(Ordering::Relaxed)
+    }
+}
+
+/// What is kept of a repetition that does not count.
+fn superseded(rows: BlockRows) -> BlockRows {
+    let BlockRows { mut generations, mut failures, .. } = rows;
+    generations.iter_mut().for_each(|g| g.superseded = true);
+    failures.iter_mut().for_each(|f| f.superseded = true);
+    BlockRows { generations, failures, ..BlockRows::default() }
 }
 
 /// Runs all cells of a block in its order.
@@ -250,80 +327,4 @@ fn run_block(
     compare::greedy(bench.target, block, &mut rows);
     compare::paths(bench, block, &mut rows);
     rows
-}
-
-/// A failure of a cell in this block: what failed, and why.
-pub(super) fn failure(
-    cell: &Cell,
-    block: &Block<'_>,
-    error: &anyhow::Error,
-    what: &str,
-) -> FailureRow {
-    FailureRow {
-        cell: cell.id.clone(),
-        prompt: block.prompt.id.clone(),
-        repeat: block.repeat,
-        reason: format!("{what}{error:#}").replace('\n', " "),
-        superseded: false,
-    }
-}
-
-/// A fresh generation of a block's prompt, which ends early if `user` says so.
-pub(super) fn begin<'a>(
-    bench: &'a Bench<'_>,
-    method: Method<'a>,
-    block: &Block<'_>,
-    user: Option<UserStop<'a>>,
-) -> Result<Generation<'a>> {
-    let mut stop = StopRules { user, ..StopRules::max_tokens(bench.plan.max_tokens) };
-    if !bench.plan.ignore_eos {
-        stop.eos = bench.target.info().eos.clone();
-    }
-    Ok(Generation::new(bench.target, method, block.tokens, stop, Some(bench.codec))?)
-}
-
-/// One generation: the only function that is ever timed, for baseline, cells
-/// and warm-up alike.
-pub(super) fn one(bench: &Bench<'_>, cell: &Cell, block: &Block<'_>) -> Result<Done> {
-    let plan = bench.plan;
-    let (draft, target) = (bench.draft, Some(bench.target));
-    let tools = Tools { draft, target, texts: Some(&bench.texts) };
-    let method = plan.method(cell).build_with(tools)?;
-    let interrupted: UserStop<'_> = Box::new(|_, _| bench.interrupted.load(Ordering::Relaxed));
-    let mut generation = begin(bench, method, block, Some(interrupted))?;
-    let mut chance = Seeded::new(block.request(plan.seed));
-    let mut recorder = Recorder::new(cell, &block.prompt.id, block.repeat, plan.trace)?;
-    let totals = generate(&mut generation, bench.target, &mut chance, bench.clock, &mut recorder)?;
-    let new_tokens = generation.new_tokens().len();
-    let seconds = totals.decode.as_secs_f64();
-    let text = generation.text().to_owned();
-    Ok(Done {
-        row: GenerationRow {
-            cell: cell.id.clone(),
-            prompt: block.prompt.id.clone(),
-            category: block.prompt.category.clone(),
-            repeat: block.repeat,
-            seed: plan.seed,
-            prompt_tokens: block.tokens.len(),
-            new_tokens,
-            stop_reason: generation.stopped().map_or("", StopReason::name).to_owned(),
-            target_forwards: totals.target_forwards,
-            draft_forwards: totals.draft_forwards,
-            prefill_us: micros(totals.prefill),
-            decode_us: micros(totals.decode),
-            tokens_per_second: if seconds > 0.0 { new_tokens as f64 / seconds } else { 0.0 },
-            first_divergence: None,
-            text_sha256: hex(&Sha256::digest(&text)),
-            superseded: false,
-        },
-        text: TextRow {
-            cell: cell.id.clone(),
-            prompt: block.prompt.id.clone(),
-            repeat: block.repeat,
-            tokens: generation.new_tokens().to_vec(),
-            text,
-        },
-        rounds: recorder.rounds,
-        positions: recorder.positions,
-    })
 }

@@ -1,25 +1,28 @@
 //! A results folder as typed data.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail};
-use serde::de::DeserializeOwned;
+use anyhow::{Context, Result, bail};
 
-use crate::experiment::records::{DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow};
+use super::check::misfits;
+use crate::experiment::blocks::{BlockRows, Places};
+use crate::experiment::raw::Raw;
+use crate::experiment::records::{BlockRow, DivergenceRow, FailureRow, PositionRow, RoundRow};
 use crate::experiment::statistics::Sample;
-use crate::experiment::{Cell, Manifest, Plan, columns, read_plan};
+use crate::experiment::{Cell, MOST_DISTURBED, Manifest, Plan, Session, read_plan};
 
-/// What a run left behind, reduced to what counts: superseded and unfinished
-/// generations are gone.
+/// What a run left behind, reduced to what counts: rows of blocks that are
+/// superseded, unfinished or damaged are gone.
 #[derive(Debug, Clone)]
 pub struct Results {
     /// What was decided before the run.
     pub plan: Plan,
     /// Where and with what it was run.
     pub manifest: Manifest,
-    /// Finished generations by cell id, in the order in which they were run.
+    /// The blocks that count, in the order of the plan.
+    pub blocks: Vec<BlockRow>,
+    /// Finished generations by cell id, in the order of their blocks.
     pub samples: BTreeMap<String, Vec<Sample>>,
     /// Generations that failed.
     pub failures: Vec<FailureRow>,
@@ -29,6 +32,8 @@ pub struct Results {
     pub positions: Vec<PositionRow>,
     /// What was left out while reading, as sentences.
     pub notes: Vec<String>,
+    /// The session whose times count, with those that are comparable.
+    session: usize,
 }
 
 impl Results {
@@ -41,154 +46,138 @@ impl Results {
     pub fn baseline(&self, cell: &Cell) -> &[Sample] {
         self.plan.baseline_of(cell).map_or(&[], |baseline| self.samples(&baseline.id))
     }
+
+    /// The session with which all times that count are comparable.
+    pub fn session(&self) -> &Session {
+        &self.manifest.sessions[self.session]
+    }
+
+    /// The number of that session.
+    pub(super) fn group(&self) -> usize {
+        self.session
+    }
+
+    /// The share of the blocks that were disturbed and stayed so.
+    pub fn disturbed_share(&self) -> f64 {
+        disturbed_share(&self.blocks)
+    }
+
+    /// Whether too much was disturbed for any verdict.
+    pub fn is_disturbed(&self) -> bool {
+        self.disturbed_share() > MOST_DISTURBED
+    }
+
+    /// A verdict on times, unless too much was disturbed for one.
+    pub(super) fn verdict<'v>(&self, verdict: &'v str) -> &'v str {
+        if self.is_disturbed() { "withheld: disturbed" } else { verdict }
+    }
 }
 
-type Key = (String, String, u32);
+fn disturbed_share(blocks: &[BlockRow]) -> f64 {
+    blocks.iter().filter(|block| block.disturbed).count() as f64 / blocks.len().max(1) as f64
+}
 
-/// Reads `plan.toml`, `manifest.json`, `generations.csv`, `rounds.csv` and, if
-/// there are any, `failures.csv`, `divergences.csv` and `positions.csv`. A last line that was torn
-/// by a crash is left out with a note.
+/// Reads a results folder. What does not fit together is left out with a note: a
+/// last line that was torn by a crash, blocks that are not listed as done, and
+/// blocks whose rows are not those that were written.
 ///
 /// # Errors
-/// If a file is missing or damaged elsewhere; the sentence names it.
+/// If a file is missing or cannot be read as what it should be; the sentence
+/// names it.
 pub fn load(folder: &Path) -> Result<Results> {
     if !folder.is_dir() {
         bail!("{} is not a folder: give the results folder of a run", folder.display());
     }
-    let mut notes = Vec::new();
     let plan = read_plan(folder)?;
     let manifest = Manifest::read(folder)?;
-    let generations: Vec<GenerationRow> = rows(folder, "generations.csv", &mut notes)?;
-    let rounds: Vec<RoundRow> = rows(folder, "rounds.csv", &mut notes)?;
-    let failures: Vec<FailureRow> = optional_rows(folder, "failures.csv", &mut notes)?;
-    let divergences: Vec<DivergenceRow> = optional_rows(folder, "divergences.csv", &mut notes)?;
-    let positions: Vec<PositionRow> = optional_rows(folder, "positions.csv", &mut notes)?;
-
-    let known = plan.cells.iter().map(|c| c.id.as_str()).collect::<BTreeSet<_>>();
-    if let Some(row) = generations.iter().find(|g| !known.contains(g.cell.as_str())) {
-        bail!("generations.csv names the cell {}, which plan.toml does not know", row.cell);
-    }
-    let samples = live_samples(generations, rounds, &mut notes);
-    let failures = failures.into_iter().filter(|f| !f.superseded).collect();
-    let positions = live_positions(positions, &samples);
-    let live = live(&samples);
-    let counts = |d: &DivergenceRow| live.contains_key(&(&*d.cell, &*d.prompt, d.repeat));
-    let divergences = divergences.into_iter().filter(counts).collect();
-    Ok(Results { plan, manifest, samples, failures, divergences, positions, notes })
-}
-
-/// Joins generations with their rounds. Rounds of one generation follow each
-/// other, from round 0; of several generations with the same key the last one
-/// is the one that counts, the others are superseded or were cut off by a crash.
-fn live_samples(
-    generations: Vec<GenerationRow>,
-    rounds: Vec<RoundRow>,
-    notes: &mut Vec<String>,
-) -> BTreeMap<String, Vec<Sample>> {
-    let mut last = BTreeMap::<Key, Vec<RoundRow>>::new();
-    for round in rounds {
-        let rounds =
-            last.entry((round.cell.clone(), round.prompt.clone(), round.repeat)).or_default();
-        if round.round == 0 {
-            rounds.clear();
-        }
-        rounds.push(round);
-    }
-    let (mut superseded, mut incomplete) = (0, 0);
-    let mut samples = BTreeMap::<String, Vec<Sample>>::new();
-    for generation in generations {
-        if generation.superseded {
-            superseded += 1;
-            continue;
-        }
-        let key = (generation.cell.clone(), generation.prompt.clone(), generation.repeat);
-        let rounds = last.remove(&key).unwrap_or_default();
-        let emitted = rounds.iter().map(|r| r.emitted).sum::<usize>();
-        if emitted != generation.new_tokens {
-            incomplete += 1;
-            continue;
-        }
-        samples.entry(generation.cell.clone()).or_default().push(Sample { generation, rounds });
-    }
+    let raw = Raw::read(folder).with_context(|| folder.display().to_string())?;
+    let mut notes = raw
+        .torn
+        .iter()
+        .map(|name| format!("The last line of {name} was torn by a crash and is left out."))
+        .collect::<Vec<_>>();
+    let superseded = raw.generations.iter().filter(|g| g.superseded).count();
     if superseded > 0 {
-        notes.push(format!(
-            "{superseded} superseded generations, timed again after a crash, are left out."
-        ));
+        notes.push(format!("{superseded} generations of blocks that were run again are left out."));
     }
-    if incomplete > 0 {
-        notes.push(format!(
-            "{incomplete} generations whose rounds in rounds.csv are incomplete are left out."
-        ));
-    }
-    samples
-}
-
-/// The generations that count, each with the number of its rounds.
-fn live(samples: &BTreeMap<String, Vec<Sample>>) -> BTreeMap<(&str, &str, u32), u64> {
-    let samples = samples.values().flatten();
-    let live = samples.map(|Sample { generation: g, rounds }| {
-        ((g.cell.as_str(), g.prompt.as_str(), g.repeat), rounds.len() as u64)
-    });
-    live.collect()
-}
-
-/// The last row of every drafted token, of finished generations only.
-fn live_positions(
-    positions: Vec<PositionRow>,
-    samples: &BTreeMap<String, Vec<Sample>>,
-) -> Vec<PositionRow> {
-    if positions.is_empty() {
-        return positions;
-    }
-    let live = live(samples);
-    let mut last = BTreeMap::new();
-    for row in positions {
-        let rounds = live.get(&(row.cell.as_str(), row.prompt.as_str(), row.repeat));
-        if rounds.is_some_and(|&rounds| row.round < rounds) {
-            let key = (row.cell.clone(), row.prompt.clone(), row.repeat, row.round, row.node);
-            last.insert(key, row);
+    let mut rows = raw.by_block(&Places::new(&plan))?;
+    let mut blocks = Vec::new();
+    for (number, block) in raw.standing() {
+        let found = rows.entry(number).or_default();
+        let wrong = misfits(&plan, block, found)?;
+        if wrong.is_empty() {
+            blocks.push(block.clone());
+        } else {
+            notes.push(format!(
+                "Block {number} (prompt {}, repeat {}) is left out: {}.",
+                block.prompt,
+                block.repeat,
+                wrong.join("; ")
+            ));
         }
     }
-    last.into_values().collect()
-}
-
-fn read(folder: &Path, name: &str) -> Result<String> {
-    let path = folder.join(name);
-    let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    String::from_utf8(bytes).map_err(|_| anyhow!("{name} is damaged: it is not UTF-8 text"))
-}
-
-fn optional_rows<T: DeserializeOwned>(
-    folder: &Path,
-    name: &str,
-    notes: &mut Vec<String>,
-) -> Result<Vec<T>> {
-    if folder.join(name).exists() { rows(folder, name, notes) } else { Ok(Vec::new()) }
-}
-
-/// The rows of a CSV file that begins with the columns of `T`, in any order.
-fn rows<T: DeserializeOwned>(folder: &Path, name: &str, notes: &mut Vec<String>) -> Result<Vec<T>> {
-    let mut text = read(folder, name)?;
-    // A crash can tear the last line only; whole lines end with a line break.
-    let whole = text.rfind('\n').map_or(0, |at| at + 1);
-    if whole < text.len() {
-        text.truncate(whole);
-        notes.push(format!("The last line of {name} was torn by a crash and is left out."));
+    if let Some(block) = blocks.iter().find(|block| block.session >= manifest.sessions.len()) {
+        bail!("blocks.csv names session {}, which manifest.json does not know", block.session);
     }
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let header = reader.headers().map_err(|e| anyhow!("{name} is damaged: {e}"))?.clone();
-    for column in columns::<T>() {
-        if !header.iter().any(|h| h == *column) {
-            bail!("{name} has no column \"{column}\"");
+    let sound = blocks.iter().map(|block| block.block).collect::<BTreeSet<_>>();
+    let unlisted = rows.keys().filter(|number| !raw.standing().contains_key(number)).count();
+    if unlisted > 0 {
+        notes.push(format!("{unlisted} blocks that were not finished are left out."));
+    }
+    rows.retain(|number, _| sound.contains(number));
+    collect(plan, manifest, blocks, rows, notes)
+}
+
+/// Joins generations with their rounds and says whose times count.
+fn collect(
+    plan: Plan,
+    manifest: Manifest,
+    blocks: Vec<BlockRow>,
+    rows: BTreeMap<usize, BlockRows>,
+    notes: Vec<String>,
+) -> Result<Results> {
+    if manifest.sessions.is_empty() {
+        bail!("manifest.json names no session: nothing says who wrote the rows");
+    }
+    let groups = manifest.groups();
+    let session = most_common(&groups, &blocks);
+    let all = disturbed_share(&blocks) > MOST_DISTURBED;
+    let mut results = Results {
+        plan,
+        manifest,
+        blocks,
+        samples: BTreeMap::new(),
+        failures: Vec::new(),
+        divergences: Vec::new(),
+        positions: Vec::new(),
+        notes,
+        session,
+    };
+    for (block, (_, rows)) in results.blocks.iter().zip(rows) {
+        // Where most is disturbed nothing is left to prefer; no verdict is given.
+        let timed = groups[block.session] == session && (all || !block.disturbed);
+        let mut rounds = BTreeMap::<String, Vec<RoundRow>>::new();
+        for round in rows.rounds {
+            rounds.entry(round.cell.clone()).or_default().push(round);
         }
+        for generation in rows.generations {
+            let cell = generation.cell.clone();
+            let rounds = rounds.remove(&cell).unwrap_or_default();
+            results.samples.entry(cell).or_default().push(Sample { generation, rounds, timed });
+        }
+        results.failures.extend(rows.failures);
+        results.divergences.extend(rows.divergences);
+        results.positions.extend(rows.positions);
     }
-    let mut rows = Vec::new();
-    for record in reader.into_deserialize() {
-        rows.push(record.map_err(|e| anyhow!("{name} is damaged: {}", one_line(&e.to_string())))?);
-    }
-    Ok(rows)
+    Ok(results)
 }
 
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+/// The group of sessions with the most undisturbed blocks, the earliest of
+/// several.
+fn most_common(groups: &[usize], blocks: &[BlockRow]) -> usize {
+    let count = |group: usize| {
+        let own = blocks.iter().filter(|block| groups[block.session] == group);
+        own.filter(|block| !block.disturbed).count()
+    };
+    groups.iter().copied().rev().max_by_key(|&group| count(group)).unwrap_or(0)
 }

@@ -9,17 +9,18 @@ use super::load::Results;
 use super::series::{Names, Series, series};
 use super::tables::{markdown, number, with_interval};
 use super::warnings::warnings;
-use super::{controls, divergence, other_tools, policies, trace, worth};
+use super::{controls, divergence, other_tools, policies, sessions, trace, worth};
+use crate::experiment::Cell;
 use crate::experiment::records::SummaryRow;
 use crate::experiment::statistics::{
     Acceptance, RESAMPLES, deciles, median, pair_by_prompt, rounds, speedup,
 };
-use crate::experiment::{Cell, Status};
 
 /// The whole report.
 pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[Figure]) -> String {
     let series = series(results);
     let mut text = format!("# {}\n\n> {}\n\n", results.plan.experiment, results.plan.question);
+    text += &sessions::alarm(results);
     text += &controls::alarm(results);
     text += &run(results);
     text += &best_lengths(results, &series, summary);
@@ -42,7 +43,7 @@ pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[Figur
     text += "## In the terms of other tools\n\nTheir definitions, applied to the same rounds; \
              see `docs/metrics.md`.\n\n";
     text += &other_tools::section(results, &series, summary);
-    text += &machine(results);
+    text += &sessions::section(results);
     text
 }
 
@@ -91,7 +92,7 @@ fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]
             with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2),
             number(row.predicted_speedup, 2),
             best.wins.map_or_else(|| "–".to_owned(), |wins| format!("{:.0} %", 100.0 * wins)),
-            verdict(row).to_owned(),
+            results.verdict(verdict(row)).to_owned(),
         ])
     });
     format!(
@@ -311,45 +312,4 @@ fn spread(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> S
         "## Spread over prompts\n\nSpeedup of single prompts at the best K.\n\n{}\n",
         markdown(&head, &table.collect::<Vec<_>>())
     )
-}
-
-fn machine(results: &Results) -> String {
-    let (plan, manifest) = (&results.plan, &results.manifest);
-    let state = if manifest.git_dirty { ", changed" } else { "" };
-    let load = manifest.load_average.map(|x| format!("{x:.2}")).join(", ");
-    let status = match manifest.status {
-        Status::Finished => "finished",
-        Status::Interrupted => "interrupted",
-        Status::Running => "running",
-    };
-    let costs = manifest.calibration.target_us.iter().enumerate();
-    let costs = costs.map(|(i, us)| format!("T({}) = {us:.0}", i + 1)).collect::<Vec<_>>();
-    let rows = [
-        ("processor", manifest.machine.cpu_model.clone()),
-        ("cores, worker threads", format!("{}, {}", manifest.machine.cores, manifest.threads)),
-        ("load average at the start (1, 5, 15 min)", load),
-        (
-            "waiting for a core",
-            format!("{:.1} % of wall time", 100.0 * manifest.run_queue_delay_share),
-        ),
-        ("clock", plan.clock.clone()),
-        (
-            "target passes (µs)",
-            format!(
-                "{}, at a context of {} tokens",
-                costs.join(", "),
-                manifest.calibration.context_tokens
-            ),
-        ),
-        ("specdec", format!("{}, commit {}{state}", manifest.specdec, manifest.git_commit)),
-        ("compiler", manifest.rustc.clone()),
-        ("command", format!("`{}`", manifest.command_line.join(" "))),
-        ("status", status.to_owned()),
-        ("started", manifest.started.clone()),
-        ("ended", manifest.finished.clone().unwrap_or_else(|| "–".to_owned())),
-        ("plan", plan.hash.clone()),
-        ("prompts SHA-256", plan.prompts_sha256.clone()),
-    ];
-    let rows = rows.map(|(key, value)| vec![key.to_owned(), value]);
-    format!("\n## Machine and provenance\n\n{}", markdown(&["", ""], &rows))
 }

@@ -2,6 +2,7 @@
 //! rows alone. The same rows give the same bytes.
 
 mod best;
+mod check;
 mod controls;
 mod divergence;
 pub(crate) mod figures;
@@ -10,6 +11,7 @@ mod markdown;
 mod other_tools;
 mod policies;
 mod series;
+mod sessions;
 mod summary;
 mod tables;
 mod trace;

@@ -7,7 +7,7 @@ use super::series::Series;
 use super::tables::{markdown, number};
 use crate::experiment::Cell;
 use crate::experiment::records::SummaryRow;
-use crate::experiment::statistics::{Acceptance, Sample, branches, rounds};
+use crate::experiment::statistics::{Acceptance, Sample, branches, rounds, timed};
 
 /// Two tables: single numbers of all cells, and acceptance by position of the
 /// longest drafts.
@@ -89,10 +89,10 @@ fn expected_tokens(alpha: f64, k: usize) -> f64 {
 /// same of the baseline.
 fn spec_bench_speedup(baseline: &[Sample], samples: &[Sample]) -> Option<f64> {
     let mean_rate = |samples: &[Sample]| {
-        let rates = samples.iter().map(|Sample { generation: g, .. }| {
+        let rates = timed(samples).map(|Sample { generation: g, .. }| {
             g.new_tokens as f64 * 1e6 / (g.prefill_us + g.decode_us)
         });
-        rates.sum::<f64>() / samples.len() as f64
+        rates.sum::<f64>() / timed(samples).count() as f64
     };
     Some(mean_rate(samples) / mean_rate(baseline)).filter(|x| x.is_finite())
 }

@@ -85,7 +85,7 @@ fn same_but_length(a: &Cell, b: &Cell) -> bool {
 pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     let rows = policies(results, series).into_iter().map(|policy| {
         let (lo, hi) = (policy.interval.map(|i| i.lo), policy.interval.map(|i| i.hi));
-        let verdict = policy.verdict().to_owned();
+        let verdict = results.verdict(policy.verdict()).to_owned();
         vec![
             policy.method,
             policy.sampling,

@@ -6,7 +6,7 @@ use crate::experiment::records::{SummaryRow, SurvivalRow};
 use crate::experiment::statistics::{
     Acceptance, Costs, Interval, Progress, Sample, Survival, acceptance_interval, branches,
     by_prompt, forwards_per_token, pair_by_prompt, predicted_speedup, rounds, speedup,
-    speedup_interval, survival_intervals, tokens_per_second,
+    speedup_interval, survival_intervals, timed, tokens_per_second,
 };
 use crate::experiment::{Calibration, Cell};
 
@@ -27,7 +27,7 @@ pub fn summary(results: &Results) -> Vec<SummaryRow> {
             } else {
                 let own = series.iter().find(|s| s.cells.iter().any(|c| c.id == cell.id));
                 acceptance(&mut row, samples);
-                costs(&mut row, &results.manifest.calibration, cell, samples);
+                costs(&mut row, &results.session().calibration, cell, samples);
                 compare(&mut row, results, cell);
                 row.predicted_speedup = own.and_then(|own| predict(results, own, cell));
             }
@@ -73,7 +73,7 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         engine: plan.target.engine.clone(),
         dtype: plan.target.dtype.clone(),
         draft_dtype: draft.map_or_else(String::new, |d| d.dtype.clone()),
-        threads: plan.threads,
+        threads: results.session().threads,
         max_tokens: plan.max_tokens,
         seed: plan.seed,
         class: cell.class.clone(),
@@ -110,8 +110,9 @@ fn costs(row: &mut SummaryRow, calibration: &Calibration, cell: &Cell, samples: 
     let draft_us = if forwards > 0 {
         calibration.cells.get(&cell.id).map(|c| c.draft_us_per_token)
     } else {
-        let proposed = rounds(samples).map(|r| r.proposed).sum::<usize>();
-        let us = rounds(samples).map(|r| r.draft_us).sum::<f64>();
+        let timed = || rounds(timed(samples));
+        let proposed = timed().map(|r| r.proposed).sum::<usize>();
+        let us = timed().map(|r| r.draft_us).sum::<f64>();
         (proposed > 0).then(|| us / proposed as f64)
     };
     let per_pass = |us: Option<f64>| Some(us? / single?);
@@ -135,7 +136,7 @@ fn predict(results: &Results, series: &Series<'_>, cell: &Cell) -> Option<f64> {
     if results.plan.warmup == 0 {
         return None; // No round was timed before the sweep.
     }
-    let calibration = &results.manifest.calibration;
+    let calibration = &results.session().calibration;
     let costs = *calibration.cells.get(&cell.id)?;
     // The baseline's own bookkeeping, where it was calibrated: it samples one
     // row, not K + 1.

@@ -13,9 +13,6 @@ const FEW_ROUNDS: usize = 200;
 /// A percentile bootstrap over fewer clusters covers visibly less than 95 %.
 const FEW_PROMPTS: usize = 10;
 
-/// More waiting for a core than this is of the size of the effects measured.
-const MUCH_WAITING: f64 = 0.05;
-
 /// All warnings, the gravest first.
 pub(super) fn warnings(results: &Results, summary: &[SummaryRow]) -> Vec<String> {
     let mut found = Vec::new();
@@ -56,7 +53,7 @@ fn baselines(results: &Results, found: &mut Vec<String>) {
 fn machine(results: &Results, found: &mut Vec<String>) {
     let (plan, manifest) = (&results.plan, &results.manifest);
     match manifest.status {
-        Status::Finished => {}
+        Status::Finished | Status::Measured => {}
         Status::Interrupted => found.push("The run was interrupted: blocks are missing.".into()),
         Status::Running => {
             found.push(
@@ -64,31 +61,36 @@ fn machine(results: &Results, found: &mut Vec<String>) {
             );
         }
     }
-    if manifest.git_dirty {
+    if manifest.sessions.iter().any(|session| session.build.git_dirty) {
         found.push("The sources differed from the recorded commit.".into());
     }
     if plan.clock == "virtual" {
         found.push("Times are those of a virtual clock: they are set, not measured.".into());
         return;
     }
-    if manifest.run_queue_delay_share > MUCH_WAITING {
+    let disturbed = results.blocks.iter().filter(|block| block.disturbed).count();
+    if disturbed > 0 && !results.is_disturbed() {
         found.push(format!(
-            "Threads that were ready to run waited for a core for {:.0} % of the run's time, all \
-             together: other work on the machine, or more threads than cores, disturbed the times.",
-            100.0 * manifest.run_queue_delay_share
+            "{disturbed} of {} blocks were disturbed by other work on the machine each time they \
+             were run: their times are left out.",
+            results.blocks.len()
         ));
     }
-    let load = manifest.load_average[0];
-    if load > manifest.machine.cores as f64 {
+    let groups = manifest.groups();
+    let other = results.blocks.iter().filter(|block| groups[block.session] != results.group());
+    let other = other.count();
+    if other > 0 {
         found.push(format!(
-            "The machine was busy at the start: load average {load:.1} on {} cores.",
-            manifest.machine.cores
+            "{other} of {} blocks were timed by another build, on another processor or with other \
+             threads: their tokens count, their times do not.",
+            results.blocks.len()
         ));
     }
-    if manifest.resumed > 0 {
+    let session = results.session();
+    let (load, cores) = (session.load_average[0], session.machine.cores);
+    if load > cores as f64 {
         found.push(format!(
-            "The run was resumed {} times; the calibration is that of the first session.",
-            manifest.resumed
+            "The machine was busy at the start: load average {load:.1} on {cores} cores."
         ));
     }
     if plan.warmup == 0 {
@@ -124,7 +126,7 @@ fn cells(results: &Results, summary: &[SummaryRow], found: &mut Vec<String>) {
     }
     let timed = summary.iter().filter(|row| !row.control && row.speedup.is_some());
     let slower = timed.clone().filter(|row| verdict(row) == "slower").count();
-    if slower > 0 {
+    if slower > 0 && !results.is_disturbed() {
         found.push(format!("{slower} of {} cells are slower than plain decoding.", timed.count()));
     }
 }

@@ -28,12 +28,14 @@ pub(crate) fn run_smoke(
         text: (*text).to_owned(),
     };
     let prompts = texts.iter().map(prompt).collect::<Vec<_>>();
+    let codec = Letters { vocab: 4 };
+    let texts = Texts::new(&codec);
     let material = Material {
         name: "test",
         target: target.info(),
         draft: Some(draft.info()),
         prompts: &prompts,
-        threads: 1,
+        texts: &texts,
     };
     let plan = freeze(&experiment.spec, &material).unwrap();
     let clock = plan.clock();
@@ -41,8 +43,9 @@ pub(crate) fn run_smoke(
         plan: &plan,
         target,
         draft: Some(&*draft),
-        codec: &Letters { vocab: 4 },
-        texts: Texts::new(&Letters { vocab: 4 }),
+        codec: &codec,
+        texts: &texts,
+        threads: 1,
         prompts: &prompts,
         clock: &*clock,
         interrupted,

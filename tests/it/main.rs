@@ -54,6 +54,7 @@ mod signals;
 mod statistics;
 mod stop;
 mod synthetic;
+mod synthetic_blocks;
 mod text_stream;
 mod tree;
 mod verifier_law;

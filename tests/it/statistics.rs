@@ -57,6 +57,7 @@ fn sample(prompt: &str, decode_us: f64, rounds: Vec<RoundRow>) -> Sample {
             superseded: false,
         },
         rounds,
+        timed: true,
     }
 }
 

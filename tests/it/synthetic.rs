@@ -8,14 +8,17 @@ use std::path::Path;
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 use specdec::experiment::records::{
     DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow,
 };
-use specdec::experiment::{Calibration, Cell, CellCosts, Plan, PlannedModel};
+use specdec::experiment::{Calibration, Cell, CellCosts, FORMAT, Plan, PlannedModel};
+use specdec::model::hex;
 use specdec::params::Params;
 use specdec::sampling::SamplingParams;
 
 use crate::laws::uniform;
+use crate::synthetic_blocks::{blocks, texts};
 
 /// What to simulate.
 #[derive(Debug, Clone)]
@@ -115,6 +118,7 @@ impl Synthetic {
             device: None,
         };
         Plan {
+            format: FORMAT,
             experiment: "01-draft-length".to_owned(),
             question: "How far ahead should the draft look?".to_owned(),
             hash: "synthetic".to_owned(),
@@ -124,8 +128,8 @@ impl Synthetic {
             ignore_eos: true,
             trace: false,
             clock: "real".to_owned(),
-            threads: 2,
             warmup: 1,
+            texts: BTreeMap::new(),
             prompts: (0..self.prompts).map(|p| format!("prompt-{p:02}")).collect(),
             prompts_sha256: "11".repeat(32),
             target: model("embedded-target"),
@@ -143,6 +147,9 @@ impl Rows {
         fs::write(folder.join("manifest.json"), self.manifest()).unwrap();
         csv(&folder.join("rounds.csv"), &self.rounds);
         csv(&folder.join("generations.csv"), &self.generations);
+        csv(&folder.join("blocks.csv"), &blocks(self));
+        let lines = texts(self).iter().map(|t| serde_json::to_string(t).unwrap() + "\n").collect();
+        fs::write::<_, String>(folder.join("generations.jsonl"), lines).unwrap();
         if !self.failures.is_empty() {
             csv(&folder.join("failures.csv"), &self.failures);
         }
@@ -160,7 +167,14 @@ impl Rows {
         let first = self.plan.cells.iter().find(|c| c.id == cell).unwrap();
         self.plan.cells.push(Cell { id: again.clone(), control: true, ..first.clone() });
         let rounds = self.rounds.iter().filter(|r| r.cell == cell);
-        let rounds = rounds.map(|r| RoundRow { cell: again.clone(), ..r.clone() });
+        let rounds = rounds.map(|r| RoundRow {
+            cell: again.clone(),
+            draft_us: slower * r.draft_us,
+            target_us: slower * r.target_us,
+            verify_us: slower * r.verify_us,
+            other_us: slower * r.other_us,
+            ..r.clone()
+        });
         self.rounds.extend(rounds.collect::<Vec<_>>());
         let generations = self.generations.iter().filter(|g| g.cell == cell);
         let generations = generations.map(|g| GenerationRow {
@@ -196,27 +210,32 @@ impl Rows {
     }
 
     fn manifest(&self) -> String {
-        let manifest = serde_json::json!({
+        let session = serde_json::json!({
             "specdec": "0.1.0",
             "git_commit": "0123456789abcdef0123456789abcdef01234567",
             "git_dirty": false,
             "command_line": ["specdec", "run", "experiments/01-draft-length"],
             "rustc": "rustc 1.95.0",
+            "libraries": [],
             "features": [],
             "cpu_model": "Simulated CPU @ 2.50GHz",
             "cpu_flags": "avx2",
             "cores": 2,
+            "isa": "avx2",
             "threads": 2,
             "load_average": [1.2, 1.0, 0.8],
-            "run_queue_delay_share": 0.01,
+            "waiting_before": 0.02,
+            "waiting_share": 0.01,
+            "calibration": self.calibration,
+            "started": "2026-11-21T03:00:00Z",
+            "ended": "2026-11-21T03:04:30Z",
+        });
+        let manifest = serde_json::json!({
             "models": [],
             "prompts_sha256": "11",
-            "calibration": self.calibration,
             "status": "finished",
-            "started": "2026-11-21T03:00:00Z",
-            "finished": "2026-11-21T03:04:30Z",
             "blocks": [1, 1],
-            "resumed": 0,
+            "sessions": [session],
         });
         serde_json::to_string_pretty(&manifest).unwrap()
     }
@@ -308,7 +327,7 @@ impl Simulated<'_> {
             decode_us,
             tokens_per_second: new_tokens as f64 * 1e6 / decode_us,
             first_divergence: None,
-            text_sha256: "22".repeat(32),
+            text_sha256: hex(&Sha256::digest("a".repeat(new_tokens))),
             superseded: false,
         }
     }

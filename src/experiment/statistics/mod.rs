@@ -31,6 +31,9 @@ pub struct Sample {
     pub generation: GenerationRow,
     /// Its rounds.
     pub rounds: Vec<RoundRow>,
+    /// Whether its times count: undisturbed, and taken by the same build on the
+    /// same processor with as many threads as all others that count.
+    pub timed: bool,
 }
 
 /// The samples of one cell by prompt, in the order of the prompts' names, which
@@ -41,6 +44,11 @@ pub fn by_prompt(samples: &[Sample]) -> BTreeMap<&str, Vec<&Sample>> {
         prompts.entry(sample.generation.prompt.as_str()).or_default().push(sample);
     }
     prompts
+}
+
+/// The samples whose times count.
+pub fn timed(samples: &[Sample]) -> impl Iterator<Item = &Sample> {
+    samples.iter().filter(|sample| sample.timed)
 }
 
 /// All rounds of some samples.
@@ -65,7 +73,7 @@ pub fn forwards_per_token(samples: &[Sample]) -> Option<f64> {
 /// New tokens per second of decoding, prefill apart. `None` without time.
 pub fn tokens_per_second<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<f64> {
     let (mut tokens, mut us) = (0.0, 0.0);
-    for sample in samples {
+    for sample in samples.into_iter().filter(|sample| sample.timed) {
         tokens += sample.generation.new_tokens as f64;
         us += sample.generation.decode_us;
     }

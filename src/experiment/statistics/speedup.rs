@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::bootstrap::{Interval, bootstrap, resamples};
-use super::{Sample, ratio};
+use super::{Sample, ratio, timed};
 
 /// Decode time and new tokens of both sides on one prompt, summed over the
 /// repeats that both sides finished.
@@ -20,17 +20,16 @@ pub struct PairedTime {
 }
 
 /// Matches generations of the baseline and of a cell by prompt and repeat. What
-/// only one side finished is left out.
+/// only one side finished, or whose times do not count, is left out.
 pub fn pair_by_prompt<'a>(
     baseline: &[Sample],
     cell: &'a [Sample],
 ) -> BTreeMap<&'a str, PairedTime> {
-    let plain = baseline
-        .iter()
+    let plain = timed(baseline)
         .map(|s| ((s.generation.prompt.as_str(), s.generation.repeat), &s.generation))
         .collect::<BTreeMap<_, _>>();
     let mut pairs = BTreeMap::<&str, PairedTime>::new();
-    for Sample { generation, .. } in cell {
+    for Sample { generation, .. } in timed(cell) {
         let Some(plain) = plain.get(&(generation.prompt.as_str(), generation.repeat)) else {
             continue;
         };

@@ -5,7 +5,7 @@ use kuva::plot::BarPlot;
 use super::Data;
 use super::sheet::{Panel, Sheet, axes, axis_end, colour, filled};
 use crate::experiment::Cell;
-use crate::experiment::statistics::rounds;
+use crate::experiment::statistics::{rounds, timed};
 
 const PARTS: [&str; 4] = ["target", "draft", "verify", "other"];
 
@@ -51,7 +51,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
 fn parts(data: &Data<'_>, cell: &Cell) -> Option<[f64; 4]> {
     let mut sums = [0.0; 4];
     let mut n = 0.0;
-    for round in rounds(data.results.samples(&cell.id)) {
+    for round in rounds(timed(data.results.samples(&cell.id))) {
         let us = [round.target_us, round.draft_us, round.verify_us, round.other_us];
         sums.iter_mut().zip(us).for_each(|(sum, us)| *sum += us / 1000.0);
         n += 1.0;

@@ -1,0 +1,96 @@
+//! Which blocks were disturbed by other work on the machine, and which of them
+//! are run again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::records::BlockRow;
+use crate::clock::{Clock, Lost};
+
+/// A block is disturbed if our threads waited for a core, or the host of a
+/// virtual machine took cores away, for more than this share of its wall time.
+pub const DISTURBED: f64 = 0.1;
+
+/// With a larger share of disturbed blocks no verdict is given.
+pub const MOST_DISTURBED: f64 = 0.1;
+
+/// How often a block is run at the most.
+const ATTEMPTS: u32 = 3;
+
+/// Repetitions in a run: at most a block in so many, and at least [`FEW`].
+const ONE_IN: usize = 4;
+const FEW: usize = 4;
+
+/// How disturbed a span of time was, as shares of its wall time.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Disturbance {
+    /// Waiting for a core, all threads together.
+    pub(super) waiting: f64,
+    /// Time that the host took from this many cores.
+    pub(super) stolen: f64,
+}
+
+/// A span of time that is watched for disturbances.
+#[derive(Debug)]
+pub(super) struct Watch<'a> {
+    clock: &'a dyn Clock,
+    begun: Duration,
+    lost: Lost,
+}
+
+impl<'a> Watch<'a> {
+    /// Begins now.
+    pub(super) fn begin(clock: &'a dyn Clock) -> Self {
+        Self { clock, begun: clock.now(), lost: clock.lost() }
+    }
+
+    /// How disturbed it was until now, for work on `threads` of `cores`.
+    pub(super) fn end(&self, threads: usize, cores: usize) -> Disturbance {
+        let wall = (self.clock.now() - self.begun).as_secs_f64();
+        let share = |now: Duration, before: Duration| {
+            now.saturating_sub(before).as_secs_f64() / wall.max(f64::MIN_POSITIVE)
+        };
+        let lost = self.clock.lost();
+        // Nobody says from which cores time was stolen: ours have their share.
+        let ours = (threads as f64 / cores.max(1) as f64).min(1.0);
+        Disturbance {
+            waiting: share(lost.waiting, self.lost.waiting),
+            stolen: ours * share(lost.stolen, self.lost.stolen),
+        }
+    }
+}
+
+impl Disturbance {
+    /// Both together.
+    pub(super) fn share(self) -> f64 {
+        self.waiting + self.stolen
+    }
+
+    /// Whether times from this span can be trusted.
+    pub(super) fn is_disturbed(self) -> bool {
+        self.share() > DISTURBED
+    }
+}
+
+/// How disturbed a block was.
+pub(super) fn of(block: &BlockRow) -> Disturbance {
+    Disturbance { waiting: block.waiting_share, stolen: block.stolen_share }
+}
+
+/// The blocks to run again, the most disturbed first: of those that still may be
+/// repeated as many as are left of a run's repetitions. `all` are the rows of
+/// `blocks.csv`, the superseded ones included.
+pub(super) fn again(all: &[BlockRow]) -> Vec<usize> {
+    let mut attempts = BTreeMap::<usize, u32>::new();
+    for row in all {
+        let most = attempts.entry(row.block).or_default();
+        *most = row.attempt.max(*most);
+    }
+    let spent = attempts.values().map(|&most| most as usize).sum::<usize>();
+    let most = (attempts.len() / ONE_IN).max(FEW);
+    let may =
+        |row: &&BlockRow| row.disturbed && !row.superseded && attempts[&row.block] + 1 < ATTEMPTS;
+    let mut blocks = all.iter().filter(may).collect::<Vec<_>>();
+    blocks.sort_by(|a, b| of(b).share().total_cmp(&of(a).share()));
+    blocks.into_iter().map(|row| row.block).take(most.saturating_sub(spent)).collect()
+}

@@ -1,0 +1,101 @@
+//! One generation of a cell, and its rows.
+
+use std::sync::atomic::Ordering;
+
+use anyhow::Result;
+use sha2::{Digest, Sha256};
+
+use super::blocks::Block;
+use super::cell::Cell;
+use super::recorder::{Recorder, micros};
+use super::records::{FailureRow, GenerationRow, PositionRow, RoundRow, TextRow};
+use super::run::Bench;
+use crate::chance::Seeded;
+use crate::decode::{Generation, Method, StopReason, StopRules, UserStop, generate};
+use crate::draft::Tools;
+use crate::model::hex;
+
+/// A finished generation.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) row: GenerationRow,
+    pub(super) text: TextRow,
+    pub(super) rounds: Vec<RoundRow>,
+    pub(super) positions: Vec<PositionRow>,
+}
+
+/// A fresh generation of a block's prompt, which ends early if `user` says so.
+pub(super) fn begin<'a>(
+    bench: &'a Bench<'_>,
+    method: Method<'a>,
+    block: &Block<'_>,
+    user: Option<UserStop<'a>>,
+) -> Result<Generation<'a>> {
+    let mut stop = StopRules { user, ..StopRules::max_tokens(bench.plan.max_tokens) };
+    if !bench.plan.ignore_eos {
+        stop.eos = bench.target.info().eos.clone();
+    }
+    Ok(Generation::new(bench.target, method, block.tokens, stop, Some(bench.codec))?)
+}
+
+/// One generation: the only function that is ever timed, for baseline, cells
+/// and warm-up alike.
+pub(super) fn one(bench: &Bench<'_>, cell: &Cell, block: &Block<'_>) -> Result<Done> {
+    let plan = bench.plan;
+    let (draft, target) = (bench.draft, Some(bench.target));
+    let tools = Tools { draft, target, texts: Some(bench.texts) };
+    let method = plan.method(cell).build_with(tools)?;
+    let interrupted: UserStop<'_> = Box::new(|_, _| bench.interrupted.load(Ordering::Relaxed));
+    let mut generation = begin(bench, method, block, Some(interrupted))?;
+    let mut chance = Seeded::new(block.request(plan.seed));
+    let mut recorder = Recorder::new(cell, &block.prompt.id, block.repeat, plan.trace)?;
+    let totals = generate(&mut generation, bench.target, &mut chance, bench.clock, &mut recorder)?;
+    let new_tokens = generation.new_tokens().len();
+    let seconds = totals.decode.as_secs_f64();
+    let text = generation.text().to_owned();
+    Ok(Done {
+        row: GenerationRow {
+            cell: cell.id.clone(),
+            prompt: block.prompt.id.clone(),
+            category: block.prompt.category.clone(),
+            repeat: block.repeat,
+            seed: plan.seed,
+            prompt_tokens: block.tokens.len(),
+            new_tokens,
+            stop_reason: generation.stopped().map_or("", StopReason::name).to_owned(),
+            target_forwards: totals.target_forwards,
+            draft_forwards: totals.draft_forwards,
+            prefill_us: micros(totals.prefill),
+            decode_us: micros(totals.decode),
+            tokens_per_second: if seconds > 0.0 { new_tokens as f64 / seconds } else { 0.0 },
+            first_divergence: None,
+            text_sha256: hex(&Sha256::digest(&text)),
+            superseded: false,
+        },
+        text: TextRow {
+            cell: cell.id.clone(),
+            prompt: block.prompt.id.clone(),
+            repeat: block.repeat,
+            tokens: generation.new_tokens().to_vec(),
+            text,
+        },
+        rounds: recorder.rounds,
+        positions: recorder.positions,
+    })
+}
+
+/// A failure of a cell in this block: what failed, and why.
+pub(super) fn failure(
+    cell: &Cell,
+    block: &Block<'_>,
+    error: &anyhow::Error,
+    what: &str,
+) -> FailureRow {
+    FailureRow {
+        cell: cell.id.clone(),
+        prompt: block.prompt.id.clone(),
+        repeat: block.repeat,
+        reason: format!("{what}{error:#}").replace(char::is_control, " "),
+        superseded: false,
+    }
+}

@@ -1,0 +1,104 @@
+//! One writer per results folder: an exclusive lock that dies with its process.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+/// The file that is locked; it names the process that holds it.
+const NAME: &str = ".lock";
+
+/// The right to write to a folder, held until it is dropped.
+#[derive(Debug)]
+pub(super) struct Lock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Takes the lock of a folder.
+    ///
+    /// # Errors
+    /// If another process holds it, which the sentence names, or the file system
+    /// cannot lock.
+    pub(super) fn take(folder: &Path) -> anyhow::Result<Self> {
+        Self::get(folder, File::try_lock)
+    }
+
+    /// Takes the lock of a folder as soon as nobody else holds it.
+    ///
+    /// # Errors
+    /// If the file system cannot lock.
+    pub(super) fn wait(folder: &Path) -> anyhow::Result<Self> {
+        Self::get(folder, |file| file.lock().map_err(TryLockError::Error))
+    }
+
+    fn get(
+        folder: &Path,
+        lock: impl Fn(&File) -> Result<(), TryLockError>,
+    ) -> anyhow::Result<Self> {
+        let path = folder.join(NAME);
+        let cannot = || format!("cannot lock the results folder {}", folder.display());
+        loop {
+            let mut options = OpenOptions::new();
+            let file = options.read(true).write(true).create(true).truncate(false).open(&path);
+            let file = file.with_context(cannot)?;
+            match lock(&file) {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => bail!(
+                    "{} is being written by {}: wait until it has ended",
+                    folder.display(),
+                    holder(&file)
+                ),
+                Err(TryLockError::Error(error)) => return Err(error).with_context(cannot),
+            }
+            // Its last holder may have removed the file after it was opened here.
+            if is_at(&file, &path) {
+                let mut lock = Self { file, path };
+                lock.sign().with_context(cannot)?;
+                return Ok(lock);
+            }
+        }
+    }
+
+    /// Tells the lock that its folder has been renamed.
+    pub(super) fn moved(&mut self, folder: &Path) {
+        self.path = folder.join(NAME);
+    }
+
+    fn sign(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        write!(self.file, "process {}", std::process::id())
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Still locked here, so nobody else's file is removed; if that fails, a
+        // file that nobody locks stays behind and means nothing.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Who wrote its name into the lock.
+fn holder(mut file: &File) -> String {
+    let mut name = String::new();
+    match file.read_to_string(&mut name) {
+        Ok(_) if !name.is_empty() => name,
+        _ => "another process".to_owned(),
+    }
+}
+
+/// Whether this open file is the one that the path names now.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let same = |a: fs::Metadata, b: fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    file.metadata().is_ok_and(|own| fs::metadata(path).is_ok_and(|found| same(own, found)))
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, path: &Path) -> bool {
+    path.exists()
+}

@@ -1,0 +1,142 @@
+//! The raw rows of a results folder, read back: by `report`, and by a run that
+//! is continued.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::de::DeserializeOwned;
+
+use super::blocks::{BlockRows, Places};
+use super::columns::columns;
+use super::records::{
+    BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow,
+};
+
+/// All rows, in the order of their files.
+#[derive(Debug, Default)]
+pub(crate) struct Raw {
+    pub(crate) blocks: Vec<BlockRow>,
+    pub(crate) rounds: Vec<RoundRow>,
+    pub(crate) positions: Vec<PositionRow>,
+    pub(crate) texts: Vec<TextRow>,
+    pub(crate) failures: Vec<FailureRow>,
+    pub(crate) divergences: Vec<DivergenceRow>,
+    pub(crate) generations: Vec<GenerationRow>,
+    /// Files whose last line was torn by a crash; it is left out.
+    pub(crate) torn: Vec<&'static str>,
+}
+
+impl Raw {
+    /// Reads the rows of a folder. Files that a run makes only when they have
+    /// rows may be absent.
+    ///
+    /// # Errors
+    /// If a file is missing, cannot be read or is damaged; the sentence names it.
+    pub(crate) fn read(folder: &Path) -> Result<Self> {
+        let mut torn = Vec::new();
+        let mut lines = |name, needed| complete_lines(folder, name, needed, &mut torn);
+        Ok(Self {
+            blocks: rows("blocks.csv", lines("blocks.csv", true)?)?,
+            rounds: rows("rounds.csv", lines("rounds.csv", true)?)?,
+            positions: rows("positions.csv", lines("positions.csv", false)?)?,
+            texts: texts(folder, &lines("generations.jsonl", false)?)?,
+            failures: rows("failures.csv", lines("failures.csv", false)?)?,
+            divergences: rows("divergences.csv", lines("divergences.csv", false)?)?,
+            generations: rows("generations.csv", lines("generations.csv", true)?)?,
+            torn,
+        })
+    }
+
+    /// The rows that are not superseded, by block.
+    ///
+    /// # Errors
+    /// If a row belongs to no block of the plan; the sentence names its file.
+    pub(crate) fn by_block(&self, places: &Places<'_>) -> Result<BTreeMap<usize, BlockRows>> {
+        let mut blocks = BTreeMap::<usize, BlockRows>::new();
+        macro_rules! share_out {
+            ($field:ident, $name:literal, $counts:expr) => {
+                for row in self.$field.iter().filter($counts) {
+                    let Some(block) = places.block(&row.cell, &row.prompt, row.repeat) else {
+                        bail!(
+                            "{} has a row of cell {}, prompt {}, repeat {}, which plan.toml does \
+                             not know",
+                            $name,
+                            row.cell,
+                            row.prompt,
+                            row.repeat
+                        );
+                    };
+                    blocks.entry(block).or_default().$field.push(row.clone());
+                }
+            };
+        }
+        share_out!(rounds, "rounds.csv", |_| true);
+        share_out!(positions, "positions.csv", |_| true);
+        share_out!(texts, "generations.jsonl", |_| true);
+        share_out!(failures, "failures.csv", |row| !row.superseded);
+        share_out!(divergences, "divergences.csv", |_| true);
+        share_out!(generations, "generations.csv", |row| !row.superseded);
+        Ok(blocks)
+    }
+
+    /// The blocks that are done and not superseded.
+    pub(crate) fn standing(&self) -> BTreeMap<usize, &BlockRow> {
+        let standing = self.blocks.iter().filter(|block| !block.superseded);
+        standing.map(|block| (block.block, block)).collect()
+    }
+}
+
+/// The text of a file up to its last line break: a line without an end is what a
+/// crash leaves of a row, and is no row. (No row has a line break inside.) Empty
+/// if a file that is not needed does not exist.
+fn complete_lines(
+    folder: &Path,
+    name: &'static str,
+    needed: bool,
+    torn: &mut Vec<&'static str>,
+) -> Result<String> {
+    let file = folder.join(name);
+    let mut bytes = match fs::read(&file) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !needed => {
+            return Ok(String::new());
+        }
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
+    };
+    let complete = bytes.iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1);
+    if complete < bytes.len() {
+        bytes.truncate(complete);
+        torn.push(name);
+    }
+    String::from_utf8(bytes).map_err(|_| anyhow!("{name} is damaged: it is not UTF-8 text"))
+}
+
+/// The rows of a CSV file that has the columns of `T`, in any order.
+fn rows<T: DeserializeOwned>(name: &str, text: String) -> Result<Vec<T>> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers().map_err(|e| anyhow!("{name} is damaged: {e}"))?.clone();
+    for column in columns::<T>() {
+        if !header.iter().any(|h| h == *column) {
+            bail!("{name} has no column \"{column}\"");
+        }
+    }
+    let one_line =
+        |error: csv::Error| error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+    let rows = reader.into_deserialize();
+    rows.map(|row| row.map_err(|e| anyhow!("{name} is damaged: {}", one_line(e)))).collect()
+}
+
+fn texts(folder: &Path, text: &str) -> Result<Vec<TextRow>> {
+    let rows = text.lines().enumerate().map(|(i, line)| {
+        let file = folder.join("generations.jsonl");
+        let damaged = || format!("{}, line {} is damaged", file.display(), i + 1);
+        serde_json::from_str(line).with_context(damaged)
+    });
+    rows.collect()
+}

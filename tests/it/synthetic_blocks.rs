@@ -1,0 +1,95 @@
+//! `blocks.csv` of a simulated run, computed from its definition.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use specdec::experiment::Plan;
+use specdec::experiment::records::{BlockRow, TextRow};
+
+use crate::synthetic::Rows;
+
+/// The beginning of the SHA-256 of rows as they stand in a CSV file.
+fn digest<T: Serialize>(rows: &[&T]) -> String {
+    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+    rows.iter().for_each(|row| writer.serialize(row).unwrap());
+    short(&writer.into_inner().unwrap())
+}
+
+fn short(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The texts that go with the generations: `new_tokens` times token 0.
+pub(crate) fn texts(rows: &Rows) -> Vec<TextRow> {
+    let counted = rows.generations.iter().filter(|g| !g.superseded);
+    let text = |g: &specdec::experiment::records::GenerationRow| TextRow {
+        cell: g.cell.clone(),
+        prompt: g.prompt.clone(),
+        repeat: g.repeat,
+        tokens: vec![0; g.new_tokens],
+        text: "a".repeat(g.new_tokens),
+    };
+    counted.map(text).collect()
+}
+
+/// A row per block that has a generation or a failure, undisturbed, of session 0.
+pub(crate) fn blocks(rows: &Rows) -> Vec<BlockRow> {
+    let place = |cell: &str, prompt: &str, repeat: u32| number(&rows.plan, cell, prompt, repeat);
+    let mut numbers = BTreeMap::new();
+    let generations = rows.generations.iter().map(|g| (&g.cell, &g.prompt, g.repeat));
+    let failures = rows.failures.iter().map(|f| (&f.cell, &f.prompt, f.repeat));
+    for (cell, prompt, repeat) in generations.chain(failures) {
+        numbers.insert(place(cell, prompt, repeat), (prompt.clone(), repeat));
+    }
+    let texts = texts(rows);
+    let block = |(block, (prompt, repeat)): (usize, (String, u32))| {
+        macro_rules! own {
+            ($rows:expr) => {
+                $rows
+                    .iter()
+                    .filter(|r| place(&r.cell, &r.prompt, r.repeat) == block)
+                    .collect::<Vec<_>>()
+            };
+        }
+        let rounds = own!(rows.rounds);
+        let positions = own!(rows.positions);
+        let texts = own!(texts);
+        let mut failures = own!(rows.failures);
+        failures.retain(|f| !f.superseded);
+        let divergences = own!(rows.divergences);
+        let mut generations = own!(rows.generations);
+        generations.retain(|g| !g.superseded);
+        let lines = texts.iter().map(|text| serde_json::to_string(text).unwrap() + "\n");
+        let digests = [
+            digest(&rounds),
+            digest(&positions),
+            short(lines.collect::<String>().as_bytes()),
+            digest(&failures),
+            digest(&divergences),
+            digest(&generations),
+        ];
+        BlockRow {
+            block,
+            prompt,
+            repeat,
+            rounds: rounds.len(),
+            positions: positions.len(),
+            texts: texts.len(),
+            failures: failures.len(),
+            divergences: divergences.len(),
+            generations: generations.len(),
+            digests: digests.join("-"),
+            ..BlockRow::default()
+        }
+    };
+    numbers.into_iter().map(block).collect()
+}
+
+/// The number of a generation's block: repeat, prompt, sampling setting.
+fn number(plan: &Plan, cell: &str, prompt: &str, repeat: u32) -> usize {
+    let settings = plan.settings();
+    let setting = settings.iter().position(|cells| cells.iter().any(|c| c.id == cell)).unwrap();
+    let prompt = plan.prompts.iter().position(|p| p == prompt).unwrap();
+    (repeat as usize * plan.prompts.len() + prompt) * settings.len() + setting
+}
