@@ -145,9 +145,13 @@ impl BlockRows {
     /// # Errors
     /// If a row cannot be written as text.
     pub(crate) fn digests(&self) -> Result<String> {
-        let digest = |(_, bytes): (_, Vec<u8>)| hex(&Sha256::digest(bytes))[..DIGITS].to_owned();
-        Ok(self.files()?.map(digest).join("-"))
+        Ok(self.files()?.map(|(_, bytes)| digest(&bytes)).join("-"))
     }
+}
+
+/// The beginning of the SHA-256 of some bytes.
+fn digest(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))[..DIGITS].to_owned()
 }
 
 impl BlockRow {
@@ -175,11 +179,29 @@ impl BlockRow {
         [self.rounds, self.positions, self.texts, self.failures, self.divergences, self.generations]
     }
 
-    /// Whether these are the rows that were written.
+    /// The same row with a digest of itself, which outlives being superseded.
+    ///
+    /// # Errors
+    /// If the row cannot be written as text.
+    pub(super) fn sealed(self) -> Result<Self> {
+        let open = Self { seal: String::new(), superseded: false, ..self.clone() };
+        Ok(Self { seal: digest(&csv_bytes(&[open], false)?), ..self })
+    }
+
+    /// Whether this is the row that was written.
+    ///
+    /// # Errors
+    /// If the row cannot be written as text.
+    pub(crate) fn is_sealed(&self) -> Result<bool> {
+        Ok(self.clone().sealed()?.seal == self.seal)
+    }
+
+    /// Whether this and its rows are those that were written.
     ///
     /// # Errors
     /// If a row cannot be written as text.
     pub(crate) fn fits(&self, rows: &BlockRows) -> Result<bool> {
-        Ok(self.counts() == rows.counts() && self.digests == rows.digests()?)
+        let same = self.counts() == rows.counts() && self.digests == rows.digests()?;
+        Ok(same && self.is_sealed()?)
     }
 }

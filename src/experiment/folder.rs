@@ -60,15 +60,7 @@ impl ResultsFolder {
         let mut lock = Lock::take(&new)?;
         write_whole(&new.join("plan.toml"), toml::to_string(plan)?.as_bytes())?;
         manifest.write(&new)?;
-        // A run in which nothing finishes has these files, too.
-        let headers = [
-            ("rounds.csv", csv_bytes::<RoundRow>(&[], true)?),
-            ("generations.csv", csv_bytes::<GenerationRow>(&[], true)?),
-            ("blocks.csv", csv_bytes::<BlockRow>(&[], true)?),
-        ];
-        for (name, bytes) in &headers {
-            write_whole(&new.join(name), bytes)?;
-        }
+        head(&new)?;
         let path = settle(&new, &parent).with_context(|| cannot(&parent))?;
         lock.moved(&path);
         Self::locked(path, lock)
@@ -170,6 +162,7 @@ impl ResultsFolder {
     /// # Errors
     /// Names the file that cannot be read or written.
     pub(super) fn repair(&self, plan: &Plan) -> Result<Vec<BlockRow>> {
+        head(&self.path)?;
         let raw = Raw::read(&self.path)?;
         let places = Places::new(plan);
         let rows = raw.by_block(&places)?;
@@ -277,6 +270,22 @@ impl ResultsFolder {
         }
         Ok(())
     }
+}
+
+/// Gives the files that every run has their headers, where they lack them: a run
+/// in which nothing finishes has them, too, and so has one that lost a file.
+fn head(folder: &Path) -> Result<()> {
+    let headers = [
+        ("rounds.csv", csv_bytes::<RoundRow>(&[], true)?),
+        ("generations.csv", csv_bytes::<GenerationRow>(&[], true)?),
+        ("blocks.csv", csv_bytes::<BlockRow>(&[], true)?),
+    ];
+    for (name, bytes) in headers {
+        if length_of(&folder.join(name))?.unwrap_or(0) == 0 {
+            write_whole(&folder.join(name), &bytes)?;
+        }
+    }
+    Ok(())
 }
 
 /// Gives a complete folder its name.

@@ -141,6 +141,7 @@ pub struct BlockRow {
     pub divergences: usize,
     pub generations: usize,
     pub digests: String,
+    pub seal: String,
     pub superseded: bool,
 }
 

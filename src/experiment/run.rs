@@ -278,7 +278,7 @@ impl Sweep<'_> {
             disturbed: disturbance.is_disturbed(),
             ..BlockRow::listing(&rows)?
         };
-        Ok(Some((rows, row)))
+        Ok(Some((rows, row.sealed()?)))
     }
 
     fn is_interrupted(&self) -> bool {

@@ -21,6 +21,9 @@ const ROUNDING_US: f64 = 0.0005;
 /// If a row cannot be written as text.
 pub(super) fn misfits(plan: &Plan, block: &BlockRow, rows: &BlockRows) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
+    if !block.is_sealed()? {
+        wrong.push("its row in blocks.csv is not the one that was written".to_owned());
+    }
     let found = rows.digests()?;
     let (written, found) = (block.digests.split('-'), found.split('-'));
     let counts = block.counts().into_iter().zip(rows.counts());

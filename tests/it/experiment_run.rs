@@ -3,60 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use specdec::experiment::records::{GenerationRow, RoundRow};
 use specdec::experiment::{Manifest, Status};
 
-fn specdec(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_specdec"));
-    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(args);
-    command
-}
-
-fn run(out: &Path, more: &[&str]) -> Output {
-    let mut command = specdec(&["run", "experiments/00-smoke", "--clock", "virtual", "--out"]);
-    command.arg(out).args(more).output().unwrap()
-}
-
-#[track_caller]
-fn succeed(output: Output) {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-#[track_caller]
-fn fail(output: Output, parts: &[&str]) {
-    assert!(!output.status.success());
-    let error = String::from_utf8(output.stderr).unwrap();
-    let line = error.lines().last().unwrap_or_default();
-    assert!(line.starts_with("error: "), "{error}");
-    assert!(!error.contains("panicked"), "{error}");
-    for part in parts {
-        assert!(line.contains(part), "{line:?} does not contain {part:?}");
-    }
-}
-
-fn folder(out: &Path) -> PathBuf {
-    let mut found = std::fs::read_dir(out.join("00-smoke")).unwrap();
-    let path = found.next().unwrap().unwrap().path();
-    assert!(found.next().is_none(), "one folder expected");
-    path
-}
-
-fn generations(folder: &Path) -> Vec<GenerationRow> {
-    let mut reader = csv::Reader::from_path(folder.join("generations.csv")).unwrap();
-    reader.deserialize().collect::<Result<_, _>>().unwrap()
-}
-
-fn rounds(folder: &Path) -> Vec<RoundRow> {
-    let mut reader = csv::Reader::from_path(folder.join("rounds.csv")).unwrap();
-    reader.deserialize().collect::<Result<_, _>>().unwrap()
-}
-
-fn standing(folder: &Path) -> Vec<GenerationRow> {
-    generations(folder).into_iter().filter(|g| !g.superseded).collect()
-}
+use crate::run_support::{
+    LONG, begun, fail, folder, generations, rounds, run, spawn, specdec, standing, succeed,
+};
 
 #[test]
 fn the_smoke_experiment_is_reproducible_to_the_byte() {
@@ -102,20 +56,6 @@ fn rows_agree_with_each_other() {
         }
     }
     assert_eq!(Manifest::read(&folder).unwrap().status, Status::Finished);
-}
-
-/// A run long enough to be killed in the middle.
-const LONG: &[&str] = &["--set", "repeats=12", "--set", "max_tokens=96"];
-
-/// The manifest of the only run in `out`, if that run got as far.
-fn begun(out: &Path) -> Option<Manifest> {
-    let mut found = std::fs::read_dir(out.join("00-smoke")).ok()?;
-    Manifest::read(&found.next()?.ok()?.path()).ok()
-}
-
-fn spawn(out: &Path) -> std::process::Child {
-    let mut command = specdec(&["run", "experiments/00-smoke", "--clock", "virtual", "--out"]);
-    command.arg(out).args(LONG).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use serde::de::DeserializeOwned;
+use specdec::clock::Clock;
 use specdec::draft::Texts;
 use specdec::experiment::prompts::Prompt;
 use specdec::experiment::{Bench, Experiment, Material, Resume, freeze, run};
@@ -12,6 +13,18 @@ use specdec::model::{LanguageModel, Letters, Role, load};
 /// Runs the smoke experiment, changed by `set`, with this target of four letters
 /// and a prompt per text, named like it; returns the results folder.
 pub(crate) fn run_smoke(
+    target: &dyn LanguageModel,
+    texts: &[&str],
+    set: &[&str],
+    interrupted: &AtomicBool,
+    out: &Path,
+) -> PathBuf {
+    run_smoke_on(None, target, texts, set, interrupted, out)
+}
+
+/// The same on a clock of the test's own.
+pub(crate) fn run_smoke_on(
+    clock: Option<&dyn Clock>,
     target: &dyn LanguageModel,
     texts: &[&str],
     set: &[&str],
@@ -38,7 +51,7 @@ pub(crate) fn run_smoke(
         texts: &texts,
     };
     let plan = freeze(&experiment.spec, &material).unwrap();
-    let clock = plan.clock();
+    let own = plan.clock();
     let bench = Bench {
         plan: &plan,
         target,
@@ -47,7 +60,7 @@ pub(crate) fn run_smoke(
         texts: &texts,
         threads: 1,
         prompts: &prompts,
-        clock: &*clock,
+        clock: clock.unwrap_or(&*own),
         interrupted,
     };
     run(&bench, out, &Resume::No).unwrap().folder

@@ -4,8 +4,8 @@ use serde::de::DeserializeOwned;
 use specdec::bench::PassRow;
 use specdec::experiment::columns;
 use specdec::experiment::records::{
-    DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow, SummaryRow,
-    SurvivalRow, TextRow,
+    BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow,
+    SummaryRow, SurvivalRow, TextRow,
 };
 
 const DOC: &str = include_str!("../../docs/metrics.md");
@@ -43,6 +43,7 @@ fn every_column_is_documented() {
     check::<TextRow>("generations.jsonl");
     check::<FailureRow>("failures.csv");
     check::<DivergenceRow>("divergences.csv");
+    check::<BlockRow>("blocks.csv");
     check::<SurvivalRow>("survival.csv");
     check::<SummaryRow>("summary.csv");
     check::<PassRow>("specdec bench --csv");

@@ -16,6 +16,12 @@ fn digest<T: Serialize>(rows: &[&T]) -> String {
     short(&writer.into_inner().unwrap())
 }
 
+/// The row with the digest of itself, taken without it.
+pub(crate) fn sealed(row: BlockRow) -> BlockRow {
+    let open = BlockRow { seal: String::new(), superseded: false, ..row.clone() };
+    BlockRow { seal: digest(&[&open]), ..row }
+}
+
 fn short(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
@@ -69,7 +75,7 @@ pub(crate) fn blocks(rows: &Rows) -> Vec<BlockRow> {
             digest(&divergences),
             digest(&generations),
         ];
-        BlockRow {
+        sealed(BlockRow {
             block,
             prompt,
             repeat,
@@ -81,7 +87,7 @@ pub(crate) fn blocks(rows: &Rows) -> Vec<BlockRow> {
             generations: generations.len(),
             digests: digests.join("-"),
             ..BlockRow::default()
-        }
+        })
     };
     numbers.into_iter().map(block).collect()
 }

@@ -1,0 +1,182 @@
+//! Other work on the machine: blocks that it disturbs are run again, within
+//! bounds, and above a share of them no verdict is given.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use specdec::clock::{Clock, Lost, VirtualClock, VirtualCosts, Who};
+use specdec::experiment::records::{BlockRow, RoundRow};
+use specdec::model::{Role, load};
+use specdec::report;
+
+use crate::experiment_support::{rows, run_smoke, run_smoke_on};
+use crate::report::reported;
+use crate::synthetic::Synthetic;
+use crate::synthetic_blocks::sealed;
+
+/// Readings of lost time before the first block: both ends of the calibration and
+/// the beginning of the sweep.
+const BEFORE: usize = 3;
+
+/// A clock on which each block that is run loses a share of its time that the
+/// test says; none when it has said no more.
+#[derive(Debug)]
+struct Busy {
+    clock: VirtualClock,
+    shares: RefCell<VecDeque<f64>>,
+    readings: Cell<usize>,
+    begun: Cell<Duration>,
+    lost: Cell<Duration>,
+}
+
+impl Busy {
+    fn new(shares: &[f64]) -> Self {
+        Self {
+            clock: VirtualClock::new(VirtualCosts::default()),
+            shares: RefCell::new(shares.iter().copied().collect()),
+            readings: Cell::new(0),
+            begun: Cell::default(),
+            lost: Cell::default(),
+        }
+    }
+}
+
+impl Clock for Busy {
+    fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    fn forward(&self, who: Who, rows: usize) {
+        self.clock.forward(who, rows);
+    }
+
+    fn lost(&self) -> Lost {
+        let reading = self.readings.replace(self.readings.get() + 1);
+        match reading.checked_sub(BEFORE) {
+            None => {}
+            Some(at) if at % 2 == 0 => self.begun.set(self.now()),
+            Some(_) => {
+                let share = self.shares.borrow_mut().pop_front().unwrap_or(0.0);
+                self.lost.set(self.lost.get() + (self.now() - self.begun.get()).mul_f64(share));
+            }
+        }
+        Lost { waiting: self.lost.get(), stolen: Duration::ZERO }
+    }
+}
+
+/// Blocks of the run: three temperatures of one prompt, four times.
+const BLOCKS: usize = 12;
+
+/// A run of which the blocks lose these shares in the order in which they are run.
+fn run_with(shares: &[f64], out: &Path) -> PathBuf {
+    let target = load("toy:mixed", Role::Target).unwrap().model;
+    let busy = Busy::new(shares);
+    let set = ["repeats=4", "max_tokens=8"];
+    let never = AtomicBool::new(false);
+    run_smoke_on(Some(&busy), &*target, &["ab"], &set, &never, out)
+}
+
+/// Attempt, whether it was disturbed and whether it is superseded, of a block's rows.
+fn attempts(folder: &Path, block: usize) -> Vec<(u32, bool, bool)> {
+    let rows = rows::<BlockRow>(folder, "blocks.csv");
+    let own = rows.iter().filter(|row| row.block == block);
+    own.map(|row| (row.attempt, row.disturbed, row.superseded)).collect()
+}
+
+#[test]
+fn a_disturbed_block_is_run_again_and_the_better_one_counts() {
+    let (out, quiet) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut shares = [0.0; BLOCKS];
+    shares[5] = 0.5;
+    let folder = run_with(&shares, out.path());
+    assert_eq!(attempts(&folder, 5), [(0, true, true), (1, false, false)]);
+    assert_eq!(rows::<BlockRow>(&folder, "blocks.csv").len(), BLOCKS + 1);
+    let results = report::load(&folder).unwrap();
+    assert_eq!((results.blocks.len(), results.disturbed_share()), (BLOCKS, 0.0));
+    assert!(results.samples.values().flatten().all(|sample| sample.timed));
+    // Its rows are there once, and are those of an undisturbed run.
+    let target = load("toy:mixed", Role::Target).unwrap().model;
+    let never = AtomicBool::new(false);
+    let set = ["repeats=4", "max_tokens=8"];
+    let plain = run_smoke(&*target, &["ab"], &set, &never, quiet.path());
+    let sorted = |folder: &Path| {
+        let mut rounds = rows::<RoundRow>(folder, "rounds.csv");
+        rounds.sort_by_key(|r| (r.repeat, r.cell.clone(), r.round));
+        rounds
+    };
+    assert_eq!(sorted(&folder), sorted(&plain));
+}
+
+#[test]
+fn a_repetition_that_is_no_better_does_not_count() {
+    let out = tempfile::tempdir().unwrap();
+    let mut shares = vec![0.0; BLOCKS];
+    shares[5] = 0.5;
+    shares.extend([0.6, 0.7, 0.0]);
+    let folder = run_with(&shares, out.path());
+    // Three attempts are all there are.
+    assert_eq!(attempts(&folder, 5), [(0, true, false), (1, true, true), (2, true, true)]);
+    let results = report::load(&folder).unwrap();
+    // One of twelve: its times are left out, its tokens count.
+    assert!(!results.is_disturbed());
+    let samples = results.samples.values().flatten();
+    let timed = samples.clone().filter(|sample| sample.timed).count();
+    assert_eq!(timed * BLOCKS, samples.count() * (BLOCKS - 1));
+}
+
+#[test]
+fn repetitions_are_bounded_and_the_worst_blocks_come_first() {
+    let out = tempfile::tempdir().unwrap();
+    let shares = (0..BLOCKS).map(|i| 0.2 + 0.01 * i as f64).collect::<Vec<_>>();
+    // Nothing gets better.
+    let folder = run_with(&[&shares[..], &[0.9; 100]].concat(), out.path());
+    let again = rows::<BlockRow>(&folder, "blocks.csv").into_iter().filter(|row| row.attempt > 0);
+    let again = again.map(|row| row.block).collect::<Vec<_>>();
+    assert_eq!(again, [11, 10, 9, 8]);
+    assert!(report::load(&folder).unwrap().is_disturbed());
+}
+
+#[test]
+fn the_limit_is_a_tenth_of_the_time() {
+    let out = tempfile::tempdir().unwrap();
+    let mut shares = [0.0; BLOCKS];
+    (shares[3], shares[4]) = (0.0999, 0.1001);
+    let folder = run_with(&shares, out.path());
+    assert_eq!(attempts(&folder, 3), [(0, false, false)]);
+    assert_eq!(attempts(&folder, 4).len(), 2);
+}
+
+/// Marks blocks of a written run as disturbed and reports it again.
+fn disturb(folder: &Path, blocks: usize) -> String {
+    let mut listed = rows::<BlockRow>(folder, "blocks.csv");
+    for block in listed.iter_mut().take(blocks) {
+        *block = sealed(BlockRow { disturbed: true, ..block.clone() });
+    }
+    let mut writer = csv::Writer::from_path(folder.join("blocks.csv")).unwrap();
+    listed.iter().for_each(|row| writer.serialize(row).unwrap());
+    writer.flush().unwrap();
+    report::report(folder).unwrap();
+    std::fs::read_to_string(folder.join("report.md")).unwrap()
+}
+
+#[test]
+fn above_a_share_of_disturbed_blocks_no_verdict_is_given() {
+    // 40 prompts at three temperatures: 120 blocks.
+    let (folder, before) = reported(&Synthetic::large().rows());
+    assert!(before.contains("| faster |") && !before.contains("DISTURBED"), "{before}");
+    let some = disturb(folder.path(), 12);
+    assert!(some.contains("| faster |") && !some.contains("DISTURBED"), "{some}");
+    assert!(some.contains("12 of 120 blocks were disturbed"), "{some}");
+    let many = disturb(folder.path(), 13);
+    // The first thing after the question.
+    let first = many.lines().filter(|line| !line.is_empty()).nth(2).unwrap();
+    assert!(first.starts_with("**DISTURBED: 11 % of the blocks"), "{first}");
+    assert!(many.contains("| withheld: disturbed |"), "{many}");
+    for verdict in ["| faster |", "| slower |", "| no difference shown |", "are slower than plain"]
+    {
+        assert!(!many.contains(verdict), "{verdict} in {many}");
+    }
+}

@@ -1,0 +1,262 @@
+//! Results folders: who may write to them, what is noticed when something else
+//! does, and what a crash leaves behind.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use specdec::experiment::{Build, Manifest, Status};
+use specdec::report;
+
+use crate::run_support::{
+    LONG, begun, blocks, fail, folder, generations, rounds, run, spawn, specdec, standing, succeed,
+    wait_for_a_block,
+};
+
+/// A repository of somebody else's, with a commit of its own.
+fn strangers() -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    let git = |args: &[&str]| {
+        let mut command = Command::new("git");
+        command.current_dir(place.path()).args(["-c", "user.name=a", "-c", "user.email=a@b"]);
+        assert!(command.args(args).output().unwrap().status.success());
+    };
+    git(&["init"]);
+    git(&["commit", "--allow-empty", "-m", "theirs"]);
+    place
+}
+
+#[test]
+fn a_run_names_its_build_wherever_it_is_run_from() {
+    let (place, out) = (strangers(), tempfile::tempdir().unwrap());
+    let smoke = concat!(env!("CARGO_MANIFEST_DIR"), "/experiments/00-smoke");
+    let mut command = specdec(&["run", smoke, "--clock", "virtual", "--out"]);
+    succeed(command.arg(out.path()).current_dir(place.path()).output().unwrap());
+    let manifest = Manifest::read(&folder(out.path())).unwrap();
+    assert_eq!(manifest.sessions[0].build, Build::this());
+    // In a clone the commit is known.
+    let head = Command::new("git").args(["rev-parse", "HEAD"]);
+    let head = { head }.current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    if let Ok(head) = head.map(|output| String::from_utf8(output.stdout).unwrap()) {
+        assert!(head.trim().is_empty() || Build::this().git_commit == head.trim());
+    }
+}
+
+/// A finished run of which the last `left` blocks are not done yet, as if it had
+/// been killed.
+fn cut(out: &Path, left: usize, change: impl Fn(&mut Manifest)) -> std::path::PathBuf {
+    succeed(run(out, &[]));
+    let folder = folder(out);
+    let text = fs::read_to_string(folder.join("blocks.csv")).unwrap();
+    let lines = text.split_inclusive('\n').collect::<Vec<_>>();
+    fs::write(folder.join("blocks.csv"), lines[..lines.len() - left].concat()).unwrap();
+    let mut manifest = Manifest::read(&folder).unwrap();
+    manifest.status = Status::Running;
+    change(&mut manifest);
+    manifest.write(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn other_builds_processors_and_threads_continue_a_run_and_are_told_apart() {
+    let whole = tempfile::tempdir().unwrap();
+    succeed(run(whole.path(), &[]));
+    let expected = standing(&folder(whole.path()));
+    let changes: [fn(&mut Manifest); 3] = [
+        |manifest| manifest.sessions[0].build.git_commit = "0123abc".to_owned(),
+        |manifest| manifest.sessions[0].machine.cpu_model = "Slow CPU".to_owned(),
+        |manifest| manifest.sessions[0].threads += 1,
+    ];
+    for change in changes {
+        let out = tempfile::tempdir().unwrap();
+        let folder = cut(out.path(), 4, change);
+        succeed(run(out.path(), &["--resume"]));
+        assert_eq!(standing(&folder), expected);
+        let manifest = Manifest::read(&folder).unwrap();
+        assert_eq!((manifest.status, manifest.groups()), (Status::Finished, vec![0, 1]));
+        let sessions = blocks(&folder).into_iter().filter(|b| !b.superseded).map(|b| b.session);
+        let of_second = sessions.clone().filter(|&session| session == 1).count();
+        assert_eq!((sessions.count(), of_second), (12, 4));
+        // Tokens of all blocks count, times of the larger part alone.
+        let results = report::load(&folder).unwrap();
+        let samples = results.samples.values().flatten();
+        let timed = samples.clone().filter(|sample| sample.timed).count();
+        assert_eq!((samples.count(), timed), (expected.len(), expected.len() * 8 / 12));
+        assert!(results.samples.values().flatten().all(|sample| !sample.rounds.is_empty()));
+        let text = fs::read_to_string(folder.join("report.md")).unwrap();
+        assert!(text.contains("4 of 12 blocks were timed by another build"), "{text}");
+    }
+}
+
+#[test]
+fn the_same_build_and_machine_continue_a_run_as_one() {
+    let out = tempfile::tempdir().unwrap();
+    let folder = cut(out.path(), 4, |_| {});
+    succeed(run(out.path(), &["--resume"]));
+    assert_eq!(Manifest::read(&folder).unwrap().groups(), [0, 0]);
+    let results = report::load(&folder).unwrap();
+    assert!(results.samples.values().flatten().all(|sample| sample.timed));
+}
+
+#[test]
+fn a_folder_has_one_writer_and_its_lock_dies_with_it() {
+    let out = tempfile::tempdir().unwrap();
+    let mut first = spawn(out.path());
+    let folder = wait_for_a_block(out.path());
+    let writer = format!("is being written by process {}", first.id());
+    fail(run(out.path(), &[LONG, &["--resume"]].concat()), &[&writer]);
+    let given = folder.to_str().unwrap();
+    fail(run(out.path(), &[LONG, &["--resume", given]].concat()), &[&writer]);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    succeed(run(out.path(), &[LONG, &["--resume"]].concat()));
+    assert_eq!(begun(out.path()).unwrap().status, Status::Finished);
+    assert!(!folder.join(".lock").exists());
+}
+
+#[test]
+fn a_file_that_something_else_changes_ends_the_run_and_is_repaired() {
+    let whole = tempfile::tempdir().unwrap();
+    succeed(run(whole.path(), LONG));
+    let expected = standing(&folder(whole.path()));
+    let expected_rounds = rounds(&folder(whole.path()));
+    let ways: [(&str, fn(&Path)); 4] = [
+        ("rounds.csv", |file| fs::remove_file(file).unwrap()),
+        ("generations.csv", |file| fs::write(file, "").unwrap()),
+        ("generations.jsonl", |file| {
+            let file = fs::OpenOptions::new().write(true).open(file).unwrap();
+            file.set_len(100).unwrap();
+        }),
+        ("blocks.csv", |file| {
+            let text = fs::read_to_string(file).unwrap();
+            fs::write(file, text + "\n").unwrap();
+        }),
+    ];
+    for (name, change) in ways {
+        let out = tempfile::tempdir().unwrap();
+        let child = spawn(out.path());
+        let folder = wait_for_a_block(out.path());
+        change(&folder.join(name));
+        fail(child.wait_with_output().unwrap(), &[name, "something else changed it"]);
+        succeed(run(out.path(), &[LONG, &["--resume"]].concat()));
+        assert_eq!(standing(&folder), expected, "{name}");
+        assert_eq!(rounds(&folder), expected_rounds, "{name}");
+    }
+}
+
+#[test]
+fn blocks_whose_rows_were_changed_are_run_again() {
+    let out = tempfile::tempdir().unwrap();
+    let folder = cut(out.path(), 1, |_| {});
+    let expected = {
+        let whole = tempfile::tempdir().unwrap();
+        succeed(run(whole.path(), &[]));
+        rounds(&crate::run_support::folder(whole.path()))
+    };
+    // One digit of one row of the first block.
+    let text = fs::read_to_string(folder.join("rounds.csv")).unwrap();
+    let row = text.lines().nth(3).unwrap();
+    fs::write(folder.join("rounds.csv"), text.replacen(row, &format!("{row}1"), 1)).unwrap();
+    succeed(run(out.path(), &["--resume"]));
+    let mut found = rounds(&folder);
+    let mut expected = expected;
+    let key = |r: &specdec::experiment::records::RoundRow| {
+        (r.prompt.clone(), r.repeat, r.cell.clone(), r.round)
+    };
+    found.sort_by_key(key);
+    expected.sort_by_key(key);
+    assert_eq!(found, expected);
+    assert_eq!(blocks(&folder).iter().filter(|b| b.superseded).count(), 1);
+    assert_eq!(generations(&folder).iter().filter(|g| g.superseded).count(), 26);
+}
+
+#[test]
+fn what_a_kill_during_creation_leaves_is_no_run() {
+    let out = tempfile::tempdir().unwrap();
+    let orphan = out.path().join("00-smoke").join(".new");
+    fs::create_dir_all(&orphan).unwrap();
+    fs::write(orphan.join("plan.toml"), "experiment = \"half a pl").unwrap();
+    fail(run(out.path(), &["--resume"]), &["nothing to resume"]);
+    succeed(run(out.path(), &[]));
+    assert!(!orphan.exists());
+    assert_eq!(Manifest::read(&folder(out.path())).unwrap().status, Status::Finished);
+}
+
+#[test]
+fn a_report_that_failed_is_part_of_what_is_resumed() {
+    let out = tempfile::tempdir().unwrap();
+    succeed(run(out.path(), &[]));
+    let folder = folder(out.path());
+    let before = fs::read(folder.join("report.md")).unwrap();
+    // As a kill during the report leaves it.
+    let mut manifest = Manifest::read(&folder).unwrap();
+    manifest.status = Status::Measured;
+    manifest.write(&folder).unwrap();
+    fs::remove_file(folder.join("report.md")).unwrap();
+    // No folder can be made where a file is.
+    fs::remove_dir_all(folder.join("figures")).unwrap();
+    fs::write(folder.join("figures"), "").unwrap();
+    fail(run(out.path(), &["--resume"]), &["figures"]);
+    assert_eq!(Manifest::read(&folder).unwrap().status, Status::Measured);
+    fs::remove_file(folder.join("figures")).unwrap();
+    succeed(run(out.path(), &["--resume"]));
+    let manifest = Manifest::read(&folder).unwrap();
+    assert_eq!((manifest.status, manifest.sessions.len()), (Status::Finished, 1));
+    assert!(fs::read(folder.join("report.md")).unwrap() == before);
+}
+
+#[test]
+fn rows_of_another_format_are_refused() {
+    let out = tempfile::tempdir().unwrap();
+    succeed(run(out.path(), &[]));
+    let file = folder(out.path()).join("plan.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    for other in ["", "format = 3\n"] {
+        fs::write(&file, text.replacen("format = 2\n", other, 1)).unwrap();
+        let output = specdec(&["report", folder(out.path()).to_str().unwrap()]).output().unwrap();
+        fail(output, &["format", "use the version that made them"]);
+    }
+}
+
+#[test]
+fn an_edited_text_of_a_drafter_is_another_plan() {
+    let out = tempfile::tempdir().unwrap();
+    let text = out.path().join("corpus.txt");
+    fs::write(&text, "abcabcabc").unwrap();
+    let set = format!("sweep.ngram_text={}", text.display());
+    let more = ["--set", "sweep.drafter=ngram_lm", "--set", &set];
+    let folder_of = |more: &[&str]| {
+        succeed(run(out.path(), more));
+        folder(out.path())
+    };
+    let folder = folder_of(&more);
+    let mut manifest = Manifest::read(&folder).unwrap();
+    manifest.status = Status::Running;
+    manifest.write(&folder).unwrap();
+    let ids = |path: &Path| {
+        let plan = specdec::experiment::read_plan(path).unwrap();
+        plan.cells.iter().map(|c| c.id.clone()).collect::<Vec<_>>()
+    };
+    let before = ids(&folder);
+    let given = folder.to_str().unwrap().to_owned();
+    fs::write(&text, "abcabcabd").unwrap();
+    fail(run(out.path(), &[&more[..], &["--resume", &given]].concat()), &["another plan"]);
+    fs::remove_dir_all(out.path().join("00-smoke")).unwrap();
+    let after = ids(&folder_of(&more));
+    let kept = before.iter().filter(|id| after.contains(id)).count();
+    // The baselines read no text: one per temperature.
+    assert_eq!((before.len(), after.len(), kept), (before.len(), before.len(), 3));
+}
+
+#[test]
+fn a_manifest_keeps_its_floats_to_the_last_bit() {
+    let out = tempfile::tempdir().unwrap();
+    succeed(run(out.path(), &[]));
+    let folder = folder(out.path());
+    let mut manifest = Manifest::read(&folder).unwrap();
+    // Values that a parser which is not exact gets wrong in the last place.
+    manifest.sessions[0].calibration.target_us =
+        (1..2000).map(|i| 1.0 / f64::from(i) + 1e-9 * f64::from(i * 7919)).collect();
+    manifest.write(&folder).unwrap();
+    assert_eq!(Manifest::read(&folder).unwrap(), manifest);
+}
