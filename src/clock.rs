@@ -22,6 +22,21 @@ pub trait Clock: std::fmt::Debug {
     fn forward(&self, who: Who, rows: usize) {
         let _ = (who, rows);
     }
+
+    /// Time lost to other work on the machine since the clock was made; a clock
+    /// that does not know of any has lost none.
+    fn lost(&self) -> Lost {
+        Lost::default()
+    }
+}
+
+/// Time in which work was ready and did not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lost {
+    /// Waiting of this process's threads for a core, all together.
+    pub waiting: Duration,
+    /// What the host of a virtual machine took from its cores, all together.
+    pub stolen: Duration,
 }
 
 /// Wall-clock time.

@@ -136,7 +136,7 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
     let texts = Texts::new(&*ready.target.codec);
     let plan = ready.freeze(&texts)?;
     let interrupted = catch_interrupts()?;
-    let clock = ready.plan.clock();
+    let clock = plan.clock();
     let bench = Bench {
         threads: ready.threads,
         plan: &plan,

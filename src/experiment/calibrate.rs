@@ -6,10 +6,12 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, bail};
 
+use super::blocks::Block;
 use super::cell::{Calibration, CellCosts};
+use super::generation::one;
 use super::passes::{quantile, target_passes};
 use super::records::RoundRow;
-use super::run::{Bench, Block, one};
+use super::run::Bench;
 use crate::dist::Token;
 
 /// The longest context at which passes are timed.
@@ -26,7 +28,8 @@ pub(super) fn calibrate(bench: &Bench<'_>, prompts: &[Vec<Token>]) -> Result<Cal
         for i in 0..plan.warmup {
             let at = i as usize % prompts.len();
             let prompt = &bench.prompts[at];
-            let block = Block { prompt, tokens: &prompts[at], repeat: 0, cells: vec![cell] };
+            let block =
+                Block { number: 0, prompt, tokens: &prompts[at], repeat: 0, cells: vec![cell] };
             // A failure here will be recorded when the cell's turn comes.
             if let Ok(done) = one(bench, cell, &block) {
                 rounds.extend(done.rounds);

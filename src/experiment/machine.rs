@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::clock::{Clock, Lost, RealClock};
 use crate::lanes::IsaKind;
 
 /// The processor as results name it.
@@ -67,28 +68,32 @@ pub(super) fn load_average() -> [f64; 3] {
 pub(crate) struct QueueDelay {
     start: Instant,
     waited: Duration,
-    stolen: Duration,
 }
 
 impl QueueDelay {
     /// Starts measuring.
     pub(crate) fn start() -> Self {
-        Self { start: Instant::now(), waited: waited(), stolen: stolen() }
+        Self { start: Instant::now(), waited: waited() }
     }
 
     /// Waiting time since the start as a share of wall time.
     pub(crate) fn share(&self) -> f64 {
-        self.of_wall(waited().saturating_sub(self.waited))
+        let wall = self.start.elapsed().as_secs_f64();
+        waited().saturating_sub(self.waited).as_secs_f64() / wall.max(f64::MIN_POSITIVE)
+    }
+}
+
+/// Wall-clock time that knows what other work on the machine took of it.
+#[derive(Debug, Default)]
+pub(super) struct MachineClock(RealClock);
+
+impl Clock for MachineClock {
+    fn now(&self) -> Duration {
+        self.0.now()
     }
 
-    /// Time since the start in which the host of this virtual machine ran
-    /// something else on its cores, all together, as a share of wall time.
-    pub(super) fn stolen_share(&self) -> f64 {
-        self.of_wall(stolen().saturating_sub(self.stolen))
-    }
-
-    fn of_wall(&self, time: Duration) -> f64 {
-        time.as_secs_f64() / self.start.elapsed().as_secs_f64().max(f64::MIN_POSITIVE)
+    fn lost(&self) -> Lost {
+        Lost { waiting: waited(), stolen: stolen() }
     }
 }
 

@@ -35,8 +35,8 @@ fn a_run_names_its_build_wherever_it_is_run_from() {
     let manifest = Manifest::read(&folder(out.path())).unwrap();
     assert_eq!(manifest.sessions[0].build, Build::this());
     // In a clone the commit is known.
-    let head = Command::new("git").args(["rev-parse", "HEAD"]);
-    let head = { head }.current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let mut git = Command::new("git");
+    let head = git.args(["rev-parse", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR")).output();
     if let Ok(head) = head.map(|output| String::from_utf8(output.stdout).unwrap()) {
         assert!(head.trim().is_empty() || Build::this().git_commit == head.trim());
     }
