@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use super::check::misfits;
 use crate::experiment::blocks::{BlockRows, Places};
@@ -90,7 +90,7 @@ pub fn load(folder: &Path) -> Result<Results> {
     }
     let plan = read_plan(folder)?;
     let manifest = Manifest::read(folder)?;
-    let raw = Raw::read(folder).with_context(|| folder.display().to_string())?;
+    let raw = Raw::read(folder)?;
     let mut notes = raw
         .torn
         .iter()

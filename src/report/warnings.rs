@@ -64,10 +64,6 @@ fn machine(results: &Results, found: &mut Vec<String>) {
     if manifest.sessions.iter().any(|session| session.build.git_dirty) {
         found.push("The sources differed from the recorded commit.".into());
     }
-    if plan.clock == "virtual" {
-        found.push("Times are those of a virtual clock: they are set, not measured.".into());
-        return;
-    }
     let disturbed = results.blocks.iter().filter(|block| block.disturbed).count();
     if disturbed > 0 && !results.is_disturbed() {
         found.push(format!(
@@ -85,6 +81,10 @@ fn machine(results: &Results, found: &mut Vec<String>) {
              threads: their tokens count, their times do not.",
             results.blocks.len()
         ));
+    }
+    if plan.clock == "virtual" {
+        found.push("Times are those of a virtual clock: they are set, not measured.".into());
+        return;
     }
     let session = results.session();
     let (load, cores) = (session.load_average[0], session.machine.cores);
