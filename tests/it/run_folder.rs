@@ -120,7 +120,8 @@ fn a_file_that_something_else_changes_ends_the_run_and_is_repaired() {
     succeed(run(whole.path(), LONG));
     let expected = standing(&folder(whole.path()));
     let expected_rounds = rounds(&folder(whole.path()));
-    let ways: [(&str, fn(&Path)); 4] = [
+    type Change = fn(&Path);
+    let ways: [(&str, Change); 4] = [
         ("rounds.csv", |file| fs::remove_file(file).unwrap()),
         ("generations.csv", |file| fs::write(file, "").unwrap()),
         ("generations.jsonl", |file| {
