@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use super::output;
 use crate::exactness::mutants::mutants;
-use crate::exactness::{Certificate, CertifyOptions, certify};
+use crate::exactness::{Certificate, CertifyOptions, RealModels, certify};
 use crate::experiment::Provenance;
+use crate::model::{Catalog, Dtype, ModelError, Settings};
 
 /// Options of `specdec certify`.
 ///
@@ -54,7 +55,8 @@ pub(super) struct CertifyArgs {
 pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     // What is run, not what the sources have become when it ends.
     let provenance = Provenance::now();
-    let options = CertifyOptions { methods: args.method.clone(), full: args.full };
+    let models = if args.full { Some(embedded()?) } else { None };
+    let options = CertifyOptions { methods: args.method.clone(), full: args.full, models };
     let bar = ProgressBar::no_length().with_style(
         ProgressStyle::with_template("certify {wide_bar} {pos}/{len} {eta}")
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
@@ -64,7 +66,8 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
         bar.set_position(progress.done as u64);
     })?;
     bar.finish_and_clear();
-    output::write(certificate.table().as_bytes())?;
+    // A reader that leaves early loses the table, never the certificate.
+    let shown = output::write(certificate.table().as_bytes());
     let file = Signed { provenance, certificate: &certificate };
     if let Some(path) = &args.json {
         write(path, &file.json()?)?;
@@ -72,11 +75,22 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     if args.method.is_empty() {
         keep(&args.out, &file)?;
     }
+    let said = output::line(certificate.verdict());
     match certificate.failures().len() {
-        0 => Ok(()),
+        0 => shown.and(said),
         1 => bail!("1 check failed, see the line above that begins with FAILED"),
         n => bail!("{n} checks failed, see the lines above that begin with FAILED"),
     }
+}
+
+/// The pair that ships with the project, in f32, for goodness of fit.
+fn embedded() -> Result<RealModels> {
+    let catalog = Catalog::near(Path::new("."));
+    let settings = Settings { dtype: Some(Dtype::F32), ..Settings::default() };
+    let source = |name| Ok::<_, ModelError>(catalog.model(name)?.with(settings.clone()));
+    let name = "embedded-target".to_owned();
+    let (target, draft) = (source("embedded-target")?, source("embedded-draft")?);
+    Ok(RealModels::Loaded { name, target, draft, prompt: "impl Iterator for".to_owned() })
 }
 
 /// A certificate and what it was made with.
@@ -89,13 +103,18 @@ struct Signed<'c> {
 impl Signed<'_> {
     /// One JSON object with a line per cell and mutant.
     fn json(&self) -> Result<String> {
-        let Certificate { full, cells, forms, mutants } = self.certificate;
+        let Certificate { full, cells, forms, fits, mutants, controls } = self.certificate;
         let head = serde_json::to_string(&self.provenance)?;
         let head = head.trim_end_matches('}');
-        let (cells, forms, mutants) = (lines(cells)?, lines(forms)?, lines(mutants)?);
-        Ok(format!(
-            "{head},\"full\":{full},\n\"cells\":[\n{cells}\n],\n\"forms\":[\n{forms}\n],\n\"mutants\":[\n{mutants}\n]}}\n"
-        ))
+        let parts = [
+            ("cells", lines(cells)?),
+            ("forms", lines(forms)?),
+            ("fits", lines(fits)?),
+            ("mutants", lines(mutants)?),
+            ("controls", lines(controls)?),
+        ];
+        let parts = parts.map(|(name, lines)| format!(",\n\"{name}\":[\n{lines}\n]")).concat();
+        Ok(format!("{head},\"full\":{full}{parts}}}\n"))
     }
 
     fn markdown(&self) -> String {
@@ -132,7 +151,7 @@ fn keep(out: &Path, file: &Signed<'_>) -> Result<()> {
         rows.serialize(row)?;
     }
     write(&folder.join("certified.csv"), &String::from_utf8(rows.into_inner()?)?)?;
-    eprintln!("certificate: {}", folder.display());
+    output::note(format!("certificate: {}", folder.display()));
     Ok(())
 }
 

@@ -152,12 +152,18 @@ fn print(text: &mut String, all: &Everything) -> std::fmt::Result {
     for toy in &all.toys {
         writeln!(text, "  {:<19} {}", toy.name, toy.summary)?;
     }
+    writeln!(text, "  {:<19} 2 to 4 tokens, any number N: all laws are random", "toy:random-N")?;
     Ok(())
 }
 
 fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
     writeln!(text, "# Methods\n")?;
     writeln!(text, "Made by `specdec list --markdown` from the registries; a test compares them.")?;
+    writeln!(
+        text,
+        "Certified: by the last full certificate; laws are soft where the target's and the draft's \
+         leave a choice, differ and share tokens ([metrics.md](metrics.md#the-certificate))."
+    )?;
     for (title, methods) in [
         ("Drafters: WHO proposes", &all.drafters),
         ("Draft lengths: HOW FAR ahead", &all.lengths),

@@ -1,89 +1,56 @@
 //! What is certified: every method on every toy under every kind of sampling.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
-use super::methods::{Combination, Settings, set};
-use crate::model::zoo::{TOYS, ToyEntry};
+use rand::Rng;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+use super::methods::{Combination, set};
+use super::pairwise::pairwise;
+use super::place::{Place, choices};
+use super::settings::{SETTINGS, Setting};
+use crate::model::zoo::TOYS;
 use crate::params::Params;
 use crate::registry::Class;
-use crate::sampling::SamplingParams;
 
-/// A kind of sampling.
-#[derive(Debug)]
-pub(super) struct Setting {
-    /// Its name in the certificate.
-    pub(super) name: &'static str,
-    /// The target's settings.
-    pub(super) target: SamplingParams,
-    /// Where the draft model's settings differ.
-    draft: Settings,
-}
-
-const fn setting(name: &'static str, target: SamplingParams) -> Setting {
-    Setting { name, target, draft: &[] }
-}
-
-const PENALISED: SamplingParams = SamplingParams {
-    repetition_penalty: 1.3,
-    presence_penalty: 0.4,
-    frequency_penalty: 0.3,
-    ..SamplingParams::NEUTRAL
-};
-
-/// All kinds of sampling.
-pub(super) const SETTINGS: &[Setting] = &[
-    setting("T=1", SamplingParams::NEUTRAL),
-    setting("T=0.7", SamplingParams { temperature: 0.7, ..SamplingParams::NEUTRAL }),
-    setting("T=0", SamplingParams { temperature: 0.0, ..SamplingParams::NEUTRAL }),
-    setting("top_k=2", SamplingParams { top_k: 2, ..SamplingParams::NEUTRAL }),
-    setting("top_p=0.7", SamplingParams { top_p: 0.7, ..SamplingParams::NEUTRAL }),
-    setting("min_p=0.4", SamplingParams { min_p: 0.4, ..SamplingParams::NEUTRAL }),
-    setting("penalties", PENALISED),
-    setting(
-        "T=1.3+top_k=3+top_p=0.9+min_p=0.2+penalties",
-        SamplingParams { temperature: 1.3, top_k: 3, top_p: 0.9, min_p: 0.2, ..PENALISED },
-    ),
-    Setting {
-        draft: &[("draft_temperature", "0.5")],
-        ..setting("T=1,draft_T=0.5", SamplingParams::NEUTRAL)
-    },
-    Setting {
-        draft: &[("draft_temperature", "0")],
-        ..setting("T=1,draft_T=0", SamplingParams::NEUTRAL)
-    },
-    Setting {
-        draft: &[("draft_top_k", "2")],
-        ..setting("T=1,draft_top_k=2", SamplingParams::NEUTRAL)
-    },
-    Setting {
-        draft: &[("draft_top_p", "0.7")],
-        ..setting("T=1,draft_top_p=0.7", SamplingParams::NEUTRAL)
-    },
-    Setting {
-        draft: &[("draft_temperature", "1")],
-        ..setting("T=0,draft_T=1", SamplingParams { temperature: 0.0, ..SamplingParams::NEUTRAL })
-    },
-];
+/// The longest chains, and how long they are in the complete product.
+const MOST_TOKENS: usize = 5;
+const TOKENS: usize = 3;
+/// The most drafts of a round, as [`Cell::cost`] counts them, for a cell to be
+/// walked; and of one on a random toy.
+const MOST_DRAFTS: usize = 729;
+const MOST_RANDOM_DRAFTS: usize = 300;
+/// Random toys in the full form and in the quick one.
+const RANDOM_TOYS: [u32; 2] = [240, 40];
+/// The seed of K and the sampling on random toys.
+const SEED: u64 = 2026;
 
 /// One enumeration to be done.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cell {
     pub(super) method: Combination,
     pub(super) setting: &'static Setting,
-    pub(super) toy: &'static ToyEntry,
+    pub(super) place: Place,
     pub(super) k: usize,
+    /// Tokens of the prompt.
+    pub(super) prompt: usize,
+    /// Whether texts may end before they are full.
+    pub(super) ends: bool,
     vocab: usize,
+    /// Tokens that are possible after a text.
+    choices: usize,
 }
 
 impl Cell {
     pub(super) fn new(
         method: Combination,
         setting: &'static Setting,
-        toy: &'static ToyEntry,
+        place: Place,
         k: usize,
     ) -> Self {
-        Self { method, setting, toy, k, vocab: (toy.build)().vocab }
+        let pair = place.pair();
+        let (prompt, ends) = (pair.prompt.len(), !pair.eos.is_empty());
+        Self { method, setting, place, k, prompt, ends, vocab: pair.vocab, choices: choices(&pair) }
     }
 
     /// Tokens of the joint law: a full first round, its bonus and at least one
@@ -91,7 +58,7 @@ impl Cell {
     /// an early rejection, where the number of outcomes allows it; and some more
     /// for a length policy to learn from, on the chains that it is judged by.
     pub(super) fn tokens(&self) -> usize {
-        let further = match self.cost() {
+        let further = match self.vocab.pow(self.nodes() as u32) {
             ..=8 if self.may_stop() => 6,
             ..=64 => 3,
             _ => 2,
@@ -106,9 +73,14 @@ impl Cell {
         self.k + if next { 2 } else { 1 }
     }
 
+    /// Whether it is on a toy that is there for a reason.
+    pub(super) fn is_named(&self) -> bool {
+        matches!(self.place, Place::Named(_))
+    }
+
     /// Whether the length policy has anything to decide.
     pub(super) fn adapts(&self) -> bool {
-        self.method.length.entry.name != "fixed"
+        self.method.adapts()
     }
 
     /// Whether any length policy but `fixed` may well end a draft before K: there
@@ -135,26 +107,27 @@ impl Cell {
     }
 
     /// The properties whose pairs the quick form covers.
-    fn factors(&self) -> Vec<String> {
+    pub(super) fn factors(&self) -> Vec<String> {
         vec![
             self.method.verifier.name(),
             self.method.proposer.name(),
             self.method.length.name(),
             self.setting.name.to_owned(),
-            self.toy.name.to_owned(),
+            self.place.name(),
             self.k.to_string(),
         ]
     }
 
     /// The same with the method as one property.
-    fn factors_of_method(&self) -> Vec<String> {
+    pub(super) fn factors_of_method(&self) -> Vec<String> {
         let [verifier, drafter, length, rest @ ..] = &self.factors()[..] else { return Vec::new() };
         [&[format!("{verifier}+{drafter}+{length}")], rest].concat()
     }
 
-    /// Roughly the number of drafts in the largest round.
-    fn cost(&self) -> usize {
-        let nodes = match self.method.proposer.tree() {
+    /// The number of tokens in the largest draft, of drafters of trees of a given
+    /// shape; of others the least that it may be.
+    fn nodes(&self) -> usize {
+        match self.method.proposer.tree() {
             Some(tree) => {
                 let wider = |nodes: &mut usize, children: &usize| {
                     *nodes *= children;
@@ -163,26 +136,32 @@ impl Cell {
                 tree[..self.k].iter().scan(1, wider).sum()
             }
             None => self.k,
-        };
-        self.vocab.pow(nodes as u32)
+        }
+    }
+
+    /// Roughly the number of drafts in the largest round.
+    pub(super) fn cost(&self) -> usize {
+        let own_trees = self.method.proposer.draws_trees() && self.method.proposer.tree().is_none();
+        self.choices.pow(self.nodes() as u32 * if own_trees { 2 } else { 1 })
     }
 }
 
-/// The cells of the given methods. With the first length policy every cell; in
-/// the quick form, and where cells can only be sampled or claim nothing, all pairs
-/// of properties, each verifier with each drafter being one. With the other
-/// policies, which only stop drafting earlier, all pairs of properties; in the full
-/// form each verifier with each drafter and policy is one. Further settings of
-/// verifiers and policies are among those that are paired.
+/// The cells of the given methods. On the toys that are there for a reason, with
+/// the first length policy every cell of up to three tokens or levels; in the quick
+/// form, of longer chains, and where cells can only be sampled or claim nothing,
+/// all pairs of properties, each verifier with each drafter being one. With the
+/// other policies, which only stop drafting earlier, all pairs of properties; in
+/// the full form each verifier with each drafter and policy is one. Further
+/// settings of verifiers and policies are among those that are paired. Random toys
+/// follow.
 pub(super) fn cells(methods: &[Combination], full: bool) -> Vec<Cell> {
     let (main, varied): (Vec<Combination>, Vec<_>) =
         methods.iter().partition(|method| method.has_first_settings());
     let (first, others): (Vec<Combination>, Vec<_>) =
         main.iter().partition(|method| method.is_first_of_lengths(methods));
-    let (first, others, varied) = (complete(&first), complete(&others), complete(&varied));
-    let proved = |cell: &Cell| {
-        cell.method.verifier.entry.build.class != Class::X && !cell.method.is_coupled()
-    };
+    let (first, others, varied) =
+        (complete(&first, full), complete(&others, full), complete(&varied, full));
+    let proved = |cell: &Cell| is_walked(&cell.method) && cell.k <= TOKENS;
     let (walked, rest) = first.into_iter().partition::<Vec<_>, _>(|cell| full && proved(cell));
     let factors = if full { Cell::factors_of_method } else { Cell::factors };
     let paired = [
@@ -190,64 +169,68 @@ pub(super) fn cells(methods: &[Combination], full: bool) -> Vec<Cell> {
         pairwise(&others, factors),
         pairwise(&varied, Cell::factors),
     ];
-    [walked, paired.concat()].concat()
+    [walked, paired.concat(), on_random_toys(methods, full)].concat()
 }
 
-/// Every cell of the given methods.
-fn complete(methods: &[Combination]) -> Vec<Cell> {
+/// Whether a method claims something that a walk can show.
+fn is_walked(method: &Combination) -> bool {
+    method.verifier.entry.build.class != Class::X && !method.is_coupled()
+}
+
+/// Every cell of the given methods on named toys.
+fn complete(methods: &[Combination], full: bool) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &method in methods {
-        let most = if method.proposer.proposes() { 3 } else { 1 };
+        let most = match () {
+            () if !method.proposer.proposes() => 1,
+            () if full && !method.adapts() => MOST_TOKENS,
+            () => TOKENS,
+        };
         let lengths = 1..=method.proposer.tree().map_or(most, |tree| tree.len());
         for toy in TOYS {
             // The rest would be the same cells twice.
             for setting in SETTINGS.iter().filter(|s| method.proposer.reads(s.draft)) {
-                cells.extend(lengths.clone().map(|k| Cell::new(method, setting, toy, k)));
+                let cell = |k| Cell::new(method, setting, Place::Named(toy), k);
+                cells.extend(lengths.clone().map(cell));
             }
         }
     }
-    // Trees of 4 tokens have too many outcomes.
-    cells.retain(|c| c.method.proposer.tree().is_none() || c.vocab <= 3);
+    cells.retain(|cell| cell.cost() <= MOST_DRAFTS);
     cells
 }
 
-/// Few cells in which every pair of properties that occurs in `cells` occurs:
-/// greedily the cell with the most new pairs, the one with more outcomes of equals.
-fn pairwise(cells: &[Cell], factors: fn(&Cell) -> Vec<String>) -> Vec<Cell> {
-    let mut numbers = BTreeMap::new();
-    let mut pairs_of = |cell: &Cell| {
-        let factors = factors(cell).into_iter().enumerate();
-        let numbered = factors.map(|factor| {
-            let next = numbers.len();
-            *numbers.entry(factor).or_insert(next)
-        });
-        pairs(&numbered.collect::<Vec<_>>())
-    };
-    let pairs = cells.iter().map(&mut pairs_of).collect::<Vec<_>>();
-    let mut open = pairs.iter().flatten().copied().collect::<HashSet<_>>();
-    // A cell never gains pairs, so what it had is a bound, and most need no look.
-    let mut bounds = pairs.iter().map(Vec::len).collect::<Vec<_>>();
-    let mut order = (0..cells.len()).collect::<Vec<_>>();
-    order.sort_by_key(|&i| (Reverse(cells[i].cost()), Reverse(i)));
-    let mut chosen = Vec::new();
-    while !open.is_empty() {
-        let mut best = (0, 0);
-        for &i in &order {
-            if bounds[i] > best.0 {
-                bounds[i] = pairs[i].iter().filter(|pair| open.contains(*pair)).count();
-                if bounds[i] > best.0 {
-                    best = (bounds[i], i);
-                }
+/// Every drafter on every random toy, in the quick form each toy with one drafter:
+/// verifiers and length policies take turns, K and the sampling are drawn.
+fn on_random_toys(methods: &[Combination], full: bool) -> Vec<Cell> {
+    let mut by_drafter = BTreeMap::<String, Vec<Combination>>::new();
+    for method in methods.iter().filter(|m| m.proposer.proposes() && is_walked(m)) {
+        by_drafter.entry(method.proposer.name()).or_default().push(*method);
+    }
+    let drafters = by_drafter.into_values().collect::<Vec<_>>();
+    let mut cells = Vec::new();
+    for toy in 0..RANDOM_TOYS[usize::from(!full)] {
+        for (drafter, own) in drafters.iter().enumerate() {
+            if full || toy as usize % drafters.len() == drafter {
+                let turn = if full { toy as usize } else { toy as usize / drafters.len() };
+                cells.push(drawn(own[turn % own.len()], toy, drafter));
             }
         }
-        pairs[best.1].iter().for_each(|pair| _ = open.remove(pair));
-        chosen.push(best.1);
     }
-    chosen.sort_unstable();
-    chosen.into_iter().map(|i| cells[i]).collect()
+    cells
 }
 
-fn pairs(numbers: &[usize]) -> Vec<(usize, usize)> {
-    let rest = |i| numbers[i + 1..].iter().map(move |&b| (numbers[i], b));
-    (0..numbers.len()).flat_map(rest).collect()
+/// A method on a random toy with a random K, as long as it can be walked, and a
+/// random sampling.
+fn drawn(method: Combination, toy: u32, drafter: usize) -> Cell {
+    let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+    rng.set_stream(u64::from(toy) << 16 | drafter as u64);
+    let mut below = |n: usize| rng.next_u32() as usize % n;
+    let settings = SETTINGS.iter().filter(|s| method.proposer.reads(s.draft)).collect::<Vec<_>>();
+    let setting = settings[below(settings.len())];
+    let most = method.proposer.tree().map_or(MOST_TOKENS, |tree| tree.len());
+    let mut cell = Cell::new(method, setting, Place::Random(toy), 1 + below(most));
+    while cell.cost() > MOST_RANDOM_DRAFTS {
+        cell.k -= 1;
+    }
+    cell
 }

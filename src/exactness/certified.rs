@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::certificate::{Certificate, CertificateCell, Verdict};
+use super::kind::Kind;
 
 /// What a certificate says of a verifier, a drafter or a length policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,8 +15,13 @@ pub struct Certified {
     pub name: String,
     /// What came out of all its cells.
     pub verdict: Verdict,
-    /// Enumerated cells in which it takes part; for drafters and length policies
-    /// those whose verifier claims to be exact.
+    /// Enumerated cells in which it takes part and p and q are soft, different and
+    /// overlap; for drafters and length policies those whose verifier claims to be
+    /// exact.
+    pub soft: usize,
+    /// Those in which the draft is certain and the target is not.
+    pub certain_draft: usize,
+    /// All of them.
     pub walked: usize,
     /// The same of sampled cells.
     pub sampled: usize,
@@ -51,7 +57,7 @@ impl Certified {
                 let tv = self.max_tv.map_or_else(|| "-".to_owned(), |tv| format!("{tv:.0e}"));
                 let sampled = self.sampled_words().map(|words| format!("; {words}"));
                 let sampled = sampled.unwrap_or_default();
-                format!("exact: {walked} cells walked, largest TV {tv}{sampled}")
+                format!("exact: {}, largest TV {tv}{sampled}", self.walked_words())
             }
             Verdict::Consistent => {
                 format!("consistent: {}", self.sampled_words().unwrap_or_default())
@@ -61,6 +67,18 @@ impl Certified {
                 format!("approximate: {walked} cells walked, TV up to {tv}")
             }
             Verdict::Failed => "FAILED".to_owned(),
+        }
+    }
+
+    /// How many cells were enumerated: what counts first.
+    fn walked_words(&self) -> String {
+        let Self { soft, certain_draft, walked, .. } = *self;
+        match (soft, certain_draft) {
+            (0, 0) => format!("{walked} cells walked"),
+            (0, certain) => {
+                format!("{certain} cells walked with certain drafts, {} others", walked - certain)
+            }
+            (soft, _) => format!("{soft} cells walked with soft laws, {} others", walked - soft),
         }
     }
 
@@ -76,10 +94,13 @@ impl Certified {
         let verdict = [Verdict::Failed, Verdict::Measured, Verdict::Exact];
         let (walked, sampled) =
             cells.iter().partition::<Vec<&CertificateCell>, _>(|cell| cell.max_tv.is_some());
+        let count = |kind| walked.iter().filter(|cell| cell.kind == kind).count();
         Self {
             kind: kind.to_owned(),
             name: name.to_owned(),
             verdict: verdict.into_iter().find(|v| any(*v)).unwrap_or(Verdict::Consistent),
+            soft: count(Kind::Soft),
+            certain_draft: count(Kind::CertainDraft),
             walked: walked.len(),
             sampled: sampled.len(),
             paths: cells.iter().map(|c| c.paths).sum(),
@@ -123,7 +144,8 @@ fn group(
 mod tests {
     use super::*;
 
-    const HEAD: &str = "kind,name,verdict,walked,sampled,paths,max_tv,sampled_tv\n";
+    const HEAD: &str =
+        "kind,name,verdict,soft,certain_draft,walked,sampled,paths,max_tv,sampled_tv\n";
 
     fn words(row: &str) -> String {
         read(&format!("{HEAD}{row}\n")).unwrap()[0].words()
@@ -131,20 +153,26 @@ mod tests {
 
     #[test]
     fn sampled_cells_are_counted_apart() {
-        let mixed = words("verifier,gumbel,exact,2816,968,49273942,2.42e-16,0.0211");
-        assert_eq!(mixed, "exact: 2816 cells walked, largest TV 2e-16; 968 sampled, TV < 0.03");
-        let walked = words("drafter,a,exact,5,0,7,0.0,");
+        let mixed = words("verifier,gumbel,exact,816,9,2816,968,49273942,2.42e-16,0.0211");
+        let expected = "exact: 816 cells walked with soft laws, 2000 others, largest TV 2e-16; \
+                        968 sampled, TV < 0.03";
+        assert_eq!(mixed, expected);
+        let walked = words("drafter,a,exact,0,0,5,0,7,0.0,");
         assert_eq!(walked, "exact: 5 cells walked, largest TV 0e0");
-        let sampled = words("drafter,b,consistent,0,12,120000,,0.05");
+        let certain = words("drafter,a,exact,0,4,5,0,7,0.0,");
+        assert_eq!(certain, "exact: 4 cells walked with certain drafts, 1 others, largest TV 0e0");
+        let sampled = words("drafter,b,consistent,0,0,0,12,120000,,0.05");
         assert_eq!(sampled, "consistent: 12 sampled, TV < 0.05");
-        let measured = words("verifier,c,measured,8,2,7,0.5,0.05");
+        let measured = words("verifier,c,measured,3,0,8,2,7,0.5,0.05");
         assert_eq!(measured, "approximate: 8 cells walked, TV up to 0.50");
     }
 
     #[test]
     fn a_malformed_row_is_an_error() {
-        for row in ["verifier,a,exact,5,0,7,0.0", "verifier,a,proved,5,0,7,0.0,", "a,b"] {
-            assert!(read(&format!("{HEAD}drafter,b,exact,5,0,7,0.0,\n{row}\n")).is_err(), "{row}");
+        let short = "verifier,a,exact,5,0,5,0,7,0.0";
+        for row in [short, "verifier,a,proved,5,0,5,0,7,0.0,", "a,b"] {
+            let rows = format!("{HEAD}drafter,b,exact,5,0,5,0,7,0.0,\n{row}\n");
+            assert!(read(&rows).is_err(), "{row}");
         }
     }
 }

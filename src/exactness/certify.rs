@@ -4,12 +4,16 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use super::cells::{Cell, SETTINGS, cells};
+use super::cells::{Cell, cells};
 use super::certificate::{Certificate, CertificateCell, Verdict};
-use super::forms::{ClosedForm, closed_forms};
+use super::forms::{ClosedForm, closed_forms, on_paper};
 use super::judge::{Finding, sample_cell, spec, walk_cell};
+use super::kind::{Kind, Kinds};
 use super::methods::Combination;
-use super::mutants::{MutantReport, mutants, refute};
+use super::mutants::{CONTROLS, Mutant, MutantReport, mutants, refute};
+use super::place::Place;
+use super::real::{RealCell, RealFit, RealModels, real_cells};
+use super::settings::SETTINGS;
 use crate::decode::class_of;
 use crate::model::ModelError;
 use crate::model::zoo::TOYS;
@@ -26,6 +30,8 @@ pub struct CertifyOptions {
     pub methods: Vec<String>,
     /// The complete cross product instead of all pairs of properties.
     pub full: bool,
+    /// Models for goodness of fit in the full form, besides small random ones.
+    pub models: Option<RealModels>,
 }
 
 /// How far a certification is.
@@ -49,38 +55,54 @@ pub fn certify(
     let runs = if options.full { 5 * RUNS } else { RUNS };
     // The generator does not know the length policy: one of them is enough.
     let sampled = methods.iter().filter(|method| method.is_first_of_lengths(&methods));
-    let parts = cells(&methods, options.full)
+    // The slowest come first, so that no thread waits long for the last.
+    let parts = real_cells(&methods, options.full, options.models.as_ref())
         .into_iter()
-        .map(|cell| Part::Walk { cell, runs })
+        .map(Part::Fit)
+        .chain(cells(&methods, options.full).into_iter().map(|cell| Part::Walk { cell, runs }))
         .chain(sampled.map(|&method| Part::Sample { method, runs }))
-        .chain((0..mutants().len()).map(Part::Refute))
+        .chain(mutants().into_iter().map(Part::Refute))
+        .chain(CONTROLS.iter().copied().map(Part::Try))
         .collect::<Vec<_>>();
     let mut results = run_all(&parts, progress);
     let forms = closed_forms().unwrap_or_else(|error| {
         // One that cannot be walked does not hold.
         vec![ClosedForm { name: error.to_string(), expected: 0.0, found: f64::NAN }]
     });
-    let (cells, mutants) = (Vec::new(), Vec::new());
-    let mut certificate = Certificate { full: options.full, cells, forms, mutants };
+    let mut certificate = Certificate { full: options.full, forms, ..Certificate::default() };
     results.sort_by_key(|(i, _)| *i);
     for (_, result) in results {
         match result {
             Done::Cell(cell) => certificate.cells.push(cell),
+            Done::Fit(fit) => certificate.fits.push(fit),
             Done::Mutant(report) => certificate.mutants.push(report),
+            Done::Control(report) => certificate.controls.push(report),
         }
     }
+    certificate.forms.extend(on_paper(&certificate.mutants));
     Ok(certificate)
 }
 
 enum Part {
-    Walk { cell: Cell, runs: u32 },
-    Sample { method: Combination, runs: u32 },
-    Refute(usize),
+    Walk {
+        cell: Cell,
+        runs: u32,
+    },
+    Sample {
+        method: Combination,
+        runs: u32,
+    },
+    Fit(RealCell),
+    Refute(Mutant),
+    /// Production code in the place of a mutant.
+    Try(Mutant),
 }
 
 enum Done {
     Cell(CertificateCell),
+    Fit(RealFit),
     Mutant(MutantReport),
+    Control(MutantReport),
 }
 
 fn run_all(parts: &[Part], progress: &mut dyn FnMut(Progress)) -> Vec<(usize, Done)> {
@@ -116,28 +138,34 @@ impl Part {
             Part::Sample { method, runs } => {
                 // The first toy has the largest vocabulary and both models
                 // overlap; sampling at temperature 1 uses the whole of it.
-                let cell = Cell::new(*method, &SETTINGS[0], &TOYS[0], 2);
+                let cell = Cell::new(*method, &SETTINGS[0], Place::Named(&TOYS[0]), 2);
                 Done::Cell(finish(&cell, sample_cell(&cell, *runs)))
             }
-            Part::Refute(i) => {
-                let mutant = mutants()[*i];
-                // One that cannot be run is not refuted: it counts as alive.
-                Done::Mutant(refute(&mutant).unwrap_or(MutantReport {
-                    name: mutant.name,
-                    imitates: mutant.imitates,
-                    killed_by: Vec::new(),
-                    tv_first_token: f64::NAN,
-                    tv_joint: f64::NAN,
-                }))
-            }
+            Part::Fit(cell) => Done::Fit(cell.run()),
+            // One that cannot be run is not refuted: it counts as alive.
+            Part::Refute(mutant) => Done::Mutant(report(mutant, &[])),
+            Part::Try(mutant) => Done::Control(report(mutant, &["an error"])),
         }
     }
+}
+
+/// What refutes a mutant; `otherwise` if it cannot be run.
+fn report(mutant: &Mutant, otherwise: &[&'static str]) -> MutantReport {
+    refute(mutant).unwrap_or_else(|_| MutantReport {
+        name: mutant.name,
+        imitates: mutant.imitates,
+        killed_by: otherwise.to_vec(),
+        tv_first_token: f64::NAN,
+        tv_joint: f64::NAN,
+        on_paper: None,
+    })
 }
 
 fn finish(cell: &Cell, finding: Result<Finding, ModelError>) -> CertificateCell {
     let finding = finding.unwrap_or_else(|error| {
         let verdict = Err(error.to_string());
-        Finding { paths: 0, max_tv: None, min_detectable_tv: 1.0, stopped: false, verdict }
+        let kinds = Kinds::default();
+        Finding { paths: 0, max_tv: None, min_detectable_tv: 1.0, stopped: false, kinds, verdict }
     });
     let method = &cell.method;
     CertificateCell {
@@ -150,9 +178,14 @@ fn finish(cell: &Cell, finding: Result<Finding, ModelError>) -> CertificateCell 
         length_settings: method.length.settings(),
         // The toys' logits do not depend on the rows of a pass.
         class: class_of(&spec(cell), true).unwrap_or_default(),
-        toy: cell.toy.name,
+        toy: cell.place.name(),
+        prompt: cell.prompt,
+        ends: cell.ends,
         sampler: cell.setting.name,
         k: cell.k,
+        kind: finding.kinds.of_most(),
+        soft: finding.kinds.share(Kind::Soft),
+        branches: method.proposer.branches(),
         stopped: cell.may_stop().then_some(finding.stopped),
         paths: finding.paths,
         max_tv: finding.max_tv,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::law::row;
 use crate::dist::Token;
-use crate::model::{ModelError, Toy};
+use crate::model::{LanguageModel, ModelError, Toy};
 use crate::sampling::Sampler;
 
 /// How likely a drafted chain is kept down to a token.
@@ -67,7 +67,17 @@ impl ChainCase<'_> {
     /// # Errors
     /// If a sampler leaves no token at some context.
     pub fn expected_accepted(&self, rule: Rule, k: usize) -> Result<f64, ModelError> {
-        self.walk(self.prompt.to_vec(), k, rule, 1.0)
+        self.walk(self.prompt.to_vec(), k, rule, 1.0, &[])
+    }
+
+    /// E\[L\]: the expected number of tokens of the first round. A token follows
+    /// those that are accepted unless one of them ends the text.
+    ///
+    /// # Errors
+    /// As [`Self::expected_accepted`].
+    pub fn expected_emitted(&self, rule: Rule, k: usize) -> Result<f64, ModelError> {
+        let eos = &self.target.info().eos;
+        Ok(1.0 + self.walk(self.prompt.to_vec(), k, rule, 1.0, eos)?)
     }
 
     /// The largest E\[accepted\] that any exact verifier of one sampled chain
@@ -94,15 +104,28 @@ impl ChainCase<'_> {
         Ok(bound)
     }
 
-    fn walk(&self, text: Vec<Token>, k: usize, rule: Rule, w: f64) -> Result<f64, ModelError> {
+    /// The expected number of accepted tokens up to the first of `ends`, which is
+    /// not counted.
+    fn walk(
+        &self,
+        text: Vec<Token>,
+        k: usize,
+        rule: Rule,
+        w: f64,
+        ends: &[Token],
+    ) -> Result<f64, ModelError> {
         if k == 0 || w == 0.0 {
             return Ok(0.0);
         }
         let target = self.target_row(&text)?;
         let mut expected = 0.0;
         for (token, q) in self.draft_row(&text)? {
+            if ends.contains(&token) {
+                continue;
+            }
             let w = rule.kept(w, target.get(&token).copied().unwrap_or(0.0), q);
-            expected += q * (w + self.walk([&text[..], &[token]].concat(), k - 1, rule, w)?);
+            let text = [&text[..], &[token]].concat();
+            expected += q * (w + self.walk(text, k - 1, rule, w, ends)?);
         }
         Ok(expected)
     }

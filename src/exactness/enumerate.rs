@@ -61,7 +61,7 @@ pub struct Enumeration {
     pub tally: Tally,
     /// Number of paths walked, one round each.
     pub paths: usize,
-    /// Number of distinct states a round began in.
+    /// Number of states a round began in, as often as they were walked.
     pub states: usize,
     /// Some walk raced twice at one position, so the law must not be trusted.
     pub coupled: bool,
@@ -71,6 +71,10 @@ pub struct Enumeration {
 
 /// Number of new tokens, all tokens, and the state's key.
 type State = (usize, Vec<Token>, Vec<u8>);
+
+/// States that are kept at once, of some kilobytes each. What learns from every
+/// round leaves few states to be merged and would fill the memory with them.
+const MOST_STATES: usize = 20_000;
 
 /// Walks `generation`, which must be fresh, to `max_tokens` through every
 /// outcome. `probes` see every walked round.
@@ -88,9 +92,20 @@ pub fn enumerate<'a>(
 /// As [`enumerate`], with an adapter round the chance of every round.
 pub(super) fn walk<'a>(
     target: &'a dyn LanguageModel,
+    generation: Generation<'a>,
+    probes: &mut [&mut dyn Probe],
+    wrap: WrapChance,
+) -> Result<Enumeration, ModelError> {
+    walk_within(target, generation, probes, wrap, MOST_STATES)
+}
+
+/// As [`walk`], with about `most` states at once.
+fn walk_within<'a>(
+    target: &'a dyn LanguageModel,
     mut generation: Generation<'a>,
     probes: &mut [&mut dyn Probe],
     wrap: WrapChance,
+    most: usize,
 ) -> Result<Enumeration, ModelError> {
     let clock = VirtualClock::new(VirtualCosts::default());
     let mut found = Enumeration::default();
@@ -99,8 +114,7 @@ pub(super) fn walk<'a>(
     }
     let mut frontier = BTreeMap::new();
     frontier.insert(state(&mut generation)?, (1.0, 0, generation));
-    // Rounds only add tokens, so the shortest state has all its mass already.
-    while let Some((_, (mass, round, begun))) = frontier.pop_first() {
+    while let Some((_, (mass, round, begun))) = next_state(&mut frontier, most) {
         let mut walk = Walk { target, clock: &clock, chance: Exhaustive::default(), wrap, round };
         found.states += 1;
         loop {
@@ -129,6 +143,13 @@ pub(super) fn walk<'a>(
         }
     }
     Ok(found)
+}
+
+/// The shortest state: rounds only add tokens, so it has all its mass already.
+/// With too many of them the longest, which is soon at its end; where it comes up
+/// once more it is walked once more, with that mass.
+fn next_state<S>(frontier: &mut BTreeMap<State, S>, most: usize) -> Option<(State, S)> {
+    if frontier.len() > most { frontier.pop_last() } else { frontier.pop_first() }
 }
 
 fn state(generation: &mut Generation<'_>) -> Result<State, ModelError> {
@@ -177,5 +198,29 @@ impl Walk<'_> {
             probe.round(&event, weight);
         }
         Ok(weight)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::{MethodSpec, StopRules};
+    use crate::exactness::Gap;
+    use crate::model::zoo;
+
+    #[test]
+    fn a_walk_with_little_room_finds_the_same_law() {
+        let pair = zoo::toy("mixed").unwrap();
+        let (target, draft) = (pair.target("t").unwrap(), pair.draft("d").unwrap());
+        let spec = MethodSpec { num_speculative_tokens: 2, ..MethodSpec::default() };
+        let walked = |most| {
+            let (method, stop) = (spec.build(Some(&draft)).unwrap(), StopRules::max_tokens(5));
+            let generation = Generation::new(&target, method, &[0, 1], stop, None).unwrap();
+            walk_within(&target, generation, &mut [], straight, most).unwrap()
+        };
+        let (roomy, cramped) = (walked(MOST_STATES), walked(3));
+        assert!(cramped.states > roomy.states, "states come up again");
+        assert!(Gap::between(&cramped.law, &roomy.law).is_zero());
+        assert!((cramped.tally.accepted - roomy.tally.accepted).abs() < 1e-12);
     }
 }

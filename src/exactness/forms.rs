@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::enumerate::enumerate;
 use super::law::{off, worse};
+use super::mutants::MutantReport;
 use super::probe::Probe;
 use crate::decode::{Generation, MethodSpec, StopRules};
 use crate::model::{ModelError, ToyPair};
@@ -91,6 +92,16 @@ pub(super) fn closed_forms() -> Result<Vec<ClosedForm>, ModelError> {
     }
     forms.push(ordering()?);
     Ok(forms)
+}
+
+/// The total variations of mutants that are known on paper.
+pub(super) fn on_paper(mutants: &[MutantReport]) -> Vec<ClosedForm> {
+    let form = |mutant: &MutantReport| {
+        let name = format!("TV of one token of {}", mutant.name);
+        let found = mutant.tv_first_token;
+        mutant.on_paper.map(|expected| ClosedForm { name, expected, found })
+    };
+    mutants.iter().filter_map(form).collect()
 }
 
 /// By how much rejection sampling of independent siblings ever accepts more than

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::dist::Token;
-use crate::model::{ModelError, Toy};
+use crate::model::{LanguageModel, ModelError, Toy};
 use crate::sampling::{History, Logits, Sampler};
 
-/// Probability of every possible continuation of N tokens.
+/// Probability of every possible continuation of N tokens, or of fewer that end the
+/// text.
 pub type JointLaw = BTreeMap<Vec<Token>, f64>;
 
 /// The largest difference that rounding may cause: a probability is a sum of at
@@ -29,7 +30,8 @@ pub(super) fn worse(a: f64, b: f64) -> f64 {
 /// that every lossless method is held against.
 ///
 /// It is read straight from the toy's table. No session, cache, draft or decode
-/// loop takes part, so none of their mistakes can be on both sides.
+/// loop takes part, so none of their mistakes can be on both sides. A text goes on
+/// to `tokens`, or to the first token that ends it.
 ///
 /// # Errors
 /// If the sampler leaves no token at some context.
@@ -39,10 +41,15 @@ pub fn target_law(
     prompt: &[Token],
     tokens: usize,
 ) -> Result<JointLaw, ModelError> {
+    let ended = |text: &[Token]| text.last().is_some_and(|t| target.info().eos.contains(t));
     let mut law = JointLaw::from([(Vec::new(), 1.0)]);
     for _ in 0..tokens {
         let mut longer = JointLaw::new();
         for (text, mass) in law {
+            if ended(&text) {
+                longer.insert(text, mass);
+                continue;
+            }
             let context = [prompt, &text].concat();
             for (token, p) in row(target, sampler, prompt.len(), &context)? {
                 longer.insert([&text[..], &[token]].concat(), mass * p);

@@ -124,6 +124,16 @@ impl Proposer {
         self.shape().is_some_and(|shape| shape.sampled && !shape.branches())
     }
 
+    /// Whether its drafts may be trees.
+    pub(super) fn branches(&self) -> bool {
+        self.shape().is_some_and(|shape| shape.branches())
+    }
+
+    /// Whether it draws trees from laws that are not certain.
+    pub(super) fn draws_trees(&self) -> bool {
+        self.shape().is_some_and(|shape| shape.sampled && shape.branches())
+    }
+
     /// Plain decoding proposes nothing, whatever K is.
     pub(super) fn proposes(&self) -> bool {
         self.entry.name != PLAIN
@@ -192,6 +202,11 @@ impl Combination {
         let races = self.built().coupling().is_some();
         let drawn = |shape: DraftShape| shape.sampled && shape.only(&[Siblings::Independent]);
         races && self.proposer.shape().is_some_and(drawn)
+    }
+
+    /// Whether its length policy has anything to decide.
+    pub(super) fn adapts(&self) -> bool {
+        self.length.entry.name != "fixed"
     }
 
     /// Whether every part of `method`, as in `rejection+model`, is one of the

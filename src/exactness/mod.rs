@@ -10,20 +10,29 @@
 //! [`certify`] runs everything and returns a [`Certificate`].
 
 mod audit;
+mod bits;
 mod cells;
 mod certificate;
 mod certified;
 mod certify;
 mod closed;
 mod enumerate;
+mod forks;
 mod forms;
 mod judge;
+mod kind;
 mod law;
 mod methods;
 mod monte_carlo;
 pub mod mutants;
+mod pairwise;
+mod place;
 mod probe;
+mod real;
 mod replay;
+mod settings;
+mod table;
+mod two_tokens;
 mod watch;
 
 pub use audit::{Audit, AuditReport};
@@ -33,7 +42,9 @@ pub use certify::{CertifyOptions, Progress, certify};
 pub use closed::{ChainCase, Rule};
 pub use enumerate::{Enumeration, enumerate};
 pub use forms::ClosedForm;
+pub use kind::{Kind, Kinds};
 pub use law::{Gap, JointLaw, TOLERANCE, target_law};
 pub use monte_carlo::{Fit, LEVEL};
 pub use probe::{DraftLaws, Probe, Tally, TargetRows};
+pub use real::{RealFit, RealModels};
 pub use replay::{Replay, audit, first_difference, replay, sample};

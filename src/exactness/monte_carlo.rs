@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use super::law::JointLaw;
 use crate::dist::Token;
 
@@ -17,10 +19,12 @@ const Z_POWER: f64 = 2.326_348;
 const MIN_EXPECTED: f64 = 5.0;
 
 /// Pearson's test of counts against a law.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Fit {
     /// Number of sequences.
     pub runs: u64,
+    /// Cells after the rarest sequences were merged.
+    pub cells: usize,
     /// Pearson's X².
     pub statistic: f64,
     /// X² above this has probability [`LEVEL`] under the law.
@@ -44,6 +48,7 @@ impl Fit {
         let freedom = cells.len().saturating_sub(1).max(1) as f64;
         Self {
             runs,
+            cells: cells.len(),
             statistic: statistic.sum(),
             critical: critical(freedom),
             impossible,
@@ -54,6 +59,15 @@ impl Fit {
     /// Whether the counts are what the law makes plausible.
     pub fn is_plausible(&self) -> bool {
         self.impossible == 0 && self.statistic <= self.critical
+    }
+
+    /// What makes the counts implausible, if anything does.
+    pub(super) fn fault(&self) -> Option<String> {
+        match self.impossible {
+            0 if self.is_plausible() => None,
+            0 => Some(format!("X2 = {:.0} is above {:.0}", self.statistic, self.critical)),
+            n => Some(format!("{n} of {} texts are impossible", self.runs)),
+        }
     }
 }
 

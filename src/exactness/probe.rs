@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::law::worse;
+use super::kind::Kinds;
+use super::law::{TOLERANCE, worse};
 use crate::dist::{Dist, Token};
 use crate::model::Toy;
 use crate::round::RoundEvent;
@@ -21,7 +22,7 @@ pub trait Probe {
 }
 
 /// Expected counts over all rounds.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Tally {
     /// Expected number of rounds.
     pub rounds: f64,
@@ -39,29 +40,15 @@ pub struct Tally {
     /// Expected number of committed tokens in the first round: E\[L\], unless
     /// `max_tokens` cuts the round.
     pub first_emitted: f64,
-    /// Over all nodes whose children were tried: the least probability to keep
-    /// one of them that any rule could reach, or that the target's mass on them
-    /// leaves room for. If it is 1, nothing has to be rejected.
-    pub least_room: f64,
-    /// The largest overlap Σ min(p, q) at a node that was tried. If it is 0,
-    /// nothing may be accepted.
-    pub most_overlap: f64,
-}
-
-impl Default for Tally {
-    fn default() -> Self {
-        Self {
-            rounds: 0.0,
-            proposed: 0.0,
-            accepted: 0.0,
-            rejected: 0.0,
-            fallbacks: 0.0,
-            first_accepted: 0.0,
-            first_emitted: 0.0,
-            least_room: 1.0,
-            most_overlap: 0.0,
-        }
-    }
+    /// At some node whose children were tried, neither could any rule keep one of
+    /// them for certain nor did they include all that the target can yield: something
+    /// has to be rejected.
+    pub contested: bool,
+    /// At some such node p and the law of a child share a token: something may be
+    /// accepted.
+    pub shared: bool,
+    /// What the laws were that were decided between.
+    pub kinds: Kinds,
 }
 
 impl Probe for Tally {
@@ -79,19 +66,23 @@ impl Probe for Tally {
             self.first_accepted += weight * accepted as f64;
             self.first_emitted += weight * event.emitted.len() as f64;
         }
-        for at in event.forks() {
-            let p = event.target(at);
-            let children = event.draft.children(at).collect::<Vec<_>>();
-            let tokens = children.iter().map(|&id| event.draft.node(id).token);
-            let covered = tokens.collect::<BTreeSet<_>>().into_iter().map(|t| p.p(t)).sum::<f64>();
-            let ceiling = ceiling(event.draft, at, p).unwrap_or(0.0);
-            self.least_room = self.least_room.min(ceiling.max(covered));
-            for id in children {
-                let q = event.draft.node(id).law(event.draft.vocab());
-                self.most_overlap = self.most_overlap.max(p.overlap(&q));
-            }
-        }
+        self.kinds.round(event, weight);
+        // The rest is known after a few rounds, and dear.
+        self.contested = self.contested || event.forks().into_iter().any(|at| contested(event, at));
+        self.shared = self.shared || event.forks().into_iter().any(|at| shared(event, at));
     }
+}
+
+fn contested(event: &RoundEvent<'_>, at: Option<NodeId>) -> bool {
+    let p = event.target(at);
+    let tokens = event.draft.children(at).map(|id| event.draft.node(id).token);
+    let covered = tokens.collect::<BTreeSet<_>>().into_iter().map(|t| p.p(t)).sum::<f64>();
+    ceiling(event.draft, at, p).unwrap_or(0.0).max(covered) < 1.0 - TOLERANCE
+}
+
+fn shared(event: &RoundEvent<'_>, at: Option<NodeId>) -> bool {
+    let law = |id| event.draft.node(id).law(event.draft.vocab());
+    event.draft.children(at).any(|id| event.target(at).overlap(&law(id)) > TOLERANCE)
 }
 
 /// Compares every row that the target's session returned with the table, by

@@ -9,6 +9,7 @@ mod llama;
 mod load;
 mod native;
 mod options;
+mod random_toy;
 mod session;
 mod shapes;
 mod threads;
@@ -21,7 +22,7 @@ pub use load::{Loaded, Role, load};
 pub use native::PackedMatrix;
 pub use options::{Dtype, Engine, Settings, Source};
 pub use session::{Feed, KvCache, Session, Step};
-pub use shapes::{SHAPES, Shape};
+pub use shapes::{SHAPES, SMALL_PAIR, Shape};
 pub use threads::set_threads;
 pub use toy::{Toy, ToyPair, hex};
 

@@ -103,6 +103,11 @@ impl Session {
         &mut *self.cache
     }
 
+    /// The same sequence over another cache, for adapters round an engine's.
+    pub(crate) fn map_cache(self, wrap: impl FnOnce(Box<dyn KvCache>) -> Box<dyn KvCache>) -> Self {
+        Self { cache: wrap(self.cache), ..self }
+    }
+
     /// An independent copy, for beams and best-of-n.
     ///
     /// # Errors

@@ -15,10 +15,35 @@ pub struct Shape {
     heads: usize,
     kv_heads: usize,
     intermediate: usize,
+    vocab: usize,
     tied: bool,
 }
 
-/// All shapes. Vocabulary 32000, context 8192.
+/// A target and a draft so small that a hundred thousand texts of them take seconds.
+pub const SMALL_PAIR: [Shape; 2] = [
+    Shape {
+        name: "small",
+        hidden: 32,
+        layers: 2,
+        heads: 2,
+        kv_heads: 1,
+        intermediate: 48,
+        vocab: 200,
+        tied: false,
+    },
+    Shape {
+        name: "smaller",
+        hidden: 16,
+        layers: 1,
+        heads: 1,
+        kv_heads: 1,
+        intermediate: 32,
+        vocab: 200,
+        tied: true,
+    },
+];
+
+/// The shapes to measure. Vocabulary 32000, context 8192.
 pub const SHAPES: &[Shape] = &[
     Shape {
         name: "15m",
@@ -27,6 +52,7 @@ pub const SHAPES: &[Shape] = &[
         heads: 6,
         kv_heads: 6,
         intermediate: 768,
+        vocab: 32_000,
         tied: true,
     },
     Shape {
@@ -36,6 +62,7 @@ pub const SHAPES: &[Shape] = &[
         heads: 12,
         kv_heads: 12,
         intermediate: 2048,
+        vocab: 32_000,
         tied: true,
     },
     Shape {
@@ -45,6 +72,7 @@ pub const SHAPES: &[Shape] = &[
         heads: 32,
         kv_heads: 4,
         intermediate: 5632,
+        vocab: 32_000,
         tied: false,
     },
 ];
@@ -74,7 +102,7 @@ impl Shape {
             norm_eps: 1e-5,
             rope: Rope { theta: 10_000.0, scaling: Scaling::Default },
             positions: 8192,
-            vocab_rows: 32_000,
+            vocab_rows: self.vocab,
             tied: self.tied,
         };
         let checkpoint = Checkpoint {

@@ -21,8 +21,8 @@ const TREE_SLOTS: usize = 64;
 
 /// A target and a draft table over one vocabulary, as read from JSON:
 /// `{"vocab": 3, "order": 2, "target": {"": [...], "0": [...], "0,1": [...]},
-/// "draft": {...}, "prompt": [0]}`; keys are the last `order` tokens, shorter
-/// ones are used at the start of a text.
+/// "draft": {...}, "prompt": [0], "eos": [2]}`; keys are the last `order` tokens,
+/// shorter ones are used at the start of a text. `eos` may be left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToyPair {
@@ -36,6 +36,9 @@ pub struct ToyPair {
     pub draft: BTreeMap<String, Vec<f64>>,
     /// A prompt to begin with.
     pub prompt: Vec<Token>,
+    /// Tokens that end a text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub eos: Vec<Token>,
     /// A token that begins a text: the laws after it are those of the start.
     #[serde(skip)]
     start: Option<Token>,
@@ -51,14 +54,14 @@ pub struct Toy {
 }
 
 impl ToyPair {
-    /// A pair of these tables, with the prompt 0.
+    /// A pair of these tables, with the prompt 0 and no end of texts.
     pub fn new(
         vocab: usize,
         order: usize,
         target: BTreeMap<String, Vec<f64>>,
         draft: BTreeMap<String, Vec<f64>>,
     ) -> Self {
-        Self { vocab, order, target, draft, prompt: vec![0], start: None }
+        Self { vocab, order, target, draft, prompt: vec![0], eos: Vec::new(), start: None }
     }
 
     /// A pair whose laws are `p` and `q` after every text.
@@ -139,13 +142,22 @@ impl Toy {
                 .map_err(|e| fail(format!("the law of \"{key}\": {e}")))?;
             table.insert(context, law.iter().map(|p| p.ln()).collect());
         }
+        if let Some(end) = pair.eos.iter().find(|&&t| t as usize >= vocab) {
+            return Err(fail(format!(
+                "the end token {end} does not exist: tokens are 0 to {}",
+                vocab - 1
+            )));
+        }
         let mut hash = Sha256::new();
         hash.update(format!("{vocab} {order} {table:?}"));
+        if !pair.eos.is_empty() {
+            hash.update(format!(" {:?}", pair.eos));
+        }
         let info = ModelInfo {
             name: name.to_owned(),
             vocab,
             context_length: CONTEXT_LENGTH,
-            eos: Vec::new(),
+            eos: pair.eos.clone(),
             engine: "toy",
             dtype: "f64",
             device: super::CPU.to_owned(),

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+pub use super::random_toy::random;
+
 use super::{ModelError, ToyPair};
 use crate::dist::Token;
 use crate::registry::UnknownName;
@@ -32,6 +34,16 @@ pub const TOYS: &[ToyEntry] = &[
         name: "close",
         summary: "3 tokens, a draft near the target (high acceptance)",
         build: || pair(3, |c, t| weight(3, c, t), |c, t| 3 * weight(3, c, t) + weight(4, c, t)),
+    },
+    ToyEntry {
+        name: "apart",
+        summary: "3 tokens, each model prefers what the other finds improbable (low acceptance)",
+        build: || pair(3, |c, t| weight(14, c, t).pow(2), |c, t| (10 - weight(14, c, t)).pow(2)),
+    },
+    ToyEntry {
+        name: "gaps",
+        summary: "3 tokens, each model excludes some tokens",
+        build: || pair(3, |c, t| some(15, c, t), |c, t| some(16, c, t)),
     },
     ToyEntry {
         name: "equal",
@@ -61,13 +73,7 @@ pub const TOYS: &[ToyEntry] = &[
     ToyEntry {
         name: "zeros",
         summary: "4 tokens, each model excludes some tokens",
-        build: || {
-            let some = |seed: u64, c: &[Token], t: Token| {
-                // Token 0 is always possible, so no law is empty.
-                if t == 0 || !mix(seed, c, t).is_multiple_of(3) { weight(seed, c, t) } else { 0 }
-            };
-            pair(4, move |c, t| some(10, c, t), move |c, t| some(11, c, t))
-        },
+        build: || pair(4, |c, t| some(10, c, t), |c, t| some(11, c, t)),
     },
     ToyEntry {
         name: "binary",
@@ -81,17 +87,34 @@ pub const TOYS: &[ToyEntry] = &[
     },
 ];
 
-/// The built-in pair called `name`.
+/// The built-in pair called `name`, or a random one: `random-7`.
 ///
 /// # Errors
 /// If there is none; the sentence lists the allowed names.
 pub fn toy(name: &str) -> Result<ToyPair, ModelError> {
+    if let Some(number) = name.strip_prefix("random-").and_then(|number| number.parse().ok()) {
+        return Ok(random(number));
+    }
     let entry = TOYS.iter().find(|t| t.name == name).ok_or_else(|| {
-        ModelError::new(
-            UnknownName::new("toy model", name, TOYS.iter().map(|t| t.name)).to_string(),
-        )
+        let names = TOYS.iter().map(|t| t.name).chain(["random-0 to random-4294967295"]);
+        ModelError::new(UnknownName::new("toy model", name, names).to_string())
     })?;
     Ok((entry.build)())
+}
+
+/// All texts of up to `order` tokens.
+pub(super) fn contexts(vocab: usize, order: usize) -> Vec<Vec<Token>> {
+    let mut contexts = vec![vec![]];
+    let mut last = 0;
+    for _ in 0..order {
+        let longer = contexts[last..].iter().flat_map(|text: &Vec<Token>| {
+            (0..vocab as Token).map(move |token| [&text[..], &[token]].concat())
+        });
+        let longer = longer.collect::<Vec<_>>();
+        last = contexts.len();
+        contexts.extend(longer);
+    }
+    contexts
 }
 
 fn pair(
@@ -99,18 +122,14 @@ fn pair(
     target: impl Fn(&[Token], Token) -> u64,
     draft: impl Fn(&[Token], Token) -> u64,
 ) -> ToyPair {
-    let mut contexts = vec![vec![]];
-    for first in 0..vocab as Token {
-        contexts.push(vec![first]);
-        contexts.extend((0..vocab as Token).map(|second| vec![first, second]));
-    }
     let table = |weight: &dyn Fn(&[Token], Token) -> u64| {
-        contexts.iter().map(|c| (key(c), law(vocab, |t| weight(c, t)))).collect::<BTreeMap<_, _>>()
+        let contexts = contexts(vocab, 2).into_iter();
+        contexts.map(|c| (key(&c), law(vocab, |t| weight(&c, t)))).collect::<BTreeMap<_, _>>()
     };
     ToyPair::new(vocab, 2, table(&target), table(&draft))
 }
 
-fn key(context: &[Token]) -> String {
+pub(super) fn key(context: &[Token]) -> String {
     context.iter().map(Token::to_string).collect::<Vec<_>>().join(",")
 }
 
@@ -123,6 +142,13 @@ fn law(vocab: usize, weight: impl Fn(Token) -> u64) -> Vec<f64> {
 /// A weight from 1 to 9.
 fn weight(seed: u64, context: &[Token], token: Token) -> u64 {
     mix(seed, context, token) % 9 + 1
+}
+
+/// The same, but a third of the tokens has none; token 0 is always possible, so no
+/// law is empty.
+fn some(seed: u64, context: &[Token], token: Token) -> u64 {
+    let excluded = token != 0 && mix(seed, context, token).is_multiple_of(3);
+    if excluded { 0 } else { weight(seed, context, token) }
 }
 
 /// FNV-1a with a final avalanche.

@@ -1,11 +1,13 @@
 //! Every registered method has the target's law, by enumeration; closed forms;
 //! and the enumeration is checked against whole generations.
 
+use std::collections::BTreeSet;
+
 use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::draft::DRAFTERS;
 use specdec::exactness::{
-    Certificate, CertificateCell, CertifyOptions, ChainCase, Enumeration, Gap, JointLaw, Rule,
-    Verdict, certified, certify, enumerate, replay, target_law,
+    Certificate, CertificateCell, CertifyOptions, ChainCase, Enumeration, Gap, JointLaw, Kind,
+    Rule, Verdict, certified, certify, enumerate, replay, target_law,
 };
 use specdec::length::LENGTHS;
 use specdec::model::{Toy, ToyPair, zoo};
@@ -116,14 +118,13 @@ fn the_quick_certificate_holds_for_every_method() {
             }
         }
     }
-    let toys = certificate.cells.iter().map(|c| c.toy).collect::<std::collections::BTreeSet<_>>();
-    assert!(toys.len() >= 5);
+    it_says_what_it_covers(&certificate);
     // A setting that looks like a number is no reason to leave a drafter out.
     let named = |c: &CertificateCell| (c.drafter, &*c.settings) == ("model_tree", "3 independent");
     assert!(certificate.cells.iter().any(named));
     let with = |sampler: &str| {
         let cells = certificate.cells.iter().filter(|c| c.sampler == sampler);
-        cells.map(|c| c.drafter).collect::<std::collections::BTreeSet<_>>()
+        cells.map(|c| c.drafter).collect::<BTreeSet<_>>()
     };
     let read_it = ["cascade", "hybrid", "model", "model_tree", "ngram_lm", "tree_confidence"];
     for sampler in ["T=1,draft_top_k=2", "T=1,draft_top_p=0.7"] {
@@ -154,16 +155,61 @@ fn the_quick_certificate_holds_for_every_method() {
 fn json_has_the_documented_fields(certificate: &Certificate) {
     let json = serde_json::to_value(certificate).unwrap();
     let keys = |v: &serde_json::Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    let cell = "method verifier drafter length class toy sampler K paths max_tv \
-                min_detectable_tv verdict";
+    let cell = "method verifier drafter length class toy prompt ends sampler K kind soft paths \
+                max_tv min_detectable_tv verdict";
     assert_eq!(keys(&json["cells"][0]).join(" "), cell);
     let mutant = "name imitates killed_by tv_first_token tv_joint";
     assert_eq!(keys(&json["mutants"][0]).join(" "), mutant);
+    assert_eq!(keys(&json["controls"][0]).join(" "), mutant);
+    let fit = "target method sampler K runs cells statistic critical impossible \
+               min_detectable_tv verdict";
+    assert_eq!(keys(&json["fits"][0]).join(" "), fit);
+}
+
+/// Soft laws on chains and trees, on named toys and random ones, and what else.
+fn it_says_what_it_covers(certificate: &Certificate) {
+    let proofs = certificate.cells.iter().filter(|c| c.verdict == Verdict::Exact);
+    let soft = proofs.clone().filter(|c| c.kind == Kind::Soft).collect::<Vec<_>>();
+    let toys = |of: &dyn Fn(&CertificateCell) -> bool| {
+        soft.iter().filter(|c| of(c)).map(|c| c.toy.clone()).collect::<BTreeSet<_>>()
+    };
+    let trees = toys(&|c| c.drafter == "model_tree");
+    assert!(["mixed", "close", "apart", "zeros"].iter().all(|toy| trees.contains(*toy)));
+    assert!(toys(&|c| c.toy.starts_with("random-")).len() >= 10);
+    assert!(soft.iter().any(|c| c.ends) && soft.iter().any(|c| c.k > 3));
+    let prompts = soft.iter().map(|c| c.prompt).collect::<BTreeSet<_>>();
+    assert!(prompts.len() >= 5, "{prompts:?}");
+    // What a cell is follows from its laws; these can be told from its name.
+    for cell in proofs {
+        let kind = cell.kind;
+        assert!((cell.soft >= 0.5) == (kind == Kind::Soft), "{cell:?}");
+        match (cell.drafter, cell.sampler, &*cell.toy) {
+            ("none", ..) => assert_eq!(kind, Kind::Undrafted),
+            (_, "T=0" | "T=0,draft_T=1", _) if kind != Kind::Undrafted => {
+                assert_eq!(kind, Kind::CertainTarget, "{cell:?}");
+            }
+            ("prompt_lookup" | "suffix_automaton" | "token_recycling" | "tree_confidence", ..) => {
+                assert_ne!(kind, Kind::Soft, "{cell:?}");
+            }
+            ("model", "T=1" | "penalties", "equal") => assert_eq!(kind, Kind::Equal),
+            ("model", "T=1", "disjoint") => assert_eq!(kind, Kind::Disjoint),
+            ("model", "T=1", "one_hot") => assert_eq!(kind, Kind::CertainDraft),
+            ("model", "T=1", "mixed" | "close" | "apart" | "binary") => {
+                assert_eq!(kind, Kind::Soft);
+            }
+            _ => {}
+        }
+    }
+    let table = certificate.table();
+    assert!(table.contains(&format!("{:6} cells exact, p and q soft", soft.len())), "{table}");
+    let verdict = format!("verdict: holds; {} cells exact with p and q soft", soft.len());
+    assert!(certificate.verdict().starts_with(&verdict));
 }
 
 #[test]
 fn a_certificate_of_one_method_holds_that_method_only() {
-    let of = |name: &str| CertifyOptions { methods: vec![name.to_owned()], full: false };
+    let of =
+        |name: &str| CertifyOptions { methods: vec![name.to_owned()], ..CertifyOptions::default() };
     let certificate = certify(&of("strict_match+ngram"), &mut |_| {}).unwrap();
     assert!(certificate.holds());
     assert!(certificate.cells.iter().all(|c| c.method.starts_with("token_match+prompt_lookup+")));

@@ -188,7 +188,7 @@ fn law_of_entropy(entropy: f64) -> Vec<f64> {
 }
 
 /// The entropy from which on a policy stops.
-fn limit_of_entropy(policy: &mut dyn DraftLength) -> f64 {
+pub(crate) fn limit_of_entropy(policy: &mut dyn DraftLength) -> f64 {
     let (mut on, mut off) = (0.0, 4_f64.ln());
     for _ in 0..50 {
         let middle = 0.5 * (on + off);

@@ -127,6 +127,41 @@ impl Chance for Drifting<'_> {
     }
 }
 
+/// Uniforms of 24 bits, as a generator of f32 yields them: a draw below a bound is
+/// one below the next multiple of 2^-24.
+#[derive(Debug)]
+struct Coarse<'c>(&'c mut dyn Chance);
+
+fn coarse(bound: f64) -> f64 {
+    let steps = f64::from(1 << 24);
+    (bound * steps).ceil() / steps
+}
+
+impl Chance for Coarse<'_> {
+    fn begin_round(&mut self, round: u64) {
+        self.0.begin_round(round);
+    }
+
+    fn bernoulli(&mut self, site: Site, p: f64) -> bool {
+        self.0.bernoulli(site, coarse(p))
+    }
+
+    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
+        let mut sum = 0.0;
+        let parts = law.support().map(|(token, p)| {
+            let below = coarse(sum);
+            sum += p;
+            (token, (coarse(sum) - below).max(0.0))
+        });
+        let law = Dist::sparse(law.vocab(), parts.collect()).unwrap_or_else(|_| law.clone());
+        self.0.categorical(site, &law)
+    }
+
+    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
+        self.0.race(position, lists, law)
+    }
+}
+
 const SEEDED: Case = Case { seeded: true, ..CASE };
 
 /// The wrong uses of randomness.
@@ -149,6 +184,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         case: SEEDED,
         walked: |inner| Box::new(Linked { inner, reuses: Purpose::Accept, known: BTreeMap::new() }),
         seeded: |inner| Box::new(Readdressed { inner, from: Purpose::Accept, to: Purpose::Draft }),
+        ..RIGHT
+    },
+    Mutant {
+        name: "uniform_24_bit_tail",
+        imitates: "uniforms have 24 bits: a tail of the law below 2^-24 is never drawn",
+        case: SEEDED,
+        seeded: |inner| Box::new(Coarse(inner)),
         ..RIGHT
     },
     Mutant {

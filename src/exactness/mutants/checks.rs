@@ -4,17 +4,19 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
-use super::{Mutant, PROMPT};
+use super::{Mutant, PROMPT, Pair};
 use crate::decode::{Blind, Generation, Method, StopRules};
 use crate::draft::{DrafterParams, NoDraft, Tools};
+use crate::exactness::bits::unfair_bit;
 use crate::exactness::closed::ChainCase;
 use crate::exactness::enumerate::walk;
+use crate::exactness::forks::forks_go_on;
 use crate::exactness::law::{Gap, off, target_law};
 use crate::exactness::monte_carlo::Fit;
 use crate::exactness::probe::{DraftLaws, TargetRows};
 use crate::exactness::replay::{audit_by, first_difference_by, sample_by};
 use crate::length::Fixed;
-use crate::model::{LanguageModel, ModelError, zoo};
+use crate::model::{LanguageModel, ModelError, ToyPair, zoo};
 use crate::params::Params;
 use crate::sampling::{Sampler, SamplingParams};
 
@@ -29,6 +31,8 @@ pub const CHECKS: &[(&str, &str)] = &[
     ("draw_addresses", "every address of the generator drawn once"),
     ("goodness_of_fit", "seeded generations against the law, by Pearson's test"),
     ("same_tokens", "class P: the tokens of plain decoding with the same seed"),
+    ("uniform_bits", "the seeded uniforms, bit by bit: all 53 are fair"),
+    ("forked_rows", "a forked sequence of the CPU engine against the one it comes from"),
 ];
 
 /// What became of a mutant.
@@ -44,6 +48,9 @@ pub struct MutantReport {
     pub tv_first_token: f64,
     /// Total variation of the joint law.
     pub tv_joint: f64,
+    /// Total variation of the first token's law on paper, where it is known.
+    #[serde(skip)]
+    pub on_paper: Option<f64>,
 }
 
 /// Generations per goodness of fit: enough to find a total variation of 0.03.
@@ -61,7 +68,10 @@ const COMPARED: u32 = 20;
 /// If the mutant cannot be run at all, which is no refutation.
 pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
     let case = &mutant.case;
-    let pair = zoo::toy(case.toy)?;
+    let pair = match case.pair {
+        Pair::Toy(name) => zoo::toy(name)?,
+        Pair::Laws(p, q) => ToyPair::context_free(p, q),
+    };
     let (right, draft) = (pair.target("target")?, pair.draft("draft")?);
     let target = (mutant.target)(right.clone());
     let requested = sampler(case.target)?;
@@ -84,8 +94,8 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
     };
     let too_slow = match case.rule {
         Some(rule) => {
-            let accepted = chain.expected_accepted(rule, case.k)?;
-            off((found.tally.first_emitted - accepted - 1.0).abs())
+            let expected = chain.expected_emitted(rule, case.k)?;
+            off((found.tally.first_emitted - expected).abs())
         }
         None => false,
     };
@@ -112,6 +122,8 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
         !repeats.is_empty(),
         misfit,
         strays,
+        case.seeded && unfair_bit(mutant.seeded).is_some(),
+        case.engine && !forks_go_on(mutant.cache)?,
     ];
     let killed_by = CHECKS.iter().zip(refuted).filter(|(_, hit)| *hit).map(|(c, _)| c.0).collect();
     Ok(MutantReport {
@@ -120,6 +132,7 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
         killed_by,
         tv_first_token: gap.tv_first_token,
         tv_joint: gap.tv_joint,
+        on_paper: mutant.on_paper,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::{CASE, Case, Mutant, RIGHT, TREE_CASE};
+use super::{CASE, Case, Mutant, RIGHT, TREE_CASE, on_paper};
 use crate::chance::{Chance, Purpose, Site};
 use crate::dist::{Dist, Token};
 use crate::draft::{DRAFTERS, Drafter, DrafterParams, MakeDrafter, PromptLookup, Round};
@@ -308,6 +308,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "drops_low_confidence",
         imitates: "a draft token is drawn, found improbable and dropped",
         drafter: |params| forger(params, |p| p, DRAWS_USED_RECORDS_ASKED, 0.3),
+        ..RIGHT
+    },
+    Mutant {
+        name: "retrospective_length",
+        imitates: "a draft ends before a drawn token whose own probability is not above 0.5",
+        // The first token comes out with 0.6 + 0.4 × 0.7 = 0.88.
+        case: on_paper(&[0.7, 0.3], &[0.6, 0.4]),
+        on_paper: Some(0.88 - 0.7),
+        drafter: |params| forger(params, |p| p, DRAWS_USED_RECORDS_ASKED, 0.5),
         ..RIGHT
     },
     Mutant {

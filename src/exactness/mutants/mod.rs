@@ -10,12 +10,14 @@ mod chances;
 mod checks;
 mod drafters;
 mod models;
+mod noise;
 mod verifiers;
 
 pub use checks::{CHECKS, MutantReport, refute};
 
 use super::closed::Rule;
 use super::enumerate::{WrapChance, straight};
+use super::forks::WrapCache;
 use crate::dist::Token;
 use crate::draft::{MakeDrafter, ModelDrafter};
 use crate::model::{LanguageModel, ModelError, Toy};
@@ -28,8 +30,8 @@ pub(super) const PROMPT: &[Token] = &[0, 1, 0];
 /// What a mutant is run on.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// The toy pair.
-    pub toy: &'static str,
+    /// Target and draft.
+    pub pair: Pair,
     /// The sampling that was asked for.
     pub target: SamplingParams,
     /// The draft's sampling, as recorded in the draft.
@@ -44,6 +46,17 @@ pub struct Case {
     /// Whether the seeded generator takes part in the mistake, so that
     /// goodness of fit is worth its time.
     pub seeded: bool,
+    /// Whether the CPU engine takes part in it, so that its forks are looked at.
+    pub engine: bool,
+}
+
+/// The models of a case.
+#[derive(Debug, Clone, Copy)]
+pub enum Pair {
+    /// A built-in toy pair.
+    Toy(&'static str),
+    /// Laws p and q without context, for which the mistake is known on paper.
+    Laws(&'static [f64], &'static [f64]),
 }
 
 /// A known-wrong method.
@@ -55,6 +68,8 @@ pub struct Mutant {
     pub imitates: &'static str,
     /// What it is run on.
     pub case: Case,
+    /// Total variation of the first token on paper, where it is known.
+    pub on_paper: Option<f64>,
     target: fn(Toy) -> Box<dyn LanguageModel>,
     drafter: MakeDrafter,
     verifier: &'static dyn Verifier,
@@ -63,26 +78,35 @@ pub struct Mutant {
     walked: WrapChance,
     /// Round the seeded generator.
     seeded: WrapChance,
+    /// Round the cache of the CPU engine.
+    cache: WrapCache,
 }
 
 const CASE: Case = Case {
-    toy: "mixed",
+    pair: Pair::Toy("mixed"),
     target: SamplingParams::NEUTRAL,
     draft: SamplingParams::NEUTRAL,
     k: 2,
     tokens: 4,
     rule: Some(Rule::Rejection),
     seeded: false,
+    engine: false,
 };
 
 /// A tree instead of a chain; no closed form.
-const TREE_CASE: Case = Case { toy: "close", rule: None, ..CASE };
+const TREE_CASE: Case = Case { pair: Pair::Toy("close"), rule: None, ..CASE };
+
+/// One drafted token of laws without context.
+const fn on_paper(p: &'static [f64], q: &'static [f64]) -> Case {
+    Case { pair: Pair::Laws(p, q), k: 1, tokens: 3, ..CASE }
+}
 
 /// The unchanged method: what every mutant differs from in one part.
 const RIGHT: Mutant = Mutant {
     name: "right",
     imitates: "nothing: the production code as it is",
     case: CASE,
+    on_paper: None,
     target: |toy| Box::new(toy),
     drafter: |params| {
         let model =
@@ -93,12 +117,14 @@ const RIGHT: Mutant = Mutant {
     sampler: |params| params,
     walked: straight,
     seeded: straight,
+    cache: |cache| cache,
 };
 
 /// Production code in the place of mutants: none of these may be refuted.
 pub const CONTROLS: &[Mutant] = &[
     RIGHT,
-    Mutant { name: "right_goodness_of_fit", case: Case { seeded: true, ..CASE }, ..RIGHT },
+    Mutant { name: "right_seeded", case: Case { seeded: true, ..CASE }, ..RIGHT },
+    Mutant { name: "right_forks", case: Case { engine: true, ..CASE }, ..RIGHT },
     verifiers::RIGHT_LOOP,
     blocks::RIGHT_BLOCKS[0],
     blocks::RIGHT_BLOCKS[1],
@@ -109,6 +135,13 @@ pub const CONTROLS: &[Mutant] = &[
 
 /// All known-wrong methods.
 pub fn mutants() -> Vec<Mutant> {
-    [verifiers::MUTANTS, blocks::MUTANTS, models::MUTANTS, drafters::MUTANTS, chances::MUTANTS]
-        .concat()
+    [
+        verifiers::MUTANTS,
+        blocks::MUTANTS,
+        models::MUTANTS,
+        drafters::MUTANTS,
+        chances::MUTANTS,
+        noise::MUTANTS,
+    ]
+    .concat()
 }

@@ -4,6 +4,7 @@ use std::any::Any;
 
 use super::{CASE, Case, Mutant, RIGHT, TREE_CASE, drafters};
 use crate::dist::Token;
+use crate::lanes::LANES;
 use crate::model::{
     Evaluation, KvCache, LanguageModel, ModelError, ModelInfo, Session, Toy, Want, Work,
 };
@@ -50,30 +51,44 @@ fn scale(logits: &mut Logits, factor: f64) {
     *logits = Logits::F64(scaled);
 }
 
-/// A toy with a cache of its own that forgets to overwrite or to move rows.
+/// A toy with a cache of its own that forgets to overwrite, to move or to copy rows.
 #[derive(Debug)]
 struct Careless {
     toy: Toy,
+    care: Care,
+}
+
+/// What is not forgotten.
+#[derive(Debug, Clone, Copy)]
+struct Care {
     overwrites: bool,
     moves: bool,
+    copies: bool,
 }
+
+const ALL_CARE: Care = Care { overwrites: true, moves: true, copies: true };
 
 #[derive(Debug, Clone)]
 struct CarelessCache {
     rows: Vec<Option<Token>>,
-    moves: bool,
+    care: Care,
 }
 
 impl KvCache for CarelessCache {
     fn copy_row(&mut self, from: usize, to: usize) -> Result<(), ModelError> {
-        if self.moves {
+        if self.care.moves {
             self.rows[to] = self.rows[from];
         }
         Ok(())
     }
 
-    fn fork(&self, _slots: usize) -> Result<Box<dyn KvCache>, ModelError> {
-        Ok(Box::new(self.clone()))
+    /// All rows; without care those of whole tiles only.
+    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, ModelError> {
+        let mut fork = self.clone();
+        if !self.care.copies {
+            fork.rows[slots / LANES * LANES..].fill(None);
+        }
+        Ok(Box::new(fork))
     }
 
     /// All rows, also those beyond the sequence: they matter here.
@@ -93,7 +108,7 @@ impl LanguageModel for Careless {
 
     fn session(&self) -> Result<Session, ModelError> {
         let slots = 64;
-        let cache = CarelessCache { rows: vec![None; slots], moves: self.moves };
+        let cache = CarelessCache { rows: vec![None; slots], care: self.care };
         Ok(Session::new(Box::new(cache), slots, slots))
     }
 
@@ -105,7 +120,7 @@ impl LanguageModel for Careless {
                 let cache = cache.ok_or_else(|| ModelError::new("not a session of this model"))?;
                 for feed in &step.feed {
                     let row = &mut cache.rows[feed.slot];
-                    if self.overwrites || row.is_none() {
+                    if self.care.overwrites || row.is_none() {
                         *row = Some(feed.token);
                     }
                 }
@@ -123,10 +138,32 @@ impl LanguageModel for Careless {
     }
 }
 
+/// An engine's cache whose copies end with the last whole tile.
+#[derive(Debug)]
+struct WholeTiles(Box<dyn KvCache>);
+
+impl KvCache for WholeTiles {
+    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), ModelError> {
+        self.0.copy_row(from, to)
+    }
+
+    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, ModelError> {
+        Ok(Box::new(Self(self.0.fork(slots / LANES * LANES)?)))
+    }
+
+    fn key(&self, slots: usize) -> Vec<u8> {
+        self.0.key(slots)
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self.0.as_any()
+    }
+}
+
 /// The careless cache with all care taken.
 pub(super) const RIGHT_ROWS: Mutant = Mutant {
     name: "right_cache",
-    target: |toy| Box::new(Careless { toy, overwrites: true, moves: true }),
+    target: |toy| Box::new(Careless { toy, care: ALL_CARE }),
     ..drafters::RIGHT_TREE
 };
 
@@ -247,15 +284,23 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "stale_kv",
         imitates: "the cache keeps the row of a rejected token",
-        target: |toy| Box::new(Careless { toy, overwrites: false, moves: true }),
+        target: |toy| Box::new(Careless { toy, care: Care { overwrites: false, ..ALL_CARE } }),
         ..RIGHT
     },
     Mutant {
         name: "tree_rows_not_compacted",
         imitates: "the cache rows of an accepted tree path stay where they were",
         case: TREE_CASE,
-        target: |toy| Box::new(Careless { toy, overwrites: true, moves: false }),
+        target: |toy| Box::new(Careless { toy, care: Care { moves: false, ..ALL_CARE } }),
         drafter: drafters::SAMPLED_TREE,
+        ..RIGHT
+    },
+    Mutant {
+        name: "fork_loses_partial_tile",
+        imitates: "a copied cache lacks the rows that do not fill a tile of sixteen",
+        case: Case { engine: true, ..CASE },
+        target: |toy| Box::new(Careless { toy, care: Care { copies: false, ..ALL_CARE } }),
+        cache: |cache| Box::new(WholeTiles(cache)),
         ..RIGHT
     },
 ];

@@ -1,6 +1,6 @@
 //! Wrong verifiers.
 
-use super::{CASE, Case, Mutant, RIGHT, Rule, TREE_CASE, drafters};
+use super::{CASE, Case, Mutant, RIGHT, Rule, TREE_CASE, drafters, on_paper};
 use crate::chance::{Chance, Purpose, Site};
 use crate::dist::{Dist, Token};
 use crate::round::Verdict;
@@ -173,6 +173,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "correction_from_p",
         imitates: "the correction is drawn from p, not from the residual",
         verifier: &Loop { rest: |_, _, p| p.clone(), ..PLAIN_LOOP },
+        ..RIGHT
+    },
+    Mutant {
+        name: "small_residual_from_p",
+        imitates: "a residual of less than 0.01 counts as none: the correction is drawn from p",
+        // Rejected with probability 0.005; then p instead of (0, 0.6, 0.4).
+        case: on_paper(&[0.5, 0.3, 0.2], &[0.505, 0.297, 0.198]),
+        on_paper: Some(0.005 * 0.5),
+        verifier: &Loop {
+            rest: |b, q, p| match b.overlap(q) {
+                overlap if overlap > 1.0 - 0.01 => p.clone(),
+                _ => (PLAIN_LOOP.rest)(b, q, p),
+            },
+            ..PLAIN_LOOP
+        },
         ..RIGHT
     },
     Mutant {

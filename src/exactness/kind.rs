@@ -1,0 +1,135 @@
+//! What a cell can show: which laws its method had to decide between.
+//!
+//! Where the target is certain, or drafts are, or both models agree in all or in
+//! nothing, most rules do the same. A method is tried in earnest where p and q are
+//! soft, different and overlap.
+
+use serde::{Deserialize, Serialize};
+
+use super::law::TOLERANCE;
+use crate::dist::Dist;
+use crate::round::RoundEvent;
+use crate::tree::{NodeId, Origin};
+
+/// The laws p of the target and q of a draft, where a draft is decided on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Both leave a choice, differ, and share tokens: the case that counts.
+    Soft,
+    /// The draft is not drawn: looked up, or the most probable tokens.
+    CertainDraft,
+    /// The target leaves no choice, as at temperature 0.
+    CertainTarget,
+    /// p = q.
+    Equal,
+    /// p and q share no token.
+    Disjoint,
+    /// Nothing was proposed.
+    Undrafted,
+}
+
+impl Kind {
+    /// All kinds, the one that counts first.
+    pub const ALL: [Self; 6] = [
+        Self::Soft,
+        Self::CertainDraft,
+        Self::CertainTarget,
+        Self::Equal,
+        Self::Disjoint,
+        Self::Undrafted,
+    ];
+
+    /// What it is, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Soft => "p and q soft, different and overlapping",
+            Self::CertainDraft => "a certain draft, looked up or the most probable tokens",
+            Self::CertainTarget => "a certain target, as at temperature 0",
+            Self::Equal => "p = q",
+            Self::Disjoint => "p and q share no token",
+            Self::Undrafted => "nothing proposed: plain decoding",
+        }
+    }
+
+    /// The kind of a law of the target and one that a draft was drawn from.
+    fn of(p: &Dist, q: &Dist) -> Self {
+        let certain = |law: &Dist| law.support().nth(1).is_none();
+        match p.overlap(q) {
+            _ if certain(p) => Self::CertainTarget,
+            _ if certain(q) => Self::CertainDraft,
+            overlap if overlap <= TOLERANCE => Self::Disjoint,
+            overlap if overlap >= 1.0 - TOLERANCE => Self::Equal,
+            _ => Self::Soft,
+        }
+    }
+
+    /// The kind of a node whose children were decided on, by the first of them
+    /// that was drawn.
+    fn at(event: &RoundEvent<'_>, at: Option<NodeId>) -> Self {
+        let drawn = event.draft.children(at).find_map(|id| match &event.draft.node(id).origin {
+            Origin::Sampled(law) | Origin::Coupled(law) => Some(law),
+            Origin::Certain => None,
+        });
+        let p = event.target(at);
+        match drawn {
+            Some(q) => Self::of(p, q),
+            None => Self::of(p, &Dist::one_hot(event.draft.vocab(), 0)),
+        }
+    }
+}
+
+/// Expected number of decisions of each kind.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Kinds([f64; Kind::ALL.len()]);
+
+impl Kinds {
+    /// Counts the decisions of a round with this weight.
+    pub(super) fn round(&mut self, event: &RoundEvent<'_>, weight: f64) {
+        for at in event.forks() {
+            self.0[Kind::at(event, at) as usize] += weight;
+        }
+    }
+
+    /// The share of a kind.
+    pub fn share(&self, kind: Kind) -> f64 {
+        let all = self.0.iter().sum::<f64>();
+        if all > 0.0 { self.0[kind as usize] / all } else { 0.0 }
+    }
+
+    /// The kind of the whole: soft if at least half of the decisions are, else
+    /// what most of the others are.
+    pub fn of_most(&self) -> Kind {
+        if self.share(Kind::Soft) >= 0.5 {
+            return Kind::Soft;
+        }
+        let others = Kind::ALL[1..].iter().copied().filter(|&kind| self.share(kind) > 0.0);
+        others.max_by(|a, b| self.share(*a).total_cmp(&self.share(*b))).unwrap_or(Kind::Undrafted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_told_from_the_laws() {
+        let law = |probs: &[f64]| Dist::from_probs(probs.to_vec()).unwrap();
+        let kind = |p: &[f64], q: &[f64]| Kind::of(&law(p), &law(q));
+        assert_eq!(kind(&[0.5, 0.5, 0.0], &[0.0, 0.5, 0.5]), Kind::Soft);
+        assert_eq!(kind(&[0.5, 0.5, 0.0], &[0.5, 0.5, 0.0]), Kind::Equal);
+        assert_eq!(kind(&[0.5, 0.5, 0.0, 0.0], &[0.0, 0.0, 0.5, 0.5]), Kind::Disjoint);
+        assert_eq!(kind(&[0.5, 0.5], &[1.0, 0.0]), Kind::CertainDraft);
+        assert_eq!(kind(&[1.0, 0.0], &[0.5, 0.5]), Kind::CertainTarget);
+        assert_eq!(kind(&[1.0, 0.0], &[1.0, 0.0]), Kind::CertainTarget);
+    }
+
+    #[test]
+    fn half_of_the_decisions_make_a_cell_soft() {
+        let kinds = |counts: [f64; 6]| Kinds(counts);
+        assert_eq!(kinds([0.0; 6]).of_most(), Kind::Undrafted);
+        assert_eq!(kinds([1.0, 1.0, 0.0, 0.0, 0.0, 0.0]).of_most(), Kind::Soft);
+        assert_eq!(kinds([1.0, 0.5, 0.6, 0.0, 0.0, 0.0]).of_most(), Kind::CertainTarget);
+        assert_eq!(kinds([3.0, 1.0, 0.0, 0.0, 0.0, 0.0]).share(Kind::Soft), 0.75);
+    }
+}

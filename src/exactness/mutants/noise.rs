@@ -1,0 +1,128 @@
+//! The noise that drew a rejected token draws its replacement.
+//!
+//! A token of law q is the winner `argmin_v E_v / q(v)` of a race. If a correction
+//! of law r is the winner of a race with the same `E`, the rejected token says
+//! something about it. To the walk over outcomes every draw is a new one, so the
+//! correction is walked with its law given the rejected token.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::{Case, Mutant, RIGHT, on_paper};
+use crate::chance::{Chance, Purpose, Site};
+use crate::dist::{Dist, Token};
+
+/// For the seeded generator: draft tokens and corrections are raced, with noise of
+/// the round and the node.
+#[derive(Debug)]
+struct OneNoise<'c> {
+    inner: &'c mut dyn Chance,
+    round: u64,
+}
+
+impl Chance for OneNoise<'_> {
+    fn begin_round(&mut self, round: u64) {
+        self.round = round;
+        self.inner.begin_round(round);
+    }
+
+    fn bernoulli(&mut self, site: Site, p: f64) -> bool {
+        self.inner.bernoulli(site, p)
+    }
+
+    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
+        match site.purpose {
+            Purpose::Draft | Purpose::Residual => {
+                self.inner.race((self.round as usize) << 20 | site.node, 0..1, law)
+            }
+            _ => self.inner.categorical(site, law),
+        }
+    }
+
+    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
+        self.inner.race(position, lists, law)
+    }
+}
+
+/// For the walk: knows which token was drawn from which law at a node.
+#[derive(Debug)]
+struct GivenDraft<'c> {
+    inner: &'c mut dyn Chance,
+    drawn: BTreeMap<usize, (Dist, Token)>,
+}
+
+impl Chance for GivenDraft<'_> {
+    fn begin_round(&mut self, round: u64) {
+        self.drawn.clear();
+        self.inner.begin_round(round);
+    }
+
+    fn bernoulli(&mut self, site: Site, p: f64) -> bool {
+        self.inner.bernoulli(site, p)
+    }
+
+    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
+        let given = match self.drawn.get(&site.node) {
+            Some((q, x)) if site.purpose == Purpose::Residual => given(q, *x, law),
+            _ => None,
+        };
+        let token = self.inner.categorical(site, given.as_ref().unwrap_or(law));
+        if site.purpose == Purpose::Draft {
+            self.drawn.insert(site.node, (law.clone(), token));
+        }
+        token
+    }
+
+    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
+        self.inner.race(position, lists, law)
+    }
+}
+
+/// The law of the winner under `r` given that `x` wins under `q`.
+fn given(q: &Dist, x: Token, r: &Dist) -> Option<Dist> {
+    let others = r.support().filter(|(y, _)| *y != x);
+    let mut weights = others.map(|(y, _)| (y, both(q, x, r, y) / q.p(x))).collect::<Vec<_>>();
+    let rest = 1.0 - weights.iter().map(|(_, weight)| weight).sum::<f64>();
+    // What x does not leave to others it wins itself; without a chance to, by rounding.
+    weights.push((x, if r.p(x) > 0.0 { rest.max(0.0) } else { 0.0 }));
+    Dist::sparse(r.vocab(), weights).ok()
+}
+
+/// The probability that x wins under q and another y under r: with s and t the
+/// arrivals of the winners and u = t / s,
+/// `∫∫ q(x) r(y) s e^(-s D(u)) ds du = q(x) r(y) ∫ du / D(u)²`,
+/// `D(u) = Σ_v max(q(v), u r(v))`, from `q(y)/r(y)` to `q(x)/r(x)`.
+fn both(q: &Dist, x: Token, r: &Dist, y: Token) -> f64 {
+    let vocab = 0..q.vocab() as Token;
+    let (low, high) = (q.p(y) / r.p(y), q.p(x) / r.p(x));
+    // D is linear between these.
+    let bends = vocab.clone().map(|v| q.p(v) / r.p(v)).filter(|u| *u > low && *u < high);
+    let mut bends = [low, high].into_iter().chain(bends).collect::<Vec<_>>();
+    bends.sort_by(f64::total_cmp);
+    let pieces = bends.windows(2).filter(|_| low < high).map(|ends| {
+        let middle =
+            if ends[1].is_finite() { 0.5 * (ends[0] + ends[1]) } else { 2.0 * ends[0] + 1.0 };
+        let (mut level, mut slope) = (0.0, 0.0);
+        for v in vocab.clone() {
+            if q.p(v) > middle * r.p(v) { level += q.p(v) } else { slope += r.p(v) }
+        }
+        let at = |u: f64| if u.is_finite() { 1.0 / (level + slope * u) } else { 0.0 };
+        (at(ends[0]) - at(ends[1])) / slope
+    });
+    q.p(x) * r.p(y) * pieces.sum::<f64>()
+}
+
+/// Rejected is token 0 alone, with probability 0.4, and corrected to 1 or 2, each
+/// with one half; given that 0 won, with 7/12 and 5/12.
+const FIXTURE: Case = Case { seeded: true, ..on_paper(&[0.2, 0.3, 0.5], &[0.6, 0.1, 0.3]) };
+
+/// The wrong use of noise.
+pub(super) const MUTANTS: &[Mutant] = &[Mutant {
+    name: "residual_reuses_draft_noise",
+    imitates: "the noise that drew a rejected token draws its correction",
+    case: FIXTURE,
+    on_paper: Some(0.4 / 12.0),
+    walked: |inner| Box::new(GivenDraft { inner, drawn: BTreeMap::new() }),
+    seeded: |inner| Box::new(OneNoise { inner, round: 0 }),
+    ..RIGHT
+}];

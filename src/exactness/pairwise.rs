@@ -1,0 +1,47 @@
+//! Few cells instead of all combinations.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
+
+use super::cells::Cell;
+
+/// Few cells in which every pair of properties that occurs in `cells` occurs:
+/// greedily the cell with the most new pairs, the one with more outcomes of equals.
+pub(super) fn pairwise(cells: &[Cell], factors: fn(&Cell) -> Vec<String>) -> Vec<Cell> {
+    let mut numbers = BTreeMap::new();
+    let mut pairs_of = |cell: &Cell| {
+        let factors = factors(cell).into_iter().enumerate();
+        let numbered = factors.map(|factor| {
+            let next = numbers.len();
+            *numbers.entry(factor).or_insert(next)
+        });
+        pairs(&numbered.collect::<Vec<_>>())
+    };
+    let pairs = cells.iter().map(&mut pairs_of).collect::<Vec<_>>();
+    let mut open = pairs.iter().flatten().copied().collect::<HashSet<_>>();
+    // A cell never gains pairs, so what it had is a bound, and most need no look.
+    let mut bounds = pairs.iter().map(Vec::len).collect::<Vec<_>>();
+    let mut order = (0..cells.len()).collect::<Vec<_>>();
+    order.sort_by_key(|&i| (Reverse(cells[i].cost()), Reverse(i)));
+    let mut chosen = Vec::new();
+    while !open.is_empty() {
+        let mut best = (0, 0);
+        for &i in &order {
+            if bounds[i] > best.0 {
+                bounds[i] = pairs[i].iter().filter(|pair| open.contains(*pair)).count();
+                if bounds[i] > best.0 {
+                    best = (bounds[i], i);
+                }
+            }
+        }
+        pairs[best.1].iter().for_each(|pair| _ = open.remove(pair));
+        chosen.push(best.1);
+    }
+    chosen.sort_unstable();
+    chosen.into_iter().map(|i| cells[i]).collect()
+}
+
+fn pairs(numbers: &[usize]) -> Vec<(usize, usize)> {
+    let rest = |i| numbers[i + 1..].iter().map(move |&b| (numbers[i], b));
+    (0..numbers.len()).flat_map(rest).collect()
+}

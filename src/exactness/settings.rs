@@ -1,0 +1,61 @@
+//! The kinds of sampling that methods are certified under.
+
+use super::methods::Settings;
+use crate::sampling::SamplingParams;
+
+/// A kind of sampling.
+#[derive(Debug)]
+pub(super) struct Setting {
+    /// Its name in the certificate.
+    pub(super) name: &'static str,
+    /// The target's settings.
+    pub(super) target: SamplingParams,
+    /// Where the draft model's settings differ.
+    pub(super) draft: Settings,
+}
+
+const fn setting(name: &'static str, target: SamplingParams) -> Setting {
+    Setting { name, target, draft: &[] }
+}
+
+const PENALISED: SamplingParams = SamplingParams {
+    repetition_penalty: 1.3,
+    presence_penalty: 0.4,
+    frequency_penalty: 0.3,
+    ..SamplingParams::NEUTRAL
+};
+
+/// All kinds of sampling.
+pub(super) const SETTINGS: &[Setting] = &[
+    setting("T=1", SamplingParams::NEUTRAL),
+    setting("T=0.7", SamplingParams { temperature: 0.7, ..SamplingParams::NEUTRAL }),
+    setting("T=0", SamplingParams { temperature: 0.0, ..SamplingParams::NEUTRAL }),
+    setting("top_k=2", SamplingParams { top_k: 2, ..SamplingParams::NEUTRAL }),
+    setting("top_p=0.7", SamplingParams { top_p: 0.7, ..SamplingParams::NEUTRAL }),
+    setting("min_p=0.4", SamplingParams { min_p: 0.4, ..SamplingParams::NEUTRAL }),
+    setting("penalties", PENALISED),
+    setting(
+        "T=1.3+top_k=3+top_p=0.9+min_p=0.2+penalties",
+        SamplingParams { temperature: 1.3, top_k: 3, top_p: 0.9, min_p: 0.2, ..PENALISED },
+    ),
+    Setting {
+        draft: &[("draft_temperature", "0.5")],
+        ..setting("T=1,draft_T=0.5", SamplingParams::NEUTRAL)
+    },
+    Setting {
+        draft: &[("draft_temperature", "0")],
+        ..setting("T=1,draft_T=0", SamplingParams::NEUTRAL)
+    },
+    Setting {
+        draft: &[("draft_top_k", "2")],
+        ..setting("T=1,draft_top_k=2", SamplingParams::NEUTRAL)
+    },
+    Setting {
+        draft: &[("draft_top_p", "0.7")],
+        ..setting("T=1,draft_top_p=0.7", SamplingParams::NEUTRAL)
+    },
+    Setting {
+        draft: &[("draft_temperature", "1")],
+        ..setting("T=0,draft_T=1", SamplingParams { temperature: 0.0, ..SamplingParams::NEUTRAL })
+    },
+];

@@ -1,0 +1,130 @@
+//! The exact joint law of two tokens of a model with many: by plain passes, one per
+//! first token, and in bins.
+//!
+//! What is possible after a text is told apart as far as there are [`BINS`]. If it
+//! is more, tokens are ordered by p/q, the target's probability over the draft's,
+//! and cut into bins of about equal p: a mistake of acceptance or of a residual
+//! moves mass along p/q, so it moves mass between bins. Bins depend on the models
+//! alone, not on any text.
+
+use super::law::JointLaw;
+use crate::dist::{Dist, Token};
+use crate::model::{LanguageModel, ModelError, Session, Want, Work, evaluate_one};
+use crate::sampling::{History, Sampler, SamplingParams};
+use crate::tree::Draft;
+
+/// Bins of a token.
+const BINS: usize = 8;
+
+/// A bin per token of the vocabulary; none for what is impossible.
+type Bins = Vec<Option<u8>>;
+
+/// The joint law of the bins of two tokens, and the bins.
+#[derive(Debug)]
+pub(super) struct TwoTokens {
+    pub(super) law: JointLaw,
+    first: Bins,
+    /// By the first token; empty for one that is impossible.
+    second: Vec<Bins>,
+}
+
+impl TwoTokens {
+    /// The law by the target's logits; the draft model's only order the tokens.
+    pub(super) fn of(
+        target: &mut Reading<'_>,
+        draft: &mut Reading<'_>,
+    ) -> Result<Self, ModelError> {
+        let mut after = |text: &[Token]| {
+            let p = target.law(text)?;
+            let bins = bins(&p, &draft.law(text)?);
+            Ok::<_, ModelError>((p, bins))
+        };
+        let (p, first) = after(&[])?;
+        let (mut law, mut second) = (JointLaw::new(), vec![Bins::new(); p.vocab()]);
+        for (x, p) in p.support() {
+            let (next, bins) = after(&[x])?;
+            for (y, p_next) in next.support() {
+                let pair = [first[x as usize], bins[y as usize]];
+                *law.entry(pair.map(number).to_vec()).or_insert(0.0) += p * p_next;
+            }
+            second[x as usize] = bins;
+        }
+        Ok(Self { law, first, second })
+    }
+
+    /// The bins of the first two tokens of a text.
+    pub(super) fn bins(&self, text: &[Token]) -> Vec<Token> {
+        let (x, y) = (text[0] as usize, text[1] as usize);
+        [self.first[x], self.second[x].get(y).copied().flatten()].map(number).to_vec()
+    }
+}
+
+/// A bin as a token of a text of bins; what is impossible has a number of its own.
+fn number(bin: Option<u8>) -> Token {
+    bin.map_or(Token::MAX, Token::from)
+}
+
+fn bins(p: &Dist, q: &Dist) -> Bins {
+    let mut tokens = p.support().collect::<Vec<_>>();
+    let told_apart = tokens.len() <= BINS;
+    tokens.sort_by(|a, b| (a.1 * q.p(b.0)).total_cmp(&(b.1 * q.p(a.0))));
+    let (mut bins, mut before) = (vec![None; p.vocab()], 0.0);
+    for (place, (token, p)) in tokens.into_iter().enumerate() {
+        let bin = if told_apart { place } else { (before * BINS as f64) as usize };
+        bins[token as usize] = Some(bin.min(BINS - 1) as u8);
+        before += p;
+    }
+    bins
+}
+
+/// A model that is asked for laws after a prompt.
+#[derive(Debug)]
+pub(super) struct Reading<'a> {
+    model: &'a dyn LanguageModel,
+    session: Session,
+    sampler: Sampler,
+    prompt: &'a [Token],
+}
+
+impl<'a> Reading<'a> {
+    /// A reading of `model` as it is sampled.
+    pub(super) fn new(
+        model: &'a dyn LanguageModel,
+        params: SamplingParams,
+        prompt: &'a [Token],
+    ) -> Result<Self, ModelError> {
+        let sampler = Sampler::new(params).map_err(|e| ModelError::new(e.to_string()))?;
+        Ok(Self { model, session: model.session()?, sampler, prompt })
+    }
+
+    fn law(&mut self, text: &[Token]) -> Result<Dist, ModelError> {
+        let context = [self.prompt, text].concat();
+        let draft = Draft::empty(self.model.info().vocab);
+        let session = &mut self.session;
+        let work = Work { session, context: &context, draft: &draft, want: Want::Row(0) };
+        let rows = evaluate_one(self.model, work)?.rows;
+        let history = History { prompt_len: self.prompt.len(), context: &context, drafted: &[] };
+        self.sampler.law(&rows[0], history).map_err(|e| ModelError::new(e.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_tokens_are_told_apart_and_many_lie_in_bins_of_equal_mass() {
+        let few = Dist::from_probs(vec![0.5, 0.0, 0.25, 0.25]).unwrap();
+        let other = Dist::from_probs(vec![0.25, 0.25, 0.25, 0.25]).unwrap();
+        // By p/q: 1, 1 and 2; equal ones stay in order.
+        assert_eq!(bins(&few, &other), [Some(2), None, Some(0), Some(1)]);
+        let many = Dist::from_weights(vec![1.0; 64]).unwrap();
+        let rising = Dist::from_weights((1..=64).map(f64::from).collect()).unwrap();
+        let bins = bins(&many, &rising);
+        for bin in 0..BINS as u8 {
+            assert_eq!(bins.iter().filter(|b| **b == Some(bin)).count(), 8);
+        }
+        // The draft finds the last most probable: they have the smallest p/q.
+        assert_eq!((bins[63], bins[0]), (Some(0), Some(7)));
+    }
+}

@@ -1,0 +1,130 @@
+//! Texts that may end: an end token inside a draft ends the text there, and the law
+//! of texts of any length is the target's.
+
+use specdec::decode::{Generation, MethodSpec, StopRules};
+use specdec::exactness::{ChainCase, Gap, Rule, enumerate, replay, target_law};
+use specdec::model::{LanguageModel, Toy, ToyPair, zoo};
+use specdec::params::{Params, Value};
+use specdec::sampling::{Sampler, SamplingParams};
+
+const PROMPT: &[u32] = &[0, 1, 0];
+
+/// A toy whose last token ends a text.
+fn ending(name: &str) -> (Toy, Toy) {
+    let mut pair = zoo::toy(name).unwrap();
+    pair.eos = vec![pair.vocab as u32 - 1];
+    (pair.target("target").unwrap(), pair.draft("draft").unwrap())
+}
+
+fn spec(verifier: &str, drafter: &str, k: usize) -> MethodSpec {
+    let tree = Params::default().with("tree", Value::Text("2,1".to_owned()));
+    MethodSpec {
+        drafter: drafter.to_owned(),
+        verifier: verifier.to_owned(),
+        num_speculative_tokens: k,
+        params: if drafter == "model_tree" { tree } else { Params::default() },
+        ..MethodSpec::default()
+    }
+}
+
+fn generation<'a>(
+    (target, draft): &'a (Toy, Toy),
+    spec: &MethodSpec,
+    tokens: usize,
+) -> Generation<'a> {
+    let stop = StopRules { eos: target.info().eos.clone(), ..StopRules::max_tokens(tokens) };
+    Generation::new(target, spec.build(Some(draft)).unwrap(), PROMPT, stop, None).unwrap()
+}
+
+fn neutral() -> Sampler {
+    Sampler::new(SamplingParams::default()).unwrap()
+}
+
+#[test]
+fn the_law_of_texts_that_end_is_a_product_of_the_tables() {
+    let pair = zoo::toy("close").unwrap();
+    let law = target_law(&ending("close").0, &neutral(), PROMPT, 3).unwrap();
+    // 1 + 2 + 4 texts: two, ending or going on, one or two tokens before the last.
+    assert_eq!(law.len(), 1 + 2 + 4 * 3);
+    assert_eq!(law[&vec![2]], pair.target["1,0"][2]);
+    let ended = pair.target["1,0"][1] * pair.target["0,1"][2];
+    assert!((law[&vec![1, 2]] - ended).abs() < 1e-15);
+    assert!((law.values().sum::<f64>() - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn every_way_of_verifying_ends_texts_as_the_target_does() {
+    for toy in ["close", "mixed", "gaps"] {
+        let models = ending(toy);
+        for (verifier, drafter) in [
+            ("rejection", "model"),
+            ("token_match", "model"),
+            ("traversal", "model"),
+            ("rejection", "model_tree"),
+            ("traversal", "model_tree"),
+            ("rejection", "prompt_lookup"),
+        ] {
+            let spec = spec(verifier, drafter, 2);
+            let found = enumerate(&models.0, generation(&models, &spec, 5), &mut []).unwrap();
+            let expected = target_law(&models.0, &neutral(), PROMPT, 5).unwrap();
+            assert!(Gap::between(&found.law, &expected).is_zero(), "{toy} {verifier} {drafter}");
+            let lengths = found.law.keys().map(Vec::len).collect::<std::collections::BTreeSet<_>>();
+            assert_eq!(lengths, (1..=5).collect(), "texts of every length come out");
+        }
+    }
+}
+
+#[test]
+fn whole_generations_end_where_the_walk_ends_them() {
+    let models = ending("close");
+    for verifier in ["rejection", "traversal"] {
+        let spec = spec(verifier, "model", 2);
+        let walked = enumerate(&models.0, generation(&models, &spec, 4), &mut []).unwrap();
+        let whole = replay(&models.0, &generation(&models, &spec, 4)).unwrap();
+        assert!(Gap::between(&walked.law, &whole.law).is_zero(), "{verifier}");
+    }
+}
+
+#[test]
+fn a_round_has_as_many_tokens_as_there_are_up_to_its_end() {
+    let models = ending("close");
+    let sampler = neutral();
+    let chain = ChainCase {
+        target: &models.0,
+        target_sampler: &sampler,
+        draft: &models.1,
+        draft_sampler: &sampler,
+        prompt: PROMPT,
+    };
+    let rules =
+        [("rejection", Rule::Rejection), ("token_match", Rule::Match), ("traversal", Rule::Block)];
+    for (verifier, rule) in rules {
+        for k in 1..=4 {
+            let spec = spec(verifier, "model", k);
+            let found = enumerate(&models.0, generation(&models, &spec, k + 1), &mut []).unwrap();
+            let expected = chain.expected_emitted(rule, k).unwrap();
+            assert!((found.tally.first_emitted - expected).abs() < 1e-12, "{verifier} {k}");
+            // Verification does not know of ends.
+            let accepted = chain.expected_accepted(rule, k).unwrap();
+            assert!((found.tally.first_accepted - accepted).abs() < 1e-12, "{verifier} {k}");
+            assert!(expected < accepted + 1.0, "some rounds are cut");
+        }
+    }
+}
+
+#[test]
+fn an_end_token_of_a_toy_is_one_of_its_tokens_and_part_of_what_it_is() {
+    let json = |eos: &str| {
+        format!(
+            r#"{{"vocab": 2, "order": 0, "target": {{"": [0.5, 0.5]}},
+            "draft": {{"": [0.5, 0.5]}}, "prompt": [0]{eos}}}"#
+        )
+    };
+    let pair = |eos: &str| ToyPair::from_json("t", &json(eos)).unwrap();
+    let (plain, ends) = (pair(""), pair(r#", "eos": [1]"#));
+    let (plain, ends) = (plain.target("t").unwrap(), ends.target("t").unwrap());
+    assert_eq!((plain.info().eos.len(), &ends.info().eos[..]), (0, &[1][..]));
+    assert_ne!(plain.info().sha256, ends.info().sha256);
+    let error = pair(r#", "eos": [2]"#).target("t").unwrap_err().to_string();
+    assert_eq!(error, "toy model t: the end token 2 does not exist: tokens are 0 to 1");
+}

@@ -1,0 +1,52 @@
+//! Draft length policies over trees: what was drafted is counted in levels, since
+//! no more than one node of a level can be kept.
+
+use specdec::chance::Exhaustive;
+use specdec::length::DraftLength;
+use specdec::tree::Draft;
+
+use crate::asking::Told;
+use crate::laws::dist;
+use crate::lengths::{EVEN, drafted, limit_of_entropy, policy};
+
+/// Two branches of two: six nodes on two levels, and the path 0, 2 down the first.
+fn two_by_two() -> Draft {
+    let (law, mut draft) = (dist(&EVEN).into(), Draft::empty(4));
+    let children = |draft: &mut Draft, of| {
+        (0..2).for_each(|_| _ = draft.sample(of, &law, &mut Exhaustive::default()));
+    };
+    [None, Some(0), Some(1)].into_iter().for_each(|of| children(&mut draft, of));
+    assert_eq!((draft.len(), draft.depth(), draft.path(2)), (6, 2, vec![0, 2]));
+    draft
+}
+
+/// Tells of a round that kept some nodes of the first branch.
+fn tell_of_tree(policy: &mut dyn DraftLength, kept: usize) {
+    let draft = two_by_two();
+    let path = &[0, 2][..kept];
+    Told::new(&draft, path).event(|event| policy.observe(event));
+}
+
+#[test]
+fn adaedl_takes_the_share_of_levels_for_the_acceptance() {
+    // 1 - sqrt(H) is held against the threshold, which begins at 0.4.
+    for (kept, step) in [(0, 0.01), (1, -0.01), (2, -0.01)] {
+        // A rate of 0.4 is wanted, and assumed: with one of two levels it becomes
+        // 0.45, with one of six nodes it would be 0.28.
+        let settings = [("adaedl_gamma", "1"), ("adaedl_acceptance", "0.4")];
+        let mut policy = policy("adaedl", 9, &settings);
+        tell_of_tree(&mut *policy, kept);
+        let threshold = 0.4 + 0.1 * step;
+        let limit = f64::powi(1.0 - threshold, 2);
+        assert!((limit_of_entropy(&mut *policy) - limit).abs() < 1e-12, "{kept} levels");
+    }
+}
+
+#[test]
+fn heuristic_takes_a_whole_path_for_full_acceptance() {
+    for (kept, next) in [(2, 4), (1, 1), (0, 1)] {
+        let mut policy = policy("heuristic", 2, &[]);
+        tell_of_tree(&mut *policy, kept);
+        assert_eq!(drafted(&mut *policy, &EVEN), next, "{kept} levels");
+    }
+}
