@@ -9,11 +9,11 @@ use super::load::Results;
 use super::series::{Names, Series, series};
 use super::tables::{markdown, number, with_interval};
 use super::warnings::warnings;
-use super::{controls, divergence, other_tools, policies, sessions, trace, worth};
+use super::{controls, divergence, other_tools, outliers, policies, sessions, trace, worth};
 use crate::experiment::Cell;
 use crate::experiment::records::SummaryRow;
 use crate::experiment::statistics::{
-    Acceptance, RESAMPLES, deciles, median, pair_by_prompt, rounds, speedup,
+    Acceptance, MIN_PROMPTS, RESAMPLES, deciles, median, pair_by_prompt, rounds, speedup,
 };
 
 /// The whole report.
@@ -39,6 +39,7 @@ pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[Figur
     text += &divergence::section(results, &series);
     text += &categories(results, &series, summary);
     text += &spread(results, &series, summary);
+    text += &outliers::section(results, &series);
     text += &trace::section(results, &series);
     text += "## In the terms of other tools\n\nTheir definitions, applied to the same rounds; \
              see `docs/metrics.md`.\n\n";
@@ -96,10 +97,10 @@ fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]
         ])
     });
     format!(
-        "## Best draft length\n\n{}\nIntervals are percentile intervals of {RESAMPLES} bootstrap \
-         resamples of prompts; they do not account for K having been chosen by the same data. \
-         \"Best in resamples\" says how often this K is the fastest of its line: the lower, the \
-         less the choice means.\n\n",
+        "## Best draft length\n\n{}\nIntervals are 95 % intervals over prompts, given from \
+         {MIN_PROMPTS} prompts on; they do not account for K having been chosen by the same data. \
+         \"Best in resamples\" says in how many of {RESAMPLES} resamples of the prompts this K is \
+         the fastest of its line: the lower, the less the choice means.\n\n",
         markdown(&head, &rows.collect::<Vec<_>>())
     )
 }
@@ -221,9 +222,10 @@ fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
         let gaps = rows.iter().filter_map(|row| gap(row)).collect::<Vec<_>>();
         let largest = gaps.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs()))?;
         let sizes = gaps.iter().map(|gap| gap.abs()).collect::<Vec<_>>();
-        let inside = rows.iter().filter(|row| {
+        let known = rows.iter().filter(|row| row.speedup_lo.is_some());
+        let inside = known.clone().filter(|row| {
             let x = row.predicted_speedup;
-            x >= row.speedup_lo && x <= row.speedup_hi && row.speedup_lo.is_some()
+            x >= row.speedup_lo && x <= row.speedup_hi
         });
         Some(vec![
             series.method.clone(),
@@ -232,7 +234,7 @@ fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
             gaps.len().to_string(),
             format!("{:.1} %", 100.0 * median(&sizes)?),
             format!("{:+.1} %", 100.0 * largest),
-            format!("{} of {}", inside.count(), rows.len()),
+            format!("{} of {}", inside.count(), known.count()),
         ])
     });
     let table = table.collect::<Vec<_>>();

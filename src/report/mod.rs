@@ -9,6 +9,7 @@ pub(crate) mod figures;
 mod load;
 mod markdown;
 mod other_tools;
+mod outliers;
 mod policies;
 mod series;
 mod sessions;

@@ -7,7 +7,7 @@ use super::series::Series;
 use super::tables::{markdown, number};
 use crate::experiment::Cell;
 use crate::experiment::records::SummaryRow;
-use crate::experiment::statistics::{Acceptance, Sample, branches, rounds, timed};
+use crate::experiment::statistics::{Acceptance, Sample, rounds, timed};
 
 /// Two tables: single numbers of all cells, and acceptance by position of the
 /// longest drafts.
@@ -59,9 +59,7 @@ fn numbers(results: &Results, cell: &Cell, row: Option<&SummaryRow>) -> Vec<Stri
     let drafted = Acceptance::of(rounds(samples).filter(|r| r.proposed > 0));
     let emitted = rounds(samples).map(|r| r.emitted).sum::<usize>();
     let per_pass = (all.rounds > 0).then(|| emitted as f64 / all.rounds as f64);
-    // Of a chain: that of a tree is another one.
-    let alpha = all.alpha().filter(|_| !branches(samples));
-    let tokens = alpha.map(|alpha| expected_tokens(alpha, cell.num_speculative_tokens));
+    let tokens = all.alpha().map(|alpha| expected_tokens(alpha, cell.num_speculative_tokens));
     let walltime = tokens.zip(row.and_then(|row| row.cost_ratio));
     let walltime = walltime.map(|(t, c)| t / (cell.num_speculative_tokens as f64 * c + 1.0));
     [

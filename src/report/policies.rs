@@ -24,7 +24,7 @@ pub(super) struct Policy {
     k: usize,
     /// Time per token of the fixed length ÷ that of the policy.
     pub(super) ratio: Option<f64>,
-    /// Its bootstrap interval over prompts.
+    /// Its interval over prompts.
     pub(super) interval: Option<Interval>,
     test: SignFlip,
 }

@@ -4,9 +4,9 @@ use super::load::Results;
 use super::series::{Series, series};
 use crate::experiment::records::{SummaryRow, SurvivalRow};
 use crate::experiment::statistics::{
-    Acceptance, Costs, Interval, Progress, Sample, Survival, acceptance_interval, branches,
+    Acceptance, Costs, Interval, Progress, Sample, Survival, alpha, block_efficiency, branches,
     by_prompt, forwards_per_token, pair_by_prompt, predicted_speedup, rounds, speedup,
-    speedup_interval, survival_intervals, timed, tokens_per_second,
+    speedup_interval, survival_ratios, timed, tokens_per_second, tv,
 };
 use crate::experiment::{Calibration, Cell};
 
@@ -90,14 +90,13 @@ fn acceptance(row: &mut SummaryRow, samples: &[Sample]) {
     let sums = Acceptance::of(rounds(samples));
     row.acceptance_rate = sums.acceptance_rate();
     row.alpha = sums.alpha();
-    (row.alpha_lo, row.alpha_hi) = ends(acceptance_interval(samples, Acceptance::alpha));
+    (row.alpha_lo, row.alpha_hi) = ends(alpha(samples).and_then(|alpha| alpha.interval()));
     row.ceiling = sums.ceiling();
     row.share_of_ceiling = sums.share_of_ceiling();
     row.block_efficiency = sums.block_efficiency();
-    (row.block_efficiency_lo, row.block_efficiency_hi) =
-        ends(acceptance_interval(samples, Acceptance::block_efficiency));
+    (row.block_efficiency_lo, row.block_efficiency_hi) = ends(block_efficiency(samples).interval());
     row.tv = sums.tv();
-    (row.tv_lo, row.tv_hi) = ends(acceptance_interval(samples, Acceptance::tv));
+    (row.tv_lo, row.tv_hi) = ends(tv(samples).and_then(|tv| tv.interval()));
 }
 
 /// c = t_draft / t_target and T(n+1) / T(1) for the most tokens n that were
@@ -173,18 +172,16 @@ fn predict(results: &Results, series: &Series<'_>, cell: &Cell) -> Option<f64> {
 /// The policy under which a draft has always K tokens.
 const FIXED: &str = "fixed";
 
-/// One row per cell and position that was ever reached. Where no interval can be
-/// computed (one prompt), the interval is the whole range 0 to 1.
+/// One row per cell and position that was ever reached. Where there is no interval
+/// (few prompts came so far, or none survived), it is the whole range 0 to 1.
 pub fn survival(results: &Results) -> Vec<SurvivalRow> {
     let mut rows = Vec::new();
     for cell in results.plan.cells.iter().filter(|c| !c.is_baseline() && !c.control) {
         let samples = results.samples(&cell.id);
         let counts = Survival::of(rounds(samples));
-        let intervals = survival_intervals(samples);
-        for (i, survival) in counts.curve().into_iter().enumerate() {
-            let position = i + 1;
-            let interval =
-                intervals.get(i).copied().flatten().unwrap_or(Interval { lo: 0.0, hi: 1.0 });
+        let ratios = survival_ratios(samples);
+        for ((survival, ratio), position) in counts.curve().into_iter().zip(ratios).zip(1..) {
+            let interval = ratio.interval().unwrap_or(Interval { lo: 0.0, hi: 1.0 });
             rows.push(SurvivalRow {
                 cell: cell.id.clone(),
                 position,

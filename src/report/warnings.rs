@@ -2,16 +2,14 @@
 
 use super::best::verdict;
 use super::load::Results;
+use super::outliers;
 use crate::experiment::records::SummaryRow;
-use crate::experiment::statistics::rounds;
+use crate::experiment::statistics::{MIN_PROMPTS, rounds};
 use crate::experiment::{Status, describe};
 
 /// Below this many rounds the standard error of a probability near 0.8 exceeds
 /// 0.03, more than neighbouring draft lengths differ by.
 const FEW_ROUNDS: usize = 200;
-
-/// A percentile bootstrap over fewer clusters covers visibly less than 95 %.
-const FEW_PROMPTS: usize = 10;
 
 /// All warnings, the gravest first.
 pub(super) fn warnings(results: &Results, summary: &[SummaryRow]) -> Vec<String> {
@@ -112,12 +110,14 @@ fn cells(results: &Results, summary: &[SummaryRow], found: &mut Vec<String>) {
     if few > 0 {
         found.push(format!("{few} cells have fewer than {FEW_ROUNDS} rounds."));
     }
-    if results.plan.prompts.len() < FEW_PROMPTS {
+    if results.plan.prompts.len() < MIN_PROMPTS {
         found.push(format!(
-            "With {} prompts the intervals, which resample prompts, are too narrow.",
+            "With {} prompts ratios have no interval: of fewer than {MIN_PROMPTS} prompts none \
+             is known that covers the truth as often as it says.",
             results.plan.prompts.len()
         ));
     }
+    found.extend(outliers::warning(results));
     let fallbacks = rounds(results.samples.values().flatten())
         .map(|round| round.residual_fallbacks)
         .sum::<usize>();

@@ -68,7 +68,8 @@ pub(super) fn rivals(results: &Results, series: &[Series<'_>]) -> String {
         };
         let rival = cells().map(|(_, cell)| cell).find(same)?;
         let (own, other) = (results.samples(&cell.id), results.samples(&rival.id));
-        let (tau, interval) = block_efficiency_ratio(own, other)?;
+        let ratio = block_efficiency_ratio(own, other);
+        let (tau, interval) = (ratio.value()?, ratio.interval());
         let (lo, hi) = (interval.map(|i| i.lo), interval.map(|i| i.hi));
         let pairs = pair_by_prompt(other, own);
         let speed = speedup_interval(&pairs);

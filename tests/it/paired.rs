@@ -14,7 +14,7 @@ const FLIPS: usize = 9_999;
 
 /// Equal numbers of tokens on both sides.
 fn pair(plain_us: f64, us: f64) -> PairedTime {
-    PairedTime { plain_us, plain_tokens: 10, us, tokens: 10 }
+    PairedTime { plain_us, plain_tokens: 10, plain_passes: 10, us, tokens: 10, passes: 10 }
 }
 
 fn close(a: f64, b: f64, tolerance: f64) {

@@ -100,8 +100,58 @@ fn one_prompt_or_one_length_makes_no_contest() {
     };
     assert!(best(&Synthetic::tiny()).contains("| 100 % |"));
     assert!(best(&with_prompts(1)).contains("| – | unknown"));
-    let one_length = Synthetic { draft_lengths: vec![3], ..Synthetic::tiny() };
+    let one_length = Synthetic { draft_lengths: vec![3], ..with_prompts(8) };
     assert!(best(&one_length).contains("| – | faster |"), "{}", best(&one_length));
+}
+
+#[test]
+fn few_prompts_have_ratios_without_intervals() {
+    for (prompts, given) in [(7, false), (8, true)] {
+        let rows = with_prompts(prompts).rows();
+        let (_folder, text) = reported(&rows);
+        let row = row(&rows, "model-3-1");
+        assert!(row.speedup.is_some() && row.alpha.is_some());
+        let ends = [row.alpha_lo, row.block_efficiency_hi, row.speedup_lo, row.speedup_hi];
+        assert_eq!(ends.map(|end| end.is_some()), [given; 4]);
+        let cell = line(&text, "## All cells", "| model | T = 1 | D | 3 |");
+        assert_eq!(cell.contains(" ["), given, "{cell}");
+        assert_eq!(text.contains("With 7 prompts ratios have no interval"), !given, "{text}");
+        let best = line(&text, "## Best draft length", "| model | T = 1 |");
+        assert_eq!(best.contains("unknown: too few prompts"), !given, "{best}");
+    }
+}
+
+#[test]
+fn a_far_prompt_is_listed_with_what_it_does() {
+    let calm = with_prompts(12).rows();
+    assert!(!reported(&calm).1.contains("plain decoding's time per pass"));
+    let mut rows = calm.clone();
+    let hit = |cell: &str, prompt: &str| cell == "none-0-1" && prompt == "prompt-03";
+    for g in rows.generations.iter_mut().filter(|g| hit(&g.cell, &g.prompt)) {
+        g.decode_us *= 3.3;
+    }
+    for r in rows.rounds.iter_mut().filter(|r| hit(&r.cell, &r.prompt)) {
+        [&mut r.draft_us, &mut r.target_us, &mut r.verify_us, &mut r.other_us]
+            .into_iter()
+            .for_each(|us| *us *= 3.3);
+    }
+    let (_folder, text) = reported(&rows);
+    // One generation of plain decoding, in the four cells of its temperature.
+    let far = line(&text, "## Far prompts", "| prompt-03 | T = 1 |");
+    let cells = far.trim_matches('|').split(" | ").map(str::trim).collect::<Vec<_>>();
+    assert_eq!((cells[2], cells[4]), ("plain decoding's time per pass", "4"), "{far}");
+    let number = |i: usize| cells[i].parse::<f64>().unwrap();
+    // Times are alike within 3 %.
+    assert!((number(3) - 3.3).abs() < 0.1, "{far}");
+    let (with, without) = (number(8), number(9));
+    let of = |rows: &Rows| row(rows, &format!("{}-{}-1", cells[5], cells[7])).speedup.unwrap();
+    assert!((with - of(&rows)).abs() < 5e-4 && with > 1.1 * without, "{far}");
+    // Without it the speedup is that of the same run without the prompt.
+    let mut rest = rows.clone();
+    rest.generations.retain(|g| g.prompt != "prompt-03");
+    rest.rounds.retain(|r| r.prompt != "prompt-03");
+    assert!((without - of(&rest)).abs() < 5e-4, "{far}");
+    assert!(text.contains("Prompt prompt-03 alone moves the speedup of"), "{text}");
 }
 
 /// Turns the drafts of a cell into trees of a smaller depth.
@@ -119,7 +169,11 @@ fn trees_have_a_ceiling_and_nothing_of_leviathan() {
     assert!(!text.contains("## Against the ceiling"), "one verifier, chains");
     branch(&mut rows, "model-3-1");
     let (_folder, text) = reported(&rows);
-    line(&text, "## Against the ceiling", "| model | T = 1 | D | 3 |");
+    let ceiling = line(&text, "## Against the ceiling", "| model | T = 1 | D | 3 |");
+    assert!(ceiling.contains("| – | 0."), "no alpha, but a ceiling: {ceiling}");
+    let (tree, chain) = (row(&rows, "model-3-1"), row(&rows, "model-1-1"));
+    assert_eq!((tree.alpha, tree.alpha_lo, tree.alpha_hi), (None, None, None));
+    assert!(tree.ceiling.is_some() && chain.alpha.is_some());
     let tree = line(&text, "## In the terms of other tools", "| model | T = 1 | D | 3 |");
     assert!(tree.ends_with("| – | – |"), "{tree}");
     let chain = line(&text, "## In the terms of other tools", "| model | T = 1 | D | 1 |");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use super::bootstrap::{Interval, bootstrap, bootstrap_many};
+use super::interval::Ratio;
 use super::{Sample, by_prompt, ratio, rounds};
 use crate::experiment::records::RoundRow;
 
@@ -21,6 +21,8 @@ pub struct Acceptance {
     pub forks: usize,
     /// Σ over these of Σ_x min(p(x), q(x)).
     pub overlap_sum: f64,
+    /// Rounds whose draft was a tree that is no chain.
+    pub trees: usize,
     /// Σ of α* over these, and the rounds of which it is not known.
     pub ceilings: (f64, usize),
     /// Σ of the distances of tokens' laws from the target's, and the rounds of
@@ -39,6 +41,7 @@ impl Acceptance {
                 accepted: round.accepted,
                 forks: round.forks,
                 overlap_sum: round.overlap_sum,
+                trees: usize::from(round.proposed > round.depth),
                 ceilings: known(round.ceiling_sum),
                 distances: known(round.tv_sum),
             };
@@ -55,8 +58,10 @@ impl Acceptance {
     /// Σ overlap / Σ forks: the probability that rejection sampling keeps a
     /// draft of one token, averaged over the positions reached without the noise
     /// of the draws (Leviathan et al. 2023, arXiv 2211.17192, call it alpha).
+    /// `None` if any draft was a tree: the law of a first sibling depends on how
+    /// its siblings were chosen, so two trees of the same models would differ.
     pub fn alpha(&self) -> Option<f64> {
-        ratio(self.overlap_sum, self.forks as f64)
+        ratio(self.overlap_sum, self.forks as f64).filter(|_| self.trees == 0)
     }
 
     /// α*, the mean over nodes whose children were decided on: no rule that
@@ -93,6 +98,7 @@ impl AddAssign for Acceptance {
         self.accepted += other.accepted;
         self.forks += other.forks;
         self.overlap_sum += other.overlap_sum;
+        self.trees += other.trees;
         self.ceilings.0 += other.ceilings.0;
         self.ceilings.1 += other.ceilings.1;
         self.distances.0 += other.distances.0;
@@ -110,46 +116,42 @@ fn complete((sum, unknown): (f64, usize)) -> Option<f64> {
     (unknown == 0).then_some(sum)
 }
 
-/// The bootstrap interval over prompts of one ratio of [`Acceptance`]; `None`
-/// where the ratio itself is not known.
-pub fn acceptance_interval(
-    samples: &[Sample],
-    metric: impl Fn(&Acceptance) -> Option<f64>,
-) -> Option<Interval> {
-    metric(&Acceptance::of(rounds(samples)))?;
-    let clusters =
-        by_prompt(samples).into_values().map(|s| Acceptance::of(rounds(s))).collect::<Vec<_>>();
-    bootstrap(&clusters, |resample| {
-        let mut sums = Acceptance::default();
-        resample.iter().for_each(|cluster| sums += **cluster);
-        metric(&sums)
-    })
+/// alpha with its uncertainty; `None` where it is not known.
+pub fn alpha(samples: &[Sample]) -> Option<Ratio> {
+    Acceptance::of(rounds(samples)).alpha()?;
+    let prompts = sums(samples).into_values().map(|s| ([s.overlap_sum], [s.forks as f64]));
+    Some(Ratio::of(prompts).at_most_one())
 }
 
-/// τ of `cell` ÷ τ of `other` on the prompts that both have, with its bootstrap
-/// interval: both sides of a prompt stay together, so what makes a prompt hard
-/// does not widen it.
-pub fn block_efficiency_ratio(
-    cell: &[Sample],
-    other: &[Sample],
-) -> Option<(f64, Option<Interval>)> {
-    let sums = |samples: &[Sample]| {
-        let prompts = by_prompt(samples).into_iter();
-        prompts.map(|(p, s)| (p.to_owned(), Acceptance::of(rounds(s)))).collect::<BTreeMap<_, _>>()
-    };
-    let (own, others) = (sums(cell), sums(other));
-    let pairs = own.iter().filter_map(|(prompt, own)| Some((*own, *others.get(prompt)?)));
-    let pairs = pairs.collect::<Vec<_>>();
-    let quotient = |resample: &[&(Acceptance, Acceptance)]| {
-        let mut sums = (Acceptance::default(), Acceptance::default());
-        for (own, other) in resample {
-            sums.0 += *own;
-            sums.1 += *other;
-        }
-        ratio(sums.0.block_efficiency()?, sums.1.block_efficiency()?)
-    };
-    let value = quotient(&pairs.iter().collect::<Vec<_>>())?;
-    Some((value, bootstrap(&pairs, quotient)))
+/// τ with its uncertainty: one more than the accepted tokens per round.
+pub fn block_efficiency(samples: &[Sample]) -> Ratio {
+    let prompts = sums(samples).into_values();
+    Ratio::of(prompts.map(|s| ([s.accepted as f64], [s.rounds as f64]))).plus(1.0)
+}
+
+/// TV per token with its uncertainty; `None` where it is not known.
+pub fn tv(samples: &[Sample]) -> Option<Ratio> {
+    Acceptance::of(rounds(samples)).tv()?;
+    let prompts = sums(samples).into_values();
+    let prompts = prompts.map(|s| ([s.distances.0], [(s.accepted + s.rounds) as f64]));
+    Some(Ratio::of(prompts).at_most_one())
+}
+
+/// τ of `cell` ÷ τ of `other` on the prompts that both have: both sides of a
+/// prompt stay together, so what makes a prompt hard does not widen the interval.
+pub fn block_efficiency_ratio(cell: &[Sample], other: &[Sample]) -> Ratio {
+    let others = sums(other);
+    let both = sums(cell).into_iter().filter_map(|(p, own)| Some((own, *others.get(p)?)));
+    let tokens = |s: Acceptance| (s.accepted + s.rounds) as f64;
+    Ratio::of(both.map(|(own, other)| {
+        ([tokens(own), other.rounds as f64], [own.rounds as f64, tokens(other)])
+    }))
+}
+
+/// The sums of each prompt.
+fn sums(samples: &[Sample]) -> BTreeMap<&str, Acceptance> {
+    let prompts = by_prompt(samples).into_iter();
+    prompts.map(|(prompt, samples)| (prompt, Acceptance::of(rounds(samples)))).collect()
 }
 
 /// How far chains of drafted tokens survive, by position from 1.
@@ -213,24 +215,18 @@ impl Survival {
     }
 }
 
-impl AddAssign<&Survival> for Survival {
-    fn add_assign(&mut self, other: &Survival) {
-        self.grow(other.positions());
-        self.reached.iter_mut().zip(&other.reached).for_each(|(a, b)| *a += b);
-        self.survived.iter_mut().zip(&other.survived).for_each(|(a, b)| *a += b);
-    }
-}
-
-/// Bootstrap intervals of S(i) over prompts, one per position. A resample that
-/// never reaches a position says nothing about it and is left out there.
-pub fn survival_intervals(samples: &[Sample]) -> Vec<Option<Interval>> {
-    let clusters =
-        by_prompt(samples).into_values().map(|s| Survival::of(rounds(s))).collect::<Vec<_>>();
-    bootstrap_many(&clusters, |resample| {
-        let mut counts = Survival::default();
-        resample.iter().for_each(|cluster| counts += cluster);
-        let curve = counts.curve();
-        let seen = |i: usize| counts.reached(i + 1) > 0;
-        curve.into_iter().enumerate().map(|(i, s)| seen(i).then_some(s)).collect()
-    })
+/// S(i) with its uncertainty, by position from 1.
+pub fn survival_ratios(samples: &[Sample]) -> Vec<Ratio> {
+    let prompts = by_prompt(samples).into_values().map(|s| Survival::of(rounds(s)));
+    let prompts = prompts.collect::<Vec<_>>();
+    let positions = prompts.iter().map(Survival::positions).max().unwrap_or(0);
+    let conditional = |i: usize| {
+        Ratio::of(prompts.iter().map(|s| ([s.survived(i) as f64], [s.reached(i) as f64])))
+    };
+    let mut survival = Ratio::default().at_most_one();
+    let product = (1..=positions).map(|i| {
+        survival = survival.clone().times(&conditional(i));
+        survival.clone()
+    });
+    product.collect()
 }

@@ -2,13 +2,15 @@
 //! `docs/metrics.md`; nothing here reads a file or a clock.
 //!
 //! The unit of chance is the **prompt**: rounds of one generation resemble each
-//! other, so every interval resamples prompts, never rounds.
+//! other, so every interval is over prompts, never over rounds.
 
 mod acceptance;
-mod bootstrap;
+mod interval;
+mod outliers;
 mod paired;
 mod predict;
 mod quantile;
+mod resamples;
 mod speedup;
 
 use std::collections::BTreeMap;
@@ -16,13 +18,17 @@ use std::collections::BTreeMap;
 use super::records::{GenerationRow, RoundRow};
 
 pub use acceptance::{
-    Acceptance, Survival, acceptance_interval, block_efficiency_ratio, survival_intervals,
+    Acceptance, Survival, alpha, block_efficiency, block_efficiency_ratio, survival_ratios, tv,
 };
-pub use bootstrap::{Interval, RESAMPLES, SEED, bootstrap, bootstrap_many};
+pub use interval::{Interval, MIN_PROMPTS, Ratio, student};
+pub use outliers::{Outlier, Side, outliers};
 pub use paired::{LEVEL, SignFlip, against_tuned, flips, holm, sign_flip, sign_flips};
 pub use predict::{Costs, Progress, predicted_speedup};
 pub use quantile::{deciles, median, quantile};
-pub use speedup::{Contest, PairedTime, Verdicts, pair_by_prompt, speedup, speedup_interval};
+pub use resamples::{RESAMPLES, SEED};
+pub use speedup::{
+    Contest, PairedTime, Verdicts, pair_by_prompt, speedup, speedup_interval, speedup_ratio,
+};
 
 /// One finished generation that counts: its row and its rounds, in order.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
-use super::bootstrap::SEED;
+use super::resamples::SEED;
 use super::speedup::{PairedTime, speedup};
 
 /// The level at which a difference counts as shown, after Holm.
@@ -113,7 +113,8 @@ pub fn against_tuned<'p>(
     let chosen = [best_on(1), best_on(0)];
     let paired = policy.iter().enumerate().filter_map(|(i, (&prompt, own))| {
         let best = chosen[i % 2]?.get(prompt)?;
-        Some((prompt, PairedTime { plain_us: best.us, plain_tokens: best.tokens, ..*own }))
+        let (plain_us, plain_tokens, plain_passes) = (best.us, best.tokens, best.passes);
+        Some((prompt, PairedTime { plain_us, plain_tokens, plain_passes, ..*own }))
     });
     paired.collect()
 }

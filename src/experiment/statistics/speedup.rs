@@ -2,21 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use super::bootstrap::{Interval, bootstrap, resamples};
+use super::interval::{Interval, Ratio};
+use super::resamples::resamples;
 use super::{Sample, ratio, timed};
 
-/// Decode time and new tokens of both sides on one prompt, summed over the
-/// repeats that both sides finished.
+/// Decode time, new tokens and target passes of both sides on one prompt, summed
+/// over the repeats that both sides finished.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PairedTime {
     /// Decode time of plain decoding, µs.
     pub plain_us: f64,
     /// Its new tokens.
     pub plain_tokens: usize,
+    /// Its target passes, prefill apart.
+    pub plain_passes: usize,
     /// Decode time of the cell, µs.
     pub us: f64,
     /// Its new tokens.
     pub tokens: usize,
+    /// Its target passes, prefill apart.
+    pub passes: usize,
 }
 
 /// Matches generations of the baseline and of a cell by prompt and repeat. What
@@ -36,8 +41,10 @@ pub fn pair_by_prompt<'a>(
         let pair = pairs.entry(generation.prompt.as_str()).or_default();
         pair.plain_us += plain.decode_us;
         pair.plain_tokens += plain.new_tokens;
+        pair.plain_passes += plain.target_forwards;
         pair.us += generation.decode_us;
         pair.tokens += generation.new_tokens;
+        pair.passes += generation.target_forwards;
     }
     pairs
 }
@@ -54,11 +61,18 @@ pub fn speedup<'a>(pairs: impl IntoIterator<Item = &'a PairedTime>) -> Option<f6
     ratio(ratio(sum.plain_us, sum.plain_tokens as f64)?, ratio(sum.us, sum.tokens as f64)?)
 }
 
-/// The bootstrap interval of [`speedup`] over prompts; a prompt's plain and
-/// speculative times stay together.
+/// [`speedup`] with its uncertainty.
+pub fn speedup_ratio(pairs: &BTreeMap<&str, PairedTime>) -> Ratio {
+    Ratio::of(
+        pairs
+            .values()
+            .map(|pair| ([pair.plain_us, pair.tokens as f64], [pair.plain_tokens as f64, pair.us])),
+    )
+}
+
+/// The interval of [`speedup`].
 pub fn speedup_interval(pairs: &BTreeMap<&str, PairedTime>) -> Option<Interval> {
-    let clusters = pairs.values().copied().collect::<Vec<_>>();
-    bootstrap(&clusters, |resample| speedup(resample.iter().copied()))
+    speedup_ratio(pairs).interval()
 }
 
 /// Several cells timed on the same prompts, to say which is the fastest and how

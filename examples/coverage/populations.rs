@@ -1,0 +1,87 @@
+//! The ratios of a run's cells, as populations of prompts.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use specdec::experiment::statistics::{
+    Ratio, alpha, block_efficiency, block_efficiency_ratio, outliers, pair_by_prompt,
+    speedup_ratio, survival_ratios, tv,
+};
+use specdec::experiment::{Cell, describe};
+use specdec::report::Results;
+
+/// A ratio of a cell, by prompt.
+#[derive(Debug)]
+pub(crate) struct Population {
+    /// The results folder.
+    pub(crate) run: String,
+    /// The cell.
+    pub(crate) cell: String,
+    /// The cell in words.
+    pub(crate) method: String,
+    /// What is estimated.
+    pub(crate) name: String,
+    /// Whether far prompts are left out.
+    pub(crate) trimmed: bool,
+    /// Prompts whose times or speedups are far from the others'.
+    pub(crate) far: usize,
+    /// The ratio of all its prompts.
+    pub(crate) ratio: Ratio,
+    /// Its value.
+    pub(crate) truth: f64,
+}
+
+/// All ratios of all cells that have an interval and are not without spread.
+pub(crate) fn populations(folder: &Path, results: &Results) -> Vec<Population> {
+    let run = folder.iter().rev().take(2).map(|part| part.to_string_lossy()).collect::<Vec<_>>();
+    let run = run.into_iter().rev().collect::<Vec<_>>().join("/");
+    let mut found = Vec::new();
+    for cell in results.plan.cells.iter().filter(|c| !c.is_baseline()) {
+        let mut add = |name: String, trimmed: bool, far: usize, ratio: Ratio| {
+            let (run, method) = (run.clone(), describe(cell));
+            let Some(truth) = ratio.value() else { return };
+            let spread = ratio.influences().iter().map(|x| x.abs()).sum::<f64>();
+            if ratio.interval().is_some() && spread > 1e-9 {
+                let cell = cell.id.clone();
+                found.push(Population { run, cell, method, name, trimmed, far, ratio, truth });
+            }
+        };
+        let samples = results.samples(&cell.id);
+        let pairs = pair_by_prompt(results.baseline(cell), samples);
+        let far = outliers(&pairs).iter().map(|o| o.prompt).collect::<Vec<_>>();
+        add("speedup".to_owned(), false, far.len(), speedup_ratio(&pairs));
+        let near = pairs.iter().filter(|(prompt, _)| !far.contains(prompt));
+        let near = near.map(|(prompt, pair)| (*prompt, *pair)).collect::<BTreeMap<_, _>>();
+        add("speedup".to_owned(), true, far.len(), speedup_ratio(&near));
+        if cell.control || cell.drafter == "none" {
+            continue;
+        }
+        add("tau".to_owned(), false, 0, block_efficiency(samples));
+        alpha(samples).into_iter().for_each(|ratio| add("alpha".to_owned(), false, 0, ratio));
+        tv(samples).into_iter().for_each(|ratio| add("tv".to_owned(), false, 0, ratio));
+        let positions = survival_ratios(samples).into_iter().zip(1_usize..);
+        for (ratio, i) in positions.filter(|(_, i)| i.is_power_of_two()) {
+            add(format!("survival {i}"), false, 0, ratio);
+        }
+        if let Some(rival) = rival(results, cell) {
+            let other = results.samples(&rival.id);
+            add("tau_ratio".to_owned(), false, 0, block_efficiency_ratio(samples, other));
+            let pairs = pair_by_prompt(other, samples);
+            let far = outliers(&pairs).len();
+            add("speed_ratio".to_owned(), false, far, speedup_ratio(&pairs));
+        }
+    }
+    found
+}
+
+/// The cell with rejection sampling that proposes as `cell` does.
+fn rival<'a>(results: &'a Results, cell: &Cell) -> Option<&'a Cell> {
+    let key = |c: &Cell| (c.drafter.clone(), c.length.clone(), c.num_speculative_tokens);
+    results.plan.cells.iter().find(|c| {
+        c.verifier == "rejection"
+            && cell.verifier != "rejection"
+            && !c.control
+            && key(c) == key(cell)
+            && c.sampling == cell.sampling
+    })
+}

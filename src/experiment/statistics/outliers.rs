@@ -1,0 +1,77 @@
+//! Prompts whose times are far from the others', and what they do to a speedup.
+
+use std::collections::BTreeMap;
+
+use super::interval::MIN_PROMPTS;
+use super::quantile::median;
+use super::speedup::{PairedTime, speedup};
+
+/// A value is far from the others if its logarithm is this many robust standard
+/// deviations from the median (Iglewicz and Hoaglin 1993, "How to Detect and
+/// Handle Outliers"), ...
+const FAR: f64 = 3.5;
+
+/// ... and if it is this many times the median or more, or its inverse or less:
+/// where times hardly differ, small differences are far.
+const FACTOR: f64 = 1.5;
+
+/// The median absolute deviation of a normal law, in standard deviations.
+const MAD: f64 = 0.6745;
+
+/// What of a prompt is far from the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// Time per pass of plain decoding: the machine was disturbed.
+    Plain,
+    /// Time per round of the cell: likewise, or its drafts are of another kind.
+    Cell,
+    /// Its speedup alone: the prompt is another kind of text.
+    Speedup,
+}
+
+/// A prompt that is far from the others.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outlier<'a> {
+    /// The prompt.
+    pub prompt: &'a str,
+    /// What is far: the first of the sides that is.
+    pub side: Side,
+    /// That value ÷ its median over the prompts.
+    pub factor: f64,
+    /// The speedup without the prompt.
+    pub without: f64,
+    /// The speedup of all prompts ÷ that without this one − 1.
+    pub influence: f64,
+}
+
+/// The prompts that are far from the others, by name; none of fewer prompts than
+/// an interval needs, where nobody can say what is far.
+pub fn outliers<'a>(pairs: &BTreeMap<&'a str, PairedTime>) -> Vec<Outlier<'a>> {
+    if pairs.len() < MIN_PROMPTS {
+        return Vec::new();
+    }
+    let side = |of: fn(&PairedTime) -> Option<f64>| far(pairs.values().map(of));
+    let sides = [
+        (Side::Plain, side(|p| super::ratio(p.plain_us, p.plain_passes as f64))),
+        (Side::Cell, side(|p| super::ratio(p.us, p.passes as f64))),
+        (Side::Speedup, side(|p| speedup([p]))),
+    ];
+    let outlier = |(i, &prompt): (usize, &&'a str)| {
+        let (side, factor) = sides.iter().find_map(|(side, factors)| Some((*side, factors[i]?)))?;
+        let without = speedup(pairs.iter().filter(|(p, _)| **p != prompt).map(|(_, t)| t))?;
+        let influence = speedup(pairs.values())? / without - 1.0;
+        Some(Outlier { prompt, side, factor, without, influence })
+    };
+    pairs.keys().enumerate().filter_map(outlier).collect()
+}
+
+/// By value, how many times the median it is, if that is far.
+fn far(values: impl Iterator<Item = Option<f64>>) -> Vec<Option<f64>> {
+    let logs = values.map(|x| x.map(f64::ln).filter(|x| x.is_finite())).collect::<Vec<_>>();
+    let known = logs.iter().flatten().copied().collect::<Vec<_>>();
+    let middle = median(&known).unwrap_or(0.0);
+    let distances = known.iter().map(|x| (x - middle).abs()).collect::<Vec<_>>();
+    let limit = (FAR / MAD * median(&distances).unwrap_or(0.0)).max(FACTOR.ln());
+    let factor = |x: f64| ((x - middle).abs() >= limit).then(|| (x - middle).exp());
+    logs.into_iter().map(|x| factor(x?)).collect()
+}

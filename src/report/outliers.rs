@@ -1,0 +1,138 @@
+//! Prompts that are far from the others, and what they do to speedups.
+
+use super::load::Results;
+use super::series::{Series, series};
+use super::tables::{markdown, number};
+use crate::experiment::Cell;
+use crate::experiment::statistics::{Outlier, Side, outliers, pair_by_prompt, speedup};
+
+/// Rows of the table.
+const ROWS: usize = 20;
+
+/// An influence of this size is worth a warning: neighbouring draft lengths
+/// differ by less.
+const LARGE: f64 = 0.02;
+
+/// A prompt that is far from the others in a cell.
+#[derive(Debug)]
+struct Far<'a> {
+    series: &'a Series<'a>,
+    cell: &'a Cell,
+    outlier: Outlier<'a>,
+    /// The speedup with all prompts.
+    speedup: f64,
+    /// The cells that it is far in: all that share the baseline, if that is what
+    /// is far.
+    cells: usize,
+}
+
+impl Far<'_> {
+    /// Whether both are the same generation of plain decoding.
+    fn is_same(&self, other: &Self) -> bool {
+        let key = |far: &Self| (far.outlier.prompt.to_owned(), far.cell.sampling);
+        self.outlier.side == Side::Plain
+            && other.outlier.side == Side::Plain
+            && key(self) == key(other)
+    }
+}
+
+/// All far prompts, the largest influence first; a generation of plain decoding
+/// once, with the cell that it moves the most.
+fn far<'a>(results: &'a Results, series: &'a [Series<'a>]) -> Vec<Far<'a>> {
+    let mut all = Vec::new();
+    for series in series {
+        for &cell in &series.cells {
+            let pairs = pair_by_prompt(results.baseline(cell), results.samples(&cell.id));
+            let Some(speedup) = speedup(pairs.values()) else { continue };
+            let found = outliers(&pairs).into_iter();
+            all.extend(found.map(|outlier| Far { series, cell, outlier, speedup, cells: 1 }));
+        }
+    }
+    let size = |far: &Far<'_>| far.outlier.influence.abs();
+    all.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    let mut each = Vec::<Far<'_>>::new();
+    for far in all {
+        match each.iter_mut().find(|known| known.is_same(&far)) {
+            Some(known) => known.cells += 1,
+            None => each.push(far),
+        }
+    }
+    each
+}
+
+/// The largest influence of a single prompt, if it is large.
+pub(super) fn warning(results: &Results) -> Option<String> {
+    let series = series(results);
+    let far = far(results, &series);
+    let Far { series, cell, outlier, speedup, .. } = far.first()?;
+    (outlier.influence.abs() >= LARGE).then(|| {
+        format!(
+            "Prompt {} alone moves the speedup of \"{}, K = {}, {}\" from {:.2} to {speedup:.2}: \
+             {} is {:.2} times the median. All far prompts are listed below.",
+            outlier.prompt,
+            series.method,
+            cell.num_speculative_tokens,
+            series.sampling,
+            outlier.without,
+            what(outlier.side),
+            outlier.factor,
+        )
+    })
+}
+
+/// The table of far prompts; empty if there are none.
+pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
+    let far = far(results, series);
+    if far.is_empty() {
+        return String::new();
+    }
+    let head = [
+        "prompt",
+        "sampling",
+        "what is far",
+        "÷ median:",
+        "cells:",
+        "moves the most",
+        "class",
+        "K:",
+        "speedup:",
+        "without it:",
+        "moved by:",
+    ];
+    let row = |far: &Far<'_>| {
+        let Far { series, cell, outlier, .. } = far;
+        vec![
+            outlier.prompt.to_owned(),
+            series.sampling.clone(),
+            what(outlier.side).to_owned(),
+            number(Some(outlier.factor), 2),
+            far.cells.to_string(),
+            series.method.clone(),
+            cell.class.clone(),
+            cell.num_speculative_tokens.to_string(),
+            number(Some(far.speedup), 3),
+            number(Some(outlier.without), 3),
+            format!("{:+.1} %", 100.0 * outlier.influence),
+        ]
+    };
+    let rest = match far.len().saturating_sub(ROWS) {
+        0 => String::new(),
+        n => format!("{n} more move speedups by less.\n\n"),
+    };
+    format!(
+        "## Far prompts\n\nPrompts whose time per pass, in plain decoding or in a cell, or whose \
+         speedup is far from the median of the prompts: by 3.5 robust standard deviations of its \
+         logarithm and by a factor of 1.5. They count like all others; the last columns say what \
+         they do. A far time per pass is a disturbed machine or, in a cell, drafts of another \
+         length.\n\n{}\n{rest}",
+        markdown(&head, &far.iter().take(ROWS).map(row).collect::<Vec<_>>())
+    )
+}
+
+fn what(side: Side) -> &'static str {
+    match side {
+        Side::Plain => "plain decoding's time per pass",
+        Side::Cell => "the cell's time per pass",
+        Side::Speedup => "its own speedup",
+    }
+}
