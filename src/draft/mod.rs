@@ -125,8 +125,10 @@ impl Round<'_> {
     ) {
         let (known, law) = (draft.len(), &said.law);
         match siblings {
-            // Raced where the verifier has noise to couple them with.
+            // Raced where the verifier has noise to couple them with, once per list:
+            // the same list again would be no other draw.
             Siblings::Independent => {
+                let count = self.coupling.map_or(count, |lists| count.min(lists));
                 (0..count).for_each(|list| _ = self.draw(draft, parent, law, list));
             }
             Siblings::Distinct if !said.greedy() => {
@@ -152,9 +154,11 @@ impl Round<'_> {
         law: &Rc<Dist>,
         list: usize,
     ) -> NodeId {
-        let Some(lists) = self.coupling else { return draft.sample(parent, law, self.chance) };
+        if self.coupling.is_none() {
+            return draft.sample(parent, law, self.chance);
+        }
         let position = self.context.len() + parent.map_or(0, |id| draft.node(id).depth);
-        draft.race(parent, law, (position, list % lists), self.chance)
+        draft.race(parent, law, (position, list), self.chance)
     }
 }
 
