@@ -1,0 +1,176 @@
+//! Every field that a finished run recorded against an independent replay.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use specdec::experiment::divergence;
+use specdec::experiment::records::{
+    DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow, TextRow,
+};
+use specdec::experiment::{Plan, columns};
+
+use crate::experiment_support::rows;
+use crate::rows_replay::{parting, replay};
+use crate::rows_scenarios::SCENARIOS;
+use crate::rows_support::Scenario;
+
+/// All that a run writes while it goes on.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rows {
+    pub(crate) rounds: Vec<RoundRow>,
+    pub(crate) positions: Vec<PositionRow>,
+    pub(crate) generations: Vec<GenerationRow>,
+    pub(crate) texts: Vec<TextRow>,
+    pub(crate) failures: Vec<FailureRow>,
+    pub(crate) divergences: Vec<DivergenceRow>,
+}
+
+/// A row by its columns.
+type Fields = Map<String, Value>;
+
+/// What is wrong, by `file: column`.
+pub(crate) type Differences = BTreeMap<String, String>;
+
+impl Rows {
+    fn read(folder: &Path) -> Self {
+        let texts = std::fs::read_to_string(folder.join("generations.jsonl")).unwrap();
+        Self {
+            rounds: rows(folder, "rounds.csv"),
+            positions: rows(folder, "positions.csv"),
+            generations: rows(folder, "generations.csv"),
+            texts: texts.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
+            failures: rows(folder, "failures.csv"),
+            divergences: rows(folder, "divergences.csv"),
+        }
+    }
+
+    /// The rows of every file.
+    fn files(&self) -> [(&'static str, Vec<Fields>); 6] {
+        [
+            ("rounds.csv", fields(&self.rounds)),
+            ("positions.csv", fields(&self.positions)),
+            ("generations.csv", fields(&self.generations)),
+            ("generations.jsonl", fields(&self.texts)),
+            ("failures.csv", fields(&self.failures)),
+            ("divergences.csv", fields(&self.divergences)),
+        ]
+    }
+
+    /// The columns in which some row is not as expected, with the first such row;
+    /// the number of rows is a column of its own.
+    pub(crate) fn differences(&self, expected: &Self) -> Differences {
+        let mut found = Differences::new();
+        for ((file, rows), (_, expected)) in self.files().into_iter().zip(expected.files()) {
+            let mut note = |column: &str, what: String| {
+                found.entry(format!("{file}: {column}")).or_insert(what);
+            };
+            if rows.len() != expected.len() {
+                note("number of rows", format!("{}, not {}", rows.len(), expected.len()));
+            }
+            for (row, expected) in rows.iter().zip(&expected) {
+                for (column, value) in row.iter().filter(|(c, v)| !same(v, &expected[*c])) {
+                    note(column, format!("{value}, not {}, in {row:?}", expected[column]));
+                }
+            }
+        }
+        found
+    }
+}
+
+fn fields<T: Serialize>(rows: &[T]) -> Vec<Fields> {
+    let fields = |row: &T| match serde_json::to_value(row).unwrap() {
+        Value::Object(fields) => fields,
+        other => panic!("{other} is no row"),
+    };
+    rows.iter().map(fields).collect()
+}
+
+/// Equal; of numbers up to the rounding of some hundred sums and products of f64,
+/// by which laws from tables and times of generations are made.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => (a - b).abs() <= 1e-12 * a.abs().max(1.0),
+        _ => a == b,
+    }
+}
+
+/// A finished run: what it recorded and what it had to.
+pub(crate) struct Finished {
+    pub(crate) scenario: &'static Scenario,
+    pub(crate) plan: Plan,
+    pub(crate) folder: PathBuf,
+    pub(crate) found: Rows,
+    pub(crate) expected: Rows,
+    _out: tempfile::TempDir,
+}
+
+/// All scenarios, each run once.
+pub(crate) static FINISHED: LazyLock<Vec<Finished>> = LazyLock::new(|| {
+    let finish = |scenario: &'static Scenario| {
+        let out = tempfile::tempdir().unwrap();
+        scenario.with(|bench| {
+            let folder = scenario.finish(bench, out.path());
+            let (found, expected) = (Rows::read(&folder), replay(scenario, bench));
+            Finished { scenario, plan: bench.plan.clone(), folder, found, expected, _out: out }
+        })
+    };
+    SCENARIOS.iter().map(finish).collect()
+});
+
+#[test]
+fn every_field_is_as_replayed() {
+    for run in FINISHED.iter() {
+        let differences = run.found.differences(&run.expected);
+        assert!(differences.is_empty(), "{}: {differences:#?}", run.scenario.name);
+    }
+}
+
+/// The columns of every file that a replay has a definition of.
+pub(crate) fn replayed_columns() -> BTreeMap<&'static str, Vec<&'static str>> {
+    BTreeMap::from([
+        ("rounds.csv", columns::<RoundRow>().to_vec()),
+        ("positions.csv", columns::<PositionRow>().to_vec()),
+        ("generations.csv", columns::<GenerationRow>().to_vec()),
+        ("generations.jsonl", columns::<TextRow>().to_vec()),
+        ("failures.csv", columns::<FailureRow>().to_vec()),
+        ("divergences.csv", columns::<DivergenceRow>().to_vec()),
+    ])
+}
+
+#[test]
+fn no_column_of_a_file_is_left_out() {
+    let replayed = replayed_columns();
+    assert!(RAW_FILES.iter().eq(FINISHED[0].found.files().iter().map(|(file, _)| file)));
+    for (file, columns) in &replayed {
+        let written = FINISHED.iter().filter(|run| run.folder.join(file).exists());
+        let mut seen = 0;
+        for run in written {
+            let text = std::fs::read_to_string(run.folder.join(file)).unwrap();
+            let first = text.lines().next().unwrap();
+            let header = match serde_json::from_str::<Fields>(first) {
+                Ok(line) => line.keys().cloned().collect(),
+                Err(_) => first.split(',').map(str::to_owned).collect::<Vec<_>>(),
+            };
+            assert_eq!(header, *columns, "{file}");
+            let files = run.expected.files();
+            let rows = &files.iter().find(|(name, _)| name == file).unwrap().1;
+            assert!(rows.iter().all(|row| row.keys().eq(columns.iter())), "{file}");
+            seen += rows.len();
+        }
+        assert!(seen > 0, "no run has a row in {file}");
+    }
+}
+
+#[test]
+fn a_text_that_ends_early_differs_where_it_ends() {
+    let texts: [&[u32]; 4] = [&[1, 2, 3], &[1, 2], &[1, 3, 3], &[]];
+    for (plain, tokens) in texts.iter().flat_map(|a| texts.map(|b| (a, b))) {
+        assert_eq!(divergence::first(plain, tokens), parting(plain, tokens));
+    }
+    assert_eq!(divergence::first(&[1, 2, 3], &[1, 2]), Some(2));
+    let ended = divergence::difference(&[1, 2, 3], &[1, 2], 2);
+    assert_eq!((ended.plain_token, ended.token, ended.tie), (Some(3), None, false));
+}

@@ -1,0 +1,219 @@
+//! An independent replay of a run. Its generations are stepped through again;
+//! from what each round proposed and kept, and from the models' tables, every
+//! field of every row follows by the definitions of `docs/metrics.md`.
+
+use sha2::{Digest, Sha256};
+use specdec::decode::{MethodSpec, PLAIN};
+use specdec::dist::Token;
+use specdec::experiment::prompts::Prompt;
+use specdec::experiment::records::{
+    DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow,
+};
+use specdec::experiment::{Bench, Cell};
+use specdec::model::{ModelError, ToyPair};
+
+use crate::rows_fields::Rows;
+use crate::rows_laws::gap;
+use crate::rows_steps::{Step, tokens_of};
+use crate::rows_support::{Scenario, Temper};
+
+/// The rows that the run of a scenario must leave.
+pub(crate) fn replay(scenario: &Scenario, bench: &Bench<'_>) -> Rows {
+    let replay = Replay { bench, pair: (scenario.pair)(), temper: scenario.temper };
+    let (plan, prompts) = (bench.plan, bench.prompts);
+    let mut rows = Rows::default();
+    for repeat in 0..plan.repeats {
+        for (number, prompt) in prompts.iter().enumerate() {
+            for cells in plan.cells.chunk_by(|a, b| a.sampling == b.sampling) {
+                // The cells take turns; each time another one is the first.
+                let first = repeat as usize * prompts.len() + number;
+                let turns = (0..cells.len()).map(|i| &cells[(first + i) % cells.len()]);
+                replay.block(turns, prompt, repeat, &mut rows);
+            }
+        }
+    }
+    rows
+}
+
+/// A run and what its target is.
+pub(crate) struct Replay<'a> {
+    pub(crate) bench: &'a Bench<'a>,
+    pub(crate) pair: ToyPair,
+    pub(crate) temper: Temper,
+}
+
+/// The rows of one generation.
+struct Told {
+    row: GenerationRow,
+    text: TextRow,
+    rounds: Vec<RoundRow>,
+    positions: Vec<PositionRow>,
+}
+
+impl Replay<'_> {
+    /// One prompt, repeat and sampling setting.
+    fn block<'c>(
+        &self,
+        cells: impl Iterator<Item = &'c Cell>,
+        prompt: &Prompt,
+        repeat: u32,
+        rows: &mut Rows,
+    ) {
+        let mut told = Vec::new();
+        for cell in cells {
+            match self.generation(cell, prompt, repeat) {
+                Ok(generation) => told.push((cell, generation)),
+                Err(error) => rows.failures.push(failure(cell, prompt, repeat, "", &error)),
+            }
+        }
+        self.greedy(&mut told, prompt, rows);
+        self.paths(&mut told, prompt, repeat, rows);
+        for (_, told) in told {
+            rows.rounds.extend(told.rounds);
+            rows.positions.extend(told.positions);
+            rows.generations.push(told.row);
+            rows.texts.push(told.text);
+        }
+    }
+
+    /// At temperature 0 every text is held against the baseline's of its block;
+    /// those of class P are not.
+    fn greedy(&self, told: &mut [(&Cell, Told)], prompt: &Prompt, rows: &mut Rows) {
+        let plain = |(cell, _): &&(&Cell, Told)| cell.drafter == PLAIN && !cell.control;
+        let Some((_, plain)) = told.iter().find(plain) else { return };
+        let plain = plain.text.tokens.clone();
+        let own = |cell: &Cell| cell.sampling.temperature == 0.0 && cell.class != "P";
+        for (cell, told) in told.iter_mut().filter(|(cell, _)| own(cell)) {
+            told.row.first_divergence = parting(&plain, &told.text.tokens);
+            rows.divergences.extend(told.row.first_divergence.map(|at| {
+                let found = difference(&told.text, &plain, at);
+                let text = [&tokens_of(&prompt.text)[..], &plain[..at]].concat();
+                self.scored(cell, &self.logits(&text, false), found)
+            }));
+        }
+    }
+
+    /// A difference from a baseline that saw these logits before it.
+    fn scored(&self, cell: &Cell, logits: &[f64], found: DivergenceRow) -> DivergenceRow {
+        let sizes = logits.iter().map(|x| x.abs()).filter(|x| x.is_finite());
+        let bound = if self.temper.rounds { 1e-4 * sizes.fold(0.0, f64::max) } else { 0.0 };
+        let larger = |token: usize| logits.iter().filter(|x| **x > logits[token]).count();
+        let top = |token: Option<Token>| token.is_some_and(|token| larger(token as usize) < 2);
+        let near = gap(logits) <= bound && top(found.plain_token) && top(found.token);
+        let (top2_gap, bound) = (Some(gap(logits)), Some(bound));
+        DivergenceRow { top2_gap, bound, tie: near && cell.class.ends_with('~'), ..found }
+    }
+
+    /// Texts of class P are held against plain decoding with the same verifier,
+    /// prompt and repeat; where that is only P~, without a row.
+    fn paths(&self, told: &mut [(&Cell, Told)], prompt: &Prompt, repeat: u32, rows: &mut Rows) {
+        for (cell, told) in told.iter_mut().filter(|(cell, _)| cell.class.starts_with('P')) {
+            let drafter = PLAIN.to_owned();
+            let plain = MethodSpec { drafter, ..self.bench.plan.method(cell) };
+            match self.steps(&plain, prompt, repeat) {
+                Ok((_, steps)) => {
+                    let plain = self.tokens(PLAIN, &steps).0;
+                    told.row.first_divergence = parting(&plain, &told.text.tokens);
+                    let found = told.row.first_divergence.filter(|_| cell.class == "P");
+                    rows.divergences.extend(found.map(|at| difference(&told.text, &plain, at)));
+                }
+                Err(error) => {
+                    let what = "plain decoding to compare with: ";
+                    rows.failures.push(failure(cell, prompt, repeat, what, &error));
+                }
+            }
+        }
+    }
+
+    fn generation(&self, cell: &Cell, prompt: &Prompt, repeat: u32) -> Result<Told, ModelError> {
+        let (prefill_ns, steps) = self.steps(&self.bench.plan.method(cell), prompt, repeat)?;
+        let (tokens, emitted, stop) = self.tokens(&cell.drafter, &steps);
+        let (mut rounds, mut positions) = (Vec::new(), Vec::new());
+        for (round, (step, emitted)) in (0..).zip(steps.iter().zip(emitted)) {
+            rounds.push(self.round(cell, (prompt, repeat, round), step, emitted));
+            let ids = 0..step.nodes.len();
+            positions.extend(ids.map(|id| self.position(cell, (prompt, repeat, round), step, id)));
+        }
+        let times = rounds.iter().map(|r| r.draft_us + r.target_us + r.verify_us + r.other_us);
+        let decode_us = times.sum::<f64>();
+        let text = tokens.iter().map(|&t| char::from(b'a' + t as u8)).collect::<String>();
+        let row = GenerationRow {
+            cell: cell.id.clone(),
+            prompt: prompt.id.clone(),
+            category: prompt.category.clone(),
+            repeat,
+            seed: self.bench.plan.seed,
+            prompt_tokens: prompt.text.len(),
+            new_tokens: tokens.len(),
+            stop_reason: stop.to_owned(),
+            target_forwards: steps.len(),
+            draft_forwards: steps.iter().map(|step| step.draft_rows.len()).sum(),
+            prefill_us: prefill_ns as f64 / 1e3,
+            decode_us,
+            tokens_per_second: tokens.len() as f64 / (decode_us / 1e6),
+            // Comes of comparing the texts of a block.
+            first_divergence: None,
+            text_sha256: Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect(),
+            superseded: false,
+        };
+        let (cell, prompt) = (cell.id.clone(), prompt.id.clone());
+        Ok(Told { row, text: TextRow { cell, prompt, repeat, tokens, text }, rounds, positions })
+    }
+
+    /// The tokens of some rounds, how many each of them added, and why the text
+    /// ended.
+    fn tokens(&self, drafter: &str, steps: &[Step]) -> (Vec<Token>, Vec<usize>, &'static str) {
+        let (mut tokens, mut emitted, mut stop) = (Vec::new(), Vec::new(), "");
+        for step in steps {
+            let before = tokens.len();
+            for token in step.path.iter().map(|&id| step.nodes[id].0).chain([step.next]) {
+                if !stop.is_empty() {
+                    break;
+                }
+                tokens.push(token);
+                if self.eos(drafter).contains(&token) {
+                    stop = "eos";
+                } else if tokens.len() == self.bench.plan.max_tokens {
+                    stop = "max_tokens";
+                }
+            }
+            emitted.push(tokens.len() - before);
+        }
+        (tokens, emitted, stop)
+    }
+}
+
+/// The first token at which two texts are not the same.
+pub(crate) fn parting(plain: &[Token], tokens: &[Token]) -> Option<usize> {
+    (0..plain.len().max(tokens.len())).find(|&i| plain.get(i) != tokens.get(i))
+}
+
+fn difference(text: &TextRow, plain: &[Token], at: usize) -> DivergenceRow {
+    DivergenceRow {
+        cell: text.cell.clone(),
+        prompt: text.prompt.clone(),
+        repeat: text.repeat,
+        position: at,
+        plain_token: plain.get(at).copied(),
+        token: text.tokens.get(at).copied(),
+        top2_gap: None,
+        bound: None,
+        tie: false,
+    }
+}
+
+fn failure(
+    cell: &Cell,
+    prompt: &Prompt,
+    repeat: u32,
+    what: &str,
+    error: &ModelError,
+) -> FailureRow {
+    FailureRow {
+        cell: cell.id.clone(),
+        prompt: prompt.id.clone(),
+        repeat,
+        reason: format!("{what}{error}"),
+        superseded: false,
+    }
+}

@@ -1,0 +1,179 @@
+//! The runs whose rows are replayed.
+
+use specdec::model::ToyPair;
+use specdec::model::zoo::toy;
+
+use crate::laws::{markov, positive_table, seeded};
+use crate::rows_support::{Scenario, Temper};
+
+/// Prompts of one token, for which there is no prefill, and of more.
+const PROMPTS: &[&str] = &["a", "abc", "cabbacab", "bb"];
+
+pub(crate) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "chains and trees",
+        pair: || toy("mixed").unwrap(),
+        temper: Temper::EVEN,
+        prompts: PROMPTS,
+        experiment: r#"
+            max_tokens = 14
+            seed = 11
+            control = true
+            [[sweep]]
+            drafter = "model"
+            verifier = ["rejection", "gumbel", "traversal"]
+            num_speculative_tokens = 3
+            temperature = [1, 0.6]
+            [[sweep]]
+            drafter = "model_tree"
+            tree = "2,2,1"
+            verifier = ["rejection", "k_seq", "traversal"]
+            num_speculative_tokens = 3
+            [[sweep]]
+            drafter = "model_tree"
+            tree = "2,1"
+            verifier = "gumbel"
+            gumbel_lists = [1, 2]
+            num_speculative_tokens = 2
+            [[sweep]]
+            drafter = "prompt_lookup"
+            verifier = ["rejection", "token_match"]
+            num_speculative_tokens = 2
+            temperature = 0.6
+        "#,
+    },
+    Scenario {
+        name: "approximate",
+        pair: || toy("zeros").unwrap(),
+        temper: Temper::EVEN,
+        prompts: PROMPTS,
+        experiment: r#"
+            max_tokens = 12
+            seed = 12
+            [[sweep]]
+            drafter = ["model", "prompt_lookup"]
+            verifier = "lenient"
+            num_speculative_tokens = 3
+            lenience = 0.4
+            [[sweep]]
+            drafter = ["model", "prompt_lookup"]
+            verifier = "typical"
+            num_speculative_tokens = 3
+            [[sweep]]
+            drafter = "model_tree"
+            tree = "2,1"
+            verifier = "lenient"
+            num_speculative_tokens = 2
+        "#,
+    },
+    Scenario {
+        name: "ends within rounds",
+        pair: || toy("close").unwrap(),
+        temper: Temper { eos: [&[2]; 2], ..Temper::EVEN },
+        prompts: PROMPTS,
+        experiment: r#"
+            max_tokens = 16
+            seed = 13
+            ignore_eos = false
+            [sweep]
+            drafter = "model"
+            verifier = ["rejection", "gumbel"]
+            num_speculative_tokens = 4
+            temperature = [1, 0]
+        "#,
+    },
+    Scenario {
+        name: "ends of its own",
+        pair: || toy("close").unwrap(),
+        temper: Temper { eos: [&[2], &[1]], ..Temper::EVEN },
+        prompts: PROMPTS,
+        experiment: r#"
+            max_tokens = 8
+            seed = 21
+            ignore_eos = false
+            [sweep]
+            drafter = "model"
+            verifier = ["rejection", "gumbel"]
+            num_speculative_tokens = 3
+            temperature = [1, 0]
+        "#,
+    },
+    Scenario {
+        name: "greedy ties",
+        pair: near_ties,
+        temper: Temper { rounds: true, wavers: true, ..Temper::EVEN },
+        prompts: PROMPTS,
+        experiment: r#"
+            max_tokens = 16
+            seed = 14
+            [[sweep]]
+            drafter = "model"
+            verifier = ["rejection", "gumbel"]
+            num_speculative_tokens = 2
+            temperature = 0
+            [[sweep]]
+            drafter = "model_tree"
+            tree = "2,1"
+            num_speculative_tokens = 2
+            temperature = 0
+        "#,
+    },
+    Scenario {
+        name: "wavers where it must not",
+        pair: || toy("mixed").unwrap(),
+        temper: Temper { wavers: true, ..Temper::EVEN },
+        prompts: PROMPTS,
+        experiment: r#"
+            max_tokens = 12
+            seed = 15
+            [sweep]
+            drafter = "model"
+            verifier = ["rejection", "gumbel"]
+            num_speculative_tokens = 3
+            temperature = [1, 0]
+        "#,
+    },
+    Scenario {
+        name: "fails",
+        pair: || toy("mixed").unwrap(),
+        temper: Temper { fails_after: &[2, 1], ..Temper::EVEN },
+        prompts: PROMPTS,
+        experiment: r#"
+            max_tokens = 8
+            seed = 16
+            [sweep]
+            drafter = "model"
+            verifier = ["rejection", "gumbel"]
+            num_speculative_tokens = 3
+        "#,
+    },
+    Scenario {
+        name: "many tokens",
+        pair: many_tokens,
+        temper: Temper::EVEN,
+        prompts: PROMPTS,
+        experiment: r#"
+            max_tokens = 8
+            seed = 17
+            [sweep]
+            drafter = "model_tree"
+            tree = "3,1"
+            num_speculative_tokens = 2
+        "#,
+    },
+];
+
+/// Laws of three tokens of which one is a near tie within 1e-4 of the largest
+/// logit and the others are none.
+fn near_ties() -> ToyPair {
+    let p = vec![vec![0.4, 0.399_999, 0.200_001], vec![0.2, 0.5, 0.3], vec![0.3, 0.25, 0.45]];
+    let q = vec![vec![0.4, 0.5, 0.1], vec![0.3, 0.4, 0.3], vec![0.3, 0.25, 0.45]];
+    markov(&p, &q)
+}
+
+/// Ten tokens: too many for α* of three children.
+fn many_tokens() -> ToyPair {
+    let mut rng = seeded(18);
+    let p = positive_table(10, &mut rng);
+    markov(&p, &positive_table(10, &mut rng))
+}

@@ -1,0 +1,139 @@
+//! Generations stepped through again by the methods themselves, of which no more
+//! is taken than what they proposed, kept and drew next.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use specdec::chance::{Chance, Request, Seeded};
+use specdec::clock::{Clock, Who};
+use specdec::decode::{Generation, MethodSpec, StopRules};
+use specdec::dist::Token;
+use specdec::draft::Tools;
+use specdec::experiment::Bench;
+use specdec::experiment::prompts::Prompt;
+use specdec::model::{ModelError, evaluate_one};
+
+use crate::rows_replay::Replay;
+use crate::rows_support::{look_ns, pass_ns};
+
+/// What a round proposed and kept, and what it computed for that.
+pub(crate) struct Step {
+    pub(crate) context: Vec<Token>,
+    /// Proposed tokens and the nodes that they follow.
+    pub(crate) nodes: Vec<(Token, Option<usize>)>,
+    pub(crate) path: Vec<usize>,
+    pub(crate) next: Token,
+    pub(crate) fallbacks: usize,
+    pub(crate) draft_rows: Vec<usize>,
+    pub(crate) target_rows: usize,
+}
+
+impl Step {
+    pub(crate) fn children(&self, at: Option<usize>) -> Vec<usize> {
+        (0..self.nodes.len()).filter(|&id| self.nodes[id].1 == at).collect()
+    }
+
+    /// The nodes down to and including one.
+    pub(crate) fn line(&self, at: Option<usize>) -> Vec<usize> {
+        let Some(id) = at else { return Vec::new() };
+        [self.line(self.nodes[id].1), vec![id]].concat()
+    }
+
+    /// The text down to a node.
+    pub(crate) fn text(&self, at: Option<usize>) -> Vec<Token> {
+        let drafted = self.line(at).into_iter().map(|id| self.nodes[id].0);
+        self.context.iter().copied().chain(drafted).collect()
+    }
+
+    /// The accepted nodes and the context, as far as they have children.
+    pub(crate) fn forks(&self) -> Vec<Option<usize>> {
+        let kept = [None].into_iter().chain(self.path.iter().copied().map(Some));
+        kept.filter(|&at| !self.children(at).is_empty()).collect()
+    }
+
+    /// Whether a node was decided on: every node before it was accepted, and none
+    /// of the siblings before it.
+    pub(crate) fn reached(&self, id: usize) -> bool {
+        let accepted = |id: &usize| self.path.contains(id);
+        let parent = self.nodes[id].1;
+        self.line(parent).iter().all(accepted)
+            && !self.children(parent).iter().filter(|&&other| other < id).any(accepted)
+    }
+}
+
+/// Notes the rows of every pass.
+#[derive(Debug, Default)]
+struct Passes(RefCell<Vec<(Who, usize)>>);
+
+impl Passes {
+    fn take(&self) -> Vec<(Who, usize)> {
+        self.0.take()
+    }
+}
+
+impl Clock for Passes {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn forward(&self, who: Who, rows: usize) {
+        self.0.borrow_mut().push((who, rows));
+    }
+}
+
+impl Replay<'_> {
+    /// The nanoseconds of the prefill, and the rounds.
+    pub(crate) fn steps(
+        &self,
+        method: &MethodSpec,
+        prompt: &Prompt,
+        repeat: u32,
+    ) -> Result<(u64, Vec<Step>), ModelError> {
+        let Bench { plan, target, draft, texts, .. } = self.bench;
+        let tools = Tools { draft: *draft, target: Some(*target), texts: Some(texts) };
+        let stop = StopRules {
+            eos: self.eos(&method.drafter).to_vec(),
+            ..StopRules::max_tokens(plan.max_tokens)
+        };
+        let (method, prompt_tokens) = (method.build_with(tools)?, tokens_of(&prompt.text));
+        let mut generation = Generation::new(*target, method, &prompt_tokens, stop, None)?;
+        let mut chance = Seeded::new(Request { seed: plan.seed, prompt: &prompt.id, repeat });
+        let (passes, mut steps) = (Passes::default(), Vec::new());
+        if let Some(work) = generation.prefill(&passes)? {
+            passes.forward(Who::Target, evaluate_one(*target, work)?.computed);
+        }
+        let prefill = passes.take().into_iter().map(|(who, rows)| pass_ns(who, rows)).sum::<u64>();
+        while generation.begin(Duration::ZERO).is_none() {
+            let round = steps.len() as u64;
+            chance.begin_round(round);
+            let context = generation.tokens().to_vec();
+            let proposal = generation.propose(&mut chance, &passes)?;
+            let evaluation = evaluate_one(*target, generation.work(&proposal))?;
+            let verified = generation.verify(&proposal, &evaluation, &mut chance)?;
+            let outcome = generation.apply(&proposal, verified)?;
+            generation.observe(round, &proposal, &evaluation, &outcome);
+            let event = outcome.event(round, generation.tokens(), &proposal, &evaluation);
+            steps.push(Step {
+                context,
+                nodes: proposal.draft.nodes().iter().map(|n| (n.token, n.parent)).collect(),
+                path: event.verdict.path.clone(),
+                next: event.verdict.next,
+                fallbacks: event.verdict.residual_fallbacks,
+                draft_rows: passes.take().into_iter().map(|(_, rows)| rows).collect(),
+                target_rows: evaluation.computed,
+            });
+        }
+        Ok((prefill + look_ns(0), steps))
+    }
+
+    /// What ends a text.
+    pub(crate) fn eos(&self, drafter: &str) -> &'static [Token] {
+        let obeyed = !self.bench.plan.ignore_eos;
+        if obeyed { self.temper.eos[usize::from(drafter != "none")] } else { &[] }
+    }
+}
+
+/// Letters as tokens: a is 0.
+pub(crate) fn tokens_of(text: &str) -> Vec<Token> {
+    text.bytes().map(|letter| Token::from(letter - b'a')).collect()
+}

@@ -1,0 +1,230 @@
+//! Finished runs whose rows are known beforehand: models that are small tables,
+//! a clock on which every span has a length of its own, and a target that ends,
+//! wavers or fails where it is told to.
+
+use std::cell::Cell as Slot;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use specdec::clock::{Clock, Who};
+use specdec::dist::Token;
+use specdec::draft::Texts;
+use specdec::experiment::prompts::Prompt;
+use specdec::experiment::{Bench, Experiment, Material, Resume, freeze, run};
+use specdec::model::{
+    Evaluation, LanguageModel, Letters, ModelError, ModelInfo, Session, Toy, ToyPair, Work,
+};
+use specdec::sampling::Logits;
+
+/// Nanoseconds that the clock's n-th look in a generation takes.
+pub(crate) fn look_ns(n: u64) -> u64 {
+    1_000 + 37 * n * n
+}
+
+/// Nanoseconds of a pass.
+pub(crate) fn pass_ns(who: Who, rows: usize) -> u64 {
+    let rows = rows as u64;
+    match who {
+        Who::Draft => 1_000_000 + 10_000 * rows,
+        Who::Target => 20_000_000 + 300_000 * rows,
+    }
+}
+
+/// Time that passes only in passes and when somebody looks at it: with every
+/// look of a generation for longer, so that no two spans of it are alike.
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    ns: Slot<u64>,
+    looks: Slot<u64>,
+}
+
+impl Clock for Script {
+    fn now(&self) -> Duration {
+        let now = self.ns.get();
+        self.ns.set(now + look_ns(self.looks.get()));
+        self.looks.set(self.looks.get() + 1);
+        Duration::from_nanos(now)
+    }
+
+    fn forward(&self, who: Who, rows: usize) {
+        self.ns.set(self.ns.get() + pass_ns(who, rows));
+    }
+}
+
+/// How a target differs from its table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Temper {
+    /// What ends a text of plain decoding, and of all others.
+    pub(crate) eos: [&'static [Token]; 2],
+    /// Logits in f32, from an engine whose rounding may depend on the rows.
+    pub(crate) rounds: bool,
+    /// Passes over a draft see other logits than plain ones, here and there.
+    pub(crate) wavers: bool,
+    /// Plain passes over a text with this end fail.
+    pub(crate) fails_after: &'static [Token],
+}
+
+impl Temper {
+    /// A temper that changes nothing.
+    pub(crate) const EVEN: Self =
+        Self { eos: [&[]; 2], rounds: false, wavers: false, fails_after: &[] };
+
+    /// What the target makes of the logits of its table after a text of so many
+    /// tokens; `drafted` says whether the pass is over a draft.
+    pub(crate) fn change(&self, logits: &mut [f64], length: usize, drafted: bool) {
+        if self.rounds {
+            logits.iter_mut().for_each(|x| *x = f64::from(*x as f32));
+        }
+        if !(self.wavers && drafted) {
+            return;
+        }
+        let mut ranked = (0..logits.len()).collect::<Vec<_>>();
+        ranked.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));
+        match length % 8 {
+            1 | 3 => logits.swap(ranked[0], ranked[1]),
+            6 => logits.swap(ranked[0], ranked[ranked.len() - 1]),
+            _ => {}
+        }
+    }
+}
+
+/// A toy with a temper. A new sequence of it begins a new generation, for which
+/// the clock counts its looks from 0.
+#[derive(Debug)]
+struct Target<'a> {
+    toy: Toy,
+    /// For plain decoding and for all other.
+    infos: [ModelInfo; 2],
+    temper: Temper,
+    clock: &'a Script,
+    /// Whether a method with a draft model is about to begin.
+    drafts: &'a Slot<bool>,
+}
+
+/// A draft model, which is opened before the target is.
+#[derive(Debug)]
+struct DraftModel<'a> {
+    toy: Toy,
+    drafts: &'a Slot<bool>,
+}
+
+impl LanguageModel for DraftModel<'_> {
+    fn info(&self) -> &ModelInfo {
+        self.toy.info()
+    }
+
+    fn session(&self) -> Result<Session, ModelError> {
+        self.drafts.set(true);
+        self.toy.session()
+    }
+
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+        self.toy.evaluate(work)
+    }
+}
+
+impl LanguageModel for Target<'_> {
+    fn info(&self) -> &ModelInfo {
+        &self.infos[usize::from(self.drafts.get())]
+    }
+
+    fn session(&self) -> Result<Session, ModelError> {
+        self.drafts.set(false);
+        self.clock.looks.set(0);
+        self.toy.session()
+    }
+
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+        let mut evaluations = self.toy.evaluate(work)?;
+        for (work, evaluation) in work.iter().zip(&mut evaluations) {
+            let (drafted, end) = (!work.draft.is_empty(), self.temper.fails_after);
+            let wanted = work.want.rows(work.draft.len());
+            if !wanted.is_empty() && !drafted && !end.is_empty() && work.context.ends_with(end) {
+                return Err(ModelError::new(format!("no answer after {end:?}")));
+            }
+            for (row, logits) in wanted.into_iter().zip(&mut evaluation.rows) {
+                let depth = row.checked_sub(1).map_or(0, |id| work.draft.node(id).depth);
+                let mut told =
+                    (0..logits.len()).map(|t| logits.get(t as Token)).collect::<Vec<_>>();
+                self.temper.change(&mut told, work.context.len() + depth, drafted);
+                *logits = match self.temper.rounds {
+                    true => Logits::F32(told.into_iter().map(|x| x as f32).collect()),
+                    false => Logits::F64(told),
+                };
+            }
+        }
+        Ok(evaluations)
+    }
+}
+
+/// A run to be finished.
+#[derive(Debug)]
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    pub(crate) pair: fn() -> ToyPair,
+    pub(crate) temper: Temper,
+    /// The texts of prompts named p0, p1 and so on.
+    pub(crate) prompts: &'static [&'static str],
+    /// The experiment, but for models, prompts and what all of them share.
+    pub(crate) experiment: &'static str,
+}
+
+/// What all experiments begin with. Three repeats, so that neither the first nor
+/// the one before can be taken for another.
+const HEAD: &str = "target = \"toy\"\ndraft = \"toy\"\nprompts = \"texts\"\nclock = \"virtual\"\n\
+                    trace = true\nrepeats = 3\nwarmup = 1\n";
+
+impl Scenario {
+    /// The prompts, of two categories.
+    fn texts(&self) -> Vec<Prompt> {
+        let prompt = |(i, text): (usize, &&str)| Prompt {
+            id: format!("p{i}"),
+            category: ["even", "odd"][i % 2].to_owned(),
+            text: (*text).to_owned(),
+        };
+        self.prompts.iter().enumerate().map(prompt).collect()
+    }
+
+    /// Freezes the plan and calls `see` with all that the run works with.
+    pub(crate) fn with<T>(&self, see: impl FnOnce(&Bench<'_>) -> T) -> T {
+        let (pair, clock, drafts) = ((self.pair)(), Script::default(), Slot::new(false));
+        let (toy, prompts) = (pair.target("target").unwrap(), self.texts());
+        let draft = DraftModel { toy: pair.draft("draft").unwrap(), drafts: &drafts };
+        let infos = self.temper.eos.map(|eos| ModelInfo {
+            eos: eos.to_vec(),
+            row_invariant: !self.temper.rounds,
+            ..toy.info().clone()
+        });
+        let target = Target { toy, infos, temper: self.temper, clock: &clock, drafts: &drafts };
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), format!("{HEAD}{}", self.experiment)).unwrap();
+        let experiment = Experiment::read(file.path(), &[]).unwrap();
+        let material = Material {
+            name: self.name,
+            target: target.info(),
+            draft: Some(draft.info()),
+            prompts: &prompts,
+            threads: 1,
+        };
+        let plan = freeze(&experiment.spec, &material).unwrap();
+        let codec = Letters { vocab: pair.vocab };
+        see(&Bench {
+            plan: &plan,
+            target: &target,
+            draft: Some(&draft),
+            codec: &codec,
+            texts: Texts::new(&codec),
+            prompts: &prompts,
+            clock: &clock,
+            interrupted: &AtomicBool::new(false),
+        })
+    }
+
+    /// The results folder of the finished run.
+    pub(crate) fn finish(&self, bench: &Bench<'_>, out: &Path) -> PathBuf {
+        let ended = run(bench, out, &Resume::No).unwrap();
+        assert!(!ended.interrupted, "{}", self.name);
+        ended.folder
+    }
+}
