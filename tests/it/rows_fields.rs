@@ -8,11 +8,12 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use specdec::experiment::divergence;
 use specdec::experiment::records::{
-    DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow, TextRow,
+    BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow, TextRow,
 };
 use specdec::experiment::{Plan, columns};
 
 use crate::experiment_support::rows;
+use crate::rows_blocks::sealed;
 use crate::rows_replay::{parting, replay};
 use crate::rows_scenarios::SCENARIOS;
 use crate::rows_support::Scenario;
@@ -26,6 +27,7 @@ pub(crate) struct Rows {
     pub(crate) texts: Vec<TextRow>,
     pub(crate) failures: Vec<FailureRow>,
     pub(crate) divergences: Vec<DivergenceRow>,
+    pub(crate) blocks: Vec<BlockRow>,
 }
 
 /// A row by its columns.
@@ -44,11 +46,12 @@ impl Rows {
             texts: texts.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
             failures: rows(folder, "failures.csv"),
             divergences: rows(folder, "divergences.csv"),
+            blocks: rows(folder, "blocks.csv"),
         }
     }
 
     /// The rows of every file.
-    fn files(&self) -> [(&'static str, Vec<Fields>); 6] {
+    fn files(&self) -> [(&'static str, Vec<Fields>); 7] {
         [
             ("rounds.csv", fields(&self.rounds)),
             ("positions.csv", fields(&self.positions)),
@@ -56,6 +59,7 @@ impl Rows {
             ("generations.jsonl", fields(&self.texts)),
             ("failures.csv", fields(&self.failures)),
             ("divergences.csv", fields(&self.divergences)),
+            ("blocks.csv", fields(&self.blocks)),
         ]
     }
 
@@ -64,20 +68,31 @@ impl Rows {
     pub(crate) fn differences(&self, expected: &Self) -> Differences {
         let mut found = Differences::new();
         for ((file, rows), (_, expected)) in self.files().into_iter().zip(expected.files()) {
-            let mut note = |column: &str, what: String| {
-                found.entry(format!("{file}: {column}")).or_insert(what);
-            };
-            if rows.len() != expected.len() {
-                note("number of rows", format!("{}, not {}", rows.len(), expected.len()));
-            }
-            for (row, expected) in rows.iter().zip(&expected) {
-                for (column, value) in row.iter().filter(|(c, v)| !same(v, &expected[*c])) {
-                    note(column, format!("{value}, not {}, in {row:?}", expected[column]));
-                }
-            }
+            found.extend(compare(file, &rows, &expected));
         }
         found
     }
+}
+
+/// What is wrong in a file.
+pub(crate) fn differing<T: Serialize>(file: &str, rows: &[T], expected: &[T]) -> Differences {
+    compare(file, &fields(rows), &fields(expected))
+}
+
+fn compare(file: &str, rows: &[Fields], expected: &[Fields]) -> Differences {
+    let mut found = Differences::new();
+    let mut note = |column: &str, what: String| {
+        found.entry(format!("{file}: {column}")).or_insert(what);
+    };
+    if rows.len() != expected.len() {
+        note("number of rows", format!("{}, not {}", rows.len(), expected.len()));
+    }
+    for (row, expected) in rows.iter().zip(expected) {
+        for (column, value) in row.iter().filter(|(c, v)| !same(c, v, &expected[*c])) {
+            note(column, format!("{value}, not {}, in {row:?}", expected[column]));
+        }
+    }
+    found
 }
 
 fn fields<T: Serialize>(rows: &[T]) -> Vec<Fields> {
@@ -89,10 +104,12 @@ fn fields<T: Serialize>(rows: &[T]) -> Vec<Fields> {
 }
 
 /// Equal; of numbers up to the rounding of some hundred sums and products of f64,
-/// by which laws from tables and times of generations are made.
-fn same(a: &Value, b: &Value) -> bool {
+/// by which laws from tables and times of generations are made. Shares of a time
+/// are of whole nanoseconds, which are less than 1e-7 of any block.
+fn same(column: &str, a: &Value, b: &Value) -> bool {
+    let rounding = if column.ends_with("_share") { 1e-7 } else { 1e-12 };
     match (a.as_f64(), b.as_f64()) {
-        (Some(a), Some(b)) => (a - b).abs() <= 1e-12 * a.abs().max(1.0),
+        (Some(a), Some(b)) => (a - b).abs() <= rounding * a.abs().max(1.0),
         _ => a == b,
     }
 }
@@ -113,7 +130,9 @@ pub(crate) static FINISHED: LazyLock<Vec<Finished>> = LazyLock::new(|| {
         let out = tempfile::tempdir().unwrap();
         scenario.with(|bench| {
             let folder = scenario.finish(bench, out.path());
-            let (found, expected) = (Rows::read(&folder), replay(scenario, bench));
+            let (found, mut expected) = (Rows::read(&folder), replay(scenario, bench));
+            assert_eq!(found.blocks.len(), expected.blocks.len(), "{}", scenario.name);
+            expected.blocks = sealed(&folder, bench.plan, expected.blocks);
             Finished { scenario, plan: bench.plan.clone(), folder, found, expected, _out: out }
         })
     };
@@ -137,6 +156,7 @@ pub(crate) fn replayed_columns() -> BTreeMap<&'static str, Vec<&'static str>> {
         ("generations.jsonl", columns::<TextRow>().to_vec()),
         ("failures.csv", columns::<FailureRow>().to_vec()),
         ("divergences.csv", columns::<DivergenceRow>().to_vec()),
+        ("blocks.csv", columns::<BlockRow>().to_vec()),
     ])
 }
 

@@ -6,19 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 use specdec::clock::Who;
-use specdec::decode::PLAIN;
 use specdec::dist::Token;
-use specdec::experiment::records::{DivergenceRow, GenerationRow, PositionRow, RoundRow, TextRow};
+use specdec::experiment::records::{GenerationRow, PositionRow, RoundRow, TextRow};
 use specdec::experiment::{Cell, Plan};
 
 use crate::rows_fields::{FINISHED, Rows, replayed_columns};
+use crate::rows_mutants_files::{BLOCKS, OTHERS};
 use crate::rows_replay::parting;
 use crate::rows_support::pass_ns;
 
 /// A wrong edit: its name, a column that shows it, and what it makes of rows.
-type Mutant = (&'static str, &'static str, fn(&mut Rows, &Plan));
+pub(crate) type Mutant = (&'static str, &'static str, fn(&mut Rows, &Plan));
 
-fn cell<'p>(plan: &'p Plan, id: &str) -> &'p Cell {
+pub(crate) fn cell<'p>(plan: &'p Plan, id: &str) -> &'p Cell {
     plan.cells.iter().find(|cell| cell.id == id).unwrap()
 }
 
@@ -52,7 +52,7 @@ fn shift<T: Clone>(
 }
 
 /// The continuation of a generation in another repeat, or of another cell.
-fn tokens_of(rows: &Rows, cell: &str, prompt: &str, repeat: u32) -> Option<Vec<Token>> {
+pub(crate) fn tokens_of(rows: &Rows, cell: &str, prompt: &str, repeat: u32) -> Option<Vec<Token>> {
     let found =
         |t: &&TextRow| (t.cell.as_str(), t.prompt.as_str(), t.repeat) == (cell, prompt, repeat);
     rows.texts.iter().find(found).map(|text| text.tokens.clone())
@@ -304,92 +304,10 @@ const GENERATIONS: &[Mutant] = &[
     }),
 ];
 
-const OTHERS: &[Mutant] = &[
-    ("all repeats share their random numbers", "generations.jsonl: tokens", |rows, _| {
-        for i in 0..rows.texts.len() {
-            let text = &rows.texts[i];
-            if let Some(first) = tokens_of(rows, &text.cell, &text.prompt, 0) {
-                rows.texts[i].tokens = first;
-            }
-        }
-    }),
-    ("texts of the baseline", "generations.jsonl: cell", |rows, plan| {
-        let baseline = plan.cells.iter().find(|cell| cell.drafter == PLAIN).unwrap();
-        rows.texts.iter_mut().for_each(|text| text.cell = baseline.id.clone());
-    }),
-    ("category for prompt", "generations.jsonl: prompt", |rows, _| {
-        let categories = rows.generations.iter().map(|g| g.category.clone());
-        rows.texts.iter_mut().zip(categories).for_each(|(text, c)| text.prompt = c);
-    }),
-    ("texts of repeat 0", "generations.jsonl: repeat", |rows, _| {
-        rows.texts.iter_mut().for_each(|text| text.repeat = 0);
-    }),
-    ("text without its last token", "generations.jsonl: text", |rows, _| {
-        rows.texts.iter_mut().for_each(|text| _ = text.text.pop());
-    }),
-    ("failures of the first cell", "failures.csv: cell", |rows, plan| {
-        rows.failures.iter_mut().for_each(|f| f.cell = plan.cells[0].id.clone());
-    }),
-    ("failures of the first prompt", "failures.csv: prompt", |rows, _| {
-        rows.failures.iter_mut().for_each(|f| f.prompt = "p0".to_owned());
-    }),
-    ("failures of repeat 0", "failures.csv: repeat", |rows, _| {
-        rows.failures.iter_mut().for_each(|f| f.repeat = 0);
-    }),
-    ("which comparison failed is not said", "failures.csv: reason", |rows, _| {
-        let reason = |text: &str| text.rsplit(": ").next().unwrap().to_owned();
-        rows.failures.iter_mut().for_each(|f| f.reason = reason(&f.reason));
-    }),
-    ("failures superseded", "failures.csv: superseded", |rows, _| {
-        rows.failures.iter_mut().for_each(|f| f.superseded = true);
-    }),
-    ("a text that was not compared has passed", "failures.csv: number of rows", |rows, _| {
-        rows.failures.retain(|f| !f.reason.starts_with("plain decoding"));
-    }),
-    ("differences of the baseline", "divergences.csv: cell", |rows, plan| {
-        rows.divergences.iter_mut().for_each(|d| d.cell = plan.cells[0].id.clone());
-    }),
-    ("differences of the first prompt", "divergences.csv: prompt", |rows, _| {
-        rows.divergences.iter_mut().for_each(|d| d.prompt = "p0".to_owned());
-    }),
-    ("differences of repeat 0", "divergences.csv: repeat", |rows, _| {
-        rows.divergences.iter_mut().for_each(|d| d.repeat = 0);
-    }),
-    ("position from 1", "divergences.csv: position", |rows, _| {
-        rows.divergences.iter_mut().for_each(|d| d.position += 1);
-    }),
-    ("both tokens exchanged", "divergences.csv: plain_token", |rows, _| {
-        rows.divergences.iter_mut().for_each(|d| std::mem::swap(&mut d.plain_token, &mut d.token));
-    }),
-    ("token 0 for an ended text", "divergences.csv: token", |rows, _| {
-        rows.divergences.iter_mut().for_each(|d| d.token = d.token.or(Some(0)));
-    }),
-    ("class P is scored", "divergences.csv: top2_gap", |rows, _| {
-        rows.divergences.iter_mut().for_each(|d| d.top2_gap = d.top2_gap.or(Some(0.0)));
-    }),
-    ("one bound for all logits", "divergences.csv: bound", |rows, _| {
-        rows.divergences.iter_mut().for_each(|d| d.bound = d.bound.map(|_| 1e-4));
-    }),
-    ("a tie whatever the tokens are", "divergences.csv: tie", |rows, _| {
-        rows.divergences
-            .iter_mut()
-            .for_each(|d| d.tie = d.bound.is_some() && d.top2_gap <= d.bound);
-    }),
-    ("no tie at all", "divergences.csv: tie", |rows, _| {
-        rows.divergences.iter_mut().for_each(|d| d.tie = false);
-    }),
-    ("class P~ has rows", "divergences.csv: number of rows", |rows, plan| {
-        for g in &rows.generations {
-            let at = g.first_divergence.filter(|_| cell(plan, &g.cell).class == "P~");
-            rows.divergences.extend(at.map(|_| DivergenceRow::default()));
-        }
-    }),
-];
-
 #[test]
 fn every_mutant_of_the_rows_is_refused() {
     let (mut names, mut shown) = (BTreeSet::new(), BTreeMap::<_, BTreeSet<_>>::new());
-    for (name, column, mutate) in [ROUNDS, POSITIONS, GENERATIONS, OTHERS].concat() {
+    for (name, column, mutate) in [ROUNDS, POSITIONS, GENERATIONS, OTHERS, BLOCKS].concat() {
         let refused = FINISHED.iter().any(|run| {
             let mut rows = run.found.clone();
             mutate(&mut rows, &run.plan);

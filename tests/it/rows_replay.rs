@@ -7,32 +7,33 @@ use specdec::decode::{MethodSpec, PLAIN};
 use specdec::dist::Token;
 use specdec::experiment::prompts::Prompt;
 use specdec::experiment::records::{
-    DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow,
+    BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow,
 };
 use specdec::experiment::{Bench, Cell};
 use specdec::model::{ModelError, ToyPair};
 
+use crate::rows_blocks::attempts;
 use crate::rows_fields::Rows;
 use crate::rows_laws::gap;
 use crate::rows_steps::{Step, tokens_of};
 use crate::rows_support::{Scenario, Temper};
 
-/// The rows that the run of a scenario must leave.
+/// The rows that the run of a scenario must leave, but for digests of files.
 pub(crate) fn replay(scenario: &Scenario, bench: &Bench<'_>) -> Rows {
     let replay = Replay { bench, pair: (scenario.pair)(), temper: scenario.temper };
     let (plan, prompts) = (bench.plan, bench.prompts);
-    let mut rows = Rows::default();
+    let mut blocks = Vec::new();
     for repeat in 0..plan.repeats {
         for (number, prompt) in prompts.iter().enumerate() {
             for cells in plan.cells.chunk_by(|a, b| a.sampling == b.sampling) {
                 // The cells take turns; each time another one is the first.
                 let first = repeat as usize * prompts.len() + number;
                 let turns = (0..cells.len()).map(|i| &cells[(first + i) % cells.len()]);
-                replay.block(turns, prompt, repeat, &mut rows);
+                blocks.push(replay.block(turns, prompt, repeat));
             }
         }
     }
-    rows
+    attempts(&blocks, &scenario.attempts(plan))
 }
 
 /// A run and what its target is.
@@ -57,23 +58,34 @@ impl Replay<'_> {
         cells: impl Iterator<Item = &'c Cell>,
         prompt: &Prompt,
         repeat: u32,
-        rows: &mut Rows,
-    ) {
-        let mut told = Vec::new();
+    ) -> Rows {
+        let (mut told, mut rows) = (Vec::new(), Rows::default());
         for cell in cells {
             match self.generation(cell, prompt, repeat) {
                 Ok(generation) => told.push((cell, generation)),
                 Err(error) => rows.failures.push(failure(cell, prompt, repeat, "", &error)),
             }
         }
-        self.greedy(&mut told, prompt, rows);
-        self.paths(&mut told, prompt, repeat, rows);
+        self.greedy(&mut told, prompt, &mut rows);
+        self.paths(&mut told, prompt, repeat, &mut rows);
         for (_, told) in told {
             rows.rounds.extend(told.rounds);
             rows.positions.extend(told.positions);
             rows.generations.push(told.row);
             rows.texts.push(told.text);
         }
+        rows.blocks.push(BlockRow {
+            prompt: prompt.id.clone(),
+            repeat,
+            rounds: rows.rounds.len(),
+            positions: rows.positions.len(),
+            texts: rows.texts.len(),
+            failures: rows.failures.len(),
+            divergences: rows.divergences.len(),
+            generations: rows.generations.len(),
+            ..BlockRow::default()
+        });
+        rows
     }
 
     /// At temperature 0 every text is held against the baseline's of its block;

@@ -90,7 +90,7 @@ impl Replay<'_> {
         repeat: u32,
     ) -> Result<(u64, Vec<Step>), ModelError> {
         let Bench { plan, target, draft, texts, .. } = self.bench;
-        let tools = Tools { draft: *draft, target: Some(*target), texts: Some(texts) };
+        let tools = Tools { draft: *draft, target: Some(*target), texts: Some(*texts) };
         let stop = StopRules {
             eos: self.eos(&method.drafter).to_vec(),
             ..StopRules::max_tokens(plan.max_tokens)

@@ -2,16 +2,17 @@
 //! a clock on which every span has a length of its own, and a target that ends,
 //! wavers or fails where it is told to.
 
-use std::cell::Cell as Slot;
+use std::cell::{Cell as Slot, RefCell};
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use specdec::clock::{Clock, Who};
+use specdec::clock::{Clock, Lost, Who};
 use specdec::dist::Token;
 use specdec::draft::Texts;
 use specdec::experiment::prompts::Prompt;
-use specdec::experiment::{Bench, Experiment, Material, Resume, freeze, run};
+use specdec::experiment::{Bench, Experiment, Material, Plan, Resume, freeze, run};
 use specdec::model::{
     Evaluation, LanguageModel, Letters, ModelError, ModelInfo, Session, Toy, ToyPair, Work,
 };
@@ -37,18 +38,48 @@ pub(crate) fn pass_ns(who: Who, rows: usize) -> u64 {
 pub(crate) struct Script {
     ns: Slot<u64>,
     looks: Slot<u64>,
+    /// What the last look saw.
+    seen: Slot<u64>,
+    busy: RefCell<VecDeque<Busy>>,
+    watched: Slot<usize>,
+    since: Slot<u64>,
+    lost: Slot<[u64; 2]>,
 }
+
+/// The shares of a block's time for which threads waited, and in which the host
+/// took cores away.
+pub(crate) type Busy = [f64; 2];
+
+/// How often lost time is read before the first block: at both ends of the
+/// calibration, and when the sweep begins.
+const BEFORE: usize = 3;
 
 impl Clock for Script {
     fn now(&self) -> Duration {
         let now = self.ns.get();
         self.ns.set(now + look_ns(self.looks.get()));
         self.looks.set(self.looks.get() + 1);
+        self.seen.set(now);
         Duration::from_nanos(now)
     }
 
     fn forward(&self, who: Who, rows: usize) {
         self.ns.set(self.ns.get() + pass_ns(who, rows));
+    }
+
+    /// Read at both ends of a block, right after a look.
+    fn lost(&self) -> Lost {
+        let reading = self.watched.replace(self.watched.get() + 1);
+        if reading >= BEFORE && (reading - BEFORE) % 2 == 1 {
+            let busy = self.busy.borrow_mut().pop_front().unwrap_or_default();
+            let wall = (self.seen.get() - self.since.get()) as f64;
+            let [waiting, stolen] = busy.map(|share| (share * wall).round() as u64);
+            let [waited, taken] = self.lost.get();
+            self.lost.set([waited + waiting, taken + stolen]);
+        }
+        self.since.set(self.seen.get());
+        let [waiting, stolen] = self.lost.get().map(Duration::from_nanos);
+        Lost { waiting, stolen }
     }
 }
 
@@ -166,6 +197,9 @@ pub(crate) struct Scenario {
     pub(crate) temper: Temper,
     /// The texts of prompts named p0, p1 and so on.
     pub(crate) prompts: &'static [&'static str],
+    /// Blocks that other work disturbs when they are first run, and those that are
+    /// run again therefore, in this order.
+    pub(crate) busy: [&'static [(usize, Busy)]; 2],
     /// The experiment, but for models, prompts and what all of them share.
     pub(crate) experiment: &'static str,
 }
@@ -186,6 +220,16 @@ impl Scenario {
         self.prompts.iter().enumerate().map(prompt).collect()
     }
 
+    /// The blocks in the order in which they are run, and how disturbed they are.
+    pub(crate) fn attempts(&self, plan: &Plan) -> Vec<(usize, Busy)> {
+        let settings = plan.cells.chunk_by(|a, b| a.sampling == b.sampling).count();
+        let blocks = plan.repeats as usize * plan.prompts.len() * settings;
+        let [first, again] = self.busy;
+        let busy =
+            |block| first.iter().find(|(b, _)| *b == block).map_or([0.0; 2], |(_, busy)| *busy);
+        (0..blocks).map(|block| (block, busy(block))).chain(again.iter().copied()).collect()
+    }
+
     /// Freezes the plan and calls `see` with all that the run works with.
     pub(crate) fn with<T>(&self, see: impl FnOnce(&Bench<'_>) -> T) -> T {
         let (pair, clock, drafts) = ((self.pair)(), Script::default(), Slot::new(false));
@@ -199,24 +243,27 @@ impl Scenario {
         let target = Target { toy, infos, temper: self.temper, clock: &clock, drafts: &drafts };
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), format!("{HEAD}{}", self.experiment)).unwrap();
+        let codec = Letters { vocab: pair.vocab };
+        let texts = Texts::new(&codec);
         let experiment = Experiment::read(file.path(), &[]).unwrap();
         let material = Material {
             name: self.name,
             target: target.info(),
             draft: Some(draft.info()),
             prompts: &prompts,
-            threads: 1,
+            texts: &texts,
         };
         let plan = freeze(&experiment.spec, &material).unwrap();
-        let codec = Letters { vocab: pair.vocab };
+        clock.busy.replace(self.attempts(&plan).into_iter().map(|(_, busy)| busy).collect());
         see(&Bench {
             plan: &plan,
             target: &target,
             draft: Some(&draft),
             codec: &codec,
-            texts: Texts::new(&codec),
+            texts: &texts,
             prompts: &prompts,
             clock: &clock,
+            threads: 1,
             interrupted: &AtomicBool::new(false),
         })
     }

@@ -1,0 +1,124 @@
+//! Blocks that are run, and some of them again: what stays of each attempt, and
+//! the row that records it.
+
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+use specdec::experiment::Plan;
+use specdec::experiment::records::BlockRow;
+
+use crate::rows_fields::Rows;
+use crate::rows_support::Busy;
+
+/// The files of a run whose `blocks` were run in this order and so disturbed: of
+/// two attempts the less disturbed one counts, and of the other one generations
+/// and failures stay, as superseded.
+pub(crate) fn attempts(blocks: &[Rows], order: &[(usize, Busy)]) -> Rows {
+    let mut all = Rows::default();
+    // One thread's part of what the host takes from all cores.
+    let ours = 1.0 / std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
+    for &(number, [waiting, taken]) in order {
+        let stolen = ours * taken;
+        let before = all.blocks.iter().filter(|b| b.block == number);
+        let attempt = before.clone().count() as u32;
+        let standing = before.filter(|b| !b.superseded).map(|b| b.waiting_share + b.stolen_share);
+        let superseded = standing.last().is_some_and(|share| waiting + stolen >= share);
+        let mut rows = blocks[number].clone();
+        rows.blocks[0] = BlockRow {
+            block: number,
+            attempt,
+            session: 0,
+            waiting_share: waiting,
+            stolen_share: stolen,
+            disturbed: waiting + stolen > 0.1,
+            superseded,
+            ..rows.blocks[0].clone()
+        };
+        let aside = if superseded { &mut rows } else { &mut all };
+        set_aside(aside, number, &blocks[number]);
+        all.rounds.extend(rows.rounds);
+        all.positions.extend(rows.positions);
+        all.generations.extend(rows.generations);
+        all.texts.extend(rows.texts);
+        all.failures.extend(rows.failures);
+        all.divergences.extend(rows.divergences);
+        all.blocks.extend(rows.blocks);
+    }
+    all
+}
+
+/// Leaves of a block what says that it was run.
+fn set_aside(rows: &mut Rows, number: usize, block: &Rows) {
+    macro_rules! own {
+        ($row:expr, $file:ident) => {
+            block.$file.iter().any(|own| {
+                (&own.cell, &own.prompt, own.repeat) == (&$row.cell, &$row.prompt, $row.repeat)
+            })
+        };
+    }
+    rows.rounds.retain(|row| !own!(row, rounds));
+    rows.positions.retain(|row| !own!(row, positions));
+    rows.texts.retain(|row| !own!(row, texts));
+    rows.divergences.retain(|row| !own!(row, divergences));
+    rows.generations.iter_mut().for_each(|row| row.superseded |= own!(row, generations));
+    rows.failures.iter_mut().for_each(|row| row.superseded |= own!(row, failures));
+    rows.blocks.iter_mut().for_each(|row| row.superseded |= row.block == number);
+}
+
+/// The rows with the digests that belong to what stands in the files. On a
+/// scripted clock all attempts of a block have the same rows.
+pub(crate) fn sealed(folder: &Path, plan: &Plan, rows: Vec<BlockRow>) -> Vec<BlockRow> {
+    let listed = raw_lines(folder, "blocks.csv");
+    let seal = |(mut row, line): (BlockRow, &String)| {
+        let digests = FILES.map(|file| short(&lines(folder, plan, file, &row).concat()));
+        row.digests = digests.join("-");
+        // Of the line without a seal, as it was before another attempt.
+        let open = line.trim_end().rsplitn(3, ',').last().unwrap().to_owned() + ",,false\n";
+        row.seal = short(&open);
+        row
+    };
+    rows.into_iter().zip(&listed).map(seal).collect()
+}
+
+/// The files of a block in the order of their digests.
+const FILES: [&str; 6] = [
+    "rounds.csv",
+    "positions.csv",
+    "generations.jsonl",
+    "failures.csv",
+    "divergences.csv",
+    "generations.csv",
+];
+
+/// Eight digits of the SHA-256 of a text.
+fn short(text: &str) -> String {
+    Sha256::digest(text).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The lines of a file after its header, with their ends.
+fn raw_lines(folder: &Path, file: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
+    let header = usize::from(file.ends_with("csv"));
+    text.split_inclusive('\n').skip(header).map(str::to_owned).collect()
+}
+
+/// The lines of a block that are not superseded.
+fn lines(folder: &Path, plan: &Plan, file: &str, block: &BlockRow) -> Vec<String> {
+    let settings = plan.cells.chunk_by(|a, b| a.sampling == b.sampling).collect::<Vec<_>>();
+    let cells = settings[block.block % settings.len()];
+    let own = |line: &String| {
+        let fields = line.trim_end().split([',', ':']).collect::<Vec<_>>();
+        let plain = |i: usize| fields[i].trim_matches('"');
+        let (cell, prompt, repeat) = match file {
+            "generations.jsonl" => (plain(1), plain(3), plain(5)),
+            // The category stands between.
+            "generations.csv" => (plain(0), plain(1), plain(3)),
+            _ => (plain(0), plain(1), plain(2)),
+        };
+        let marked = ["generations.csv", "failures.csv"].contains(&file);
+        cells.iter().any(|c| c.id == cell)
+            && (prompt, repeat) == (block.prompt.as_str(), block.repeat.to_string().as_str())
+            && !(marked && fields.last() == Some(&"true"))
+    };
+    raw_lines(folder, file).into_iter().filter(own).collect()
+}

@@ -1,0 +1,88 @@
+//! The predicted speedup of a cell by its definition in `docs/metrics.md`.
+
+use std::collections::BTreeMap;
+
+use specdec::experiment::Cell;
+use specdec::experiment::records::RoundRow;
+
+use crate::rows_summary::{Sums, ratio};
+
+/// A round, and the most tokens that its draft might have had.
+struct Allowed<'r> {
+    round: &'r RoundRow,
+    tokens: usize,
+}
+
+/// Time per token of plain decoding by that of the cell, both from the costs of
+/// the calibration; the cell's rounds from what drafts came to on other prompts.
+pub(crate) fn predicted_speedup(sums: &Sums<'_>) -> Option<f64> {
+    let (cell, calibration) = (sums.cell, &sums.calibration);
+    // Such drafts do not begin as longer ones do.
+    let tree = sums.rounds().iter().any(|r| r.proposed > r.depth);
+    let own = tree || cell.length != "fixed";
+    let same = |other: &&Cell| {
+        let k = cell.num_speculative_tokens;
+        let method = Cell { num_speculative_tokens: k, id: cell.id.clone(), ..(*other).clone() };
+        method == *cell && !Sums::new(sums.run, other).generations.is_empty()
+    };
+    let longest =
+        sums.run.plan.cells.iter().filter(same).max_by_key(|c| c.num_speculative_tokens)?;
+    let source = Sums::new(sums.run, if own { cell } else { longest });
+    let deepest = source.rounds().iter().map(|r| r.depth).max()?;
+    let most = source.cell.num_speculative_tokens.max(deepest);
+    let k = if own { most } else { cell.num_speculative_tokens };
+
+    let costs = calibration.cells[&cell.id];
+    let baseline = sums.run.plan.baseline_of(cell)?;
+    let plain = calibration.cells[&baseline.id];
+    let plain_us = calibration.target_us[0] + plain.verify_us + plain.other_us;
+    let mut prompts = BTreeMap::<&str, f64>::new();
+    for generation in &sums.generations {
+        *prompts.entry(&generation.prompt).or_default() += generation.new_tokens as f64;
+    }
+    let (mut plain_time, mut time) = (0.0, 0.0);
+    for (prompt, tokens) in prompts {
+        let others = allowed(&source, prompt, most);
+        let mut us = 0.0;
+        let full = others.iter().filter(|a| a.tokens == most).collect::<Vec<_>>();
+        for Allowed { round, .. } in &full {
+            let proposed = if k < most { round.proposed.min(k) } else { round.proposed };
+            let pass = *calibration.target_us.get(proposed)?;
+            us += (proposed as f64 * costs.draft_us_per_token + pass) / full.len() as f64;
+        }
+        if full.is_empty() {
+            return None;
+        }
+        us += costs.verify_us + costs.other_us;
+        plain_time += tokens * plain_us;
+        time += tokens * us / (1.0 + accepted(&others, k)?);
+    }
+    ratio(plain_time, time)
+}
+
+/// The rounds on all other prompts.
+fn allowed<'r>(source: &Sums<'r>, prompt: &str, most: usize) -> Vec<Allowed<'r>> {
+    let mut emitted = BTreeMap::<(&str, u32), usize>::new();
+    let others = source.rounds().into_iter().filter(|r| r.prompt != prompt);
+    let allowed = others.map(|round| {
+        let before = emitted.entry((&round.prompt, round.repeat)).or_default();
+        let tokens = most.min(source.run.plan.max_tokens - *before - 1);
+        *before += round.emitted;
+        Allowed { round, tokens }
+    });
+    allowed.collect()
+}
+
+/// Σ over positions i ≤ k of the probability that i is proposed and survives.
+fn accepted(rounds: &[Allowed<'_>], k: usize) -> Option<f64> {
+    let (mut survival, mut sum) = (1.0, 0.0);
+    for i in 1..=k {
+        let here = rounds.iter().filter(|a| a.tokens >= i && a.round.accepted >= i - 1);
+        let survived = here.clone().filter(|a| a.round.accepted >= i).count();
+        if survival > 0.0 {
+            survival *= ratio(survived as f64, here.count() as f64)?;
+        }
+        sum += survival;
+    }
+    Some(sum)
+}
