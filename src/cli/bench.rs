@@ -7,12 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::models::open_pair;
+use super::models::{open_pair, start_threads};
 use super::options::{ModelArgs, count};
 use super::output;
 use crate::bench::{CONTEXT, Costs, DRAFTED, Measured, PREFILL, PassRow, answer, draw, measure};
 use crate::lanes::IsaKind;
-use crate::model::{LanguageModel, ModelInfo, Role, SHAPES, Shape, set_threads};
+use crate::model::{LanguageModel, ModelInfo, Role, SHAPES, Shape};
 use crate::pool::Pool;
 
 /// Options of `specdec bench`.
@@ -96,8 +96,7 @@ fn models(args: &BenchArgs) -> Result<Models> {
         let pair = open_pair(&args.models, embedded || args.models.draft.is_some())?;
         return Ok((pair.target.model, pair.draft.map(|draft| draft.model)));
     };
-    let all_cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    set_threads(args.models.threads.map_or_else(all_cores, usize::from))?;
+    start_threads(args.models.threads.map(usize::from))?;
     let target = Shape::named(shape)?.model(&args.models.settings(Role::Target))?;
     let smaller = SHAPES.iter().take_while(|s| s.name != *shape).last();
     let draft = match &args.draft_shape {

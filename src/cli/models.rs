@@ -5,7 +5,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use super::options::ModelArgs;
-use crate::model::{Catalog, LanguageModel, Loaded, Role, check_pair, load, set_threads};
+use super::output;
+use crate::model::{Catalog, LanguageModel, Loaded, Role, Threads, check_pair, load, set_threads};
 
 /// The pair that ships with the project.
 const EMBEDDED: (&str, &str) = ("embedded-target", "embedded-draft");
@@ -28,6 +29,17 @@ impl Pair {
     }
 }
 
+/// Starts the engine's threads, and says so if they are fewer than wanted;
+/// returns their number.
+///
+/// # Errors
+/// If the system refuses them.
+pub(super) fn start_threads(wanted: Option<usize>) -> Result<usize> {
+    let Threads { count, warning } = set_threads(wanted)?;
+    warning.iter().for_each(|warning| output::note(format_args!("warning: {warning}")));
+    Ok(count)
+}
+
 /// Starts the engine's threads and loads the target (without a name the
 /// embedded one) and, if `with_draft`, the draft model that is named or that
 /// belongs to the target.
@@ -35,8 +47,7 @@ impl Pair {
 /// # Errors
 /// One sentence that says which model is missing, broken or does not fit.
 pub(super) fn open_pair(args: &ModelArgs, with_draft: bool) -> Result<Pair> {
-    let all_cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    set_threads(args.threads.map_or_else(all_cores, usize::from))?;
+    start_threads(args.threads.map(usize::from))?;
     let catalog = Catalog::near(Path::new("."));
     let target_name = args.target.as_deref().unwrap_or(EMBEDDED.0);
     let target_source = catalog.model(target_name).context("target")?;

@@ -9,13 +9,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use super::models::start_threads;
 use super::output;
 use crate::draft::Texts;
 use crate::experiment::prompts::{self, Prompt};
 use crate::experiment::{
     Bench, ClockKind, Experiment, Material, OneOrMany, Plan, Resume, Spec, describe, freeze,
 };
-use crate::model::{Catalog, Loaded, Role, check_pair, load, set_threads};
+use crate::model::{Catalog, Loaded, Role, check_pair, load};
 use crate::report;
 
 /// Prompts per category and tokens per prompt of `--quick`.
@@ -179,8 +180,7 @@ fn prepare(source: &SourceArgs, experiment: Option<&Path>) -> Result<Ready> {
     apply_flags(&mut experiment.spec, source);
     let spec = &experiment.spec;
     let place = || experiment.file.display().to_string();
-    let threads = spec.threads.unwrap_or_else(all_cores);
-    set_threads(threads)?;
+    let threads = start_threads(spec.threads)?;
     let folder = experiment.file.parent().unwrap_or(Path::new("."));
     let catalog = Catalog::near(folder);
     let prompts = read_prompts(&catalog, spec, source.quick).with_context(place)?;
@@ -196,10 +196,6 @@ fn prepare(source: &SourceArgs, experiment: Option<&Path>) -> Result<Ready> {
         check_pair(target.model.info(), draft.model.info())?;
     }
     Ok(Ready { prompts, target, draft, threads, experiment })
-}
-
-fn all_cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn apply_flags(spec: &mut Spec, source: &SourceArgs) {

@@ -40,10 +40,11 @@ pub fn read(isa: IsaKind, pool: &Pool, memory: &Memory) {
         worker.share(memory.len().div_ceil(CLAIM), |claim| {
             let lines = &memory[claim * CLAIM..memory.len().min((claim + 1) * CLAIM)];
             own += isa.run(Sum(lines));
-        });
+        })?;
         if let Ok(mut total) = total.lock() {
             *total += own;
         }
+        Ok(())
     });
     black_box(total.into_inner().unwrap_or_default());
 }
@@ -51,8 +52,10 @@ pub fn read(isa: IsaKind, pool: &Pool, memory: &Memory) {
 /// Multiplies and adds in registers with all threads; returns the number of
 /// operations, two per fused multiply-add.
 pub fn multiply_add(isa: IsaKind, pool: &Pool, rounds: usize) -> f64 {
-    pool.run(&|_| {
-        black_box(isa.run(Chains { rounds, factor: black_box(0.5) }));
+    pool.run(&|worker| {
+        worker.share(worker.threads(), |_| {
+            black_box(isa.run(Chains { rounds, factor: black_box(0.5) }));
+        })
     });
     let chains = if isa == IsaKind::Avx512 { 24 } else { 6 };
     (2 * chains * LANES * rounds * pool.threads()) as f64

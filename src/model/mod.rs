@@ -23,7 +23,7 @@ pub use native::PackedMatrix;
 pub use options::{Dtype, Engine, Settings, Source};
 pub use session::{Feed, KvCache, Session, Step};
 pub use shapes::{SHAPES, SMALL_PAIR, Shape};
-pub use threads::set_threads;
+pub use threads::{Threads, set_threads};
 pub use toy::{Toy, ToyPair, hex};
 
 use thiserror::Error;

@@ -95,6 +95,10 @@ pub struct Settings {
     /// A pool of so many threads for this model alone.
     #[serde(skip)]
     pub threads: Option<usize>,
+    /// That this pool is a [`Pool::restless`](crate::pool::Pool::restless), for
+    /// tests.
+    #[serde(skip)]
+    pub restless: bool,
 }
 
 impl Settings {
@@ -115,6 +119,7 @@ impl Settings {
             device: self.device.or(other.device),
             isa: self.isa.or(other.isa),
             threads: self.threads.or(other.threads),
+            restless: self.restless || other.restless,
         }
     }
 }

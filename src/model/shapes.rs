@@ -5,18 +5,25 @@ use super::llama::{Checkpoint, Config, Rope, Scaling};
 use super::{LanguageModel, ModelError, Settings};
 use crate::registry::UnknownName;
 
-/// A shape by name.
+/// A shape; context 8192.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// Its name: about the number of parameters.
     pub name: &'static str,
-    hidden: usize,
-    layers: usize,
-    heads: usize,
-    kv_heads: usize,
-    intermediate: usize,
-    vocab: usize,
-    tied: bool,
+    /// Width of the hidden states, a multiple of `heads`.
+    pub hidden: usize,
+    /// Number of layers.
+    pub layers: usize,
+    /// Number of query heads.
+    pub heads: usize,
+    /// Number of key and value heads; divides `heads`.
+    pub kv_heads: usize,
+    /// Width of the feed-forward blocks.
+    pub intermediate: usize,
+    /// Number of tokens.
+    pub vocab: usize,
+    /// The head is the embedding.
+    pub tied: bool,
 }
 
 /// A target and a draft so small that a hundred thousand texts of them take seconds.
@@ -43,7 +50,7 @@ pub const SMALL_PAIR: [Shape; 2] = [
     },
 ];
 
-/// The shapes to measure. Vocabulary 32000, context 8192.
+/// The shapes to measure.
 pub const SHAPES: &[Shape] = &[
     Shape {
         name: "15m",

@@ -1,7 +1,8 @@
 //! How many threads the engines use.
 
 use std::env;
-use std::sync::Once;
+use std::error::Error;
+use std::sync::{Arc, Once};
 
 use super::ModelError;
 use crate::pool::Pool;
@@ -9,22 +10,68 @@ use crate::pool::Pool;
 /// Where candle looks for the number of threads, like rayon.
 const VARIABLE: &str = "RAYON_NUM_THREADS";
 
-/// Sets the number of worker threads for the whole process; call it before the
-/// first model is loaded.
+/// Worker threads of this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Threads {
+    /// How many there are.
+    pub count: usize,
+    /// A warning, if more were asked for.
+    pub warning: Option<String>,
+}
+
+impl Threads {
+    /// As many threads as are wanted, all cores by default; more would only take
+    /// the cores from each other.
+    pub fn on(cores: usize, wanted: Option<usize>) -> Self {
+        let count = wanted.unwrap_or(cores).min(cores);
+        let warning = wanted.filter(|&wanted| wanted > cores).map(|wanted| {
+            format!("{wanted} threads are more than the cores this process may use: taking {cores}")
+        });
+        Self { count, warning }
+    }
+}
+
+/// Starts the worker threads of the whole process, all cores by default; call it
+/// before the first model is loaded.
 ///
 /// # Errors
-/// If the workers have been started with another number already.
-pub fn set_threads(threads: usize) -> Result<(), ModelError> {
-    let built = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
-    let own = Pool::share(threads);
-    if !own || built.is_err() && rayon::current_num_threads() != threads {
+/// If they have been started with another number already, or the system refuses
+/// a thread.
+pub fn set_threads(wanted: Option<usize>) -> Result<Threads, ModelError> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = Threads::on(cores, wanted);
+    let count = threads.count;
+    let own = Pool::share(count).map_err(|e| refused(count, &e))?;
+    let built = rayon::ThreadPoolBuilder::new().num_threads(count).build_global();
+    let theirs = match built.as_ref().map_err(Error::source) {
+        Ok(()) => count,
+        Err(Some(cause)) => return Err(refused(count, cause)),
+        // There was a pool.
+        Err(None) => rayon::current_num_threads(),
+    };
+    if let Some(running) = [own, theirs].into_iter().find(|&running| running != count) {
         return Err(ModelError::new(format!(
-            "cannot use {threads} threads: {} are running already",
-            rayon::current_num_threads()
+            "cannot use {count} threads: {running} are running already"
         )));
     }
     tell_candle();
-    Ok(())
+    Ok(threads)
+}
+
+/// A pool for one model alone.
+///
+/// # Errors
+/// If the system refuses a thread.
+pub(super) fn own_pool(threads: usize, restless: bool) -> Result<Arc<Pool>, ModelError> {
+    let start = if restless { Pool::restless } else { Pool::new };
+    start(threads).map(Arc::new).map_err(|e| refused(threads, &e))
+}
+
+fn refused(threads: usize, why: &dyn Error) -> ModelError {
+    ModelError::new(format!(
+        "the system refuses to start {threads} threads: {why}; allow this user more processes \
+         (ulimit -u, or pids.max of its cgroup), or take fewer with --threads"
+    ))
 }
 
 /// Lets candle know the number of worker threads. It asks anew in every matrix

@@ -1,36 +1,39 @@
 //! Threads that stay awake between the products of a pass.
 //!
 //! A pass has dozens of products of some microseconds each, so workers wait for
-//! the next one by looking, not by sleeping; after `IDLE` without work they
-//! sleep. Work within a phase is claimed piece by piece: a worker that another
-//! process has pushed off its core costs the pass its current piece, not its
-//! share of the phase.
+//! the next one by looking; only after a while without work they sleep. Work
+//! within a phase is claimed piece by piece, and a phase ends when its pieces
+//! are done: a worker that another process has pushed off its core costs the
+//! pass its current piece, and nothing if it has none. One that keeps costing
+//! more than it does steps back for a while.
 
-#![allow(unsafe_code)] // a job outlives its call only as long as workers run it
-
+mod gate;
+mod look;
+mod pin;
+mod roster;
 mod shared;
+mod state;
+mod worker;
 
 pub(crate) use shared::Shared;
+pub use worker::{Away, Job, Worker};
 
-use std::cell::Cell;
-use std::hint::spin_loop;
-use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::io;
+use std::panic;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long a worker looks for work before it sleeps.
-const IDLE: Duration = Duration::from_micros(300);
-/// Looks between two readings of the clock, or between two offers of the core
-/// to others.
-const LOOKS: usize = 2_000;
+use self::roster::{Roster, WINDOW};
+use self::state::{Patience, State, lock};
+
+/// Threads look for the end of a phase longer than most pieces take on a core,
+/// and for the next job about as long as it takes to wake up.
+const PATIENCE: Patience =
+    Patience { phase: Duration::from_micros(100), idle: Duration::from_micros(50) };
 
 /// See [`Pool::shared`].
 static SHARED: OnceLock<Arc<Pool>> = OnceLock::new();
-
-/// What the workers run: the same function on each of them.
-type Job<'a> = dyn Fn(&Worker<'_>) + Sync + 'a;
 
 /// A fixed number of threads, the caller's included.
 #[derive(Debug)]
@@ -38,243 +41,120 @@ pub struct Pool {
     state: Arc<State>,
     workers: Vec<JoinHandle<()>>,
     /// Held while a job runs: jobs of several callers follow one another.
-    turn: Mutex<()>,
+    turn: Mutex<Turn>,
 }
 
+/// What is known of past jobs.
 #[derive(Debug)]
-struct State {
-    threads: usize,
-    /// Number of jobs begun.
-    begun: AtomicUsize,
-    job: Mutex<Option<Pointer>>,
-    stop: AtomicBool,
-    barrier: Barrier,
-    claimed: AtomicUsize,
-    /// Threads that have left the job.
-    left: AtomicUsize,
-    /// A thread panicked: the others must not wait for it.
-    broken: AtomicBool,
-}
-
-/// A job whose lifetime the pool watches over.
-#[derive(Debug, Clone, Copy)]
-struct Pointer(*const Job<'static>);
-
-// SAFETY: the job is `Sync`, and `Pool::run` keeps it alive while it is shared.
-unsafe impl Send for Pointer {}
-
-/// One thread's view of a running job.
-#[derive(Debug)]
-pub struct Worker<'a> {
-    index: usize,
-    state: &'a State,
-    /// Claims of all phases before this one.
-    base: Cell<usize>,
+struct Turn {
+    roster: Roster,
+    /// Time in jobs since threads were last judged.
+    time: Duration,
+    /// Jobs so far of a [`Pool::restless`].
+    restless: Option<usize>,
 }
 
 impl Pool {
     /// Starts `threads − 1` workers beside the caller.
-    pub fn new(threads: usize) -> Self {
+    ///
+    /// # Errors
+    /// If the system refuses a thread.
+    pub fn new(threads: usize) -> io::Result<Self> {
+        Self::start(threads, PATIENCE, None)
+    }
+
+    /// A pool for tests of what runs on it: its threads sleep at every wait, and
+    /// other ones take part in every job.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn restless(threads: usize) -> io::Result<Self> {
+        let patience = Patience { phase: Duration::ZERO, idle: Duration::ZERO };
+        Self::start(threads, patience, Some(0))
+    }
+
+    fn start(threads: usize, patience: Patience, restless: Option<usize>) -> io::Result<Self> {
         let threads = threads.max(1);
-        let state = Arc::new(State {
-            threads,
-            begun: AtomicUsize::new(0),
-            job: Mutex::new(None),
-            stop: AtomicBool::new(false),
-            barrier: Barrier::default(),
-            claimed: AtomicUsize::new(0),
-            left: AtomicUsize::new(0),
-            broken: AtomicBool::new(false),
-        });
-        let start = |index| {
-            let state = Arc::clone(&state);
-            thread::spawn(move || {
-                pin(index, threads);
+        let state = Arc::new(State::new(threads, patience));
+        let roster = Roster::new(threads);
+        let turn = Mutex::new(Turn { roster, time: Duration::ZERO, restless });
+        let mut pool = Self { state, workers: Vec::new(), turn };
+        for index in 1..threads {
+            let state = Arc::clone(&pool.state);
+            let worker = thread::Builder::new().name(format!("worker {index}"));
+            pool.workers.push(worker.spawn(move || {
+                pin::pin(index, threads);
                 state.serve(index);
-            })
-        };
-        let workers = (1..threads).map(start).collect();
-        Self { state, workers, turn: Mutex::new(()) }
+            })?);
+        }
+        Ok(pool)
     }
 
     /// The pool that models share, on all cores unless [`Pool::share`] said
-    /// otherwise before.
+    /// otherwise before; on the caller's thread alone if the system refuses more.
     pub fn shared() -> Arc<Self> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        Arc::clone(SHARED.get_or_init(|| Arc::new(Self::new(cores))))
+        let start = || Self::new(cores).or_else(|_| Self::new(1)).expect("needs no other thread");
+        Arc::clone(SHARED.get_or_init(|| Arc::new(start())))
     }
 
-    /// Makes the pool that models share; false if there is one of another size.
-    pub fn share(threads: usize) -> bool {
-        SHARED.get_or_init(|| Arc::new(Self::new(threads))).threads() == threads
+    /// Makes the pool that models share, unless there is one; returns its number
+    /// of threads.
+    ///
+    /// # Errors
+    /// If the system refuses a thread.
+    pub fn share(threads: usize) -> io::Result<usize> {
+        if SHARED.get().is_none() {
+            // If another thread was quicker, its pool stays.
+            let _ = SHARED.set(Arc::new(Self::new(threads)?));
+        }
+        Ok(Self::shared().threads())
     }
 
     /// Number of threads.
     pub fn threads(&self) -> usize {
-        self.state.threads
+        self.state.threads()
     }
 
-    /// Runs `job` on every thread and returns when all are done.
+    /// Runs `job` on the caller's thread and on the workers that are free, and
+    /// returns when all have left it. A worker may run it never, late, or again.
     ///
     /// # Panics
-    /// If the job panicked on any thread.
+    /// As the job did on any thread, and if a job runs another.
     pub fn run(&self, job: &Job<'_>) {
-        let _turn = lock(&self.turn);
-        let state = &*self.state;
-        state.claimed.store(0, Ordering::Relaxed);
-        state.left.store(0, Ordering::Relaxed);
-        state.barrier.arrived.store(0, Ordering::Relaxed);
-        let pointer: *const Job<'_> = job;
-        // SAFETY: only the lifetime changes. `run` does not return, and so the
-        // job does not end, before every worker has left it.
-        let pointer =
-            unsafe { std::mem::transmute::<*const Job<'_>, *const Job<'static>>(pointer) };
-        *lock(&state.job) = Some(Pointer(pointer));
-        state.begun.fetch_add(1, Ordering::Release);
-        self.workers.iter().for_each(|worker| worker.thread().unpark());
-        state.take_part(0, job);
-        look_until(|| state.left.load(Ordering::Acquire) == state.threads);
-        assert!(!state.broken.swap(false, Ordering::Relaxed), "a kernel panicked");
+        assert!(!state::is_working(), "a job of a pool must not run another job");
+        let mut turn = lock(&self.turn);
+        let start = Instant::now();
+        let panic = self.state.run(job);
+        turn.time += start.elapsed();
+        turn.choose(&self.state);
+        drop(turn);
+        if let Some(panic) = panic {
+            panic::resume_unwind(panic);
+        }
+    }
+}
+
+impl Turn {
+    /// Chooses who takes part in the next job.
+    fn choose(&mut self, state: &State) {
+        if let Some(jobs) = &mut self.restless {
+            *jobs += 1;
+            // All sets of workers in turn.
+            state.follow(|thread| thread == 0 || *jobs >> ((thread - 1) % 8) & 1 == 1);
+        } else if self.time >= WINDOW {
+            self.roster.judge(std::mem::take(&mut self.time), &state.records());
+            state.follow(|thread| self.roster.has(thread));
+        }
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.state.stop.store(true, Ordering::Relaxed);
+        self.state.stop();
         for worker in self.workers.drain(..) {
-            worker.thread().unpark();
             // A worker catches the panics of jobs and has none of its own.
             let _ = worker.join();
         }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl State {
-    fn serve(&self, index: usize) {
-        let mut done = 0;
-        while self.wait_for_job(done) {
-            done += 1;
-            let Some(pointer) = *lock(&self.job) else { continue };
-            // SAFETY: `Pool::run` keeps the job until this thread has left it.
-            let job = unsafe { &*pointer.0 };
-            self.take_part(index, job);
-        }
-    }
-
-    /// Waits for a job after the first `done`; false if there will be none.
-    fn wait_for_job(&self, done: usize) -> bool {
-        let since = Instant::now();
-        loop {
-            for _ in 0..LOOKS {
-                if self.begun.load(Ordering::Acquire) != done {
-                    return true;
-                }
-                spin_loop();
-            }
-            if self.stop.load(Ordering::Relaxed) {
-                return false;
-            }
-            if since.elapsed() > IDLE {
-                thread::park();
-            }
-        }
-    }
-
-    fn take_part(&self, index: usize, job: &Job<'_>) {
-        let worker = Worker { index, state: self, base: Cell::new(0) };
-        if panic::catch_unwind(AssertUnwindSafe(|| job(&worker))).is_err() {
-            self.broken.store(true, Ordering::Relaxed);
-        }
-        self.left.fetch_add(1, Ordering::Release);
-    }
-}
-
-impl Worker<'_> {
-    /// Number of this thread, from 0.
-    pub fn index(&self) -> usize {
-        self.index
-    }
-
-    /// Number of threads of the job.
-    pub fn threads(&self) -> usize {
-        self.state.threads
-    }
-
-    /// Waits until every thread has come here; what they wrote before is then
-    /// visible to all.
-    ///
-    /// # Panics
-    /// If another thread has panicked: it will not come.
-    pub fn barrier(&self) {
-        let State { threads, broken, barrier, .. } = self.state;
-        let round = barrier.round.load(Ordering::Relaxed);
-        if barrier.arrived.fetch_add(1, Ordering::AcqRel) + 1 == *threads {
-            barrier.arrived.store(0, Ordering::Relaxed);
-            barrier.round.store(round + 1, Ordering::Release);
-            return;
-        }
-        look_until(|| {
-            assert!(!broken.load(Ordering::Relaxed), "another thread panicked");
-            barrier.round.load(Ordering::Acquire) != round
-        });
-    }
-
-    /// Shares the pieces `0..pieces` of a phase among the threads; every thread
-    /// of the job must call it with the same number. Ends with a barrier.
-    pub fn share(&self, pieces: usize, mut work: impl FnMut(usize)) {
-        let base = self.base.get();
-        loop {
-            let piece = self.state.claimed.fetch_add(1, Ordering::Relaxed) - base;
-            if piece >= pieces {
-                break;
-            }
-            work(piece);
-        }
-        // Every thread claims in vain once, and none claims for the next phase
-        // before all have done so.
-        self.base.set(base + pieces + self.state.threads);
-        self.barrier();
-    }
-}
-
-/// Binds a worker to a core of its own, if there are enough cores: the others
-/// stay where their caches are.
-#[cfg(target_os = "linux")]
-fn pin(index: usize, threads: usize) {
-    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-    let Ok(allowed) = sched_getaffinity(None) else { return };
-    let cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect::<Vec<_>>();
-    if cores.len() >= threads {
-        let mut own = CpuSet::new();
-        own.set(cores[index]);
-        // Elsewhere it works as well, only less evenly.
-        let _ = sched_setaffinity(None, &own);
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn pin(_: usize, _: usize) {}
-
-/// How many threads have come to the current barrier, and how many barriers
-/// have been passed.
-#[derive(Debug, Default)]
-struct Barrier {
-    arrived: AtomicUsize,
-    round: AtomicUsize,
-}
-
-fn look_until(mut done: impl FnMut() -> bool) {
-    while !(0..LOOKS).any(|_| {
-        done() || {
-            spin_loop();
-            false
-        }
-    }) {
-        // The missing thread may be waiting for this very core.
-        thread::yield_now();
     }
 }

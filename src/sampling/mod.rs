@@ -295,7 +295,7 @@ impl Sampler {
                 let (logits, history) = positions[i];
                 let law = self.law(logits, history);
                 *laws[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(law);
-            });
+            })
         });
         let law =
             |cell: Mutex<Option<_>>| cell.into_inner().unwrap_or_else(PoisonError::into_inner);

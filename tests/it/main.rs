@@ -52,6 +52,7 @@ mod native;
 mod outliers;
 mod paired;
 mod pool;
+mod races;
 mod random_toys;
 mod reference;
 mod report;

@@ -42,7 +42,7 @@ const SHAPES: &[(usize, usize, usize)] =
 #[test]
 fn products_are_those_of_the_weights_in_f64() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let pool = Pool::new(2);
+    let pool = Pool::new(2).unwrap();
     for &(outputs, inputs, rows) in SHAPES {
         let weights = uniform(&mut rng, outputs * inputs);
         let x = uniform(&mut rng, rows * inputs);
@@ -113,7 +113,7 @@ fn quantised_products_are_exact_within_blocks() {
     let (weights, x) = (whole(40 * 96), whole(7 * 96));
     let matrix = PackedMatrix::pack(&weights, 96, Dtype::Q8_0).unwrap();
     for isa in isas() {
-        let y = matrix.times(isa, &Pool::new(1), &x);
+        let y = matrix.times(isa, &Pool::new(1).unwrap(), &x);
         for (x, y) in x.chunks(96).zip(y.chunks(40)) {
             for (w, y) in weights.chunks(96).zip(y) {
                 let sum = w.iter().zip(x).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum::<f64>();
@@ -131,9 +131,9 @@ fn a_product_has_the_same_bits_for_any_rows_threads_and_instructions() {
         let x = uniform(&mut rng, 64 * inputs);
         for dtype in Dtype::ALL {
             let matrix = PackedMatrix::pack(&weights, inputs, dtype).unwrap();
-            let expected = matrix.times(IsaKind::Portable, &Pool::new(1), &x);
+            let expected = matrix.times(IsaKind::Portable, &Pool::new(1).unwrap(), &x);
             for (threads, rows) in [(1, 1), (2, 2), (3, 5), (1, 12), (2, 13), (1, 16), (2, 64)] {
-                let pool = Pool::new(threads);
+                let pool = Pool::new(threads).unwrap();
                 for isa in isas() {
                     let y = x.chunks(rows * inputs).flat_map(|x| matrix.times(isa, &pool, x));
                     let same = y.zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits());

@@ -1,101 +1,244 @@
-//! The threads of the engine: every piece once, nobody waits for the dead.
+//! The threads of the engine: every piece once, nobody waits for the dead, nobody
+//! sleeps for good.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::channel;
 use std::thread;
+use std::time::Duration;
 
 use specdec::pool::Pool;
+
+/// Fails instead of waiting for good. A minute is a thousand times what any of
+/// these tests takes.
+fn within_a_minute(test: impl FnOnce() + Send + 'static) {
+    let (ended, end) = channel();
+    let test = thread::spawn(move || {
+        let result = catch_unwind(AssertUnwindSafe(test));
+        let _ = ended.send(());
+        result
+    });
+    assert!(end.recv_timeout(Duration::from_secs(60)).is_ok(), "hangs");
+    if let Err(panic) = test.join().unwrap() {
+        resume_unwind(panic);
+    }
+}
 
 fn counters(count: usize) -> Vec<AtomicUsize> {
     (0..count).map(|_| AtomicUsize::new(0)).collect()
 }
 
+fn all_done_once(phase: &[AtomicUsize]) -> bool {
+    phase.iter().all(|piece| piece.load(Relaxed) == 1)
+}
+
+/// A job of several phases, each of which begins when the one before is done. A
+/// piece per phase takes long, so that others wait for it.
+fn run_phases(pool: &Pool, phases: &[Vec<AtomicUsize>], slow: usize) {
+    pool.run(&|worker| {
+        for (number, phase) in phases.iter().enumerate() {
+            worker.share(phase.len(), |piece| {
+                assert!(phases[..number].iter().all(|phase| all_done_once(phase)));
+                if piece == slow {
+                    thread::sleep(Duration::from_micros(200));
+                }
+                phase[piece].fetch_add(1, Relaxed);
+            })?;
+            assert!(all_done_once(phase), "phase {number} is not over");
+        }
+        Ok(())
+    });
+    assert!(phases.iter().all(|phase| all_done_once(phase)));
+}
+
 #[test]
 fn every_piece_of_every_phase_is_done_once_and_before_the_next_phase() {
-    for threads in 1..=4 {
-        let pool = Pool::new(threads);
-        for pieces in [0, 1, 2, 7, 100] {
-            let phases = [counters(pieces), counters(pieces), counters(pieces)];
-            pool.run(&|worker| {
-                for (number, phase) in phases.iter().enumerate() {
-                    worker.share(pieces, |piece| {
-                        let before = phases[..number].iter().flatten();
-                        assert!(before.clone().all(|done| done.load(Ordering::Relaxed) == 1));
-                        phase[piece].fetch_add(1, Ordering::Relaxed);
-                    });
+    within_a_minute(|| {
+        for threads in 1..=4 {
+            let pools = [Pool::new(threads).unwrap(), Pool::restless(threads).unwrap()];
+            for (pool, pieces) in pools.iter().flat_map(|p| [0, 1, 2, 7, 100].map(|n| (p, n))) {
+                for run in 0..10 {
+                    let phases = (0..4).map(|_| counters(pieces)).collect::<Vec<_>>();
+                    run_phases(pool, &phases, run);
                 }
-            });
-            let done = phases.iter().flatten().map(|piece| piece.load(Ordering::Relaxed));
-            assert!(done.clone().all(|times| times == 1), "{threads} threads, {pieces} pieces");
+            }
         }
-    }
+    });
+}
+
+/// What would hang after a lost wake-up: every wait is a sleep, and every job has
+/// other workers.
+#[test]
+fn nobody_sleeps_for_good_while_threads_come_and_go() {
+    within_a_minute(|| {
+        for threads in [2, 3, 5] {
+            let pool = Pool::restless(threads).unwrap();
+            let done = AtomicUsize::new(0);
+            for _ in 0..3000 {
+                pool.run(&|worker| {
+                    for pieces in [1, threads, 3] {
+                        worker.share(pieces, |_| _ = done.fetch_add(1, Relaxed))?;
+                    }
+                    Ok(())
+                });
+            }
+            assert_eq!(done.into_inner(), 3000 * (4 + threads));
+        }
+    });
 }
 
 #[test]
-fn every_thread_runs_the_job_once() {
-    let pool = Pool::new(3);
-    let seen = counters(3);
-    for _ in 0..1000 {
+fn who_left_a_job_for_a_slow_piece_comes_back_to_it() {
+    within_a_minute(|| {
+        let pool = Pool::new(3).unwrap();
+        let seen = Mutex::new(BTreeSet::new());
         pool.run(&|worker| {
-            assert_eq!(worker.threads(), 3);
-            seen[worker.index()].fetch_add(1, Ordering::Relaxed);
+            // Longer than a worker waits inside.
+            worker.share(3, |_| thread::sleep(Duration::from_millis(20)))?;
+            worker.share(3, |piece| thread::sleep(Duration::from_millis(40 * piece as u64)))?;
+            worker.share(2000, |_| {
+                seen.lock().unwrap().insert(worker.index());
+                if seen.lock().unwrap().len() < 3 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            })
         });
-    }
-    assert!(seen.iter().all(|times| times.load(Ordering::Relaxed) == 1000));
+        assert_eq!(seen.into_inner().unwrap(), BTreeSet::from([0, 1, 2]));
+    });
 }
 
 #[test]
-fn a_panic_on_one_thread_ends_the_job_and_not_the_pool() {
-    let pool = Pool::new(3);
-    for culprit in 0..3 {
-        let job = AssertUnwindSafe(|| {
+fn the_caller_takes_part_in_every_job_and_a_worker_in_most() {
+    within_a_minute(|| {
+        let pool = Pool::new(2).unwrap();
+        let seen = counters(2);
+        for _ in 0..20 {
             pool.run(&|worker| {
-                assert_ne!(worker.index(), culprit, "on purpose");
-                worker.barrier();
+                assert_eq!(worker.threads(), 2);
+                worker.share(2000, |_| {
+                    seen[worker.index()].fetch_add(1, Relaxed);
+                    if seen[1].load(Relaxed) == 0 {
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                })
             });
-        });
-        assert!(catch_unwind(job).is_err(), "thread {culprit}");
-        let all = AtomicUsize::new(0);
-        pool.run(&|worker| worker.share(10, |_| _ = all.fetch_add(1, Ordering::Relaxed)));
-        assert_eq!(all.into_inner(), 10);
-    }
+        }
+        assert!(seen.iter().all(|pieces| pieces.load(Relaxed) > 0));
+    });
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    panic.downcast_ref::<&str>().copied().unwrap_or_default()
+}
+
+#[test]
+fn a_panic_in_a_piece_ends_the_job_and_not_the_pool() {
+    within_a_minute(|| {
+        for pool in [Pool::new(3).unwrap(), Pool::restless(3).unwrap()] {
+            for culprit in 0..12 {
+                let job = AssertUnwindSafe(|| {
+                    pool.run(&|worker| {
+                        worker.share(12, |piece| {
+                            thread::sleep(Duration::from_micros(50));
+                            assert!(piece != culprit, "on purpose");
+                        })?;
+                        worker.share(1, |_| panic!("after a phase that is not over"))
+                    });
+                });
+                assert_eq!(message(&*catch_unwind(job).unwrap_err()), "on purpose");
+                let all = AtomicUsize::new(0);
+                pool.run(&|worker| worker.share(10, |_| _ = all.fetch_add(1, Relaxed)));
+                assert_eq!(all.into_inner(), 10);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_job_within_a_job_is_refused_and_hangs_nobody() {
+    within_a_minute(|| {
+        for threads in 1..=3 {
+            let pool = Pool::new(threads).unwrap();
+            let other = Pool::new(2).unwrap();
+            for inner in [&pool, &other] {
+                let job = AssertUnwindSafe(|| {
+                    pool.run(&|worker| worker.share(4, |_| inner.run(&|w| w.share(1, |_| ()))));
+                });
+                let panic = catch_unwind(job).unwrap_err();
+                assert_eq!(message(&*panic), "a job of a pool must not run another job");
+            }
+            // Both go on.
+            pool.run(&|worker| worker.share(4, |_| ()));
+            other.run(&|worker| worker.share(4, |_| ()));
+        }
+    });
 }
 
 #[test]
 fn jobs_of_several_callers_follow_one_another() {
-    let pool = Pool::new(2);
-    let (inside, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for _ in 0..50 {
-                    pool.run(&|worker| {
-                        if worker.index() == 0 {
-                            assert_eq!(
-                                inside.fetch_add(1, Ordering::Relaxed),
-                                0,
-                                "one job at a time"
-                            );
-                        }
-                        worker.share(5, |_| _ = done.fetch_add(1, Ordering::Relaxed));
-                        if worker.index() == 0 {
-                            inside.fetch_sub(1, Ordering::Relaxed);
-                        }
-                    });
-                }
-            });
-        }
+    within_a_minute(|| {
+        let pool = Pool::new(2).unwrap();
+        let (inside, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        pool.run(&|worker| {
+                            let first = worker.index() == 0;
+                            if first {
+                                let others = inside.fetch_add(1, Relaxed);
+                                assert_eq!(others, 0, "one job at a time");
+                            }
+                            worker.share(5, |_| _ = done.fetch_add(1, Relaxed))?;
+                            if first {
+                                inside.fetch_sub(1, Relaxed);
+                            }
+                            Ok(())
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!(done.into_inner(), 4 * 50 * 5);
     });
-    assert_eq!(done.into_inner(), 4 * 50 * 5);
 }
 
 #[test]
 fn more_threads_than_cores_come_to_an_end() {
-    let cores = thread::available_parallelism().unwrap().get();
-    let pool = Pool::new(3 * cores);
-    let done = AtomicUsize::new(0);
-    for _ in 0..20 {
-        pool.run(&|worker| worker.share(64, |_| _ = done.fetch_add(1, Ordering::Relaxed)));
-    }
-    assert_eq!(done.into_inner(), 20 * 64);
+    within_a_minute(|| {
+        let cores = thread::available_parallelism().unwrap().get();
+        let pool = Pool::new(3 * cores).unwrap();
+        let done = AtomicUsize::new(0);
+        for _ in 0..20 {
+            pool.run(&|worker| worker.share(64, |_| _ = done.fetch_add(1, Relaxed)));
+        }
+        assert_eq!(done.into_inner(), 20 * 64);
+    });
+}
+
+/// Threads that never sleep, one per core, while a job runs.
+#[test]
+fn jobs_come_to_an_end_beside_busy_threads() {
+    within_a_minute(|| {
+        let cores = thread::available_parallelism().unwrap().get();
+        let pool = Pool::new(cores.max(2)).unwrap();
+        let busy = AtomicUsize::new(1);
+        thread::scope(|scope| {
+            for _ in 0..cores {
+                scope.spawn(|| {
+                    while busy.load(Relaxed) == 1 {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            for run in 0..200 {
+                let phases = (0..4).map(|_| counters(16)).collect::<Vec<_>>();
+                run_phases(&pool, &phases, run);
+            }
+            busy.store(0, Relaxed);
+        });
+    });
 }

@@ -1,7 +1,5 @@
 //! From a checkpoint and settings to a model on one of the engines.
 
-use std::sync::Arc;
-
 use candle_core::Device;
 
 use super::{Config, GetTensor};
@@ -10,7 +8,7 @@ use crate::lanes::IsaKind;
 use crate::model::candle::Llama;
 use crate::model::native::Native;
 use crate::model::options::BLOCK;
-use crate::model::threads::tell_candle;
+use crate::model::threads::{own_pool, tell_candle};
 use crate::model::{CPU, Dtype, Engine, LanguageModel, ModelError, ModelInfo, Settings};
 use crate::pool::Pool;
 
@@ -57,8 +55,11 @@ impl Checkpoint {
                     return Err(self.fault("engine = native computes on the CPU: leave out device"));
                 }
                 let isa = settings.isa.map_or_else(IsaKind::choose, Ok).map_err(ModelError)?;
-                let own = |threads| Arc::new(Pool::new(threads));
-                let place = (isa, settings.threads.map_or_else(Pool::shared, own));
+                let pool = match settings.threads {
+                    None => Pool::shared(),
+                    Some(threads) => own_pool(threads, settings.restless)?,
+                };
+                let place = (isa, pool);
                 let Self { config, unused, .. } = self;
                 Ok(Box::new(Native::load(info, config, unused, dtype, get, place)?))
             }

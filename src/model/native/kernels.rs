@@ -51,9 +51,9 @@ impl PackedMatrix {
                 let values = &x[row * inputs..(row + 1) * inputs];
                 // SAFETY: a row is one piece; nobody reads packed rows.
                 unsafe { packed.put(isa, &self.matrix, (row, rows), values) };
-            });
+            })?;
             // SAFETY: all rows are packed.
-            let packed = unsafe { packed.view(&self.matrix, rows) };
+            let packed = || unsafe { packed.view(&self.matrix, rows) };
             let matrix = (&self.memory, &self.matrix);
             let mut sums = Sums::new();
             multiply_together(isa, worker, matrix, 1, packed, &mut sums, &mut |first, sums| {
@@ -65,7 +65,7 @@ impl PackedMatrix {
                     y[row * outputs + at..row * outputs + until]
                         .copy_from_slice(&lanes[..until - at]);
                 }
-            });
+            })
         });
         y.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
     }

@@ -1,7 +1,8 @@
 //! One pass over the layers, as each thread runs it.
 //!
-//! Every step is shared among the threads piece by piece and ends with a
-//! barrier; no step depends on who computes which piece.
+//! Every step is shared among the threads piece by piece; no step depends on who
+//! computes which piece. A thread may come late and find steps done, so between
+//! two steps nobody touches what is shared.
 #![allow(unsafe_code)] // parts of shared buffers, each with its reason
 
 use std::sync::PoisonError;
@@ -13,7 +14,7 @@ use super::matrix::{Finish, Matrix, multiply_together};
 use super::workspace::Workspace;
 use crate::lanes::{Isa, Kernel, LANES, math};
 use crate::model::Feed;
-use crate::pool::{Shared, Worker};
+use crate::pool::{Away, Shared, Worker};
 
 /// What a pass works on.
 #[derive(Clone, Copy)]
@@ -36,36 +37,36 @@ struct Hand<'a, 'w> {
 
 impl Pass<'_> {
     /// One thread's part.
-    pub(super) fn run(self, worker: &Worker<'_>) {
+    pub(super) fn run(self, worker: &Worker<'_>) -> Result<(), Away> {
         let scratch = &self.space.scratch[worker.index()];
         let scratch = &mut *scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        Hand { pass: self, worker, scratch }.run();
+        Hand { pass: self, worker, scratch }.run()
     }
 }
 
 impl Hand<'_, '_> {
-    fn run(&mut self) {
+    fn run(&mut self) -> Result<(), Away> {
         let Pass { model, space, feed, wanted, .. } = self.pass;
         let rows = feed.len();
         for (number, layer) in model.weights.layers.iter().enumerate() {
-            self.pack(&space.x, Some(&layer.attention_norm), &layer.qkv, rows, |row| row);
-            self.store(&layer.qkv, rows, &space.qkv, model.config.qkv_width());
+            self.pack(&space.x, Some(&layer.attention_norm), &layer.qkv, rows, |row| row)?;
+            self.store(&layer.qkv, rows, &space.qkv, model.config.qkv_width())?;
             let last = number + 1 == model.weights.layers.len();
-            self.attend(number, last && wanted.is_empty());
+            self.attend(number, last && wanted.is_empty())?;
             if last && wanted.is_empty() {
                 // Nobody asks for what the last layer puts out.
-                return;
+                return Ok(());
             }
-            self.pack(&space.mixed, None, &layer.output, rows, |row| row);
-            self.add(&layer.output, rows);
-            self.pack(&space.x, Some(&layer.mlp_norm), &layer.gate_up, rows, |row| row);
-            self.gate(&layer.gate_up, rows);
-            self.pack(&space.inner, None, &layer.down, rows, |row| row);
-            self.add(&layer.down, rows);
+            self.pack(&space.mixed, None, &layer.output, rows, |row| row)?;
+            self.add(&layer.output, rows)?;
+            self.pack(&space.x, Some(&layer.mlp_norm), &layer.gate_up, rows, |row| row)?;
+            self.gate(&layer.gate_up, rows)?;
+            self.pack(&space.inner, None, &layer.down, rows, |row| row)?;
+            self.add(&layer.down, rows)?;
         }
         let head = &model.weights.head;
-        self.pack(&space.x, Some(&model.weights.norm), head, wanted.len(), |row| wanted[row]);
-        self.store(head, wanted.len(), &space.logits, model.info.vocab);
+        self.pack(&space.x, Some(&model.weights.norm), head, wanted.len(), |row| wanted[row])?;
+        self.store(head, wanted.len(), &space.logits, model.info.vocab)
     }
 
     /// Packs rows of `from`, normalised if a norm is given, for a product with
@@ -77,7 +78,7 @@ impl Hand<'_, '_> {
         matrix: &Matrix,
         rows: usize,
         source: impl Fn(usize) -> usize,
-    ) {
+    ) -> Result<(), Away> {
         let Pass { model, space, .. } = self.pass;
         let width = matrix.inputs();
         let normed = &mut self.scratch.row;
@@ -96,33 +97,45 @@ impl Hand<'_, '_> {
             };
             // SAFETY: a row is one piece; nobody reads packed rows.
             unsafe { space.packed.put(model.isa, matrix, (row, rows), values) };
-        });
+        })
     }
 
     /// Multiplies the packed rows with a matrix and gives the spans to `finish`.
     /// A thread claims multiples of `unit` tiles.
-    fn multiply(&mut self, matrix: &Matrix, rows: usize, unit: usize, finish: &mut Finish<'_>) {
+    fn multiply(
+        &mut self,
+        matrix: &Matrix,
+        rows: usize,
+        unit: usize,
+        finish: &mut Finish<'_>,
+    ) -> Result<(), Away> {
         let Pass { model, space, .. } = self.pass;
         // SAFETY: in this step nobody packs rows.
-        let rows = unsafe { space.packed.view(matrix, rows) };
+        let rows = || unsafe { space.packed.view(matrix, rows) };
         let sums = &mut self.scratch.sums;
         let matrix = (&model.weights.memory, matrix);
-        multiply_together(model.isa, self.worker, matrix, unit, rows, sums, finish);
+        multiply_together(model.isa, self.worker, matrix, unit, rows, sums, finish)
     }
 
     /// Stores a product in rows of `width`.
-    fn store(&mut self, matrix: &Matrix, rows: usize, to: &Shared<f32>, width: usize) {
+    fn store(
+        &mut self,
+        matrix: &Matrix,
+        rows: usize,
+        to: &Shared<f32>,
+        width: usize,
+    ) -> Result<(), Away> {
         self.multiply(matrix, rows, 1, &mut |first, sums| {
             for_lanes(first, sums, rows, width, |row, at, lanes| {
                 let at = row * width + at;
                 // SAFETY: a tile's outputs belong to the thread that claimed it.
                 put(lanes, unsafe { to.write(at..at + lanes.len()) });
             });
-        });
+        })
     }
 
     /// Adds a product to the hidden states.
-    fn add(&mut self, matrix: &Matrix, rows: usize) {
+    fn add(&mut self, matrix: &Matrix, rows: usize) -> Result<(), Away> {
         let Pass { model, space, .. } = self.pass;
         let width = model.config.hidden;
         self.multiply(matrix, rows, 1, &mut |first, sums| {
@@ -132,11 +145,11 @@ impl Hand<'_, '_> {
                 let x = unsafe { space.x.write(at..at + lanes.len()) };
                 x.iter_mut().zip(lanes).for_each(|(x, y)| *x += y);
             });
-        });
+        })
     }
 
     /// Multiplies with gate and up projection and joins both.
-    fn gate(&mut self, matrix: &Matrix, rows: usize) {
+    fn gate(&mut self, matrix: &Matrix, rows: usize) -> Result<(), Away> {
         let Pass { model, space, .. } = self.pass;
         let width = model.config.intermediate;
         self.multiply(matrix, rows, 2, &mut |first, sums| {
@@ -152,12 +165,12 @@ impl Hand<'_, '_> {
                     });
                 }
             }
-        });
+        })
     }
 
     /// Stores keys and values of the rows and, unless only that is wanted, mixes
     /// the values that they see.
-    fn attend(&mut self, layer: usize, only_store: bool) {
+    fn attend(&mut self, layer: usize, only_store: bool) -> Result<(), Away> {
         let Pass { model, space, cache, feed, .. } = self.pass;
         let attention = Attention {
             isa: model.isa,
@@ -183,15 +196,15 @@ impl Hand<'_, '_> {
                     attention.attend(head, 0, scratch);
                 }
             }
-        });
+        })?;
         if at_once || only_store {
-            return;
+            return Ok(());
         }
         self.worker.share(model.config.kv_heads * blocks, |piece| {
             // SAFETY: a head's block is one piece; nobody writes to projections
             // or cache.
             unsafe { attention.attend(piece / blocks, piece % blocks, scratch) };
-        });
+        })
     }
 }
 

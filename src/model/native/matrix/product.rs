@@ -9,7 +9,7 @@ use super::rows::groups;
 use super::{Matrix, Rows, Storage};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 use crate::model::native::memory::Memory;
-use crate::pool::Worker;
+use crate::pool::{Away, Worker};
 
 /// Tiles whose sums are finished together.
 const SPAN: usize = 4;
@@ -63,23 +63,23 @@ const CLAIM: usize = 1 << 20;
 const CLAIMS: usize = 4;
 
 /// Shares a product among the threads of a job; a thread claims multiples of
-/// `unit` tiles.
-pub(in super::super) fn multiply_together(
+/// `unit` tiles. The rows are looked at within the pieces alone.
+pub(in super::super) fn multiply_together<'a>(
     isa: IsaKind,
     worker: &Worker<'_>,
     (memory, matrix): (&Memory, &Matrix),
     unit: usize,
-    rows: Rows<'_>,
+    rows: impl Fn() -> Rows<'a>,
     sums: &mut Sums,
     finish: &mut Finish<'_>,
-) {
+) -> Result<(), Away> {
     let tiles = matrix.tiles();
     let most = (CLAIM / matrix.tile_bytes()).min(tiles / (CLAIMS * worker.threads()));
     let size = if most >= SPAN { most / SPAN * SPAN } else { most.max(1).next_multiple_of(unit) };
     worker.share(tiles.div_ceil(size), |claim| {
         let tiles = claim * size..tiles.min((claim + 1) * size);
-        multiply(isa, (memory, matrix), tiles, rows, sums, finish);
-    });
+        multiply(isa, (memory, matrix), tiles, rows(), sums, finish);
+    })
 }
 
 /// Multiplies `rows` with tiles of f32 that are `stride` steps apart and of which

@@ -1,0 +1,150 @@
+//! Which threads take part, by what they cost the others.
+//!
+//! A thread whose core another process takes away holds a piece meanwhile, and
+//! all others wait for it. It steps back if they wait longer for it than they
+//! would work in its stead: with a share s of the pieces and a share h of the
+//! time in which the others were held up, a job of time 1 takes (1 − h) / (1 − s)
+//! without it, which is less if h > s. After a while it tries again.
+
+use std::time::Duration;
+
+/// Time in jobs after which threads are judged: some time slices of a system.
+pub(super) const WINDOW: Duration = Duration::from_millis(20);
+/// The most windows that a thread stays away at once.
+const LONGEST: u32 = 16;
+
+/// What one thread did within a window.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Record {
+    /// Pieces that it did.
+    pub pieces: u64,
+    /// How long others had to wait for it beyond what is usual.
+    pub held_up: Duration,
+}
+
+impl Record {
+    fn costs_more_than_it_does(&self, time: Duration, pieces: f64) -> bool {
+        self.held_up.as_secs_f64() / time.as_secs_f64() > self.pieces as f64 / pieces
+    }
+}
+
+/// Who takes part; thread 0, the caller's, always does.
+#[derive(Debug)]
+pub(super) struct Roster(Vec<Standing>);
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Standing {
+    /// Windows that it still stays away.
+    away: u32,
+    /// Windows that it stayed away last time, less what it made good since.
+    penalty: u32,
+}
+
+impl Roster {
+    /// So many threads, all of which take part.
+    pub(super) fn new(threads: usize) -> Self {
+        Self(vec![Standing::default(); threads])
+    }
+
+    /// Whether a thread takes part.
+    pub(super) fn has(&self, thread: usize) -> bool {
+        self.0[thread].away == 0
+    }
+
+    /// Judges the threads by a window of jobs that took `time`.
+    pub(super) fn judge(&mut self, time: Duration, records: &[Record]) {
+        let pieces = records.iter().map(|r| r.pieces).sum::<u64>().max(1) as f64;
+        let mut returned = false;
+        for (thread, record) in self.0.iter_mut().zip(records).skip(1) {
+            if thread.away > 0 {
+                // One at a time: many that return together would be judged
+                // together.
+                let wait = thread.away == 1 && returned;
+                returned |= thread.away == 1;
+                thread.away -= u32::from(!wait);
+            } else if record.costs_more_than_it_does(time, pieces) {
+                thread.penalty = (2 * thread.penalty).clamp(1, LONGEST);
+                thread.away = thread.penalty;
+            } else {
+                thread.penalty /= 2;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A window of 100 ms: pieces and milliseconds held up, by thread.
+    fn judge(roster: &mut Roster, threads: &[(u64, u64)]) {
+        let record = |&(pieces, ms)| Record { pieces, held_up: Duration::from_millis(ms) };
+        let records = threads.iter().map(record).collect::<Vec<_>>();
+        roster.judge(Duration::from_millis(100), &records);
+    }
+
+    fn present(roster: &Roster) -> Vec<usize> {
+        (0..roster.0.len()).filter(|&thread| roster.has(thread)).collect()
+    }
+
+    #[test]
+    fn who_holds_the_others_up_longer_than_it_works_for_them_steps_back() {
+        // A quarter of the pieces: up to a quarter of the time is worth it.
+        for (ms, stays) in [(0, true), (24, true), (25, true), (26, false), (90, false)] {
+            let mut roster = Roster::new(2);
+            judge(&mut roster, &[(30, 0), (10, ms)]);
+            assert_eq!(roster.has(1), stays, "{ms} ms");
+        }
+    }
+
+    #[test]
+    fn only_who_is_beaten_steps_back_and_never_the_caller() {
+        let mut roster = Roster::new(4);
+        judge(&mut roster, &[(10, 80), (10, 0), (10, 60), (10, 5)]);
+        assert_eq!(present(&roster), [0, 1, 3]);
+    }
+
+    #[test]
+    fn a_thread_without_pieces_stays_unless_it_was_waited_for() {
+        let mut roster = Roster::new(3);
+        judge(&mut roster, &[(10, 0), (0, 0), (0, 1)]);
+        assert_eq!(present(&roster), [0, 1]);
+        judge(&mut Roster::new(2), &[(0, 0), (0, 0)]);
+    }
+
+    /// How many windows a thread stays away after each of some windows in which
+    /// it takes part.
+    fn absences(roster: &mut Roster, windows: &[(u64, u64)]) -> Vec<u32> {
+        let stay = |&window: &(u64, u64)| {
+            judge(roster, &[(10, 0), window]);
+            let mut away = 0;
+            while !roster.has(1) {
+                judge(roster, &[(20, 0), (0, 0)]);
+                away += 1;
+            }
+            away
+        };
+        windows.iter().map(stay).collect()
+    }
+
+    #[test]
+    fn it_tries_again_ever_more_rarely_and_is_forgiven_step_by_step() {
+        let (bad, good) = ((10, 80), (10, 0));
+        let mut roster = Roster::new(2);
+        assert_eq!(absences(&mut roster, &[bad; 7]), [1, 2, 4, 8, 16, 16, 16]);
+        assert_eq!(absences(&mut roster, &[good, bad]), [0, 16]);
+        assert_eq!(absences(&mut roster, &[good, good, bad]), [0, 0, 8]);
+        assert_eq!(absences(&mut roster, &[good, good, good, good, bad]), [0, 0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn threads_return_one_at_a_time() {
+        let mut roster = Roster::new(4);
+        judge(&mut roster, &[(10, 0), (10, 30), (10, 30), (10, 30)]);
+        assert_eq!(present(&roster), [0]);
+        for back in 1..4 {
+            judge(&mut roster, &[(10, 0), (0, 0), (0, 0), (0, 0)]);
+            assert_eq!(present(&roster).len(), 1 + back, "window {back}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Whole passes of the native engine on several threads that come and go: the
+//! bits of one thread, and what the thread sanitizer looks at (`.ci/sanitize`).
+
+use specdec::dist::Token;
+use specdec::model::{Dtype, LanguageModel, Settings, Shape, Want, Work, evaluate_one};
+use specdec::sampling::Logits;
+use specdec::tree::Draft;
+
+/// Grouped heads, several layers, no whole blocks of Q8 within a head.
+const SHAPE: Shape = Shape {
+    name: "tiny",
+    hidden: 64,
+    layers: 2,
+    heads: 4,
+    kv_heads: 2,
+    intermediate: 96,
+    vocab: 300,
+    tied: true,
+};
+
+fn model(dtype: Dtype, threads: usize, restless: bool) -> Box<dyn LanguageModel> {
+    let (dtype, threads) = (Some(dtype), Some(threads));
+    SHAPE.model(&Settings { dtype, threads, restless, ..Settings::default() }).unwrap()
+}
+
+/// A tree of some tokens, whose path of first children is `text`.
+fn tree(text: &[Token]) -> Draft {
+    let mut draft = Draft::empty(SHAPE.vocab);
+    let mut parent = None;
+    for &token in text {
+        let node = draft.certain(parent, token);
+        draft.certain(parent, token + 1);
+        parent = Some(node);
+    }
+    draft
+}
+
+/// The bits of the logits of a prefill of several blocks of rows, of drafts after
+/// it, and of plain decoding.
+fn bits(model: &dyn LanguageModel) -> Vec<u32> {
+    let text = (0..60).map(|i| i * 31 % 299).collect::<Vec<Token>>();
+    let mut session = model.session().unwrap();
+    let mut found = Vec::new();
+    for (length, drafted, want) in
+        [(40, 0, Want::All), (41, 5, Want::All), (44, 9, Want::All), (50, 0, Want::Row(0))]
+    {
+        let draft = tree(&text[length..length + drafted]);
+        let work = Work { session: &mut session, context: &text[..length], draft: &draft, want };
+        for row in evaluate_one(model, work).unwrap().rows {
+            let Logits::F32(row) = row else { panic!("a real model's logits are f32") };
+            found.extend(row.into_iter().map(f32::to_bits));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_pass_has_the_same_bits_while_threads_come_and_go() {
+    for dtype in Dtype::ALL {
+        let expected = bits(&*model(dtype, 1, false));
+        for (threads, restless) in [(2, false), (2, true), (4, true)] {
+            let model = model(dtype, threads, restless);
+            for run in 0..8 {
+                let same = bits(&*model) == expected;
+                assert!(same, "{dtype:?}, {threads} threads, restless: {restless}, run {run}");
+            }
+        }
+    }
+}
