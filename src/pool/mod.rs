@@ -20,12 +20,14 @@ pub use worker::{Away, Job, Worker};
 
 use std::io;
 use std::panic;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+
 use self::roster::{Roster, WINDOW};
-use self::state::{Patience, State, lock};
+use self::state::{Patience, State};
 
 /// Threads look for the end of a phase longer than most pieces take on a core,
 /// and for the next job about as long as it takes to wake up.
@@ -123,7 +125,7 @@ impl Pool {
     /// As the job did on any thread, and if a job runs another.
     pub fn run(&self, job: &Job<'_>) {
         assert!(!state::is_working(), "a job of a pool must not run another job");
-        let mut turn = lock(&self.turn);
+        let mut turn = self.turn.lock();
         let start = Instant::now();
         let panic = self.state.run(job);
         turn.time += start.elapsed();

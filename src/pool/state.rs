@@ -16,9 +16,10 @@ use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::gate::Gate;
 use super::look::look;
@@ -106,10 +107,6 @@ pub(super) fn is_working() -> bool {
     WORKING.get()
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl State {
     pub(super) fn new(threads: usize, patience: Patience) -> Self {
         Self {
@@ -147,12 +144,12 @@ impl State {
         self.gate.close();
         self.wait_as_caller(|| self.gate.is_empty());
         self.broken.store(false, Relaxed);
-        lock(&self.panic).take()
+        self.panic.lock().take()
     }
 
     /// A worker's life.
     pub(super) fn serve(&self, index: usize) {
-        *lock(&self.seats[index].thread) = Some(thread::current());
+        *self.seats[index].thread.lock() = Some(thread::current());
         let mut place = Place { job: 0, stuck: None };
         while let Some(job) = self.wait_for_work(index, place) {
             if !self.gate.enter(job) {
@@ -200,7 +197,7 @@ impl State {
             Ok(Ok(())) => None,
             Ok(Err(_)) => Some(seen),
             Err(panic) => {
-                lock(&self.panic).get_or_insert(panic);
+                self.panic.lock().get_or_insert(panic);
                 self.broken.store(true, SeqCst);
                 self.wake();
                 None
@@ -253,7 +250,7 @@ impl State {
             return;
         }
         let since = Instant::now();
-        *lock(&self.seats[0].thread) = Some(thread::current());
+        *self.seats[0].thread.lock() = Some(thread::current());
         self.sleep(0, || so().then_some(()));
         let waited = self.patience.phase + since.elapsed();
         let last = self.counters.last.load(Relaxed);
@@ -276,7 +273,7 @@ impl State {
     fn wake(&self) {
         for (asleep, seat) in self.asleep.iter().zip(&self.seats) {
             if asleep.load(SeqCst) && !seat.away.load(Relaxed) && asleep.swap(false, SeqCst) {
-                lock(&seat.thread).iter().for_each(Thread::unpark);
+                seat.thread.lock().iter().for_each(Thread::unpark);
             }
         }
     }

@@ -4,25 +4,23 @@
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use specdec::pool::Pool;
+use specdec::pool::{Away, Pool, Worker};
 
 /// Fails instead of waiting for good. A minute is a thousand times what any of
 /// these tests takes.
 fn within_a_minute(test: impl FnOnce() + Send + 'static) {
-    let (ended, end) = channel();
-    let test = thread::spawn(move || {
-        let result = catch_unwind(AssertUnwindSafe(test));
-        let _ = ended.send(());
-        result
-    });
-    assert!(end.recv_timeout(Duration::from_secs(60)).is_ok(), "hangs");
-    if let Err(panic) = test.join().unwrap() {
+    let test = thread::spawn(test);
+    let since = Instant::now();
+    while !test.is_finished() {
+        assert!(since.elapsed() < Duration::from_secs(60), "hangs");
+        thread::sleep(Duration::from_millis(1));
+    }
+    if let Err(panic) = test.join() {
         resume_unwind(panic);
     }
 }
@@ -130,6 +128,53 @@ fn the_caller_takes_part_in_every_job_and_a_worker_in_most() {
     });
 }
 
+/// In a restless pool worker t takes part in job n if bit t − 1 of n is set.
+#[test]
+fn who_is_away_takes_no_part_and_comes_back() {
+    within_a_minute(|| {
+        let pool = Pool::restless(3).unwrap();
+        let seen = counters(3);
+        // All take part in job 0.
+        pool.run(&|_| Ok(()));
+        for job in 1..64 {
+            let expected = |thread: usize| thread == 0 || job >> (thread - 1) & 1 == 1;
+            pool.run(&|worker| {
+                worker.share(30, |_| {
+                    assert!(expected(worker.index()), "{} in job {job}", worker.index());
+                    seen[worker.index()].fetch_add(usize::from(job >= 32), Relaxed);
+                    thread::sleep(Duration::from_micros(100));
+                })
+            });
+        }
+        assert!(seen.iter().all(|pieces| pieces.load(Relaxed) > 0));
+    });
+}
+
+/// A worker whose pieces take fifty times as long as the caller's.
+#[test]
+fn who_is_beaten_steps_back_and_tries_again() {
+    within_a_minute(|| {
+        let pool = Pool::new(2).unwrap();
+        let jobs = (0..60).map(|_| {
+            let seen = counters(2);
+            pool.run(&|worker| {
+                worker.share(8, |_| {
+                    let slow = worker.index() == 1;
+                    seen[worker.index()].fetch_add(1, Relaxed);
+                    thread::sleep(Duration::from_millis(if slow { 50 } else { 1 }));
+                })
+            });
+            seen[1].load(Relaxed) > 0
+        });
+        let jobs = jobs.collect::<Vec<_>>();
+        let part = jobs.iter().filter(|&&took_part| took_part).count();
+        // It stays away 1, 2, 4, 8 and 16 windows of at least 20 ms, and a window
+        // with it is a job or two.
+        assert!((1..=15).contains(&part), "took part in {part} of 60 jobs");
+        assert!(jobs[3..].contains(&true), "never tried again");
+    });
+}
+
 fn message(panic: &(dyn Any + Send)) -> &str {
     panic.downcast_ref::<&str>().copied().unwrap_or_default()
 }
@@ -177,32 +222,37 @@ fn a_job_within_a_job_is_refused_and_hangs_nobody() {
     });
 }
 
+fn one_at_a_time(
+    worker: &Worker<'_>,
+    inside: &AtomicUsize,
+    done: &AtomicUsize,
+) -> Result<(), Away> {
+    let caller = worker.index() == 0;
+    if caller {
+        assert_eq!(inside.fetch_add(1, Relaxed), 0, "one job at a time");
+    }
+    worker.share(5, |_| _ = done.fetch_add(1, Relaxed))?;
+    if caller {
+        inside.fetch_sub(1, Relaxed);
+    }
+    Ok(())
+}
+
 #[test]
 fn jobs_of_several_callers_follow_one_another() {
     within_a_minute(|| {
-        let pool = Pool::new(2).unwrap();
-        let (inside, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..50 {
-                        pool.run(&|worker| {
-                            let first = worker.index() == 0;
-                            if first {
-                                let others = inside.fetch_add(1, Relaxed);
-                                assert_eq!(others, 0, "one job at a time");
-                            }
-                            worker.share(5, |_| _ = done.fetch_add(1, Relaxed))?;
-                            if first {
-                                inside.fetch_sub(1, Relaxed);
-                            }
-                            Ok(())
-                        });
-                    }
-                });
-            }
+        let shared = Arc::new((Pool::new(2).unwrap(), counters(2)));
+        let callers = [(); 4].map(|()| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let (pool, counters) = &*shared;
+                for _ in 0..50 {
+                    pool.run(&|worker| one_at_a_time(worker, &counters[0], &counters[1]));
+                }
+            })
         });
-        assert_eq!(done.into_inner(), 4 * 50 * 5);
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        assert_eq!(shared.1[1].load(Relaxed), 4 * 50 * 5);
     });
 }
 
