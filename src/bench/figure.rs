@@ -1,11 +1,10 @@
 //! The costs of passes and the best speedups, drawn.
 
 use anyhow::Result;
-use kuva::plot::annotations::ReferenceLine;
 
 use super::{Costs, Measured};
-use crate::report::figures::sheet::{
-    DOTS, Drawn, NEUTRAL, Panel, Point, Sheet, axes, axis_end, line, marked, stroked,
+use crate::report::plot::{
+    Axis, Body, Curve, Drawn, Even, Grid, Key, Page, Panel, Point, Sample, hue,
 };
 
 /// Acceptances for which the best speedup is drawn.
@@ -18,38 +17,36 @@ const ACCEPTANCES: std::ops::RangeInclusive<u32> = 30..=95;
 /// If the renderer fails.
 pub(crate) fn draw(title: &str, measured: &Measured, costs: Option<&Costs>) -> Result<Drawn> {
     let mut panels = vec![passes(measured)];
-    let mut legend = vec![marked("T(m) / T(1)", 0)];
+    let mut legend = Vec::new();
     if let Some(costs) = costs {
         panels.push(speedups(costs));
-        legend.push(marked("best speedup", 1));
-        legend.push(stroked("break-even", Some(DOTS)));
+        legend.push(Key::new("slower than plain decoding", Sample::Loss));
     }
-    Sheet { title: title.to_owned(), columns: panels.len(), panels, legend }.draw()
+    let (title, body) = (title.to_owned(), Body::Grid(Grid { panels }));
+    Page { title, notes: Vec::new(), legend, body }.draw()
 }
 
 fn passes(measured: &Measured) -> Panel {
     let one = measured.passes[0].median();
-    let points = (1..).zip(&measured.passes).map(|(rows, timing)| Point {
-        x: f64::from(rows),
-        y: timing.median() / one,
-        interval: None,
-    });
-    let points = points.collect::<Vec<_>>();
-    let top = axis_end(points.iter().map(|p| p.y).fold(1.0, f64::max));
-    let x = (0.0, points.len() as f64 + 1.0, "rows m of a pass");
-    Panel { plots: line(&points, 0), layout: axes("cost of a pass", x, (0.0, top, "T(m) / T(1)")) }
+    let rows = (1..).zip(&measured.passes);
+    let points = rows.map(|(rows, timing)| (f64::from(rows), timing.median() / one)).collect();
+    panel("cost of a pass", ("rows m of a pass", "T(m) / T(1)"), points, None)
 }
 
 fn speedups(costs: &Costs) -> Panel {
-    let points = ACCEPTANCES.step_by(5).map(|percent| Point {
-        x: f64::from(percent) / 10.0,
-        y: costs.best(f64::from(percent) / 100.0).speedup,
-        interval: None,
-    });
-    let points = points.collect::<Vec<_>>();
-    let top = axis_end(points.iter().map(|p| p.y).fold(1.0, f64::max));
-    let x = (2.0, 10.0, "acceptance α (tenths)");
-    let layout = axes("at the best K", x, (0.0, top, "speedup over plain decoding (×)"));
-    let even = ReferenceLine::horizontal(1.0).with_color(NEUTRAL).with_stroke_width(1.5);
-    Panel { plots: line(&points, 1), layout: layout.with_reference_line(even.with_dasharray(DOTS)) }
+    let best = |percent: u32| {
+        let acceptance = f64::from(percent) / 100.0;
+        (acceptance, costs.best(acceptance).speedup)
+    };
+    let points = ACCEPTANCES.step_by(5).map(best).collect();
+    let axes = ("acceptance α", "speedup over plain decoding (×)");
+    panel("at the best K", axes, points, Some(Even::Loss(1.0)))
+}
+
+fn panel(title: &str, axes: (&str, &str), points: Vec<(f64, f64)>, even: Option<Even>) -> Panel {
+    let x = Axis::of_settings(axes.0, points.iter().map(|(x, _)| *x));
+    let y = Axis::holding(axes.1, points.iter().map(|(_, y)| *y).chain([0.0, 1.0]));
+    let points = points.into_iter().map(|(x, y)| Point { x, y, ..Point::default() }).collect();
+    let curves = vec![Curve { style: hue(0), points, predicted: Vec::new() }];
+    Panel { title: title.to_owned(), x, y, even, curves }
 }

@@ -31,7 +31,7 @@ pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[Figur
     }
     text += &cells(&series, summary);
     text += &predictions(&series, summary);
-    text += &worth::rivals(results, &series);
+    text += &worth::against_rejection(results, &series);
     text += &worth::ceilings(results, &series, summary);
     text += &worth::distances(&series, summary);
     text += &policies::section(results, &series);

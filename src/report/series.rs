@@ -68,12 +68,26 @@ fn param(cell: &Cell, key: &str) -> String {
     found.map_or_else(String::new, |(_, value)| value.to_string())
 }
 
+/// The settings in which cells of the same methods differ: what all of them share,
+/// a default above all, needs no mention.
+fn varying_params(cells: &[&Cell]) -> BTreeSet<String> {
+    let keys = cells.iter().flat_map(|c| c.params.iter().map(|(key, _)| key));
+    let keys = keys.collect::<BTreeSet<_>>();
+    let mut values = BTreeMap::<_, BTreeSet<_>>::new();
+    for (cell, key) in cells.iter().flat_map(|c| keys.iter().map(move |key| (c, *key))) {
+        let methods = (&cell.drafter, &cell.verifier, &cell.length);
+        values.entry((key, methods)).or_default().insert(param(cell, key));
+    }
+    let varying = values.into_iter().filter(|(_, values)| values.len() > 1);
+    varying.map(|((key, _), _)| key.to_owned()).collect()
+}
+
 /// Names that mention only what varies within a run.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
     verifiers: bool,
     lengths: bool,
-    params: Vec<String>,
+    params: BTreeSet<String>,
     sampling: Vec<&'static str>,
 }
 
@@ -90,17 +104,7 @@ impl Names {
         Self {
             verifiers: varies(&|c| c.verifier.clone()),
             lengths: varies(&|c| c.length.clone()),
-            params: cells
-                .iter()
-                .flat_map(|c| c.params.iter().map(|(key, _)| key.to_owned()))
-                .collect::<BTreeSet<_>>()
-                .into_iter()
-                .filter(|key| {
-                    // A setting that a method does not have is no other value of it.
-                    let values = cells.iter().map(|c| param(c, key)).filter(|v| !v.is_empty());
-                    values.collect::<BTreeSet<_>>().len() > 1
-                })
-                .collect(),
+            params: varying_params(&cells),
             sampling,
         }
     }
@@ -134,7 +138,8 @@ fn settings_value(sampling: &SamplingParams, name: &str) -> String {
     settings(sampling).get(name).map_or_else(String::new, f64::to_string)
 }
 
-fn settings(s: &SamplingParams) -> BTreeMap<&'static str, f64> {
+/// The settings of a sampler by name.
+pub(super) fn settings(s: &SamplingParams) -> BTreeMap<&'static str, f64> {
     BTreeMap::from([
         ("temperature", s.temperature),
         ("top_k", s.top_k as f64),

@@ -7,7 +7,7 @@ use super::tables::{markdown, number, with_interval};
 use crate::experiment::Cell;
 use crate::experiment::records::SummaryRow;
 use crate::experiment::statistics::{
-    block_efficiency_ratio, branches, pair_by_prompt, speedup, speedup_interval,
+    Interval, block_efficiency_ratio, branches, pair_by_prompt, speedup, speedup_interval,
 };
 use crate::sampling::SamplingParams;
 use crate::verify::VERIFIERS;
@@ -59,28 +59,52 @@ pub(super) fn ceilings(results: &Results, series: &[Series<'_>], summary: &[Summ
 /// The verifier that others are held against.
 const COMMON: &str = "rejection";
 
+/// A cell held against rejection sampling of the same drafts.
+pub(super) struct Rival<'a> {
+    series: &'a Series<'a>,
+    /// The cell.
+    pub(super) cell: &'a Cell,
+    /// τ over that of rejection sampling.
+    pub(super) tau: f64,
+    pub(super) tau_interval: Option<Interval>,
+    /// Time per token of rejection sampling ÷ that of the cell.
+    pub(super) speed: Option<f64>,
+    pub(super) speed_interval: Option<Interval>,
+}
+
 /// Other verifiers against rejection sampling of the same drafts.
-pub(super) fn rivals(results: &Results, series: &[Series<'_>]) -> String {
+pub(super) fn rivals<'a>(results: &Results, series: &'a [Series<'_>]) -> Vec<Rival<'a>> {
     let cells = || series.iter().flat_map(|s| s.cells.iter().map(move |c| (s, *c)));
-    let rows = cells().filter(|(_, cell)| cell.verifier != COMMON).filter_map(|(series, cell)| {
+    let others = cells().filter(|(_, cell)| cell.verifier != COMMON);
+    let rivals = others.filter_map(|(series, cell)| {
         let same = |other: &&Cell| {
             other.verifier == COMMON && drafts(other) == drafts(cell) && rest(other) == rest(cell)
         };
         let rival = cells().map(|(_, cell)| cell).find(same)?;
         let (own, other) = (results.samples(&cell.id), results.samples(&rival.id));
         let ratio = block_efficiency_ratio(own, other);
-        let (tau, interval) = (ratio.value()?, ratio.interval());
-        let (lo, hi) = (interval.map(|i| i.lo), interval.map(|i| i.hi));
+        let (tau, tau_interval) = (ratio.value()?, ratio.interval());
         let pairs = pair_by_prompt(other, own);
-        let speed = speedup_interval(&pairs);
-        Some(vec![
-            series.method.clone(),
-            series.sampling.clone(),
-            cell.class.clone(),
-            cell.num_speculative_tokens.to_string(),
-            with_interval(Some(tau), lo, hi, 3),
-            with_interval(speedup(pairs.values()), speed.map(|i| i.lo), speed.map(|i| i.hi), 3),
-        ])
+        let (speed, speed_interval) = (speedup(pairs.values()), speedup_interval(&pairs));
+        Some(Rival { series, cell, tau, tau_interval, speed, speed_interval })
+    });
+    rivals.collect()
+}
+
+/// The table of all of them; empty without any.
+pub(super) fn against_rejection(results: &Results, series: &[Series<'_>]) -> String {
+    let ratio = |x: Option<f64>, interval: Option<Interval>| {
+        with_interval(x, interval.map(|i| i.lo), interval.map(|i| i.hi), 3)
+    };
+    let rows = rivals(results, series).into_iter().map(|rival| {
+        vec![
+            rival.series.method.clone(),
+            rival.series.sampling.clone(),
+            rival.cell.class.clone(),
+            rival.cell.num_speculative_tokens.to_string(),
+            ratio(Some(rival.tau), rival.tau_interval),
+            ratio(rival.speed, rival.speed_interval),
+        ]
     });
     let rows = rows.collect::<Vec<_>>();
     if rows.is_empty() {

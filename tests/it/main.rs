@@ -32,6 +32,8 @@ mod experiment_plan;
 mod experiment_run;
 mod experiment_spec;
 mod experiment_support;
+mod figures;
+mod figures_support;
 mod intervals;
 mod lanes;
 mod laws;

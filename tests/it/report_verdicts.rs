@@ -196,9 +196,9 @@ fn a_distance_that_is_not_known_of_all_rounds_is_not_known() {
     assert_eq!((unknown.tv, unknown.tv_lo, unknown.tv_hi), (None, None, None));
     let (folder, _) = reported(&rows);
     let frontier = fs::read_to_string(folder.path().join("figures/frontier.svg")).unwrap();
-    assert!(frontier.contains("model + rejection, K = 1"));
-    assert!(!frontier.contains("model + rejection, K = 3"), "an unknown distance is not 0");
-    assert!(frontier.contains("prompt_lookup + rejection, K = 3"), "exact cells are at 0");
+    assert!(frontier.contains("model, K = 1"));
+    assert!(!frontier.contains("model, K = 3"), "an unknown distance is not 0");
+    assert!(frontier.contains("prompt_lookup, K = 3"), "exact cells are at 0");
 }
 
 #[test]

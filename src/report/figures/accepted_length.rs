@@ -1,55 +1,57 @@
 //! How many drafted tokens rounds accept.
 
-use kuva::plot::BarPlot;
-
-use super::Data;
-use super::sheet::{Panel, Sheet, axes, axis_end, colour, columns, filled};
+use super::data::Data;
+use super::table::{self, Entry};
+use crate::experiment::Cell;
 use crate::experiment::statistics::rounds;
+use crate::report::plot::{Axis, Column, Key, NOTHING, Page, Sample, Value, ramp};
 
-pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
-    let samplings = data.names(|s| &s.sampling);
-    let methods = data.names(|s| &s.method);
-    let shares =
-        |method: &str| samplings.iter().map(|s| shares(data, method, s)).collect::<Vec<_>>();
-    let all = methods.iter().map(|m| shares(m)).collect::<Vec<_>>();
-    let top = all.iter().flatten().flatten().copied().fold(0.0, f64::max);
-    if top == 0.0 {
-        return None;
-    }
-    let panels = methods
-        .iter()
-        .zip(all)
-        .map(|(method, shares)| {
-            let lengths = shares.iter().map(Vec::len).max().unwrap_or(0);
-            let labels = (0..lengths).map(|n| n.to_string()).collect::<Vec<_>>();
-            let mut bars = BarPlot::new().with_width(0.85);
-            for (n, label) in labels.iter().enumerate() {
-                let group = shares.iter().enumerate();
-                let group =
-                    group.map(|(i, s)| (s.get(n).copied().unwrap_or(0.0), colour(i).to_owned()));
-                bars = bars.with_group(label.as_str(), group);
-            }
-            let x = (0.5, lengths as f64 + 0.5, "accepted drafted tokens in a round");
-            let layout =
-                axes(method, x, (0.0, axis_end(top), "share of rounds")).with_x_categories(labels);
-            Panel { plots: vec![bars.into()], layout }
-        })
-        .collect();
-    let legend = samplings.iter().enumerate().map(|(i, s)| filled(s, i)).collect();
-    let title = format!("Accepted length with K = {}", data.longest());
-    Some(Sheet { title, columns: columns(methods.len()), panels, legend })
+pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
+    let entries = data.series.iter().filter_map(|series| {
+        let cell = series.longest(data.results)?;
+        Some(Entry { series, cell, row: data.row(&cell.id)? })
+    });
+    let mut entries = entries.collect::<Vec<_>>();
+    let mut notes = Vec::new();
+    table::limit(data, &mut entries, table::MOST, &mut notes);
+    let cells = entries.iter().map(|e| e.cell);
+    let most = cells.flat_map(|c| rounds(data.results.samples(&c.id))).map(|r| r.accepted).max()?;
+    let bins = bins(most);
+    let column = Column { title: String::new(), axis: Axis::unit("share of rounds"), even: None };
+    let value = |e: &Entry<'_>| vec![Value::Bar(shares(data, e.cell, &bins))];
+    let mut rows = table::rows(data, vec![column], &entries, value);
+    // The more, the darker.
+    let most = bins.len() - 1;
+    let colour = |i: usize| if i == 0 { NOTHING } else { ramp(most - i, most).colour };
+    rows.parts = (0..bins.len()).map(colour).collect();
+    let name = |&(lo, hi): &(usize, usize)| {
+        if lo == hi { lo.to_string() } else { format!("{lo} to {hi}") }
+    };
+    let keys = bins.iter().zip(&rows.parts);
+    let legend = keys.map(|(bin, colour)| Key::new(name(bin), Sample::Part(*colour))).collect();
+    let title = "Drafted tokens that a round accepts";
+    Some(table::page(title, notes, legend, rows))
 }
 
-/// By accepted length from 0 to K: the share of rounds.
-fn shares(data: &Data<'_>, method: &str, sampling: &str) -> Vec<f64> {
-    let Some(cell) = data.find(method, sampling).and_then(|s| s.longest(data.results)) else {
-        return Vec::new();
-    };
-    let mut counts = vec![0usize; cell.num_speculative_tokens + 1];
-    for round in rounds(data.results.samples(&cell.id)) {
-        let last = counts.len() - 1;
-        counts[round.accepted.min(last)] += 1;
+/// Counts from 0 to `most`: each alone up to 8, then in groups that double.
+fn bins(most: usize) -> Vec<(usize, usize)> {
+    let mut bins = (0..=most.min(8)).map(|n| (n, n)).collect::<Vec<_>>();
+    let mut from = 9;
+    while from <= most {
+        let to = (2 * (from - 1)).min(most);
+        bins.push((from, to));
+        from = to + 1;
     }
-    let rounds = counts.iter().sum::<usize>().max(1) as f64;
-    counts.into_iter().map(|n| n as f64 / rounds).collect()
+    bins
+}
+
+/// By bin: the share of rounds.
+fn shares(data: &Data<'_>, cell: &Cell, bins: &[(usize, usize)]) -> Vec<f64> {
+    let mut counts = vec![0.0; bins.len()];
+    for round in rounds(data.results.samples(&cell.id)) {
+        let bin = bins.iter().position(|(_, hi)| round.accepted <= *hi);
+        counts[bin.unwrap_or(bins.len() - 1)] += 1.0;
+    }
+    let all = counts.iter().sum::<f64>().max(1.0);
+    counts.into_iter().map(|n| n / all).collect()
 }

@@ -1,55 +1,145 @@
 //! Acceptance, tokens per pass and speedup along every numeric setting that
-//! takes at least three values.
+//! takes at least three values, at the K that is the fastest.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use kuva::render::layout::TickFormat;
-
-use super::sheet::{Panel, Point, Sheet, axes, axis_end, line, marked, step};
-use super::{Data, Figure};
+use super::Figure;
+use super::data::{CURVE, Data};
+use super::facets::even;
 use crate::experiment::Cell;
 use crate::experiment::records::SummaryRow;
 use crate::params::Value;
+use crate::report::plot::{
+    Axis, Body, Curve, Even, Grid, HUES, Key, Page, Panel, Point, Sample, Style, hue, ramp,
+};
+use crate::report::series::settings;
 
-/// Fewer points are no line.
-const POINTS: usize = 3;
-
-/// Everything that tells two cells apart, as text.
+/// Everything but K that tells two cells apart, as text.
 type Attributes = BTreeMap<String, String>;
 
-/// A figure per setting.
-pub(super) fn draw(data: &Data<'_>) -> Vec<(Figure, Sheet)> {
-    let cells = data.series.iter().flat_map(|s| &s.cells).copied().collect::<Vec<_>>();
-    let keys = cells.iter().flat_map(|cell| numbers(cell).into_keys()).collect::<BTreeSet<_>>();
-    keys.iter().filter_map(|key| along(data, &cells, key)).collect()
+/// Cells that differ in one setting and in K alone.
+struct Line<'d> {
+    attributes: Attributes,
+    /// By the setting's value, the fastest of each.
+    cells: Vec<(f64, &'d Cell, &'d SummaryRow)>,
 }
 
-fn along(data: &Data<'_>, cells: &[&Cell], key: &str) -> Option<(Figure, Sheet)> {
-    let mut groups = BTreeMap::<Attributes, Vec<(f64, &SummaryRow)>>::new();
-    for cell in cells {
-        let (Some(x), Some(row)) = (numbers(cell).get(key).copied(), data.row(&cell.id)) else {
-            continue;
-        };
-        let mut attributes = attributes(cell);
-        attributes.remove(key);
-        groups.entry(attributes).or_default().push((x, row));
-    }
-    groups.retain(|_, points| points.len() >= POINTS);
-    if groups.is_empty() {
+/// A figure per setting.
+pub(super) fn draw(data: &Data<'_>) -> Vec<(Figure, Page)> {
+    let cells = data.series.iter().flat_map(|s| &s.cells);
+    let keys = cells.flat_map(|cell| numbers(cell).into_keys()).collect::<BTreeSet<_>>();
+    keys.iter().filter_map(|key| along(data, key)).collect()
+}
+
+fn along(data: &Data<'_>, key: &str) -> Option<(Figure, Page)> {
+    let mut notes = Vec::new();
+    let mut lines = lines(data, key, &mut notes);
+    if lines.is_empty() {
         return None;
     }
-    groups.values_mut().for_each(|points| points.sort_by(|a, b| a.0.total_cmp(&b.0)));
-    let legend = labels(groups.keys().collect());
-    let groups = groups.into_values().collect::<Vec<_>>();
-    let panels = PANELS.iter().map(|panel| panel.draw(key, &groups)).collect();
-    let legend = legend.iter().enumerate().map(|(i, label)| marked(label, i)).collect();
+    if data.lengths_differ() {
+        notes.push("Every point at the K that is the fastest there.".to_owned());
+    }
+    let styles = styles(data, &mut lines);
+    let x = Axis::of_settings(key, lines.iter().flat_map(|l| &l.cells).map(|(x, _, _)| *x));
+    let panels = MEASURES.iter().filter_map(|m| m.panel(&x, &lines, &styles)).collect::<Vec<_>>();
+    let mut legend = Vec::new();
+    if lines.len() > 1 {
+        let keys = lines.iter().zip(&styles);
+        let keys = keys.map(|(l, style)| Key::new(label(data, l, &lines), Sample::Curve(*style)));
+        legend.extend(keys);
+    }
+    legend.push(even());
+    let name = format!("by_{key}");
     let caption = format!(
-        "alpha, tokens per target pass and speedup over plain decoding by `{key}`; bands are 95 % \
-         bootstrap intervals over prompts."
+        "alpha, tokens per target pass and speedup over plain decoding by `{key}`, with 95 % \
+         intervals over prompts."
     );
     let title = format!("What depends on {key}");
-    let figure = Figure { name: format!("by_{key}"), caption };
-    Some((figure, Sheet { title, columns: 3, panels, legend }))
+    let body = Body::Grid(Grid { panels });
+    Some((Figure { name, caption }, Page { title, notes, legend, body }))
+}
+
+/// The lines along a setting. Those that have less than half of the values that the
+/// longest has would say more of what else they differ in.
+fn lines<'d>(data: &'d Data<'_>, key: &str, notes: &mut Vec<String>) -> Vec<Line<'d>> {
+    let mut lines = Vec::<Line<'_>>::new();
+    for (cell, row) in data.series.iter().flat_map(|s| data.timed(s)) {
+        let Some(&x) = numbers(cell).get(key) else { continue };
+        let mut attributes = attributes(cell);
+        attributes.remove(key);
+        match lines.iter_mut().find(|line| line.attributes == attributes) {
+            Some(line) => line.cells.push((x, cell, row)),
+            None => lines.push(Line { attributes, cells: vec![(x, cell, row)] }),
+        }
+    }
+    let speedup = |row: &SummaryRow| row.speedup.unwrap_or(0.0);
+    for Line { cells, .. } in &mut lines {
+        cells.sort_by(|a, b| a.0.total_cmp(&b.0).then(speedup(b.2).total_cmp(&speedup(a.2))));
+        cells.dedup_by_key(|(x, _, _)| *x);
+    }
+    let longest = lines.iter().map(|line| line.cells.len()).max().unwrap_or(0);
+    lines.retain(|line| line.cells.len() >= CURVE && 2 * line.cells.len() >= longest);
+    let all = lines.len();
+    if all > HUES {
+        let peak =
+            |l: &Line<'_>| l.cells.iter().map(|(_, _, row)| speedup(row)).fold(0.0, f64::max);
+        lines.sort_by(|a, b| peak(b).total_cmp(&peak(a)));
+        lines.truncate(HUES);
+        notes.push(format!("{HUES} of {all} lines: those with the fastest cells."));
+    }
+    lines
+}
+
+/// The looks of lines: of their methods where each has its own, steps of a ramp where
+/// one number tells them apart, and any other colours where neither helps.
+fn styles(data: &Data<'_>, lines: &mut [Line<'_>]) -> Vec<Style> {
+    let method = |line: &Line<'_>| {
+        let has = |id: &str| {
+            data.series.iter().find(|s| s.cells.iter().any(|c| c.id == id)).map(|s| &s.method)
+        };
+        has(&line.cells[0].1.id).map_or(hue(0), |method| data.looks.method(method))
+    };
+    let of_methods = lines.iter().map(method).collect::<Vec<_>>();
+    if (1..lines.len()).all(|i| !of_methods[..i].contains(&of_methods[i])) {
+        return of_methods;
+    }
+    let count = lines.len();
+    let keys = varying(lines);
+    let number = |l: &Line<'_>| l.attributes.get(keys.first()?)?.parse::<f64>().ok();
+    if keys.len() == 1 && lines.iter().all(|l| number(l).is_some()) {
+        lines.sort_by(|a, b| number(a).partial_cmp(&number(b)).unwrap_or(Ordering::Equal));
+        return (0..count).map(|i| ramp(i, count)).collect();
+    }
+    (0..count).map(hue).collect()
+}
+
+/// What tells lines apart.
+fn varying(lines: &[Line<'_>]) -> Vec<String> {
+    let keys = lines.iter().flat_map(|l| l.attributes.keys()).collect::<BTreeSet<_>>();
+    let first = &lines[0].attributes;
+    let varies = |key: &&String| lines.iter().any(|l| l.attributes.get(*key) != first.get(*key));
+    keys.into_iter().filter(varies).cloned().collect()
+}
+
+/// What a line is called: the kind of method, if there are several, and the settings
+/// that tell it from others of its kind.
+fn label(data: &Data<'_>, line: &Line<'_>, lines: &[Line<'_>]) -> String {
+    let kin = |l: &Line<'_>| data.kin(l.cells[0].1);
+    let own = kin(line);
+    let mut parts = Vec::new();
+    if lines.iter().any(|l| kin(l) != own) {
+        parts.push(own.clone());
+    }
+    for (key, value) in line.attributes.iter().filter(|(key, _)| !KINDS.contains(&key.as_str())) {
+        let others = lines.iter().filter(|l| kin(l) == own);
+        if others.clone().any(|l| l.attributes.get(key) != Some(value)) {
+            let key = if key == "temperature" { "T" } else { key };
+            parts.push(format!("{key} = {value}"));
+        }
+    }
+    if parts.is_empty() { own } else { parts.join(", ") }
 }
 
 /// A measure of cells.
@@ -57,71 +147,65 @@ struct Measure {
     label: &'static str,
     /// Value, lower and upper end.
     of: fn(&SummaryRow) -> [Option<f64>; 3],
+    /// Whether it is a probability.
     unit: bool,
+    even: Option<Even>,
 }
 
-const PANELS: &[Measure] = &[
-    Measure { label: "alpha", of: |r| [r.alpha, r.alpha_lo, r.alpha_hi], unit: true },
+const MEASURES: &[Measure] = &[
+    Measure {
+        label: "alpha (probability)",
+        of: |r| [r.alpha, r.alpha_lo, r.alpha_hi],
+        unit: true,
+        even: None,
+    },
     Measure {
         label: "tokens per target pass",
         of: |r| [r.block_efficiency, r.block_efficiency_lo, r.block_efficiency_hi],
         unit: false,
+        even: None,
     },
     Measure {
         label: "speedup over plain decoding (×)",
         of: |r| [r.speedup, r.speedup_lo, r.speedup_hi],
         unit: false,
+        even: Some(Even::Loss(1.0)),
     },
 ];
 
 impl Measure {
-    fn draw(&self, key: &str, groups: &[Vec<(f64, &SummaryRow)>]) -> Panel {
-        let point = |&(x, row): &(f64, &SummaryRow)| {
+    /// The panel; `None` where nothing is a curve.
+    fn panel(&self, x: &Axis, lines: &[Line<'_>], styles: &[Style]) -> Option<Panel> {
+        let point = |&(x, _, row): &(f64, &Cell, &SummaryRow)| {
             let [y, lo, hi] = (self.of)(row);
-            Some(Point { x, y: y?, interval: lo.zip(hi) })
+            Some(Point { x, y: y?, y_interval: lo.zip(hi), ..Point::default() })
         };
-        let lines = groups.iter().map(|g| g.iter().filter_map(point).collect::<Vec<_>>());
-        let lines = lines.collect::<Vec<_>>();
-        let points = || lines.iter().flatten();
-        let top = points().map(|p| p.interval.map_or(p.y, |(_, hi)| hi.max(p.y)));
-        let top = if self.unit { 1.0 } else { axis_end(top.fold(1.0, f64::max)) };
-        let xs = points().map(|p| p.x);
-        let (lo, hi) = xs.fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(x), b.max(x)));
-        let margin = (hi - lo).max(1e-9) / 20.0;
-        let layout = axes(self.label, (lo - margin, hi + margin, key), (0.0, top, self.label))
-            .with_x_tick_step(step(hi - lo))
-            .with_x_tick_format(TickFormat::Auto);
-        let plots = lines.iter().enumerate().flat_map(|(i, points)| line(points, i)).collect();
-        Panel { plots, layout }
+        let curves = lines.iter().zip(styles).map(|(line, style)| Curve {
+            style: *style,
+            points: line.cells.iter().filter_map(point).collect(),
+            predicted: Vec::new(),
+        });
+        let curves = curves.filter(|c| c.points.len() >= CURVE).collect::<Vec<_>>();
+        let ends = curves.iter().flat_map(|c| &c.points).flat_map(|p| {
+            let (lo, hi) = p.y_interval.unwrap_or((p.y, p.y));
+            [p.y, lo, hi]
+        });
+        let y = match self.even {
+            Some(_) => Axis::around_one(self.label, ends),
+            None if self.unit => Axis::unit(self.label),
+            None => Axis::holding(self.label, ends.chain([1.0])),
+        };
+        let panel = Panel { title: String::new(), x: x.clone(), y, even: self.even, curves };
+        (!panel.curves.is_empty()).then_some(panel)
     }
-}
-
-/// Names that mention only what varies between groups.
-fn labels(groups: Vec<&Attributes>) -> Vec<String> {
-    let varies = |key: &&String| groups.iter().any(|g| g.get(*key) != groups[0].get(*key));
-    let keys = groups.iter().flat_map(|g| g.keys()).collect::<BTreeSet<_>>();
-    let keys = keys.into_iter().filter(varies).collect::<Vec<_>>();
-    let label = |group: &&Attributes| {
-        let parts = keys.iter().filter_map(|key| Some(format!("{key} = {}", group.get(*key)?)));
-        match &*parts.collect::<Vec<_>>().join(", ") {
-            "" => format!("{} + {}", group["drafter"], group["verifier"]),
-            label => label.to_owned(),
-        }
-    };
-    groups.iter().map(label).collect()
 }
 
 /// The numeric settings of a cell; the draft's temperature is the target's
 /// where nothing else is said.
 fn numbers(cell: &Cell) -> BTreeMap<String, f64> {
-    let s = &cell.sampling;
-    let mut all = BTreeMap::from([
-        ("temperature".to_owned(), s.temperature),
-        ("top_k".to_owned(), s.top_k as f64),
-        ("top_p".to_owned(), s.top_p),
-        ("min_p".to_owned(), s.min_p),
-        ("draft_temperature".to_owned(), s.temperature),
-    ]);
+    let sampling = settings(&cell.sampling).into_iter();
+    let mut all = sampling.map(|(key, x)| (key.to_owned(), x)).collect::<BTreeMap<_, _>>();
+    all.insert("draft_temperature".to_owned(), cell.sampling.temperature);
     for (key, value) in cell.params.iter() {
         match value {
             Value::Number(x) => _ = all.insert(key.to_owned(), *x),
@@ -132,20 +216,14 @@ fn numbers(cell: &Cell) -> BTreeMap<String, f64> {
     all
 }
 
+/// The attributes that `Data::kin` names.
+const KINDS: [&str; 3] = ["drafter", "verifier", "length"];
+
 fn attributes(cell: &Cell) -> Attributes {
-    let mut all = Attributes::from([
-        ("drafter".to_owned(), cell.drafter.clone()),
-        ("verifier".to_owned(), cell.verifier.clone()),
-        ("length".to_owned(), cell.length.clone()),
-        ("K".to_owned(), cell.num_speculative_tokens.to_string()),
-    ]);
-    let s = &cell.sampling;
-    for (key, value) in
-        [("temperature", s.temperature), ("top_k", s.top_k as f64), ("top_p", s.top_p)]
-    {
-        all.insert(key.to_owned(), value.to_string());
-    }
-    all.insert("min_p".to_owned(), s.min_p.to_string());
-    all.extend(cell.params.iter().map(|(key, value)| (key.to_owned(), value.to_string())));
-    all
+    let kinds = [&cell.drafter, &cell.verifier, &cell.length];
+    let kinds = KINDS.into_iter().zip(kinds).map(|(key, value)| (key.to_owned(), value.clone()));
+    let sampling = settings(&cell.sampling).into_iter();
+    let sampling = sampling.map(|(key, x)| (key.to_owned(), x.to_string()));
+    let params = cell.params.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
+    kinds.chain(sampling).chain(params).collect()
 }

@@ -1,51 +1,77 @@
 //! Speedup by category of prompt, at the best K of each method.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use super::Data;
-use super::rows::{Value, panel};
-use super::sheet::{DOTS, Sheet, columns, marked, stroked};
-use crate::experiment::statistics::{PairedTime, pair_by_prompt, speedup, speedup_interval};
-use crate::report::best::best;
-use crate::report::series::Series;
+use super::data::Data;
+use super::facets::even;
+use super::table::{self, Entry};
+use crate::experiment::statistics::{pair_by_prompt, speedup, speedup_interval};
+use crate::report::plot::{Axis, Column, Even, MOST_PANELS, Page, Value};
 
-pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
+/// So many categories stand side by side.
+const ABREAST: usize = 4;
+
+pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let samples = data.results.samples.values().flatten();
     let category = samples
         .map(|s| (s.generation.prompt.as_str(), s.generation.category.as_str()))
         .collect::<BTreeMap<_, _>>();
-    let categories = category.values().map(|c| (*c).to_owned()).collect::<BTreeSet<_>>();
-    let rows = categories.into_iter().collect::<Vec<String>>();
-    let methods = data.names(|s| &s.method);
-    if rows.len() < 2 || methods.len() < 2 {
+    let mut notes = Vec::new();
+    let categories = largest(&category, &mut notes);
+    let entries = data.series.iter().filter_map(|series| {
+        let cell = data.best(series)?;
+        Some(Entry { series, cell, row: data.row(&cell.id)? })
+    });
+    let mut entries = entries.collect::<Vec<_>>();
+    if categories.len() < 2 || data.methods().len() < 2 {
         return None;
     }
-    let samplings = data.names(|s| &s.sampling);
-    let panels = samplings.iter().map(|sampling| {
-        let values = |method: &String| {
-            let times = data.find(method, sampling).and_then(|s| times(data, s));
-            let times = times.unwrap_or_default();
-            let value = |(row, wanted): (usize, &String)| {
-                let inside = times.iter().filter(|(p, _)| category.get(*p) == Some(&&**wanted));
-                let inside = inside.map(|(p, time)| (*p, *time)).collect::<BTreeMap<_, _>>();
-                let interval = speedup_interval(&inside).map(|i| (i.lo, i.hi));
-                Some(Value { row, x: speedup(inside.values())?, interval })
-            };
-            rows.iter().enumerate().filter_map(value).collect::<Vec<_>>()
+    let bands = categories.len().div_ceil(ABREAST);
+    table::limit(data, &mut entries, table::MOST / bands, &mut notes);
+    let dots = entries.iter().map(|entry| {
+        let cell = entry.cell;
+        let times = pair_by_prompt(data.results.baseline(cell), data.results.samples(&cell.id));
+        let dot = |wanted: &&str| {
+            let inside = times.iter().filter(|(p, _)| category.get(*p) == Some(wanted));
+            let inside = inside.map(|(p, time)| (*p, *time)).collect::<BTreeMap<_, _>>();
+            let interval = speedup_interval(&inside).map(|i| (i.lo, i.hi));
+            let dot = |x| Value::Dot { x, interval, predicted: None };
+            speedup(inside.values()).map_or(Value::None, dot)
         };
-        let sets = methods.iter().map(values).collect::<Vec<_>>();
-        panel(sampling, &rows, "speedup over plain decoding (×)", &sets)
+        (cell.id.as_str(), categories.iter().map(dot).collect::<Vec<_>>())
     });
-    let panels = panels.collect::<Vec<_>>();
-    let names = methods.iter().enumerate();
-    let mut legend = names.map(|(i, name)| marked(name, i)).collect::<Vec<_>>();
-    legend.push(stroked("break-even", Some(DOTS)));
-    let title = "Speedup by category of prompt".to_owned();
-    Some(Sheet { title, columns: columns(panels.len()), panels, legend })
+    let dots = dots.collect::<BTreeMap<_, _>>();
+    let ends = dots.values().flatten().flat_map(|value| match *value {
+        Value::Dot { x, interval, .. } => {
+            let (lo, hi) = interval.unwrap_or((x, x));
+            vec![x, lo, hi]
+        }
+        _ => vec![],
+    });
+    let axis = Axis::around_one("speedup over plain decoding (×)", ends);
+    let column = |name: &&str| Column {
+        title: (*name).to_owned(),
+        axis: axis.clone(),
+        even: Some(Even::Loss(1.0)),
+    };
+    let columns = categories.iter().map(column).collect();
+    let values = |e: &Entry<'_>| dots.get(e.cell.id.as_str()).cloned().unwrap_or_default();
+    let rows = table::rows(data, columns, &entries, values);
+    Some(table::page("Speedup by category of prompt", notes, vec![even()], rows))
 }
 
-/// The times of the best cell of a series and of plain decoding, by prompt.
-fn times<'a>(data: &Data<'a>, series: &Series<'a>) -> Option<BTreeMap<&'a str, PairedTime>> {
-    let cell = best(data.results, series, data.summary)?.cell;
-    Some(pair_by_prompt(data.results.baseline(cell), data.results.samples(&cell.id)))
+/// At most [`MOST_PANELS`] categories by name: those with the most prompts.
+fn largest<'c>(category: &BTreeMap<&str, &'c str>, notes: &mut Vec<String>) -> Vec<&'c str> {
+    let mut prompts = BTreeMap::<&str, usize>::new();
+    category.values().for_each(|c| *prompts.entry(c).or_default() += 1);
+    let all = prompts.len();
+    let mut prompts = prompts.into_iter().collect::<Vec<_>>();
+    prompts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    prompts.truncate(MOST_PANELS);
+    if prompts.len() < all {
+        notes.push(format!("{} of {all} categories: those with the most prompts.", prompts.len()));
+    }
+    let mut names = prompts.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    names.sort_unstable();
+    names
 }

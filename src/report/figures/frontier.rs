@@ -1,61 +1,142 @@
 //! What approximate verifiers pay for their speed.
 
-use std::collections::BTreeMap;
+use super::data::{Data, once};
+use super::facets::even;
+use crate::experiment::Cell;
+use crate::experiment::records::SummaryRow;
+use crate::report::plot::{
+    Axis, Body, Curve, Even, Grid, HUES, Key, MOST_PANELS, Page, Panel, Point, Sample, Style, hue,
+};
+use crate::report::series::Series;
 
-use kuva::render::layout::TickFormat;
+/// A cell that has a distance.
+struct Spot<'d> {
+    series: &'d Series<'d>,
+    cell: &'d Cell,
+    /// The method without its settings.
+    name: String,
+    point: Point,
+}
 
-use super::sheet::{Panel, Point, Sheet, axes, axis_end, columns, marked, step, whiskers};
-use super::{Data, SummaryRow};
+pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
+    let all = data.series.iter().flat_map(|s| spots(data, s)).collect::<Vec<_>>();
+    let lossy = |spot: &Spot<'_>| data.row(&spot.cell.id).is_some_and(|row| row.tv.is_some());
+    if !all.iter().any(lossy) {
+        return None;
+    }
+    let mut notes = Vec::new();
+    let names = names(&all, &mut notes);
+    let mut spots = all;
+    spots.retain(|spot| names.contains(&spot.name));
+    let settings = label(&mut spots);
+    if !settings.is_empty() {
+        notes.push(format!("Beside points: {}.", settings.join(", ")));
+    }
+    let styles = styles(data, &spots, &names);
+    let (x, y) = (axis(&spots, |p| (p.x, p.x_interval)), axis(&spots, |p| (p.y, p.y_interval)));
+    let x = Axis::holding("total variation per token", x.into_iter().chain([0.0]));
+    let x = x.with_margin();
+    let y = Axis::around_one("speedup over plain decoding (×)", y);
+    let panels = data.samplings().into_iter().map(|sampling| {
+        let curve = |(name, style): (&String, &Style)| {
+            let own = spots.iter().filter(|s| s.series.sampling == sampling && s.name == *name);
+            let points = own.map(|s| s.point.clone()).collect();
+            Curve { style: *style, points, predicted: Vec::new() }
+        };
+        let curves = names.iter().zip(&styles).map(curve).filter(|c| !c.points.is_empty());
+        let (x, y, curves) = (x.clone(), y.clone(), curves.collect());
+        Panel { title: sampling.to_owned(), x, y, even: Some(Even::Loss(1.0)), curves }
+    });
+    let panels = panels.filter(|p| !p.curves.is_empty()).take(MOST_PANELS).collect();
+    let keys = names.iter().zip(&styles);
+    let legend = keys.map(|(name, style)| Key::new(name, Sample::Curve(*style))).chain([even()]);
+    Some(Page {
+        title: "Speed against distance from the target's law".to_owned(),
+        notes,
+        legend: legend.collect(),
+        body: Body::Grid(Grid { panels }),
+    })
+}
 
-pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
-    let rows = || data.summary.iter().filter(|row| !row.control && place(row).is_some());
-    let furthest = rows().filter_map(|row| row.tv).reduce(f64::max)?;
-    let top = rows().flat_map(|row| [row.speedup, row.speedup_hi]).flatten().fold(1.0, f64::max);
-    let mut lines = BTreeMap::<String, usize>::new();
-    for series in &data.series {
-        for cell in &series.cells {
-            let next = lines.len();
-            if let Some(row) = data.row(&cell.id).filter(|row| place(row).is_some()) {
-                lines.entry(name(row)).or_insert(next);
+/// The cells of a series with a place. Without a distance only an approximate cell
+/// has none: the others are exact.
+fn spots<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> impl Iterator<Item = Spot<'d>> {
+    let place = |row: &SummaryRow| {
+        Some(Point {
+            x: row.tv.or((!row.class.starts_with('X')).then_some(0.0))?,
+            y: row.speedup?,
+            x_interval: row.tv_lo.zip(row.tv_hi),
+            y_interval: row.speedup_lo.zip(row.speedup_hi),
+            label: String::new(),
+        })
+    };
+    data.timed(series).into_iter().filter_map(move |(cell, row)| {
+        let k = format!(", K = {}", cell.num_speculative_tokens);
+        let name = data.kin(cell) + if data.lengths_differ() { &k } else { "" };
+        Some(Spot { series, cell, name, point: place(row)? })
+    })
+}
+
+/// The names that can be told apart: those with the fastest cells.
+fn names(spots: &[Spot<'_>], notes: &mut Vec<String>) -> Vec<String> {
+    let peak = |name: &str| {
+        let own = spots.iter().filter(|s| s.name == name);
+        own.map(|s| s.point.y).fold(0.0, f64::max)
+    };
+    let all = once(spots.iter().map(|s| s.name.as_str()));
+    let mut fastest = all.clone();
+    fastest.sort_by(|a, b| peak(b).total_cmp(&peak(a)));
+    fastest.truncate(HUES);
+    if fastest.len() < all.len() {
+        notes.push(format!("{HUES} of {} methods and K: the fastest.", all.len()));
+    }
+    all.into_iter().filter(|name| fastest.contains(name)).map(str::to_owned).collect()
+}
+
+/// Labels every spot by those of its settings that tell it from others of its name;
+/// returns their keys.
+fn label(spots: &mut [Spot<'_>]) -> Vec<String> {
+    let value = |cell: &Cell, key: &str| {
+        let found = cell.params.iter().find(|(k, _)| *k == key);
+        found.map(|(_, value)| value.to_string())
+    };
+    let varies = |of: &Spot<'_>, key: &str| {
+        let same = spots.iter().filter(|s| s.name == of.name);
+        same.clone().any(|s| value(s.cell, key) != value(of.cell, key))
+    };
+    let mut keys = Vec::<String>::new();
+    let labels = spots.iter().map(|spot| {
+        let own = spot.cell.params.iter().filter(|(key, _)| varies(spot, key));
+        let own = own.collect::<Vec<_>>();
+        for (key, _) in &own {
+            if !keys.iter().any(|k| k == key) {
+                keys.push((*key).to_owned());
             }
         }
-    }
-    let panels = data.names(|s| &s.sampling);
-    let columns = columns(panels.len());
-    let panels = panels.iter().map(|sampling| {
-        let mut groups = BTreeMap::<usize, Vec<Point>>::new();
-        for cell in data.series.iter().filter(|s| s.sampling == *sampling).flat_map(|s| &s.cells) {
-            let Some(row) = data.row(&cell.id) else { continue };
-            let (Some((x, y)), Some(&i)) = (place(row), lines.get(&name(row))) else { continue };
-            let interval = row.speedup_lo.zip(row.speedup_hi);
-            groups.entry(i).or_default().push(Point { x, y, interval });
-        }
-        groups.values_mut().for_each(|points| points.sort_by(|a, b| a.x.total_cmp(&b.x)));
-        let end = axis_end(furthest.max(0.01));
-        let x = (-end / 30.0, end, "total variation per token");
-        let layout = axes(sampling, x, (0.0, axis_end(top), "speedup over plain decoding (×)"))
-            .with_x_tick_step(step(end))
-            .with_x_tick_format(TickFormat::Auto);
-        let plots = groups.iter().flat_map(|(&i, points)| whiskers(points, i, true)).collect();
-        Panel { plots, layout }
+        own.iter().map(|(_, value)| value.to_string()).collect::<Vec<_>>().join(", ")
     });
-    let panels = panels.collect();
-    let mut legend = lines.into_iter().collect::<Vec<_>>();
-    legend.sort_by_key(|(_, i)| *i);
-    let legend = legend.iter().map(|(name, i)| marked(name, *i)).collect();
-    let title = "Speed against distance from the target's law".to_owned();
-    Some(Sheet { title, columns, panels, legend })
+    let labels = labels.collect::<Vec<_>>();
+    spots.iter_mut().zip(labels).for_each(|(spot, label)| spot.point.label = label);
+    keys
 }
 
-/// Distance and speedup. Without a distance only an approximate cell has no
-/// place: the others are exact.
-fn place(row: &SummaryRow) -> Option<(f64, f64)> {
-    let distance = row.tv.or((!row.class.starts_with('X')).then_some(0.0))?;
-    Some((distance, row.speedup?))
+/// The looks of the methods or, where those do not differ, others.
+fn styles(data: &Data<'_>, spots: &[Spot<'_>], names: &[String]) -> Vec<Style> {
+    let style = |name: &String| {
+        let first = spots.iter().find(|s| s.name == *name);
+        first.map_or(hue(0), |s| data.looks.method(&s.series.method))
+    };
+    let own = names.iter().map(style).collect::<Vec<_>>();
+    let differ = (1..own.len()).all(|i| !own[..i].contains(&own[i]));
+    if differ { own } else { (0..names.len()).map(hue).collect() }
 }
 
-/// The group that a cell belongs to: its settings vary within it.
-fn name(row: &SummaryRow) -> String {
-    let k = row.num_speculative_tokens.unwrap_or(0);
-    format!("{} + {}, K = {k}", row.drafter, row.verifier)
+/// All values along an axis, with the ends of their intervals.
+fn axis(spots: &[Spot<'_>], of: impl Fn(&Point) -> (f64, Option<(f64, f64)>)) -> Vec<f64> {
+    let ends = |spot: &Spot<'_>| {
+        let (value, interval) = of(&spot.point);
+        let (lo, hi) = interval.unwrap_or((value, value));
+        [value, lo, hi]
+    };
+    spots.iter().flat_map(ends).collect()
 }

@@ -1,35 +1,37 @@
 //! Draft length policies against the best fixed length.
 
-use super::Data;
-use super::rows::{Value, panel};
-use super::sheet::{DOTS, Sheet, marked, stroked};
-use crate::report::policies::policies;
+use super::data::{Data, once};
+use super::table;
+use crate::report::plot::{Axis, Column, Even, Group, Key, Page, Row, Rows, Sample, Value};
+use crate::report::policies::{Policy, policies};
 
-pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
-    let policies = policies(data.results, &data.series);
-    let rows = data.names(|s| &s.sampling);
-    let mut methods = Vec::<String>::new();
-    for policy in &policies {
-        if !methods.contains(&policy.method) {
-            methods.push(policy.method.clone());
-        }
+pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
+    let mut policies = policies(data.results, &data.series);
+    policies.retain(|p| p.ratio.is_some());
+    if policies.is_empty() {
+        return None;
     }
-    let sets = methods.iter().map(|method| {
-        let own = policies.iter().filter(|p| p.method == *method);
-        let values = own.filter_map(|policy| {
-            Some(Value {
-                row: rows.iter().position(|row| *row == policy.sampling)?,
-                x: policy.ratio?,
-                interval: policy.interval.map(|i| (i.lo, i.hi)),
-            })
-        });
-        values.collect()
+    let ends = policies.iter().flat_map(|p| {
+        let interval = p.interval.map(|i| [Some(i.lo), Some(i.hi)]);
+        interval.into_iter().flatten().chain([p.ratio]).flatten()
     });
-    let sets = sets.collect::<Vec<_>>();
-    let label = "speed against the best fixed K (×)";
-    let panels = vec![panel("", &rows, label, &sets)];
-    let mut legend = methods.iter().enumerate().map(|(i, m)| marked(m, i)).collect::<Vec<_>>();
-    legend.push(stroked("equally fast", Some(DOTS)));
-    let title = "Draft length policies against the best fixed K".to_owned();
-    (!policies.is_empty()).then_some(Sheet { title, columns: 1, panels, legend })
+    let axis = Axis::around_one("speed over that of the best fixed K (×)", ends);
+    let row = |policy: &Policy| {
+        let interval = policy.interval.map(|i| (i.lo, i.hi));
+        let dot = |x| Value::Dot { x, interval, predicted: None };
+        Row {
+            label: policy.method.clone(),
+            style: data.looks.method(&policy.method),
+            values: vec![policy.ratio.map_or(Value::None, dot)],
+        }
+    };
+    let titles = once(policies.iter().map(|p| p.sampling.as_str()));
+    let groups = titles.iter().map(|title| {
+        let own = policies.iter().filter(|p| p.sampling == *title);
+        Group { title: (*title).to_owned(), rows: own.map(row).collect() }
+    });
+    let columns = vec![Column { title: String::new(), axis, even: Some(Even::Loss(1.0)) }];
+    let rows = Rows { columns, groups: groups.collect(), parts: Vec::new() };
+    let legend = vec![Key::new("slower than the best fixed K", Sample::Loss)];
+    Some(table::page("Draft length policies against the best fixed K", Vec::new(), legend, rows))
 }

@@ -1,53 +1,84 @@
 //! Where the time of a round goes.
 
-use kuva::plot::BarPlot;
-
-use super::Data;
-use super::sheet::{Panel, Sheet, axes, axis_end, colour, filled};
+use super::data::{Data, once};
+use super::table::{self, Entry, MOST};
 use crate::experiment::Cell;
 use crate::experiment::statistics::{rounds, timed};
+use crate::report::plot::{
+    Axis, Column, Group, Key, NEUTRAL, PARTS, Page, Row, Rows, Sample, Value,
+};
 
-const PARTS: [&str; 4] = ["target", "draft", "verify", "other"];
+const NAMES: [&str; 4] = ["target", "draft", "verify", "other"];
+/// So many sampling settings stand side by side; more are groups of rows.
+const COLUMNS: usize = 3;
+const PLAIN: &str = "plain decoding";
 
-pub(super) fn draw(data: &Data<'_>) -> Option<Sheet> {
-    let (methods, samplings) = (data.names(|s| &s.method), data.names(|s| &s.sampling));
-    // A row of panels per method, a column per sampling setting.
-    let grid = methods.iter().flat_map(|m| samplings.iter().map(move |s| (m, s)));
-    let series = grid.filter_map(|(method, sampling)| data.find(method, sampling));
-    let series = series.filter_map(|series| {
-        let baseline = data.results.plan.baseline_of(series.cells[0]);
-        let cells = baseline.into_iter().chain(series.cells.iter().copied());
-        let bars = cells.filter_map(|c| Some((c.num_speculative_tokens, parts(data, c)?)));
-        let bars = bars.collect::<Vec<_>>();
-        (!bars.is_empty()).then(|| (format!("{}, {}", series.method, series.sampling), bars))
-    });
-    let series = series.collect::<Vec<_>>();
-    let totals = series.iter().flat_map(|(_, bars)| bars).map(|(_, p)| p.iter().sum::<f64>());
-    let top = totals.fold(0.0, f64::max);
+/// A bar: its sampling setting, its name, milliseconds in the order of [`NAMES`].
+type Bar = (String, String, [f64; 4]);
+
+pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
+    let mut notes = Vec::new();
+    let samplings = data.samplings();
+    let side_by_side = samplings.len() <= COLUMNS;
+    let most =
+        if side_by_side { (MOST - 1) * samplings.len() } else { MOST - samplings.len().min(MOST) };
+    let bars = bars(data, most, &mut notes);
+    let top = bars.iter().map(|(_, _, parts)| parts.iter().sum::<f64>()).fold(0.0, f64::max);
     if top == 0.0 {
         return None;
     }
-    let panels = series
-        .into_iter()
-        .map(|(title, bars)| {
-            let labels = bars.iter().map(|(k, _)| k.to_string()).collect::<Vec<_>>();
-            let mut plot = BarPlot::new().with_width(0.7).with_stacked();
-            for ((_, parts), label) in bars.iter().zip(&labels) {
-                let parts = parts.iter().enumerate().map(|(i, ms)| (*ms, colour(i).to_owned()));
-                plot = plot.with_group(label.as_str(), parts);
-            }
-            let x = (0.5, labels.len() as f64 + 0.5, "draft length K (tokens; 0 = plain)");
-            let layout = axes(&title, x, (0.0, axis_end(top), "time per round (ms)"))
-                .with_x_categories(labels);
-            Panel { plots: vec![plot.into()], layout }
-        })
-        .collect();
-    let legend = PARTS.iter().enumerate().map(|(i, part)| filled(part, i)).collect();
-    let title = "Time per round and where it goes".to_owned();
-    Some(Sheet { title, columns: samplings.len().min(3), panels, legend })
+    let axis = Axis::holding("time per round (ms)", [0.0, top]);
+    let column = |title: &str| Column { title: title.to_owned(), axis: axis.clone(), even: None };
+    let bar = |sampling: &str, name: &str| {
+        let found = bars.iter().find(|(s, n, _)| s == sampling && n == name);
+        found.map_or(Value::None, |(_, _, parts)| Value::Bar(parts.to_vec()))
+    };
+    let row = |name: &str, samplings: &[&str]| Row {
+        label: name.to_owned(),
+        style: NEUTRAL,
+        values: samplings.iter().map(|sampling| bar(sampling, name)).collect(),
+    };
+    let (columns, groups) = if side_by_side {
+        let names = once(bars.iter().map(|(_, name, _)| name.as_str()));
+        let rows = names.iter().map(|name| row(name, &samplings)).collect();
+        let columns = samplings.iter().map(|s| column(s)).collect::<Vec<_>>();
+        (columns, vec![Group { title: String::new(), rows }])
+    } else {
+        let group = |sampling: &&str| {
+            let own = bars.iter().filter(|(s, _, _)| s == sampling);
+            let rows = own.map(|(_, name, _)| row(name, &[*sampling])).collect();
+            Group { title: (*sampling).to_owned(), rows }
+        };
+        (vec![column("")], samplings.iter().map(group).collect())
+    };
+    let keys = NAMES.into_iter().zip(PARTS);
+    let legend = keys.map(|(name, colour)| Key::new(name, Sample::Part(colour))).collect();
+    let title = "Time per round and where it goes";
+    Some(table::page(title, notes, legend, Rows { columns, groups, parts: PARTS.into() }))
 }
 
-/// Mean milliseconds per round in the order of [`PARTS`].
+/// The bars of every sampling setting, plain decoding first.
+fn bars(data: &Data<'_>, most: usize, notes: &mut Vec<String>) -> Vec<Bar> {
+    let cells = data.series.iter().flat_map(|series| {
+        let rows = series.cells.iter().filter_map(|cell| Some((*cell, data.row(&cell.id)?)));
+        rows.map(move |(cell, row)| Entry { series, cell, row })
+    });
+    let mut entries = cells.collect::<Vec<_>>();
+    table::limit(data, &mut entries, most, notes);
+    let mut bars = Vec::<Bar>::new();
+    for Entry { series, cell, .. } in entries {
+        let plain = bars.iter().any(|(s, n, _)| *s == series.sampling && n == PLAIN);
+        let baseline = data.results.plan.baseline_of(cell).filter(|_| !plain);
+        let baseline = baseline.map(|baseline| (baseline, PLAIN.to_owned()));
+        let own = (cell, table::label(data, series, cell));
+        let both = baseline.into_iter().chain([own]);
+        let bar = |(cell, name)| Some((series.sampling.clone(), name, parts(data, cell)?));
+        bars.extend(both.filter_map(bar));
+    }
+    bars
+}
+
+/// Mean milliseconds per round in the order of [`NAMES`].
 fn parts(data: &Data<'_>, cell: &Cell) -> Option<[f64; 4]> {
     let mut sums = [0.0; 4];
     let mut n = 0.0;

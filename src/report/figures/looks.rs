@@ -1,0 +1,88 @@
+//! Who is told apart by colour: a method looks the same in all figures of a run.
+
+use std::collections::BTreeMap;
+
+use super::data::{CURVE, Data, once};
+use crate::experiment::Cell;
+use crate::report::plot::{HUES, MOST_PANELS, NEUTRAL, Style, hue, ramp};
+use crate::report::series::Series;
+
+/// The looks of a run's methods and sampling settings.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    methods: BTreeMap<String, Style>,
+    samplings: Vec<String>,
+}
+
+impl Looks {
+    /// Every method has a look of its own if there are enough; else those that
+    /// differ in settings alone share one, if that tells all curves apart or every
+    /// method can have a panel; else those that are curves have one, or the fastest of
+    /// them; but none has where every method can have a panel.
+    pub(super) fn new(data: &Data<'_>) -> Self {
+        let all = data.methods();
+        let curves = curves(data);
+        let first = |method: &str| data.series.iter().find(|s| s.method == method);
+        let family = |method: &&str| first(method).map(|s| family(s.cells[0])).unwrap_or_default();
+        let families = all.iter().map(family).collect::<Vec<_>>();
+        let distinct = once(families.iter().map(String::as_str));
+        let of_curves = curves.iter().map(family).collect::<Vec<_>>();
+        let apart = once(of_curves.iter().map(String::as_str)).len() == of_curves.len();
+        // Then curves over one panel per method are told apart by their setting.
+        let panels = all.len() <= MOST_PANELS && data.samplings().len() <= HUES;
+        let keys = if all.len() <= HUES {
+            all.iter().map(|m| Some((*m).to_owned())).collect::<Vec<_>>()
+        } else if distinct.len() <= HUES && (apart || panels) {
+            families.iter().cloned().map(Some).collect()
+        } else if curves.len() > HUES && panels {
+            vec![None; all.len()]
+        } else {
+            let fastest = fastest(data, curves);
+            all.iter().map(|m| fastest.contains(m).then(|| (*m).to_owned())).collect()
+        };
+        let seen = once(keys.iter().flatten().map(String::as_str));
+        let style = |key: &Option<String>| {
+            let at = seen.iter().position(|s| Some(*s) == key.as_deref());
+            at.map_or(NEUTRAL, hue)
+        };
+        let methods = all.iter().zip(&keys).map(|(m, key)| ((*m).to_owned(), style(key)));
+        Self {
+            methods: methods.collect(),
+            samplings: data.samplings().into_iter().map(str::to_owned).collect(),
+        }
+    }
+
+    /// The look of a method.
+    pub(super) fn method(&self, name: &str) -> Style {
+        self.methods.get(name).copied().unwrap_or(NEUTRAL)
+    }
+
+    /// The look of a sampling setting: settings have an order.
+    pub(super) fn sampling(&self, name: &str) -> Style {
+        let at = self.samplings.iter().position(|s| s == name).unwrap_or(0);
+        ramp(at, self.samplings.len())
+    }
+}
+
+/// Methods that are curves over K or over the positions of a draft.
+fn curves<'d>(data: &'d Data<'_>) -> Vec<&'d str> {
+    let curve = |s: &&Series<'_>| data.timed(s).len() >= CURVE || data.positions(s).len() >= CURVE;
+    once(data.series.iter().filter(curve).map(|s| s.method.as_str()))
+}
+
+/// As many of the methods as can be told apart, by their best cell.
+fn fastest<'d>(data: &'d Data<'_>, mut methods: Vec<&'d str>) -> Vec<&'d str> {
+    let peak = |method: &str| {
+        let own = data.series.iter().filter(|s| s.method == method);
+        let speedups = own.flat_map(|s| data.timed(s)).filter_map(|(_, row)| row.speedup);
+        speedups.fold(0.0, f64::max)
+    };
+    methods.sort_by(|a, b| peak(b).total_cmp(&peak(a)));
+    methods.truncate(HUES);
+    methods
+}
+
+/// What a method is, its settings apart.
+fn family(cell: &Cell) -> String {
+    format!("{} + {}, {}", cell.drafter, cell.verifier, cell.length)
+}

@@ -1,0 +1,109 @@
+//! Methods side by side: what they accept, and what that is worth.
+
+use super::data::{CURVE, Data};
+use super::facets::even;
+use super::table::{self, Entry};
+use crate::experiment::Cell;
+use crate::experiment::statistics::{Acceptance, acceptance_interval};
+use crate::report::plot::{Axis, Column, Even, Key, Page, Sample, Value};
+use crate::report::series::Series;
+
+/// A measure of cells.
+struct Measure {
+    title: &'static str,
+    label: &'static str,
+    /// Value, lower and upper end of its interval, prediction.
+    of: fn(&Data<'_>, &Entry<'_>) -> [Option<f64>; 4],
+    /// Whether it is a probability.
+    unit: bool,
+    even: Option<Even>,
+}
+
+const ALPHA: Measure = Measure {
+    title: "alpha",
+    label: "probability",
+    of: |_, e| [e.row.alpha, e.row.alpha_lo, e.row.alpha_hi, None],
+    unit: true,
+    even: None,
+};
+const SHARE: Measure = Measure {
+    title: "share of the ceiling",
+    label: "Σ accepted / Σ α*",
+    of: |data, e| {
+        let samples = data.results.samples(&e.cell.id);
+        let interval = acceptance_interval(samples, Acceptance::share_of_ceiling);
+        [e.row.share_of_ceiling, interval.map(|i| i.lo), interval.map(|i| i.hi), None]
+    },
+    unit: false,
+    even: Some(Even::Line(1.0)),
+};
+const TAU: Measure = Measure {
+    title: "block efficiency τ",
+    label: "tokens per target pass",
+    of: |_, Entry { row: r, .. }| {
+        [r.block_efficiency, r.block_efficiency_lo, r.block_efficiency_hi, None]
+    },
+    unit: false,
+    even: None,
+};
+const SPEEDUP: Measure = Measure {
+    title: "speedup",
+    label: "over plain decoding (×)",
+    of: |_, Entry { row: r, .. }| [r.speedup, r.speedup_lo, r.speedup_hi, r.predicted_speedup],
+    unit: false,
+    even: Some(Even::Loss(1.0)),
+};
+
+pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
+    let mut entries = data.series.iter().flat_map(|s| cells(data, s)).collect::<Vec<_>>();
+    if entries.len() < 2 {
+        return None;
+    }
+    let mut notes = Vec::new();
+    table::limit(data, &mut entries, table::MOST, &mut notes);
+    if data.series.iter().any(|s| data.timed(s).len() >= CURVE) {
+        notes.push(format!("Of methods with {CURVE} K or more only the K that is the fastest."));
+    }
+    let acceptance = if verifiers_differ(data) { SHARE } else { ALPHA };
+    let measures = [acceptance, TAU, SPEEDUP];
+    let columns = measures.iter().map(|measure| measure.column(data, &entries)).collect();
+    let value = |entry: &Entry<'_>| measures.iter().map(|m| m.value(data, entry)).collect();
+    let rows = table::rows(data, columns, &entries, value);
+    let predicted = entries.iter().any(|e| e.row.predicted_speedup.is_some());
+    let predicted = predicted.then(|| Key::new("predicted", Sample::Hollow));
+    let legend = predicted.into_iter().chain([even()]).collect();
+    Some(table::page("Methods side by side", notes, legend, rows))
+}
+
+/// All cells of a series or, if it is a curve, its best.
+fn cells<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> Vec<Entry<'d>> {
+    let timed = data.timed(series);
+    let best = data.best(series).filter(|_| timed.len() >= CURVE);
+    let shown = |cell: &Cell| best.is_none_or(|best| best.id == cell.id);
+    let cells = timed.into_iter().filter(|(cell, _)| shown(cell));
+    cells.map(|(cell, row)| Entry { series, cell, row }).collect()
+}
+
+/// Alpha says how good drafts are, not what a verifier makes of them.
+fn verifiers_differ(data: &Data<'_>) -> bool {
+    let mut cells = data.series.iter().map(|s| s.cells[0]);
+    let first = cells.next().map(|c| &c.verifier);
+    cells.any(|c| Some(&c.verifier) != first)
+}
+
+impl Measure {
+    fn column(&self, data: &Data<'_>, entries: &[Entry<'_>]) -> Column {
+        let values = entries.iter().flat_map(|e| (self.of)(data, e)).flatten();
+        let axis = match self.even {
+            Some(Even::Loss(_)) => Axis::around_one(self.label, values),
+            _ if self.unit => Axis::unit(self.label),
+            _ => Axis::holding(self.label, values.chain([1.0])),
+        };
+        Column { title: self.title.to_owned(), axis, even: self.even }
+    }
+
+    fn value(&self, data: &Data<'_>, entry: &Entry<'_>) -> Value {
+        let [x, lo, hi, predicted] = (self.of)(data, entry);
+        x.map_or(Value::None, |x| Value::Dot { x, interval: lo.zip(hi), predicted })
+    }
+}

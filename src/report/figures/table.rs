@@ -1,0 +1,103 @@
+//! Rows of cells: grouped by sampling setting, named by method and K.
+
+use super::data::{Data, once};
+use crate::experiment::Cell;
+use crate::experiment::records::SummaryRow;
+use crate::report::plot::{Body, Column, Group, Key, Page, Row, Rows, Value};
+use crate::report::series::Series;
+
+/// More rows do not fit a page.
+pub(super) const MOST: usize = 60;
+/// Labels of more characters may need a second line.
+const LONG: usize = 50;
+
+/// A cell that has a row.
+pub(super) struct Entry<'d> {
+    pub(super) series: &'d Series<'d>,
+    pub(super) cell: &'d Cell,
+    pub(super) row: &'d SummaryRow,
+}
+
+/// Leaves `most` rows, or fewer if labels take two lines: of every sampling setting the
+/// fastest.
+pub(super) fn limit(
+    data: &Data<'_>,
+    entries: &mut Vec<Entry<'_>>,
+    most: usize,
+    notes: &mut Vec<String>,
+) {
+    let all = entries.len();
+    let long = |e: &Entry<'_>| label(data, e.series, e.cell).chars().count() > LONG;
+    let most = if entries.iter().any(long) { most * 2 / 3 } else { most };
+    if all <= most {
+        return;
+    }
+    let settings = once(entries.iter().map(|e| e.series.sampling.as_str())).len();
+    let share = (most / settings).max(1);
+    let speedup = |e: &Entry<'_>| e.row.speedup.unwrap_or(0.0);
+    let faster = |a: &Entry<'_>, b: &Entry<'_>| {
+        a.series.sampling == b.series.sampling && speedup(a) > speedup(b)
+    };
+    let rank = |e: &Entry<'_>| entries.iter().filter(|other| faster(other, e)).count();
+    let mut kept = entries.iter().map(|e| rank(e) < share).collect::<Vec<_>>().into_iter();
+    entries.retain(|_| kept.next().unwrap_or(false));
+    entries.truncate(most);
+    notes.push(format!("{} of {all} cells: of every sampling setting the fastest.", entries.len()));
+}
+
+/// A row per entry.
+pub(super) fn rows(
+    data: &Data<'_>,
+    columns: Vec<Column>,
+    entries: &[Entry<'_>],
+    values: impl Fn(&Entry<'_>) -> Vec<Value>,
+) -> Rows {
+    let group = |title: &&str| {
+        let own = entries.iter().filter(|e| e.series.sampling == *title);
+        let row = |e: &Entry<'_>| Row {
+            label: label(data, e.series, e.cell),
+            style: data.looks.method(&e.series.method),
+            values: values(e),
+        };
+        Group { title: (*title).to_owned(), rows: own.map(row).collect() }
+    };
+    let titles = once(entries.iter().map(|e| e.series.sampling.as_str()));
+    let groups = tidy(titles.iter().map(group).collect());
+    Rows { columns, groups, parts: Vec::new() }
+}
+
+/// A title that stands alone is left out; titles of single rows move into the rows.
+fn tidy(mut groups: Vec<Group>) -> Vec<Group> {
+    if let [only] = groups.as_mut_slice() {
+        only.title.clear();
+        return groups;
+    }
+    let mut tidy = Vec::<Group>::new();
+    for mut group in groups {
+        if let [row] = group.rows.as_mut_slice() {
+            row.label = format!("{}: {}", group.title, row.label);
+            group.title.clear();
+        }
+        match tidy.last_mut().filter(|last| last.title.is_empty() && group.title.is_empty()) {
+            Some(last) => last.rows.append(&mut group.rows),
+            None => tidy.push(group),
+        }
+    }
+    tidy
+}
+
+/// The method and, where it has several, K.
+pub(super) fn label(data: &Data<'_>, series: &Series<'_>, cell: &Cell) -> String {
+    let mut same = data.series.iter().filter(|s| s.method == series.method).flat_map(|s| &s.cells);
+    let k = cell.num_speculative_tokens;
+    if same.any(|other| other.num_speculative_tokens != k) {
+        format!("{}, K = {k}", series.method)
+    } else {
+        series.method.clone()
+    }
+}
+
+/// The page of some rows.
+pub(super) fn page(title: &str, notes: Vec<String>, legend: Vec<Key>, rows: Rows) -> Page {
+    Page { title: title.to_owned(), notes, legend, body: Body::Rows(rows) }
+}

@@ -1,0 +1,48 @@
+//! Verifiers against rejection sampling of the same drafts.
+
+use super::data::Data;
+use super::table::{self, Entry};
+use crate::experiment::statistics::Interval;
+use crate::report::plot::{Axis, Column, Even, Key, Page, Sample, Value};
+use crate::report::worth::{Rival, rivals};
+
+type Ratio = fn(&Rival<'_>) -> (Option<f64>, Option<Interval>);
+
+const RATIOS: [(&str, &str, Ratio); 2] = [
+    ("block efficiency τ", "ratio to that of rejection", |r| (Some(r.tau), r.tau_interval)),
+    ("speed", "ratio to that of rejection", |r| (r.speed, r.speed_interval)),
+];
+
+pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
+    let rivals = rivals(data.results, &data.series);
+    let entry = |r: &Rival<'_>| {
+        let series = data.series.iter().find(|s| s.cells.iter().any(|c| c.id == r.cell.id))?;
+        let cell = series.cells.iter().find(|c| c.id == r.cell.id)?;
+        Some(Entry { series, cell, row: data.row(&cell.id)? })
+    };
+    let mut entries = rivals.iter().filter_map(entry).collect::<Vec<_>>();
+    if entries.is_empty() {
+        return None;
+    }
+    let mut notes = Vec::new();
+    table::limit(data, &mut entries, table::MOST, &mut notes);
+    let columns = RATIOS.map(|(title, label, of)| {
+        let ends = rivals.iter().map(of).flat_map(|(x, interval)| {
+            [x, interval.map(|i| i.lo), interval.map(|i| i.hi)].into_iter().flatten()
+        });
+        let axis = Axis::around_one(label, ends);
+        Column { title: title.to_owned(), axis, even: Some(Even::Loss(1.0)) }
+    });
+    let values = |entry: &Entry<'_>| {
+        let rival = rivals.iter().find(|r| r.cell.id == entry.cell.id);
+        let value = |of: Ratio| {
+            let (x, interval) = rival.map_or((None, None), of);
+            let interval = interval.map(|i| (i.lo, i.hi));
+            x.map_or(Value::None, |x| Value::Dot { x, interval, predicted: None })
+        };
+        RATIOS.map(|(_, _, of)| value(of)).into()
+    };
+    let rows = table::rows(data, columns.into(), &entries, values);
+    let legend = vec![Key::new("worse than rejection sampling", Sample::Loss)];
+    Some(table::page("Verifiers against rejection sampling", notes, legend, rows))
+}

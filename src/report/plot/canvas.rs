@@ -1,0 +1,215 @@
+//! Ink: text, lines, areas and markers at their places in pixels, printed by kuva.
+
+use anyhow::{Result, anyhow};
+use kuva::backend::svg::SvgBackend;
+use kuva::render::color::Color;
+use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
+
+use super::style::{Colour, Shape, Style};
+use super::text::shown;
+
+/// Pixels from left to right: what a page of a repository shows without scaling. The
+/// PNG has two dots per pixel.
+pub(super) const WIDTH: f64 = 800.0;
+
+/// Free pixels around everything.
+pub(super) const MARGIN: f64 = 14.0;
+
+/// Sizes of text: a figure's title, panels' titles, everything else.
+pub(super) const TITLE: u32 = 16;
+pub(super) const HEAD: u32 = 12;
+pub(super) const BODY: u32 = 11;
+
+pub(super) const INK: Colour = [0x1a, 0x1a, 0x1a];
+pub(super) const FAINT: Colour = [0x55, 0x55, 0x55];
+pub(super) const RULE: Colour = [0xe2, 0xe2, 0xe2];
+
+/// The radius of a marker.
+pub(super) const RADIUS: f64 = 3.8;
+
+const FONTS: &str = "DejaVu Sans, Verdana, Liberation Sans, Arial, sans-serif";
+
+/// Dash and gap of what was not measured but predicted.
+const DASH: [f64; 2] = [6.0, 4.0];
+
+/// A place: to the right, downwards.
+pub(super) type Place = (f64, f64);
+
+/// Which part of a text lies at its place.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// A figure as files.
+pub(crate) struct Drawn {
+    pub(crate) svg: String,
+    pub(crate) png: Vec<u8>,
+}
+
+/// A sheet that grows downwards.
+pub(super) struct Canvas {
+    scene: Scene,
+}
+
+impl Canvas {
+    pub(super) fn new() -> Self {
+        let mut scene = Scene::new(WIDTH, 0.0);
+        scene.font_family = Some(FONTS.to_owned());
+        Self { scene }
+    }
+
+    /// The files, once it is known how far down the sheet goes.
+    ///
+    /// # Errors
+    /// If the renderer fails.
+    pub(super) fn print(mut self, height: f64) -> Result<Drawn> {
+        self.scene.height = height.ceil();
+        let png = kuva::PngBackend::new().render_scene(&self.scene);
+        let svg = SvgBackend::new().render_scene(&self.scene);
+        // Without a view box a page that shows the SVG smaller would cut it off.
+        let view = format!("<svg viewBox=\"0 0 {WIDTH} {}\"", self.scene.height);
+        let svg = svg.replacen("<svg", &view, 1);
+        Ok(Drawn { svg, png: png.map_err(|e| anyhow!("cannot be drawn: {e}"))? })
+    }
+
+    /// A line of text; `at` lies on its baseline.
+    pub(super) fn text(&mut self, at: Place, text: &str, size: u32, anchor: Anchor, ink: Colour) {
+        self.scene.add(Primitive::Text {
+            x: at.0,
+            y: at.1,
+            // The renderer would read a formula between dollar signs.
+            content: shown(text).replace('$', "\\$"),
+            size,
+            anchor: match anchor {
+                Anchor::Start => TextAnchor::Start,
+                Anchor::Middle => TextAnchor::Middle,
+                Anchor::End => TextAnchor::End,
+            },
+            rotate: None,
+            bold: false,
+            color: Some(color(ink)),
+        });
+    }
+
+    pub(super) fn line(&mut self, points: &[Place], ink: Colour, width: f64) {
+        self.scene.add(Primitive::PolyLine {
+            points: points.to_vec(),
+            stroke: color(ink),
+            stroke_width: width,
+            stroke_dasharray: None,
+        });
+    }
+
+    /// A dashed line, dash by dash: the renderers do not agree on the unit of dashes.
+    pub(super) fn dashed(&mut self, points: &[Place], ink: Colour, width: f64, dash: [f64; 2]) {
+        for (from, to) in points.iter().zip(points.iter().skip(1)) {
+            let length = (to.0 - from.0).hypot(to.1 - from.1);
+            let along = |s: f64| {
+                let part = (s / length).min(1.0);
+                (from.0 + part * (to.0 - from.0), from.1 + part * (to.1 - from.1))
+            };
+            let dashes = (length / (dash[0] + dash[1])).ceil() as usize;
+            for start in (0..dashes).map(|i| i as f64 * (dash[0] + dash[1])) {
+                self.line(&[along(start), along(start + dash[0])], ink, width);
+            }
+        }
+    }
+
+    /// A line of what was predicted.
+    pub(super) fn predicted(&mut self, points: &[Place], ink: Colour) {
+        self.dashed(points, ink, 1.5, DASH);
+    }
+
+    /// A line that data are held against.
+    pub(super) fn reference(&mut self, from: Place, to: Place) {
+        self.dashed(&[from, to], FAINT, 1.2, [2.0, 2.5]);
+    }
+
+    pub(super) fn area(&mut self, outline: &[Place], ink: Colour, opacity: f64) {
+        self.fill(outline, ink, Some(opacity));
+    }
+
+    pub(super) fn rect(&mut self, corner: Place, width: f64, height: f64, ink: Colour) {
+        self.scene.add(Primitive::Rect {
+            x: corner.0,
+            y: corner.1,
+            width,
+            height,
+            fill: color(ink),
+            stroke: None,
+            stroke_width: None,
+            opacity: None,
+        });
+    }
+
+    /// A measured value.
+    pub(super) fn mark(&mut self, at: Place, style: Style) {
+        let r = RADIUS;
+        let around = |spots: &[Place]| {
+            spots.iter().map(|(dx, dy)| (at.0 + dx * r, at.1 + dy * r)).collect::<Vec<_>>()
+        };
+        let ink = style.colour;
+        let mut filled = |spots: &[Place]| self.fill(&around(spots), ink, None);
+        match style.shape {
+            Shape::Circle => self.circle(at, r, Some(ink), None),
+            Shape::Ring => self.circle(at, r * 0.85, None, Some(ink)),
+            Shape::Square => filled(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]),
+            Shape::Triangle => filled(&[(0.0, -1.15), (1.1, 0.8), (-1.1, 0.8)]),
+            Shape::Wedge => filled(&[(0.0, 1.15), (1.1, -0.8), (-1.1, -0.8)]),
+            Shape::Diamond => filled(&[(0.0, -1.25), (1.25, 0.0), (0.0, 1.25), (-1.25, 0.0)]),
+            Shape::Cross => {
+                self.strokes(&around(&[(-1., -1.), (1., 1.), (-1., 1.), (1., -1.)]), ink)
+            }
+            Shape::Frame => {
+                filled(&[(-1.1, -1.1), (1.1, -1.1), (1.1, 1.1), (-1.1, 1.1)]);
+                let (corner, side) = ((at.0 - 0.6 * r, at.1 - 0.6 * r), 1.2 * r);
+                self.rect(corner, side, side, [0xff, 0xff, 0xff]);
+            }
+        }
+    }
+
+    /// A value that was predicted: a hollow diamond.
+    pub(super) fn hollow(&mut self, at: Place, ink: Colour) {
+        let r = RADIUS + 0.7;
+        let outline = [(0.0, -r), (r, 0.0), (0.0, r), (-r, 0.0), (0.0, -r)];
+        self.line(&outline.map(|(dx, dy)| (at.0 + dx, at.1 + dy)), ink, 1.1);
+    }
+
+    fn strokes(&mut self, ends: &[Place], ink: Colour) {
+        ends.chunks(2).for_each(|pair| self.line(pair, ink, 1.8));
+    }
+
+    fn circle(&mut self, at: Place, r: f64, fill: Option<Colour>, stroke: Option<Colour>) {
+        self.scene.add(Primitive::Circle {
+            cx: at.0,
+            cy: at.1,
+            r,
+            fill: fill.map_or(Color::Rgb(255, 255, 255), color),
+            fill_opacity: None,
+            stroke: stroke.map(color),
+            stroke_width: stroke.map(|_| 1.6),
+        });
+    }
+
+    fn fill(&mut self, outline: &[Place], ink: Colour, opacity: Option<f64>) {
+        let mut d = String::new();
+        for (i, (x, y)) in outline.iter().enumerate() {
+            d += &format!("{} {x:.2} {y:.2} ", if i == 0 { 'M' } else { 'L' });
+        }
+        self.scene.add(Primitive::Path(Box::new(PathData {
+            d: d + "Z",
+            fill: Some(color(ink)),
+            stroke: Color::None,
+            stroke_width: 0.0,
+            opacity,
+            stroke_dasharray: None,
+        })));
+    }
+}
+
+fn color(ink: Colour) -> Color {
+    Color::Rgb(ink[0], ink[1], ink[2])
+}

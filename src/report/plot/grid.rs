@@ -1,0 +1,299 @@
+//! Small multiples: panels of curves that share their axes wherever they can.
+
+use super::MOST_PANELS;
+use super::axis::Axis;
+use super::canvas::{Anchor, BODY, Canvas, FAINT, HEAD, INK, MARGIN, Place, RADIUS, RULE, WIDTH};
+use super::labels::Labels;
+use super::style::{Colour, Style};
+use super::text::{width, wrap};
+
+/// Panels in reading order.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Grid {
+    pub(crate) panels: Vec<Panel>,
+}
+
+/// Curves over the same axes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Panel {
+    pub(crate) title: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) even: Option<Even>,
+    pub(crate) curves: Vec<Curve>,
+}
+
+/// A value that data are held against.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Even {
+    /// Neither side is a loss.
+    Line(f64),
+    /// What lies below it was lost.
+    Loss(f64),
+}
+
+impl Even {
+    /// The value, if it lies on the axis, and whether there is a side of losses.
+    pub(super) fn on(self, axis: &Axis) -> Option<(f64, bool)> {
+        let (value, loss) = match self {
+            Self::Line(value) => (value, false),
+            Self::Loss(value) => (value, true),
+        };
+        axis.holds(value).then_some((value, loss))
+    }
+}
+
+/// Values that belong together, by rising x.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Curve {
+    pub(crate) style: Style,
+    pub(crate) points: Vec<Point>,
+    /// What was predicted of them.
+    pub(crate) predicted: Vec<(f64, f64)>,
+}
+
+/// A value with its intervals, where they are known.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) x_interval: Option<(f64, f64)>,
+    pub(crate) y_interval: Option<(f64, f64)>,
+    pub(crate) label: String,
+}
+
+/// Pixels between panels.
+const GAP: f64 = 26.0;
+const HEAD_LINE: f64 = 15.0;
+/// More bands than that hide each other; then intervals are bars.
+const MOST_BANDS: usize = 3;
+/// What lies on the losing side of a reference line.
+const LOSS: Colour = [0xf7, 0xef, 0xec];
+
+/// An area in which something is lost.
+pub(super) fn shade(canvas: &mut Canvas, corner: Place, width: f64, height: f64) {
+    canvas.rect(corner, width, height, LOSS);
+}
+
+/// Columns of a grid of `panels`, and the height of a panel.
+fn shape(panels: usize) -> (usize, f64) {
+    match panels {
+        0 | 1 => (1, 260.0),
+        2 | 4 => (2, 220.0),
+        3 | 5 | 6 | 9 => (3, 180.0),
+        _ => (4, 140.0),
+    }
+}
+
+impl Grid {
+    /// Draws all panels and returns where they end.
+    pub(super) fn draw(&self, canvas: &mut Canvas, top: f64) -> f64 {
+        let panels = &self.panels[..self.panels.len().min(MOST_PANELS)];
+        let Some(first) = panels.first() else { return top };
+        let (columns, height) = shape(panels.len());
+        let same_x = panels.iter().all(|p| p.x == first.x);
+        let same_y = panels.iter().all(|p| p.y == first.y);
+        let ticks = panels.iter().flat_map(|p| p.y.ticks());
+        let gutter = 7.0 + ticks.map(|(_, label)| width(&label, BODY)).fold(0.0, f64::max);
+        // Ticks stand at the left of a row of panels, or at every panel.
+        let (once, each) = if same_y { (gutter, 0.0) } else { (0.0, gutter) };
+        let gaps = (columns - 1) as f64 * GAP;
+        let cell = (WIDTH - 2.0 * MARGIN - 6.0 - once - gaps) / columns as f64;
+        let mut at = top;
+        if same_y {
+            at += HEAD_LINE;
+            canvas.text((MARGIN, at - 4.0), &first.y.label, BODY, Anchor::Start, FAINT);
+        }
+        for (row, line) in panels.chunks(columns).enumerate() {
+            let heads = line.iter().map(|p| p.head(cell, same_y)).collect::<Vec<_>>();
+            let tallest = heads.iter().map(Vec::len).max().unwrap_or(0);
+            let from = at + tallest as f64 * HEAD_LINE + if same_y { 4.0 } else { 8.0 };
+            for (column, (panel, head)) in line.iter().zip(&heads).enumerate() {
+                let left = MARGIN + once + column as f64 * (cell + GAP);
+                let skipped = tallest - head.len();
+                for (i, (text, ink)) in head.iter().enumerate() {
+                    let y = at + (skipped + i + 1) as f64 * HEAD_LINE - 3.0;
+                    let size = if *ink == INK { HEAD } else { BODY };
+                    canvas.text((left, y), text, size, Anchor::Start, *ink);
+                }
+                let frame =
+                    Frame { panel, left: left + each, top: from, width: cell - each, height };
+                let below = (row + 1) * columns + column < panels.len();
+                frame.draw(canvas, column == 0 || !same_y, !same_x || !below);
+                if !same_x {
+                    frame.x_label(canvas);
+                }
+            }
+            let last = (row + 1) * columns >= panels.len();
+            at = from + height + if same_x && !last { 8.0 } else { 20.0 };
+            if !same_x {
+                at += HEAD_LINE;
+            }
+        }
+        if same_x {
+            let middle = (MARGIN + once + WIDTH - MARGIN - 6.0) / 2.0;
+            at += HEAD_LINE;
+            canvas.text((middle, at - 4.0), &first.x.label, BODY, Anchor::Middle, FAINT);
+        }
+        at
+    }
+}
+
+impl Panel {
+    /// The lines above a panel: its title and, if it has one of its own, its measure.
+    fn head(&self, room: f64, same_y: bool) -> Vec<(String, Colour)> {
+        let lines = |text: &str, size, ink| {
+            let lines = if text.is_empty() { vec![] } else { wrap(text, size, room, 2) };
+            lines.into_iter().map(move |line| (line, ink)).collect::<Vec<_>>()
+        };
+        let mut head = lines(&self.title, HEAD, INK);
+        if !same_y {
+            head.extend(lines(&self.y.label, BODY, FAINT));
+        }
+        head
+    }
+}
+
+/// A panel in its place.
+struct Frame<'a> {
+    panel: &'a Panel,
+    left: f64,
+    top: f64,
+    width: f64,
+    height: f64,
+}
+
+impl Frame<'_> {
+    fn x(&self, value: f64) -> f64 {
+        self.left + self.panel.x.place(value) * self.width
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        self.top + (1.0 - self.panel.y.place(value)) * self.height
+    }
+
+    fn draw(&self, canvas: &mut Canvas, y_ticks: bool, x_ticks: bool) {
+        self.axes(canvas, y_ticks, x_ticks);
+        let banded = self.panel.curves.len() <= MOST_BANDS;
+        if banded {
+            self.panel.curves.iter().for_each(|curve| self.band(canvas, curve));
+        }
+        for curve in &self.panel.curves {
+            let predicted = curve.predicted.iter().map(|&(x, y)| (self.x(x), self.y(y)));
+            canvas.predicted(&predicted.collect::<Vec<_>>(), curve.style.colour);
+        }
+        let beside = !banded && self.panel.x.chosen();
+        let middle = (self.panel.curves.len() as f64 - 1.0) / 2.0;
+        for (i, curve) in self.panel.curves.iter().enumerate() {
+            // Bars of several curves at the same x stand side by side.
+            let aside = if beside { (i as f64 - middle) * 2.5 } else { 0.0 };
+            let places = curve.points.iter().map(|p| (self.x(p.x) + aside, self.y(p.y)));
+            let places = places.collect::<Vec<_>>();
+            canvas.line(&places, curve.style.colour, 1.6);
+            for (point, &(x, y)) in curve.points.iter().zip(&places) {
+                if let Some((lo, hi)) = point.y_interval.filter(|_| !self.has_band(curve)) {
+                    canvas.line(&[(x, self.y(lo)), (x, self.y(hi))], curve.style.colour, 1.1);
+                }
+                if let Some((lo, hi)) = point.x_interval {
+                    canvas.line(&[(self.x(lo), y), (self.x(hi), y)], curve.style.colour, 1.1);
+                }
+            }
+            places.iter().for_each(|&place| canvas.mark(place, curve.style));
+        }
+        self.labels(canvas);
+    }
+
+    fn axes(&self, canvas: &mut Canvas, y_ticks: bool, x_ticks: bool) {
+        let (right, bottom) = (self.left + self.width, self.top + self.height);
+        let even = self.panel.even.and_then(|even| even.on(&self.panel.y));
+        let even = even.map(|(value, loss)| (self.y(value), loss));
+        if let Some((y, true)) = even {
+            shade(canvas, (self.left, y), self.width, bottom - y);
+        }
+        for (value, label) in self.panel.y.ticks() {
+            let y = self.y(value);
+            canvas.line(&[(self.left, y), (right, y)], RULE, 0.8);
+            if y_ticks {
+                canvas.text((self.left - 6.0, y + 4.0), &label, BODY, Anchor::End, FAINT);
+            }
+        }
+        canvas.line(&[(self.left, bottom), (right, bottom)], FAINT, 1.0);
+        let ticks = self.panel.x.ticks().map(|(value, label)| (self.x(value), label));
+        x_axis(canvas, ticks, bottom, x_ticks.then_some(bottom + 15.0));
+        if let Some((y, _)) = even {
+            canvas.reference((self.left, y), (right, y));
+        }
+    }
+
+    fn x_label(&self, canvas: &mut Canvas) {
+        let at = (self.left + self.width / 2.0, self.top + self.height + 31.0);
+        let label = wrap(&self.panel.x.label, BODY, self.width, 1).concat();
+        canvas.text(at, &label, BODY, Anchor::Middle, FAINT);
+    }
+
+    /// Few curves with an interval at every point have a band.
+    fn has_band(&self, curve: &Curve) -> bool {
+        let whole = curve.points.iter().all(|p| p.y_interval.is_some() && p.x_interval.is_none());
+        self.panel.curves.len() <= MOST_BANDS && curve.points.len() > 1 && whole
+    }
+
+    fn band(&self, canvas: &mut Canvas, curve: &Curve) {
+        if !self.has_band(curve) {
+            return;
+        }
+        let ends = curve.points.iter().filter_map(|p| Some((self.x(p.x), p.y_interval?)));
+        let ends = ends.collect::<Vec<_>>();
+        let upper = ends.iter().map(|&(x, (_, hi))| (x, self.y(hi)));
+        let lower = ends.iter().rev().map(|&(x, (lo, _))| (x, self.y(lo)));
+        canvas.area(&upper.chain(lower).collect::<Vec<_>>(), curve.style.colour, 0.16);
+    }
+
+    /// Labels of points, beside them where there is room.
+    fn labels(&self, canvas: &mut Canvas) {
+        let mut labels = Labels::within((self.left, self.top), self.width, self.height);
+        let points = || self.panel.curves.iter().flat_map(|c| c.points.iter().map(move |p| (c, p)));
+        for (_, p) in points() {
+            let (x, y) = (self.x(p.x), self.y(p.y));
+            labels.avoid((x - RADIUS, y - RADIUS), (x + RADIUS, y + RADIUS));
+            if let Some((lo, hi)) = p.y_interval {
+                labels.avoid((x - 1.0, self.y(hi)), (x + 1.0, self.y(lo)));
+            }
+            if let Some((lo, hi)) = p.x_interval {
+                labels.avoid((self.x(lo), y - 1.0), (self.x(hi), y + 1.0));
+            }
+        }
+        for pair in self.panel.curves.iter().flat_map(|c| c.points.windows(2)) {
+            let [from, to] = [&pair[0], &pair[1]].map(|p| (self.x(p.x), self.y(p.y)));
+            labels.avoid_line(from, to);
+        }
+        for (curve, p) in points().filter(|(_, p)| !p.label.is_empty()) {
+            labels.put(canvas, (self.x(p.x), self.y(p.y)), &p.label, curve.style.colour);
+        }
+    }
+}
+
+/// Ticks below a panel and, where `baseline` says so, labels of every one or of every
+/// second, third, … so that none touches the next; a tick at 1 keeps its label.
+pub(super) fn x_axis(
+    canvas: &mut Canvas,
+    ticks: impl Iterator<Item = (f64, String)>,
+    bottom: f64,
+    baseline: Option<f64>,
+) {
+    let ticks = ticks.collect::<Vec<_>>();
+    for (x, _) in &ticks {
+        canvas.line(&[(*x, bottom), (*x, bottom + 3.5)], FAINT, 1.0);
+    }
+    let Some(y) = baseline else { return };
+    let one = ticks.iter().position(|(_, label)| label == "1").unwrap_or(0);
+    let every = |n: usize| ticks.iter().skip(one % n).step_by(n);
+    let half = |label: &str| width(label, BODY) / 2.0;
+    let free = |n: &usize| {
+        let next = every(*n).skip(1);
+        every(*n).zip(next).all(|((a, l), (b, m))| b - a > half(l) + half(m) + 6.0)
+    };
+    let n = (1..ticks.len().max(2)).find(free).unwrap_or(ticks.len().max(1));
+    for (x, label) in every(n) {
+        canvas.text((*x, y), label, BODY, Anchor::Middle, FAINT);
+    }
+}

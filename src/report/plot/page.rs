@@ -1,0 +1,121 @@
+//! A figure from top to bottom: title, notes, legend, body.
+
+use anyhow::Result;
+
+use super::canvas::{Anchor, BODY, Canvas, Drawn, FAINT, INK, MARGIN, TITLE, WIDTH};
+use super::grid::{Grid, shade};
+use super::rows::Rows;
+use super::style::{Colour, Style};
+use super::text::{width, wrap};
+
+/// A figure.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Page {
+    pub(crate) title: String,
+    /// What a reader must know to read it, such as what was left out.
+    pub(crate) notes: Vec<String>,
+    /// What differs within the figure, and nothing else.
+    pub(crate) legend: Vec<Key>,
+    pub(crate) body: Body,
+}
+
+/// What a figure consists of.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Body {
+    Grid(Grid),
+    Rows(Rows),
+}
+
+/// An entry of a legend.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Key {
+    pub(crate) label: String,
+    pub(crate) sample: Sample,
+}
+
+/// What an entry explains.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Sample {
+    /// A line with markers.
+    Curve(Style),
+    /// A line of predictions.
+    Predicted,
+    /// A predicted value.
+    Hollow,
+    /// A part of a bar.
+    Part(Colour),
+    /// A line that data are held against, and its side on which something is lost.
+    Loss,
+}
+
+impl Key {
+    pub(crate) fn new(label: impl Into<String>, sample: Sample) -> Self {
+        Self { label: label.into(), sample }
+    }
+}
+
+/// Room for the sample of an entry, and from one entry to the next.
+const SAMPLE: f64 = 24.0;
+const APART: f64 = 18.0;
+const LINE: f64 = 18.0;
+
+impl Page {
+    /// Lays the figure out and prints it.
+    ///
+    /// # Errors
+    /// If the renderer fails.
+    pub(crate) fn draw(&self) -> Result<Drawn> {
+        let mut canvas = Canvas::new();
+        let mut at = MARGIN;
+        let room = WIDTH - 2.0 * MARGIN;
+        for line in wrap(&self.title, TITLE, room, 2) {
+            at += f64::from(TITLE) * 1.3;
+            canvas.text((MARGIN, at - 4.0), &line, TITLE, Anchor::Start, INK);
+        }
+        for line in self.notes.iter().flat_map(|note| wrap(note, BODY, room, 4)) {
+            at += 15.0;
+            canvas.text((MARGIN, at), &line, BODY, Anchor::Start, FAINT);
+        }
+        at = self.legend(&mut canvas, at + 6.0);
+        let bottom = match &self.body {
+            Body::Grid(grid) => grid.draw(&mut canvas, at + 6.0),
+            Body::Rows(rows) => rows.draw(&mut canvas, at + 6.0),
+        };
+        canvas.print(bottom + MARGIN)
+    }
+
+    /// Entries from left to right, and on in the next line; returns where they end.
+    fn legend(&self, canvas: &mut Canvas, top: f64) -> f64 {
+        let (mut x, mut y) = (MARGIN, top);
+        for (i, key) in self.legend.iter().enumerate() {
+            let label = wrap(&key.label, BODY, WIDTH - 2.0 * MARGIN - SAMPLE, 1).concat();
+            let wide = SAMPLE + width(&label, BODY);
+            if i > 0 && x + wide > WIDTH - MARGIN {
+                (x, y) = (MARGIN, y + LINE);
+            }
+            sample(canvas, key.sample, (x, y + LINE / 2.0));
+            canvas.text((x + SAMPLE, y + LINE / 2.0 + 4.0), &label, BODY, Anchor::Start, INK);
+            x += wide + APART;
+        }
+        if self.legend.is_empty() { top } else { y + LINE }
+    }
+}
+
+/// The sample of an entry, `at` being the middle of its left end.
+fn sample(canvas: &mut Canvas, sample: Sample, at: (f64, f64)) {
+    let end = (at.0 + SAMPLE - 6.0, at.1);
+    let middle = (at.0 + (SAMPLE - 6.0) / 2.0, at.1);
+    match sample {
+        Sample::Curve(style) => {
+            canvas.line(&[at, end], style.colour, 1.8);
+            canvas.mark(middle, style);
+        }
+        Sample::Predicted => canvas.predicted(&[at, end], FAINT),
+        Sample::Hollow => canvas.hollow(middle, FAINT),
+        Sample::Part(colour) => canvas.rect((at.0 + 3.0, at.1 - 5.0), 12.0, 10.0, colour),
+        Sample::Loss => {
+            shade(canvas, (at.0, at.1 - 4.0), SAMPLE - 6.0, 9.0);
+            canvas.reference((at.0, at.1 - 4.0), (end.0, at.1 - 4.0));
+        }
+    }
+}

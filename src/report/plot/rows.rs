@@ -1,0 +1,259 @@
+//! Rows of values: a label at the left, and a value or a bar in every column.
+
+use super::axis::Axis;
+use super::canvas::{Anchor, BODY, Canvas, FAINT, HEAD, INK, MARGIN, Place, RULE, WIDTH};
+use super::grid::{Even, shade, x_axis};
+use super::style::{Colour, Style};
+use super::text::{width, wrap};
+
+/// A table whose cells are drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Rows {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) groups: Vec<Group>,
+    /// The colours of a bar's parts.
+    pub(crate) parts: Vec<Colour>,
+}
+
+/// What a column shows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Column {
+    pub(crate) title: String,
+    pub(crate) axis: Axis,
+    pub(crate) even: Option<Even>,
+}
+
+/// Rows under a common title, which may be empty.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Group {
+    pub(crate) title: String,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// A row, with a value per column.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) label: String,
+    pub(crate) style: Style,
+    pub(crate) values: Vec<Value>,
+}
+
+/// What stands in a cell.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) enum Value {
+    /// Nothing was measured.
+    #[default]
+    None,
+    /// A value with its interval, and what was predicted of it.
+    Dot { x: f64, interval: Option<(f64, f64)>, predicted: Option<f64> },
+    /// The parts of a whole, from 0.
+    Bar(Vec<f64>),
+}
+
+const LINE: f64 = 14.0;
+const PITCH: f64 = 16.0;
+const GAP: f64 = 24.0;
+/// Between groups.
+const APART: f64 = 5.0;
+/// The narrowest column, and the widest that labels may be.
+const COLUMN: f64 = 110.0;
+const LABELS: f64 = 350.0;
+const MOST_COLUMNS: usize = 4;
+/// Ticks are repeated above so many rows.
+const TALL: usize = 25;
+
+impl Rows {
+    /// Draws the rows once for every few columns and returns where they end.
+    pub(super) fn draw(&self, canvas: &mut Canvas, top: f64) -> f64 {
+        let labels = self.rows().map(|row| width(&row.label, BODY)).fold(0.0, f64::max);
+        let labels = labels.min(LABELS) + 10.0;
+        let room = WIDTH - 2.0 * MARGIN - 6.0 - labels;
+        let most = ((room + GAP) / (COLUMN + GAP)) as usize;
+        let bands = self.columns.len().div_ceil(most.clamp(1, MOST_COLUMNS)).max(1);
+        let columns = self.columns.len().div_ceil(bands).max(1);
+        let wide = (room - (columns - 1) as f64 * GAP) / columns as f64;
+        let mut at = top;
+        for band in 0..bands {
+            let sheet = Sheet { rows: self, first: band * columns, columns, labels, wide };
+            at = sheet.draw(canvas, at) + if band + 1 < bands { 14.0 } else { 0.0 };
+        }
+        at
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.groups.iter().flat_map(|group| &group.rows)
+    }
+}
+
+/// All rows with some of the columns.
+struct Sheet<'a> {
+    rows: &'a Rows,
+    first: usize,
+    columns: usize,
+    labels: f64,
+    wide: f64,
+}
+
+/// Where a row lies: its middle, and the lines of its label.
+struct Placed<'a> {
+    row: &'a Row,
+    y: f64,
+    label: Vec<String>,
+}
+
+/// Where everything lies that goes from the left to the right.
+struct Lines<'a> {
+    titles: Vec<(f64, String)>,
+    rows: Vec<Placed<'a>>,
+    top: f64,
+    bottom: f64,
+}
+
+impl Sheet<'_> {
+    fn columns(&self) -> impl Iterator<Item = (usize, f64, &Column)> {
+        let shown = self.rows.columns.iter().enumerate().skip(self.first).take(self.columns);
+        let left = |i: usize| MARGIN + self.labels + (i - self.first) as f64 * (self.wide + GAP);
+        shown.map(move |(i, column)| (i, left(i), column))
+    }
+
+    fn draw(&self, canvas: &mut Canvas, top: f64) -> f64 {
+        let heads = self.columns().map(|(_, left, column)| {
+            let title = &column.title;
+            let lines = if title.is_empty() { vec![] } else { wrap(title, HEAD, self.wide, 2) };
+            (left, lines)
+        });
+        let heads = heads.collect::<Vec<_>>();
+        let tallest = heads.iter().map(|(_, lines)| lines.len()).max().unwrap_or(0);
+        for (left, lines) in &heads {
+            for (i, line) in lines.iter().enumerate() {
+                let y = top + (tallest - lines.len() + i + 1) as f64 * LINE - 2.0;
+                canvas.text((*left, y), line, HEAD, Anchor::Start, INK);
+            }
+        }
+        let mut from = top + tallest as f64 * LINE + 4.0;
+        if self.rows.rows().count() > TALL {
+            from += 14.0;
+            for (_, left, column) in self.columns() {
+                let ticks = self.ticks(left, column);
+                x_axis(canvas, ticks, from - 3.5, Some(from - 6.0));
+            }
+        }
+        let lines = self.place(from);
+        for (i, left, column) in self.columns() {
+            self.column(canvas, i, left, column, &lines);
+        }
+        self.write(canvas, &lines);
+        let bottom = lines.bottom;
+        bottom + 20.0 + self.axis_labels(canvas, bottom + 31.0)
+    }
+
+    /// What the axes show: below every column, or once if it is the same. Returns the
+    /// height.
+    fn axis_labels(&self, canvas: &mut Canvas, baseline: f64) -> f64 {
+        let ends = |left: f64| (left, left + self.wide);
+        let labels = self.columns().map(|(_, left, column)| (ends(left), &*column.axis.label));
+        let mut labels = labels.collect::<Vec<_>>();
+        if let (Some(&((left, _), label)), Some(&((_, right), _))) = (labels.first(), labels.last())
+            && labels.iter().all(|(_, other)| *other == label)
+        {
+            labels = vec![((left, right), label)];
+        }
+        let mut most = 0;
+        for ((left, right), label) in labels {
+            let lines = wrap(label, BODY, right - left, 2);
+            for (i, line) in lines.iter().enumerate() {
+                let at = ((left + right) / 2.0, baseline + i as f64 * LINE);
+                canvas.text(at, line, BODY, Anchor::Middle, FAINT);
+            }
+            most = most.max(lines.len());
+        }
+        most as f64 * LINE
+    }
+
+    /// Gives titles and rows their places, downwards.
+    fn place(&self, top: f64) -> Lines<'_> {
+        let mut lines = Lines { titles: Vec::new(), rows: Vec::new(), top, bottom: top };
+        for group in &self.rows.groups {
+            if !lines.rows.is_empty() {
+                lines.bottom += APART;
+            }
+            if !group.title.is_empty() {
+                lines.bottom += PITCH + 2.0;
+                let title = wrap(&group.title, HEAD, WIDTH - 2.0 * MARGIN, 1).concat();
+                lines.titles.push((lines.bottom - 5.0, title));
+            }
+            for row in &group.rows {
+                let label = wrap(&row.label, BODY, self.labels - 10.0, 2);
+                let high = PITCH + (label.len() - 1) as f64 * (LINE - 1.0);
+                lines.rows.push(Placed { row, y: lines.bottom + high / 2.0, label });
+                lines.bottom += high;
+            }
+        }
+        lines.bottom += 2.0;
+        lines
+    }
+
+    fn write(&self, canvas: &mut Canvas, lines: &Lines<'_>) {
+        for (y, title) in &lines.titles {
+            canvas.text((MARGIN, *y), title, HEAD, Anchor::Start, INK);
+        }
+        for Placed { y, label, .. } in &lines.rows {
+            for (i, line) in label.iter().enumerate() {
+                let down = (i as f64 - (label.len() - 1) as f64 / 2.0) * (LINE - 1.0);
+                let at = (MARGIN + self.labels - 10.0, y + down + 4.0);
+                canvas.text(at, line, BODY, Anchor::End, INK);
+            }
+        }
+    }
+
+    fn ticks<'c>(
+        &'c self,
+        left: f64,
+        column: &'c Column,
+    ) -> impl Iterator<Item = (f64, String)> + 'c {
+        column.axis.ticks().map(move |(x, label)| (left + column.axis.place(x) * self.wide, label))
+    }
+
+    fn column(&self, canvas: &mut Canvas, i: usize, left: f64, column: &Column, lines: &Lines<'_>) {
+        let (top, bottom) = (lines.top, lines.bottom);
+        let x = |value: f64| left + column.axis.place(value) * self.wide;
+        let even = column.even.and_then(|even| even.on(&column.axis));
+        let even = even.map(|(value, loss)| (x(value), loss));
+        if let Some((even, true)) = even {
+            shade(canvas, (left, top), even - left, bottom - top);
+        }
+        for (x, _) in self.ticks(left, column) {
+            canvas.line(&[(x, top), (x, bottom)], RULE, 0.8);
+        }
+        x_axis(canvas, self.ticks(left, column), bottom, Some(bottom + 15.0));
+        canvas.line(&[(left, bottom), (left + self.wide, bottom)], FAINT, 1.0);
+        if let Some((even, _)) = even {
+            canvas.reference((even, top), (even, bottom));
+        }
+        for Placed { row, y, .. } in &lines.rows {
+            match row.values.get(i) {
+                Some(Value::Dot { x: value, interval, predicted }) => {
+                    canvas.line(&[(left, *y), (left + self.wide, *y)], RULE, 0.5);
+                    if let Some((lo, hi)) = interval {
+                        canvas.line(&[(x(*lo), *y), (x(*hi), *y)], row.style.colour, 1.8);
+                    }
+                    if let Some(predicted) = predicted {
+                        canvas.hollow((x(*predicted), *y), FAINT);
+                    }
+                    canvas.mark((x(*value), *y), row.style);
+                }
+                Some(Value::Bar(parts)) => self.bar(canvas, parts, &x, *y),
+                Some(Value::None) | None => {}
+            }
+        }
+    }
+
+    fn bar(&self, canvas: &mut Canvas, parts: &[f64], x: &dyn Fn(f64) -> f64, y: f64) {
+        let mut from = 0.0;
+        for (part, colour) in parts.iter().zip(&self.rows.parts) {
+            let corner: Place = (x(from), y - PITCH * 0.36);
+            canvas.rect(corner, x(from + part) - x(from), PITCH * 0.72, *colour);
+            from += part;
+        }
+    }
+}

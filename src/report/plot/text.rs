@@ -1,0 +1,71 @@
+//! How wide text is, and where it breaks. The advances are those of DejaVu Sans,
+//! which the PNG is drawn with and the SVG asks for first; a test compares them with
+//! what is drawn.
+
+/// Advances of the printable characters of ASCII, from the space on, in 2048ths of
+/// the size.
+#[rustfmt::skip]
+const ADVANCES: [u16; 95] = [
+    651, 821, 942, 1716, 1303, 1946, 1597, 563, 799, 799, 1024, 1716, 651, 739, 651, 690,
+    1303, 1303, 1303, 1303, 1303, 1303, 1303, 1303, 1303, 1303, 690, 690, 1716, 1716, 1716, 1087,
+    2048, 1401, 1405, 1430, 1577, 1294, 1178, 1587, 1540, 604, 604, 1343, 1141, 1767, 1532, 1612,
+    1235, 1612, 1423, 1300, 1251, 1499, 1401, 2025, 1403, 1251, 1403, 799, 690, 799, 1716, 1024,
+    1024, 1255, 1300, 1126, 1300, 1260, 721, 1300, 1298, 569, 569, 1186, 569, 1995, 1298, 1253,
+    1300, 1300, 842, 1067, 803, 1298, 1212, 1675, 1212, 1212, 1075, 1303, 690, 1303, 1716,
+];
+
+/// Width in pixels. Other characters count as wide as any letter is.
+pub(super) fn width(text: &str, size: u32) -> f64 {
+    let advance = |c: char| match c {
+        ' '..='~' => ADVANCES[c as usize - ' ' as usize],
+        '\u{a0}' => ADVANCES[0],
+        _ => 2100,
+    };
+    let units = text.chars().map(|c| u64::from(advance(c))).sum::<u64>();
+    units as f64 / 2048.0 * f64::from(size)
+}
+
+/// What can be shown of a text: characters that control a terminal, a writing
+/// direction or an SVG reader have a place-holder.
+pub(super) fn shown(text: &str) -> String {
+    let controls = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(c, '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
+    };
+    text.chars().map(|c| if controls(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// The text in at most `most` lines of at most `room` pixels, broken at spaces but for
+/// those around an equals sign, or anywhere where a word alone is wider. What does not
+/// fit ends in an ellipsis.
+pub(super) fn wrap(text: &str, size: u32, room: f64, most: usize) -> Vec<String> {
+    const KEPT: &str = "\u{a0}=\u{a0}";
+    let text = shown(text).replace(" = ", KEPT);
+    let mut lines = Vec::<String>::new();
+    let mut line = String::new();
+    for word in text.split_inclusive(' ') {
+        if !line.is_empty() && width(&(line.clone() + word.trim_end()), size) > room {
+            lines.push(std::mem::take(&mut line));
+        }
+        for c in word.chars() {
+            if c != ' ' && width(&format!("{line}{c}"), size) > room {
+                lines.push(std::mem::take(&mut line));
+            }
+            line.push(c);
+        }
+    }
+    lines.push(line);
+    let kept = lines.len().min(most);
+    let cut = lines.len() > most;
+    lines.truncate(kept);
+    let mut lines =
+        lines.iter().map(|line| line.trim_end().replace(KEPT, " = ")).collect::<Vec<_>>();
+    if cut && let Some(last) = lines.last_mut() {
+        while !last.is_empty() && width(&format!("{last}…"), size) > room {
+            last.pop();
+        }
+        last.push('…');
+    }
+    lines
+}
