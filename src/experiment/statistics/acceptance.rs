@@ -123,6 +123,14 @@ pub fn alpha(samples: &[Sample]) -> Option<Ratio> {
     Some(Ratio::of(prompts).at_most_one())
 }
 
+/// Accepted tokens as a share of Σ α*, with its uncertainty; `None` where it is
+/// not known.
+pub fn share_of_ceiling(samples: &[Sample]) -> Option<Ratio> {
+    Acceptance::of(rounds(samples)).share_of_ceiling()?;
+    let prompts = sums(samples).into_values();
+    Some(Ratio::of(prompts.map(|s| ([s.accepted as f64], [s.ceilings.0]))))
+}
+
 /// τ with its uncertainty: one more than the accepted tokens per round.
 pub fn block_efficiency(samples: &[Sample]) -> Ratio {
     let prompts = sums(samples).into_values();

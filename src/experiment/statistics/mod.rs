@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 use super::records::{GenerationRow, RoundRow};
 
 pub use acceptance::{
-    Acceptance, Survival, alpha, block_efficiency, block_efficiency_ratio, survival_ratios, tv,
+    Acceptance, Survival, alpha, block_efficiency, block_efficiency_ratio, share_of_ceiling,
+    survival_ratios, tv,
 };
 pub use interval::{Interval, MIN_PROMPTS, Ratio, student};
 pub use outliers::{Outlier, Side, outliers};

@@ -4,7 +4,7 @@ use super::data::{CURVE, Data};
 use super::facets::even;
 use super::table::{self, Entry};
 use crate::experiment::Cell;
-use crate::experiment::statistics::{Acceptance, acceptance_interval};
+use crate::experiment::statistics::share_of_ceiling;
 use crate::report::plot::{Axis, Column, Even, Key, Page, Sample, Value};
 use crate::report::series::Series;
 
@@ -30,8 +30,8 @@ const SHARE: Measure = Measure {
     title: "share of the ceiling",
     label: "Σ accepted / Σ α*",
     of: |data, e| {
-        let samples = data.results.samples(&e.cell.id);
-        let interval = acceptance_interval(samples, Acceptance::share_of_ceiling);
+        let share = share_of_ceiling(data.results.samples(&e.cell.id));
+        let interval = share.and_then(|share| share.interval());
         [e.row.share_of_ceiling, interval.map(|i| i.lo), interval.map(|i| i.hi), None]
     },
     unit: false,
