@@ -8,8 +8,8 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -273,7 +273,8 @@ impl ResultsFolder {
 }
 
 /// Gives the files that every run has their headers, where they lack them: a run
-/// in which nothing finishes has them, too, and so has one that lost a file.
+/// in which nothing finishes has them, too, and so has one that lost a file. Rows
+/// without a header say nothing and go: their blocks are run again.
 fn head(folder: &Path) -> Result<()> {
     let headers = [
         ("rounds.csv", csv_bytes::<RoundRow>(&[], true)?),
@@ -281,8 +282,11 @@ fn head(folder: &Path) -> Result<()> {
         ("blocks.csv", csv_bytes::<BlockRow>(&[], true)?),
     ];
     for (name, bytes) in headers {
-        if length_of(&folder.join(name))?.unwrap_or(0) == 0 {
-            write_whole(&folder.join(name), &bytes)?;
+        let file = folder.join(name);
+        let mut found = vec![0; bytes.len()];
+        let opened = File::open(&file).and_then(|mut file| file.read_exact(&mut found));
+        if opened.is_err() || found != bytes {
+            write_whole(&file, &bytes)?;
         }
     }
     Ok(())
