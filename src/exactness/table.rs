@@ -9,6 +9,9 @@ use super::monte_carlo::Fit;
 use super::mutants::CHECKS;
 use super::real::RealFit;
 
+/// Whether a cell belongs to a line of a table.
+type Belongs<'a> = &'a dyn Fn(&CertificateCell) -> bool;
+
 impl Certificate {
     /// How much was looked at, what is known of every verifier with every drafter,
     /// the kill matrix, and the failures.
@@ -79,7 +82,7 @@ impl Certificate {
         let _ = write!(out, "\n{:42}", "exact cells with soft laws, by K");
         (1..=most).for_each(|k| _ = write!(out, "{k:>7}"));
         let on_random = |c: &CertificateCell| c.toy.starts_with("random-");
-        let rows: [(&str, &dyn Fn(&CertificateCell) -> bool); 5] = [
+        let rows: [(&str, Belongs<'_>); 5] = [
             ("chains on named toys", &|c| !c.branches && !on_random(c)),
             ("trees on named toys", &|c| c.branches && !on_random(c)),
             ("chains on random toys", &|c| !c.branches && on_random(c)),

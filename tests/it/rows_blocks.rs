@@ -21,8 +21,9 @@ pub(crate) fn attempts(blocks: &[Rows], order: &[(usize, Busy)]) -> Rows {
         let stolen = ours * taken;
         let before = all.blocks.iter().filter(|b| b.block == number);
         let attempt = before.clone().count() as u32;
-        let standing = before.filter(|b| !b.superseded).map(|b| b.waiting_share + b.stolen_share);
-        let superseded = standing.last().is_some_and(|share| waiting + stolen >= share);
+        let mut standing =
+            before.filter(|b| !b.superseded).map(|b| b.waiting_share + b.stolen_share);
+        let superseded = standing.next_back().is_some_and(|share| waiting + stolen >= share);
         let mut rows = blocks[number].clone();
         rows.blocks[0] = BlockRow {
             block: number,
