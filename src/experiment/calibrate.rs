@@ -1,64 +1,121 @@
 //! The calibration: what passes and bookkeeping cost here, measured before the
 //! sweep, so that predicted speedups can be wrong.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 
 use super::blocks::Block;
-use super::cell::{Calibration, CellCosts};
+use super::cell::Plan;
+use super::costs::{Calibration, CellCosts};
 use super::generation::one;
-use super::passes::{quantile, target_passes};
+use super::passes::{TURNS, target_passes};
+use super::progress::Progress;
 use super::records::RoundRow;
 use super::run::Bench;
+use super::statistics::median;
 use crate::dist::Token;
 
 /// The longest context at which passes are timed.
 const CALIBRATION_CONTEXT: usize = 64;
 
+/// The most row counts of which passes are timed; T(n) between two of them
+/// follows from both.
+const MOST_COUNTS: usize = 16;
+
+/// The rounds of one warm-up.
+type WarmUp = Vec<RoundRow>;
+
 /// Warms every cell up with the very function that will be timed and keeps the
-/// warm-up's costs, then times the target's passes of as many rows as occurred.
+/// warm-ups' costs, then times the target's passes of as many rows as can occur.
+///
+/// # Errors
+/// If the target fails, or if the run is told to stop.
 pub(super) fn calibrate(bench: &Bench<'_>, prompts: &[Vec<Token>]) -> Result<Calibration> {
     let plan = bench.plan;
-    let mut costs = BTreeMap::new();
-    let mut most = plan.cells.iter().map(|cell| cell.num_speculative_tokens).max().unwrap_or(0);
-    for cell in &plan.cells {
-        let mut rounds = Vec::new();
-        for i in 0..plan.warmup {
-            let at = i as usize % prompts.len();
-            let prompt = &bench.prompts[at];
-            let block =
-                Block { number: 0, prompt, tokens: &prompts[at], repeat: 0, cells: vec![cell] };
+    let mut steps = Steps::new(bench, plan.cells.len() * plan.warmup as usize);
+    let mut warm_ups = vec![Vec::new(); plan.cells.len()];
+    // In turns, so that what disturbs the machine for a while hits one warm-up
+    // of each cell and not all of a few.
+    for turn in 0..plan.warmup as usize {
+        let at = turn % prompts.len();
+        let (prompt, tokens) = (&bench.prompts[at], &prompts[at]);
+        for (cell, warm_ups) in plan.cells.iter().zip(&mut warm_ups) {
+            let block = Block { number: 0, prompt, tokens, repeat: 0, cells: vec![cell] };
             // A failure here will be recorded when the cell's turn comes.
-            if let Ok(done) = one(bench, cell, &block) {
-                rounds.extend(done.rounds);
-            }
-            if bench.interrupted.load(Ordering::Relaxed) {
-                bail!("interrupted before the first block");
-            }
+            warm_ups.extend(one(bench, cell, &block).ok().map(|done| done.rounds));
+            steps.done("warm-up")?;
         }
-        most = rounds.iter().map(|round| round.proposed).fold(most, usize::max);
-        costs.insert(cell.id.clone(), cell_costs(&rounds));
     }
+    let counts = row_counts(plan, warm_ups.iter().flatten().flatten());
     let longest = prompts.iter().max_by_key(|tokens| tokens.len()).context("there is no prompt")?;
     let context = &longest[..longest.len().min(CALIBRATION_CONTEXT)];
-    let calibration = target_passes(bench.target, context, most + 1, bench.clock)?;
-    Ok(Calibration { cells: costs, ..calibration })
+    steps.progress.more(TURNS * counts.len());
+    let step = || steps.done("target passes");
+    let passes = target_passes(bench.target, context, &counts, bench.clock, step)?;
+    steps.progress.finish();
+    let ids = plan.cells.iter().map(|cell| cell.id.clone());
+    let cells = ids.zip(warm_ups.iter().map(|warm_ups| cell_costs(warm_ups)));
+    Ok(Calibration { context_tokens: context.len(), passes, cells: cells.collect() })
 }
 
-/// The medians of a cell's warm-up rounds.
-pub(super) fn cell_costs(rounds: &[RoundRow]) -> CellCosts {
-    let median = |values: Vec<f64>| quantile(&values, 0.5).unwrap_or(0.0);
-    CellCosts {
-        draft_us_per_token: median(
-            rounds
-                .iter()
-                .filter(|r| r.proposed > 0)
-                .map(|r| r.draft_us / r.proposed as f64)
-                .collect(),
-        ),
-        verify_us: median(rounds.iter().map(|r| r.verify_us).collect()),
-        other_us: median(rounds.iter().map(|r| r.other_us).collect()),
+/// How far the calibration is.
+struct Steps<'a> {
+    progress: Progress,
+    interrupted: &'a AtomicBool,
+}
+
+impl<'a> Steps<'a> {
+    fn new(bench: &Bench<'a>, number: usize) -> Self {
+        let progress = Progress::new("calibration steps", number, 0);
+        Self { progress, interrupted: bench.interrupted }
     }
+
+    /// One is done, unless the run was told to stop meanwhile.
+    fn done(&mut self, what: &str) -> Result<()> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            bail!("interrupted in the calibration: nothing was measured yet");
+        }
+        self.progress.advance(what);
+        Ok(())
+    }
+}
+
+/// The rows of which T is timed: those of plain decoding, of a whole draft of
+/// each cell, and what occurred in the warm-ups. No draft is longer than what may
+/// still be emitted besides the bonus token.
+fn row_counts<'a>(plan: &Plan, rounds: impl Iterator<Item = &'a RoundRow>) -> Vec<usize> {
+    let longest = plan.max_tokens.saturating_sub(1);
+    let whole = plan.cells.iter().map(|cell| cell.num_speculative_tokens.min(longest));
+    let drafts = whole.chain(rounds.map(|round| round.proposed)).chain([0]);
+    let counts = drafts.map(|tokens| tokens + 1).collect::<BTreeSet<_>>();
+    let counts = counts.into_iter().collect::<Vec<_>>();
+    if counts.len() <= MOST_COUNTS {
+        return counts;
+    }
+    let gaps = MOST_COUNTS - 1;
+    (0..=gaps).map(|i| counts[i * (counts.len() - 1) / gaps]).collect()
+}
+
+/// What the rounds of a cell's warm-ups cost.
+fn cell_costs(warm_ups: &[WarmUp]) -> CellCosts {
+    let cost = |of: fn(&RoundRow) -> Option<f64>| {
+        let each = warm_ups.iter().map(|rounds| rounds.iter().filter_map(of).collect::<Vec<_>>());
+        each.filter_map(|values| median(&values)).collect::<Vec<_>>()
+    };
+    let typical = |of| median(&cost(of)).unwrap_or(0.0);
+    CellCosts {
+        draft_us_per_token: typical(|r| (r.proposed > 0).then(|| r.draft_us / r.proposed as f64)),
+        verify_us: typical(|r| Some(r.verify_us)),
+        other_us: typical(|r| Some(r.other_us)),
+        spread: spread(&cost(|r| Some(r.draft_us + r.target_us + r.verify_us + r.other_us))),
+    }
+}
+
+/// The largest ÷ the smallest of several times.
+fn spread(times: &[f64]) -> Option<f64> {
+    let largest = times.iter().copied().reduce(f64::max)?;
+    let smallest = times.iter().copied().reduce(f64::min)?;
+    (times.len() > 1 && smallest > 0.0).then_some(largest / smallest)
 }

@@ -134,27 +134,3 @@ impl Plan {
         self.cells.iter().find(|c| c.is_baseline() && c.sampling == cell.sampling)
     }
 }
-
-/// What forward passes and bookkeeping cost here, measured before the sweep.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Calibration {
-    /// Context in tokens at which the passes were timed.
-    pub context_tokens: usize,
-    /// `target_us[n − 1]` = T(n), the median time of a target pass of n rows.
-    pub target_us: Vec<f64>,
-    /// Interquartile range of the same samples.
-    pub target_iqr_us: Vec<f64>,
-    /// Costs of the cells' own bookkeeping, from the warm-up, by cell id.
-    pub cells: BTreeMap<String, CellCosts>,
-}
-
-/// Medians over the warm-up rounds of a cell, in µs.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct CellCosts {
-    /// t_d: drafting, per proposed token.
-    pub draft_us_per_token: f64,
-    /// t_v: laws and verification, per round.
-    pub verify_us: f64,
-    /// t_o: everything else, per round.
-    pub other_us: f64,
-}

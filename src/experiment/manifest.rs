@@ -5,7 +5,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::cell::{Calibration, Plan, PlannedModel};
+use super::cell::{Plan, PlannedModel};
+use super::costs::Calibration;
 use super::files::write_whole;
 use super::machine::{Machine, load_average};
 use super::provenance::{Build, utc_now};

@@ -6,6 +6,7 @@ mod calibrate;
 mod cell;
 mod columns;
 mod compare;
+mod costs;
 mod disturbance;
 pub mod divergence;
 mod exclude;
@@ -29,8 +30,9 @@ mod run;
 mod spec;
 pub mod statistics;
 
-pub use cell::{Calibration, Cell, CellCosts, FORMAT, Plan, PlannedModel};
+pub use cell::{Cell, FORMAT, Plan, PlannedModel};
 pub use columns::columns;
+pub use costs::{Calibration, CellCosts, PassCost};
 pub use disturbance::{DISTURBED, MOST_DISTURBED};
 pub use files::write_whole;
 pub use folder::read_plan;

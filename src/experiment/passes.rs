@@ -4,59 +4,81 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-use super::cell::Calibration;
+use super::costs::PassCost;
 use super::prompts::Prompt;
 use super::recorder::micros;
+use super::statistics::quantile;
 use crate::clock::{Clock, RealClock, Who};
 use crate::dist::Token;
-use crate::model::{Codec, LanguageModel, Want, Work, evaluate_one};
+use crate::model::{Codec, LanguageModel, Session, Want, Work, evaluate_one};
 use crate::tree::Draft;
 
-/// Samples of T(n) for each n, taken in turns so that drift hits all alike.
-const SAMPLES: usize = 15;
+/// Times that passes of all row counts take turns, the first of which fills the
+/// caches and is not counted.
+pub(super) const TURNS: usize = 16;
 
-/// Measures T(n) for n = 1 to `max_rows` after `context`.
+/// Turns that are taken even if they take longer than [`ENOUGH`].
+const LEAST: usize = 6;
+
+/// Time after which there are no further turns.
+const ENOUGH: Duration = Duration::from_secs(10);
+
+/// Measures T(n) for each n in `counts` after `context`, in turns so that drift
+/// hits all alike. `step` is called after every sample.
 ///
 /// # Errors
-/// If the target fails.
+/// If the target or `step` fails.
 pub(super) fn target_passes(
     target: &dyn LanguageModel,
     context: &[Token],
-    max_rows: usize,
+    counts: &[usize],
     clock: &dyn Clock,
-) -> Result<Calibration> {
+    mut step: impl FnMut() -> Result<()>,
+) -> Result<Vec<PassCost>> {
     let mut session = target.session()?;
-    let drafts = (0..max_rows).map(|k| chain(target, context, k)).collect::<Vec<_>>();
-    let mut samples = vec![Vec::with_capacity(SAMPLES); max_rows];
-    // The first turn fills the cache and warms up; it is not counted.
-    for turn in 0..=SAMPLES {
-        for (rows, draft) in drafts.iter().enumerate() {
+    let drafts = counts.iter().map(|rows| chain(target, context, rows - 1)).collect::<Vec<_>>();
+    let mut samples = vec![Vec::with_capacity(TURNS); counts.len()];
+    let start = clock.now();
+    for turn in 0..TURNS {
+        if turn >= LEAST && clock.now() - start > ENOUGH {
+            break;
+        }
+        for (draft, samples) in drafts.iter().zip(&mut samples) {
             // As in a run, a pass follows one of its kind: the first of two
             // finds what another kind left in the caches and is not counted.
-            for counts in [false, turn > 0] {
-                // Every pass computes its rows again: the last context token and
-                // all nodes, none of which is left from the pass before.
-                session.settle(&context[..context.len() - 1])?;
-                let start = clock.now();
-                let work = Work { session: &mut session, context, draft, want: Want::All };
-                let computed = evaluate_one(target, work)?.computed;
-                clock.forward(Who::Target, computed);
-                if counts {
-                    samples[rows].push(micros(clock.now() - start));
-                }
+            pass(target, &mut session, context, draft, clock)?;
+            let us = pass(target, &mut session, context, draft, clock)?;
+            if turn > 0 {
+                samples.push(us);
             }
+            step()?;
         }
     }
-    let quartile = |s: &Vec<f64>, q| quantile(s, q).ok_or_else(|| anyhow!("no samples"));
-    Ok(Calibration {
-        context_tokens: context.len(),
-        target_us: samples.iter().map(|s| quartile(s, 0.5)).collect::<Result<_>>()?,
-        target_iqr_us: samples
-            .iter()
-            .map(|s| Ok(quartile(s, 0.75)? - quartile(s, 0.25)?))
-            .collect::<Result<_>>()?,
-        cells: Default::default(),
-    })
+    let costs = counts.iter().zip(samples).map(|(&rows, samples)| cost(rows, samples));
+    costs.collect::<Option<_>>().ok_or_else(|| anyhow!("no samples"))
+}
+
+/// Times one pass over `draft`, in µs: it computes the last context token and all
+/// nodes, none of which is left from the pass before.
+fn pass(
+    target: &dyn LanguageModel,
+    session: &mut Session,
+    context: &[Token],
+    draft: &Draft,
+    clock: &dyn Clock,
+) -> Result<f64> {
+    session.settle(&context[..context.len() - 1])?;
+    let start = clock.now();
+    let work = Work { session, context, draft, want: Want::All };
+    let computed = evaluate_one(target, work)?.computed;
+    clock.forward(Who::Target, computed);
+    Ok(micros(clock.now() - start))
+}
+
+fn cost(rows: usize, mut samples: Vec<f64>) -> Option<PassCost> {
+    samples.sort_by(f64::total_cmp);
+    let at = |p| quantile(&samples, p);
+    Some(PassCost { rows, us: at(0.5)?, iqr_us: at(0.75)? - at(0.25)?, samples: samples.len() })
 }
 
 /// A chain of `k` tokens taken from the context.
@@ -67,14 +89,6 @@ fn chain(target: &dyn LanguageModel, context: &[Token], k: usize) -> Draft {
         parent = Some(draft.certain(parent, context[i % context.len()]));
     }
     draft
-}
-
-/// The quantile by the nearest rank; `None` of nothing.
-pub(super) fn quantile(values: &[f64], q: f64) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let rank = (q * (sorted.len().saturating_sub(1)) as f64).round() as usize;
-    sorted.get(rank).copied()
 }
 
 /// The median time of a single-row pass, for estimates.
@@ -88,6 +102,6 @@ pub fn pass_time(
 ) -> Result<Duration> {
     let tokens =
         codec.encode(&prompts.first().ok_or_else(|| anyhow!("there is no prompt"))?.text)?;
-    let calibration = target_passes(target, &tokens, 1, &RealClock::default())?;
-    Ok(Duration::from_secs_f64(calibration.target_us[0].max(1e-3) / 1e6))
+    let passes = target_passes(target, &tokens, &[1], &RealClock::default(), || Ok(()))?;
+    Ok(Duration::from_secs_f64(passes[0].us.max(1e-3) / 1e6))
 }

@@ -13,6 +13,7 @@ const EVERY: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
+    what: &'static str,
     plain: bool,
     start: Instant,
     told: Instant,
@@ -23,8 +24,8 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Progress over `total` generations, `before` of which were done already.
-    pub(super) fn new(total: usize, before: usize) -> Self {
+    /// Progress over `total` of `what`, `before` of which were done already.
+    pub(super) fn new(what: &'static str, total: usize, before: usize) -> Self {
         let plain = !std::io::stderr().is_terminal();
         let target =
             if plain { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
@@ -42,6 +43,7 @@ impl Progress {
         let now = Instant::now();
         Self {
             bar,
+            what,
             plain,
             start: now,
             told: now,
@@ -56,9 +58,9 @@ impl Progress {
         if self.plain { eprintln!("{line}") } else { self.bar.println(line) }
     }
 
-    /// This many generations are run again.
-    pub(super) fn more(&mut self, generations: usize) {
-        self.total += generations as u64;
+    /// There are so many more of them.
+    pub(super) fn more(&mut self, number: usize) {
+        self.total += number as u64;
         self.bar.set_length(self.total);
     }
 
@@ -67,7 +69,7 @@ impl Progress {
         self.disturbance = format!("waited {:.0} %", 100.0 * share);
     }
 
-    /// One generation is done; `live` says how its cell is doing.
+    /// One is done; `live` says how it goes.
     pub(super) fn advance(&mut self, live: &str) {
         let parts = [live, &self.disturbance].into_iter().filter(|part| !part.is_empty());
         let live = parts.collect::<Vec<_>>().join(", ");
@@ -78,7 +80,7 @@ impl Progress {
             self.told = Instant::now();
             let pace = self.start.elapsed().as_secs_f64() / (done - self.before).max(1) as f64;
             let left = pace * (self.total - done) as f64;
-            eprintln!("{done}/{} generations, {left:.0} s left; {live}", self.total);
+            eprintln!("{done}/{} {}, {left:.0} s left; {live}", self.total, self.what);
         }
     }
 

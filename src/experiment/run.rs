@@ -94,7 +94,7 @@ pub fn run(bench: &Bench<'_>, out: &Path, resume: &Resume) -> Result<Ended> {
         let watch = Watch::begin(bench.clock);
         session.calibration = calibrate(bench, &prompts)?;
         session.waiting_before = watch.end(bench.threads, session.machine.cores).share();
-        announce(&session);
+        announce(&session, bench.plan);
         manifest.sessions.push(session);
         manifest.blocks.0 = done;
         manifest.status = Status::Running;
@@ -133,12 +133,12 @@ fn reopen(folder: &ResultsFolder, plan: &Plan) -> Result<(Manifest, Vec<BlockRow
 }
 
 /// Says how busy the machine is before anything is measured.
-fn announce(session: &Session) {
+fn announce(session: &Session, plan: &Plan) {
     let (load, cores) = (session.load_average[0], session.machine.cores);
     eprintln!(
         "machine: load average {load:.2} on {cores} cores; waited for a core for {:.0} % of the \
          calibration",
-        100.0 * session.waiting_before
+        100.0 * session.waiting_before.min(1.0)
     );
     if session.waiting_before > DISTURBED {
         eprintln!(
@@ -148,6 +148,7 @@ fn announce(session: &Session) {
             100.0 * MOST_DISTURBED
         );
     }
+    session.calibration.doubts(plan).iter().for_each(|doubt| eprintln!("warning: {doubt}"));
 }
 
 fn encode(bench: &Bench<'_>) -> Result<Vec<Vec<Token>>> {
@@ -194,7 +195,7 @@ impl Sweep<'_> {
             standing.map(|row| self.blocks[row.block].cells.len()).sum::<usize>()
         };
         let total = self.blocks.iter().map(|block| block.cells.len()).sum();
-        let mut progress = Progress::new(total, cells(&listed));
+        let mut progress = Progress::new("generations", total, cells(&listed));
         let mut live = BTreeMap::new();
         let done = listed.iter().filter(|row| !row.superseded).map(|row| row.block);
         let done = done.collect::<std::collections::BTreeSet<_>>();

@@ -4,6 +4,7 @@
 mod best;
 mod check;
 mod controls;
+mod costs;
 mod divergence;
 mod figures;
 mod load;

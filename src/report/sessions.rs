@@ -82,8 +82,8 @@ pub(super) fn section(results: &Results) -> String {
 
 /// What the target's passes cost by their rows.
 fn passes(session: &Session) -> String {
-    let costs = session.calibration.target_us.iter().enumerate();
-    let costs = costs.map(|(i, us)| format!("T({}) = {us:.0}", i + 1)).collect::<Vec<_>>();
+    let costs = session.calibration.passes.iter();
+    let costs = costs.map(|c| format!("T({}) = {:.0}", c.rows, c.us)).collect::<Vec<_>>();
     let context = session.calibration.context_tokens;
     format!("{}, at a context of {context} tokens", costs.join(", "))
 }

@@ -103,8 +103,7 @@ fn acceptance(row: &mut SummaryRow, samples: &[Sample]) {
 /// proposed in a round, K on a chain. A drafter without passes of a model
 /// is not calibrated alone: its cost per drafted token is what the rounds took.
 fn costs(row: &mut SummaryRow, calibration: &Calibration, cell: &Cell, samples: &[Sample]) {
-    let target = |rows: usize| calibration.target_us.get(rows - 1).copied();
-    let single = target(1).filter(|us| *us > 0.0);
+    let single = calibration.target_us(1).filter(|us| *us > 0.0);
     let forwards = samples.iter().map(|s| s.generation.draft_forwards).sum::<usize>();
     let draft_us = if forwards > 0 {
         calibration.cells.get(&cell.id).map(|c| c.draft_us_per_token)
@@ -117,7 +116,8 @@ fn costs(row: &mut SummaryRow, calibration: &Calibration, cell: &Cell, samples: 
     let per_pass = |us: Option<f64>| Some(us? / single?);
     row.cost_ratio = per_pass(draft_us);
     let most = rounds(samples).map(|r| r.proposed).max();
-    row.verify_cost_ratio = per_pass(target(most.unwrap_or(cell.num_speculative_tokens) + 1));
+    row.verify_cost_ratio =
+        per_pass(calibration.target_us(most.unwrap_or(cell.num_speculative_tokens) + 1));
 }
 
 fn compare(row: &mut SummaryRow, results: &Results, cell: &Cell) {
@@ -142,8 +142,8 @@ fn predict(results: &Results, series: &Series<'_>, cell: &Cell) -> Option<f64> {
     let baseline = results.plan.baseline_of(cell)?;
     let plain = calibration.cells.get(&baseline.id).unwrap_or(&costs);
     let costs = Costs {
-        target_us: &calibration.target_us,
-        plain_us: calibration.target_us.first()? + plain.verify_us + plain.other_us,
+        passes: calibration,
+        plain_us: calibration.target_us(1)? + plain.verify_us + plain.other_us,
         cell: costs,
     };
     // A fixed chain proposes what a longer one begins with; other rounds are

@@ -2,7 +2,7 @@
 
 use super::best::verdict;
 use super::load::Results;
-use super::outliers;
+use super::{costs, outliers};
 use crate::experiment::records::SummaryRow;
 use crate::experiment::statistics::{MIN_PROMPTS, rounds};
 use crate::experiment::{Status, describe};
@@ -93,6 +93,8 @@ fn machine(results: &Results, found: &mut Vec<String>) {
     }
     if plan.warmup == 0 {
         found.push("Without warm-up nothing is known of t_d, t_v and t_o: no prediction.".into());
+    } else {
+        found.extend(costs::warnings(results));
     }
 }
 

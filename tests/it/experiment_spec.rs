@@ -42,7 +42,7 @@ fn refused(text: &str, set: &[&str], parts: &[&str]) {
 #[test]
 fn defaults_and_names_of_other_tools() {
     let spec = read(GOOD, &[]).unwrap().spec;
-    assert_eq!((spec.max_tokens, spec.repeats, spec.warmup), (64, 1, 1));
+    assert_eq!((spec.max_tokens, spec.repeats, spec.warmup), (64, 1, 3));
     assert!(spec.ignore_eos);
     let aliases = GOOD
         .replace("target =", "model =")

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use specdec::clock::Clock;
 use specdec::draft::Texts;
 use specdec::experiment::prompts::Prompt;
-use specdec::experiment::{Bench, Experiment, Material, Resume, freeze, run};
+use specdec::experiment::{Bench, Ended, Experiment, Material, Resume, freeze, run};
 use specdec::model::{LanguageModel, Letters, Role, load};
 
 /// Runs the smoke experiment, changed by `set`, with this target of four letters
@@ -31,6 +31,18 @@ pub(crate) fn run_smoke_on(
     interrupted: &AtomicBool,
     out: &Path,
 ) -> PathBuf {
+    try_run_smoke(clock, target, texts, set, interrupted, out).unwrap().folder
+}
+
+/// The same, if nothing goes wrong.
+pub(crate) fn try_run_smoke(
+    clock: Option<&dyn Clock>,
+    target: &dyn LanguageModel,
+    texts: &[&str],
+    set: &[&str],
+    interrupted: &AtomicBool,
+    out: &Path,
+) -> anyhow::Result<Ended> {
     let smoke = concat!(env!("CARGO_MANIFEST_DIR"), "/experiments/00-smoke");
     let set = ["clock=virtual"].iter().chain(set).map(|s| (*s).to_owned()).collect::<Vec<_>>();
     let experiment = Experiment::read(smoke.as_ref(), &set).unwrap();
@@ -63,7 +75,7 @@ pub(crate) fn run_smoke_on(
         clock: clock.unwrap_or(&*own),
         interrupted,
     };
-    run(&bench, out, &Resume::No).unwrap().folder
+    run(&bench, out, &Resume::No)
 }
 
 /// The rows of a file; none if it does not exist.

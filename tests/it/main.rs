@@ -4,6 +4,7 @@ mod acceptance_chains;
 mod acceptance_theory;
 mod approximate;
 mod asking;
+mod calibration;
 mod ceiling;
 mod chance;
 mod chance_fit;

@@ -35,7 +35,7 @@ pub(crate) fn predicted_speedup(sums: &Sums<'_>) -> Option<f64> {
     let costs = calibration.cells[&cell.id];
     let baseline = sums.run.plan.baseline_of(cell)?;
     let plain = calibration.cells[&baseline.id];
-    let plain_us = calibration.target_us[0] + plain.verify_us + plain.other_us;
+    let plain_us = calibration.target_us(1)? + plain.verify_us + plain.other_us;
     let mut prompts = BTreeMap::<&str, f64>::new();
     for generation in &sums.generations {
         *prompts.entry(&generation.prompt).or_default() += generation.new_tokens as f64;
@@ -47,7 +47,7 @@ pub(crate) fn predicted_speedup(sums: &Sums<'_>) -> Option<f64> {
         let full = others.iter().filter(|a| a.tokens == most).collect::<Vec<_>>();
         for Allowed { round, .. } in &full {
             let proposed = if k < most { round.proposed.min(k) } else { round.proposed };
-            let pass = *calibration.target_us.get(proposed)?;
+            let pass = calibration.target_us(proposed + 1)?;
             us += (proposed as f64 * costs.draft_us_per_token + pass) / full.len() as f64;
         }
         if full.is_empty() {

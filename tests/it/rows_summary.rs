@@ -154,7 +154,7 @@ fn summary(sums: &Sums<'_>) -> SummaryRow {
     let (proposed, forks) = (sum(&rounds, |r| r.proposed as f64), sum(&rounds, |r| r.forks as f64));
     let chains = rounds.iter().all(|r| r.proposed == r.depth);
     let ceilings = known(&rounds, |r| r.ceiling_sum);
-    let passes = |rows: usize| sums.calibration.target_us.get(rows - 1).copied();
+    let passes = |rows: usize| sums.calibration.target_us(rows);
     let single = passes(1).unwrap();
     let timed = sums.timed();
     let in_time =

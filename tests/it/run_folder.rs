@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use specdec::experiment::{Build, Manifest, Status};
+use specdec::experiment::{Build, Manifest, PassCost, Status};
 use specdec::report;
 
 use crate::run_support::{
@@ -256,8 +256,9 @@ fn a_manifest_keeps_its_floats_to_the_last_bit() {
     let folder = folder(out.path());
     let mut manifest = Manifest::read(&folder).unwrap();
     // Values that a parser which is not exact gets wrong in the last place.
-    manifest.sessions[0].calibration.target_us =
-        (1..2000).map(|i| 1.0 / f64::from(i) + 1e-9 * f64::from(i * 7919)).collect();
+    let us = |i: u32| 1.0 / f64::from(i) + 1e-9 * f64::from(i * 7919);
+    let passes = (1..2000).map(|i| PassCost { us: us(i), ..PassCost::default() });
+    manifest.sessions[0].calibration.passes = passes.collect();
     manifest.write(&folder).unwrap();
     assert_eq!(Manifest::read(&folder).unwrap(), manifest);
 }

@@ -1,8 +1,8 @@
 //! Statistics against rows counted by hand.
 
-use specdec::experiment::CellCosts;
 use specdec::experiment::records::{GenerationRow, RoundRow};
 use specdec::experiment::statistics::*;
+use specdec::experiment::{Calibration, CellCosts, PassCost};
 
 use crate::synthetic::Synthetic;
 
@@ -206,11 +206,17 @@ fn a_clear_winner_wins_every_resample() {
     assert_eq!(alone.decide(), Some(Verdicts { best: 0, wins: None }));
 }
 
-const COSTS: Costs<'_> = Costs {
-    target_us: &[100.0, 110.0, 120.0, 130.0],
-    plain_us: 105.0,
-    cell: CellCosts { draft_us_per_token: 10.0, verify_us: 3.0, other_us: 2.0 },
-};
+/// T(2) is between those that were timed.
+fn calibration() -> Calibration {
+    let pass = |rows, us| PassCost { rows, us, ..PassCost::default() };
+    let passes = vec![pass(1, 100.0), pass(3, 120.0), pass(4, 130.0)];
+    Calibration { passes, ..Calibration::default() }
+}
+
+fn costs(passes: &Calibration) -> Costs<'_> {
+    let cell = CellCosts { draft_us_per_token: 10.0, verify_us: 3.0, other_us: 2.0, spread: None };
+    Costs { passes, plain_us: 105.0, cell }
+}
 
 #[test]
 fn a_prediction_is_the_formula() {
@@ -221,11 +227,17 @@ fn a_prediction_is_the_formula() {
     close(progress.expected_accepted(3).unwrap(), 1.5);
     close(progress.expected_accepted(1).unwrap(), 0.75);
     let folds = [(10, progress)];
-    close(predicted_speedup(&folds, 3, &COSTS).unwrap(), 2.5 * 105.0 / (30.0 + 130.0 + 5.0));
-    close(predicted_speedup(&folds, 1, &COSTS).unwrap(), 1.75 * 105.0 / (10.0 + 110.0 + 5.0));
+    close(
+        predicted_speedup(&folds, 3, &costs(&calibration())).unwrap(),
+        2.5 * 105.0 / (30.0 + 130.0 + 5.0),
+    );
+    close(
+        predicted_speedup(&folds, 1, &costs(&calibration())).unwrap(),
+        1.75 * 105.0 / (10.0 + 110.0 + 5.0),
+    );
     // T(5) was not measured.
     let longer = [(10, Progress::of(&[sample("a", 1.0, vec![round(4, 1)])], 4, 1000))];
-    assert_eq!(predicted_speedup(&longer, 4, &COSTS), None);
+    assert_eq!(predicted_speedup(&longer, 4, &costs(&calibration())), None);
 }
 
 #[test]
@@ -234,7 +246,7 @@ fn a_round_without_a_draft_costs_and_gains_nothing_of_it() {
     let samples = [sample("a", 1.0, vec![round(2, 2), round(0, 0)])];
     let folds = [(1, Progress::of(&samples, 2, 1000))];
     let round_us = 0.5 * (20.0 + 120.0) + 0.5 * 100.0 + 5.0;
-    close(predicted_speedup(&folds, 2, &COSTS).unwrap(), 2.0 * 105.0 / round_us);
+    close(predicted_speedup(&folds, 2, &costs(&calibration())).unwrap(), 2.0 * 105.0 / round_us);
 }
 
 #[test]
@@ -253,5 +265,5 @@ fn folds_are_averaged_in_time_per_token() {
     let round_us = 10.0 + 110.0 + 5.0;
     // Twice as many tokens at 2 per round as at 1 per round.
     let expected = 3.0 * 105.0 / (2.0 * round_us / 2.0 + round_us);
-    close(predicted_speedup(&[(2, all), (1, none)], 1, &COSTS).unwrap(), expected);
+    close(predicted_speedup(&[(2, all), (1, none)], 1, &costs(&calibration())).unwrap(), expected);
 }

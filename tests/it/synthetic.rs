@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use specdec::experiment::records::{
     DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow,
 };
-use specdec::experiment::{Calibration, Cell, CellCosts, FORMAT, Plan, PlannedModel};
+use specdec::experiment::{Calibration, Cell, CellCosts, FORMAT, PassCost, Plan, PlannedModel};
 use specdec::model::hex;
 use specdec::params::Params;
 use specdec::sampling::SamplingParams;
@@ -128,7 +128,7 @@ impl Synthetic {
             ignore_eos: true,
             trace: false,
             clock: "real".to_owned(),
-            warmup: 1,
+            warmup: 3,
             texts: BTreeMap::new(),
             prompts: (0..self.prompts).map(|p| format!("prompt-{p:02}")).collect(),
             prompts_sha256: "11".repeat(32),
@@ -250,11 +250,15 @@ fn calibration(plan: &Plan) -> Calibration {
         },
         verify_us: 60.0 + 45.0 * cell.num_speculative_tokens as f64,
         other_us: 20.0,
+        spread: Some(1.1),
+    };
+    let pass = |rows: usize| {
+        let us = 3600.0 + 320.0 * (rows - 1) as f64;
+        PassCost { rows, us, iqr_us: 40.0, samples: 15 }
     };
     Calibration {
         context_tokens: 96,
-        target_us: (0..9).map(|n| 3600.0 + 320.0 * f64::from(n)).collect(),
-        target_iqr_us: vec![40.0; 9],
+        passes: (1..=9).map(pass).collect(),
         cells: plan.cells.iter().map(|c| (c.id.clone(), costs(c))).collect::<BTreeMap<_, _>>(),
     }
 }
@@ -299,7 +303,7 @@ impl Simulated<'_> {
                 residual_fallbacks: 0,
                 draft_forwards: if lookup { 0 } else { proposed },
                 draft_us: noise * (0.5 + proposed as f64 * costs.draft_us_per_token),
-                target_us: noise * self.calibration.target_us[proposed],
+                target_us: noise * self.calibration.passes[proposed].us,
                 verify_us: costs.verify_us,
                 other_us: costs.other_us,
             });

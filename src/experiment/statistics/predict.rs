@@ -16,13 +16,13 @@
 //! proposed, this is the formula above.
 
 use super::{Sample, ratio};
-use crate::experiment::cell::CellCosts;
+use crate::experiment::costs::{Calibration, CellCosts};
 
 /// What passes and bookkeeping cost, from the calibration, in µs.
 #[derive(Debug, Clone, Copy)]
 pub struct Costs<'a> {
-    /// `target_us[n − 1]` = T(n).
-    pub target_us: &'a [f64],
+    /// T(n).
+    pub passes: &'a Calibration,
     /// A round of plain decoding: T(1) and its bookkeeping.
     pub plain_us: f64,
     /// t_d, t_v and t_o of the cell.
@@ -108,11 +108,10 @@ impl Progress {
 /// prompts. Times per token are averaged over the prompts by their tokens.
 /// `None` if a cost or the progress is not known.
 pub fn predicted_speedup(folds: &[(usize, Progress)], k: usize, costs: &Costs<'_>) -> Option<f64> {
-    let target = |rows: usize| costs.target_us.get(rows - 1).copied();
     let (mut plain, mut cell) = (0.0, 0.0);
     for (tokens, progress) in folds {
         let round = progress.expected_cost(k, |n| {
-            Some(n as f64 * costs.cell.draft_us_per_token + target(n + 1)?)
+            Some(n as f64 * costs.cell.draft_us_per_token + costs.passes.target_us(n + 1)?)
         })?;
         let round = round + costs.cell.verify_us + costs.cell.other_us;
         let per_round = 1.0 + progress.expected_accepted(k)?;

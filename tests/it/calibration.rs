@@ -1,0 +1,154 @@
+//! The calibration: which passes it times, what a disturbed warm-up does to it,
+//! how soon it ends when it is told to, and when its costs are doubted.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use specdec::clock::{Clock, VirtualClock, VirtualCosts, Who};
+use specdec::experiment::{Calibration, Manifest};
+use specdec::model::{Evaluation, LanguageModel, ModelError, ModelInfo, Role, Session, Work, load};
+
+use crate::experiment_support::{run_smoke_on, try_run_smoke};
+use crate::report::reported;
+use crate::synthetic::{Rows, Synthetic};
+
+/// A clock on which passes take fifty times as long for a while.
+#[derive(Debug)]
+struct Slow {
+    clock: VirtualClock,
+    passes: Cell<usize>,
+    slow: Range<usize>,
+}
+
+impl Slow {
+    fn new(slow: Range<usize>) -> Self {
+        let clock = VirtualClock::new(VirtualCosts::default());
+        Self { clock, passes: Cell::new(0), slow }
+    }
+}
+
+impl Clock for Slow {
+    fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    fn forward(&self, who: Who, rows: usize) {
+        let pass = self.passes.replace(self.passes.get() + 1);
+        let times = if self.slow.contains(&pass) { 50 } else { 1 };
+        (0..times).for_each(|_| self.clock.forward(who, rows));
+    }
+}
+
+/// The calibration of the smoke experiment on this clock.
+fn calibrated(clock: &dyn Clock, set: &[&str]) -> Calibration {
+    let out = tempfile::tempdir().unwrap();
+    let target = load("toy:mixed", Role::Target).unwrap().model;
+    let go_on = AtomicBool::new(false);
+    let folder = run_smoke_on(Some(clock), &*target, &["ab"], set, &go_on, out.path());
+    Manifest::read(&folder).unwrap().sessions.remove(0).calibration
+}
+
+/// Row counts of which passes were timed.
+fn counts(set: &[&str]) -> Vec<usize> {
+    calibrated(&Slow::new(0..0), set).passes.iter().map(|pass| pass.rows).collect()
+}
+
+#[test]
+fn one_disturbed_warm_up_changes_no_cost_and_is_seen() {
+    let calm = calibrated(&Slow::new(0..0), &["max_tokens=8"]);
+    // More passes than a warm-up has, fewer than a cell waits for its next one.
+    let disturbed = calibrated(&Slow::new(40..70), &["max_tokens=8"]);
+    let costs = |c: &Calibration| {
+        let costs = c.cells.values().map(|c| (c.draft_us_per_token, c.verify_us, c.other_us));
+        (costs.collect::<Vec<_>>(), c.passes.clone())
+    };
+    assert_eq!(costs(&calm), costs(&disturbed));
+    let widest = |c: &Calibration| c.cells.values().filter_map(|c| c.spread).fold(0.0, f64::max);
+    assert!(widest(&calm) < 1.5, "{}", widest(&calm));
+    assert!(widest(&disturbed) > 1.5, "{}", widest(&disturbed));
+    let once = calibrated(&Slow::new(0..0), &["max_tokens=8", "warmup=1"]);
+    assert!(once.cells.values().all(|costs| costs.spread.is_none()));
+}
+
+#[test]
+fn only_passes_that_can_occur_are_timed() {
+    let k = "sweep.num_speculative_tokens";
+    assert_eq!(counts(&["max_tokens=24", "sweep.drafter=model"]), [1, 2, 3, 4, 5]);
+    // A draft of four tokens cannot hold more than three and the bonus token.
+    assert_eq!(counts(&["max_tokens=4", &format!("{k}=64")]), [1, 2, 3, 4]);
+    let many = counts(&["max_tokens=200", "sweep.drafter=prompt_lookup", &format!("{k}=150")]);
+    assert!(many.len() <= 16 && many[0] == 1 && many.ends_with(&[151]), "{many:?}");
+}
+
+/// A target during whose passes the run is told to stop.
+#[derive(Debug)]
+struct Stopped<'a> {
+    model: Box<dyn LanguageModel>,
+    interrupted: &'a AtomicBool,
+    last: usize,
+    passes: AtomicUsize,
+}
+
+impl LanguageModel for Stopped<'_> {
+    fn info(&self) -> &ModelInfo {
+        self.model.info()
+    }
+
+    fn session(&self) -> Result<Session, ModelError> {
+        self.model.session()
+    }
+
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+        let pass = self.passes.fetch_add(1, Ordering::Relaxed);
+        self.interrupted.fetch_or(pass == self.last, Ordering::Relaxed);
+        self.model.evaluate(work)
+    }
+}
+
+#[test]
+fn a_calibration_that_is_told_to_stop_ends_at_the_next_pass() {
+    let set = ["sweep.drafter=model", "sweep.verifier=rejection", "sweep.temperature=1"];
+    // In a warm-up, and in the passes that are timed after all of them.
+    for last in [5, 250] {
+        let (interrupted, out) = (AtomicBool::new(false), tempfile::tempdir().unwrap());
+        let model = load("toy:mixed", Role::Target).unwrap().model;
+        let passes = AtomicUsize::new(0);
+        let target = Stopped { model, interrupted: &interrupted, last, passes };
+        let ended = try_run_smoke(None, &target, &["ab"], &set, &interrupted, out.path());
+        let error = format!("{:#}", ended.unwrap_err());
+        assert!(error.contains("interrupted in the calibration"), "{error}");
+        assert!(target.passes.into_inner() <= last + 2);
+        assert_eq!(out.path().read_dir().unwrap().count(), 0, "nothing is left behind");
+    }
+}
+
+/// The report of a run whose calibration was changed.
+fn told(change: fn(&mut Rows)) -> String {
+    let mut rows = Synthetic::large().rows();
+    change(&mut rows);
+    reported(&rows).1
+}
+
+#[test]
+fn costs_that_spread_or_are_not_those_of_the_sweep_are_doubted() {
+    let doubts = ["differ by more than a factor", "interquartile range", "speedups are off"];
+    let found = |report: &str| doubts.map(|doubt| report.contains(doubt));
+    assert_eq!(found(&told(|_| {})), [false; 3]);
+    let apart = told(|rows| {
+        let (_, costs) = rows.calibration.cells.iter_mut().next().unwrap();
+        costs.spread = Some(4.2);
+    });
+    assert_eq!(found(&apart), [true, false, false], "{apart}");
+    assert!(apart.contains("Warm-ups of 1 of 39 cells") && apart.contains("4.2"), "{apart}");
+    let wide = told(|rows| rows.calibration.passes[2].iqr_us = 3000.0);
+    assert_eq!(found(&wide), [false, true, false]);
+    let poisoned = told(|rows| {
+        let drafted = rows.calibration.cells.values_mut().filter(|c| c.draft_us_per_token > 9.0);
+        drafted.for_each(|costs| costs.draft_us_per_token *= 20.0);
+    });
+    assert_eq!(found(&poisoned), [false, false, true]);
+    let cheap = told(|rows| rows.calibration.passes.iter_mut().for_each(|p| p.us /= 2.0));
+    assert_eq!(found(&cheap), [false, false, true]);
+}
