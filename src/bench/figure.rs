@@ -1,6 +1,6 @@
 //! The costs of passes and the best speedups, drawn.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::{Costs, Measured};
 use crate::report::plot::{
@@ -14,9 +14,12 @@ const ACCEPTANCES: std::ops::RangeInclusive<u32> = 30..=95;
 /// acceptance.
 ///
 /// # Errors
-/// If the renderer fails.
+/// If T(1) is not known, or the renderer fails.
 pub(crate) fn draw(title: &str, measured: &Measured, costs: Option<&Costs>) -> Result<Drawn> {
-    let mut panels = vec![passes(measured)];
+    let Some(one) = measured.passes[0].median() else {
+        bail!("there is nothing to draw: too few samples of T(1) were undisturbed");
+    };
+    let mut panels = vec![passes(measured, one)];
     let mut legend = Vec::new();
     if let Some(costs) = costs {
         panels.push(speedups(costs));
@@ -26,10 +29,10 @@ pub(crate) fn draw(title: &str, measured: &Measured, costs: Option<&Costs>) -> R
     Page { title, notes: Vec::new(), legend, body }.draw()
 }
 
-fn passes(measured: &Measured) -> Panel {
-    let one = measured.passes[0].median();
+fn passes(measured: &Measured, one: f64) -> Panel {
     let rows = (1..).zip(&measured.passes);
-    let points = rows.map(|(rows, timing)| (f64::from(rows), timing.median() / one)).collect();
+    let points = rows.filter_map(|(rows, timing)| Some((f64::from(rows), timing.median()? / one)));
+    let points = points.collect();
     panel("cost of a pass", ("rows m of a pass", "T(m) / T(1)"), points, None)
 }
 

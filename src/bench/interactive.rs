@@ -8,8 +8,9 @@ use std::io::{BufRead, Write};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 
-use super::sample::{repeats, sample};
+use super::sample::Stopwatch;
 use super::{Reading, pass, prefill, text};
+use crate::experiment::MachineClock;
 use crate::lanes::IsaKind;
 use crate::model::{LanguageModel, Want, Work, evaluate_one};
 use crate::pool::Pool;
@@ -40,13 +41,15 @@ pub(crate) fn answer(
         "threads": Pool::shared().threads(),
         "bytes_per_token": info.bytes_per_token,
     }))?;
+    let clock = MachineClock::default();
+    let stopwatch = Stopwatch::new(&clock);
     let reading = Reading::new(info.bytes_per_token)?;
     let mut passes = BTreeMap::new();
     for line in requests.lines() {
         let line = line?;
         match line.split_whitespace().collect::<Vec<_>>()[..] {
             ["quit"] => return Ok(()),
-            ["read"] => say(timed(&mut || {
+            ["read"] => say(timed(&stopwatch, &mut || {
                 reading.run();
                 Ok(())
             })?)?,
@@ -55,11 +58,11 @@ pub(crate) fn answer(
                     Entry::Occupied(known) => known.into_mut(),
                     Entry::Vacant(new) => new.insert(pass(model, context, number(rows)?)?),
                 };
-                say(timed(&mut **task)?)?;
+                say(timed(&stopwatch, &mut **task)?)?;
             }
             ["prefill", tokens] => {
                 let tokens = number(tokens)?;
-                say(timed(&mut || prefill(model, tokens))?)?;
+                say(timed(&stopwatch, &mut || prefill(model, tokens))?)?;
             }
             ["logits", rows] => {
                 say(json!({"logits": logits(model, context + number(rows)? - 1)?}))?
@@ -76,10 +79,10 @@ fn number(text: &str) -> Result<usize> {
 }
 
 /// A sample after a call that is not counted.
-fn timed(task: &mut super::sample::Run<'_>) -> Result<Value> {
-    let repeats = repeats(task)?;
-    let (micros, share) = sample(task, repeats)?;
-    Ok(json!({"micros": micros, "queue_share": share}))
+fn timed(stopwatch: &Stopwatch<'_>, task: &mut super::sample::Run<'_>) -> Result<Value> {
+    let repeats = stopwatch.repeats(task)?;
+    let sample = stopwatch.sample(task, repeats)?;
+    Ok(json!({"micros": sample.micros, "queue_share": sample.share}))
 }
 
 /// The logits after a text of `length` tokens.

@@ -4,6 +4,7 @@
 mod best;
 mod figure;
 mod interactive;
+mod outside;
 mod rows;
 mod sample;
 mod timed;
@@ -11,22 +12,18 @@ mod timed;
 pub use best::{Best, Costs};
 pub(crate) use figure::draw;
 pub(crate) use interactive::answer;
+pub use outside::Outside;
 pub use rows::PassRow;
-pub use sample::Timing;
+pub use sample::{ENOUGH, Timing};
 
 use std::time::Duration;
 
-use self::sample::{Task, in_turns};
-use self::timed::Timed;
-use crate::chance::{Request, Seeded};
-use crate::clock::RealClock;
-use crate::decode::{Generation, MethodSpec, Observer, StopRules, generate};
+use self::sample::{Stopwatch, Task};
+use crate::clock::Clock;
 use crate::dist::Token;
 use crate::lanes::{IsaKind, limits};
 use crate::model::{LanguageModel, ModelError, Want, Work, evaluate_one};
 use crate::pool::Pool;
-use crate::round::RoundEvent;
-use crate::sampling::SamplingParams;
 use crate::tree::Draft;
 
 /// The most rows of a pass that is timed: a draft of 15 tokens.
@@ -49,21 +46,49 @@ pub struct Measured {
     pub reading: Timing,
     /// Prefill of [`PREFILL`] tokens.
     pub prefill: Timing,
-    /// Fused multiply-adds in registers, in operations per second.
-    pub peak_flops: f64,
-    /// Time outside of passes, at temperatures 0 and 1.
+    /// Fused multiply-adds in registers: so many operations ...
+    pub operations: f64,
+    /// ... in this time.
+    pub chains: Timing,
+    /// Time outside of passes, at temperatures 0 and 1, if there is a draft model.
     pub outside: Vec<Outside>,
 }
 
-/// Time of a round outside of the models' passes.
-#[derive(Debug, Clone, Copy)]
-pub struct Outside {
-    /// Of both models.
-    pub temperature: f64,
-    /// µs per round.
-    pub micros: f64,
-    /// As a share of the round.
-    pub share: f64,
+impl Measured {
+    /// What a round costs at temperature 1; `None` without a draft model, or if
+    /// one of the costs has [too few samples](Self::too_few).
+    pub fn costs(&self) -> Option<Costs> {
+        Some(Costs {
+            passes: self.passes.iter().map(Timing::median).collect::<Option<_>>()?,
+            draft: self.draft.as_ref()?.median()?,
+            outside: self.outside.last()?.micros()?,
+        })
+    }
+
+    /// The peak of fused multiply-adds, in operations per second.
+    pub fn peak_flops(&self) -> Option<f64> {
+        Some(self.operations / (self.chains.median()? * 1e-6))
+    }
+
+    /// Why nothing can be concluded, as a sentence, if too few samples of
+    /// anything that a conclusion needs were undisturbed.
+    pub fn too_few(&self) -> Option<String> {
+        let passes = (1..).zip(&self.passes).map(|(m, timing)| (format!("T({m})"), timing));
+        let draft = self.draft.iter().map(|timing| ("the draft's pass".to_owned(), timing));
+        let outside =
+            self.outside.iter().map(|o| (format!("a round at T = {}", o.temperature), &o.outside));
+        let all = passes.chain(draft).chain(outside);
+        let few = all.filter(|(_, timing)| !timing.is_enough());
+        let worst = few.min_by_key(|(_, timing)| timing.kept());
+        worst.map(|(what, timing)| {
+            let (kept, all) = (timing.kept(), timing.kept() + timing.dropped());
+            format!(
+                "no conclusion: other work disturbed this machine; of {what} {kept} of {all} samples \
+                 count, and it takes {ENOUGH}: wait until the machine is idle, or give it longer \
+                 (--seconds)"
+            )
+        })
+    }
 }
 
 /// Measures a target, and a draft model if there is one, after a text of
@@ -76,8 +101,9 @@ pub fn measure(
     draft: Option<&dyn LanguageModel>,
     context: usize,
     budget: Duration,
+    clock: &dyn Clock,
 ) -> Result<Measured, ModelError> {
-    let (isa, pool) = (IsaKind::active(), Pool::shared());
+    let (isa, pool, stopwatch) = (IsaKind::active(), Pool::shared(), Stopwatch::new(clock));
     let reading = Reading::new(target.info().bytes_per_token)?;
     let mut tasks: Vec<Task<'_>> = vec![Box::new(|| {
         reading.run();
@@ -89,34 +115,34 @@ pub fn measure(
     if let Some(draft) = draft {
         tasks.push(drafting(draft, context)?);
     }
-    let mut timings = in_turns(&mut tasks, budget)?;
+    let mut timings = stopwatch.in_turns(&mut tasks, budget)?;
     drop(tasks);
     let draft_timing = draft.and_then(|_| timings.pop()).map(|t| t.per(DRAFTED as f64));
     let reading = timings.remove(0);
-    let mut peak = 0.0;
+    let mut operations = 0.0;
     let mut tasks: Vec<Task<'_>> = vec![
         Box::new(|| prefill(target, PREFILL.min(target.info().context_length - 1))),
         Box::new(|| {
-            peak = limits::multiply_add(isa, &pool, 200_000);
+            operations = limits::multiply_add(isa, &pool, 200_000);
             Ok(())
         }),
     ];
-    let rest = in_turns(&mut tasks, budget / 4)?;
+    let mut rest = stopwatch.in_turns(&mut tasks, budget / 4)?;
     drop(tasks);
-    let [prefill, chains] = &rest[..] else { unreachable!("two tasks have two timings") };
+    let (chains, prefill) = (rest.pop().unwrap_or_default(), rest.pop().unwrap_or_default());
+    let outside = draft.into_iter().flat_map(|draft| {
+        let at = |temperature| outside::outside(target, draft, context, temperature, &stopwatch);
+        [0.0, 1.0].map(at)
+    });
+    let outside = outside.collect::<Result<_, _>>()?;
     Ok(Measured {
         passes: timings,
         draft: draft_timing,
         reading,
-        prefill: prefill.clone(),
-        peak_flops: peak / (chains.median() * 1e-6),
-        outside: match draft {
-            Some(draft) => [0.0, 1.0]
-                .into_iter()
-                .map(|temperature| outside(target, draft, context, temperature))
-                .collect::<Result<_, _>>()?,
-            None => Vec::new(),
-        },
+        prefill,
+        operations,
+        chains,
+        outside,
     })
 }
 
@@ -166,60 +192,4 @@ fn prefill(model: &dyn LanguageModel, length: usize) -> Result<(), ModelError> {
     let session = &mut model.session()?;
     evaluate_one(model, Work { session, context: &context, draft: &draft, want: Want::Nothing })?;
     Ok(())
-}
-
-/// Rounds of one generation that are counted, after as many that are not.
-const ROUNDS: u64 = 24;
-
-struct Rounds<'a> {
-    models: [&'a Timed<'a>; 2],
-    /// Time in passes at the end of the last round.
-    before: Duration,
-    all: Duration,
-    passes: Duration,
-}
-
-impl Observer for Rounds<'_> {
-    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), ModelError> {
-        let spent = self.models.iter().map(|model| model.spent()).sum();
-        if event.round >= ROUNDS && event.round < 2 * ROUNDS {
-            self.all += event.times.total();
-            self.passes += spent - self.before;
-        }
-        self.before = spent;
-        Ok(())
-    }
-}
-
-fn outside(
-    target: &dyn LanguageModel,
-    draft: &dyn LanguageModel,
-    context: usize,
-    temperature: f64,
-) -> Result<Outside, ModelError> {
-    let (target, draft) = (Timed::new(target), Timed::new(draft));
-    let spec = MethodSpec {
-        drafter: "model".to_owned(),
-        num_speculative_tokens: DRAFTED,
-        sampling: SamplingParams { temperature, ..SamplingParams::default() },
-        ..MethodSpec::default()
-    };
-    let method = spec.build(Some(&draft)).map_err(|e| ModelError::new(e.to_string()))?;
-    // Enough for the rounds even if every draft is accepted.
-    let stop = StopRules::max_tokens((2 * ROUNDS as usize + 1) * (DRAFTED + 1));
-    let mut generation = Generation::new(&target, method, &text(&target, context), stop, None)?;
-    let mut chance = Seeded::new(Request { seed: 1, prompt: "bench", repeat: 0 });
-    let mut rounds = Rounds {
-        models: [&target, &draft],
-        before: Duration::ZERO,
-        all: Duration::ZERO,
-        passes: Duration::ZERO,
-    };
-    generate(&mut generation, &target, &mut chance, &RealClock::default(), &mut rounds)?;
-    let outside = rounds.all.saturating_sub(rounds.passes).as_secs_f64();
-    Ok(Outside {
-        temperature,
-        micros: outside * 1e6 / ROUNDS as f64,
-        share: outside / rounds.all.as_secs_f64().max(f64::MIN_POSITIVE),
-    })
 }

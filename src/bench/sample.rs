@@ -1,23 +1,30 @@
 //! Samples of several tasks, taken in turns.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::experiment::QueueDelay;
+use crate::clock::Clock;
+use crate::experiment::Watch;
 use crate::model::ModelError;
+use crate::pool::Pool;
 
-/// A sample during which our threads waited longer than this share of it for a
-/// core was disturbed by other processes: it is dropped.
+/// A sample during which our threads waited for a core, or the host took it away,
+/// for more than this share of it was disturbed by other work: it is dropped.
 const DISTURBED: f64 = 0.02;
+/// Undisturbed samples of a task that a number needs.
+pub const ENOUGH: usize = 5;
 /// A sample takes at least this long; short tasks are repeated within it.
 const LEAST: Duration = Duration::from_micros(500);
 /// Samples of each task to take, disturbed ones included, at least and at most.
 const SAMPLES: (usize, usize) = (7, 200);
+/// Where samples are disturbed, tasks take turns for up to so many budgets.
+const PATIENCE: u32 = 3;
 
 /// The samples of one task, in µs per call.
 #[derive(Debug, Clone, Default)]
 pub struct Timing {
+    /// The undisturbed ones.
     kept: Vec<f64>,
-    disturbed: Vec<f64>,
+    dropped: usize,
 }
 
 /// Something to be timed.
@@ -26,103 +33,147 @@ pub(super) type Run<'a> = dyn FnMut() -> Result<(), ModelError> + 'a;
 pub(super) type Task<'a> = Box<Run<'a>>;
 
 impl Timing {
-    /// The samples that count: the undisturbed ones or, if there are fewer than
-    /// three, all of them.
-    fn counted(&self) -> Vec<f64> {
-        let mut counted = self.kept.clone();
-        if counted.len() < 3 {
-            counted.extend(&self.disturbed);
-        }
-        counted.sort_by(f64::total_cmp);
-        counted
+    /// The quantile by the nearest rank, in µs; `None` of fewer than [`ENOUGH`]
+    /// undisturbed samples.
+    fn quantile(&self, q: f64) -> Option<f64> {
+        let mut sorted = self.kept.clone();
+        sorted.sort_by(f64::total_cmp);
+        let rank = (sorted.len().checked_sub(1)? as f64 * q).round() as usize;
+        self.is_enough().then(|| sorted[rank])
     }
 
-    fn quantile(&self, q: f64) -> f64 {
-        let sorted = self.counted();
-        sorted.get(((sorted.len().max(1) - 1) as f64 * q).round() as usize).copied().unwrap_or(0.0)
+    /// Whether there are enough undisturbed samples.
+    pub fn is_enough(&self) -> bool {
+        self.kept.len() >= ENOUGH
     }
 
     /// Median, in µs.
-    pub fn median(&self) -> f64 {
+    pub fn median(&self) -> Option<f64> {
         self.quantile(0.5)
     }
 
     /// Shortest, in µs.
-    pub fn min(&self) -> f64 {
+    pub fn min(&self) -> Option<f64> {
         self.quantile(0.0)
     }
 
     /// Interquartile range as a share of the median.
-    pub fn spread(&self) -> f64 {
-        (self.quantile(0.75) - self.quantile(0.25)) / self.median().max(f64::MIN_POSITIVE)
+    pub fn spread(&self) -> Option<f64> {
+        Some((self.quantile(0.75)? - self.quantile(0.25)?) / self.median()?.max(f64::MIN_POSITIVE))
     }
 
     /// The timing of one of `parts` equal parts.
     pub(super) fn per(self, parts: f64) -> Self {
-        let each = |samples: Vec<f64>| samples.into_iter().map(|us| us / parts).collect();
-        Self { kept: each(self.kept), disturbed: each(self.disturbed) }
+        Self { kept: self.kept.into_iter().map(|us| us / parts).collect(), ..self }
     }
 
-    /// Number of samples that count.
+    /// Number of undisturbed samples.
     pub fn kept(&self) -> usize {
-        self.counted().len()
+        self.kept.len()
     }
 
     /// Number of samples that were dropped as disturbed.
     pub fn dropped(&self) -> usize {
-        self.kept.len() + self.disturbed.len() - self.kept()
+        self.dropped
     }
-}
 
-/// Times tasks in turns, so that whatever drifts hits all of them alike, until
-/// every one has its samples and `budget` is spent.
-///
-/// # Errors
-/// If a task fails.
-pub(super) fn in_turns(
-    tasks: &mut [Task<'_>],
-    budget: Duration,
-) -> Result<Vec<Timing>, ModelError> {
-    let counts =
-        tasks.iter_mut().map(|task| repeats(&mut **task)).collect::<Result<Vec<_>, _>>()?;
-    let mut timings = vec![Timing::default(); tasks.len()];
-    let start = Instant::now();
-    for turn in 0..SAMPLES.1 {
-        if turn >= SAMPLES.0 && start.elapsed() >= budget {
-            break;
-        }
-        for ((task, timing), &repeats) in tasks.iter_mut().zip(&mut timings).zip(&counts) {
-            let (micros, share) = sample(&mut **task, repeats)?;
-            let disturbed = share > DISTURBED;
-            if disturbed { &mut timing.disturbed } else { &mut timing.kept }.push(micros);
+    pub(super) fn add(&mut self, sample: Sample) {
+        match sample.share > DISTURBED {
+            true => self.dropped += 1,
+            false => self.kept.push(sample.micros),
         }
     }
-    Ok(timings)
 }
 
-/// How often a task must run to fill a sample; runs it twice.
-///
-/// # Errors
-/// If the task fails.
-pub(super) fn repeats(task: &mut Run<'_>) -> Result<u32, ModelError> {
-    task()?;
-    let start = Instant::now();
-    task()?;
-    let repeats = LEAST.as_nanos() / start.elapsed().as_nanos().max(1) + 1;
-    Ok(u32::try_from(repeats).unwrap_or(u32::MAX))
+/// What takes samples of work on the shared pool.
+#[derive(Debug)]
+pub(super) struct Stopwatch<'a> {
+    clock: &'a dyn Clock,
+    threads: usize,
+    cores: usize,
 }
 
-/// One sample: µs per call, and the share of it during which our threads waited
-/// for a core.
-///
-/// # Errors
-/// If the task fails.
-pub(super) fn sample(task: &mut Run<'_>, repeats: u32) -> Result<(f64, f64), ModelError> {
-    let delay = QueueDelay::start();
-    let start = Instant::now();
-    for _ in 0..repeats {
+/// One sample.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sample {
+    /// µs per call.
+    pub(super) micros: f64,
+    /// The share of it that other work on the machine took.
+    pub(super) share: f64,
+}
+
+impl<'a> Stopwatch<'a> {
+    pub(super) fn new(clock: &'a dyn Clock) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { clock, threads: Pool::shared().threads(), cores }
+    }
+
+    /// What its time is taken from.
+    pub(super) fn clock(&self) -> &'a dyn Clock {
+        self.clock
+    }
+
+    /// Watches for disturbances from now on.
+    pub(super) fn watch(&self) -> Watch<'a> {
+        Watch::begin(self.clock)
+    }
+
+    /// A sample of one call that took `time`, watched until now.
+    pub(super) fn watched(&self, time: Duration, watch: &Watch<'_>) -> Sample {
+        let share = watch.end(self.threads, self.cores).share();
+        Sample { micros: time.as_secs_f64() * 1e6, share }
+    }
+
+    /// Times tasks in turns, so that whatever drifts hits all of them alike,
+    /// until every one has its samples and `budget` is spent, or until it is
+    /// spent [`PATIENCE`] times.
+    ///
+    /// # Errors
+    /// If a task fails.
+    pub(super) fn in_turns(
+        &self,
+        tasks: &mut [Task<'_>],
+        budget: Duration,
+    ) -> Result<Vec<Timing>, ModelError> {
+        let counts = tasks.iter_mut().map(|task| self.repeats(&mut **task));
+        let counts = counts.collect::<Result<Vec<_>, _>>()?;
+        let mut timings = vec![Timing::default(); tasks.len()];
+        let start = self.clock.now();
+        for turn in 0..SAMPLES.1 {
+            let enough = timings.iter().all(Timing::is_enough);
+            let budget = if enough { budget } else { PATIENCE * budget };
+            if turn >= SAMPLES.0 && self.clock.now() - start >= budget {
+                break;
+            }
+            for ((task, timing), &repeats) in tasks.iter_mut().zip(&mut timings).zip(&counts) {
+                timing.add(self.sample(&mut **task, repeats)?);
+            }
+        }
+        Ok(timings)
+    }
+
+    /// How often a task must run to fill a sample; runs it twice.
+    ///
+    /// # Errors
+    /// If the task fails.
+    pub(super) fn repeats(&self, task: &mut Run<'_>) -> Result<u32, ModelError> {
         task()?;
+        let start = self.clock.now();
+        task()?;
+        let repeats = LEAST.as_nanos() / (self.clock.now() - start).as_nanos().max(1) + 1;
+        Ok(u32::try_from(repeats).unwrap_or(u32::MAX))
     }
-    let micros = start.elapsed().as_secs_f64() * 1e6 / f64::from(repeats);
-    Ok((micros, delay.share()))
+
+    /// Takes one sample.
+    ///
+    /// # Errors
+    /// If the task fails.
+    pub(super) fn sample(&self, task: &mut Run<'_>, repeats: u32) -> Result<Sample, ModelError> {
+        let watch = self.watch();
+        let start = self.clock.now();
+        for _ in 0..repeats {
+            task()?;
+        }
+        Ok(self.watched((self.clock.now() - start) / repeats, &watch))
+    }
 }

@@ -1,20 +1,22 @@
 //! A model that counts the time spent in its passes.
 
 use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::clock::Clock;
 use crate::model::{Evaluation, LanguageModel, ModelError, ModelInfo, Session, Work};
 
 /// Passes everything on and times the passes.
 #[derive(Debug)]
 pub(super) struct Timed<'a> {
     inner: &'a dyn LanguageModel,
+    clock: &'a dyn Clock,
     spent: Cell<Duration>,
 }
 
 impl<'a> Timed<'a> {
-    pub(super) fn new(inner: &'a dyn LanguageModel) -> Self {
-        Self { inner, spent: Cell::default() }
+    pub(super) fn new(inner: &'a dyn LanguageModel, clock: &'a dyn Clock) -> Self {
+        Self { inner, clock, spent: Cell::default() }
     }
 
     /// Time spent in passes so far.
@@ -33,9 +35,9 @@ impl LanguageModel for Timed<'_> {
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
-        let start = Instant::now();
+        let start = self.clock.now();
         let done = self.inner.evaluate(work);
-        self.spent.set(self.spent.get() + start.elapsed());
+        self.spent.set(self.spent.get() + self.clock.now() - start);
         done
     }
 }

@@ -11,6 +11,7 @@ use super::models::{open_pair, start_threads};
 use super::options::{ModelArgs, count};
 use super::output;
 use crate::bench::{CONTEXT, Costs, DRAFTED, Measured, PREFILL, PassRow, answer, draw, measure};
+use crate::experiment::MachineClock;
 use crate::lanes::IsaKind;
 use crate::model::{LanguageModel, ModelInfo, Role, SHAPES, Shape};
 use crate::pool::Pool;
@@ -25,7 +26,8 @@ Examples:
 
 T(m) is a pass of m rows, the first of which is the last token of a text of 64 (--context) tokens.
 Bandwidth is that of reading as many bytes as a pass of one row reads weights, measured in turns
-with the passes; GB/s and share are those of reading these bytes once per pass. Samples during which our threads waited for a core are dropped.")]
+with the passes; GB/s and share are those of reading these bytes once per pass. Samples that other
+work on the machine disturbed are dropped; of fewer than five others there is no number.")]
 pub(super) struct BenchArgs {
     #[command(flatten)]
     models: ModelArgs,
@@ -67,14 +69,9 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
     if args.interactive {
         return answer(&*target, args.context, std::io::stdin().lock(), std::io::stdout().lock());
     }
-    let budget = Duration::from_secs(args.seconds);
-    let measured = measure(&*target, draft.as_deref(), args.context, budget)?;
-    let info = target.info();
-    let costs = measured.draft.as_ref().map(|draft| Costs {
-        passes: measured.passes.iter().map(|t| t.median()).collect(),
-        draft: draft.median(),
-        outside: measured.outside.last().map_or(0.0, |o| o.micros),
-    });
+    let (budget, clock) = (Duration::from_secs(args.seconds), MachineClock::default());
+    let measured = measure(&*target, draft.as_deref(), args.context, budget, &clock)?;
+    let (info, costs) = (target.info(), measured.costs());
     let rows = PassRow::of(info, &measured);
     if let Some(file) = &args.csv {
         write_csv(&rows, file).with_context(|| format!("cannot write {}", file.display()))?;
@@ -130,44 +127,52 @@ fn describe(
     let (threads, isa) = (Pool::shared().threads(), IsaKind::active().name());
     let mega = info.bytes_per_token as f64 / 1e6;
     writeln!(text, "{} ({}, {}), {threads} threads, {isa}", info.name, info.engine, info.dtype)?;
-    let reading = &measured.reading;
-    let gb = info.bytes_per_token as f64 / reading.median() / 1e3;
-    writeln!(text, "weights per token {mega:.1} MB; reading as much: {gb:.1} GB/s\n")?;
+    let gb = measured.reading.median().map(|us| info.bytes_per_token as f64 / us / 1e3);
+    writeln!(text, "weights per token {mega:.1} MB; reading as much: {} GB/s\n", shown(gb, 1))?;
     writeln!(text, " m   median us      min us  spread  T(m)/T(1)   GB/s  share  kept  dropped")?;
     for row in rows {
+        let percent = |share: Option<f64>| shown(share.map(|s| 100.0 * s), 1);
         writeln!(
             text,
-            "{:2} {:11.1} {:11.1} {:6.1}% {:10.3} {:6.1} {:5.1}% {:5} {:8}",
+            "{:2} {:>11} {:>11} {:>6}% {:>10} {:>6} {:>5}% {:5} {:8}",
             row.m,
-            row.median_us,
-            row.min_us,
-            100.0 * row.spread,
-            row.median_us / rows[0].median_us,
-            row.gb_per_s,
-            100.0 * row.bandwidth_share,
+            shown(row.median_us, 1),
+            shown(row.min_us, 1),
+            percent(row.spread),
+            shown(row.median_us.zip(rows[0].median_us).map(|(us, one)| us / one), 3),
+            shown(row.gb_per_s, 1),
+            percent(row.bandwidth_share),
             row.kept,
             row.dropped
         )?;
     }
-    let seconds = measured.prefill.median() * 1e-6;
-    let flops = 2.0 * info.projection_weights as f64 * PREFILL as f64 / seconds;
+    let pace = measured.prefill.median().map(|us| PREFILL as f64 / us * 1e6);
+    let peak = measured.peak_flops();
+    let flops = pace.map(|pace| 2.0 * info.projection_weights as f64 * pace);
     writeln!(
         text,
-        "\nprefill of {PREFILL} tokens: {:.0} tokens/s, {:.2} of the peak of {:.0} GFLOP/s",
-        PREFILL as f64 / seconds,
-        flops / measured.peak_flops,
-        measured.peak_flops / 1e9
+        "\nprefill of {PREFILL} tokens: {} tokens/s, {} of the peak of {} GFLOP/s",
+        shown(pace, 0),
+        shown(flops.zip(peak).map(|(flops, peak)| flops / peak), 2),
+        shown(peak.map(|peak| peak / 1e9), 0)
     )?;
-    let Some(costs) = costs else { return Ok(()) };
     for outside in &measured.outside {
         writeln!(
             text,
-            "outside of passes at K = {DRAFTED}, T = {}: {:.1} us a round, {:.1} %",
+            "outside of passes at K = {DRAFTED}, T = {}: {} us a round, {} %",
             outside.temperature,
-            outside.micros,
-            100.0 * outside.share
+            shown(outside.micros(), 1),
+            shown(outside.share().map(|share| 100.0 * share), 1)
         )?;
     }
+    if let Some(sentence) = measured.too_few() {
+        writeln!(text, "\n{sentence}")?;
+    }
+    costs.map_or(Ok(()), |costs| conclude(text, costs))
+}
+
+/// What the costs allow.
+fn conclude(text: &mut String, costs: &Costs) -> std::fmt::Result {
     writeln!(
         text,
         "draft {:.1} us a token: cost ratio c = {:.3}\n",
@@ -190,4 +195,9 @@ fn describe(
         Some(alpha) => writeln!(text, "break-even at alpha = {alpha:.3}"),
         None => writeln!(text, "no acceptance makes speculation faster here"),
     }
+}
+
+/// A number with so many digits behind the point, or a dash.
+fn shown(number: Option<f64>, digits: usize) -> String {
+    number.map_or_else(|| "-".to_owned(), |number| format!("{number:.digits$}"))
 }

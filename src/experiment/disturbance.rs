@@ -23,7 +23,7 @@ const FEW: usize = 4;
 
 /// How disturbed a span of time was, as shares of its wall time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Disturbance {
+pub(crate) struct Disturbance {
     /// Waiting for a core, all threads together.
     pub(super) waiting: f64,
     /// Time that the host took from this many cores.
@@ -32,7 +32,7 @@ pub(super) struct Disturbance {
 
 /// A span of time that is watched for disturbances.
 #[derive(Debug)]
-pub(super) struct Watch<'a> {
+pub(crate) struct Watch<'a> {
     clock: &'a dyn Clock,
     begun: Duration,
     lost: Lost,
@@ -40,12 +40,12 @@ pub(super) struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     /// Begins now.
-    pub(super) fn begin(clock: &'a dyn Clock) -> Self {
+    pub(crate) fn begin(clock: &'a dyn Clock) -> Self {
         Self { clock, begun: clock.now(), lost: clock.lost() }
     }
 
     /// How disturbed it was until now, for work on `threads` of `cores`.
-    pub(super) fn end(&self, threads: usize, cores: usize) -> Disturbance {
+    pub(crate) fn end(&self, threads: usize, cores: usize) -> Disturbance {
         let wall = (self.clock.now() - self.begun).as_secs_f64();
         let share = |now: Duration, before: Duration| {
             now.saturating_sub(before).as_secs_f64() / wall.max(f64::MIN_POSITIVE)
@@ -62,7 +62,7 @@ impl<'a> Watch<'a> {
 
 impl Disturbance {
     /// Both together.
-    pub(super) fn share(self) -> f64 {
+    pub(crate) fn share(self) -> f64 {
         self.waiting + self.stolen
     }
 

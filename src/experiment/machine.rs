@@ -1,7 +1,7 @@
 //! What this machine is and how disturbed it is.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -62,30 +62,9 @@ pub(super) fn load_average() -> [f64; 3] {
     std::array::from_fn(|_| values.next().unwrap_or(0.0))
 }
 
-/// Measures how long this process's threads waited for a core while they were
-/// ready to run: the trace that other processes leave in our timings.
-#[derive(Debug)]
-pub(crate) struct QueueDelay {
-    start: Instant,
-    waited: Duration,
-}
-
-impl QueueDelay {
-    /// Starts measuring.
-    pub(crate) fn start() -> Self {
-        Self { start: Instant::now(), waited: waited() }
-    }
-
-    /// Waiting time since the start as a share of wall time.
-    pub(crate) fn share(&self) -> f64 {
-        let wall = self.start.elapsed().as_secs_f64();
-        waited().saturating_sub(self.waited).as_secs_f64() / wall.max(f64::MIN_POSITIVE)
-    }
-}
-
 /// Wall-clock time that knows what other work on the machine took of it.
 #[derive(Debug, Default)]
-pub(super) struct MachineClock(RealClock);
+pub struct MachineClock(RealClock);
 
 impl Clock for MachineClock {
     fn now(&self) -> Duration {

@@ -28,9 +28,12 @@ fn measures_a_pair_and_writes_csv_and_figure() {
     let args = ["bench", "--target", &target, "--draft", &draft, "--seconds", "0"];
     let more = ["--dtype", "q8_0", "--csv", &csv, "--figure", &figure];
     let table = stdout(&[&args[..], &more].concat());
-    for part in ["reading as much", "of the peak of", "at K = 4, T = 1", "at alpha = 0.7", "even"] {
+    for part in ["reading as much", "of the peak of", "at K = 4, T = 1"] {
         assert!(table.contains(part), "no {part:?} in\n{table}");
     }
+    // It depends on what else the machine does.
+    let concludes = ["at alpha = 0.7", "even"].iter().all(|part| table.contains(part));
+    assert_ne!(concludes, table.contains("no conclusion"), "{table}");
     let rows = fs::read_to_string(csv).unwrap();
     let mut lines = rows.lines();
     let header = "shape,dtype,threads,isa,m,median_us,min_us,spread,gb_per_s,bandwidth_share,kept,\
@@ -39,7 +42,8 @@ fn measures_a_pair_and_writes_csv_and_figure() {
     let m = lines.map(|row| row.split(',').nth(4).unwrap().parse::<usize>().unwrap());
     assert!(m.eq(1..=16));
     let svg = fs::read_to_string(figure).unwrap();
-    assert!(svg.contains("T(m) / T(1)") && svg.contains("acceptance"));
+    assert!(svg.contains("T(m) / T(1)"));
+    assert_eq!(svg.contains("acceptance"), concludes);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod acceptance_chains;
 mod acceptance_theory;
 mod approximate;
 mod asking;
+mod bench;
 mod calibration;
 mod ceiling;
 mod chance;

@@ -1,0 +1,90 @@
+//! What `bench` makes of samples that other work on the machine disturbed.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::time::Duration;
+
+use specdec::bench::{MOST_ROWS, Measured, PassRow, measure};
+use specdec::clock::{Clock, Lost, RealClock};
+use specdec::model::{Role, load};
+
+use crate::checkpoint::Checkpoint;
+
+/// Tasks that take turns: reading, passes, and one of the draft model.
+const TASKS: usize = MOST_ROWS + 2;
+
+/// A clock on which some spans that are watched lose a minute, and take it.
+#[derive(Debug)]
+struct Busy {
+    clock: RealClock,
+    is_busy: fn(usize) -> bool,
+    readings: Cell<usize>,
+    busy: Cell<bool>,
+    lost: Cell<Duration>,
+}
+
+impl Busy {
+    /// `is_busy` says it by the number of the span.
+    fn new(is_busy: fn(usize) -> bool) -> Self {
+        let (clock, readings, busy) = (RealClock::default(), Cell::new(0), Cell::new(false));
+        Self { clock, is_busy, readings, busy, lost: Cell::default() }
+    }
+}
+
+impl Clock for Busy {
+    fn now(&self) -> Duration {
+        if self.busy.get() {
+            self.lost.set(self.lost.get() + Duration::from_secs(60));
+        }
+        self.clock.now() + self.lost.get()
+    }
+
+    fn lost(&self) -> Lost {
+        let reading = self.readings.replace(self.readings.get() + 1);
+        self.busy.set(reading % 2 == 0 && (self.is_busy)(reading / 2));
+        Lost { waiting: self.lost.get(), stolen: Duration::ZERO }
+    }
+}
+
+fn measured(is_busy: fn(usize) -> bool) -> (Measured, Vec<PassRow>) {
+    let folder = tempfile::tempdir().unwrap();
+    let shape = Checkpoint { positions: 512, ..Checkpoint::default() };
+    let open = |name: &str, role| {
+        let path = folder.path().join(name);
+        shape.write(Path::new(&path));
+        load(path.to_str().unwrap(), role).unwrap().model
+    };
+    let (target, draft) = (open("target", Role::Target), open("draft", Role::Draft));
+    let clock = Busy::new(is_busy);
+    let measured = measure(&*target, Some(&*draft), 8, Duration::ZERO, &clock).unwrap();
+    let rows = PassRow::of(target.info(), &measured);
+    (measured, rows)
+}
+
+#[test]
+fn disturbed_samples_are_dropped_and_counted() {
+    let (measured, rows) = measured(|span| span % 7 == 0);
+    for (row, timing) in rows.iter().zip(&measured.passes) {
+        assert_eq!((row.kept, row.dropped), (6, 1), "{row:?}");
+        assert!(row.median_us.unwrap() < 1e6 && timing.spread().unwrap() < 1e3, "{row:?}");
+    }
+    let costs = measured.costs().unwrap();
+    assert_eq!(costs.passes, rows.iter().map(|row| row.median_us.unwrap()).collect::<Vec<_>>());
+    assert!(costs.draft < 1e6 && costs.outside < 1e6);
+    assert_eq!(measured.too_few(), None);
+}
+
+#[test]
+fn nothing_is_concluded_from_few_undisturbed_samples() {
+    // Of plain passes all samples count, of longer ones hardly any.
+    let (measured, rows) = measured(|span| span < 6 * TASKS && span % TASKS > 1);
+    assert!(rows[0].median_us.is_some() && rows[1].median_us.is_none(), "{rows:?}");
+    assert_eq!((rows[1].kept, rows[1].dropped), (1, 6));
+    assert!(measured.costs().is_none());
+    let sentence = measured.too_few().unwrap();
+    assert!(sentence.contains("no conclusion") && sentence.contains("T(2) 1 of 7"), "{sentence}");
+    // Only rounds outside of passes.
+    let all = self::measured(|span| span >= 7 * TASKS).0;
+    assert!(all.passes.iter().all(|timing| timing.is_enough()) && all.costs().is_none());
+    assert!(all.too_few().unwrap().contains("a round at T = 0"));
+}
