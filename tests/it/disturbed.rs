@@ -170,7 +170,13 @@ fn above_a_share_of_disturbed_blocks_no_verdict_is_given() {
     let some = disturb(folder.path(), 12);
     assert!(some.contains("| faster |") && !some.contains("DISTURBED"), "{some}");
     assert!(some.contains("12 of 120 blocks were disturbed"), "{some}");
+    let says = |figure: &str| {
+        let svg = std::fs::read_to_string(folder.path().join("figures").join(figure)).unwrap();
+        svg.contains("DISTURBED")
+    };
+    assert!(!says("speedup.svg"));
     let many = disturb(folder.path(), 13);
+    assert!(says("speedup.svg") && says("categories.svg") && !says("acceptance.svg"));
     // The first thing after the question.
     let first = many.lines().filter(|line| !line.is_empty()).nth(2).unwrap();
     assert!(first.starts_with("**DISTURBED: 11 % of the blocks"), "{first}");

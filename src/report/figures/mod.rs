@@ -100,6 +100,9 @@ const FIGURES: &[(&str, &str, Draw)] = &[
     ),
 ];
 
+/// Figures that show no times: what disturbs a machine leaves them alone.
+const UNTIMED: &[&str] = &["acceptance", "survival", "accepted_length"];
+
 /// Draws every figure that has data and writes it as SVG and PNG.
 ///
 /// # Errors
@@ -117,7 +120,10 @@ pub(super) fn write_all(
         let figure = Figure { name: (*name).to_owned(), caption: (*caption).to_owned() };
         Some((figure, draw(&data)?))
     });
-    for (figure, page) in single.chain(by_setting::draw(&data)) {
+    for (figure, mut page) in single.chain(by_setting::draw(&data)) {
+        if results.is_disturbed() && !UNTIMED.contains(&figure.name.as_str()) {
+            page.notes.insert(0, "DISTURBED: no verdict on speed follows from these times.".into());
+        }
         let drawn = page.draw().with_context(|| format!("figure {}", figure.name))?;
         write(folder, &figure.name, "svg", drawn.svg.as_bytes())?;
         write(folder, &figure.name, "png", &drawn.png)?;
