@@ -17,5 +17,6 @@ pub mod registry;
 pub mod report;
 pub mod round;
 pub mod sampling;
+pub mod shown;
 pub mod tree;
 pub mod verify;

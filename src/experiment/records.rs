@@ -1,8 +1,10 @@
 //! The rows of every file a run writes. Field order is column order; each
 //! column is documented once, in `docs/metrics.md`, which a test compares with
-//! these structs.
+//! these structs. Text from outside is guarded against spreadsheets.
 
 use serde::{Deserialize, Serialize};
+
+use crate::shown::cell;
 
 /// Written while running; everything else is derived from these.
 pub const RAW_FILES: &[&str] = &[
@@ -20,6 +22,7 @@ pub const RAW_FILES: &[&str] = &[
 #[allow(missing_docs)]
 pub struct RoundRow {
     pub cell: String,
+    #[serde(with = "cell")]
     pub prompt: String,
     pub repeat: u32,
     pub round: u64,
@@ -47,6 +50,7 @@ pub struct RoundRow {
 #[allow(missing_docs)]
 pub struct PositionRow {
     pub cell: String,
+    #[serde(with = "cell")]
     pub prompt: String,
     pub repeat: u32,
     pub round: u64,
@@ -68,7 +72,9 @@ pub struct PositionRow {
 #[allow(missing_docs)]
 pub struct GenerationRow {
     pub cell: String,
+    #[serde(with = "cell")]
     pub prompt: String,
+    #[serde(with = "cell")]
     pub category: String,
     pub repeat: u32,
     pub seed: u64,
@@ -101,6 +107,7 @@ pub struct TextRow {
 #[allow(missing_docs)]
 pub struct DivergenceRow {
     pub cell: String,
+    #[serde(with = "cell")]
     pub prompt: String,
     pub repeat: u32,
     pub position: usize,
@@ -116,8 +123,10 @@ pub struct DivergenceRow {
 #[allow(missing_docs)]
 pub struct FailureRow {
     pub cell: String,
+    #[serde(with = "cell")]
     pub prompt: String,
     pub repeat: u32,
+    #[serde(with = "cell")]
     pub reason: String,
     pub superseded: bool,
 }
@@ -129,6 +138,7 @@ pub struct BlockRow {
     pub block: usize,
     pub attempt: u32,
     pub session: usize,
+    #[serde(with = "cell")]
     pub prompt: String,
     pub repeat: u32,
     pub waiting_share: f64,
@@ -165,7 +175,9 @@ pub struct SurvivalRow {
 #[allow(missing_docs)]
 pub struct SummaryRow {
     pub cell: String,
+    #[serde(with = "cell")]
     pub target: String,
+    #[serde(with = "cell")]
     pub draft: String,
     pub drafter: String,
     pub verifier: String,
@@ -175,6 +187,7 @@ pub struct SummaryRow {
     pub top_k: usize,
     pub top_p: f64,
     pub min_p: f64,
+    #[serde(with = "cell")]
     pub params: String,
     pub control: bool,
     pub engine: String,
@@ -185,6 +198,7 @@ pub struct SummaryRow {
     pub seed: u64,
     pub class: String,
     pub status: String,
+    #[serde(with = "cell")]
     pub reason: String,
     pub generations: usize,
     pub tokens: usize,

@@ -262,7 +262,9 @@ fn name_of(file: &Path) -> String {
         }
         _ => file.file_stem(),
     };
-    named.and_then(|n| n.to_str()).unwrap_or("experiment").to_owned()
+    let named = named.and_then(|n| n.to_str());
+    // It names a folder: dots alone would be the folder that it should lie in, or one above.
+    named.filter(|n| !n.trim_matches('.').is_empty()).unwrap_or("experiment").to_owned()
 }
 
 /// Checks the keys, turns aliases into canonical names, then the types.

@@ -22,7 +22,7 @@ pub(super) struct Control {
 impl Control {
     fn verdict(&self) -> &'static str {
         match self.test {
-            test if test.differs() => "**DISTURBED**",
+            test if test.differs() => "DISTURBED",
             SignFlip { possible: true, .. } => "no difference",
             SignFlip { possible: false, .. } => "too few prompts to tell",
         }
@@ -50,14 +50,18 @@ fn controls(results: &Results) -> Vec<Control> {
 
 /// Says that the run was disturbed; empty if it was not, or nobody can tell.
 pub(super) fn alarm(results: &Results) -> String {
+    disturbed(results).map_or_else(String::new, |sentence| format!("**{sentence}**\n\n"))
+}
+
+/// That the run was disturbed, if it was.
+pub(super) fn disturbed(results: &Results) -> Option<String> {
     let disturbed = controls(results).iter().filter(|control| control.test.differs()).count();
-    if disturbed == 0 {
-        return String::new();
-    }
-    format!(
-        "**DISTURBED: {disturbed} cells that were run twice differ from themselves by more than \
-         chance. No difference between cells of this run should be trusted.**\n\n"
-    )
+    (disturbed > 0).then(|| {
+        format!(
+            "DISTURBED: {disturbed} cells that were run twice differ from themselves by more than \
+             chance. No difference between cells of this run should be trusted."
+        )
+    })
 }
 
 /// The table of all controls; empty if nothing was run twice.

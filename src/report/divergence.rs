@@ -104,6 +104,6 @@ fn line(method: &str, k: &str, row: &DivergenceRow) -> Vec<String> {
         token(row.token),
         logits(row.top2_gap),
         logits(row.bound),
-        if row.tie { "yes" } else { "**NO**" }.to_owned(),
+        if row.tie { "yes" } else { "NO" }.to_owned(),
     ]
 }

@@ -15,11 +15,14 @@ use crate::experiment::records::SummaryRow;
 use crate::experiment::statistics::{
     Acceptance, MIN_PROMPTS, RESAMPLES, deciles, median, pair_by_prompt, rounds, speedup,
 };
+use crate::shown::{self, markdown_block};
 
 /// The whole report.
 pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[Figure]) -> String {
     let series = series(results);
-    let mut text = format!("# {}\n\n> {}\n\n", results.plan.experiment, results.plan.question);
+    let plan = &results.plan;
+    let (name, question) = (markdown_block(&plan.experiment), markdown_block(&plan.question));
+    let mut text = format!("# {name}\n\n> {question}\n\n");
     text += &sessions::alarm(results);
     text += &controls::alarm(results);
     text += &run(results);
@@ -51,7 +54,9 @@ pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[Figur
 fn run(results: &Results) -> String {
     let plan = &results.plan;
     let draft = plan.draft.as_ref();
-    let draft = draft.map_or_else(String::new, |d| format!(", draft {} in {}", d.name, d.dtype));
+    let name = shown::markdown;
+    let draft =
+        draft.map_or_else(String::new, |d| format!(", draft {} in {}", name(&d.name), d.dtype));
     let generations = results.samples.values().map(Vec::len).sum::<usize>();
     let tokens = results.samples.values().flatten().map(|s| s.generation.new_tokens).sum::<usize>();
     let eos = if plan.ignore_eos { ", end-of-text ignored" } else { "" };
@@ -60,7 +65,7 @@ fn run(results: &Results) -> String {
          repeats: {}, up to {} tokens each{eos}, \
          seed {}: {generations} generations, {tokens} tokens. Plain decoding ran in turns with \
          the cells of its sampling setting, prompt by prompt.\n\n",
-        plan.target.name,
+        name(&plan.target.name),
         plan.target.dtype,
         plan.target.engine,
         plan.prompts.len(),
@@ -134,7 +139,7 @@ fn checks(results: &Results, summary: &[SummaryRow]) -> String {
         text += "No warnings.\n";
     }
     for warning in warnings {
-        let _ = writeln!(text, "- {warning}");
+        let _ = writeln!(text, "- {}", shown::markdown(&warning));
     }
     text + "\n## Figures\n\n"
 }
@@ -159,7 +164,7 @@ fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
     ];
     let table = lines(series, summary, |cell, row| {
         vec![
-            format!("`{}`", cell.id),
+            cell.id.clone(),
             row.status.clone(),
             row.rounds.to_string(),
             number(row.acceptance_rate, 3),

@@ -63,7 +63,7 @@ pub(super) fn section(results: &Results) -> String {
         ("target passes (µs)", each(&|_, s| passes(s))),
         ("specdec", each(&|_, s| s.build.describe())),
         ("compiler", each(&|_, s| s.build.rustc.clone())),
-        ("command", each(&|_, s| format!("`{}`", s.command_line.join(" ")))),
+        ("command", each(&|_, s| s.command_line.join(" "))),
         ("started", each(&|_, s| s.started.clone())),
         ("ended", each(&|_, s| s.ended.clone().unwrap_or_else(|| "killed".to_owned()))),
     ]);

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::experiment::columns;
+use crate::shown;
 
 /// Writes rows as CSV; without rows, the header alone.
 ///
@@ -22,10 +23,11 @@ pub(super) fn write_csv<T: Serialize + DeserializeOwned>(path: &Path, rows: &[T]
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A Markdown table. Columns whose head ends with `:` are aligned to the right.
+/// A Markdown table. Columns whose head ends with `:` are aligned to the right. Cells are text,
+/// not Markdown: they are shown as they are.
 pub(super) fn markdown(head: &[&str], rows: &[Vec<String>]) -> String {
     let line = |cells: Vec<String>| {
-        let cells = cells.iter().map(|cell| cell.replace('|', "\\|")).collect::<Vec<_>>();
+        let cells = cells.iter().map(|cell| shown::markdown(cell)).collect::<Vec<_>>();
         format!("| {} |\n", cells.join(" | "))
     };
     let mut text = line(head.iter().map(|h| h.trim_end_matches(':').to_owned()).collect());

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 /// Rooms from the bottom up; a room may use its own layer and those below.
 const LAYERS: &[&[&str]] = &[
-    &["dist", "chance", "tree", "clock", "registry", "params", "lanes", "pool"],
+    &[
+        "dist", "chance", "tree", "clock", "registry", "params", "lanes", "pool", "shown",
+    ],
     &["sampling"],
     &["model"],
     &["round"],

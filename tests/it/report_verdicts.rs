@@ -36,7 +36,7 @@ fn a_disturbed_run_says_so_before_anything_else() {
     let (_folder, text) = reported(&rows);
     let alarm = text.find("DISTURBED: 1 cells").unwrap();
     assert!(alarm < text.find("Target ").unwrap(), "{text}");
-    assert!(line(&text, CONTROLS, "| model").contains("**DISTURBED**"));
+    assert!(line(&text, CONTROLS, "| model").contains("DISTURBED"));
     let mut calm = with_prompts(12).rows();
     calm.repeat("model-3-1", 1.0);
     let (_folder, text) = reported(&calm);
@@ -47,11 +47,9 @@ fn a_disturbed_run_says_so_before_anything_else() {
 #[test]
 fn with_few_prompts_nothing_can_be_told() {
     // 2 ^ (1 − 7) is more than 1 %, 2 ^ (1 − 8) is less, but not twice.
-    for (prompts, tests, verdict) in [
-        (7, 1, "too few prompts to tell"),
-        (8, 1, "**DISTURBED**"),
-        (8, 2, "too few prompts to tell"),
-    ] {
+    for (prompts, tests, verdict) in
+        [(7, 1, "too few prompts to tell"), (8, 1, "DISTURBED"), (8, 2, "too few prompts to tell")]
+    {
         let mut rows = with_prompts(prompts).rows();
         let cells = ["model-3-1", "model-3-0"];
         cells[..tests].iter().for_each(|cell| rows.repeat(cell, 1.1));
@@ -251,5 +249,5 @@ fn only_texts_with_a_baseline_were_compared() {
     };
     assert!(of(3).contains("| 1 of 1 |") && of(1).contains("| 0 of 1 |"), "{text}");
     // Nothing looked at its logits.
-    assert!(text.contains("| – | – | **NO** |"), "{text}");
+    assert!(text.contains("| – | – | NO |"), "{text}");
 }

@@ -6,7 +6,7 @@ use kuva::render::color::Color;
 use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
 
 use super::style::{Colour, Shape, Style};
-use super::text::shown;
+use crate::shown;
 
 /// Pixels from left to right: what a page of a repository shows without scaling. The
 /// PNG has two dots per pixel.
@@ -81,7 +81,7 @@ impl Canvas {
             x: at.0,
             y: at.1,
             // The renderer would read a formula between dollar signs.
-            content: shown(text).replace('$', "\\$"),
+            content: shown::line(text).replace('$', "\\$"),
             size,
             anchor: match anchor {
                 Anchor::Start => TextAnchor::Start,

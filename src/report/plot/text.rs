@@ -2,6 +2,8 @@
 //! which the PNG is drawn with and the SVG asks for first; a test compares them with
 //! what is drawn.
 
+use crate::shown;
+
 /// Advances of the printable characters of ASCII, from the space on, in 2048ths of
 /// the size.
 #[rustfmt::skip]
@@ -25,23 +27,12 @@ pub(super) fn width(text: &str, size: u32) -> f64 {
     units as f64 / 2048.0 * f64::from(size)
 }
 
-/// What can be shown of a text: characters that control a terminal, a writing
-/// direction or an SVG reader have a place-holder.
-pub(super) fn shown(text: &str) -> String {
-    let controls = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-            || matches!(c, '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
-    };
-    text.chars().map(|c| if controls(c) { '\u{fffd}' } else { c }).collect()
-}
-
 /// The text in at most `most` lines of at most `room` pixels, broken at spaces but for
 /// those around an equals sign, or anywhere where a word alone is wider. What does not
 /// fit ends in an ellipsis.
 pub(super) fn wrap(text: &str, size: u32, room: f64, most: usize) -> Vec<String> {
     const KEPT: &str = "\u{a0}=\u{a0}";
-    let text = shown(text).replace(" = ", KEPT);
+    let text = shown::line(text).replace(" = ", KEPT);
     let mut lines = Vec::<String>::new();
     let mut line = String::new();
     for word in text.split_inclusive(' ') {
