@@ -7,6 +7,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
@@ -100,6 +101,5 @@ fn main() -> Result<()> {
     let key = |text: &[u32]| text.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let law = found.law.iter().map(|(text, p)| (key(text), *p)).collect();
     let law = Law { law, expected_emitted: found.tally.first_emitted };
-    println!("{}", serde_json::to_string_pretty(&law)?);
-    Ok(())
+    Ok(writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&law)?)?)
 }

@@ -18,5 +18,6 @@ pub mod report;
 pub mod round;
 pub mod sampling;
 pub mod shown;
+pub mod terminal;
 pub mod tree;
 pub mod verify;

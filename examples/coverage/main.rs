@@ -11,6 +11,7 @@ mod candidates;
 mod populations;
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
@@ -76,7 +77,7 @@ fn main() -> Result<()> {
     for run in &args.runs {
         let results = load(run)?;
         let populations = populations(run, &results);
-        eprintln!("{}: {} populations", run.display(), populations.len());
+        writeln!(io::stderr(), "{}: {} populations", run.display(), populations.len())?;
         for population in &populations {
             for prompts in SIZES {
                 for row in coverage(population, prompts, &args) {

@@ -82,7 +82,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
         let bytes = if svg { drawn.svg.into_bytes() } else { drawn.png };
         std::fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()))?;
     }
-    output::write(table(info, &measured, &rows, costs.as_ref()).as_bytes())
+    output::write(&table(info, &measured, &rows, costs.as_ref()))
 }
 
 type Models = (Box<dyn LanguageModel>, Option<Box<dyn LanguageModel>>);

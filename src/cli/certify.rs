@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::output;
@@ -12,6 +11,7 @@ use crate::exactness::mutants::mutants;
 use crate::exactness::{Certificate, CertifyOptions, RealModels, certify};
 use crate::experiment::Provenance;
 use crate::model::{Catalog, Dtype, ModelError, Settings};
+use crate::terminal::{self, Progress};
 
 /// Options of `specdec certify`.
 ///
@@ -57,17 +57,12 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     let provenance = Provenance::now();
     let models = if args.full { Some(embedded()?) } else { None };
     let options = CertifyOptions { methods: args.method.clone(), full: args.full, models };
-    let bar = ProgressBar::no_length().with_style(
-        ProgressStyle::with_template("certify {wide_bar} {pos}/{len} {eta}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar()),
-    );
-    let certificate = certify(&options, &mut |progress| {
-        bar.set_length(progress.total as u64);
-        bar.set_position(progress.done as u64);
-    })?;
-    bar.finish_and_clear();
+    let mut shown = Progress::new("checks", 0, 0);
+    let certificate =
+        certify(&options, &mut |progress| shown.reach(progress.done, progress.total, ""))?;
+    drop(shown);
     // A reader that leaves early loses the table, never the certificate.
-    let shown = output::write(certificate.table().as_bytes());
+    let shown = output::write(&certificate.table());
     let file = Signed { provenance, certificate: &certificate };
     if let Some(path) = &args.json {
         write(path, &file.json()?)?;
@@ -151,7 +146,7 @@ fn keep(out: &Path, file: &Signed<'_>) -> Result<()> {
         rows.serialize(row)?;
     }
     write(&folder.join("certified.csv"), &String::from_utf8(rows.into_inner()?)?)?;
-    output::note(format!("certificate: {}", folder.display()));
+    terminal::say(format_args!("certificate: {}", folder.display()));
     Ok(())
 }
 

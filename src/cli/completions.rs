@@ -21,5 +21,5 @@ pub(super) struct CompletionsArgs {
 pub(super) fn run(args: &CompletionsArgs) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut super::command(), "specdec", &mut script);
-    output::write(&script)
+    output::write(&String::from_utf8(script)?)
 }

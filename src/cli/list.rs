@@ -136,7 +136,7 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
     } else {
         print(&mut text, &everything)?
     }
-    output::write(text.as_bytes())
+    output::write(&text)
 }
 
 fn print(text: &mut String, all: &Everything) -> std::fmt::Result {

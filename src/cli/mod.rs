@@ -1,11 +1,13 @@
 //! The command line: a table of contents of what the library can do.
 
 mod bench;
+mod bugs;
 mod certify;
 mod class;
 mod completions;
 mod generate;
 mod inspect;
+mod interrupt;
 mod list;
 mod models;
 mod options;
@@ -13,7 +15,14 @@ mod output;
 mod report;
 mod run;
 
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
+
+pub use self::bugs::report_bugs;
+use self::interrupt::Interrupted;
+use crate::terminal;
 
 /// Research harness for speculative decoding: is a method exact, how sure is
 /// that, and can it be faster on this machine?
@@ -46,12 +55,56 @@ enum Command {
     Completions(completions::CompletionsArgs),
 }
 
-/// Parses the command line and runs the command.
-///
-/// # Errors
-/// One sentence that says what is wrong and what would be right.
-pub fn run() -> anyhow::Result<()> {
-    let done = match Cli::parse().command {
+/// Parses the command line and runs the command. Whatever goes wrong is one sentence on
+/// standard error: 1 is the exit code of an error, 2 of a command line that says nothing
+/// sensible, 130 of a run that Ctrl-C ended, 101 of a bug.
+pub fn main() -> ExitCode {
+    report_bugs();
+    let done = match Cli::try_parse() {
+        Ok(cli) => run(cli.command),
+        Err(error) if error.use_stderr() => return refuse(&error),
+        Err(help) => show(&help),
+    };
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    if output::is_broken_pipe(&error) {
+        return ExitCode::SUCCESS;
+    }
+    // Sentences of libraries may have several lines.
+    let sentence = format!("{error:#}");
+    let sentence = sentence.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    if error.is::<Interrupted>() {
+        terminal::say(sentence);
+        return ExitCode::from(interrupt::ENDED);
+    }
+    terminal::say(format_args!("error: {sentence}"));
+    ExitCode::FAILURE
+}
+
+/// Says what is wrong with the command line.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let mut args = std::env::args_os().enumerate();
+    match args.find(|(_, arg)| arg.to_str().is_none()) {
+        Some((i, arg)) if error.kind() == ErrorKind::InvalidUtf8 => {
+            terminal::say(format_args!("error: argument {i} is not UTF-8 text: {}", arg.display()));
+        }
+        _ => terminal::say(error.render().to_string().trim_end()),
+    }
+    ExitCode::from(2)
+}
+
+/// Prints help or the version.
+fn show(help: &clap::Error) -> anyhow::Result<()> {
+    let text = help.render();
+    if output::on_terminal() && !output::no_colour() {
+        output::write_raw(&text.ansi().to_string())
+    } else {
+        output::write(&text.to_string())
+    }
+}
+
+/// Runs a command.
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
         Command::Run(args) => run::run(&args),
         Command::Plan(args) => run::plan(&args),
         Command::Report(args) => report::run(&args),
@@ -61,10 +114,6 @@ pub fn run() -> anyhow::Result<()> {
         Command::Certify(args) => certify::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Completions(args) => completions::run(&args),
-    };
-    match done {
-        Err(error) if output::is_broken_pipe(&error) => Ok(()),
-        done => done,
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use super::options::ModelArgs;
-use super::output;
 use crate::model::{Catalog, LanguageModel, Loaded, Role, Threads, check_pair, load, set_threads};
+use crate::terminal;
 
 /// The pair that ships with the project.
 const EMBEDDED: (&str, &str) = ("embedded-target", "embedded-draft");
@@ -36,7 +36,7 @@ impl Pair {
 /// If the system refuses them.
 pub(super) fn start_threads(wanted: Option<usize>) -> Result<usize> {
     let Threads { count, warning } = set_threads(wanted)?;
-    warning.iter().for_each(|warning| output::note(format_args!("warning: {warning}")));
+    warning.iter().for_each(|warning| terminal::say(format_args!("warning: {warning}")));
     Ok(count)
 }
 

@@ -72,12 +72,15 @@ fn named<T: Copy + Send + Sync + 'static, const N: usize>(
 #[command(next_help_heading = "Prompt")]
 pub(super) struct PromptArgs {
     /// The text to continue, taken literally
+    ///
+    /// Without it, --prompt and --prompt-file the prompt is read from standard input, without a
+    /// newline at its end.
+    #[arg(value_name = "PROMPT", conflicts_with_all = ["prompt", "prompt_file"])]
+    text: Option<String>,
+    /// The same as an option; --prompt=TEXT where the text begins with a hyphen
     #[arg(long, value_name = "TEXT", conflicts_with = "prompt_file")]
     prompt: Option<String>,
     /// Read the prompt from a file; one newline at its end is left out
-    ///
-    /// Without --prompt and --prompt-file the prompt is read from standard input, likewise
-    /// without the newline at its end.
     #[arg(long, value_name = "FILE")]
     prompt_file: Option<PathBuf>,
 }
@@ -88,7 +91,7 @@ impl PromptArgs {
     /// # Errors
     /// If it cannot be read, is no UTF-8, or is empty.
     pub(super) fn read(&self) -> Result<String> {
-        let text = match (&self.prompt, &self.prompt_file) {
+        let text = match (self.text.as_ref().or(self.prompt.as_ref()), &self.prompt_file) {
             (Some(text), _) => text.clone(),
             (None, Some(file)) => {
                 let place = || format!("cannot read the prompt file {}", file.display());
@@ -98,7 +101,7 @@ impl PromptArgs {
                 let mut stdin = std::io::stdin();
                 if stdin.is_terminal() {
                     bail!(
-                        "there is no prompt: give --prompt TEXT, --prompt-file FILE, or pipe it in"
+                        "there is no prompt: give it in quotes, with --prompt-file FILE, or pipe it in"
                     );
                 }
                 let mut text = String::new();

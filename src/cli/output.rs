@@ -1,18 +1,42 @@
-//! Writing to standard output and error without panics.
+//! Writing to standard output: what cannot be written is an error, never a panic. What the
+//! program says while it works goes to standard error, by [`crate::terminal`].
 
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-/// Writes to standard output and flushes.
+use crate::shown;
+
+/// Whether people read standard output as it comes.
+pub(super) fn on_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// Whether colours are unwanted (<https://no-color.org>).
+pub(super) fn no_colour() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
+/// Writes text to standard output and flushes. A terminal gets it harmless, a file or a
+/// pipe as it is.
 ///
 /// # Errors
 /// If standard output is closed or full.
-pub(super) fn write(bytes: &[u8]) -> Result<()> {
+pub(super) fn write(text: &str) -> Result<()> {
+    if on_terminal() { write_raw(&shown::lines(text)) } else { write_raw(text) }
+}
+
+/// The same with whatever it holds: for text with colours of our own.
+///
+/// # Errors
+/// As [`write`].
+pub(super) fn write_raw(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).context("cannot write to standard output")
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .context("cannot write to standard output")
 }
 
 /// Writes one line of text.
@@ -20,7 +44,7 @@ pub(super) fn write(bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// As [`write`].
 pub(super) fn line(text: impl Display) -> Result<()> {
-    write(format!("{text}\n").as_bytes())
+    write(&format!("{text}\n"))
 }
 
 /// Writes one JSON value on one line.
@@ -28,14 +52,7 @@ pub(super) fn line(text: impl Display) -> Result<()> {
 /// # Errors
 /// As [`write`].
 pub(super) fn write_json(value: &impl Serialize) -> Result<()> {
-    let mut line = serde_json::to_vec(value).context("cannot write JSON")?;
-    line.push(b'\n');
-    write(&line)
-}
-
-/// Says something on standard error; if nobody listens, so be it.
-pub(super) fn note(line: impl Display) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    line(serde_json::to_string(value).context("cannot write JSON")?)
 }
 
 /// Whether an error only says that the reader of our output went away, as

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::output;
+use crate::terminal;
 
 /// Options of `specdec report`.
 #[derive(Debug, clap::Args)]
@@ -11,7 +12,8 @@ Examples:
   specdec report results/01-draft-length/2026-01-31-some-cpu-2c
 
 The raw rows are read and never changed; summary.csv, survival.csv, report.md and the figures are
-written anew.")]
+written anew. Standard output is one line, the path of the report; a table of results goes to
+standard error.")]
 pub(super) struct ReportArgs {
     /// Results folder of a run: holds plan.toml, manifest.json, rounds.csv and generations.csv
     folder: PathBuf,
@@ -22,6 +24,7 @@ pub(super) struct ReportArgs {
 /// # Errors
 /// If a file of the folder is missing or damaged; the sentence names it.
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
-    crate::report::report(&args.folder)?;
+    let brief = crate::report::report(&args.folder)?;
+    terminal::say(brief.text(terminal::width().min(terminal::COLUMNS)).trim_end());
     output::line(args.folder.join("report.md").display())
 }

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use super::interrupt::{Interrupted, Interrupts, Stage};
 use super::models::start_threads;
 use super::output;
 use crate::draft::Texts;
@@ -17,7 +17,7 @@ use crate::experiment::{
     Bench, ClockKind, Experiment, Material, OneOrMany, Plan, Resume, Spec, describe, freeze,
 };
 use crate::model::{Catalog, Loaded, Role, check_pair, load};
-use crate::report;
+use crate::{report, terminal};
 
 /// Prompts per category and tokens per prompt of `--quick`.
 const QUICK: (usize, usize) = (1, 16);
@@ -30,9 +30,12 @@ Examples:
   specdec run experiments/01-draft-length --quick
   specdec run experiments/01-draft-length --set sweep.temperature=0 --set max_tokens=32
   specdec run experiments/01-draft-length --resume
+  specdec run experiments/01-draft-length --resume=results/01-draft-length/2026-01-31-some-cpu-2c
 
 The results folder is named results/<experiment>/<UTC date>-<machine>/ and holds plan.toml,
-manifest.json, the raw rows, and summary, report and figures made from them.")]
+manifest.json, the raw rows, and summary, report and figures made from them. Standard output is one
+line, the path of the report; progress and a table of results go to standard error. Ctrl-C ends
+a run after the round in work, a second one at once; finished blocks are kept.")]
 pub(super) struct RunArgs {
     #[command(flatten)]
     source: SourceArgs,
@@ -40,7 +43,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "DIR", default_value = "results")]
     out: PathBuf,
     /// Continue the newest unfinished run of the same plan, or the one in FOLDER
-    #[arg(long, value_name = "FOLDER", num_args = 0..=1)]
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, require_equals = true)]
     resume: Option<Option<PathBuf>>,
 }
 
@@ -63,7 +66,7 @@ pub(super) struct PlanArgs {
 struct SourceArgs {
     /// A folder with an experiment.toml, or a TOML file
     #[arg(value_name = "EXPERIMENT")]
-    experiment: Option<PathBuf>,
+    experiment: PathBuf,
     /// Override a top-level key, or an axis as sweep.AXIS (a scalar replaces a list); repeatable
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -104,7 +107,7 @@ impl Ready {
 
 /// Runs `specdec plan`.
 pub(super) fn plan(args: &PlanArgs) -> Result<()> {
-    let ready = prepare(&args.source, args.source.experiment.as_deref())?;
+    let ready = prepare(&args.source)?;
     let plan = &ready.freeze(&Texts::new(&*ready.target.codec))?;
     let mut text = String::new();
     writeln!(text, "experiment  {} ({})", plan.experiment, ready.experiment.file.display())?;
@@ -127,16 +130,15 @@ pub(super) fn plan(args: &PlanArgs) -> Result<()> {
         writeln!(text, "{:>4}  {:12}  {:5}  {}", number + 1, cell.id, cell.class, describe(cell))?;
     }
     writeln!(text, "\n{}", estimate(&ready, plan)?)?;
-    output::write(text.as_bytes())
+    output::write(&text)
 }
 
 /// Runs `specdec run`, then reports.
 pub(super) fn run(args: &RunArgs) -> Result<()> {
-    let (experiment, resume) = split_resume(args)?;
-    let ready = prepare(&args.source, experiment.as_deref())?;
+    let interrupts = Interrupts::listen()?;
+    let ready = prepare(&args.source)?;
     let texts = Texts::new(&*ready.target.codec);
     let plan = ready.freeze(&texts)?;
-    let interrupted = catch_interrupts()?;
     let clock = plan.clock();
     let bench = Bench {
         threads: ready.threads,
@@ -147,35 +149,39 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
         texts: &texts,
         prompts: &ready.prompts,
         clock: &*clock,
-        interrupted: &interrupted,
+        interrupted: interrupts.wanted(),
     };
-    let ended = crate::experiment::run(&bench, &args.out, &resume)?;
+    let resume = match &args.resume {
+        None => Resume::No,
+        Some(None) => Resume::Newest,
+        Some(Some(path)) => Resume::Folder(path.clone()),
+    };
+    interrupts.enter(Stage::Measuring);
+    let ended = crate::experiment::run(&bench, &args.out, &resume);
+    let ended = ended.map_err(|error| match interrupts.wanted().load(Ordering::Relaxed) {
+        true => Interrupted(format!("{error:#}")).into(),
+        false => error,
+    })?;
     if ended.interrupted {
-        bail!("interrupted: all finished blocks are kept; continue with --resume");
+        let sentence = "interrupted: all finished blocks are kept; continue with --resume";
+        return Err(Interrupted(sentence.to_owned()).into());
     }
-    report::report(&ended.folder)?;
+    interrupts.enter(Stage::Reporting);
+    let brief = report::report(&ended.folder)?;
     crate::experiment::finish(&ended.folder)?;
+    terminal::say(brief.text(terminal::width().min(terminal::COLUMNS)).trim_end());
     output::line(ended.folder.join("report.md").display())
 }
 
-/// `--resume FOLDER` may have swallowed the experiment: a folder without a
-/// plan is not a results folder.
-fn split_resume(args: &RunArgs) -> Result<(Option<PathBuf>, Resume)> {
-    let named = args.source.experiment.clone();
-    Ok(match &args.resume {
-        None => (named, Resume::No),
-        Some(None) => (named, Resume::Newest),
-        Some(Some(path)) if named.is_none() && !path.join("plan.toml").exists() => {
-            (Some(path.clone()), Resume::Newest)
-        }
-        Some(Some(path)) => (named, Resume::Folder(path.clone())),
-    })
-}
-
-fn prepare(source: &SourceArgs, experiment: Option<&Path>) -> Result<Ready> {
-    let Some(path) = experiment else {
-        bail!("name an experiment: a folder with an experiment.toml, or a TOML file");
-    };
+fn prepare(source: &SourceArgs) -> Result<Ready> {
+    let path = &source.experiment;
+    if path.join("plan.toml").is_file() {
+        bail!(
+            "{} is a results folder: name the experiment that it belongs to, and write \
+             --resume={0} to continue it",
+            path.display()
+        );
+    }
     let mut experiment = Experiment::read(path, &source.set)?;
     apply_flags(&mut experiment.spec, source);
     let spec = &experiment.spec;
@@ -221,19 +227,6 @@ fn read_prompts(catalog: &Catalog, spec: &Spec, quick: bool) -> Result<Vec<Promp
         bail!("\"prompts\" is empty: name at least one prompt set");
     }
     Ok(if quick { prompts::first_of_each(all, QUICK.0) } else { all })
-}
-
-/// The first Ctrl-C ends the run in an orderly way, the second at once.
-fn catch_interrupts() -> Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&interrupted);
-    ctrlc::set_handler(move || {
-        if flag.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    })
-    .context("cannot listen for Ctrl-C")?;
-    Ok(interrupted)
 }
 
 /// Time and disk that the plan will take, from a few timed passes.

@@ -54,7 +54,7 @@ pub(super) fn calibrate(bench: &Bench<'_>, prompts: &[Vec<Token>]) -> Result<Cal
     steps.progress.more(TURNS * counts.len());
     let step = || steps.done("target passes");
     let passes = target_passes(bench.target, context, &counts, bench.clock, step)?;
-    steps.progress.finish();
+    drop(steps);
     let ids = plan.cells.iter().map(|cell| cell.id.clone());
     let cells = ids.zip(warm_ups.iter().map(|warm_ups| cell_costs(warm_ups)));
     Ok(Calibration { context_tokens: context.len(), passes, cells: cells.collect() })

@@ -1,5 +1,7 @@
 //! Texts that must be the baseline's: greedy ones, and those of class P.
 
+use std::sync::atomic::Ordering;
+
 use super::blocks::{Block, BlockRows};
 use super::cell::Cell;
 use super::divergence;
@@ -56,6 +58,9 @@ fn of(text: &TextRow, found: DivergenceRow) -> DivergenceRow {
 pub(super) fn paths(bench: &Bench<'_>, block: &Block<'_>, rows: &mut BlockRows) {
     let mut plain = Vec::<(MethodSpec, Vec<Token>)>::new();
     for (row, text) in rows.generations.iter_mut().zip(&rows.texts) {
+        if bench.interrupted.load(Ordering::Relaxed) {
+            return;
+        }
         let own = |cell: &&&Cell| cell.id == text.cell && cell.class.starts_with('P');
         let Some(cell) = block.cells.iter().find(own) else { continue };
         let method =
@@ -83,8 +88,8 @@ fn generate_plain(
     block: &Block<'_>,
     method: &MethodSpec,
 ) -> anyhow::Result<Vec<Token>> {
-    // Once begun it is not interrupted: half a text would differ from a whole one.
-    let mut generation = begin(bench, method.build_with(Tools::default())?, block, None)?;
+    // If it is interrupted, half a text differs from a whole one in a block that is not kept.
+    let mut generation = begin(bench, method.build_with(Tools::default())?, block)?;
     let mut chance = Seeded::new(block.request(bench.plan.seed));
     let clock = RealClock::default();
     generate(&mut generation, bench.target, &mut chance, &clock, &mut Blind)?;

@@ -24,13 +24,15 @@ pub(super) struct Done {
     pub(super) positions: Vec<PositionRow>,
 }
 
-/// A fresh generation of a block's prompt, which ends early if `user` says so.
+/// A fresh generation of a block's prompt. It ends with the round in which the run is
+/// interrupted.
 pub(super) fn begin<'a>(
     bench: &'a Bench<'_>,
     method: Method<'a>,
     block: &Block<'_>,
-    user: Option<UserStop<'a>>,
 ) -> Result<Generation<'a>> {
+    let interrupted: UserStop<'_> = Box::new(|_, _| bench.interrupted.load(Ordering::Relaxed));
+    let user = Some(interrupted);
     let mut stop = StopRules { user, ..StopRules::max_tokens(bench.plan.max_tokens) };
     if !bench.plan.ignore_eos {
         stop.eos = bench.target.info().eos.clone();
@@ -45,8 +47,7 @@ pub(super) fn one(bench: &Bench<'_>, cell: &Cell, block: &Block<'_>) -> Result<D
     let (draft, target) = (bench.draft, Some(bench.target));
     let tools = Tools { draft, target, texts: Some(bench.texts) };
     let method = plan.method(cell).build_with(tools)?;
-    let interrupted: UserStop<'_> = Box::new(|_, _| bench.interrupted.load(Ordering::Relaxed));
-    let mut generation = begin(bench, method, block, Some(interrupted))?;
+    let mut generation = begin(bench, method, block)?;
     let mut chance = Seeded::new(block.request(plan.seed));
     let mut recorder = Recorder::new(cell, &block.prompt.id, block.repeat, plan.trace)?;
     let totals = generate(&mut generation, bench.target, &mut chance, bench.clock, &mut recorder)?;

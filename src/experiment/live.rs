@@ -28,8 +28,9 @@ impl Live {
         let acceptance = if self.proposed == 0 {
             String::new()
         } else {
-            format!(", acceptance {:.2}", self.accepted as f64 / self.proposed as f64)
+            format!("acceptance {:.2}, ", self.accepted as f64 / self.proposed as f64)
         };
-        format!("{}{acceptance}, {rate:.0} tokens/s", describe(cell))
+        // The name comes last: in a narrow terminal it is what can be missed.
+        format!("{acceptance}{rate:.0} tokens/s, {}", describe(cell))
     }
 }

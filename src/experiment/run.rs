@@ -25,6 +25,7 @@ use crate::clock::Clock;
 use crate::dist::Token;
 use crate::draft::Texts;
 use crate::model::{Codec, LanguageModel};
+use crate::{shown, terminal};
 
 /// What a run works with.
 #[derive(Debug)]
@@ -106,7 +107,7 @@ pub fn run(bench: &Bench<'_>, out: &Path, resume: &Resume) -> Result<Ended> {
         }
         None => ResultsFolder::create(out, bench.plan, &manifest)?,
     };
-    eprintln!("results: {}", folder.path().display());
+    terminal::say(format_args!("results: {}", folder.path().display()));
     let number = manifest.sessions.len().saturating_sub(1);
     let sweep = Sweep { bench, folder: &folder, blocks: &blocks, session: number };
     if open {
@@ -135,20 +136,21 @@ fn reopen(folder: &ResultsFolder, plan: &Plan) -> Result<(Manifest, Vec<BlockRow
 /// Says how busy the machine is before anything is measured.
 fn announce(session: &Session, plan: &Plan) {
     let (load, cores) = (session.load_average[0], session.machine.cores);
-    eprintln!(
+    terminal::say(format_args!(
         "machine: load average {load:.2} on {cores} cores; waited for a core for {:.0} % of the \
          calibration",
         100.0 * session.waiting_before.min(1.0)
-    );
+    ));
     if session.waiting_before > DISTURBED {
-        eprintln!(
+        terminal::say(format_args!(
             "warning: other work disturbs this machine: blocks that wait for more than {:.0} % of \
              their time are repeated, and if more than {:.0} % of them stay so, no verdict is given",
             100.0 * DISTURBED,
             100.0 * MOST_DISTURBED
-        );
+        ));
     }
-    session.calibration.doubts(plan).iter().for_each(|doubt| eprintln!("warning: {doubt}"));
+    let doubts = session.calibration.doubts(plan);
+    doubts.iter().for_each(|doubt| terminal::say(format_args!("warning: {doubt}")));
 }
 
 fn encode(bench: &Bench<'_>) -> Result<Vec<Vec<Token>>> {
@@ -210,14 +212,13 @@ impl Sweep<'_> {
                 break;
             }
             progress.more(again.iter().map(|&block| self.blocks[block].cells.len()).sum());
-            progress.say(&format!("{} disturbed blocks are run again", again.len()));
+            terminal::say(format_args!("{} disturbed blocks are run again", again.len()));
             for number in again {
                 if !self.again(number, &mut listed, &mut progress, &mut live)? {
                     break;
                 }
             }
         }
-        progress.finish();
         Ok(listed.iter().filter(|row| !row.superseded).count())
     }
 
@@ -318,8 +319,9 @@ fn run_block(
             }
             Err(error) => {
                 let failed = failure(cell, block, &error, "");
-                let (cell, prompt) = (describe(cell), &block.prompt.id);
-                progress.say(&format!("failed: {cell}, prompt {prompt}: {}", failed.reason));
+                let (cell, prompt) = (describe(cell), shown::line(&block.prompt.id));
+                let reason = &failed.reason;
+                terminal::say(format_args!("failed: {cell}, prompt {prompt}: {reason}"));
                 progress.advance("");
                 rows.failures.push(failed);
             }

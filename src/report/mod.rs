@@ -2,6 +2,7 @@
 //! rows alone. The same rows give the same bytes.
 
 mod best;
+mod brief;
 mod check;
 mod controls;
 mod costs;
@@ -25,16 +26,17 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+pub use brief::Brief;
 pub use load::{Results, load};
 pub use series::{Series, series};
 pub use summary::{summary, survival};
 
 /// Reads a results folder and writes `summary.csv`, `survival.csv`, `figures/`
-/// (SVG and PNG) and `report.md` into it.
+/// (SVG and PNG) and `report.md` into it. Returns the gist of it.
 ///
 /// # Errors
 /// If a file is missing, damaged or cannot be written; the sentence names it.
-pub fn report(folder: &Path) -> Result<()> {
+pub fn report(folder: &Path) -> Result<Brief> {
     let results = load(folder)?;
     let rows = summary(&results);
     let positions = survival(&results);
@@ -43,5 +45,6 @@ pub fn report(folder: &Path) -> Result<()> {
     let figures = figures::write_all(&folder.join("figures"), &results, &rows, &positions)?;
     let text = markdown::render(&results, &rows, &figures);
     let path = folder.join("report.md");
-    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(Brief::new(&results, &series(&results), &rows))
 }

@@ -119,7 +119,8 @@ fn an_interrupt_leaves_a_folder_that_can_be_resumed() {
     assert!(!child.wait().unwrap().success());
     assert_eq!(begun(out.path()).unwrap().status, Status::Interrupted);
     let given = folder(out.path());
-    succeed(run(out.path(), &[LONG, &["--resume", given.to_str().unwrap()]].concat()));
+    let resume = format!("--resume={}", given.display());
+    succeed(run(out.path(), &[LONG, &[&resume]].concat()));
     assert_eq!(begun(out.path()).unwrap().status, Status::Finished);
 }
 
@@ -130,9 +131,9 @@ fn what_cannot_be_resumed_is_refused() {
     succeed(run(out.path(), &[]));
     fail(run(out.path(), &["--resume"]), &["nothing to resume"]);
     let given = folder(out.path());
-    let given = given.to_str().unwrap();
-    fail(run(out.path(), &["--resume", given]), &["finished"]);
-    fail(run(out.path(), &["--resume", given, "--set", "seed=2"]), &["another plan"]);
+    let given = format!("--resume={}", given.display());
+    fail(run(out.path(), &[&given]), &["finished"]);
+    fail(run(out.path(), &[&given, "--set", "seed=2"]), &["another plan"]);
 }
 
 /// A finished run, as if it had been killed before its end.

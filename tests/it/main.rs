@@ -84,6 +84,8 @@ mod statistics;
 mod stop;
 mod synthetic;
 mod synthetic_blocks;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod text_stream;
 mod tree;
 mod verifier_law;

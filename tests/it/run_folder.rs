@@ -105,8 +105,8 @@ fn a_folder_has_one_writer_and_its_lock_dies_with_it() {
     let folder = wait_for_a_block(out.path());
     let writer = format!("is being written by process {}", first.id());
     fail(run(out.path(), &[LONG, &["--resume"]].concat()), &[&writer]);
-    let given = folder.to_str().unwrap();
-    fail(run(out.path(), &[LONG, &["--resume", given]].concat()), &[&writer]);
+    let given = format!("--resume={}", folder.display());
+    fail(run(out.path(), &[LONG, &[&given]].concat()), &[&writer]);
     first.kill().unwrap();
     first.wait().unwrap();
     succeed(run(out.path(), &[LONG, &["--resume"]].concat()));
@@ -239,9 +239,9 @@ fn an_edited_text_of_a_drafter_is_another_plan() {
         plan.cells.iter().map(|c| c.id.clone()).collect::<Vec<_>>()
     };
     let before = ids(&folder);
-    let given = folder.to_str().unwrap().to_owned();
+    let given = format!("--resume={}", folder.display());
     fs::write(&text, "abcabcabd").unwrap();
-    fail(run(out.path(), &[&more[..], &["--resume", &given]].concat()), &["another plan"]);
+    fail(run(out.path(), &[&more[..], &[&given]].concat()), &["another plan"]);
     fs::remove_dir_all(out.path().join("00-smoke")).unwrap();
     let after = ids(&folder_of(&more));
     let kept = before.iter().filter(|id| after.contains(id)).count();

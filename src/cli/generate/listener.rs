@@ -7,6 +7,7 @@ use super::stats::Tally;
 use crate::decode::Observer;
 use crate::model::ModelError;
 use crate::round::RoundEvent;
+use crate::shown;
 
 /// Counts, and streams to `out` if there is one.
 #[derive(Debug)]
@@ -16,20 +17,23 @@ pub(super) struct Listener<'a, W> {
     tally: Tally,
     failed: Option<Error>,
     at_line_start: bool,
+    on_terminal: bool,
 }
 
 impl<'a, W: Write> Listener<'a, W> {
-    /// A listener that writes to `out`, in colour if there is a painter.
-    pub(super) fn new(out: Option<W>, painter: Option<Painter<'a>>) -> Self {
-        Self { out, painter, tally: Tally::default(), failed: None, at_line_start: false }
+    /// A listener that writes to `out`, in colour if there is a painter. A terminal gets
+    /// harmless text and a newline at its end, everything else the text alone as it is.
+    pub(super) fn new(out: Option<W>, painter: Option<Painter<'a>>, on_terminal: bool) -> Self {
+        let (tally, failed) = (Tally::default(), None);
+        Self { out, painter, tally, failed, at_line_start: false, on_terminal }
     }
 
-    /// What was counted; ends the last line where `newline` asks for it.
+    /// What was counted.
     ///
     /// # Errors
     /// If the text could not be written.
-    pub(super) fn finish(mut self, newline: bool) -> Result<Tally, Error> {
-        if newline && !self.at_line_start {
+    pub(super) fn finish(mut self) -> Result<Tally, Error> {
+        if self.on_terminal && !self.at_line_start {
             self.write("\n");
         }
         self.failed.map_or(Ok(self.tally), Err)
@@ -58,6 +62,7 @@ impl<W: Write> Observer for Listener<'_, W> {
         self.at_line_start = text.ends_with('\n');
         match self.painter.as_mut().map(|painter| painter.paint(text)) {
             Some(painted) => self.write(&painted),
+            None if self.on_terminal => self.write(&shown::lines(text)),
             None => self.write(text),
         }
     }

@@ -4,7 +4,6 @@ mod listener;
 mod paint;
 mod stats;
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -22,17 +21,18 @@ use crate::decode::{self, Generation, MethodSpec, PLAIN, StopRules, class_of, fi
 use crate::draft::{Texts, Tools};
 use crate::model::Codec;
 use crate::params::Value;
+use crate::terminal;
 
 /// Options of `specdec generate`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  specdec generate --prompt 'fn main() {'
+  specdec generate 'fn main() {'
   specdec generate --prompt-file notes.md --temperature 0.7 --top-p 0.95 --seed 7
-  specdec generate --prompt 'impl Iterator for' --temperature 0 --show-draft
-  specdec generate --prompt 'impl Iterator for' --temperature 0 --plain
+  specdec generate 'impl Iterator for' --temperature 0 --show-draft
+  specdec generate 'impl Iterator for' --temperature 0 --plain
   git diff | specdec generate --drafter prompt_lookup -k 8 --stop $'\\n\\n'
-  specdec generate --target toy:mixed --prompt ab --max-tokens 20 --json
+  specdec generate --target toy:mixed ab --max-tokens 20 --json
 
 Standard output is the continuation only, streamed (with a newline after it if standard output
 is a terminal); statistics go to standard error. Words: acceptance = accepted / proposed tokens;
@@ -208,12 +208,12 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     let mut generation = Generation::new(target, method, &prompt, rules, Some(codec))?;
     let mut chance = Seeded::new(Request { seed: args.method.seed, prompt: &text, repeat: 0 });
     let painter = args.show.show_draft.then(|| painter(codec)).flatten();
-    let stdout = std::io::stdout();
-    let on_terminal = stdout.is_terminal() && !args.show.json;
-    let mut listener = Listener::new((!args.show.json).then(|| stdout.lock()), painter);
+    let on_terminal = output::on_terminal();
+    let out = (!args.show.json).then(|| std::io::stdout().lock());
+    let mut listener = Listener::new(out, painter, on_terminal);
     let clock = RealClock::default();
     let ended = decode::generate(&mut generation, target, &mut chance, &clock, &mut listener);
-    let tally = listener.finish(on_terminal).context("cannot write to standard output")?;
+    let tally = listener.finish().context("cannot write to standard output")?;
     let report = Report {
         text: generation.text(),
         tokens: generation.new_tokens(),
@@ -226,17 +226,17 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     if args.show.json {
         return output::write_json(&report);
     }
-    output::note(&report);
+    terminal::say(&report);
     Ok(())
 }
 
-/// What colours the text, unless NO_COLOR forbids it (<https://no-color.org>).
+/// What colours the text, unless NO_COLOR forbids it.
 fn painter(codec: &dyn Codec) -> Option<Painter<'_>> {
-    if std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
-        output::note("NO_COLOR is set: tokens are not coloured");
+    if output::no_colour() {
+        terminal::say("NO_COLOR is set: tokens are not coloured");
         return None;
     }
-    output::note(paint::legend());
+    terminal::say_raw(paint::legend());
     Some(Painter::new(codec))
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::decode::TextStream;
 use crate::model::{Codec, ModelError};
 use crate::round::RoundEvent;
+use crate::shown;
 
 /// How a committed token came about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,10 +103,12 @@ impl<'a> Painter<'a> {
             let same = self.ends[here..].iter().take_while(|e| e.1 == mark).last();
             let length = same.map_or(rest.len(), |&(end, _)| end - at).min(rest.len());
             let (piece, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
+            // Colours are looked at, and so is the text between them.
+            let visible = shown::lines(piece);
             // Writing to a string cannot fail.
             let _ = match mark.escape() {
-                Some(on) => write!(painted, "{on}{piece}{RESET}"),
-                None => write!(painted, "{piece}"),
+                Some(on) => write!(painted, "{on}{visible}{RESET}"),
+                None => write!(painted, "{visible}"),
             };
             self.painted += piece.len();
             rest = after;

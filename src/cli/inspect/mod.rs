@@ -20,10 +20,10 @@ use crate::tree::Draft;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  specdec inspect --prompt 'fn main() {'
-  specdec inspect --prompt 'let x = ' --temperature 0.7 --top-k 50 --top-p 0.9 --top 20
-  specdec inspect --prompt 'let x = ' --draft embedded-draft
-  specdec inspect --target toy:mixed --draft toy:mixed --prompt ab --json
+  specdec inspect 'fn main() {'
+  specdec inspect 'let x = ' --temperature 0.7 --top-k 50 --top-p 0.9 --top 20
+  specdec inspect 'let x = ' --draft embedded-draft
+  specdec inspect --target toy:mixed --draft toy:mixed ab --json
 
 A row per token, in descending order of its logit; a column per processor that is switched on,
 with the probability after it, and '-' where it has dropped the token. The lines below give the
@@ -155,7 +155,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
     if args.show.json {
         return output::write_json(&inspection);
     }
-    output::write(table::render(&inspection).as_bytes())
+    output::write(&table::render(&inspection))
 }
 
 fn held(info: &ModelInfo) -> Held {

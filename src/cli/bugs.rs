@@ -1,0 +1,30 @@
+//! What a panic says: one sentence.
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::panic;
+use std::sync::Once;
+
+use crate::experiment::Build;
+use crate::terminal;
+
+/// From now on a panic is a sentence that asks to be reported, with a backtrace only where
+/// `RUST_BACKTRACE` asks for one. Of several panics the first speaks.
+pub fn report_bugs() {
+    panic::set_hook(Box::new(|info| {
+        static FIRST: Once = Once::new();
+        FIRST.call_once(|| {
+            let what = info.payload_as_str().unwrap_or("no message").split_whitespace();
+            let what = what.collect::<Vec<_>>().join(" ");
+            let place = info.location().map_or_else(String::new, |place| format!(" at {place}"));
+            terminal::end(format_args!(
+                "error: this is a bug in specdec: {what}{place}; please report it with {}; \
+                 finished blocks of a run are kept, --resume goes on",
+                Build::this().describe()
+            ));
+            let trace = Backtrace::capture();
+            if trace.status() == BacktraceStatus::Captured {
+                terminal::say(trace);
+            }
+        });
+    }));
+}

@@ -1,0 +1,140 @@
+//! What a run found, for a terminal: warnings first, then the best draft length of every
+//! method and sampling setting.
+
+use super::best::{best, verdict};
+use super::load::Results;
+use super::series::Series;
+use super::tables::{number, with_interval};
+use super::{controls, sessions, warnings};
+use crate::experiment::records::SummaryRow;
+use crate::shown;
+
+/// The most warnings and rows that are shown; all are in `report.md`.
+const WARNINGS: usize = 8;
+const ROWS: usize = 30;
+
+/// Blanks between columns.
+const GAP: usize = 2;
+
+/// A narrower column would break names of methods.
+const NARROW: usize = 13;
+
+const HEAD: [&str; 7] =
+    ["method", "sampling", "class", "best K", "speedup [95 %]", "acceptance", "verdict"];
+
+/// Columns of words that may take several lines.
+const WORDS: [usize; 2] = [0, 1];
+
+/// Columns of numbers.
+const NUMBERS: [usize; 3] = [3, 4, 5];
+
+/// What a run found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Brief {
+    warnings: Vec<String>,
+    rows: Vec<[String; 7]>,
+}
+
+impl Brief {
+    pub(super) fn new(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> Self {
+        let mut all = Vec::from_iter(sessions::disturbed(results));
+        all.extend(controls::disturbed(results));
+        all.extend(warnings::warnings(results, summary));
+        let row = |series: &Series<'_>| {
+            let row = best(results, series, summary)?.row;
+            let k = row.num_speculative_tokens.map_or_else(String::new, |k| k.to_string());
+            Some([
+                shown::line(&series.method),
+                series.sampling.clone(),
+                row.class.clone(),
+                k,
+                with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2),
+                number(row.acceptance_rate, 3),
+                results.verdict(verdict(row)).split(':').next().unwrap_or_default().to_owned(),
+            ])
+        };
+        let warnings = all.iter().map(|warning| shown::line(warning)).collect();
+        Self { warnings, rows: series.iter().filter_map(row).collect() }
+    }
+
+    /// The text in lines of at most so many columns, as far as numbers allow.
+    pub fn text(&self, columns: usize) -> String {
+        let mut lines = Vec::new();
+        for warning in self.warnings.iter().take(WARNINGS) {
+            let folded = fold(&format!("warning: {warning}"), columns.max(NARROW));
+            lines.extend(folded);
+        }
+        let more = |all: usize, shown: usize, what: &str| {
+            (all > shown).then(|| format!("{} more {what} in report.md", all - shown))
+        };
+        lines.extend(more(self.warnings.len(), WARNINGS, "warnings"));
+        let head = HEAD.map(str::to_owned);
+        let table = [&head].into_iter().chain(self.rows.iter().take(ROWS)).collect::<Vec<_>>();
+        let widths = widths(&table, columns);
+        for row in table {
+            lines.extend(row_lines(row, widths));
+        }
+        lines.extend(more(self.rows.len(), ROWS, "methods"));
+        lines.join("\n")
+    }
+}
+
+/// Columns that a text takes.
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// The widths of the columns: as wide as what is in them, but for columns of words, the
+/// widest of which gives way until all fit.
+fn widths(table: &[&[String; 7]], columns: usize) -> [usize; 7] {
+    let mut widths: [usize; 7] = std::array::from_fn(|column| {
+        table.iter().map(|row| length(&row[column])).max().unwrap_or(0)
+    });
+    while widths.iter().sum::<usize>() + GAP * (widths.len() - 1) > columns {
+        let widest = WORDS.into_iter().max_by_key(|&column| widths[column]);
+        let Some(column) = widest.filter(|&column| widths[column] > NARROW) else { break };
+        widths[column] -= 1;
+    }
+    widths
+}
+
+/// The lines of a row.
+fn row_lines(row: &[String; 7], widths: [usize; 7]) -> Vec<String> {
+    let cells: [Vec<String>; 7] = std::array::from_fn(|i| match WORDS.contains(&i) {
+        true => fold(&row[i], widths[i]),
+        false => vec![row[i].clone()],
+    });
+    let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+    let line = |i: usize| {
+        let parts = cells.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
+            let part = cell.get(i).map_or("", String::as_str);
+            if NUMBERS.contains(&column) {
+                format!("{part:>width$}")
+            } else {
+                format!("{part:<width$}")
+            }
+        });
+        parts.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end().to_owned()
+    };
+    (0..height).map(line).collect()
+}
+
+/// The text in lines of at most so many characters, broken at blanks, or within words that
+/// are longer.
+fn fold(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split_inclusive(' ') {
+        if !line.is_empty() && length(&line) + length(word.trim_end()) > columns {
+            lines.push(std::mem::take(&mut line));
+        }
+        for c in word.chars() {
+            if c != ' ' && length(&line) >= columns {
+                lines.push(std::mem::take(&mut line));
+            }
+            line.push(c);
+        }
+    }
+    lines.push(line);
+    lines.iter().map(|line| line.trim_end().to_owned()).collect()
+}
