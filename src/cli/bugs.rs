@@ -13,12 +13,14 @@ pub fn report_bugs() {
     panic::set_hook(Box::new(|info| {
         static FIRST: Once = Once::new();
         FIRST.call_once(|| {
-            let what = info.payload_as_str().unwrap_or("no message").split_whitespace();
-            let what = what.collect::<Vec<_>>().join(" ");
+            let payload = info.payload();
+            let what = payload.downcast_ref::<&str>().copied();
+            let what = what.or_else(|| Some(payload.downcast_ref::<String>()?.as_str()));
+            let what =
+                what.unwrap_or("no message").split_whitespace().collect::<Vec<_>>().join(" ");
             let place = info.location().map_or_else(String::new, |place| format!(" at {place}"));
             terminal::end(format_args!(
-                "error: this is a bug in specdec: {what}{place}; please report it with {}; \
-                 finished blocks of a run are kept, --resume goes on",
+                "error: this is a bug in specdec: {what}{place}; please report it with version {}",
                 Build::this().describe()
             ));
             let trace = Backtrace::capture();

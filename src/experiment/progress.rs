@@ -24,7 +24,7 @@ impl Progress {
 
     /// How disturbed the last block was, as a share of its time.
     pub(super) fn disturbed_by(&mut self, share: f64) {
-        self.disturbance = format!("waited {:.0} %", 100.0 * share);
+        self.disturbance = format!("waited {:.0} %", 100.0 * share.min(1.0));
     }
 
     /// One is done; `live` says how it goes.

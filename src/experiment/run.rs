@@ -319,9 +319,9 @@ fn run_block(
             }
             Err(error) => {
                 let failed = failure(cell, block, &error, "");
-                let (cell, prompt) = (describe(cell), shown::line(&block.prompt.id));
-                let reason = &failed.reason;
-                terminal::say(format_args!("failed: {cell}, prompt {prompt}: {reason}"));
+                let (cell, prompt, reason) = (describe(cell), &block.prompt.id, &failed.reason);
+                let line = format!("failed: {cell}, prompt {prompt}: {reason}");
+                terminal::say(shown::line(&line));
                 progress.advance("");
                 rows.failures.push(failed);
             }

@@ -267,7 +267,7 @@ fn a_bug_is_one_sentence() {
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(error.lines().count(), 1, "{error}");
     assert!(error.starts_with("error: this is a bug in specdec: the impossible happened at tests"));
-    assert!(error.contains(&format!("please report it with {version}")), "{error}");
+    assert!(error.contains(&format!("please report it with version {version}")), "{error}");
     assert_eq!(output.status.code(), Some(101));
     assert!(text(&alone(name, "1").stderr).lines().count() > 5, "a backtrace where it is wanted");
 }
