@@ -2,32 +2,35 @@
 //! line that changes. Nothing here fails: where nobody listens, the work goes on.
 
 use std::fmt::Display;
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use crate::shown;
 
 /// The widest that text is laid out, in columns: more is hard to read.
 pub const COLUMNS: usize = 100;
 
-/// The changing line is drawn this far apart.
-const FRAME: Duration = Duration::from_millis(100);
+/// The changing line is drawn so often in a second.
+const FRAMES: u8 = 10;
 
 /// Without a terminal, lines of progress come at least this far apart, and the further
 /// the longer the work takes: at most one for a twentieth of the time.
 const EVERY: Duration = Duration::from_secs(10);
+
+/// Columns of the bar, and of a terminal that has room for one beside the words.
+const BAR: usize = 20;
+const ROOMY: usize = 60;
 
 /// Whether standard error is a terminal that can rewrite a line.
 static ALIVE: LazyLock<bool> = LazyLock::new(|| {
     std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 });
 
-/// The changing line as it is drawn; empty if there is none.
-static LIVE: Mutex<String> = Mutex::new(String::new());
-
-/// Goes back to the beginning of the changing line and clears it.
-const CLEAR: &str = "\r\x1b[K";
+/// The changing line, if there is one.
+static LIVE: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
 /// Says something on standard error, on lines of its own.
 pub fn say(text: impl Display) {
@@ -41,9 +44,10 @@ pub fn say_raw(text: impl Display) {
 
 /// Says the last thing before the process ends: the changing line goes for good.
 pub fn end(text: impl Display) {
-    let text = shown::lines(&text.to_string());
-    let clear = if std::mem::take(&mut *lock()).is_empty() { "" } else { CLEAR };
-    put(&format!("{clear}{text}\n"));
+    if let Some(bar) = lock().take() {
+        bar.finish_and_clear();
+    }
+    say(text);
 }
 
 /// Columns of the terminal on standard error, [`COLUMNS`] where there is none.
@@ -67,31 +71,74 @@ fn columns_of_terminal() -> Option<usize> {
 
 /// Writes above the changing line.
 fn write(text: &str) {
-    let live = lock();
-    if live.is_empty() {
-        put(text);
-    } else {
-        put(&format!("{CLEAR}{text}{live}"));
+    match &*lock() {
+        Some(bar) => bar.suspend(|| put(text)),
+        None => put(text),
     }
 }
 
-/// Replaces the changing line; an empty one removes it.
-fn live(line: &str) {
-    let line = fit(&shown::line(line), width());
-    let mut live = lock();
-    if *live != line {
-        put(&format!("{CLEAR}{line}"));
-        *live = line;
-    }
-}
-
-fn lock() -> MutexGuard<'static, String> {
+fn lock() -> MutexGuard<'static, Option<ProgressBar>> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// In one piece, so that nothing comes between.
 fn put(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Standard error as bars are drawn on it: what cannot be written is dropped.
+#[derive(Debug, Default)]
+struct Screen(Mutex<String>);
+
+impl Screen {
+    fn add(&self, text: &str) -> io::Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
+        Ok(())
+    }
+
+    fn moved(&self, cells: usize, way: char) -> io::Result<()> {
+        if cells == 0 { Ok(()) } else { self.add(&format!("\x1b[{cells}{way}")) }
+    }
+}
+
+impl TermLike for Screen {
+    fn width(&self) -> u16 {
+        u16::try_from(width()).unwrap_or(u16::MAX)
+    }
+
+    fn move_cursor_up(&self, lines: usize) -> io::Result<()> {
+        self.moved(lines, 'A')
+    }
+
+    fn move_cursor_down(&self, lines: usize) -> io::Result<()> {
+        self.moved(lines, 'B')
+    }
+
+    fn move_cursor_right(&self, columns: usize) -> io::Result<()> {
+        self.moved(columns, 'C')
+    }
+
+    fn move_cursor_left(&self, columns: usize) -> io::Result<()> {
+        self.moved(columns, 'D')
+    }
+
+    fn write_line(&self, line: &str) -> io::Result<()> {
+        self.add(line)?;
+        self.add("\n")
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.add(text)
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.add("\r\x1b[K")
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        put(&std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)));
+        Ok(())
+    }
 }
 
 /// The beginning of a line that stays clear of the last column, where terminals wrap.
@@ -120,13 +167,16 @@ pub struct Progress {
     before: usize,
     begun: Instant,
     told: Instant,
+    bar: Option<ProgressBar>,
 }
 
 impl Progress {
     /// Work on `total` pieces called `what`, `before` of which were done already.
     pub fn new(what: &'static str, total: usize, before: usize) -> Self {
         let now = Instant::now();
-        Self { what, total, done: before, before, begun: now, told: now }
+        let bar = ALIVE.then(bar);
+        lock().clone_from(&bar);
+        Self { what, total, done: before, before, begun: now, told: now, bar }
     }
 
     /// There are this many pieces more.
@@ -142,11 +192,14 @@ impl Progress {
     /// So many pieces of so many are done.
     pub fn reach(&mut self, done: usize, total: usize, detail: &str) {
         (self.done, self.total) = (done, total);
-        let pause = if *ALIVE { FRAME } else { EVERY.max(self.begun.elapsed() / 20) };
-        if self.told.elapsed() >= pause {
+        if let Some(bar) = &self.bar {
+            let room = width() - if width() < ROOMY { 0 } else { BAR + 1 };
+            bar.set_length(total as u64);
+            bar.set_position(done as u64);
+            bar.set_message(fit(&shown::line(&self.line(detail)), room));
+        } else if self.told.elapsed() >= EVERY.max(self.begun.elapsed() / 20) {
             self.told = Instant::now();
-            let line = self.line(detail);
-            if *ALIVE { live(&line) } else { say(line) }
+            say(self.line(detail));
         }
     }
 
@@ -162,10 +215,21 @@ impl Progress {
 impl Drop for Progress {
     /// Takes the changing line away.
     fn drop(&mut self) {
-        if !lock().is_empty() {
-            live("");
+        if let Some(bar) = self.bar.take() {
+            lock().take();
+            bar.finish_and_clear();
         }
     }
+}
+
+/// An empty bar, or where there is no room for one the words beside it alone.
+fn bar() -> ProgressBar {
+    let target = ProgressDrawTarget::term_like_with_hz(Box::<Screen>::default(), FRAMES);
+    let bar = ProgressBar::with_draw_target(None, target);
+    let template = format!("{{bar:{BAR}}} {{msg}}");
+    let template = if width() < ROOMY { "{msg}" } else { &template };
+    ProgressStyle::with_template(template)
+        .map_or_else(|_| bar.clone(), |s| bar.clone().with_style(s))
 }
 
 /// Seconds as `12 s`, `3 min` or `2.5 h`.

@@ -93,8 +93,8 @@ impl Calibration {
         let worst = self.passes.iter().max_by(|a, b| share(a).total_cmp(&share(b)))?;
         (share(worst) > WIDE).then(|| {
             format!(
-                "Passes of {} rows took {:.0} µs with an interquartile range of {:.0} µs in the \
-                 calibration: predicted speedups are uncertain.",
+                "T({}) was {:.0} µs with an interquartile range of {:.0} µs in the calibration: \
+                 predicted speedups are uncertain.",
                 worst.rows, worst.us, worst.iqr_us
             )
         })

@@ -64,17 +64,17 @@ impl Brief {
             let folded = fold(&format!("warning: {warning}"), columns.max(NARROW));
             lines.extend(folded);
         }
-        let more = |all: usize, shown: usize, what: &str| {
-            (all > shown).then(|| format!("{} more {what} in report.md", all - shown))
+        let more = |all: usize, shown: usize| {
+            (all > shown).then(|| format!("and {} more in report.md", all - shown))
         };
-        lines.extend(more(self.warnings.len(), WARNINGS, "warnings"));
+        lines.extend(more(self.warnings.len(), WARNINGS));
         let head = HEAD.map(str::to_owned);
         let table = [&head].into_iter().chain(self.rows.iter().take(ROWS)).collect::<Vec<_>>();
         let widths = widths(&table, columns);
         for row in table {
             lines.extend(row_lines(row, widths));
         }
-        lines.extend(more(self.rows.len(), ROWS, "methods"));
+        lines.extend(more(self.rows.len(), ROWS));
         lines.join("\n")
     }
 }

@@ -41,7 +41,7 @@ impl Clock for Busy {
 
     fn lost(&self) -> Lost {
         let reading = self.readings.replace(self.readings.get() + 1);
-        self.busy.set(reading % 2 == 0 && (self.is_busy)(reading / 2));
+        self.busy.set(reading.is_multiple_of(2) && (self.is_busy)(reading / 2));
         Lost { waiting: self.lost.get(), stolen: Duration::ZERO }
     }
 }

@@ -43,7 +43,8 @@ fn the_progress_line_is_narrower_than_the_terminal() {
     let more = ["--set", "repeats=20", "--out", out.path().to_str().unwrap()];
     let shown = on_terminal(60, &[&SMOKE[..], &more].concat());
     let frames = shown.split("\r\u{1b}[K").skip(1).map(|frame| frame.lines().next().unwrap_or(""));
-    let frames = frames.filter(|frame| frame.contains("generations")).collect::<Vec<_>>();
+    let frames = frames.filter(|frame| frame.contains("generations")).map(str::trim_end);
+    let frames = frames.collect::<Vec<_>>();
     assert!(!frames.is_empty(), "{shown}");
     for frame in frames {
         assert!(frame.chars().count() < 60 && frame.contains(" left; "), "{frame}");
