@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Dtype, Engine, ModelError, Settings, Source};
+use super::{Dtype, Engine, ModelError, Settings, Source, layout};
 use crate::registry::UnknownName;
 
 /// Where names are looked up, one folder after the other.
@@ -99,8 +99,8 @@ impl Catalog {
         if let Some(folder) = self.existing(name) {
             return Ok(text(folder).into());
         }
-        if looks_like_path(name) {
-            return Err(ModelError::new(format!("model {name}: no such folder")));
+        if looks_like_path(name) || layout::is_gguf(name) {
+            return Err(layout::absent(name));
         }
         Err(unknown("model", name, known, "folder"))
     }
@@ -133,6 +133,9 @@ impl Catalog {
     }
 
     fn existing(&self, path: &str) -> Option<PathBuf> {
+        if path.is_empty() {
+            return None;
+        }
         [self.start.join(path), PathBuf::from(path)].into_iter().find(|p| p.exists())
     }
 }

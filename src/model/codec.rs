@@ -6,11 +6,21 @@ use super::ModelError;
 
 /// Turns text into tokens and tokens into text.
 pub trait Codec: std::fmt::Debug {
-    /// The tokens of a prompt, with the special tokens the model expects.
+    /// The tokens of a text, with the special tokens that the model expects around
+    /// it; never none. An empty text is the beginning-of-text token.
+    ///
+    /// No string in the text becomes a control token, above all none that ends a
+    /// text, unless [`Settings::special_tokens`](super::Settings::special_tokens)
+    /// asks for it.
     ///
     /// # Errors
-    /// If the text cannot be expressed.
+    /// If the text cannot be expressed, or is empty and nothing begins a text.
     fn encode(&self, text: &str) -> Result<Vec<Token>, ModelError>;
+
+    /// A string in the text that names a control token but is taken as text.
+    fn control_string(&self, _text: &str) -> Option<String> {
+        None
+    }
 
     /// The text of tokens, special tokens left out. Bytes that are not (yet)
     /// UTF-8 come out as U+FFFD.
@@ -32,6 +42,12 @@ pub struct Letters {
 
 impl Codec for Letters {
     fn encode(&self, text: &str) -> Result<Vec<Token>, ModelError> {
+        if text.is_empty() {
+            return Err(ModelError::new(
+                "the prompt is empty, and a toy has no beginning-of-text token to start from: \
+                 give at least one letter",
+            ));
+        }
         text.chars()
             .map(|c| {
                 let token = u32::from(c).wrapping_sub(u32::from('a'));

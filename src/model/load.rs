@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::{Codec, LanguageModel, Letters, ModelError, Settings, Source, ToyPair, hf, zoo};
+use super::{
+    Codec, LanguageModel, Letters, ModelError, Settings, Source, ToyPair, hf, layout, zoo,
+};
 
 /// Which part a model plays; a toy pair holds both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,16 +32,15 @@ pub struct Loaded {
 pub fn load(source: impl Into<Source>, role: Role) -> Result<Loaded, ModelError> {
     let Source { path, settings } = source.into();
     if let Some(name) = path.strip_prefix("toy:") {
-        if settings != Settings::default() {
-            return Err(ModelError::new(format!("{path} has neither engine, dtype nor device")));
-        }
+        let Settings { engine: None, dtype: None, device: None, .. } = settings else {
+            return Err(ModelError::new(format!(
+                "{path} is a table: leave out engine, dtype and device"
+            )));
+        };
         return load_toy(&path, name, role);
     }
     let folder = Path::new(&path);
-    if !folder.is_dir() {
-        let what = if folder.exists() { "not a folder" } else { "no such folder" };
-        return Err(ModelError::new(format!("model {path}: {what}")));
-    }
+    layout::check(&path, folder)?;
     hf::load(&path, folder, &settings)
 }
 

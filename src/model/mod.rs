@@ -5,6 +5,7 @@ mod candle;
 mod catalog;
 mod codec;
 mod hf;
+mod layout;
 mod llama;
 mod load;
 mod native;

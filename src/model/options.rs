@@ -99,6 +99,10 @@ pub struct Settings {
     /// tests.
     #[serde(skip)]
     pub restless: bool,
+    /// Whether strings in texts that name control tokens, such as `</s>`, stand for
+    /// these tokens; without it they are text like any other.
+    #[serde(skip)]
+    pub special_tokens: bool,
 }
 
 impl Settings {
@@ -120,6 +124,7 @@ impl Settings {
             isa: self.isa.or(other.isa),
             threads: self.threads.or(other.threads),
             restless: self.restless || other.restless,
+            special_tokens: self.special_tokens || other.special_tokens,
         }
     }
 }

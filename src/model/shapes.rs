@@ -1,7 +1,7 @@
 //! Models of well-known shapes with random weights, for measuring: speed does
 //! not depend on what the weights are.
 
-use super::llama::{Checkpoint, Config, Rope, Scaling};
+use super::llama::{Checkpoint, Config, Rope, Scaling, Tensors};
 use super::{LanguageModel, ModelError, Settings};
 use crate::registry::UnknownName;
 
@@ -118,10 +118,19 @@ impl Shape {
             config,
             eos: Vec::new(),
             unused: Vec::new(),
-            sha256: format!("random {}", self.name),
             tokenizer_sha256: "none".to_owned(),
         };
-        checkpoint.build(settings, &|name, shape| Ok(random(name, shape)))
+        checkpoint.build(settings, &self)
+    }
+}
+
+impl Tensors for Shape {
+    fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, ModelError> {
+        Ok(random(name, shape))
+    }
+
+    fn sha256(&self) -> Result<String, ModelError> {
+        Ok(format!("random {}", self.name))
     }
 }
 

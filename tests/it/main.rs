@@ -48,6 +48,7 @@ mod method;
 mod methods_doc;
 mod metrics_doc;
 mod model_catalog;
+mod model_files;
 mod model_greedy;
 mod model_llama;
 mod model_loader;

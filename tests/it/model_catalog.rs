@@ -44,8 +44,8 @@ fn folders_are_found_from_the_start_and_by_absolute_path() {
     let path = folder.display().to_string();
     assert_eq!(catalog.model("checkpoints/mine").unwrap().path, path);
     assert_eq!(catalog.model(&path).unwrap().path, path);
-    let text = sentence(catalog.model("checkpoints/yours"));
-    assert_eq!(text, "model checkpoints/yours: no such folder");
+    let text = sentence(catalog.model("./checkpoints/yours"));
+    assert_eq!(text, "model ./checkpoints/yours: no such folder");
 }
 
 #[test]

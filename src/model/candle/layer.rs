@@ -6,17 +6,17 @@ use candle_nn::rotary_emb::rope;
 
 use super::cache::{LayerCache, Run, runs};
 use super::product::Product;
-use crate::model::llama::{Config, GetTensor, angles};
+use crate::model::llama::{Config, Tensors, angles};
 use crate::model::{Feed, ModelError};
 
 /// Takes a tensor of a checkpoint to a device.
 pub(super) fn tensor(
-    get: &GetTensor<'_>,
+    tensors: &dyn Tensors,
     name: &str,
     shape: &[usize],
     device: &Device,
 ) -> Result<Tensor, ModelError> {
-    Ok(Tensor::from_vec(get(name, shape)?, shape, device)?)
+    Ok(Tensor::from_vec(tensors.get(name, shape)?, shape, device)?)
 }
 
 /// Weights of a layer.
@@ -76,11 +76,11 @@ impl Layer {
     pub(super) fn load(
         config: &Config,
         index: usize,
-        get: &GetTensor<'_>,
+        tensors: &dyn Tensors,
         device: &Device,
     ) -> Result<Self, ModelError> {
         let get = |part: &str, shape: &[usize]| {
-            tensor(get, &format!("model.layers.{index}.{part}.weight"), shape, device)
+            tensor(tensors, &format!("model.layers.{index}.{part}.weight"), shape, device)
         };
         let (hidden, inner) = (config.hidden, config.intermediate);
         let (q, kv) = (config.heads * config.head_dim, config.kv_heads * config.head_dim);

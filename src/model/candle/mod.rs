@@ -15,7 +15,7 @@ use candle_nn::ops::rms_norm;
 use self::cache::Cache;
 use self::layer::{Layer, Pass, tensor};
 use self::product::Product;
-use super::llama::{Config, GetTensor, TREE_SLOTS, masked};
+use super::llama::{Config, TREE_SLOTS, Tensors, masked};
 use super::{Evaluation, Feed, LanguageModel, ModelError, ModelInfo, Session, Step, Work};
 use crate::dist::Token;
 use crate::sampling::Logits;
@@ -41,32 +41,32 @@ pub(super) struct Llama {
 }
 
 impl Llama {
-    /// Takes the weights from `get`, by their names in a checkpoint.
+    /// Takes the weights from `tensors`, by their names in a checkpoint.
     ///
     /// # Errors
-    /// Those of `get`, and if candle cannot arrange a tensor.
+    /// Those of `tensors`, and if candle cannot arrange a tensor.
     pub(super) fn load(
         info: ModelInfo,
         config: Config,
         unused: Vec<Token>,
-        get: &GetTensor<'_>,
+        tensors: &dyn Tensors,
         device: Device,
     ) -> Result<Self, ModelError> {
         let table = [config.vocab_rows, config.hidden];
-        let take = |name: &str, shape: &[usize]| tensor(get, name, shape, &device);
+        let take = |name: &str, shape: &[usize]| tensor(tensors, name, shape, &device);
         let embedding = take("model.embed_tokens.weight", &table)?;
         let layers = (0..config.layers)
-            .map(|index| Layer::load(&config, index, get, &device))
+            .map(|index| Layer::load(&config, index, tensors, &device))
             .collect::<Result<Vec<_>, _>>()?;
         let head = if config.tied { embedding.clone() } else { take("lm_head.weight", &table)? };
         Ok(Self {
             head: Product::new(&head.narrow(0, 0, info.vocab)?)?,
             norm: take("model.norm.weight", &[config.hidden])?,
+            info: ModelInfo { sha256: tensors.sha256()?, ..info },
             frequencies: config.rope.frequencies(config.head_dim),
             device,
             embedding,
             layers,
-            info,
             config,
             unused,
         })

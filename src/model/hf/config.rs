@@ -1,10 +1,8 @@
 //! `config.json` and `generation_config.json` of a Hugging Face folder.
 
-use std::path::Path;
-
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
+use super::files::Text;
 use crate::dist::Token;
 use crate::model::ModelError;
 use crate::model::llama::{Config, Rope, Scaling};
@@ -43,7 +41,22 @@ struct Raw {
     #[serde(default)]
     mlp_bias: bool,
     quantization_config: Option<serde::de::IgnoredAny>,
+}
+
+/// Tokens that begin and end texts, in either file.
+#[derive(Debug, Default, Deserialize)]
+struct RawMarks {
+    bos_token_id: Option<Ids>,
     eos_token_id: Option<Ids>,
+}
+
+/// The tokens that begin and end texts.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Marks {
+    /// What an empty text starts from.
+    pub(super) begin: Option<Token>,
+    /// What ends a text.
+    pub(super) end: Vec<Token>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -60,7 +73,7 @@ struct RawRope {
 
 /// One token or several.
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a token (a whole number >= 0) or a list of them")]
 enum Ids {
     One(Token),
     Many(Vec<Token>),
@@ -78,59 +91,44 @@ fn default_act() -> String {
     "silu".to_owned()
 }
 
-/// Reads `config.json`: the decoder's shape and the tokens that end a text.
+/// Reads `config.json`: the decoder's shape, and the tokens that begin and end a
+/// text where `generation`, the content of `generation_config.json`, does not say.
 ///
 /// # Errors
 /// One sentence that names the file and the value at fault.
-pub(super) fn read_config(file: &Path) -> Result<(Config, Vec<Token>), ModelError> {
+pub(super) fn read_config(
+    text: &Text,
+    generation: Option<&Text>,
+) -> Result<(Config, Marks), ModelError> {
     #[derive(Deserialize)]
     struct Kind {
         model_type: Option<String>,
     }
-    let kind = read_json::<Kind>(file)?.model_type;
+    let kind = text.json::<Kind>()?.model_type;
     if !kind.as_deref().is_some_and(|k| MODEL_TYPES.contains(&k)) {
         let found = kind.map_or("none".to_owned(), |k| format!("\"{k}\""));
         let supported = MODEL_TYPES.join(", ");
-        return Err(fault(file, format!("model_type is {found}; supported are: {supported}")));
+        return Err(text.fault(format!("model_type is {found}; supported are: {supported}")));
     }
-    let raw = read_json::<Raw>(file)?;
-    let config = shape(file, &raw)?;
-    Ok((config, raw.eos_token_id.map_or_else(Vec::new, Ids::into_vec)))
+    let config = shape(text, &text.json()?)?;
+    let said = generation.map(Text::json::<RawMarks>).transpose()?.unwrap_or_default();
+    let other = text.json::<RawMarks>()?;
+    let ids = |said: Option<Ids>, other| said.or(other).map_or_else(Vec::new, Ids::into_vec);
+    let begin = ids(said.bos_token_id, other.bos_token_id).first().copied();
+    Ok((config, Marks { begin, end: ids(said.eos_token_id, other.eos_token_id) }))
 }
 
-/// Reads the tokens that end a text from `generation_config.json`, which need
-/// not exist.
-///
-/// # Errors
-/// If the file exists and cannot be read.
-pub(super) fn read_generation_eos(file: &Path) -> Result<Option<Vec<Token>>, ModelError> {
-    #[derive(Deserialize)]
-    struct Generation {
-        eos_token_id: Option<Ids>,
+impl Marks {
+    /// Those that exist: some checkpoints name padding rows, which never come out.
+    pub(super) fn below(mut self, vocab: usize) -> Self {
+        self.end.retain(|&token| (token as usize) < vocab);
+        let begin = self.begin.filter(|&token| (token as usize) < vocab);
+        Self { begin, ..self }
     }
-    if !file.exists() {
-        return Ok(None);
-    }
-    Ok(read_json::<Generation>(file)?.eos_token_id.map(Ids::into_vec))
 }
 
-/// Reads a JSON file.
-///
-/// # Errors
-/// If it is missing, not JSON, or lacks a key; the sentence names the file.
-pub(super) fn read_json<T: DeserializeOwned>(file: &Path) -> Result<T, ModelError> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|e| ModelError::new(format!("cannot read {}: {e}", file.display())))?;
-    serde_json::from_str(&text).map_err(|e| fault(file, e.to_string()))
-}
-
-/// A sentence about what is wrong in a file.
-pub(super) fn fault(file: &Path, what: impl AsRef<str>) -> ModelError {
-    ModelError::new(format!("{}: {}", file.display(), what.as_ref()))
-}
-
-fn shape(file: &Path, raw: &Raw) -> Result<Config, ModelError> {
-    let check = |ok: bool, what: String| if ok { Ok(()) } else { Err(fault(file, what)) };
+fn shape(text: &Text, raw: &Raw) -> Result<Config, ModelError> {
+    let check = |ok: bool, what: String| if ok { Ok(()) } else { Err(text.fault(what)) };
     let act = &raw.hidden_act;
     check(act == "silu", format!("hidden_act \"{act}\" is not supported, only \"silu\""))?;
     check(!raw.attention_bias, "attention_bias = true is not supported".to_owned())?;
@@ -149,8 +147,9 @@ fn shape(file: &Path, raw: &Raw) -> Result<Config, ModelError> {
     ] {
         // No real model comes near the upper bound; it keeps products of two
         // sizes within a machine word.
-        let allowed = (1..=1 << 30).contains(&value);
-        check(allowed, format!("{key} is {value}, which is out of range"))?;
+        let most = 1 << 30;
+        let what = format!("{key} is {value}, which is out of range: 1 to {most}");
+        check((1..=most).contains(&value), what)?;
     }
     let heads = raw.num_attention_heads;
     let kv_heads = raw.num_key_value_heads.unwrap_or(heads);
@@ -166,7 +165,7 @@ fn shape(file: &Path, raw: &Raw) -> Result<Config, ModelError> {
     let head_dim = raw.head_dim.unwrap_or(hidden / heads);
     check(
         (2..=1 << 20).contains(&head_dim) && head_dim.is_multiple_of(2),
-        format!("head_dim {head_dim} is not an even, positive number"),
+        format!("head_dim {head_dim} is not an even number from 2 to 1048576"),
     )?;
     check(
         raw.rms_norm_eps.is_finite() && raw.rms_norm_eps >= 0.0,
@@ -180,25 +179,25 @@ fn shape(file: &Path, raw: &Raw) -> Result<Config, ModelError> {
         kv_heads,
         head_dim,
         norm_eps: raw.rms_norm_eps as f32,
-        rope: rope(file, raw)?,
+        rope: rope(text, raw)?,
         positions: raw.max_position_embeddings,
         vocab_rows: raw.vocab_size,
         tied: raw.tie_word_embeddings,
     })
 }
 
-fn rope(file: &Path, raw: &Raw) -> Result<Rope, ModelError> {
+fn rope(text: &Text, raw: &Raw) -> Result<Rope, ModelError> {
     let given = raw.rope_parameters.as_ref().or(raw.rope_scaling.as_ref());
     let theta = given.and_then(|r| r.rope_theta).or(raw.rope_theta).unwrap_or(10_000.0);
     let positive = |key: &str, value: Option<f64>| match value {
         Some(v) if v.is_finite() && v > 0.0 => Ok(v),
-        Some(v) => Err(fault(file, format!("{key} is {v}, but must be a number > 0"))),
-        None => Err(fault(file, format!("the rotary embedding lacks {key}"))),
+        Some(v) => Err(text.fault(format!("{key} is {v}, but must be a number > 0"))),
+        None => Err(text.fault(format!("the rotary embedding lacks {key}"))),
     };
     let theta = positive("rope_theta", Some(theta))?;
     let Some(given) = given else { return Ok(Rope { theta, scaling: Scaling::Default }) };
     if given.partial_rotary_factor.is_some_and(|f| f != 1.0) {
-        return Err(fault(file, "partial_rotary_factor is not supported"));
+        return Err(text.fault("partial_rotary_factor is not supported"));
     }
     let scaling = match given.rope_type.as_deref() {
         None if given.factor.is_none() => Scaling::Default,
@@ -215,13 +214,13 @@ fn rope(file: &Path, raw: &Raw) -> Result<Rope, ModelError> {
         },
         other => {
             let found = other.map_or("missing".to_owned(), |t| format!("\"{t}\""));
-            return Err(fault(file, format!("rope_type is {found}; supported are: {ROPE_TYPES}")));
+            return Err(text.fault(format!("rope_type is {found}; supported are: {ROPE_TYPES}")));
         }
     };
     if let Scaling::Llama3 { low, high, .. } = scaling
         && low >= high
     {
-        return Err(fault(file, "low_freq_factor must be less than high_freq_factor"));
+        return Err(text.fault("low_freq_factor must be less than high_freq_factor"));
     }
     Ok(Rope { theta, scaling })
 }

@@ -1,11 +1,17 @@
 //! `tokenizer.json` as a [`Codec`].
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
-use tokenizers::Tokenizer;
+use tokenizers::{
+    AddedVocabulary, Model, ModelWrapper, OffsetType, PreTokenizer, Result as TokenizerResult,
+    Tokenizer,
+};
 
-use super::config::fault;
+use super::config::Marks;
+use super::files::{Text, fault};
+use super::guard::guarded;
 use crate::dist::Token;
 use crate::model::toy::hex;
 use crate::model::{Codec, ModelError};
@@ -13,32 +19,55 @@ use crate::model::{Codec, ModelError};
 /// A tokenizer of the Hugging Face format.
 #[derive(Debug)]
 pub(super) struct HfTokenizer {
+    file: PathBuf,
     tokenizer: Tokenizer,
     vocab: usize,
+    marks: Marks,
+    /// Tokens that are no text: the special ones and those that end a text.
+    controls: BTreeSet<Token>,
+    /// The added tokens that are looked for in texts, unless control tokens are
+    /// asked for.
+    in_texts: AddedVocabulary,
+    /// Whether texts may contain control tokens.
+    special_tokens: bool,
 }
 
 impl HfTokenizer {
-    /// Reads `tokenizer.json`.
+    /// Makes a tokenizer of `tokenizer.json` for a model with `rows` embeddings.
     ///
     /// # Errors
-    /// If it is missing, not a tokenizer, or empty.
-    pub(super) fn read(file: &Path) -> Result<Self, ModelError> {
-        let bytes = std::fs::read(file)
-            .map_err(|e| ModelError::new(format!("cannot read {}: {e}", file.display())))?;
-        let mut tokenizer = Tokenizer::from_bytes(&bytes)
-            .map_err(|e| fault(file, format!("not a tokenizer: {e}")))?;
-        // Settings of somebody's training batches; a prompt is neither cut nor
-        // filled up.
-        tokenizer.with_truncation(None).map_err(|e| fault(file, e.to_string()))?;
-        tokenizer.with_padding(None);
-        let largest = tokenizer.get_vocab(true).into_values().max();
-        let Some(largest) = largest else { return Err(fault(file, "the vocabulary is empty")) };
-        Ok(Self { tokenizer, vocab: largest as usize + 1 })
+    /// If it is not a tokenizer, empty, or has more tokens than the model.
+    pub(super) fn new(
+        text: &Text,
+        rows: usize,
+        marks: Marks,
+        special_tokens: bool,
+    ) -> Result<Self, ModelError> {
+        let fail = |what: String| text.fault(format!("not a tokenizer: {what}"));
+        let tokenizer = guarded(|| prepared(text.bytes())).and_then(|made| made);
+        let tokenizer = tokenizer.map_err(fail)?;
+        let last = tokenizer.get_vocab(true).into_iter().max_by_key(|&(_, id)| id);
+        let Some((token, id)) = last else { return Err(text.fault("the vocabulary is empty")) };
+        let vocab = id as usize + 1;
+        if vocab > rows {
+            let what = format!("token {token:?} has the id {id}, but config.json has vocab_size");
+            return Err(text.fault(format!("{what} {rows}")));
+        }
+        let marks = marks.below(vocab);
+        let (controls, in_texts) =
+            set_apart(&tokenizer, &marks).map_err(|e| fail(e.to_string()))?;
+        let file = text.file().to_owned();
+        Ok(Self { file, tokenizer, vocab, marks, controls, in_texts, special_tokens })
     }
 
     /// Number of tokens, added ones included: the largest id and one.
     pub(super) fn vocab(&self) -> usize {
         self.vocab
+    }
+
+    /// The tokens that end a text.
+    pub(super) fn ends(&self) -> &[Token] {
+        &self.marks.end
     }
 
     /// The ids below [`Self::vocab`] that stand for nothing.
@@ -60,29 +89,123 @@ impl HfTokenizer {
         }
         hex(&hash.finalize())
     }
+
+    fn ids(&self, text: &str) -> TokenizerResult<Vec<Token>> {
+        let tokenizer = &self.tokenizer;
+        if self.special_tokens {
+            return Ok(tokenizer.encode_fast(text, true)?.get_ids().to_vec());
+        }
+        let mut parts = self.in_texts.extract_and_normalize(tokenizer.get_normalizer(), text);
+        if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
+            pre_tokenizer.pre_tokenize(&mut parts)?;
+        }
+        parts.tokenize(|part| self.plain(part.get()))?;
+        let encoding = parts.into_encoding(None, 0, OffsetType::None)?;
+        Ok(tokenizer.post_process(encoding, None, true)?.get_ids().to_vec())
+    }
+
+    /// The tokens of a part of a text. Where the model has a control token as a
+    /// piece of text, that piece is cut after its first character.
+    fn plain(&self, part: &str) -> TokenizerResult<Vec<tokenizers::Token>> {
+        let model = self.tokenizer.get_model();
+        let tokens = model.tokenize(part)?;
+        // A token for unknown text may be special, and does not spell what it is.
+        let is_control = |token: &tokenizers::Token, piece: &str| {
+            self.controls.contains(&token.id)
+                && (self.marks.end.contains(&token.id)
+                    || model.token_to_id(piece) == Some(token.id))
+        };
+        let mut plain = Vec::with_capacity(tokens.len());
+        for token in tokens {
+            let piece = part.get(token.offsets.0..token.offsets.1).unwrap_or_default();
+            if !is_control(&token, piece) {
+                plain.push(token);
+                continue;
+            }
+            match piece.char_indices().nth(1) {
+                Some((cut, _)) => {
+                    plain.extend(self.plain(&piece[..cut])?);
+                    plain.extend(self.plain(&piece[cut..])?);
+                }
+                None => {
+                    let id = token.id;
+                    return Err(format!(
+                        "{piece:?} has no token but the control token {id}, which --special-tokens \
+                         (special_tokens = true) allows"
+                    )
+                    .into());
+                }
+            }
+        }
+        Ok(plain)
+    }
+}
+
+/// The tokens that are no text, and the added tokens without them.
+fn set_apart(
+    tokenizer: &Tokenizer,
+    marks: &Marks,
+) -> TokenizerResult<(BTreeSet<Token>, AddedVocabulary)> {
+    let mut in_texts = tokenizer.get_added_vocabulary().clone();
+    let added = tokenizer.get_added_vocabulary().get_added_tokens_decoder();
+    let marks_added = marks.end.iter().chain(&marks.begin).filter_map(|id| added.get(id));
+    let as_special = marks_added.map(|token| token.clone().special(true)).collect::<Vec<_>>();
+    in_texts.add_tokens(as_special, tokenizer.get_model(), tokenizer.get_normalizer())?;
+    in_texts.set_encode_special_tokens(true);
+    let special = in_texts.get_added_tokens_decoder().iter().filter(|(_, token)| token.special);
+    let controls = special.map(|(id, _)| *id).chain(marks.end.iter().copied()).collect();
+    Ok((controls, in_texts))
+}
+
+/// Reads a tokenizer and takes away what others have set for their training: a
+/// prompt is neither cut nor filled up, and has the same tokens every time.
+fn prepared(json: &[u8]) -> Result<Tokenizer, String> {
+    let mut tokenizer = Tokenizer::from_bytes(json).map_err(|e| e.to_string())?;
+    tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
+    tokenizer.with_padding(None);
+    if let ModelWrapper::BPE(model) = tokenizer.get_model()
+        && model.dropout.is_some()
+    {
+        let mut model = model.clone();
+        model.dropout = None;
+        tokenizer.with_model(model);
+    }
+    Ok(tokenizer)
 }
 
 impl Codec for HfTokenizer {
     fn encode(&self, text: &str) -> Result<Vec<Token>, ModelError> {
-        let encoding = self
-            .tokenizer
-            .encode_fast(text, true)
-            .map_err(|e| ModelError::new(format!("the prompt cannot be tokenised: {e}")))?;
-        Ok(encoding.get_ids().to_vec())
+        let fail = |why: String| fault(&self.file, format!("the text cannot be tokenised: {why}"));
+        let ids = guarded(|| self.ids(text).map_err(|e| e.to_string()));
+        let ids = ids.and_then(|ids| ids).map_err(fail)?;
+        match self.marks.begin {
+            Some(begin) if ids.is_empty() => Ok(vec![begin]),
+            None if ids.is_empty() => Err(ModelError::new(
+                "the prompt is empty, and the model has no beginning-of-text token to start from: \
+                 give at least one character",
+            )),
+            _ => Ok(ids),
+        }
+    }
+
+    fn control_string(&self, text: &str) -> Option<String> {
+        let names = self.controls.iter().filter(|_| !self.special_tokens);
+        let mut names = names.filter_map(|&id| self.tokenizer.id_to_token(id));
+        names.find(|name| text.contains(name))
     }
 
     fn decode(&self, tokens: &[Token]) -> Result<String, ModelError> {
         if let Some(token) = tokens.iter().find(|&&t| t as usize >= self.vocab) {
-            return Err(ModelError::new(format!("the tokenizer has no token {token}")));
+            return Err(fault(&self.file, format!("there is no token {token}")));
         }
-        self.tokenizer
-            .decode(tokens, true)
-            .map_err(|e| ModelError::new(format!("tokens cannot be turned into text: {e}")))
+        let text = guarded(|| self.tokenizer.decode(tokens, true).map_err(|e| e.to_string()));
+        let fail = |e| fault(&self.file, format!("tokens cannot be turned into text: {e}"));
+        text.and_then(|text| text).map_err(fail)
     }
 
     fn token_label(&self, token: Token) -> String {
-        match self.tokenizer.decode(&[token], false) {
-            Ok(text) if !text.is_empty() && !text.contains('\u{FFFD}') => text,
+        match guarded(|| self.tokenizer.decode(&[token], false)) {
+            Ok(Ok(text)) if !text.is_empty() && !text.contains('\u{FFFD}') => text,
             // Part of a character: its name in the vocabulary tells more.
             _ => self.tokenizer.id_to_token(token).unwrap_or_else(|| format!("#{token}")),
         }

@@ -2,7 +2,7 @@
 
 use candle_core::Device;
 
-use super::{Config, GetTensor};
+use super::{Config, Tensors};
 use crate::dist::Token;
 use crate::lanes::IsaKind;
 use crate::model::candle::Llama;
@@ -25,21 +25,19 @@ pub(in crate::model) struct Checkpoint {
     pub eos: Vec<Token>,
     /// Ids below `vocab` that the tokenizer does not use.
     pub unused: Vec<Token>,
-    /// See [`ModelInfo::sha256`].
-    pub sha256: String,
     /// See [`ModelInfo::tokenizer_sha256`].
     pub tokenizer_sha256: String,
 }
 
 impl Checkpoint {
-    /// Builds the model with weights from `get`.
+    /// Builds the model with weights from `tensors`.
     ///
     /// # Errors
     /// If the settings do not go together, or a weight is missing or broken.
     pub(in crate::model) fn build(
         self,
         settings: &Settings,
-        get: &GetTensor<'_>,
+        tensors: &dyn Tensors,
     ) -> Result<Box<dyn LanguageModel>, ModelError> {
         let name = settings.device.as_deref().unwrap_or(CPU);
         let device = device(name)?;
@@ -61,14 +59,14 @@ impl Checkpoint {
                 };
                 let place = (isa, pool);
                 let Self { config, unused, .. } = self;
-                Ok(Box::new(Native::load(info, config, unused, dtype, get, place)?))
+                Ok(Box::new(Native::load(info, config, unused, dtype, tensors, place)?))
             }
             Engine::Candle => {
                 if dtype != Dtype::F32 {
                     return Err(self.fault("engine = candle holds weights as f32: leave out dtype"));
                 }
                 tell_candle();
-                Ok(Box::new(Llama::load(info, self.config, self.unused, get, device)?))
+                Ok(Box::new(Llama::load(info, self.config, self.unused, tensors, device)?))
             }
         }
     }
@@ -82,7 +80,8 @@ impl Checkpoint {
             engine: engine.name(),
             dtype: dtype.name(),
             device: device.to_owned(),
-            sha256: self.sha256.clone(),
+            // Known when the weights have been read.
+            sha256: String::new(),
             tokenizer_sha256: self.tokenizer_sha256.clone(),
             parameters: self.config.parameters(),
             projection_weights: self.config.matrix_weights(0),

@@ -12,8 +12,21 @@ use super::{Dtype, ModelError};
 use crate::dist::Token;
 use crate::sampling::Logits;
 
-/// Gives a tensor by name, of exactly this shape, in f32 and row by row.
-pub(super) type GetTensor<'a> = dyn Fn(&str, &[usize]) -> Result<Vec<f32>, ModelError> + 'a;
+/// Where weights come from.
+pub(super) trait Tensors {
+    /// The tensor of this name, of exactly this shape, in f32 and row by row.
+    ///
+    /// # Errors
+    /// If there is no such tensor, or it is broken.
+    fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, ModelError>;
+
+    /// SHA-256 of the checkpoint and of all tensors that were got; see
+    /// [`super::ModelInfo::sha256`].
+    ///
+    /// # Errors
+    /// If they may not all be of the same checkpoint.
+    fn sha256(&self) -> Result<String, ModelError>;
+}
 
 /// Slots of a cache beyond the positions, for the nodes of a tree.
 pub(super) const TREE_SLOTS: usize = 64;
@@ -82,8 +95,33 @@ impl Config {
 
     /// Number of weights of the whole checkpoint.
     pub(super) fn parameters(&self) -> usize {
-        let norms = (2 * self.layers + 1) * self.hidden;
-        let embedding = if self.tied { 0 } else { self.vocab_rows * self.hidden };
-        self.matrix_weights(self.vocab_rows) + norms + embedding
+        self.tensors().map(|(_, shape)| shape.iter().product::<usize>()).sum()
+    }
+
+    /// Names and shapes of all tensors of a checkpoint.
+    pub(super) fn tensors(&self) -> impl Iterator<Item = (String, Vec<usize>)> {
+        let (hidden, inner) = (self.hidden, self.intermediate);
+        let (q, kv) = (self.query_width(), self.kv_heads * self.head_dim);
+        let table = vec![self.vocab_rows, hidden];
+        let head = (!self.tied).then(|| ("lm_head.weight".to_owned(), table.clone()));
+        let layer = move |index: usize| {
+            let parts = [
+                ("self_attn.q_proj", vec![q, hidden]),
+                ("self_attn.k_proj", vec![kv, hidden]),
+                ("self_attn.v_proj", vec![kv, hidden]),
+                ("self_attn.o_proj", vec![hidden, q]),
+                ("mlp.gate_proj", vec![inner, hidden]),
+                ("mlp.up_proj", vec![inner, hidden]),
+                ("mlp.down_proj", vec![hidden, inner]),
+                ("input_layernorm", vec![hidden]),
+                ("post_attention_layernorm", vec![hidden]),
+            ];
+            parts.map(|(part, shape)| (format!("model.layers.{index}.{part}.weight"), shape))
+        };
+        [("model.embed_tokens.weight".to_owned(), table)]
+            .into_iter()
+            .chain(head)
+            .chain([("model.norm.weight".to_owned(), vec![hidden])])
+            .chain((0..self.layers).flat_map(layer))
     }
 }

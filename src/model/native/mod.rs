@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use self::cache::Cache;
 use self::weights::Weights;
 use self::workspace::Workspace;
-use super::llama::{Config, GetTensor, TREE_SLOTS, masked};
+use super::llama::{Config, TREE_SLOTS, Tensors, masked};
 use super::{Dtype, Evaluation, Feed, LanguageModel, ModelError, ModelInfo, Session, Step, Work};
 use crate::dist::Token;
 use crate::lanes::IsaKind;
@@ -45,19 +45,20 @@ pub(super) struct Native {
 }
 
 impl Native {
-    /// Packs the weights that `get` gives, by their names in a checkpoint.
+    /// Packs the weights that `tensors` gives, by their names in a checkpoint.
     ///
     /// # Errors
-    /// Those of `get`, and if there is no memory.
+    /// Those of `tensors`, and if there is no memory.
     pub(super) fn load(
         info: ModelInfo,
         config: Config,
         unused: Vec<Token>,
         dtype: Dtype,
-        get: &GetTensor<'_>,
+        tensors: &dyn Tensors,
         (isa, pool): (IsaKind, Arc<Pool>),
     ) -> Result<Self, ModelError> {
-        let weights = Weights::load(&config, info.vocab, dtype, get)?;
+        let weights = Weights::load(&config, info.vocab, dtype, tensors)?;
+        let info = ModelInfo { sha256: tensors.sha256()?, ..info };
         let space = Mutex::new(Workspace::new(pool.threads()));
         Ok(Self { info, config, weights, unused, isa, pool, space })
     }

@@ -3,7 +3,7 @@
 use super::matrix::Matrix;
 use super::memory::{Builder, Memory};
 use crate::lanes::LANES;
-use crate::model::llama::{Config, GetTensor};
+use crate::model::llama::{Config, Tensors};
 use crate::model::{Dtype, ModelError};
 
 /// All weights.
@@ -39,15 +39,15 @@ impl Weights {
         config: &Config,
         vocab: usize,
         dtype: Dtype,
-        get: &GetTensor<'_>,
+        tensors: &dyn Tensors,
     ) -> Result<Self, ModelError> {
         let mut memory = Builder::new(bytes(config, vocab, dtype))?;
         let hidden = config.hidden;
-        let norm = get("model.norm.weight", &[hidden])?;
+        let norm = tensors.get("model.norm.weight", &[hidden])?;
         // The largest tensors come first, while the packed memory is still empty:
         // so the two together are never much more than the packed weights.
         let mut table = |name: &str| {
-            let rows = get(name, &[config.vocab_rows, hidden])?;
+            let rows = tensors.get(name, &[config.vocab_rows, hidden])?;
             Ok::<_, ModelError>(Matrix::pack(
                 &mut memory,
                 &rows_of(&rows, hidden)[..vocab],
@@ -61,7 +61,7 @@ impl Weights {
             false => (table("lm_head.weight")?, Some(embedding)),
         };
         let layers = (0..config.layers)
-            .map(|index| Layer::load(config, index, dtype, get, &mut memory))
+            .map(|index| Layer::load(config, index, dtype, tensors, &mut memory))
             .collect::<Result<Vec<_>, _>>()?;
         let frequencies = config.rope.frequencies(config.head_dim);
         Ok(Self { memory: memory.finish()?, layers, norm, head, embedding, frequencies })
@@ -78,11 +78,11 @@ impl Layer {
         config: &Config,
         index: usize,
         dtype: Dtype,
-        get: &GetTensor<'_>,
+        tensors: &dyn Tensors,
         memory: &mut Builder,
     ) -> Result<Self, ModelError> {
         let get = |part: &str, shape: &[usize]| {
-            get(&format!("model.layers.{index}.{part}.weight"), shape)
+            tensors.get(&format!("model.layers.{index}.{part}.weight"), shape)
         };
         let (hidden, inner) = (config.hidden, config.intermediate);
         let (q, kv) = (config.query_width(), config.kv_heads * config.head_dim);

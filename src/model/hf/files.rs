@@ -1,0 +1,139 @@
+//! Files of a model's folder.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use crate::model::ModelError;
+
+/// The largest file that is read as a whole, in bytes: eight times the tokenizer
+/// of a vocabulary of 256k tokens.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// A file that is read once and as a whole: what is used is what is hashed.
+#[derive(Debug)]
+pub(super) struct Text {
+    file: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl Text {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it is missing, no regular file, or larger than [`MOST_BYTES`].
+    pub(super) fn read(file: PathBuf) -> Result<Self, ModelError> {
+        let mut bytes = Vec::new();
+        let read = open(&file)?.take(MOST_BYTES + 1).read_to_end(&mut bytes);
+        read.map_err(|e| unreadable(&file, &e))?;
+        if bytes.len() as u64 > MOST_BYTES {
+            let most = MOST_BYTES >> 20;
+            return Err(fault(&file, format!("larger than {most} MiB, the most that is read")));
+        }
+        Ok(Self { file, bytes })
+    }
+
+    /// Where it is.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The content.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The content as JSON.
+    ///
+    /// # Errors
+    /// If it is not JSON, lacks a key, or a key has a value of another type.
+    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, ModelError> {
+        serde_json::from_slice(&self.bytes).map_err(|error| {
+            let place = self.culprit::<T>().map_or_else(String::new, |key| format!("{key}: "));
+            let numbers = [("usize", "a whole number >= 0"), ("f64", "a number")];
+            let what = numbers.iter().fold(error.to_string(), |what, (kind, words)| {
+                what.replace(&format!("expected {kind}"), &format!("expected {words}"))
+            });
+            self.fault(place + &what)
+        })
+    }
+
+    /// The key whose value has the wrong type: without it, there is no error or
+    /// another.
+    fn culprit<T: DeserializeOwned>(&self) -> Option<String> {
+        let object = serde_json::from_slice::<Map<String, Value>>(&self.bytes).ok()?;
+        let error = |object: Map<String, Value>| {
+            serde_json::from_value::<T>(object.into()).err().map(|e| e.to_string())
+        };
+        let whole = error(object.clone())?;
+        let without = |key: &&String| {
+            let mut rest = object.clone();
+            rest.remove(key.as_str());
+            error(rest)
+        };
+        object.keys().find(|key| without(key).as_ref() != Some(&whole)).cloned()
+    }
+
+    /// Adds name and content to a hash; where the file lies plays no part.
+    pub(super) fn add_to(&self, hash: &mut Sha256) {
+        add_name(hash, &self.file);
+        hash.update((self.bytes.len() as u64).to_le_bytes());
+        hash.update(&self.bytes);
+    }
+
+    /// A sentence about what is wrong in it.
+    pub(super) fn fault(&self, what: impl AsRef<str>) -> ModelError {
+        fault(&self.file, what)
+    }
+}
+
+/// By what a file that was changed is told from before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    /// Length in bytes.
+    pub(super) length: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Stamp {
+    /// That of an open file.
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self { length: metadata.len(), modified: metadata.modified().ok() })
+    }
+}
+
+/// Opens a regular file; what else may stand there could block or have no end.
+///
+/// # Errors
+/// If it is missing, no regular file, or not to be read by this user.
+pub(super) fn open(file: &Path) -> Result<File, ModelError> {
+    let metadata = std::fs::metadata(file).map_err(|e| unreadable(file, &e))?;
+    if !metadata.is_file() {
+        return Err(fault(file, "not a regular file"));
+    }
+    File::open(file).map_err(|e| unreadable(file, &e))
+}
+
+/// Adds the name of a file to a hash.
+pub(super) fn add_name(hash: &mut Sha256, file: &Path) {
+    hash.update(file.file_name().unwrap_or_default().as_encoded_bytes());
+}
+
+/// A sentence about what is wrong in a file.
+pub(super) fn fault(file: &Path, what: impl AsRef<str>) -> ModelError {
+    ModelError::new(format!("{}: {}", file.display(), what.as_ref()))
+}
+
+/// A sentence about a file that the system does not give.
+pub(super) fn unreadable(file: &Path, why: &io::Error) -> ModelError {
+    ModelError::new(format!("cannot read {}: {why}", file.display()))
+}

@@ -1,0 +1,82 @@
+//! What to say where a model should be and is not.
+
+use std::path::Path;
+
+use super::ModelError;
+
+/// What a model is.
+const LAYOUT: &str =
+    "a folder in the Hugging Face layout (config.json, tokenizer.json, model.safetensors)";
+/// The weights, unless they are in shards.
+const WEIGHTS: &str = "model.safetensors";
+/// What is said of GGUF files.
+const GGUF: &str = "GGUF files are not supported yet";
+
+/// What else a folder may hold for want of a file, by the end of its name: the
+/// file that is wanted, or "" for any.
+const INSTEAD: &[(&str, &str, &str)] = &[
+    ("", ".gguf", GGUF),
+    ("", "snapshots", "this is a download cache: name the folder below its snapshots/"),
+    (
+        "tokenizer.json",
+        "tokenizer.model",
+        "let transformers save tokenizer.model as tokenizer.json",
+    ),
+    (WEIGHTS, ".bin", "let transformers save the weights as safetensors"),
+];
+
+/// Whether this is the name of a GGUF file.
+pub(super) fn is_gguf(name: &str) -> bool {
+    name.to_ascii_lowercase().ends_with(".gguf")
+}
+
+/// Of a name that leads nowhere.
+pub(super) fn absent(name: &str) -> ModelError {
+    let what = if is_gguf(name) {
+        format!("{GGUF}; a model is {LAYOUT}")
+    } else if is_on_hub(name) {
+        format!(
+            "no such folder, and models are not downloaded: if it is on the Hugging Face hub, run \
+             `hf download {name} --local-dir DIR` and give DIR"
+        )
+    } else if name.contains("://") {
+        format!("models are not downloaded; a model is {LAYOUT}")
+    } else {
+        "no such folder".to_owned()
+    };
+    ModelError::new(format!("model {name}: {what}"))
+}
+
+/// Checks that `folder` holds the files of a model.
+///
+/// # Errors
+/// If it does not; the sentence says what is missing and what to do.
+pub(super) fn check(name: &str, folder: &Path) -> Result<(), ModelError> {
+    let fail = |what: String| Err(ModelError::new(format!("model {name}: {what}")));
+    if !folder.exists() {
+        return Err(absent(name));
+    }
+    if !folder.is_dir() {
+        let gguf = if is_gguf(name) { format!("{GGUF}; ") } else { String::new() };
+        return fail(format!("{gguf}a model is not a file but {LAYOUT}"));
+    }
+    let sharded = folder.join("model.safetensors.index.json").exists();
+    let holds = |file: &str| folder.join(file).exists() || file == WEIGHTS && sharded;
+    let missing = ["config.json", "tokenizer.json", WEIGHTS].into_iter().find(|file| !holds(file));
+    let Some(missing) = missing else { return Ok(()) };
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = files.map(|file| file.file_name()).collect::<Vec<_>>();
+    let is_there = |end: &str| files.iter().any(|f| f.to_string_lossy().ends_with(end));
+    let instead = INSTEAD.iter().find(|(want, end, _)| missing.contains(want) && is_there(end));
+    let instead = instead.map_or_else(String::new, |(_, _, what)| format!(" ({what})"));
+    fail(format!("the folder holds no {missing}{instead}; a model is {LAYOUT}"))
+}
+
+/// Whether a name looks like `owner/model`.
+fn is_on_hub(name: &str) -> bool {
+    let plain = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    };
+    name.split_once('/').is_some_and(|(owner, model)| plain(owner) && plain(model))
+}

@@ -1,0 +1,170 @@
+//! Where a model should be and is not; files that are damaged, absurd or change
+//! while they are read.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use specdec::model::{Catalog, Role, load};
+
+use crate::checkpoint::{Checkpoint, tokenizer_json, write_json};
+use crate::cli_support::text;
+
+/// The sentence that a checkpoint is refused with, after `spoil`.
+#[track_caller]
+fn refusal(checkpoint: &Checkpoint, spoil: impl Fn(&Path)) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    checkpoint.write(dir.path());
+    spoil(dir.path());
+    let sentence = load(dir.path().to_str().unwrap(), Role::Target).unwrap_err().to_string();
+    assert!(!sentence.contains('\n'), "more than one line: {sentence}");
+    sentence
+}
+
+#[track_caller]
+fn says(sentence: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(sentence.contains(part), "{sentence:?} does not say {part:?}");
+    }
+}
+
+#[test]
+fn names_that_lead_nowhere_are_told_what_a_model_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let catalog = Catalog::near(dir.path());
+    let absent = |name: &str| catalog.model(name).unwrap_err().to_string();
+    let hub = absent("meta-llama/Llama-2-7b");
+    says(&hub, &["not downloaded", "hf download meta-llama/Llama-2-7b --local-dir"]);
+    says(&absent("https://huggingface.co/meta-llama/Llama-2-7b"), &["not downloaded"]);
+    for gguf in ["llama-2-7b.Q4_K_M.gguf", "./models/tiny.GGUF"] {
+        says(&absent(gguf), &["GGUF files are not supported yet", "a folder in the Hugging Face"]);
+    }
+    says(&absent(""), &["unknown model \"\""]);
+    for (file, part) in [("tiny.gguf", "GGUF files are not supported"), ("model.safetensors", "")] {
+        let path = dir.path().join(file);
+        fs::write(&path, "").unwrap();
+        let source = catalog.model(path.to_str().unwrap()).unwrap();
+        let sentence = load(source, Role::Draft).unwrap_err().to_string();
+        says(&sentence, &[file, part, "not a file but a folder", "config.json"]);
+    }
+}
+
+#[test]
+fn folders_of_other_formats_are_told_what_to_do() {
+    let replaced = |missing: &'static str, other: &'static str| {
+        refusal(&Checkpoint::default(), move |folder| {
+            fs::rename(folder.join(missing), folder.join(other)).unwrap();
+        })
+    };
+    let has = |sentence: &str, missing| says(sentence, &["the folder holds no", missing]);
+    for (missing, other, what) in [
+        ("config.json", "tiny.gguf", "GGUF files are not supported"),
+        ("config.json", "snapshots", "below its snapshots/"),
+        ("tokenizer.json", "tokenizer.model", "save tokenizer.model as tokenizer.json"),
+        ("model.safetensors", "pytorch_model.bin", "save the weights as safetensors"),
+    ] {
+        let sentence = replaced(missing, other);
+        has(&sentence, missing);
+        says(&sentence, &[what]);
+    }
+}
+
+#[test]
+fn damaged_tokenizers_are_refused_and_nothing_panics() {
+    let whole = serde_json::to_string_pretty(&tokenizer_json()).unwrap();
+    let whole = whole.as_bytes();
+    for cut in (0..whole.len() - 2).step_by(211) {
+        let damaged =
+            |folder: &Path| fs::write(folder.join("tokenizer.json"), &whole[..cut]).unwrap();
+        says(&refusal(&Checkpoint::default(), damaged), &["tokenizer.json", "not a tokenizer"]);
+    }
+    // Within its decoder the library panics.
+    let broken = text(whole).replacen("\"decoder\": {", "\"decoder\": {\"type\": \"Fuse\" ", 1);
+    let damaged = |folder: &Path| fs::write(folder.join("tokenizer.json"), &broken).unwrap();
+    says(&refusal(&Checkpoint::default(), damaged), &["tokenizer.json", "not a tokenizer"]);
+}
+
+#[test]
+fn nothing_is_allocated_that_the_weights_do_not_bear_out() {
+    let refused = |config: Value| refusal(&Checkpoint { config, ..Checkpoint::default() }, |_| ());
+    for key in [
+        "hidden_size",
+        "intermediate_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "vocab_size",
+        "max_position_embeddings",
+    ] {
+        says(&refused(json!({key: 1u64 << 40})), &["config.json", key, "1 to 1073741824"]);
+    }
+    let shape = |key: &str| refused(json!({key: 1u64 << 29}));
+    says(&shape("hidden_size"), &["model.embed_tokens.weight", "[268, 536870912]"]);
+    says(&shape("intermediate_size"), &["mlp.gate_proj", "[536870912, 32]"]);
+    says(&shape("num_hidden_layers"), &["model.layers.2.", "is missing"]);
+    says(&shape("vocab_size"), &["model.embed_tokens.weight", "[536870912, 32]"]);
+    let last = json!({"vocab_size": 1u64 << 30});
+    for (config, part) in [(json!({}), "vocab_size"), (last, "asks for [1073741824, 32]")] {
+        let sentence = refusal(&Checkpoint { config, ..Checkpoint::default() }, |folder| {
+            let mut tokenizer = tokenizer_json();
+            tokenizer["model"]["vocab"]["zz"] = json!((1 << 30) - 1);
+            write_json(&folder.join("tokenizer.json"), &tokenizer);
+        });
+        says(&sentence, &[part]);
+    }
+}
+
+#[test]
+fn values_of_another_type_are_named_with_their_key() {
+    let refused = |config: Value| refusal(&Checkpoint { config, ..Checkpoint::default() }, |_| ());
+    let sentence = refused(json!({"num_attention_heads": "many"}));
+    says(&sentence, &["config.json", "num_attention_heads: ", "\"many\"", "a whole number >= 0"]);
+    says(&refused(json!({"rms_norm_eps": []})), &["rms_norm_eps: ", "expected a number"]);
+    for wrong in [json!(-1), json!("</s>"), json!(1u64 << 40), json!([1, "b"])] {
+        let sentence = refused(json!({"eos_token_id": wrong}));
+        says(&sentence, &["config.json", "eos_token_id: expected a token (a whole number >= 0)"]);
+    }
+}
+
+#[test]
+fn what_is_no_regular_file_is_not_read() {
+    let sentence = refusal(&Checkpoint::default(), |folder| {
+        fs::remove_file(folder.join("config.json")).unwrap();
+        fs::create_dir(folder.join("config.json")).unwrap();
+    });
+    says(&sentence, &["config.json", "not a regular file"]);
+    let sentence = refusal(&Checkpoint::default(), |folder| {
+        let file = fs::File::create(folder.join("config.json")).unwrap();
+        file.set_len(1 << 40).unwrap();
+    });
+    says(&sentence, &["config.json", "larger than 256 MiB"]);
+}
+
+#[test]
+fn weights_that_are_cut_off_while_they_are_read_are_one_sentence() {
+    let dir = tempfile::tempdir().unwrap();
+    let large = Checkpoint { hidden: 256, intermediate: 1024, layers: 4, ..Checkpoint::default() };
+    large.write(dir.path());
+    let weights = dir.path().join("model.safetensors");
+    let whole = fs::read(&weights).unwrap();
+    for attempt in 0..16u32 {
+        fs::write(&weights, &whole).unwrap();
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("specdec"));
+        command.args(["inspect", "--prompt", "a", "--target"]).arg(dir.path());
+        let reader = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_micros(1500) * attempt);
+        let file = fs::OpenOptions::new().write(true).open(&weights).unwrap();
+        file.set_len(u64::from(attempt) * 1000).unwrap();
+        let output = reader.wait_with_output().unwrap();
+        let stderr = text(&output.stderr);
+        match output.status.code() {
+            Some(0) => assert_eq!(stderr, ""),
+            Some(1) => {
+                assert_eq!(stderr.lines().count(), 1, "{stderr}");
+                says(&stderr, &["error: target: ", "model.safetensors"]);
+            }
+            _ => panic!("{:?}: {stderr}", output.status),
+        }
+    }
+}
