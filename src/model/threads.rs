@@ -68,9 +68,16 @@ pub(super) fn own_pool(threads: usize, restless: bool) -> Result<Arc<Pool>, Mode
 }
 
 fn refused(threads: usize, why: &dyn Error) -> ModelError {
+    let (many, fewer) = match threads {
+        1 => ("a thread".to_owned(), ""),
+        _ => (
+            format!("{threads} threads"),
+            ", or take fewer threads (--threads, or threads = N in an experiment)",
+        ),
+    };
     ModelError::new(format!(
-        "the system refuses to start {threads} threads: {why}; allow this user more processes \
-         (ulimit -u, or pids.max of its cgroup), or take fewer with --threads"
+        "the system refuses to start {many}: {why}; allow this user more processes (ulimit -u, or \
+         pids.max of its cgroup){fewer}"
     ))
 }
 
