@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 
 use super::sample::Stopwatch;
-use super::{Reading, pass, prefill, text};
+use super::{Reading, check_room, pass, prefill, text};
 use crate::experiment::MachineClock;
 use crate::lanes::IsaKind;
 use crate::model::{LanguageModel, Want, Work, evaluate_one};
@@ -27,7 +27,10 @@ pub(crate) fn answer(
     requests: impl BufRead,
     mut answers: impl Write,
 ) -> Result<()> {
+    check_room(model, context, 0)?;
     let info = model.info();
+    let most = info.context_length;
+    let rows = |text: &str| number(text, most - context + 1);
     let mut say = |value: Value| -> Result<()> {
         writeln!(answers, "{value}")?;
         Ok(answers.flush()?)
@@ -53,19 +56,20 @@ pub(crate) fn answer(
                 reading.run();
                 Ok(())
             })?)?,
-            ["pass", rows] => {
-                let task = match passes.entry(number(rows)?) {
+            ["pass", wanted] => {
+                let wanted = rows(wanted)?;
+                let task = match passes.entry(wanted) {
                     Entry::Occupied(known) => known.into_mut(),
-                    Entry::Vacant(new) => new.insert(pass(model, context, number(rows)?)?),
+                    Entry::Vacant(new) => new.insert(pass(model, context, wanted)?),
                 };
                 say(timed(&stopwatch, &mut **task)?)?;
             }
             ["prefill", tokens] => {
-                let tokens = number(tokens)?;
+                let tokens = number(tokens, most)?;
                 say(timed(&stopwatch, &mut || prefill(model, tokens))?)?;
             }
-            ["logits", rows] => {
-                say(json!({"logits": logits(model, context + number(rows)? - 1)?}))?
+            ["logits", wanted] => {
+                say(json!({"logits": logits(model, context + rows(wanted)? - 1)?}))?
             }
             _ => bail!("request \"{line}\": allowed are pass M, prefill N, read, logits M, quit"),
         }
@@ -73,9 +77,9 @@ pub(crate) fn answer(
     Ok(())
 }
 
-fn number(text: &str) -> Result<usize> {
-    let number = text.parse().ok().filter(|&n| n > 0);
-    number.with_context(|| format!("\"{text}\" in a request is no positive whole number"))
+fn number(text: &str, most: usize) -> Result<usize> {
+    let number = text.parse().ok().filter(|n| (1..=most).contains(n));
+    number.with_context(|| format!("\"{text}\" in a request: allowed is 1 to {most} here"))
 }
 
 /// A sample after a call that is not counted.

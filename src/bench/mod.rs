@@ -104,6 +104,8 @@ pub fn measure(
     clock: &dyn Clock,
 ) -> Result<Measured, ModelError> {
     let (isa, pool, stopwatch) = (IsaKind::active(), Pool::shared(), Stopwatch::new(clock));
+    let models = [Some(target), draft];
+    models.into_iter().flatten().try_for_each(|model| check_room(model, context, MOST_ROWS - 1))?;
     let reading = Reading::new(target.info().bytes_per_token)?;
     let mut tasks: Vec<Task<'_>> = vec![Box::new(|| {
         reading.run();
@@ -121,7 +123,7 @@ pub fn measure(
     let reading = timings.remove(0);
     let mut operations = 0.0;
     let mut tasks: Vec<Task<'_>> = vec![
-        Box::new(|| prefill(target, PREFILL.min(target.info().context_length - 1))),
+        Box::new(|| prefill(target, PREFILL.min(target.info().context_length))),
         Box::new(|| {
             operations = limits::multiply_add(isa, &pool, 200_000);
             Ok(())
@@ -158,6 +160,20 @@ impl Reading {
     fn run(&self) {
         limits::read(IsaKind::active(), &Pool::shared(), &self.0);
     }
+}
+
+/// Checks that a model has room for a text of `context` tokens and `more` after it.
+fn check_room(model: &dyn LanguageModel, context: usize, more: usize) -> Result<(), ModelError> {
+    let info = model.info();
+    let most = info.context_length.saturating_sub(more);
+    if (1..=most).contains(&context) {
+        return Ok(());
+    }
+    Err(ModelError::new(format!(
+        "--context {context}: allowed is 1 to {most} here, for model {} has {} positions and {more} \
+         tokens follow",
+        info.name, info.context_length
+    )))
 }
 
 /// A text of the model's tokens; which ones does not matter to its speed.

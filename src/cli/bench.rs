@@ -63,9 +63,6 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
         bail!("--figure {}: the name must end in .svg or .png", file.display());
     }
     let (target, draft) = models(args)?;
-    if args.context == 0 {
-        bail!("--context 0 leaves no token for the first row: allowed is a whole number >= 1");
-    }
     if args.interactive {
         return answer(&*target, args.context, std::io::stdin().lock(), std::io::stdout().lock());
     }

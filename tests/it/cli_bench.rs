@@ -70,10 +70,11 @@ fn answers_requests_one_by_one() {
 fn wrong_requests_and_options_are_refused() {
     let (_folder, target, _) = pair();
     for (request, part) in [
-        ("pass none", "no positive whole number"),
-        ("pass 0", "no positive whole number"),
+        ("pass none", "allowed is 1 to 33 here"),
+        ("pass 0", "allowed is 1 to 33 here"),
+        ("logits 18446744073709551615", "allowed is 1 to 33 here"),
         ("passes 3", "allowed are pass M, prefill N, read, logits M, quit"),
-        ("prefill 5000", "5000"),
+        ("prefill 97", "allowed is 1 to 96 here"),
     ] {
         let args = ["bench", "--target", &target, "--interactive"];
         let output = specdec(&args).write_stdin(format!("{request}\n")).output().unwrap();
@@ -82,6 +83,15 @@ fn wrong_requests_and_options_are_refused() {
         assert!(stderr.contains(part), "{request}: {stderr}");
     }
     refuses(&["bench", "--target", &target, "--figure", "a.pdf"], "must end in .svg or .png");
+    let bench = ["bench", "--target", &target, "--context"];
+    for (context, more, most) in [
+        ("0", &[][..], "1 to 81"),
+        ("82", &[], "96 positions and 15 tokens follow"),
+        ("18446744073709551615", &[], "1 to 81"),
+        ("97", &["--interactive"], "1 to 96"),
+    ] {
+        refuses(&[&bench[..], &[context], more].concat(), most);
+    }
     refuses(&["bench", "--shape", "3m"], "15m, 110m, 1.1b");
     let output = specdec(&["bench", "--target", &target, "--engine", "torch"]).output().unwrap();
     assert!(text(&output.stderr).contains("possible values: native, candle"));
