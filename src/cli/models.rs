@@ -5,7 +5,9 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use super::options::ModelArgs;
-use crate::model::{Catalog, LanguageModel, Loaded, Role, Threads, check_pair, load, set_threads};
+use crate::model::{
+    Catalog, LanguageModel, Loaded, Role, Settings, Threads, check_pair, load, set_threads,
+};
 use crate::terminal;
 
 /// The pair that ships with the project.
@@ -42,16 +44,17 @@ pub(super) fn start_threads(wanted: Option<usize>) -> Result<usize> {
 
 /// Starts the engine's threads and loads the target (without a name the
 /// embedded one) and, if `with_draft`, the draft model that is named or that
-/// belongs to the target.
+/// belongs to the target. `special_tokens` is [`Settings::special_tokens`].
 ///
 /// # Errors
 /// One sentence that says which model is missing, broken or does not fit.
-pub(super) fn open_pair(args: &ModelArgs, with_draft: bool) -> Result<Pair> {
+pub(super) fn open_pair(args: &ModelArgs, special_tokens: bool, with_draft: bool) -> Result<Pair> {
     start_threads(args.threads.map(usize::from))?;
     let catalog = Catalog::near(Path::new("."));
     let target_name = args.target.as_deref().unwrap_or(EMBEDDED.0);
     let target_source = catalog.model(target_name).context("target")?;
-    let target_source = target_source.with(args.settings(Role::Target));
+    let settings = Settings { special_tokens, ..args.settings(Role::Target) };
+    let target_source = target_source.with(settings);
     let draft_name = match (with_draft, args.draft.as_deref()) {
         (false, _) => None,
         (true, Some(name)) => Some(name.to_owned()),

@@ -7,9 +7,11 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::model::{Dtype, Engine, Role, Settings};
+use crate::dist::Token;
+use crate::model::{Codec, Dtype, Engine, Role, Settings};
 use crate::params::{self, Params};
 use crate::sampling::SamplingParams;
+use crate::terminal;
 
 /// Reads a count; clap's own message for a wrong one speaks of digits.
 pub(super) fn count(text: &str) -> Result<usize, String> {
@@ -83,15 +85,19 @@ pub(super) struct PromptArgs {
     /// Read the prompt from a file; one newline at its end is left out
     #[arg(long, value_name = "FILE")]
     prompt_file: Option<PathBuf>,
+    /// Take strings in the prompt that name control tokens, such as </s>, for these tokens;
+    /// without it they are text like any other
+    #[arg(long)]
+    pub special_tokens: bool,
 }
 
 impl PromptArgs {
     /// The prompt.
     ///
     /// # Errors
-    /// If it cannot be read, is no UTF-8, or is empty.
+    /// If it cannot be read or is no UTF-8.
     pub(super) fn read(&self) -> Result<String> {
-        let text = match (self.text.as_ref().or(self.prompt.as_ref()), &self.prompt_file) {
+        Ok(match (self.text.as_ref().or(self.prompt.as_ref()), &self.prompt_file) {
             (Some(text), _) => text.clone(),
             (None, Some(file)) => {
                 let place = || format!("cannot read the prompt file {}", file.display());
@@ -110,11 +116,21 @@ impl PromptArgs {
                     .context("cannot read the prompt from standard input")?;
                 without_newline(text)
             }
-        };
-        if text.is_empty() {
-            bail!("the prompt is empty: give at least one character");
+        })
+    }
+
+    /// The prompt's tokens; says so if a string in it could be meant as a token.
+    ///
+    /// # Errors
+    /// If it has none.
+    pub(super) fn encode(&self, text: &str, codec: &dyn Codec) -> Result<Vec<Token>> {
+        if let Some(string) = codec.control_string(text) {
+            terminal::say(format_args!(
+                "note: {string:?} in the prompt is taken as text; --special-tokens takes it as a \
+                 token"
+            ));
         }
-        Ok(text)
+        Ok(codec.encode(text)?)
     }
 }
 

@@ -196,12 +196,12 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     let spec = args.spec()?;
     let mut rules = args.stop.rules()?;
     let text = args.prompt.read()?;
-    let pair = open_pair(&args.models, spec.needs_draft_model())?;
+    let pair = open_pair(&args.models, args.prompt.special_tokens, spec.needs_draft_model())?;
     let (target, codec) = (&*pair.target.model, &*pair.target.codec);
     if !args.stop.ignore_eos {
         rules.eos = target.info().eos.clone();
     }
-    let prompt = codec.encode(&text)?;
+    let prompt = args.prompt.encode(&text, codec)?;
     let texts = Texts::new(&*pair.target.codec);
     let tools = Tools { draft: pair.draft_model(), target: Some(target), texts: Some(&texts) };
     let method = spec.build_with(tools)?;
@@ -253,5 +253,6 @@ fn settings<'r>(args: &'r GenerateArgs, method: &'r MethodSpec, pair: &'r Pair) 
         stop: &args.stop.stop,
         timeout: args.stop.timeout,
         ignore_eos: args.stop.ignore_eos,
+        special_tokens: args.prompt.special_tokens,
     }
 }

@@ -96,6 +96,7 @@ pub(super) struct Settings<'r> {
     pub stop: &'r [String],
     pub timeout: Option<f64>,
     pub ignore_eos: bool,
+    pub special_tokens: bool,
 }
 
 /// Everything there is to say about a finished generation.

@@ -75,6 +75,7 @@ struct Inspection {
     tokens: Vec<Row>,
     settings: SamplingParams,
     draft_temperature: Option<f64>,
+    special_tokens: bool,
 }
 
 /// How a model is held in memory.
@@ -120,8 +121,8 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
         bail!("--top 0 shows nothing: allowed is a whole number >= 1");
     }
     let text = args.prompt.read()?;
-    let pair = open_pair(&args.models, args.models.draft.is_some())?;
-    let prompt = pair.target.codec.encode(&text)?;
+    let pair = open_pair(&args.models, args.prompt.special_tokens, args.models.draft.is_some())?;
+    let prompt = args.prompt.encode(&text, &*pair.target.codec)?;
     let logits = next_logits(&*pair.target.model, &prompt)?;
     let history = History { prompt_len: prompt.len(), context: &prompt, drafted: &[] };
     let stages = Sampler::new(settings)?.stages(&logits, history)?;
@@ -151,6 +152,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
             .collect(),
         settings,
         draft_temperature,
+        special_tokens: args.prompt.special_tokens,
     };
     if args.show.json {
         return output::write_json(&inspection);
