@@ -96,6 +96,9 @@ pub struct Plan {
     pub seed: u64,
     /// Whether end-of-text tokens are ordinary tokens, so that lengths agree.
     pub ignore_eos: bool,
+    /// Whether strings in prompts that name control tokens are these tokens.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub special_tokens: bool,
     /// Whether `positions.csv` is written.
     pub trace: bool,
     /// `real` or `virtual`.

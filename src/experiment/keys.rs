@@ -21,6 +21,7 @@ const KEYS: &[Key] = &[
     ("seed", &[]),
     ("warmup", &[]),
     ("ignore_eos", &[]),
+    ("special_tokens", &[]),
     ("trace", &[]),
     ("threads", &[]),
     ("engine", &[]),
@@ -94,7 +95,9 @@ pub(super) fn check_type(key: &str, value: &Value) -> Result<()> {
         "dtype" | "draft_dtype" => {
             one_of(value, "\"f32\", \"bf16\", \"f16\" or \"q8_0\"", &Dtype::ALL.map(Dtype::name))
         }
-        "ignore_eos" | "trace" | "control" => ("true or false", value.as_bool().is_some()),
+        "ignore_eos" | "special_tokens" | "trace" | "control" => {
+            ("true or false", value.as_bool().is_some())
+        }
         "clock" => ("\"real\" or \"virtual\"", matches!(value.as_str(), Some("real" | "virtual"))),
         "prompts" => ("a text or a list of texts", all(value, |v| v.is_str())),
         "sweep" | "exclude" => {

@@ -48,6 +48,7 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Plan> {
         repeats: spec.repeats,
         seed: spec.seed,
         ignore_eos: spec.ignore_eos,
+        special_tokens: spec.special_tokens,
         trace: spec.trace,
         clock: spec.clock.name().to_owned(),
         warmup: spec.warmup,
@@ -317,8 +318,9 @@ fn identify(cell: &Cell, plan: &Plan, drafts: bool, texts: &BTreeMap<String, Str
     let draft = plan.draft.as_ref().filter(|_| drafts);
     let params = (!cell.params.is_empty()).then_some(&cell.params);
     let texts = texts.values().fold(String::new(), |all, hash| format!("{all} | {hash}"));
+    let special = if plan.special_tokens { " | special tokens" } else { "" };
     let text = format!(
-        "{} | {} | {ORDER} {:?} | {} {} {} {} None {params:?}{texts}",
+        "{} | {} | {ORDER} {:?} | {} {} {} {} None {params:?}{texts}{special}",
         model(&plan.target),
         draft.map(model).unwrap_or_default(),
         cell.sampling,

@@ -36,9 +36,6 @@ pub fn read(file: &Path) -> Result<Vec<Prompt>> {
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let place = || format!("{} line {}", file.display(), number + 1);
         let prompt = parse(line).with_context(place)?;
-        if prompt.text.is_empty() {
-            bail!("{}: prompt \"{}\" is empty: give it at least one character", place(), prompt.id);
-        }
         prompts.push(prompt);
     }
     if prompts.is_empty() {
@@ -59,7 +56,7 @@ fn parse(line: &str) -> Result<Prompt> {
         Row::SpecBench { question_id, category, turns } => Prompt {
             id: question_id.as_str().map_or_else(|| question_id.to_string(), str::to_owned),
             category,
-            text: turns.into_iter().next().unwrap_or_default(),
+            text: turns.into_iter().next().context("\"turns\" is empty")?,
         },
     })
 }

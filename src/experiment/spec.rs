@@ -44,6 +44,9 @@ pub struct Spec {
     /// Treat end-of-text tokens as ordinary tokens, so that lengths agree.
     #[serde(default = "yes")]
     pub ignore_eos: bool,
+    /// Take strings in prompts that name control tokens for these tokens.
+    #[serde(default)]
+    pub special_tokens: bool,
     /// Write `positions.csv`.
     #[serde(default)]
     pub trace: bool,
@@ -74,7 +77,9 @@ impl Spec {
     /// How a model is to be held, as far as the experiment says.
     pub fn settings(&self, role: Role) -> Settings {
         let (engine, dtype, device) = (self.engine, self.dtype, self.device.clone());
-        Settings { engine, dtype, device, ..Settings::default() }.of(role, self.draft_dtype)
+        let special_tokens = self.special_tokens;
+        Settings { engine, dtype, device, special_tokens, ..Settings::default() }
+            .of(role, self.draft_dtype)
     }
 }
 

@@ -60,9 +60,10 @@ fn run(results: &Results) -> String {
     let generations = results.samples.values().map(Vec::len).sum::<usize>();
     let tokens = results.samples.values().flatten().map(|s| s.generation.new_tokens).sum::<usize>();
     let eos = if plan.ignore_eos { ", end-of-text ignored" } else { "" };
+    let special = if plan.special_tokens { ", control tokens in prompts" } else { "" };
     format!(
         "Target {} in {}{draft} (engine {}). {} prompts, {} cells, \
-         repeats: {}, up to {} tokens each{eos}, \
+         repeats: {}, up to {} tokens each{eos}{special}, \
          seed {}: {generations} generations, {tokens} tokens. Plain decoding ran in turns with \
          the cells of its sampling setting, prompt by prompt.\n\n",
         name(&plan.target.name),

@@ -238,3 +238,12 @@ fn values_out_of_range_are_refused_by_name() {
     let oracle = ["sweep.drafter=oracle", "oracle_acceptance=5"];
     refused(&oracle, &["oracle_acceptance = 5 is out of range"]);
 }
+
+#[test]
+fn what_prompts_may_hold_is_a_part_of_plan_and_ids() {
+    let (text, tokens) = (plan(&[]).unwrap(), plan(&["special_tokens=true"]).unwrap());
+    assert!(!text.special_tokens && tokens.special_tokens);
+    assert!(ids(&text).iter().all(|id| !ids(&tokens).contains(id)));
+    assert_ne!(text.hash, tokens.hash);
+    refused(&["special_tokens=1"], &["special_tokens", "true or false"]);
+}

@@ -188,7 +188,10 @@ fn bad_input_gets_one_sentence() {
     let prompts = out.path().join("empty.jsonl");
     std::fs::write(&prompts, "{\"id\": \"a\", \"category\": \"c\", \"prompt\": \"\"}\n").unwrap();
     let set = format!("prompts={}", prompts.display());
-    fail(run(out.path(), &["--set", &set]), &["empty.jsonl line 1", "is empty"]);
+    fail(run(out.path(), &["--set", &set]), &["prompt a", "no beginning-of-text token"]);
+    let turns = "{\"question_id\": 1, \"category\": \"c\", \"turns\": []}\n";
+    std::fs::write(&prompts, turns).unwrap();
+    fail(run(out.path(), &["--set", &set]), &["empty.jsonl line 1", "\"turns\" is empty"]);
     std::fs::write(&prompts, "{\"id\": \"a\"}\n").unwrap();
     fail(run(out.path(), &["--set", &set]), &["empty.jsonl line 1"]);
 }

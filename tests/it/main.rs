@@ -57,6 +57,7 @@ mod native;
 mod outliers;
 mod paired;
 mod pool;
+mod prompt_tokens;
 mod races;
 mod random_toys;
 mod reference;

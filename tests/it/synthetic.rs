@@ -126,6 +126,7 @@ impl Synthetic {
             repeats: 1,
             seed: 7,
             ignore_eos: true,
+            special_tokens: false,
             trace: false,
             clock: "real".to_owned(),
             warmup: 3,
