@@ -53,7 +53,9 @@ impl<'a> Texts<'a> {
         if let Some(counts) = self.counted.borrow().get(&key) {
             return Ok(Rc::clone(counts));
         }
-        let tokens = self.codec.encode(&self.content(file)?)?;
+        let text = self.content(file)?;
+        // An empty prompt has a token, an empty text has none.
+        let tokens = if text.is_empty() { Vec::new() } else { self.codec.encode(&text)? };
         let mut counts = Counts::new(order);
         // No more than n tokens are looked at.
         let ends = (0..tokens.len()).map(|at| &tokens[(at + 1).saturating_sub(order)..=at]);

@@ -153,7 +153,7 @@ fn weights_that_are_cut_off_while_they_are_read_are_one_sentence() {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("specdec"));
         command.args(["inspect", "--prompt", "a", "--target"]).arg(dir.path());
         let reader = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        std::thread::sleep(Duration::from_micros(1500) * attempt);
+        std::thread::sleep(Duration::from_millis(5) * attempt);
         let file = fs::OpenOptions::new().write(true).open(&weights).unwrap();
         file.set_len(u64::from(attempt) * 1000).unwrap();
         let output = reader.wait_with_output().unwrap();

@@ -130,8 +130,8 @@ impl HfTokenizer {
                 None => {
                     let id = token.id;
                     return Err(format!(
-                        "{piece:?} has no token but the control token {id}, which --special-tokens \
-                         (special_tokens = true) allows"
+                        "nothing but the control token {id} spells {piece:?}; --special-tokens, or \
+                         special_tokens = true in an experiment, allows it"
                     )
                     .into());
                 }
