@@ -87,6 +87,12 @@ fn the_checksum_follows_content_and_not_place() {
         write_json(&folder.join("generation_config.json"), &json!({"eos_token_id": 5}));
     };
     assert_ne!(base, sum(&small(), &eos));
+    let dir = tempfile::tempdir().unwrap();
+    small().write(dir.path());
+    let settings = serde_json::from_value(json!({"engine": "candle"})).unwrap();
+    let source = Source { settings, ..dir.path().to_str().unwrap().into() };
+    let candle = load(source, Role::Target).unwrap();
+    assert_eq!(candle.model.info().sha256, base, "whatever computes with it");
 }
 
 #[test]
