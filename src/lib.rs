@@ -8,6 +8,7 @@ pub mod dist;
 pub mod draft;
 pub mod exactness;
 pub mod experiment;
+pub mod input;
 pub mod lanes;
 pub mod length;
 pub mod model;

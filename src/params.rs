@@ -31,12 +31,14 @@ pub struct Param {
 /// absent unless it is set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
-    /// An integer of at least `least`.
+    /// An integer in `least..=most`.
     Count {
         /// Default.
         default: Option<usize>,
         /// Smallest allowed.
         least: usize,
+        /// Largest allowed.
+        most: usize,
     },
     /// A number in `least..=most`.
     Number {
@@ -69,6 +71,17 @@ pub enum Value {
     Text(String),
 }
 
+impl Value {
+    /// An integer or a number as a number.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Value::Count(n) => Some(*n as f64),
+            Value::Number(x) => Some(*x),
+            Value::Text(_) => None,
+        }
+    }
+}
+
 impl FromStr for Value {
     type Err = Infallible;
 
@@ -92,33 +105,27 @@ impl fmt::Display for Value {
 
 /// A value that a setting cannot have.
 #[derive(Debug, Clone, PartialEq, Error)]
-#[error("{key} = {} is out of range: allowed is {allowed}", spelt(.value))]
+#[error("{key} = {value} is out of range: allowed is {allowed}")]
 pub struct BadParam {
     /// The setting.
     pub key: &'static str,
-    /// The value that was given.
-    pub value: Value,
+    /// The value that was given, as it was written.
+    pub value: String,
     /// What it may be, in words.
     pub allowed: String,
 }
 
-/// As people wrote it: a whole number that is no integer had a point.
-fn spelt(value: &Value) -> String {
-    match value {
-        Value::Number(x) if *x >= 0.0 && x.fract() == 0.0 => format!("{x:.1}"),
-        value => value.to_string(),
-    }
-}
-
 impl Param {
-    /// An integer of at least `least`.
+    /// An integer in a range.
     pub const fn count(
         key: &'static str,
         default: usize,
-        least: usize,
+        range: RangeInclusive<usize>,
         summary: &'static str,
     ) -> Self {
-        Self { key, aliases: &[], summary, kind: Kind::Count { default: Some(default), least } }
+        let (least, most) = (*range.start(), *range.end());
+        let kind = Kind::Count { default: Some(default), least, most };
+        Self { key, aliases: &[], summary, kind }
     }
 
     /// A number in a range.
@@ -146,7 +153,7 @@ impl Param {
     /// The same setting without a default.
     pub const fn optional(self) -> Self {
         let kind = match self.kind {
-            Kind::Count { least, .. } => Kind::Count { default: None, least },
+            Kind::Count { least, most, .. } => Kind::Count { default: None, least, most },
             Kind::Number { least, most, .. } => Kind::Number { default: None, least, most },
             text => text,
         };
@@ -161,10 +168,14 @@ impl Param {
     /// What the setting may be, in words.
     pub fn allowed(&self) -> String {
         match self.kind {
-            Kind::Count { least, .. } => format!("an integer >= {least}"),
-            Kind::Number { least, most, .. } if most == f64::INFINITY => {
-                format!("a number >= {least}")
+            Kind::Count { least, most: usize::MAX, .. } => format!("an integer >= {least}"),
+            Kind::Count { least, most, .. } => format!("an integer from {least} to {most}"),
+            Kind::Number { least: f64::MIN, most: f64::MAX, .. } => "a finite number".to_owned(),
+            Kind::Number { least: f64::MIN_POSITIVE, most: f64::MAX, .. } => {
+                "a finite number above 0".to_owned()
             }
+            Kind::Number { least, most: f64::MAX, .. } => format!("a finite number >= {least}"),
+            Kind::Number { least, most: f64::INFINITY, .. } => format!("a number >= {least}"),
             Kind::Number { least, most, .. } if least == f64::MIN_POSITIVE => {
                 format!("a number above 0, at most {most}")
             }
@@ -191,19 +202,22 @@ impl Param {
     /// If the setting cannot have this value.
     pub fn check(&self, value: &Value) -> Result<Value, BadParam> {
         let sound = match (self.kind, value) {
-            (Kind::Count { least, .. }, Value::Count(n)) if *n >= least => value.clone(),
+            (Kind::Count { least, most, .. }, Value::Count(n)) if (least..=most).contains(n) => {
+                value.clone()
+            }
             (Kind::Number { least, most, .. }, Value::Number(x)) if (least..=most).contains(x) => {
                 value.clone()
             }
-            (Kind::Number { .. }, Value::Count(n)) => {
-                let number = self.check(&Value::Number(*n as f64));
-                return number.map_err(|bad| BadParam { value: value.clone(), ..bad });
-            }
+            (Kind::Number { .. }, Value::Count(n)) => self.check(&Value::Number(*n as f64))?,
             // A text may look like a number: a tree of one level does.
             (Kind::Text { .. } | Kind::File, value) => Value::Text(value.to_string()),
-            _ => {
-                let (value, allowed) = (value.clone(), self.allowed());
-                return Err(BadParam { key: self.key, value, allowed });
+            (kind, value) => {
+                let value = match (kind, value) {
+                    // What is whole and no integer was written with a point.
+                    (Kind::Count { .. }, Value::Number(x)) => format!("{x:?}"),
+                    _ => value.to_string(),
+                };
+                return Err(BadParam { key: self.key, value, allowed: self.allowed() });
             }
         };
         Ok(sound)
@@ -277,11 +291,7 @@ impl Params {
 
     /// A setting that is a number and may be absent.
     pub fn optional_number(&self, param: &Param) -> Option<f64> {
-        match self.get(param)? {
-            Value::Number(x) => Some(x),
-            Value::Count(n) => Some(n as f64),
-            Value::Text(_) => None,
-        }
+        self.get(param)?.number()
     }
 
     /// A setting that is a count and has a default.

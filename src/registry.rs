@@ -71,14 +71,16 @@ impl UnknownName {
     }
 }
 
-/// The candidate nearest to `name`, if it is near at all.
+/// The candidate nearest to `name`, if a slip of the keyboard lies between them:
+/// at most one letter in four is missing, added, wrong or swapped with its
+/// neighbour.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    candidates
-        .into_iter()
-        .map(|c| (strsim::jaro_winkler(name, c), c))
-        .filter(|(score, _)| *score > 0.7)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, c)| c.to_owned())
+    let slips = |candidate: &&str| strsim::osa_distance(name, candidate);
+    let near = |candidate: &&str| {
+        let letters = name.chars().count().min(candidate.chars().count());
+        letters > 1 && slips(candidate) <= letters.div_ceil(4)
+    };
+    candidates.into_iter().filter(near).min_by_key(slips).map(str::to_owned)
 }
 
 /// The entry called `name`, by its canonical name or an alias.

@@ -12,7 +12,7 @@ use crate::length::LENGTHS;
 use crate::model::zoo::TOYS;
 use crate::params::{Param, Params, Value};
 use crate::registry::{Class, Entry};
-use crate::sampling::{PROCESSORS, Processor};
+use crate::sampling::PROCESSORS;
 use crate::tree::{DraftShape, Siblings};
 use crate::verify::{BuildVerifier, VERIFIERS};
 
@@ -42,7 +42,7 @@ struct Everything {
     drafters: Vec<Method>,
     lengths: Vec<Method>,
     verifiers: Vec<Method>,
-    sampling: &'static [Processor],
+    sampling: Vec<Processor>,
     toys: Vec<Toy>,
 }
 
@@ -77,6 +77,23 @@ fn setting(param: &Param) -> Setting {
         allowed: param.allowed(),
         default: param.default(),
     }
+}
+
+/// A processor, with the value of its setting that changes nothing.
+#[derive(Debug, Serialize)]
+struct Processor {
+    name: &'static str,
+    summary: &'static str,
+    neutral: String,
+}
+
+fn processor(setting: &Param) -> Processor {
+    Processor { name: setting.key, summary: setting.summary, neutral: shown(&setting.default()) }
+}
+
+/// A value, or a dash where there is none.
+fn shown(value: &Option<Value>) -> String {
+    value.as_ref().map_or_else(|| "-".to_owned(), Value::to_string)
 }
 
 #[derive(Debug, Serialize)]
@@ -121,7 +138,7 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
             |build| Some(build.class),
             |build| Some(drafts(build)),
         ),
-        sampling: PROCESSORS,
+        sampling: PROCESSORS.iter().map(|p| processor(&p.setting)).collect(),
         toys: TOYS
             .iter()
             .map(|toy| Toy { name: format!("toy:{}", toy.name), summary: toy.summary })
@@ -144,7 +161,7 @@ fn print(text: &mut String, all: &Everything) -> std::fmt::Result {
     print_methods(text, "Draft lengths: HOW FAR ahead (--length)", &all.lengths)?;
     print_methods(text, "Verifiers: WHAT is kept (--verifier)", &all.verifiers)?;
     writeln!(text, "Sampling processors, in the order in which they act")?;
-    for processor in all.sampling {
+    for processor in &all.sampling {
         let Processor { name, summary, neutral } = processor;
         writeln!(text, "  {name:<19} {summary} (neutral: {neutral})")?;
     }
@@ -201,7 +218,7 @@ fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
         let reads = |m: &&Method| m.params.iter().any(|p| p.key == *key);
         let names = all.into_iter().flatten().filter(reads).map(|m| format!("`{}`", m.name));
         let names = names.collect::<Vec<_>>().join(", ");
-        let default = default.as_ref().map_or_else(|| "-".to_owned(), Value::to_string);
+        let default = shown(default);
         writeln!(text, "| `{key}` | {names} | {summary} | {allowed} | {default} |")?;
     }
     Ok(())
@@ -239,7 +256,7 @@ fn print_methods(text: &mut String, title: &str, methods: &[Method]) -> std::fmt
             writeln!(text, "  {:19} also called {}", "", method.aliases.join(", "))?;
         }
         for Setting { key, summary, default, .. } in &method.params {
-            let default = default.as_ref().map_or_else(|| "-".to_owned(), Value::to_string);
+            let default = shown(default);
             writeln!(text, "  {:19} {key} ({default}): {summary}", "")?;
         }
         if method.paper != "-" {

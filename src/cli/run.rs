@@ -14,13 +14,16 @@ use super::output;
 use crate::draft::Texts;
 use crate::experiment::prompts::{self, Prompt};
 use crate::experiment::{
-    Bench, ClockKind, Experiment, Material, OneOrMany, Plan, Resume, Spec, describe, freeze,
+    Bench, ClockKind, Experiment, Frozen, Material, Resume, Spec, describe, freeze, pass_time,
 };
 use crate::model::{Catalog, Loaded, Role, check_pair, load};
 use crate::{report, terminal};
 
 /// Prompts per category and tokens per prompt of `--quick`.
 const QUICK: (usize, usize) = (1, 16);
+
+/// Prompts that `run` lists where it says what became of them.
+const LISTED: usize = 12;
 
 /// Options of `specdec run`.
 #[derive(Debug, Args)]
@@ -55,7 +58,8 @@ Examples:
   specdec plan experiments/01-draft-length --set sweep.drafter=prompt_lookup
 
 A cell's id is a content hash of what may change its tokens (models, engine, dtype, device,
-sampling, drafter, verifier, length), never of threads, clock, trace or output.")]
+sampling, drafter, verifier, length), never of threads, clock, trace or output.
+What plan accepts, run accepts: both tokenise every prompt. Keys: experiments/README.md.")]
 pub(super) struct PlanArgs {
     #[command(flatten)]
     source: SourceArgs,
@@ -91,12 +95,13 @@ struct Ready {
 }
 
 impl Ready {
-    /// The plan, whose drafters read `texts`.
-    fn freeze(&self, texts: &Texts<'_>) -> Result<Plan> {
+    /// The plan, whose drafters read `texts`; says what becomes of the prompts.
+    fn freeze(&self, texts: &Texts<'_>) -> Result<Frozen> {
         let material = Material {
             name: &self.experiment.name,
             target: self.target.model.info(),
             draft: self.draft.as_ref().map(|d| d.model.info()),
+            codec: &*self.target.codec,
             prompts: &self.prompts,
             texts,
         };
@@ -108,7 +113,8 @@ impl Ready {
 /// Runs `specdec plan`.
 pub(super) fn plan(args: &PlanArgs) -> Result<()> {
     let ready = prepare(&args.source)?;
-    let plan = &ready.freeze(&Texts::new(&*ready.target.codec))?;
+    let frozen = ready.freeze(&Texts::new(&*ready.target.codec))?;
+    let plan = &frozen.plan;
     let mut text = String::new();
     writeln!(text, "experiment  {} ({})", plan.experiment, ready.experiment.file.display())?;
     writeln!(text, "question    {}", plan.question)?;
@@ -116,20 +122,24 @@ pub(super) fn plan(args: &PlanArgs) -> Result<()> {
     if let Some(draft) = &plan.draft {
         writeln!(text, "draft       {} {}", draft.name, &draft.sha256[..12])?;
     }
+    let of = if plan.choice.is_all() { String::new() } else { format!(" of {}", plan.choice.of) };
     writeln!(
         text,
-        "prompts     {}, {} repeat(s), {} tokens each, seed {}",
+        "prompts     {}{of}, {} repeat(s), {} tokens each, seed {}",
         plan.prompts.len(),
         plan.repeats,
         plan.max_tokens,
         plan.seed
     )?;
+    for sentence in plan.choice.sentences(usize::MAX) {
+        writeln!(text, "            {sentence}")?;
+    }
     writeln!(text, "plan hash   {}\n", plan.hash)?;
     writeln!(text, "{:>4}  {:12}  {:5}  cell", "no.", "id", "class")?;
     for (number, cell) in plan.cells.iter().enumerate() {
         writeln!(text, "{:>4}  {:12}  {:5}  {}", number + 1, cell.id, cell.class, describe(cell))?;
     }
-    writeln!(text, "\n{}", estimate(&ready, plan)?)?;
+    writeln!(text, "\n{}", estimate(&ready, &frozen)?)?;
     output::write(&text)
 }
 
@@ -138,7 +148,8 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
     let interrupts = Interrupts::listen()?;
     let ready = prepare(&args.source)?;
     let texts = Texts::new(&*ready.target.codec);
-    let plan = ready.freeze(&texts)?;
+    let Frozen { plan, prompts, tokens } = ready.freeze(&texts)?;
+    plan.choice.sentences(LISTED).iter().for_each(terminal::say);
     let clock = plan.clock();
     let bench = Bench {
         threads: ready.threads,
@@ -147,7 +158,8 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
         draft: ready.draft.as_ref().map(|d| &*d.model),
         codec: &*ready.target.codec,
         texts: &texts,
-        prompts: &ready.prompts,
+        prompts: &prompts,
+        tokens: &tokens,
         clock: &*clock,
         interrupted: interrupts.wanted(),
     };
@@ -189,7 +201,7 @@ fn prepare(source: &SourceArgs) -> Result<Ready> {
     let threads = start_threads(spec.threads)?;
     let folder = experiment.file.parent().unwrap_or(Path::new("."));
     let catalog = Catalog::near(folder);
-    let prompts = read_prompts(&catalog, spec, source.quick).with_context(place)?;
+    let prompts = read_prompts(&catalog, spec).with_context(place)?;
     let open = |name: &str, role| -> Result<Loaded> {
         Ok(load(catalog.model(name)?.with(spec.settings(role)), role)?)
     };
@@ -208,6 +220,7 @@ fn apply_flags(spec: &mut Spec, source: &SourceArgs) {
     if source.quick {
         spec.max_tokens = spec.max_tokens.min(QUICK.1);
         spec.repeats = 1;
+        spec.prompts_per_category = Some(QUICK.0);
     }
     spec.trace |= source.trace;
     match source.clock.as_deref() {
@@ -217,24 +230,21 @@ fn apply_flags(spec: &mut Spec, source: &SourceArgs) {
     }
 }
 
-fn read_prompts(catalog: &Catalog, spec: &Spec, quick: bool) -> Result<Vec<Prompt>> {
+fn read_prompts(catalog: &Catalog, spec: &Spec) -> Result<Vec<Prompt>> {
     let mut all = Vec::new();
-    let names: &OneOrMany<String> = &spec.prompts;
-    for name in names.values() {
-        all.extend(prompts::read(&catalog.prompts(&name)?)?);
+    for name in &spec.prompts {
+        all.extend(prompts::read(&catalog.prompts(name)?)?);
     }
     if all.is_empty() {
         bail!("\"prompts\" is empty: name at least one prompt set");
     }
-    Ok(if quick { prompts::first_of_each(all, QUICK.0) } else { all })
+    Ok(all)
 }
 
 /// Time and disk that the plan will take, from a few timed passes.
-fn estimate(ready: &Ready, plan: &Plan) -> Result<String> {
-    let generations = plan.cells.len() * plan.prompts.len() * plan.repeats as usize;
-    let tokens = generations * plan.max_tokens;
-    let pass =
-        crate::experiment::pass_time(&*ready.target.model, &*ready.target.codec, &ready.prompts)?;
+fn estimate(ready: &Ready, Frozen { plan, tokens: prompts, .. }: &Frozen) -> Result<String> {
+    let (generations, tokens) = (plan.generations(), plan.tokens());
+    let pass = pass_time(&*ready.target.model, &prompts[0])?;
     let seconds = Duration::from_secs_f64(tokens as f64 * pass.as_secs_f64());
     // About 150 bytes per round and 10 per token of text, with a round per
     // token in the worst case.

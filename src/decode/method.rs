@@ -20,6 +20,16 @@ use crate::verify::{BuildVerifier, VERIFIERS};
 /// The drafter that proposes nothing: plain autoregressive decoding.
 pub const PLAIN: &str = "none";
 
+/// K: the number of tokens that are drafted per round, the most of them, or what
+/// a draft length policy begins with.
+pub const NUM_SPECULATIVE_TOKENS: Param =
+    Param::count("num_speculative_tokens", 4, 1..=256, "K: tokens drafted per round").or(&[
+        "num_assistant_tokens",
+        "prompt_lookup_num_tokens",
+        "draft_max",
+        "n_draft",
+    ]);
+
 /// One decoding method, by name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -88,12 +98,12 @@ impl MethodSpec {
         let params = entries.resolve(&self.params)?;
         let draft = draft_sampling(self.sampling, &params).validate();
         draft.map_err(|e| ModelError::new(format!("the draft model's {e}")))?;
-        if entries.drafter.name != PLAIN && self.num_speculative_tokens == 0 {
-            return Err(ModelError::new(format!(
-                "num_speculative_tokens = 0 is out of range: drafter \"{}\" needs at least 1 \
-                 (for plain decoding use the drafter \"{PLAIN}\")",
-                entries.drafter.name
-            )));
+        if entries.drafter.name != PLAIN {
+            let k = self.num_speculative_tokens;
+            let plain = "; plain decoding is the drafter \"none\"";
+            let hint = if k == 0 { plain } else { "" };
+            let checked = NUM_SPECULATIVE_TOKENS.check(&Value::Count(k));
+            checked.map_err(|bad| sentence(format_args!("{bad}{hint}")))?;
         }
         let verifier = (entries.verifier.build.make)(&params);
         let shape = (entries.drafter.build.shape)(&params).map_err(ModelError::new)?;
@@ -107,14 +117,23 @@ impl MethodSpec {
         Ok(())
     }
 
-    /// A setting that no part of the method reads, if one is set.
+    /// Refuses a setting that no part of the method reads.
     ///
     /// # Errors
-    /// If a name is unknown.
-    pub fn unread(&self) -> Result<Option<String>, ModelError> {
+    /// If one is set, or a name is unknown; the sentence says who would read it.
+    pub fn check_read(&self) -> Result<(), ModelError> {
         let entries = self.entries()?;
         let read = |key: &str| entries.params().any(|param| param.key == key);
-        Ok(self.params.iter().map(|(key, _)| key).find(|key| !read(key)).map(str::to_owned))
+        match self.params.iter().map(|(key, _)| key).find(|key| !read(key)) {
+            None => Ok(()),
+            Some(key) => Err(ModelError::new(format!(
+                "{key} is no setting of {}, {} or {}: leave it out, or choose one of {}",
+                entries.drafter.name,
+                entries.verifier.name,
+                entries.length.name,
+                readers(key).join(", ")
+            ))),
+        }
     }
 
     /// The same method in canonical spelling, so that two spellings of one
@@ -212,6 +231,15 @@ pub fn all_params() -> Vec<&'static Param> {
         }
     }
     all
+}
+
+/// The names of the methods that read a setting.
+pub fn readers(key: &str) -> Vec<&'static str> {
+    fn of<B>(entries: &'static [Entry<B>], key: &str) -> impl Iterator<Item = &'static str> {
+        let reads = move |entry: &&Entry<B>| entry.params.iter().any(|param| param.key == key);
+        entries.iter().filter(reads).map(|entry| entry.name)
+    }
+    of(DRAFTERS, key).chain(of(VERIFIERS, key)).chain(of(LENGTHS, key)).collect()
 }
 
 /// The setting that configs call `name`.

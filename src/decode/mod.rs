@@ -11,7 +11,9 @@ mod stop;
 mod text;
 
 pub use generation::{Generation, Method, Outcome, Proposal};
-pub use method::{MethodSpec, PLAIN, all_params, class_of, find_param};
+pub use method::{
+    MethodSpec, NUM_SPECULATIVE_TOKENS, PLAIN, all_params, class_of, find_param, readers,
+};
 pub use stop::{StopReason, StopRules, UserStop};
 pub use text::TextStream;
 

@@ -19,7 +19,7 @@ use crate::tree::{Draft, DraftShape, NodeId};
 const GUESSED: Param = Param::count(
     "cascade_tokens",
     3,
-    1,
+    1..=64,
     "tokens that the lookup guesses for a pass of the draft model",
 );
 

@@ -37,7 +37,7 @@ use crate::model::{LanguageModel, ModelError};
 use crate::params::{Param, Params};
 use crate::registry::Entry;
 use crate::round::RoundEvent;
-use crate::sampling::{Sampler, SamplingParams};
+use crate::sampling::{MOST_TOP_K, Sampler, SamplingParams};
 use crate::tree::{Draft, DraftShape, NodeId, Siblings};
 
 use reader::Says;
@@ -170,9 +170,13 @@ pub(crate) const DRAFT_TEMPERATURE: Param = Param::number(
     "temperature of the draft model; the target's if not given",
 )
 .optional();
-const DRAFT_TOP_K: Param =
-    Param::count("draft_top_k", 0, 0, "top_k of the draft model; the target's if not given")
-        .optional();
+const DRAFT_TOP_K: Param = Param::count(
+    "draft_top_k",
+    0,
+    0..=MOST_TOP_K,
+    "top_k of the draft model; the target's if not given",
+)
+.optional();
 const DRAFT_TOP_P: Param = Param::number(
     "draft_top_p",
     1.0,

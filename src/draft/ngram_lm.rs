@@ -17,7 +17,8 @@ use crate::registry::Entry;
 use crate::sampling::{History, Logits, Sampler};
 use crate::tree::{Draft, DraftShape, NodeId};
 
-const ORDER: Param = Param::count("ngram_order", 2, 1, "n: 1 for unigrams, 2 for bigrams, 3 …");
+const ORDER: Param =
+    Param::count("ngram_order", 2, 1..=16, "n: 1 for unigrams, 2 for bigrams, 3 …");
 const TEXT: Param = Param::file(
     "ngram_text",
     "a text file to count; without one, prompt and output are counted as they come",

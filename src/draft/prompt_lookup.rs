@@ -9,10 +9,14 @@ use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape};
 
 /// Longest n-gram looked up.
-pub(super) const MAX: Param = Param::count("prompt_lookup_max", 3, 1, "longest n-gram looked up")
-    .or(&["max_matching_ngram_size"]);
+pub(super) const MAX: Param =
+    Param::count("prompt_lookup_max", 3, 1..=LONGEST, "longest n-gram looked up")
+        .or(&["max_matching_ngram_size"]);
 /// Shortest n-gram looked up.
-pub(super) const MIN: Param = Param::count("prompt_lookup_min", 1, 1, "shortest n-gram looked up");
+pub(super) const MIN: Param =
+    Param::count("prompt_lookup_min", 1, 1..=LONGEST, "shortest n-gram looked up");
+/// The longest n-gram that may be asked for.
+const LONGEST: usize = 1024;
 
 /// Which of several occurrences is continued.
 pub(super) const MATCH: Param =
@@ -74,8 +78,10 @@ impl PromptLookup {
 
     /// Where the text that followed the match begins.
     pub(super) fn find(&self, text: &[Token]) -> Option<usize> {
-        (self.min.max(1)..=self.max).rev().find_map(|n| {
-            let key = text.len().checked_sub(n).map(|at| &text[at..])?;
+        // A longer n-gram cannot have occurred before.
+        let longest = self.max.min(text.len().saturating_sub(1));
+        (self.min.max(1)..=longest).rev().find_map(|n| {
+            let key = &text[text.len() - n..];
             // The windows before the last one, which is the key itself.
             let mut earlier = text[..text.len() - 1].windows(n);
             let matches = |window: &[Token]| window == key;

@@ -14,7 +14,8 @@ use crate::params::Param;
 use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape};
 
-const LEAST: Param = Param::count("suffix_min", 2, 1, "shortest repeated suffix that is continued");
+const LEAST: Param =
+    Param::count("suffix_min", 2, 1..=1024, "shortest repeated suffix that is continued");
 
 /// Its line in the registry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {

@@ -2,9 +2,11 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::rc::Rc;
 
 use super::ngram_lm::Counts;
+use crate::input::read_text;
 use crate::model::{Codec, LanguageModel, ModelError};
 
 /// Models and texts that a drafter may use; what is absent is refused by the
@@ -41,8 +43,8 @@ impl<'a> Texts<'a> {
         if let Some(text) = self.read.borrow().get(file) {
             return Ok(Rc::clone(text));
         }
-        let text = std::fs::read_to_string(file)
-            .map_err(|e| ModelError::new(format!("ngram_text = {file}: cannot be read: {e}")))?;
+        let text = read_text(Path::new(file))
+            .map_err(|e| ModelError::new(format!("ngram_text cannot be read: {e}")))?;
         let text = Rc::<str>::from(text);
         self.read.borrow_mut().insert(file.to_owned(), Rc::clone(&text));
         Ok(text)

@@ -17,16 +17,14 @@ use crate::params::Param;
 use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape, NodeId, Siblings};
 
-const NODES: Param = Param::count("tree_nodes", 8, 1, "nodes that are proposed, at most 32");
+const NODES: Param = Param::count("tree_nodes", 8, 1..=32, "nodes that are proposed");
 const WIDTH: Param = Param::count(
     "tree_width",
     3,
-    1,
-    "nodes per level that get children, and children they get; at most 8",
+    1..=8,
+    "nodes per level that get children, and children they get",
 );
 
-/// The largest tree and width.
-const MOST: (usize, usize) = (32, 8);
 /// Nodes that a cache has room for; growth ends there.
 const ROOM: usize = 64;
 
@@ -39,16 +37,7 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     paper: "Li et al. 2024, EAGLE-2, arXiv 2406.16858",
     build: BuildDrafter {
         needs_model: true,
-        shape: |params| {
-            let (nodes, width) = (params.count(&NODES), params.count(&WIDTH));
-            if nodes > MOST.0 || width > MOST.1 {
-                return Err(format!(
-                    "tree_nodes = {nodes} and tree_width = {width}: allowed are at most {} and {}",
-                    MOST.0, MOST.1
-                ));
-            }
-            Ok(DraftShape::CERTAIN.with(Siblings::Listed))
-        },
+        shape: |_| Ok(DraftShape::CERTAIN.with(Siblings::Listed)),
         make: |params| {
             let reader =
                 Reader::new(params.model("tree_confidence")?, params.sampler.clone())?.ranking();

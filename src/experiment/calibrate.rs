@@ -15,7 +15,6 @@ use super::progress::Progress;
 use super::records::RoundRow;
 use super::run::Bench;
 use super::statistics::median;
-use crate::dist::Token;
 
 /// The longest context at which passes are timed.
 const CALIBRATION_CONTEXT: usize = 64;
@@ -32,8 +31,8 @@ type WarmUp = Vec<RoundRow>;
 ///
 /// # Errors
 /// If the target fails, or if the run is told to stop.
-pub(super) fn calibrate(bench: &Bench<'_>, prompts: &[Vec<Token>]) -> Result<Calibration> {
-    let plan = bench.plan;
+pub(super) fn calibrate(bench: &Bench<'_>) -> Result<Calibration> {
+    let (plan, prompts) = (bench.plan, bench.tokens);
     let mut steps = Steps::new(bench, plan.cells.len() * plan.warmup as usize);
     let mut warm_ups = vec![Vec::new(); plan.cells.len()];
     // In turns, so that what disturbs the machine for a while hits one warm-up

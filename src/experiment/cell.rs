@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::choice::Choice;
 use crate::decode::MethodSpec;
 use crate::params::Params;
 use crate::sampling::SamplingParams;
@@ -107,8 +108,11 @@ pub struct Plan {
     pub warmup: u32,
     /// Identifiers of the prompts, in order.
     pub prompts: Vec<String>,
-    /// SHA-256 over the prompts' text.
+    /// SHA-256 over the prompts: ids, categories, texts and tokens.
     pub prompts_sha256: String,
+    /// How they were chosen from those that were named.
+    #[serde(default, skip_serializing_if = "Choice::is_all")]
+    pub choice: Choice,
     /// SHA-256 of the text files that drafters read, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub texts: BTreeMap<String, String>,

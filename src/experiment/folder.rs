@@ -332,5 +332,8 @@ pub fn read_plan(folder: &Path) -> Result<Plan> {
             folder.display()
         );
     }
-    toml::from_str(&text).with_context(|| format!("{} is damaged", file.display()))
+    let damaged = || format!("{} is damaged", file.display());
+    let plan: Plan = toml::from_str(&text).with_context(damaged)?;
+    plan.check().with_context(damaged)?;
+    Ok(plan)
 }

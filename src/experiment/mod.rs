@@ -1,15 +1,17 @@
 //! Experiments: a TOML question becomes a frozen plan, the plan is run, the
 //! rows are written as they come.
 
+mod axes;
 pub(crate) mod blocks;
 mod calibrate;
 mod cell;
+mod cells;
+mod choice;
 mod columns;
 mod compare;
 mod costs;
 mod disturbance;
 pub mod divergence;
-mod exclude;
 mod files;
 mod folder;
 mod generation;
@@ -24,13 +26,16 @@ mod progress;
 pub mod prompts;
 mod provenance;
 pub(crate) mod raw;
+mod read;
 mod recorder;
 pub mod records;
 mod run;
 mod spec;
 pub mod statistics;
 
+pub use axes::Axes;
 pub use cell::{Cell, FORMAT, Plan, PlannedModel};
+pub use choice::Choice;
 pub use columns::columns;
 pub use costs::{Calibration, CellCosts, PassCost};
 pub(crate) use disturbance::Watch;
@@ -40,7 +45,8 @@ pub use folder::read_plan;
 pub use machine::{Machine, MachineClock};
 pub use manifest::{Manifest, Session, Status, finish};
 pub use passes::pass_time;
-pub use plan::{Material, describe, freeze};
+pub use plan::{Frozen, Material, describe, freeze};
 pub use provenance::{Build, Provenance};
+pub use read::Experiment;
 pub use run::{Bench, Ended, Resume, run};
-pub use spec::{ClockKind, Experiment, OneOrMany, Spec, Sweep};
+pub use spec::{ClockKind, LongPrompt, Spec};

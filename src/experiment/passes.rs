@@ -5,12 +5,11 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 
 use super::costs::PassCost;
-use super::prompts::Prompt;
 use super::recorder::micros;
 use super::statistics::quantile;
 use crate::clock::{Clock, RealClock, Who};
 use crate::dist::Token;
-use crate::model::{Codec, LanguageModel, Session, Want, Work, evaluate_one};
+use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
 use crate::tree::Draft;
 
 /// Times that passes of all row counts take turns, the first of which fills the
@@ -94,14 +93,8 @@ fn chain(target: &dyn LanguageModel, context: &[Token], k: usize) -> Draft {
 /// The median time of a single-row pass, for estimates.
 ///
 /// # Errors
-/// If the first prompt cannot be encoded or the target fails.
-pub fn pass_time(
-    target: &dyn LanguageModel,
-    codec: &dyn Codec,
-    prompts: &[Prompt],
-) -> Result<Duration> {
-    let tokens =
-        codec.encode(&prompts.first().ok_or_else(|| anyhow!("there is no prompt"))?.text)?;
-    let passes = target_passes(target, &tokens, &[1], &RealClock::default(), || Ok(()))?;
+/// If the target fails.
+pub fn pass_time(target: &dyn LanguageModel, prompt: &[Token]) -> Result<Duration> {
+    let passes = target_passes(target, prompt, &[1], &RealClock::default(), || Ok(()))?;
     Ok(Duration::from_secs_f64(passes[0].us.max(1e-3) / 1e6))
 }

@@ -1,21 +1,23 @@
 //! From an experiment to its frozen, numbered cells.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use sha2::{Digest, Sha256};
 
 use super::cell::{Cell, FORMAT, Plan, PlannedModel};
-use super::exclude;
+use super::cells::cells;
+use super::choice::{Room, choose};
+use super::keys::{MAX_TOKENS, REPEATS, WARMUP};
 use super::machine::MachineClock;
 use super::prompts::{self, Prompt};
-use super::spec::{Exclude, OneOrMany, Spec, Sweep};
+use super::spec::Spec;
 use crate::clock::{Clock, VirtualClock, VirtualCosts};
-use crate::decode::{MethodSpec, PLAIN, class_of, find_param};
+use crate::decode::{MethodSpec, NUM_SPECULATIVE_TOKENS, find_param};
+use crate::dist::Token;
 use crate::draft::Texts;
-use crate::model::{CPU, ModelInfo, hex};
-use crate::params::Kind;
-use crate::sampling::{ORDER, SamplingParams};
+use crate::model::{CPU, Codec, ModelInfo, hex};
+use crate::params::Value;
 
 /// What a plan is made from, besides the experiment itself.
 #[derive(Debug)]
@@ -26,18 +28,34 @@ pub struct Material<'a> {
     pub target: &'a ModelInfo,
     /// The draft model, if there is one.
     pub draft: Option<&'a ModelInfo>,
-    /// The prompts.
+    /// Text to tokens.
+    pub codec: &'a dyn Codec,
+    /// The prompts that the experiment names.
     pub prompts: &'a [Prompt],
     /// Text files that drafters read.
     pub texts: &'a Texts<'a>,
 }
 
-/// Expands the sweep, refuses what cannot be run and gives every cell its id.
+/// A plan, and the prompts that it is for.
+#[derive(Debug)]
+pub struct Frozen {
+    /// What will be run.
+    pub plan: Plan,
+    /// The prompts that were chosen, in the plan's order.
+    pub prompts: Vec<Prompt>,
+    /// The tokens of each.
+    pub tokens: Vec<Vec<Token>>,
+}
+
+/// The most tokens that a plan may ask for. Their rows take some 16 GB.
+const MOST_TOKENS: usize = 100_000_000;
+
+/// Expands the sweep, chooses and tokenises the prompts, refuses what cannot be
+/// run and gives every cell its id: whoever plans or runs an experiment calls it.
 ///
 /// # Errors
 /// One sentence that names the key and what is allowed.
-pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Plan> {
-    check(spec)?;
+pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Frozen> {
     prompts::check_unique(material.prompts)?;
     let mut plan = Plan {
         format: FORMAT,
@@ -52,19 +70,85 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Plan> {
         trace: spec.trace,
         clock: spec.clock.name().to_owned(),
         warmup: spec.warmup,
-        prompts: material.prompts.iter().map(|p| p.id.clone()).collect(),
-        prompts_sha256: prompts::sha256(material.prompts),
+        prompts: Vec::new(),
+        prompts_sha256: String::new(),
+        choice: Default::default(),
         texts: BTreeMap::new(),
         target: planned(&spec.target, material.target),
         draft: spec.draft.as_deref().zip(material.draft).map(|(name, info)| planned(name, info)),
         cells: Vec::new(),
     };
     plan.cells = cells(spec, &mut plan, material)?;
+    let drafts = plan.cells.iter().any(|cell| plan.method(cell).needs_draft_model());
+    let models =
+        [("target", Some(material.target)), ("draft model", material.draft.filter(|_| drafts))];
+    let rooms = models
+        .into_iter()
+        .filter_map(|(model, info)| Some(Room { model, context: info?.context_length }));
+    let Some(room) = rooms.min_by_key(|room| room.context) else { bail!("there is no model") };
+    let (prompts, tokens, choice) = choose(spec, material.prompts, material.codec, room)?;
+    plan.prompts = prompts.iter().map(|p| p.id.clone()).collect();
+    plan.prompts_sha256 = prompts::sha256(&prompts, &tokens);
+    plan.choice = choice;
+    plan.check()?;
     plan.hash = short_hash(&toml::to_string(&plan)?);
-    Ok(plan)
+    Ok(Frozen { plan, prompts, tokens })
 }
 
 impl Plan {
+    /// Refuses counts and settings that no plan can have, whether it was just
+    /// made or read back.
+    ///
+    /// # Errors
+    /// One sentence that names the setting and what is allowed.
+    pub(super) fn check(&self) -> Result<()> {
+        for (param, value) in [
+            (MAX_TOKENS, self.max_tokens),
+            (REPEATS, self.repeats as usize),
+            (WARMUP, self.warmup as usize),
+        ] {
+            param.check(&Value::Count(value))?;
+        }
+        for cell in &self.cells {
+            cell.sampling.validate()?;
+            if cell.num_speculative_tokens > 0 {
+                NUM_SPECULATIVE_TOKENS.check(&Value::Count(cell.num_speculative_tokens))?;
+            }
+            // Methods that this build does not know can be reported all the same.
+            for (key, value) in cell.params.iter() {
+                find_param(key).map_or(Ok(()), |param| param.check(value).map(|_| ()))?;
+            }
+        }
+        let ids = |ids: &mut dyn Iterator<Item = &String>| ids.collect::<BTreeSet<_>>().len();
+        if ids(&mut self.prompts.iter()) < self.prompts.len()
+            || ids(&mut self.cells.iter().map(|cell| &cell.id)) < self.cells.len()
+        {
+            bail!("two prompts or two cells have one id");
+        }
+        if self.tokens() > MOST_TOKENS {
+            bail!(
+                "{} cells x {} prompts x {} repeats of {} tokens are more than {MOST_TOKENS} \
+                 tokens: take fewer of them",
+                self.cells.len(),
+                self.prompts.len(),
+                self.repeats,
+                self.max_tokens
+            );
+        }
+        Ok(())
+    }
+
+    /// How many generations the plan asks for.
+    pub fn generations(&self) -> usize {
+        let repeats = self.repeats as usize;
+        self.cells.len().saturating_mul(self.prompts.len()).saturating_mul(repeats)
+    }
+
+    /// How many tokens the plan asks for.
+    pub fn tokens(&self) -> usize {
+        self.generations().saturating_mul(self.max_tokens)
+    }
+
     /// The clock that the plan asks for.
     pub fn clock(&self) -> Box<dyn Clock> {
         match self.clock.as_str() {
@@ -98,190 +182,23 @@ impl Plan {
     }
 }
 
-fn check(spec: &Spec) -> Result<()> {
-    let positive = [
-        ("max_tokens", spec.max_tokens),
-        ("repeats", spec.repeats as usize),
-        ("threads", spec.threads.unwrap_or(1)),
-    ];
-    for (key, value) in positive {
-        if value == 0 {
-            bail!("\"{key}\" = 0: allowed is an integer >= 1");
-        }
-    }
-    spec.sweep.values().iter().try_for_each(|sweep| check_axes(sweep, "sweep"))
-}
-
-/// Checks the axes of a sweep, or the conditions of an `exclude`, for values
-/// that no cell can have.
-fn check_axes(sweep: &Sweep, place: &str) -> Result<()> {
-    if sweep.num_speculative_tokens.values().contains(&0) {
-        bail!(
-            "\"{place}.num_speculative_tokens\" = 0: allowed is an integer >= 1; plain decoding \
-             is the baseline, which every run contains"
-        );
-    }
-    let axes = [
-        ("drafter", sweep.drafter.values().len()),
-        ("verifier", sweep.verifier.values().len()),
-        ("length", sweep.length.values().len()),
-        ("num_speculative_tokens", sweep.num_speculative_tokens.values().len()),
-        ("temperature", sweep.temperature.values().len()),
-        ("top_k", sweep.top_k.values().len()),
-        ("top_p", sweep.top_p.values().len()),
-        ("min_p", sweep.min_p.values().len()),
-    ];
-    let lists = sweep.params.iter().map(|(key, list)| (key.as_str(), list.values().len()));
-    match axes.into_iter().chain(lists).find(|(_, n)| *n == 0) {
-        Some((axis, _)) => bail!("\"{place}.{axis}\" is empty: give at least one value"),
-        None => Ok(()),
-    }
-}
-
-/// The conditions of `[[exclude]]`, checked as axes are.
-fn conditions(spec: &Spec) -> Result<Vec<Exclude>> {
-    let check = |condition: &Exclude| {
-        let axes = condition.axes();
-        check_axes(&axes, "exclude")?;
-        samplings_of(&axes, "[[exclude]]")?;
-        exclude::canonical(condition)
-    };
-    spec.exclude.iter().map(check).collect()
-}
-
-fn cells(spec: &Spec, plan: &mut Plan, material: &Material<'_>) -> Result<Vec<Cell>> {
-    let conditions = conditions(spec)?;
-    let mut cells: Vec<Cell> = Vec::new();
-    for (sampling, sweeps) in samplings(spec)? {
-        let plain = MethodSpec { drafter: PLAIN.to_owned(), sampling, ..MethodSpec::default() };
-        let methods = sweeps.iter().flat_map(|sweep| speculative(sweep, sampling));
-        let first = cells.len();
-        for method in [plain].into_iter().chain(methods) {
-            let place = || describe(&Cell::of(&method));
-            let mut cell = Cell::of(&method.canonical().with_context(place)?);
-            let method = plan.method(&cell);
-            let drafts = method.needs_draft_model();
-            if drafts && material.draft.is_none() {
-                bail!("drafter \"{}\" needs a draft model: set the key \"draft\"", cell.drafter);
-            }
-            cell.class = class_of(&method, material.target.row_invariant)?;
-            if conditions.iter().any(|c| exclude::matches(c, &cell)) {
-                continue;
-            }
-            let texts = hashes(&cell, material.texts).with_context(place)?;
-            cell.id = identify(&cell, plan, drafts, &texts);
-            plan.texts.extend(texts);
-            if !cells.iter().any(|c| c.id == cell.id) {
-                cells.push(cell);
-            }
-        }
-        if spec.control {
-            let again = cells[first..].iter().take(CONTROLS).map(repeated).collect::<Vec<_>>();
-            cells.extend(again);
-        }
-    }
-    Ok(cells)
-}
-
-/// Cells per sampling setting that are run twice: the baseline and the first
-/// method.
-const CONTROLS: usize = 2;
-
-fn repeated(cell: &Cell) -> Cell {
-    Cell { control: true, id: short_hash(&format!("{} again", cell.id)), ..cell.clone() }
-}
-
-/// The sampling settings in order, each with the sweeps that it occurs in.
-fn samplings(spec: &Spec) -> Result<Vec<(SamplingParams, Vec<Sweep>)>> {
-    let mut all: Vec<(SamplingParams, Vec<Sweep>)> = Vec::new();
-    for sweep in spec.sweep.values() {
-        for params in samplings_of(&sweep, "[sweep]")? {
-            match all.iter_mut().find(|(known, _)| *known == params) {
-                Some((_, sweeps)) => sweeps.push(sweep.clone()),
-                None => all.push((params, vec![sweep.clone()])),
-            }
-        }
-    }
-    Ok(all)
-}
-
-fn samplings_of(sweep: &Sweep, place: &'static str) -> Result<Vec<SamplingParams>> {
-    let mut all: Vec<SamplingParams> = Vec::new();
-    for temperature in sweep.temperature.values() {
-        for top_k in sweep.top_k.values() {
-            for top_p in sweep.top_p.values() {
-                for min_p in sweep.min_p.values() {
-                    // -0.0 is written as 0: one setting, one id.
-                    let temperature = temperature + 0.0;
-                    let params =
-                        SamplingParams { temperature, top_k, top_p, min_p, ..Default::default() };
-                    params.validate().context(place)?;
-                    if !all.contains(&params) {
-                        all.push(params);
-                    }
-                }
-            }
-        }
-    }
-    Ok(all)
-}
-
-/// The product of the axes under one sampling setting.
-fn speculative(sweep: &Sweep, sampling: SamplingParams) -> Vec<MethodSpec> {
-    let mut methods = vec![MethodSpec { sampling, ..MethodSpec::default() }];
-    fn each<T: Clone>(
-        methods: &mut Vec<MethodSpec>,
-        values: &OneOrMany<T>,
-        set: impl Fn(&mut MethodSpec, T),
-    ) {
-        let values = values.values();
-        let with = |method: &MethodSpec| {
-            let method = method.clone();
-            values.iter().map(move |value| (method.clone(), value.clone()))
-        };
-        let set = |(mut method, value)| {
-            set(&mut method, value);
-            method
-        };
-        *methods = methods.iter().flat_map(with).map(set).collect();
-    }
-    each(&mut methods, &sweep.drafter, |m, name| m.drafter = name);
-    each(&mut methods, &sweep.verifier, |m, name| m.verifier = name);
-    each(&mut methods, &sweep.length, |m, name| m.length = name);
-    each(&mut methods, &sweep.num_speculative_tokens, |m, k| m.num_speculative_tokens = k);
-    for (key, values) in &sweep.params {
-        each(&mut methods, values, |m, value| {
-            m.params = std::mem::take(&mut m.params).with(key, value);
-        });
-    }
-    methods.retain(|method| !method.is_plain());
-    methods
-}
-
 /// A cell in words, for messages and progress.
 pub fn describe(cell: &Cell) -> String {
     let sampling = &cell.sampling;
-    let mut words = format!("{}, T = {}", cell.drafter, sampling.temperature);
+    let mut words = cell.drafter.clone();
     if !cell.is_baseline() {
-        words = format!(
-            "{} + {}, K = {}, T = {}",
-            cell.drafter, cell.verifier, cell.num_speculative_tokens, sampling.temperature
-        );
+        words += &format!(" + {}, K = {}", cell.verifier, cell.num_speculative_tokens);
     }
+    words += &format!(", T = {}", sampling.temperature);
     if cell.control {
         words += ", again";
     }
-    for (key, value) in cell.params.iter() {
+    let others = sampling.changes().filter(|(key, _)| *key != "temperature");
+    for (key, value) in others {
         words += &format!(", {key} = {value}");
     }
-    if sampling.top_k > 0 {
-        words += &format!(", top_k = {}", sampling.top_k);
-    }
-    if sampling.top_p < 1.0 {
-        words += &format!(", top_p = {}", sampling.top_p);
-    }
-    if sampling.min_p > 0.0 {
-        words += &format!(", min_p = {}", sampling.min_p);
+    for (key, value) in cell.params.iter() {
+        words += &format!(", {key} = {value}");
     }
     words
 }
@@ -297,41 +214,6 @@ fn planned(name: &str, info: &ModelInfo) -> PlannedModel {
     }
 }
 
-/// The hashes of the files that a cell's methods read, by path.
-fn hashes(cell: &Cell, texts: &Texts<'_>) -> Result<BTreeMap<String, String>> {
-    let files = cell.params.iter().filter_map(|(key, value)| {
-        let is_file = find_param(key).is_ok_and(|param| param.kind == Kind::File);
-        Some(value.to_string()).filter(|path| is_file && !path.is_empty())
-    });
-    let hash = |path: String| {
-        let hash = hex(&Sha256::digest(texts.content(&path)?.as_bytes()));
-        Ok((path, hash))
-    };
-    files.map(hash).collect()
-}
-
-/// The content hash of everything that may change this cell's tokens; `drafts`
-/// says whether the draft model takes part, `texts` what its methods read.
-fn identify(cell: &Cell, plan: &Plan, drafts: bool, texts: &BTreeMap<String, String>) -> String {
-    let device = |m: &PlannedModel| m.device.as_ref().map_or(String::new(), |d| format!(" {d}"));
-    let model = |m: &PlannedModel| format!("{} {} {}{}", m.sha256, m.engine, m.dtype, device(m));
-    let draft = plan.draft.as_ref().filter(|_| drafts);
-    let params = (!cell.params.is_empty()).then_some(&cell.params);
-    let texts = texts.values().fold(String::new(), |all, hash| format!("{all} | {hash}"));
-    let special = if plan.special_tokens { " | special tokens" } else { "" };
-    let text = format!(
-        "{} | {} | {ORDER} {:?} | {} {} {} {} None {params:?}{texts}{special}",
-        model(&plan.target),
-        draft.map(model).unwrap_or_default(),
-        cell.sampling,
-        cell.drafter,
-        cell.verifier,
-        cell.length,
-        cell.num_speculative_tokens,
-    );
-    short_hash(&text)
-}
-
-fn short_hash(text: &str) -> String {
+pub(super) fn short_hash(text: &str) -> String {
     hex(&Sha256::digest(text))[..12].to_owned()
 }

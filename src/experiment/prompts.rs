@@ -1,11 +1,16 @@
-//! Prompt sets: JSON lines, `{id, category, prompt}` or Spec-Bench's
-//! `{question_id, category, turns}` (of which the first turn is used).
+//! Prompt sets: JSON lines, `{"prompt": …}` with an `id` and a `category` if
+//! wanted, or Spec-Bench's `{question_id, category, turns}`, of which the first
+//! turn is used.
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
-use serde::Deserialize;
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+
+use crate::dist::Token;
+use crate::input::read_text;
+use crate::registry::nearest;
 
 /// One prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,47 +23,76 @@ pub struct Prompt {
     pub text: String,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Row {
-    Plain { id: String, category: String, prompt: String },
-    SpecBench { question_id: serde_json::Value, category: String, turns: Vec<String> },
-}
+/// The keys of a line: what each means, and what Spec-Bench calls it.
+const ID: [&str; 2] = ["id", "question_id"];
+const CATEGORY: &str = "category";
+const TEXT: [&str; 2] = ["prompt", "turns"];
 
-/// Reads a prompt set.
+/// Letters of an id or a category, which stand in every row.
+const MOST_LETTERS: usize = 200;
+
+/// Reads a prompt set. A prompt without an id is called after file and line, one
+/// without a category after the file.
 ///
 /// # Errors
 /// One sentence that names the file and the line.
 pub fn read(file: &Path) -> Result<Vec<Prompt>> {
-    let text = std::fs::read_to_string(file)
-        .with_context(|| format!("cannot read prompts {}", file.display()))?;
-    let mut prompts = Vec::new();
-    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let place = || format!("{} line {}", file.display(), number + 1);
-        let prompt = parse(line).with_context(place)?;
-        prompts.push(prompt);
-    }
+    let text = read_text(file).context("cannot read prompts")?;
+    let set = file.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let prompts = lines.map(|(i, line)| {
+        let number = i + 1;
+        parse(line, &set, number).with_context(|| format!("{} line {number}", file.display()))
+    });
+    let prompts = prompts.collect::<Result<Vec<_>>>()?;
     if prompts.is_empty() {
         bail!("{} holds no prompt", file.display());
     }
     Ok(prompts)
 }
 
-fn parse(line: &str) -> Result<Prompt> {
-    let row = serde_json::from_str(line).map_err(|_| {
-        anyhow::anyhow!(
-            "neither {{\"id\", \"category\", \"prompt\"}} nor \
-             {{\"question_id\", \"category\", \"turns\"}}"
-        )
+fn parse(line: &str, set: &str, number: usize) -> Result<Prompt> {
+    let row: Value = serde_json::from_str(line).map_err(|error| {
+        anyhow!("not JSON at column {}: every line is an object, {{\"prompt\": …}}", error.column())
     })?;
-    Ok(match row {
-        Row::Plain { id, category, prompt } => Prompt { id, category, text: prompt },
-        Row::SpecBench { question_id, category, turns } => Prompt {
-            id: question_id.as_str().map_or_else(|| question_id.to_string(), str::to_owned),
-            category,
-            text: turns.into_iter().next().context("\"turns\" is empty")?,
-        },
-    })
+    let Value::Object(row) = row else {
+        bail!("not an object: write {{\"prompt\": …}}");
+    };
+    let own = (ID[0], &Value::String(format!("{set}-{number}")));
+    let (key, id) = ID.iter().find_map(|key| Some((*key, row.get(*key)?))).unwrap_or(own);
+    let category = row.get(CATEGORY).cloned().unwrap_or_else(|| set.into());
+    let (id, category) = (name(key, id)?, name(CATEGORY, &category)?);
+    Ok(Prompt { id, category, text: text(&row)? })
+}
+
+/// An id or a category: a text of one line, or an integer.
+fn name(key: &str, value: &Value) -> Result<String> {
+    let name = match value {
+        Value::String(name) => name.clone(),
+        Value::Number(n) if n.is_i64() || n.is_u64() => n.to_string(),
+        _ => bail!("\"{key}\" = {value}: allowed is a text or an integer"),
+    };
+    if name.is_empty() || name.contains(['\n', '\r']) || name.chars().count() > MOST_LETTERS {
+        bail!("\"{key}\" = {value}: allowed are 1 to {MOST_LETTERS} letters on one line");
+    }
+    Ok(name)
+}
+
+/// The text to continue.
+fn text(row: &Map<String, Value>) -> Result<String> {
+    let Some((key, value)) = TEXT.iter().find_map(|key| Some((*key, row.get(*key)?))) else {
+        let hint = row.keys().find_map(|key| nearest(key, TEXT).map(|near| (key, near)));
+        let hint = hint.map_or_else(String::new, |(key, near)| {
+            format!(" (did you mean \"{near}\" by \"{key}\"?)")
+        });
+        bail!("there is no \"prompt\"{hint}: write {{\"prompt\": …}}, or Spec-Bench's \"turns\"");
+    };
+    let first = value.as_array().map_or(Some(value), |turns| turns.first());
+    match first.and_then(Value::as_str) {
+        Some(text) if value.is_array() == (key == TEXT[1]) => Ok(text.to_owned()),
+        _ if key == TEXT[1] => bail!("\"turns\" is no list that begins with a text"),
+        _ => bail!("\"prompt\" is not a text"),
+    }
 }
 
 /// Refuses two prompts with one id: their rows could not be told apart.
@@ -74,25 +108,20 @@ pub fn check_unique(prompts: &[Prompt]) -> Result<()> {
     }
 }
 
-/// The first `per_category` prompts of each category, in order.
-pub fn first_of_each(prompts: Vec<Prompt>, per_category: usize) -> Vec<Prompt> {
-    let mut kept: Vec<Prompt> = Vec::new();
-    for prompt in prompts {
-        if kept.iter().filter(|p| p.category == prompt.category).count() < per_category {
-            kept.push(prompt);
-        }
-    }
-    kept
-}
-
-/// SHA-256 over ids and texts.
-pub fn sha256(prompts: &[Prompt]) -> String {
+/// SHA-256 over everything of the prompts that may change tokens or how rows are
+/// grouped: ids, categories, texts and the tokens that they become. Each part
+/// is preceded by its length, so that none can run into the next.
+pub fn sha256(prompts: &[Prompt], tokens: &[Vec<Token>]) -> String {
     let mut hash = Sha256::new();
-    for prompt in prompts {
-        hash.update(prompt.id.as_bytes());
-        hash.update([0]);
-        hash.update(prompt.text.as_bytes());
-        hash.update([0]);
+    let mut part = |bytes: &[u8]| {
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    };
+    for (Prompt { id, category, text }, tokens) in prompts.iter().zip(tokens) {
+        part(id.as_bytes());
+        part(category.as_bytes());
+        part(text.as_bytes());
+        part(&tokens.iter().flat_map(|token| token.to_le_bytes()).collect::<Vec<_>>());
     }
     crate::model::hex(&hash.finalize())
 }

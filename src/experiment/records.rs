@@ -187,6 +187,9 @@ pub struct SummaryRow {
     pub top_k: usize,
     pub top_p: f64,
     pub min_p: f64,
+    pub repetition_penalty: f64,
+    pub presence_penalty: f64,
+    pub frequency_penalty: f64,
     #[serde(with = "cell")]
     pub params: String,
     pub control: bool,

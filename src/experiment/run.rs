@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use super::blocks::{Block, BlockRows, blocks};
 use super::calibrate::calibrate;
@@ -42,6 +42,8 @@ pub struct Bench<'a> {
     pub texts: &'a Texts<'a>,
     /// The prompts, in the plan's order.
     pub prompts: &'a [Prompt],
+    /// The tokens of each.
+    pub tokens: &'a [Vec<Token>],
     /// What times are taken from: [`Plan::clock`], unless time is scripted.
     pub clock: &'a dyn Clock,
     /// Worker threads in use.
@@ -77,8 +79,7 @@ pub struct Ended {
 /// If a file cannot be written or the calibration fails. A generation that
 /// fails is recorded with its reason and does not end the run.
 pub fn run(bench: &Bench<'_>, out: &Path, resume: &Resume) -> Result<Ended> {
-    let prompts = encode(bench)?;
-    let blocks = blocks(bench.plan, bench.prompts, &prompts);
+    let blocks = blocks(bench.plan, bench.prompts, bench.tokens);
     let opened = match resume {
         Resume::No => None,
         Resume::Newest => Some(ResultsFolder::newest_unfinished(out, bench.plan)?),
@@ -93,7 +94,7 @@ pub fn run(bench: &Bench<'_>, out: &Path, resume: &Resume) -> Result<Ended> {
     let open = done < blocks.len() || !disturbance::again(&listed).is_empty();
     if open {
         let watch = Watch::begin(bench.clock);
-        session.calibration = calibrate(bench, &prompts)?;
+        session.calibration = calibrate(bench)?;
         session.waiting_before = watch.end(bench.threads, session.machine.cores).share();
         announce(&session, bench.plan);
         manifest.sessions.push(session);
@@ -151,30 +152,6 @@ fn announce(session: &Session, plan: &Plan) {
     }
     let doubts = session.calibration.doubts(plan);
     doubts.iter().for_each(|doubt| terminal::say(format_args!("warning: {doubt}")));
-}
-
-fn encode(bench: &Bench<'_>) -> Result<Vec<Vec<Token>>> {
-    let longest = bench.target.info().context_length.saturating_sub(bench.plan.max_tokens);
-    bench
-        .prompts
-        .iter()
-        .map(|prompt| {
-            let tokens = bench
-                .codec
-                .encode(&prompt.text)
-                .with_context(|| format!("prompt {}", prompt.id))?;
-            if tokens.len() > longest {
-                bail!(
-                    "prompt {} has {} tokens, but the target's context leaves room for {longest} \
-                     before max_tokens = {}",
-                    prompt.id,
-                    tokens.len(),
-                    bench.plan.max_tokens
-                );
-            }
-            Ok(tokens)
-        })
-        .collect()
 }
 
 /// One session's part of the sweep.

@@ -17,7 +17,7 @@ const THRESHOLD: Param = Param::number(
 const TUNED: Param = Param::count(
     "confidence_tuned",
     1,
-    0,
+    0..=1,
     "1: the threshold is learned from accepted and rejected tokens; 0: it is kept",
 );
 

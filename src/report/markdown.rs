@@ -17,6 +17,9 @@ use crate::experiment::statistics::{
 };
 use crate::shown::{self, markdown_block};
 
+/// Prompts that are listed where it says what became of them.
+const LISTED: usize = 12;
+
 /// The whole report.
 pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[Figure]) -> String {
     let series = series(results);
@@ -59,13 +62,15 @@ fn run(results: &Results) -> String {
         draft.map_or_else(String::new, |d| format!(", draft {} in {}", name(&d.name), d.dtype));
     let generations = results.samples.values().map(Vec::len).sum::<usize>();
     let tokens = results.samples.values().flatten().map(|s| s.generation.new_tokens).sum::<usize>();
+    let chosen = plan.choice.sentences(LISTED);
+    let chosen = chosen.iter().map(|said| format!(" {}", name(said))).collect::<String>();
     let eos = if plan.ignore_eos { ", end-of-text ignored" } else { "" };
     let special = if plan.special_tokens { ", control tokens in prompts" } else { "" };
     format!(
         "Target {} in {}{draft} (engine {}). {} prompts, {} cells, \
          repeats: {}, up to {} tokens each{eos}{special}, \
          seed {}: {generations} generations, {tokens} tokens. Plain decoding ran in turns with \
-         the cells of its sampling setting, prompt by prompt.\n\n",
+         the cells of its sampling setting, prompt by prompt.{chosen}\n\n",
         name(&plan.target.name),
         plan.target.dtype,
         plan.target.engine,

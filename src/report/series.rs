@@ -98,8 +98,8 @@ impl Names {
         let varies =
             |value: &dyn Fn(&Cell) -> String| cells.iter().any(|c| value(c) != value(cells[0]));
         let sampling = cells.first().map_or_else(Vec::new, |first| {
-            let settings = settings(&first.sampling).into_keys();
-            settings.filter(|name| varies(&|c| settings_value(&c.sampling, name))).collect()
+            let keys = first.sampling.settings().map(|(key, _)| key);
+            keys.filter(|key| varies(&|c| setting(&c.sampling, key))).collect()
         });
         Self {
             verifiers: varies(&|c| c.verifier.clone()),
@@ -127,26 +127,13 @@ impl Names {
     /// The temperature and every other setting that varies.
     pub(super) fn sampling(&self, sampling: &SamplingParams) -> String {
         let mut name = format!("T = {}", sampling.temperature);
-        for setting in self.sampling.iter().filter(|s| **s != "temperature") {
-            name += &format!(", {setting} = {}", settings_value(sampling, setting));
+        for key in self.sampling.iter().filter(|key| **key != "temperature") {
+            name += &format!(", {key} = {}", setting(sampling, key));
         }
         name
     }
 }
 
-fn settings_value(sampling: &SamplingParams, name: &str) -> String {
-    settings(sampling).get(name).map_or_else(String::new, f64::to_string)
-}
-
-/// The settings of a sampler by name.
-pub(super) fn settings(s: &SamplingParams) -> BTreeMap<&'static str, f64> {
-    BTreeMap::from([
-        ("temperature", s.temperature),
-        ("top_k", s.top_k as f64),
-        ("top_p", s.top_p),
-        ("min_p", s.min_p),
-        ("repetition_penalty", s.repetition_penalty),
-        ("presence_penalty", s.presence_penalty),
-        ("frequency_penalty", s.frequency_penalty),
-    ])
+fn setting(sampling: &SamplingParams, key: &str) -> String {
+    sampling.get(key).map_or_else(String::new, |value| value.to_string())
 }

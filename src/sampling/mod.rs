@@ -5,66 +5,17 @@
 //! ([`ORDER`]): changing it changes the law. A temperature of zero is exact
 //! argmax (ties to the lowest id), not a small temperature.
 
+mod settings;
 mod truncate;
 mod vector;
 
+pub use settings::{MOST_TOP_K, ORDER, PROCESSORS, Processor, SamplingParams};
+
 use std::sync::{Mutex, PoisonError};
 
-use serde::{Deserialize, Serialize};
-use thiserror::Error;
-
 use crate::dist::{Dist, DistError, Token};
+use crate::params::BadParam;
 use crate::pool::Pool;
-
-/// The processors in the order in which they act.
-pub const ORDER: &str =
-    "repetition_penalty>presence_penalty>frequency_penalty>temperature>top_k>top_p>min_p";
-
-/// One processor, for people.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Processor {
-    /// Name of its setting.
-    pub name: &'static str,
-    /// What it does to the law.
-    pub summary: &'static str,
-    /// The value that changes nothing.
-    pub neutral: &'static str,
-}
-
-/// What the processors of [`ORDER`] do, in that order.
-pub const PROCESSORS: &[Processor] = &[
-    Processor {
-        name: "repetition_penalty",
-        summary: "divides positive and multiplies negative logits of tokens in prompt or continuation",
-        neutral: "1",
-    },
-    Processor {
-        name: "presence_penalty",
-        summary: "subtracted from the logits of tokens that occur in the continuation",
-        neutral: "0",
-    },
-    Processor {
-        name: "frequency_penalty",
-        summary: "subtracted once per occurrence in the continuation",
-        neutral: "0",
-    },
-    Processor {
-        name: "temperature",
-        summary: "divides the logits; 0 is greedy (exact argmax, ties to the lowest id)",
-        neutral: "1",
-    },
-    Processor { name: "top_k", summary: "keeps the k most probable tokens", neutral: "0" },
-    Processor {
-        name: "top_p",
-        summary: "keeps the smallest set of most probable tokens with mass >= top_p",
-        neutral: "1",
-    },
-    Processor {
-        name: "min_p",
-        summary: "drops tokens less probable than min_p times the most probable one",
-        neutral: "0",
-    },
-];
 
 /// Logits that one thread turns into laws alone: fewer are done before another
 /// has come to help.
@@ -141,88 +92,6 @@ impl Logits {
     }
 }
 
-/// How a law is made from logits; all fields have neutral defaults.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SamplingParams {
-    /// Divides the logits; 0 means greedy.
-    pub temperature: f64,
-    /// Keep the k most probable tokens; 0 keeps all.
-    pub top_k: usize,
-    /// Keep the smallest set of most probable tokens with mass ≥ top_p.
-    pub top_p: f64,
-    /// Drop tokens less probable than min_p × the most probable one.
-    pub min_p: f64,
-    /// Divides positive and multiplies negative logits of tokens that occur in
-    /// the prompt or the continuation (Keskar et al. 2019, arXiv 1909.05858).
-    pub repetition_penalty: f64,
-    /// Subtracted from the logits of tokens that occur in the continuation.
-    pub presence_penalty: f64,
-    /// Subtracted once per occurrence in the continuation.
-    pub frequency_penalty: f64,
-}
-
-impl Default for SamplingParams {
-    fn default() -> Self {
-        Self::NEUTRAL
-    }
-}
-
-/// A sampling setting outside its range.
-#[derive(Debug, Clone, PartialEq, Error)]
-#[error("{key} = {value} is out of range: allowed is {allowed}")]
-pub struct RangeError {
-    /// The setting.
-    pub key: &'static str,
-    /// Its value.
-    pub value: f64,
-    /// What would have been accepted.
-    pub allowed: &'static str,
-}
-
-impl SamplingParams {
-    /// Settings that change nothing.
-    pub const NEUTRAL: Self = Self {
-        temperature: 1.0,
-        top_k: 0,
-        top_p: 1.0,
-        min_p: 0.0,
-        repetition_penalty: 1.0,
-        presence_penalty: 0.0,
-        frequency_penalty: 0.0,
-    };
-
-    /// Checks every setting.
-    ///
-    /// # Errors
-    /// Names the first setting out of range and what is allowed.
-    pub fn validate(&self) -> Result<(), RangeError> {
-        let check = |ok: bool, key, value, allowed| {
-            if ok { Ok(()) } else { Err(RangeError { key, value, allowed }) }
-        };
-        let t = self.temperature;
-        check(t.is_finite() && t >= 0.0, "temperature", t, "a finite number >= 0 (0 is greedy)")?;
-        check(self.top_p > 0.0 && self.top_p <= 1.0, "top_p", self.top_p, "0 < top_p <= 1")?;
-        check((0.0..=1.0).contains(&self.min_p), "min_p", self.min_p, "0 <= min_p <= 1")?;
-        let r = self.repetition_penalty;
-        check(r.is_finite() && r > 0.0, "repetition_penalty", r, "a finite number > 0")?;
-        let (p, f) = (self.presence_penalty, self.frequency_penalty);
-        check(p.is_finite(), "presence_penalty", p, "a finite number")?;
-        check(f.is_finite(), "frequency_penalty", f, "a finite number")
-    }
-
-    /// Whether the law is a single token.
-    pub fn is_greedy(&self) -> bool {
-        self.temperature == 0.0
-    }
-
-    fn penalises(&self) -> bool {
-        self.repetition_penalty != 1.0
-            || self.presence_penalty != 0.0
-            || self.frequency_penalty != 0.0
-    }
-}
-
 /// The tokens before a position: the penalties look at them. For row `i` of a
 /// draft this includes the drafted tokens before it; using the committed ones
 /// alone would be inexact.
@@ -256,7 +125,7 @@ impl Sampler {
     ///
     /// # Errors
     /// If a setting is out of range.
-    pub fn new(params: SamplingParams) -> Result<Self, RangeError> {
+    pub fn new(params: SamplingParams) -> Result<Self, BadParam> {
         params.validate()?;
         Ok(Self { params })
     }

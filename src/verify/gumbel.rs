@@ -18,8 +18,12 @@ use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape, Siblings};
 
-const LISTS: Param =
-    Param::count("gumbel_lists", 1, 1, "k: lists of noise; as many drafts can be coupled to them");
+const LISTS: Param = Param::count(
+    "gumbel_lists",
+    1,
+    1..=64,
+    "k: lists of noise; as many drafts can be coupled to them",
+);
 
 /// Its line in the registry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {

@@ -183,6 +183,15 @@ fn bad_inputs_get_one_sentence() {
         (&["--verifier", "rejektion"], "did you mean \"rejection\"?"),
         (&["--length", "fxied"], "did you mean \"fixed\"?"),
         (&["-k", "0"], "num_speculative_tokens = 0"),
+        (
+            &["-k", "257"],
+            "num_speculative_tokens = 257 is out of range: allowed is an integer from 1",
+        ),
+        (
+            &["--drafter", "prompt_lookup", "--draft-temperature", "0.5"],
+            "draft_temperature is no setting of prompt_lookup, rejection or fixed: leave it out",
+        ),
+        (&["--drafter", "eagle"], "unknown drafter \"eagle\": allowed are none, model"),
         (&["-k", "0", "--drafter", "prompt_lookup"], "num_speculative_tokens = 0"),
         (&["--temperature", "-1"], "temperature = -1 is out of range"),
         (&["--temperature", "nan"], "temperature = NaN"),

@@ -14,7 +14,7 @@ fn registered() -> Vec<(&'static str, Vec<&'static str>)> {
         ("drafters", DRAFTERS.iter().map(|e| e.name).collect()),
         ("lengths", LENGTHS.iter().map(|e| e.name).collect()),
         ("verifiers", VERIFIERS.iter().map(|e| e.name).collect()),
-        ("sampling", PROCESSORS.iter().map(|p| p.name).collect()),
+        ("sampling", PROCESSORS.iter().map(|p| p.setting.key).collect()),
     ]
 }
 
@@ -42,11 +42,14 @@ fn lists_all_that_is_registered() {
 
 #[test]
 fn processors_are_described_in_the_order_in_which_they_act() {
-    assert_eq!(PROCESSORS.iter().map(|p| p.name).collect::<Vec<_>>().join(">"), ORDER);
+    assert_eq!(PROCESSORS.iter().map(|p| p.setting.key).collect::<Vec<_>>().join(">"), ORDER);
     let neutral = serde_json::to_value(SamplingParams::default()).unwrap();
-    for processor in PROCESSORS {
-        let value = neutral[processor.name].as_f64().unwrap();
-        assert_eq!(processor.neutral.parse::<f64>().unwrap(), value, "{}", processor.name);
+    for (processor, (key, value)) in PROCESSORS.iter().zip(SamplingParams::NEUTRAL.settings()) {
+        assert_eq!(
+            (processor.setting.key, processor.setting.default()),
+            (key, Some(value.clone()))
+        );
+        assert_eq!(neutral[key].as_f64(), value.number(), "{key}");
     }
 }
 

@@ -263,7 +263,7 @@ fn ngrams_of_a_file_are_counted_from_it_and_from_nothing_else() {
     assert_eq!(first_law(&mut drafter, &text, 4), [0.0; 0], "nothing known, nothing drafted");
     let refusal =
         |spec: &specdec::decode::MethodSpec, tools| spec.build_with(tools).unwrap_err().to_string();
-    assert!(refusal(&settings("no such file"), tools).contains("no such file: cannot be read"));
+    assert!(refusal(&settings("no such file"), tools).contains("cannot be read: no such file"));
     assert!(refusal(&settings(&file("odd", "abz")), tools).contains("not 'z'"));
     assert!(refusal(&counted, Tools::default()).contains("no tokenizer"));
 }

@@ -33,10 +33,12 @@ fn plan_of(target: &ModelInfo, draft: &ModelInfo, set: &[&str]) -> Result<Plan, 
         name: "test",
         target,
         draft: has_draft.then_some(draft),
+        codec: &Letters { vocab: 4 },
         prompts: &[prompt],
         texts: &Texts::new(&Letters { vocab: 4 }),
     };
-    freeze(&experiment.spec, &material).map_err(|e| format!("{e:#}"))
+    let frozen = freeze(&experiment.spec, &material).map_err(|e| format!("{e:#}"))?;
+    Ok(frozen.plan)
 }
 
 fn plan(set: &[&str]) -> Result<Plan, String> {
@@ -157,11 +159,12 @@ fn conditions_are_spelt_and_checked_as_axes_are() {
     refused(&["exclude=[{verifier=\"traversl\"}]"], &["exclude.verifier", "\"traversal\""]);
     refused(&["exclude=[{length=\"fixd\"}]"], &["exclude.length", "\"fixed\""]);
     refused(&["exclude=[{drafter=\"modle\"}]"], &["exclude.drafter", "\"model\""]);
-    refused(&["exclude=[{temperature=\"warm\"}]"], &["exclude.temperature", "a number"]);
-    refused(&["exclude=[{temperature=-1}]"], &["[[exclude]]", "temperature = -1", "allowed"]);
-    refused(&["exclude=[{num_speculative_tokens=0}]"], &["exclude.num_speculative_tokens", ">= 1"]);
+    refused(&["exclude=[{temperature=\"warm\"}]"], &["exclude.temperature", "a finite number"]);
+    refused(&["exclude=[{temperature=-1}]"], &["\"exclude.temperature\" = -1: allowed"]);
+    let k = ["exclude.num_speculative_tokens", "from 1 to 256"];
+    refused(&["exclude=[{num_speculative_tokens=0}]"], &k);
     refused(&["exclude=[{top_k=[]}]"], &["exclude.top_k", "empty"]);
-    refused(&["exclude=[{draft_temperature=-2}]"], &["[[exclude]]", "draft_temperature = -2"]);
+    refused(&["exclude=[{draft_temperature=-2}]"], &["\"exclude.draft_temperature\" = -2"]);
     refused(&["exclude=3"], &["\"exclude\" must be a list of tables"]);
 }
 
@@ -216,27 +219,29 @@ fn classes_say_what_is_guaranteed() {
 
 #[test]
 fn values_out_of_range_are_refused_by_name() {
-    refused(&["sweep.num_speculative_tokens=0"], &["num_speculative_tokens", ">= 1"]);
-    refused(&["sweep.temperature=-1"], &["temperature = -1", "allowed"]);
-    refused(&["sweep.top_p=1.5"], &["top_p = 1.5", "allowed"]);
-    refused(&["sweep.top_p=0"], &["top_p = 0", "allowed"]);
-    refused(&["sweep.min_p=2"], &["min_p = 2", "allowed"]);
-    refused(&["sweep.draft_temperature=-2"], &["draft_temperature = -2"]);
+    refused(&["sweep.num_speculative_tokens=0"], &["num_speculative_tokens", "from 1", "plain"]);
+    refused(&["sweep.temperature=-1"], &["\"sweep.temperature\" = -1", "allowed"]);
+    refused(&["sweep.top_p=1.5"], &["\"sweep.top_p\" = 1.5", "above 0, at most 1"]);
+    refused(&["sweep.top_p=0"], &["\"sweep.top_p\" = 0", "allowed"]);
+    refused(&["sweep.min_p=2"], &["\"sweep.min_p\" = 2", "allowed"]);
+    refused(&["sweep.draft_temperature=-2"], &["\"sweep.draft_temperature\" = -2"]);
+    refused(&["sweep.repetition_penalty=0"], &["\"sweep.repetition_penalty\" = 0", "above 0"]);
+    refused(&["sweep.presence_penalty=inf"], &["\"sweep.presence_penalty\" = inf", "finite"]);
     refused(&["sweep.drafter=modle"], &["modle", "\"model\"", "prompt_lookup"]);
     refused(&["sweep.verifier=rejecton"], &["rejecton", "\"rejection\""]);
     refused(&["length=fixd"], &["fixd", "\"fixed\""]);
-    refused(&["max_tokens=0"], &["max_tokens", ">= 1"]);
-    refused(&["repeats=0"], &["repeats", ">= 1"]);
-    refused(&["threads=0"], &["threads", ">= 1"]);
+    refused(&["max_tokens=0"], &["max_tokens", "from 1 to 1000000"]);
+    refused(&["repeats=0"], &["repeats", "from 1 to 10000"]);
+    refused(&["threads=0"], &["threads", "from 1 to 65535"]);
     refused(&["sweep.temperature=[]"], &["sweep.temperature", "empty"]);
     refused(&["prompt_lookup_min=5"], &["prompt_lookup_max"]);
     refused(&["draft=none"], &["draft"]);
     // A number is shown as it was written.
-    let allowed = "is out of range: allowed is an integer >= 1";
-    refused(&["prompt_lookup_max=3.0"], &[&format!("prompt_lookup_max = 3.0 {allowed}")]);
-    refused(&["prompt_lookup_max=0"], &[&format!("prompt_lookup_max = 0 {allowed}")]);
+    let allowed = "allowed is an integer from 1 to 1024";
+    refused(&["prompt_lookup_max=3.0"], &[&format!("\"prompt_lookup_max\" = 3.0: {allowed}")]);
+    refused(&["prompt_lookup_max=0"], &[&format!("\"prompt_lookup_max\" = 0: {allowed}")]);
     let oracle = ["sweep.drafter=oracle", "oracle_acceptance=5"];
-    refused(&oracle, &["oracle_acceptance = 5 is out of range"]);
+    refused(&oracle, &["\"oracle_acceptance\" = 5: allowed is a number from 0 to 1"]);
 }
 
 #[test]

@@ -179,7 +179,7 @@ fn bad_input_gets_one_sentence() {
     fail(run(out.path(), &["--set", "target=no-such-model"]), &["no-such-model"]);
     fail(run(out.path(), &["--set", "draft=toy:binary"]), &["4", "2"]);
     fail(run(out.path(), &["--set", "prompts=smoek"]), &["smoek"]);
-    fail(run(out.path(), &["--set", "max_tokens=2000"]), &["smoke-1", "max_tokens = 2000"]);
+    fail(run(out.path(), &["--set", "max_tokens=2000"]), &["max_tokens = 2000 leaves no room"]);
     fail(run(out.path(), &["--set", "sweep.drafter=modle"]), &["modle", "\"model\""]);
     // No folder can be made below a file.
     let file = out.path().join("file");
@@ -191,7 +191,7 @@ fn bad_input_gets_one_sentence() {
     fail(run(out.path(), &["--set", &set]), &["prompt a", "no beginning-of-text token"]);
     let turns = "{\"question_id\": 1, \"category\": \"c\", \"turns\": []}\n";
     std::fs::write(&prompts, turns).unwrap();
-    fail(run(out.path(), &["--set", &set]), &["empty.jsonl line 1", "\"turns\" is empty"]);
+    fail(run(out.path(), &["--set", &set]), &["empty.jsonl line 1", "\"turns\" is no list"]);
     std::fs::write(&prompts, "{\"id\": \"a\"}\n").unwrap();
     fail(run(out.path(), &["--set", &set]), &["empty.jsonl line 1"]);
 }

@@ -3,7 +3,9 @@
 
 use std::path::PathBuf;
 
-use specdec::experiment::{Experiment, Spec, Sweep};
+use specdec::experiment::{Axes, Experiment, Spec};
+use specdec::params::Value;
+use specdec::registry::nearest;
 
 const GOOD: &str = r#"
 target = "toy:mixed"
@@ -24,10 +26,14 @@ fn read(text: &str, set: &[&str]) -> Result<Experiment, String> {
 }
 
 /// The only sweep of an experiment.
-fn sweep(spec: &Spec) -> Sweep {
-    let sweeps = spec.sweep.values();
-    assert_eq!(sweeps.len(), 1);
-    sweeps[0].clone()
+fn sweep(spec: &Spec) -> &Axes {
+    assert_eq!(spec.sweep.len(), 1);
+    &spec.sweep[0]
+}
+
+/// The values of an axis of the only sweep.
+fn axis<'s>(spec: &'s Spec, key: &str) -> &'s [Value] {
+    sweep(spec).get(key).unwrap()
 }
 
 #[track_caller]
@@ -51,8 +57,8 @@ fn defaults_and_names_of_other_tools() {
         .replace("temperature = [0, 1]", "");
     let spec = read(&aliases, &[]).unwrap().spec;
     assert_eq!(spec.max_tokens, 9);
-    assert_eq!(sweep(&spec).num_speculative_tokens.values(), [5]);
-    assert_eq!(sweep(&spec).temperature.values(), [1.0]);
+    assert_eq!(axis(&spec, "num_speculative_tokens"), [Value::Count(5)]);
+    assert_eq!(axis(&spec, "temperature"), [Value::Number(1.0)]);
 }
 
 #[test]
@@ -60,8 +66,8 @@ fn set_replaces_keys_and_axes() {
     let set = ["max_tokens=7", "sweep.temperature=0.5", "sweep.drafter=[\"none\"]", "question=why"];
     let spec = read(GOOD, &set).unwrap().spec;
     assert_eq!(spec.max_tokens, 7);
-    assert_eq!(sweep(&spec).temperature.values(), [0.5]);
-    assert_eq!(sweep(&spec).drafter.values(), ["none"]);
+    assert_eq!(axis(&spec, "temperature"), [Value::Number(0.5)]);
+    assert_eq!(axis(&spec, "drafter"), [Value::Text("none".into())]);
     assert_eq!(spec.question, "why");
     let through_alias = read(&format!("max_new_tokens = 3\n{GOOD}"), &["max_tokens=8"]).unwrap();
     assert_eq!(through_alias.spec.max_tokens, 8);
@@ -82,14 +88,29 @@ fn unknown_keys_are_answered_with_the_nearest_name() {
 }
 
 #[test]
+fn a_name_is_near_if_a_slip_lies_between() {
+    let names = ["none", "model", "model_tree", "prompt_lookup", "oracle"];
+    for (name, near) in [
+        ("modle", Some("model")),
+        ("prompt-lokup", Some("prompt_lookup")),
+        ("mode_tree", Some("model_tree")),
+        ("eagle", None),
+        ("lookup", None),
+        ("x", None),
+    ] {
+        assert_eq!(nearest(name, names).as_deref(), near, "{name}");
+    }
+}
+
+#[test]
 fn a_key_given_under_two_names_is_refused() {
     refused(&format!("max_tokens = 3\nn_predict = 3\n{GOOD}"), &[], &["max_tokens", "n_predict"]);
 }
 
 #[test]
 fn wrong_types_name_key_and_allowed_values() {
-    refused(GOOD, &["max_tokens=many"], &["max_tokens", "non-negative integer"]);
-    refused(GOOD, &["max_tokens=-1"], &["max_tokens", "non-negative integer"]);
+    refused(GOOD, &["max_tokens=many"], &["max_tokens", "an integer from 1 to 1000000"]);
+    refused(GOOD, &["max_tokens=-1"], &["max_tokens", "an integer from 1 to 1000000"]);
     refused(GOOD, &["clock=sundial"], &["clock", "real", "virtual"]);
     refused(GOOD, &["sweep.temperature=warm"], &["sweep.temperature", "number"]);
     refused(GOOD, &["sweep.num_speculative_tokens=1.5"], &["num_speculative_tokens", "integer"]);

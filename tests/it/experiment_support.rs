@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use specdec::clock::Clock;
 use specdec::draft::Texts;
 use specdec::experiment::prompts::Prompt;
-use specdec::experiment::{Bench, Ended, Experiment, Material, Resume, freeze, run};
+use specdec::experiment::{Bench, Ended, Experiment, Frozen, Material, Plan, Resume, freeze, run};
 use specdec::model::{LanguageModel, Letters, Role, load};
 
 /// Runs the smoke experiment, changed by `set`, with this target of four letters
@@ -59,10 +59,11 @@ pub(crate) fn try_run_smoke(
         name: "test",
         target: target.info(),
         draft: Some(draft.info()),
+        codec: &codec,
         prompts: &prompts,
         texts: &texts,
     };
-    let plan = freeze(&experiment.spec, &material).unwrap();
+    let Frozen { plan, prompts, tokens } = freeze(&experiment.spec, &material).unwrap();
     let own = plan.clock();
     let bench = Bench {
         plan: &plan,
@@ -72,10 +73,34 @@ pub(crate) fn try_run_smoke(
         texts: &texts,
         threads: 1,
         prompts: &prompts,
+        tokens: &tokens,
         clock: clock.unwrap_or(&*own),
         interrupted,
     };
     run(&bench, out, &Resume::No)
+}
+
+/// The plan of the smoke experiment, changed by `set`.
+pub(crate) fn planned(set: &[&str]) -> Result<Plan, String> {
+    let smoke = concat!(env!("CARGO_MANIFEST_DIR"), "/experiments/00-smoke");
+    let set = set.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+    let sentence = |error: anyhow::Error| {
+        let text = format!("{error:#}");
+        text.strip_prefix(&format!("{smoke}/experiment.toml: ")).unwrap_or(&text).to_owned()
+    };
+    let experiment = Experiment::read(smoke.as_ref(), &set).map_err(sentence)?;
+    let (target, draft) = (load("toy:mixed", Role::Target), load("toy:mixed", Role::Draft));
+    let (target, draft) = (target.unwrap(), draft.unwrap());
+    let prompt = Prompt { id: "a".to_owned(), category: "c".to_owned(), text: "ab".to_owned() };
+    let material = Material {
+        name: "test",
+        target: target.model.info(),
+        draft: Some(draft.model.info()),
+        codec: &*target.codec,
+        prompts: &[prompt],
+        texts: &Texts::new(&*target.codec),
+    };
+    Ok(freeze(&experiment.spec, &material).map_err(sentence)?.plan)
 }
 
 /// The rows of a file; none if it does not exist.

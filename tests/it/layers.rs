@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[&[&str]] = &[
     &[
         "dist", "chance", "tree", "clock", "registry", "params", "lanes", "pool", "shown",
-        "terminal",
+        "terminal", "input",
     ],
     &["sampling"],
     &["model"],

@@ -12,7 +12,7 @@ use specdec::clock::{Clock, Lost, Who};
 use specdec::dist::Token;
 use specdec::draft::Texts;
 use specdec::experiment::prompts::Prompt;
-use specdec::experiment::{Bench, Experiment, Material, Plan, Resume, freeze, run};
+use specdec::experiment::{Bench, Experiment, Frozen, Material, Plan, Resume, freeze, run};
 use specdec::model::{
     Evaluation, LanguageModel, Letters, ModelError, ModelInfo, Session, Toy, ToyPair, Work,
 };
@@ -250,10 +250,11 @@ impl Scenario {
             name: self.name,
             target: target.info(),
             draft: Some(draft.info()),
+            codec: &codec,
             prompts: &prompts,
             texts: &texts,
         };
-        let plan = freeze(&experiment.spec, &material).unwrap();
+        let Frozen { plan, prompts, tokens } = freeze(&experiment.spec, &material).unwrap();
         clock.busy.replace(self.attempts(&plan).into_iter().map(|(_, busy)| busy).collect());
         see(&Bench {
             plan: &plan,
@@ -262,6 +263,7 @@ impl Scenario {
             codec: &codec,
             texts: &texts,
             prompts: &prompts,
+            tokens: &tokens,
             clock: &clock,
             threads: 1,
             interrupted: &AtomicBool::new(false),

@@ -12,7 +12,9 @@ use sha2::{Digest, Sha256};
 use specdec::experiment::records::{
     DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow,
 };
-use specdec::experiment::{Calibration, Cell, CellCosts, FORMAT, PassCost, Plan, PlannedModel};
+use specdec::experiment::{
+    Calibration, Cell, CellCosts, Choice, FORMAT, PassCost, Plan, PlannedModel,
+};
 use specdec::model::hex;
 use specdec::params::Params;
 use specdec::sampling::SamplingParams;
@@ -133,6 +135,7 @@ impl Synthetic {
             texts: BTreeMap::new(),
             prompts: (0..self.prompts).map(|p| format!("prompt-{p:02}")).collect(),
             prompts_sha256: "11".repeat(32),
+            choice: Choice::default(),
             target: model("embedded-target"),
             draft: Some(model("embedded-draft")),
             cells,

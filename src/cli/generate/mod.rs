@@ -153,9 +153,7 @@ impl GenerateArgs {
             sampling: self.sampling.params(),
             params,
         };
-        if let Some(key) = spec.unread()?.filter(|key| key != "draft_temperature") {
-            bail!("{key} is no setting of {}, {} or {}", spec.drafter, spec.verifier, spec.length);
-        }
+        spec.check_read()?;
         if method.plain && !spec.is_plain() {
             bail!(
                 "--plain means --drafter {PLAIN}: leave out either --plain or --drafter {}",

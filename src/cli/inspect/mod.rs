@@ -114,6 +114,11 @@ struct Row {
 pub(super) fn run(args: &InspectArgs) -> Result<()> {
     let settings = args.sampling.params();
     let draft_temperature = args.sampling.draft_temperature;
+    if draft_temperature.is_some() && args.models.draft.is_none() {
+        bail!(
+            "--draft-temperature is read with --draft alone: name a draft model, or leave it out"
+        );
+    }
     let params = args.sampling.draft_params();
     let spec = MethodSpec { sampling: settings, params, ..MethodSpec::default() };
     spec.validate()?;

@@ -9,11 +9,9 @@ use super::data::{CURVE, Data};
 use super::facets::even;
 use crate::experiment::Cell;
 use crate::experiment::records::SummaryRow;
-use crate::params::Value;
 use crate::report::plot::{
     Axis, Body, Curve, Even, Grid, HUES, Key, Page, Panel, Point, Sample, Style, hue, ramp,
 };
-use crate::report::series::settings;
 
 /// Everything but K that tells two cells apart, as text.
 type Attributes = BTreeMap<String, String>;
@@ -203,17 +201,11 @@ impl Measure {
 /// The numeric settings of a cell; the draft's temperature is the target's
 /// where nothing else is said.
 fn numbers(cell: &Cell) -> BTreeMap<String, f64> {
-    let sampling = settings(&cell.sampling).into_iter();
-    let mut all = sampling.map(|(key, x)| (key.to_owned(), x)).collect::<BTreeMap<_, _>>();
-    all.insert("draft_temperature".to_owned(), cell.sampling.temperature);
-    for (key, value) in cell.params.iter() {
-        match value {
-            Value::Number(x) => _ = all.insert(key.to_owned(), *x),
-            Value::Count(n) => _ = all.insert(key.to_owned(), *n as f64),
-            Value::Text(_) => {}
-        }
-    }
-    all
+    let sampling = cell.sampling.settings().map(|(key, value)| (key, value.number()));
+    let draft = ("draft_temperature", Some(cell.sampling.temperature));
+    let own = cell.params.iter().map(|(key, value)| (key, value.number()));
+    let all = sampling.chain([draft]).chain(own);
+    all.filter_map(|(key, x)| Some((key.to_owned(), x?))).collect()
 }
 
 /// The attributes that `Data::kin` names.
@@ -222,8 +214,8 @@ const KINDS: [&str; 3] = ["drafter", "verifier", "length"];
 fn attributes(cell: &Cell) -> Attributes {
     let kinds = [&cell.drafter, &cell.verifier, &cell.length];
     let kinds = KINDS.into_iter().zip(kinds).map(|(key, value)| (key.to_owned(), value.clone()));
-    let sampling = settings(&cell.sampling).into_iter();
-    let sampling = sampling.map(|(key, x)| (key.to_owned(), x.to_string()));
+    let sampling = cell.sampling.settings();
+    let sampling = sampling.map(|(key, value)| (key.to_owned(), value.to_string()));
     let params = cell.params.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
     kinds.chain(sampling).chain(params).collect()
 }

@@ -1,0 +1,219 @@
+//! Axes of a sweep: what they are called, what may stand on them, and which
+//! part of a method they set.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use anyhow::{Result, anyhow, bail};
+
+use super::cell::Cell;
+use super::keys;
+use crate::decode::{MethodSpec, NUM_SPECULATIVE_TOKENS, all_params};
+use crate::draft::DRAFTERS;
+use crate::length::LENGTHS;
+use crate::params::{Param, Value};
+use crate::registry::{Entry, find};
+use crate::sampling::PROCESSORS;
+use crate::verify::VERIFIERS;
+
+/// The values of some axes, by canonical key: a sweep over their product, or the
+/// condition of an `[[exclude]]`. No value is listed twice.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Axes(pub(super) BTreeMap<&'static str, Vec<Value>>);
+
+impl Axes {
+    /// The values of an axis; none if it is not given.
+    pub fn get(&self, key: &str) -> Option<&[Value]> {
+        self.0.get(key).map(Vec::as_slice)
+    }
+
+    /// How many points the product has.
+    pub(super) fn points(&self) -> usize {
+        self.0.values().map(Vec::len).fold(1, usize::saturating_mul)
+    }
+
+    /// The settings of methods among the axes.
+    pub(super) fn settings(&self) -> impl Iterator<Item = &'static str> {
+        let axes = self.0.keys().filter_map(|key| axis(key));
+        axes.filter(|axis| axis.sets == Sets::Method).map(|axis| axis.name)
+    }
+
+    /// The methods that the axes name, defaults where they name none.
+    pub(super) fn methods(&self) -> impl Iterator<Item = String> {
+        let default = MethodSpec::default();
+        let names = [
+            ("drafter", default.drafter),
+            ("verifier", default.verifier),
+            ("length", default.length),
+        ];
+        names.into_iter().flat_map(|(key, default)| {
+            let named = |values: &[Value]| values.iter().map(Value::to_string).collect();
+            self.get(key).map_or_else(|| vec![default], named)
+        })
+    }
+}
+
+impl fmt::Display for Axes {
+    /// `axis = value or value, axis = value`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let axes = self.0.iter().map(|(key, values)| {
+            let values = values.iter().map(Value::to_string).collect::<Vec<_>>();
+            format!("{key} = {}", values.join(" or "))
+        });
+        f.write_str(&axes.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// What an axis sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sets {
+    /// A part of the method itself: who, what or how far.
+    Part,
+    /// The target's law.
+    Sampling,
+    /// A setting of methods.
+    Method,
+}
+
+/// An axis.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Axis {
+    pub(super) name: &'static str,
+    pub(super) aliases: &'static [&'static str],
+    pub(super) sets: Sets,
+    kind: Kind,
+}
+
+/// What may stand on an axis.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Drafter,
+    Verifier,
+    Length,
+    Setting(&'static Param),
+}
+
+impl Axis {
+    /// Whether it may stand at the top level as well, for all sweeps.
+    pub(super) fn is_setting(&self) -> bool {
+        self.sets == Sets::Method || matches!(self.kind, Kind::Length)
+    }
+
+    /// The values that a list, or one value, puts on the axis; `place` says where
+    /// it stands.
+    ///
+    /// # Errors
+    /// Names the axis, the value and what is allowed.
+    pub(super) fn values(&self, place: &str, given: &toml::Value) -> Result<Vec<Value>> {
+        let key = format!("\"{place}{}\"", self.name);
+        let given = given.as_array().map_or(std::slice::from_ref(given), Vec::as_slice);
+        if given.is_empty() {
+            bail!("{key} is empty: give at least one value");
+        }
+        let mut values = Vec::new();
+        for given in given {
+            let value = self.value(given).map_err(|why| anyhow!("{key} = {given}: {why}"))?;
+            if values.contains(&value) {
+                bail!("{key} = {given} is listed twice: every value is run once");
+            }
+            values.push(value);
+        }
+        Ok(values)
+    }
+
+    fn value(&self, given: &toml::Value) -> Result<Value> {
+        fn name<B>(
+            kind: &'static str,
+            registry: &'static [Entry<B>],
+            given: &toml::Value,
+        ) -> Result<Value> {
+            let Some(name) = given.as_str() else {
+                bail!("allowed is a name, or a list of names, of `specdec list`");
+            };
+            Ok(Value::Text(find(kind, registry, name)?.name.to_owned()))
+        }
+        match self.kind {
+            Kind::Drafter => name("drafter", DRAFTERS, given),
+            Kind::Verifier => name("verifier", VERIFIERS, given),
+            Kind::Length => name("draft length policy", LENGTHS, given),
+            Kind::Setting(param) => {
+                let value = keys::setting(given).and_then(|value| param.check(&value).ok());
+                value.ok_or_else(|| {
+                    let is_k = param.key == NUM_SPECULATIVE_TOKENS.key;
+                    let plain = match given.as_integer() {
+                        Some(0) if is_k => "; plain decoding is in every run, as the baseline",
+                        _ => "",
+                    };
+                    anyhow!("allowed is {}, or a list of such{plain}", param.allowed())
+                })
+            }
+        }
+    }
+}
+
+/// All axes, in the order in which their product is taken, the outermost first:
+/// the target's law, the parts of the method, their settings.
+pub(super) fn axes() -> Vec<Axis> {
+    let setting = |param: &'static Param, sets| Axis {
+        name: param.key,
+        aliases: param.aliases,
+        sets,
+        kind: Kind::Setting(param),
+    };
+    let part = |name, aliases, kind| Axis { name, aliases, sets: Sets::Part, kind };
+    let mut axes: Vec<Axis> =
+        PROCESSORS.iter().map(|p| setting(&p.setting, Sets::Sampling)).collect();
+    axes.extend([
+        part("drafter", &["method", "spec_type"], Kind::Drafter),
+        part("verifier", &["rejection_sample_method"], Kind::Verifier),
+        part("length", &["num_assistant_tokens_schedule"], Kind::Length),
+        setting(&NUM_SPECULATIVE_TOKENS, Sets::Part),
+    ]);
+    let mut params = all_params();
+    params.sort_by_key(|param| param.key);
+    axes.extend(params.into_iter().map(|param| setting(param, Sets::Method)));
+    axes
+}
+
+/// The axis that is called `name`.
+pub(super) fn axis(name: &str) -> Option<Axis> {
+    axes().into_iter().find(|axis| axis.name == name || axis.aliases.contains(&name))
+}
+
+/// The same method with one value of an axis.
+pub(super) fn with(mut method: MethodSpec, key: &str, value: &Value) -> MethodSpec {
+    match key {
+        "drafter" => method.drafter = value.to_string(),
+        "verifier" => method.verifier = value.to_string(),
+        "length" => method.length = value.to_string(),
+        _ if key == NUM_SPECULATIVE_TOKENS.key => {
+            method.num_speculative_tokens = value.number().unwrap_or(0.0) as usize;
+        }
+        _ if method.sampling.get(key).is_some() => {
+            method.sampling = method.sampling.with(key, value)
+        }
+        _ => method.params = method.params.with(key, value.clone()),
+    }
+    method
+}
+
+/// The value of a cell on an axis; `None` if its methods have no such setting.
+fn value_of(cell: &Cell, key: &str) -> Option<Value> {
+    let own =
+        |key| cell.params.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone());
+    match key {
+        "drafter" => Some(Value::Text(cell.drafter.clone())),
+        "verifier" => Some(Value::Text(cell.verifier.clone())),
+        "length" => Some(Value::Text(cell.length.clone())),
+        _ if key == NUM_SPECULATIVE_TOKENS.key => Some(Value::Count(cell.num_speculative_tokens)),
+        _ => cell.sampling.get(key).or_else(|| own(key)),
+    }
+}
+
+/// Whether a cell has one of the listed values on every axis of a condition.
+pub(super) fn matches(condition: &Axes, cell: &Cell) -> bool {
+    let has = |key: &str, values: &[Value]| {
+        value_of(cell, key).is_some_and(|value| values.contains(&value))
+    };
+    condition.0.iter().all(|(key, values)| has(key, values))
+}

@@ -1,0 +1,190 @@
+//! The cells of a plan: the product of the axes under each sampling setting,
+//! the baseline first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+
+use super::axes::{Axes, Sets, axes, matches, with};
+use super::cell::{Cell, Plan, PlannedModel};
+use super::plan::{Material, describe, short_hash};
+use super::spec::Spec;
+use crate::decode::{MethodSpec, PLAIN, class_of, find_param};
+use crate::model::hex;
+use crate::params::Kind;
+use crate::sampling::{ORDER, SamplingParams};
+
+/// The most cells that a plan may have.
+const MOST_CELLS: usize = 10_000;
+
+/// All cells of an experiment. What they read besides the models is added to the
+/// plan.
+///
+/// # Errors
+/// If a cell cannot be run, there are too many, or a condition of `[[exclude]]`
+/// matches none of them.
+pub(super) fn cells(spec: &Spec, plan: &mut Plan, material: &Material<'_>) -> Result<Vec<Cell>> {
+    let points = spec.sweep.iter().map(Axes::points).fold(0, usize::saturating_add);
+    if points > MOST_CELLS {
+        bail!("[sweep] has {points} cells: allowed are at most {MOST_CELLS}; take fewer values");
+    }
+    let mut conditions = spec.exclude.iter().map(Condition::new).collect::<Vec<_>>();
+    let mut cells = Vec::new();
+    for (sampling, sweeps) in samplings(spec) {
+        let plain = MethodSpec { drafter: PLAIN.to_owned(), sampling, ..MethodSpec::default() };
+        let methods = sweeps.iter().flat_map(|sweep| methods(sweep, sampling));
+        let methods = [plain].into_iter().chain(methods);
+        let group = group(methods, plan, material, &mut conditions)?;
+        let again = group.iter().take(if spec.control { CONTROLS } else { 0 }).map(repeated);
+        let again = again.collect::<Vec<_>>();
+        cells.extend(group.into_iter().chain(again));
+    }
+    if let Some(unused) = conditions.iter().position(|condition| !condition.matched) {
+        let (number, axes) = (unused + 1, conditions[unused].axes);
+        bail!("[[exclude]] number {number} ({axes}) matches no cell of the sweep: leave it out");
+    }
+    if cells.is_empty() {
+        bail!("[[exclude]] leaves no cell to run");
+    }
+    Ok(cells)
+}
+
+/// A condition of `[[exclude]]`, and whether it has matched a cell.
+struct Condition<'s> {
+    axes: &'s Axes,
+    matched: bool,
+}
+
+impl<'s> Condition<'s> {
+    fn new(axes: &'s Axes) -> Self {
+        Self { axes, matched: false }
+    }
+
+    fn matches(&mut self, cell: &Cell) -> bool {
+        let matched = matches(self.axes, cell);
+        self.matched |= matched;
+        matched
+    }
+}
+
+/// The cells under one sampling setting, the baseline first and each once.
+fn group(
+    methods: impl Iterator<Item = MethodSpec>,
+    plan: &mut Plan,
+    material: &Material<'_>,
+    conditions: &mut [Condition<'_>],
+) -> Result<Vec<Cell>> {
+    let (mut cells, mut known) = (Vec::<Cell>::new(), BTreeSet::new());
+    for method in methods {
+        let place = || describe(&Cell::of(&method));
+        let method = method.canonical().with_context(place)?;
+        let class = class_of(&method, material.target.row_invariant)?;
+        let cell = Cell { class, ..Cell::of(&method) };
+        let drafts = method.needs_draft_model();
+        if drafts && material.draft.is_none() {
+            bail!("drafter \"{}\" needs a draft model: set the key \"draft\"", cell.drafter);
+        }
+        // Every condition is asked: each has to match something.
+        let matching = conditions.iter_mut().map(|condition| condition.matches(&cell));
+        if matching.filter(|matched| *matched).count() > 0 {
+            continue;
+        }
+        let texts = hashes(&cell, plan, material).with_context(place)?;
+        let id = identify(&cell, plan, drafts, &texts);
+        plan.texts.extend(texts);
+        if known.insert(id.clone()) {
+            cells.push(Cell { id, ..cell });
+        }
+    }
+    if cells.first().is_some_and(|cell| !cell.is_baseline()) {
+        bail!(
+            "[[exclude]] leaves out plain decoding, against which all cells are held: name a \
+             drafter in it"
+        );
+    }
+    Ok(cells)
+}
+
+/// Cells per sampling setting that are run twice: the baseline and the first
+/// method.
+const CONTROLS: usize = 2;
+
+fn repeated(cell: &Cell) -> Cell {
+    Cell { control: true, id: short_hash(&format!("{} again", cell.id)), ..cell.clone() }
+}
+
+/// The sampling settings in order, each with the sweeps that it occurs in.
+fn samplings(spec: &Spec) -> Vec<(SamplingParams, Vec<&Axes>)> {
+    let mut all: Vec<(SamplingParams, Vec<&Axes>)> = Vec::new();
+    for sweep in &spec.sweep {
+        for MethodSpec { sampling, .. } in product(sweep, MethodSpec::default(), true) {
+            match all.iter_mut().find(|(known, _)| *known == sampling) {
+                Some((_, sweeps)) => sweeps.push(sweep),
+                None => all.push((sampling, vec![sweep])),
+            }
+        }
+    }
+    all
+}
+
+/// The methods of a sweep under one sampling setting.
+fn methods(sweep: &Axes, sampling: SamplingParams) -> Vec<MethodSpec> {
+    let mut methods = product(sweep, MethodSpec { sampling, ..MethodSpec::default() }, false);
+    methods.retain(|method| !method.is_plain());
+    methods
+}
+
+/// The product of those axes that set the target's law, or of all others.
+fn product(sweep: &Axes, start: MethodSpec, sampling: bool) -> Vec<MethodSpec> {
+    let mut methods = vec![start];
+    for axis in axes().iter().filter(|axis| (axis.sets == Sets::Sampling) == sampling) {
+        let Some(values) = sweep.get(axis.name) else { continue };
+        let each = |method| {
+            values.iter().map(move |value| with(MethodSpec::clone(method), axis.name, value))
+        };
+        methods = methods.iter().flat_map(each).collect();
+    }
+    methods
+}
+
+/// The hashes of the files that a cell's methods read, by path.
+fn hashes(cell: &Cell, plan: &Plan, material: &Material<'_>) -> Result<BTreeMap<String, String>> {
+    let files = cell.params.iter().filter_map(|(key, value)| {
+        let is_file = find_param(key).is_ok_and(|param| param.kind == Kind::File);
+        Some((key, value.to_string())).filter(|(_, path)| is_file && !path.is_empty())
+    });
+    let hash = |(key, path): (&str, String)| {
+        if let Some(known) = plan.texts.get(&path) {
+            return Ok((path, known.clone()));
+        }
+        let text = material.texts.content(&path)?;
+        if !text.is_empty() {
+            material.codec.encode(&text).with_context(|| format!("{key} = {path}"))?;
+        }
+        Ok((path, hex(&Sha256::digest(text.as_bytes()))))
+    };
+    files.map(hash).collect()
+}
+
+/// The content hash of everything that may change this cell's tokens; `drafts`
+/// says whether the draft model takes part, `texts` what its methods read.
+fn identify(cell: &Cell, plan: &Plan, drafts: bool, texts: &BTreeMap<String, String>) -> String {
+    let device = |m: &PlannedModel| m.device.as_ref().map_or(String::new(), |d| format!(" {d}"));
+    let model = |m: &PlannedModel| format!("{} {} {}{}", m.sha256, m.engine, m.dtype, device(m));
+    let draft = plan.draft.as_ref().filter(|_| drafts);
+    let params = (!cell.params.is_empty()).then_some(&cell.params);
+    let texts = texts.values().fold(String::new(), |all, hash| format!("{all} | {hash}"));
+    let special = if plan.special_tokens { " | special tokens" } else { "" };
+    let text = format!(
+        "{} | {} | {ORDER} {:?} | {} {} {} {} None {params:?}{texts}{special}",
+        model(&plan.target),
+        draft.map(model).unwrap_or_default(),
+        cell.sampling,
+        cell.drafter,
+        cell.verifier,
+        cell.length,
+        cell.num_speculative_tokens,
+    );
+    short_hash(&text)
+}

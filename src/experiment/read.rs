@@ -1,0 +1,248 @@
+//! From `experiment.toml` to a [`Spec`].
+//!
+//! Keys are checked before anything else, so that a misspelt one is answered
+//! with the nearest allowed name. Names of vLLM are canonical; those of
+//! transformers and llama.cpp are accepted as aliases.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use toml::{Table, Value};
+
+use super::axes::{Axes, Axis, axes, axis};
+use super::keys::{fill_in, top_key, top_keys, unknown};
+use super::spec::Spec;
+use crate::decode::readers;
+use crate::input::read_any_text;
+use crate::params;
+
+/// An experiment and where it was found.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// Name of the folder that holds the file (or of the file itself).
+    pub name: String,
+    /// The file.
+    pub file: PathBuf,
+    /// Its content, with overrides applied.
+    pub spec: Spec,
+}
+
+impl Experiment {
+    /// Reads `path`, a TOML file or a folder with an `experiment.toml`, and
+    /// applies overrides of the form `key=value` or `sweep.axis=value`.
+    ///
+    /// # Errors
+    /// One sentence that names the file, the key and what is allowed.
+    pub fn read(path: &Path, overrides: &[String]) -> Result<Self> {
+        let file = if path.is_dir() { path.join("experiment.toml") } else { path.to_owned() };
+        let text = read_any_text(&file).context("cannot read the experiment")?;
+        let place = || file.display().to_string();
+        let mut table = parse(&text).with_context(place)?;
+        for set in overrides {
+            apply(&mut table, set).with_context(|| format!("--set {set}"))?;
+        }
+        let spec = check(table).with_context(place)?;
+        Ok(Self { name: name_of(&file), file, spec })
+    }
+}
+
+/// Parses TOML; a syntax error becomes one line that says where it is.
+fn parse(text: &str) -> Result<Table> {
+    text.parse::<Table>().map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        anyhow!("line {line} is not valid TOML: {}", error.message())
+    })
+}
+
+/// The name of an experiment, which is that of a folder among its results.
+fn name_of(file: &Path) -> String {
+    let folder = file.canonicalize().ok();
+    let named = match file.file_name().and_then(|n| n.to_str()) {
+        Some("experiment.toml") => {
+            folder.as_deref().and_then(Path::parent).and_then(Path::file_name)
+        }
+        _ => file.file_stem(),
+    };
+    let named = named.and_then(|n| n.to_str());
+    // Dots alone would be the folder that it should lie in, or one above.
+    named.filter(|n| !n.trim_matches('.').is_empty()).unwrap_or("experiment").to_owned()
+}
+
+/// Checks keys and values.
+fn check(mut table: Table) -> Result<Spec> {
+    let sweeps = match table.remove("sweep") {
+        Some(sweeps) => tables(sweeps)?,
+        None => bail!("the key \"sweep\" is missing: write [sweep] and name a drafter in it"),
+    };
+    let conditions = match table.remove("exclude") {
+        Some(Value::Array(conditions)) => list(conditions, EXCLUDE)?,
+        Some(_) => bail!(EXCLUDE),
+        None => Vec::new(),
+    };
+    let (mut top, common) = top(table)?;
+    if let Some(set @ Value::String(_)) = top.get_mut("prompts") {
+        *set = Value::Array(vec![set.clone()]);
+    }
+    fill_in(&mut top)?;
+    let mut spec: Spec = top.try_into().map_err(|e: toml::de::Error| anyhow!("{}", e.message()))?;
+    spec.sweep =
+        sweeps.into_iter().map(|s| axes_of(s, "sweep", " in [sweep]")).collect::<Result<_>>()?;
+    let condition = |table| axes_of(table, "exclude", " in [[exclude]]");
+    spec.exclude = conditions.into_iter().map(condition).collect::<Result<_>>()?;
+    spread(&mut spec.sweep, common)?;
+    Ok(spec)
+}
+
+/// The keys of the top level, and the settings of methods among them with their
+/// values.
+fn top(table: Table) -> Result<(Table, BTreeMap<&'static str, Vec<params::Value>>)> {
+    let (mut top, mut common) = (Table::new(), BTreeMap::new());
+    for (name, value) in table {
+        let (key, twice) = match (top_key(&name), axis(&name)) {
+            (Some(key), _) => {
+                key.check(&value)?;
+                (key.name, top.insert(key.name.to_owned(), value).is_some())
+            }
+            (None, Some(axis)) if axis.is_setting() => {
+                (axis.name, common.insert(axis.name, axis.values("", &value)?).is_some())
+            }
+            (None, Some(_)) => bail!("\"{name}\" is an axis: write it below [sweep]"),
+            (None, None) => bail!(unknown(&name, top_names())),
+        };
+        if twice {
+            bail!("\"{key}\" is given twice, once as \"{name}\"");
+        }
+    }
+    for key in ["target", "prompts"] {
+        if !top.contains_key(key) {
+            bail!("the key \"{key}\" is missing");
+        }
+    }
+    Ok((top, common))
+}
+
+const EXCLUDE: &str = "\"exclude\" must be a list of tables: write [[exclude]]";
+
+/// What may stand at the top level.
+fn top_names() -> impl Iterator<Item = &'static str> {
+    top_keys().chain(axes().into_iter().filter(Axis::is_setting).map(|axis| axis.name))
+}
+
+/// One sweep, or a list of them.
+fn tables(value: Value) -> Result<Vec<Table>> {
+    let values = match value {
+        Value::Array(values) if !values.is_empty() => values,
+        value => vec![value],
+    };
+    list(values, "\"sweep\" must be a table: write [sweep]")
+}
+
+fn list(values: Vec<Value>, otherwise: &'static str) -> Result<Vec<Table>> {
+    let table = |value| match value {
+        Value::Table(table) => Ok(table),
+        _ => bail!(otherwise),
+    };
+    values.into_iter().map(table).collect()
+}
+
+/// The axes of one `[sweep]` or `[[exclude]]`.
+fn axes_of(table: Table, place: &str, below: &str) -> Result<Axes> {
+    let mut found = Axes::default();
+    for (name, value) in table {
+        let Some(axis) = axis(&name) else {
+            if top_key(&name).is_some() {
+                bail!("\"{name}\" is no axis: write it at the top, above all tables");
+            }
+            bail!("{}{below}", unknown(&name, axes().iter().map(|axis| axis.name)));
+        };
+        let values = axis.values(&format!("{place}."), &value)?;
+        if found.0.insert(axis.name, values).is_some() {
+            bail!("\"{}\" is given twice{below}, once as \"{name}\"", axis.name);
+        }
+    }
+    Ok(found)
+}
+
+/// Gives the settings of the top level to the sweeps that read them, and refuses
+/// what nothing reads.
+fn spread(
+    sweeps: &mut [Axes],
+    mut common: BTreeMap<&'static str, Vec<params::Value>>,
+) -> Result<()> {
+    if let Some(key) = common.keys().find(|key| sweeps.iter().any(|s| s.get(key).is_some())) {
+        bail!("\"{key}\" is given twice, once in [sweep]");
+    }
+    if let Some(lengths) = common.remove("length") {
+        sweeps.iter_mut().for_each(|sweep| _ = sweep.0.insert("length", lengths.clone()));
+    }
+    let read = |sweep: &Axes, key: &str| sweep.methods().any(|name| readers(key).contains(&&*name));
+    for sweep in &*sweeps {
+        if sweep.get("drafter").is_none() {
+            bail!(
+                "the key \"drafter\" is missing in [sweep]: name one of `specdec list`, or several"
+            );
+        }
+        if let Some(key) = sweep.settings().find(|key| !read(sweep, key)) {
+            let methods = sweep.methods().collect::<Vec<_>>().join(", ");
+            bail!(
+                "\"sweep.{key}\" is read by none of {methods}: leave it out, or choose one of {}",
+                readers(key).join(", ")
+            );
+        }
+    }
+    for (key, values) in common {
+        let mut reading = sweeps.iter_mut().filter(|sweep| read(sweep, key)).peekable();
+        if reading.peek().is_none() {
+            bail!(
+                "\"{key}\" is read by no method of the sweep: leave it out, or choose one of {}",
+                readers(key).join(", ")
+            );
+        }
+        reading.for_each(|sweep| _ = sweep.0.insert(key, values.clone()));
+    }
+    Ok(())
+}
+
+/// Applies `key=value` or `sweep.axis=value`; what is not TOML is a text.
+fn apply(table: &mut Table, set: &str) -> Result<()> {
+    let Some((path, text)) = set.split_once('=') else {
+        bail!("write key=value or sweep.axis=value");
+    };
+    let value = format!("v = {text}")
+        .parse::<Table>()
+        .ok()
+        .and_then(|mut t| t.remove("v"))
+        .unwrap_or_else(|| Value::String(text.to_owned()));
+    let replace = |place: &mut Table, name: &str, aliases: &[&str]| {
+        for spelling in aliases.iter().chain([&name]) {
+            place.remove(*spelling);
+        }
+        place.insert(name.to_owned(), value.clone());
+    };
+    let (name, in_sweep) = match path.split_once('.') {
+        None => (path, false),
+        Some(("sweep", axis)) => (axis, true),
+        Some(_) => bail!("only keys of the top level and sweep.axis can be set"),
+    };
+    match (top_key(name), axis(name)) {
+        (Some(key), _) if !in_sweep => replace(table, key.name, key.aliases),
+        (None, Some(axis)) if !in_sweep && axis.is_setting() => {
+            replace(table, axis.name, axis.aliases);
+        }
+        (None, Some(axis)) if !in_sweep => {
+            bail!("\"{name}\" is an axis: write sweep.{}={text}", axis.name)
+        }
+        (_, Some(axis)) => {
+            let sweeps = table.remove("sweep");
+            let mut sweeps = sweeps.map_or(Ok(vec![Table::new()]), tables)?;
+            sweeps.iter_mut().for_each(|sweep| replace(sweep, axis.name, axis.aliases));
+            table.insert("sweep".into(), sweeps.into());
+        }
+        (Some(key), None) => bail!("\"{name}\" is no axis: write {}={text}", key.name),
+        (None, None) if in_sweep => bail!(unknown(name, axes().iter().map(|axis| axis.name))),
+        (None, None) => bail!(unknown(name, top_names())),
+    }
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! Prompt sets: what a line may be, which prompts are chosen, and what becomes of
+//! those that are too long.
+
+use specdec::draft::Texts;
+use specdec::experiment::prompts::{Prompt, read, sha256};
+use specdec::experiment::{Experiment, Frozen, Material, freeze};
+use specdec::model::{Codec, Letters, ModelError, ModelInfo, Role, load};
+
+fn set(text: &str) -> Result<Vec<Prompt>, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.jsonl");
+    std::fs::write(&file, text).unwrap();
+    read(&file).map_err(|e| format!("{e:#}"))
+}
+
+#[test]
+fn a_line_may_be_a_prompt_alone_or_one_of_spec_bench() {
+    let lines = concat!(
+        r#"{"prompt": "one"}"#,
+        "\n\n",
+        r#"{"prompt": "two", "id": 7, "category": "code", "answer": null}"#,
+        "\n",
+        r#"{"question_id": 81, "category": "writing", "turns": ["three", "four"]}"#,
+    );
+    let prompts = set(lines).unwrap();
+    let parts = prompts.iter().map(|p| (&*p.id, &*p.category, &*p.text)).collect::<Vec<_>>();
+    let wanted = [("mine-1", "mine", "one"), ("7", "code", "two"), ("81", "writing", "three")];
+    assert_eq!(parts, wanted);
+}
+
+#[test]
+fn an_odd_line_gets_a_sentence_with_its_number() {
+    let cases = [
+        ("{\"prompt\": \"a\",}", "not JSON at column 16"),
+        ("[{\"prompt\": \"a\"}]", "not an object: write {\"prompt\": …}"),
+        ("{\"promt\": \"a\"}", "no \"prompt\" (did you mean \"prompt\" by \"promt\"?)"),
+        ("{\"text\": \"a\"}", "no \"prompt\": write {\"prompt\": …}"),
+        ("{\"prompt\": 3}", "\"prompt\" is not a text"),
+        ("{\"prompt\": [\"a\"]}", "\"prompt\" is not a text"),
+        ("{\"turns\": []}", "\"turns\" is no list that begins with a text"),
+        ("{\"turns\": \"a\"}", "\"turns\" is no list"),
+        ("{\"prompt\": \"a\", \"id\": 1.5}", "\"id\" = 1.5: allowed is a text or an integer"),
+        ("{\"prompt\": \"a\", \"id\": null}", "\"id\" = null"),
+        ("{\"prompt\": \"a\", \"id\": \"\"}", "allowed are 1 to 200 letters"),
+        ("{\"prompt\": \"a\", \"id\": \"x\\ny\"}", "1 to 200 letters on one line"),
+        ("{\"prompt\": \"a\", \"category\": \"x\\ry\"}", "\"category\" = "),
+    ];
+    for (line, part) in cases {
+        let error = set(&format!("{{\"prompt\": \"fine\"}}\n{line}\n")).unwrap_err();
+        assert!(error.contains("mine.jsonl line 2: "), "{error}");
+        assert!(error.contains(part), "{error:?} does not contain {part:?}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn only_regular_files_are_read() {
+    let endless = Experiment::read("/dev/zero".as_ref(), &[]).unwrap_err();
+    assert!(format!("{endless:#}").contains("larger than 268 MB"), "{endless:#}");
+    for file in ["/dev/zero", "/dev"] {
+        let error = read(file.as_ref()).unwrap_err();
+        assert_eq!(
+            format!("{error:#}"),
+            format!("cannot read prompts: {file}: not a regular file")
+        );
+    }
+}
+
+/// Whatever differs between two sets of prompts, their hashes differ.
+#[test]
+fn the_hash_covers_every_part_and_where_it_ends() {
+    let prompt = |id: &str, category: &str, text: &str| Prompt {
+        id: id.into(),
+        category: category.into(),
+        text: text.into(),
+    };
+    let sets = [
+        (vec![prompt("a", "b", "c")], vec![vec![1]]),
+        (vec![prompt("ab", "", "c")], vec![vec![1]]),
+        (vec![prompt("a", "", "bc")], vec![vec![1]]),
+        (vec![prompt("a", "other", "c")], vec![vec![1]]),
+        (vec![prompt("a", "b", "c")], vec![vec![1, 2]]),
+        (vec![prompt("a", "b", "c\0d\0e\0f")], vec![vec![1]]),
+        (vec![prompt("a", "b", "c"), prompt("d", "e", "f")], vec![vec![1], vec![]]),
+    ];
+    let hashes = sets.iter().map(|(prompts, tokens)| sha256(prompts, tokens));
+    let hashes = hashes.collect::<std::collections::BTreeSet<_>>();
+    assert_eq!(hashes.len(), sets.len());
+}
+
+/// Letters, with a `d` set before every text.
+#[derive(Debug)]
+struct Headed;
+
+impl Codec for Headed {
+    fn encode(&self, text: &str) -> Result<Vec<u32>, ModelError> {
+        Letters { vocab: 4 }.encode(&format!("d{text}"))
+    }
+
+    fn decode(&self, tokens: &[u32]) -> Result<String, ModelError> {
+        Letters { vocab: 4 }.decode(tokens)
+    }
+
+    fn token_label(&self, token: u32) -> String {
+        Letters { vocab: 4 }.token_label(token)
+    }
+}
+
+/// Freezes an experiment of five new tokens on prompts of 2, 4, … 12 tokens in
+/// two categories; the contexts are those of target and draft model.
+fn frozen(contexts: [usize; 2], codec: &dyn Codec, sets: &[&str]) -> Result<Frozen, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("experiment.toml");
+    let text = "target = \"toy:mixed\"\ndraft = \"toy:mixed\"\nprompts = \"smoke\"\n\
+                max_tokens = 5\n[sweep]\ndrafter = \"model\"";
+    std::fs::write(&file, text).unwrap();
+    let sets = sets.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+    let experiment = Experiment::read(&file, &sets).map_err(|e| format!("{e:#}"))?;
+    let info = |role, context_length| ModelInfo {
+        context_length,
+        ..load("toy:mixed", role).unwrap().model.info().clone()
+    };
+    let prompts = (1..=6).map(|i| Prompt {
+        id: format!("p{i}"),
+        category: if i % 2 == 0 { "even" } else { "odd" }.to_owned(),
+        text: "abacabadabac"[..2 * i].to_owned(),
+    });
+    let material = Material {
+        name: "test",
+        target: &info(Role::Target, contexts[0]),
+        draft: Some(&info(Role::Draft, contexts[1])),
+        codec,
+        prompts: &prompts.collect::<Vec<_>>(),
+        texts: &Texts::new(codec),
+    };
+    freeze(&experiment.spec, &material).map_err(|e| format!("{e:#}"))
+}
+
+const LETTERS: Letters = Letters { vocab: 4 };
+
+#[test]
+fn prompts_that_are_too_long_are_all_listed() {
+    let sentence = |model: &str| {
+        format!(
+            "2 of 6 prompts too long, since max_tokens = 5 leaves 8 of the 13 tokens of the \
+             {model}'s context: p5 (10 tokens), p6 (12 tokens); set on_long_prompt = \"skip\" or \
+             \"truncate\", or a smaller max_tokens"
+        )
+    };
+    assert_eq!(frozen([13, 99], &LETTERS, &[]).unwrap_err(), sentence("target"));
+    assert_eq!(frozen([99, 13], &LETTERS, &[]).unwrap_err(), sentence("draft model"));
+    // Only the models that take part count.
+    assert!(frozen([99, 13], &LETTERS, &["sweep.drafter=prompt_lookup"]).is_ok());
+    let nothing = frozen([6, 99], &LETTERS, &["on_long_prompt=skip"]).unwrap_err();
+    assert!(nothing.contains("all 6 prompts are too long and skipped"), "{nothing}");
+    let no_room = frozen([5, 99], &LETTERS, &["on_long_prompt=truncate"]).unwrap_err();
+    let sentence =
+        "max_tokens = 5 leaves no room for a prompt in the 5 tokens of the target's context";
+    assert_eq!(no_room, sentence);
+    let odd = frozen([99, 99], &Letters { vocab: 2 }, &[]).unwrap_err();
+    assert!(odd.contains("prompt p2 cannot be run") && odd.contains("(nor can p3, p4, p5, p6)"));
+}
+
+#[test]
+fn long_prompts_are_left_out_if_that_is_wanted() {
+    let Frozen { plan, prompts, tokens } =
+        frozen([13, 99], &LETTERS, &["on_long_prompt=skip"]).unwrap();
+    assert_eq!(plan.prompts, ["p1", "p2", "p3", "p4"]);
+    assert_eq!((prompts.len(), tokens[3].len()), (4, 8));
+    assert_eq!(plan.choice.sentences(9), ["Skipped as too long, 2 of 6 prompts: p5, p6."]);
+    let one = "Skipped as too long, 2 of 6 prompts: p5 and 1 more, as plan.toml lists them.";
+    assert_eq!(plan.choice.sentences(1), [one]);
+    let all = frozen([99, 99], &LETTERS, &["on_long_prompt=skip"]).unwrap().plan;
+    assert!(all.choice.is_all() && all.prompts.len() == 6);
+    assert!(!toml::to_string(&all).unwrap().contains("choice"));
+}
+
+#[test]
+fn long_prompts_keep_their_ends_if_that_is_wanted() {
+    let set = ["on_long_prompt=truncate"];
+    let Frozen { plan, tokens, .. } = frozen([13, 99], &LETTERS, &set).unwrap();
+    assert_eq!(tokens[3], LETTERS.encode("abacabad").unwrap());
+    assert_eq!(tokens[4], LETTERS.encode("acabadab").unwrap());
+    let said = "Too long and cut at the beginning, 2 of 6 prompts: p5 (2 tokens less), p6 (4 tokens less).";
+    assert_eq!(plan.choice.sentences(9), [said]);
+    // What the tokenizer sets before every text stays.
+    let headed = frozen([13, 99], &Headed, &set).unwrap();
+    assert_eq!(headed.tokens[4], LETTERS.encode("dcabadab").unwrap());
+    // Other tokens are another plan, though the texts are the same.
+    let whole = frozen([99, 99], &LETTERS, &set).unwrap().plan;
+    assert_ne!(plan.prompts_sha256, whole.prompts_sha256);
+}
+
+#[test]
+fn the_seed_chooses_prompts() {
+    let ids = |set: &[&str]| frozen([99, 99], &LETTERS, set).unwrap().plan.prompts;
+    let three = ids(&["prompts_limit=3"]);
+    assert_eq!(three.len(), 3);
+    assert_eq!(ids(&["prompts_limit=3"]), three, "the same seed chooses the same");
+    assert!(three.is_sorted(), "in their order");
+    let two = ids(&["prompts_limit=2"]);
+    assert!(two.iter().all(|id| three.contains(id)), "{two:?} of {three:?}");
+    let seeds = (0..8).map(|seed| ids(&["prompts_limit=3", &format!("seed={seed}")]));
+    assert!(seeds.collect::<std::collections::BTreeSet<_>>().len() > 1, "the seed matters");
+    let plan = frozen([99, 99], &LETTERS, &["prompts_per_category=1"]).unwrap().plan;
+    assert_eq!(plan.prompts.len(), 2);
+    let odd = plan.prompts.iter().filter(|id| ["p1", "p3", "p5"].contains(&id.as_str()));
+    assert_eq!(odd.count(), 1);
+    let said = "Chosen by the seed, of 6 prompts: prompts_per_category = 1.";
+    assert_eq!(plan.choice.sentences(9), [said]);
+    // Those that are left out make room for others.
+    let skip = ["prompts_limit=4", "on_long_prompt=skip"];
+    assert_eq!(frozen([13, 99], &LETTERS, &skip).unwrap().plan.prompts, ["p1", "p2", "p3", "p4"]);
+    assert!(frozen([99, 99], &LETTERS, &["prompts_limit=6"]).unwrap().plan.choice.is_all());
+}
