@@ -8,7 +8,8 @@ use crate::model::ModelError;
 use crate::pool::Pool;
 
 /// A sample during which our threads waited for a core, or the host took it away,
-/// for more than this share of it was disturbed by other work: it is dropped.
+/// for more than this share of it was disturbed by other work: it is dropped. It is
+/// too short to ask what other processes used meanwhile, which is counted in ticks.
 const DISTURBED: f64 = 0.02;
 /// Undisturbed samples of a task that a number needs.
 pub const ENOUGH: usize = 5;
@@ -120,7 +121,8 @@ impl<'a> Stopwatch<'a> {
 
     /// A sample of one call that took `time`, watched until now.
     pub(super) fn watched(&self, time: Duration, watch: &Watch<'_>) -> Sample {
-        let share = watch.end(self.threads, self.cores).share();
+        let disturbance = watch.end(self.threads, self.cores);
+        let share = disturbance.waiting + disturbance.stolen;
         Sample { micros: time.as_secs_f64() * 1e6, share }
     }
 

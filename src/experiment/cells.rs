@@ -23,7 +23,7 @@ const MOST_CELLS: usize = 10_000;
 ///
 /// # Errors
 /// If a cell cannot be run, there are too many, or a condition of `[[exclude]]`
-/// matches none of them.
+/// matches none of them though the axes are those of the file.
 pub(super) fn cells(spec: &Spec, plan: &mut Plan, material: &Material<'_>) -> Result<Vec<Cell>> {
     let points = spec.sweep.iter().map(Axes::points).fold(0, usize::saturating_add);
     if points > MOST_CELLS {
@@ -40,7 +40,8 @@ pub(super) fn cells(spec: &Spec, plan: &mut Plan, material: &Material<'_>) -> Re
         let again = again.collect::<Vec<_>>();
         cells.extend(group.into_iter().chain(again));
     }
-    if let Some(unused) = conditions.iter().position(|condition| !condition.matched) {
+    let unused = conditions.iter().position(|condition| !condition.matched);
+    if let Some(unused) = unused.filter(|_| !spec.replaced) {
         let (number, axes) = (unused + 1, conditions[unused].axes);
         bail!("[[exclude]] number {number} ({axes}) matches no cell of the sweep: leave it out");
     }

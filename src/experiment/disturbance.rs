@@ -7,8 +7,9 @@ use std::time::Duration;
 use super::records::BlockRow;
 use crate::clock::{Clock, Lost};
 
-/// A block is disturbed if our threads waited for a core, or the host of a
-/// virtual machine took cores away, for more than this share of its wall time.
+/// A block is disturbed if our threads waited because of other processes, or the
+/// host of a virtual machine took cores away, for more than this share of its wall
+/// time.
 pub const DISTURBED: f64 = 0.1;
 
 /// With a larger share of disturbed blocks no verdict is given.
@@ -25,9 +26,11 @@ const FEW: usize = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Disturbance {
     /// Waiting for a core, all threads together.
-    pub(super) waiting: f64,
+    pub(crate) waiting: f64,
+    /// What other processes used of the cores, all together.
+    pub(super) others: f64,
     /// Time that the host took from this many cores.
-    pub(super) stolen: f64,
+    pub(crate) stolen: f64,
 }
 
 /// A span of time that is watched for disturbances.
@@ -55,15 +58,16 @@ impl<'a> Watch<'a> {
         let ours = (threads as f64 / cores.max(1) as f64).min(1.0);
         Disturbance {
             waiting: share(lost.waiting, self.lost.waiting),
+            others: share(lost.others, self.lost.others),
             stolen: ours * share(lost.stolen, self.lost.stolen),
         }
     }
 }
 
 impl Disturbance {
-    /// Both together.
+    /// What other work took of the time.
     pub(crate) fn share(self) -> f64 {
-        self.waiting + self.stolen
+        self.waiting.min(self.others) + self.stolen
     }
 
     /// Whether times from this span can be trusted.
@@ -74,7 +78,11 @@ impl Disturbance {
 
 /// How disturbed a block was.
 pub(super) fn of(block: &BlockRow) -> Disturbance {
-    Disturbance { waiting: block.waiting_share, stolen: block.stolen_share }
+    Disturbance {
+        waiting: block.waiting_share,
+        others: block.others_share,
+        stolen: block.stolen_share,
+    }
 }
 
 /// The blocks to run again, the most disturbed first: of those that still may be

@@ -72,8 +72,41 @@ impl Clock for MachineClock {
     }
 
     fn lost(&self) -> Lost {
-        Lost { waiting: waited(), stolen: stolen() }
+        let cores = Cores::read();
+        let others = cores.busy.saturating_sub(used());
+        Lost { waiting: waited(), others: TICK * others, stolen: TICK * cores.stolen }
     }
+}
+
+/// The unit in which the kernel counts the time of cores and processes.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Time of all cores, in ticks.
+#[derive(Debug, Default)]
+struct Cores {
+    busy: u32,
+    stolen: u32,
+}
+
+impl Cores {
+    /// Reads the first line of `/proc/stat`.
+    fn read() -> Self {
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let fields = text.lines().next().unwrap_or_default().split_whitespace().skip(1);
+        let ticks = fields.map(|w| w.parse().unwrap_or(0)).collect::<Vec<u32>>();
+        let [user, nice, system, _idle, _iowait, irq, softirq, stolen, ..] = ticks[..] else {
+            return Self::default();
+        };
+        Self { busy: user + nice + system + irq + softirq, stolen }
+    }
+}
+
+/// Time of all threads of this process, in ticks.
+fn used() -> u32 {
+    let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name of the program stands in parentheses and may hold anything.
+    let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(11).take(2).map(|w| w.parse::<u32>().unwrap_or(0)).sum()
 }
 
 /// Run-queue delay of all threads: the second number of each `schedstat`.
@@ -84,13 +117,4 @@ fn waited() -> Duration {
         .filter_map(|text| text.split_whitespace().nth(1).and_then(|w| w.parse::<u64>().ok()))
         .sum();
     Duration::from_nanos(nanos)
-}
-
-/// Steal time of all cores: the eighth number of the first line of `/proc/stat`,
-/// in hundredths of a second.
-fn stolen() -> Duration {
-    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let cpu = text.lines().next().unwrap_or_default();
-    let ticks = cpu.split_whitespace().nth(8).and_then(|w| w.parse::<u64>().ok());
-    Duration::from_millis(10 * ticks.unwrap_or(0))
 }

@@ -55,10 +55,10 @@ pub struct Session {
     pub command_line: Vec<String>,
     /// Load averages at the start.
     pub load_average: [f64; 3],
-    /// Waiting of its threads for a core, by wall time, before the first block.
-    pub waiting_before: f64,
+    /// Time that other work took before the first block, as a share of wall time.
+    pub lost_before: f64,
     /// The same during its blocks.
-    pub waiting_share: f64,
+    pub lost_share: f64,
     /// Costs measured before its first block.
     pub calibration: Calibration,
     /// UTC start, RFC 3339.
@@ -76,8 +76,8 @@ impl Session {
             threads,
             command_line: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
             load_average: load_average(),
-            waiting_before: 0.0,
-            waiting_share: 0.0,
+            lost_before: 0.0,
+            lost_share: 0.0,
             calibration: Calibration::default(),
             started: utc_now(),
             ended: None,

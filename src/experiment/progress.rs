@@ -6,7 +6,7 @@ use crate::terminal;
 #[derive(Debug)]
 pub(super) struct Progress {
     progress: terminal::Progress,
-    /// What the last block waited, in words.
+    /// What the last block lost, in words.
     disturbance: String,
 }
 
@@ -24,7 +24,7 @@ impl Progress {
 
     /// How disturbed the last block was, as a share of its time.
     pub(super) fn disturbed_by(&mut self, share: f64) {
-        self.disturbance = format!("waited {:.0} %", 100.0 * share.min(1.0));
+        self.disturbance = format!("lost {:.0} %", 100.0 * share.min(1.0));
     }
 
     /// One is done; `live` says how it goes.

@@ -42,7 +42,8 @@ impl Experiment {
         for set in overrides {
             apply(&mut table, set).with_context(|| format!("--set {set}"))?;
         }
-        let spec = check(table).with_context(place)?;
+        let mut spec = check(table).with_context(place)?;
+        spec.replaced = overrides.iter().any(|set| sets_an_axis(set));
         Ok(Self { name: name_of(&file), file, spec })
     }
 }
@@ -203,6 +204,11 @@ fn spread(
         reading.for_each(|sweep| _ = sweep.0.insert(key, values.clone()));
     }
     Ok(())
+}
+
+/// Whether an override is of an axis and not of a key of the top level.
+fn sets_an_axis(set: &str) -> bool {
+    set.starts_with("sweep.")
 }
 
 /// Applies `key=value` or `sweep.axis=value`; what is not TOML is a text.

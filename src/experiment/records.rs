@@ -142,6 +142,7 @@ pub struct BlockRow {
     pub prompt: String,
     pub repeat: u32,
     pub waiting_share: f64,
+    pub others_share: f64,
     pub stolen_share: f64,
     pub disturbed: bool,
     pub rounds: usize,

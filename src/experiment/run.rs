@@ -95,7 +95,7 @@ pub fn run(bench: &Bench<'_>, out: &Path, resume: &Resume) -> Result<Ended> {
     if open {
         let watch = Watch::begin(bench.clock);
         session.calibration = calibrate(bench)?;
-        session.waiting_before = watch.end(bench.threads, session.machine.cores).share();
+        session.lost_before = watch.end(bench.threads, session.machine.cores).share();
         announce(&session, bench.plan);
         manifest.sessions.push(session);
         manifest.blocks.0 = done;
@@ -115,7 +115,7 @@ pub fn run(bench: &Bench<'_>, out: &Path, resume: &Resume) -> Result<Ended> {
         let watch = Watch::begin(bench.clock);
         manifest.blocks.0 = sweep.run(listed)?;
         let session = &mut manifest.sessions[number];
-        session.waiting_share = watch.end(bench.threads, session.machine.cores).share();
+        session.lost_share = watch.end(bench.threads, session.machine.cores).share();
         session.ended = Some(utc_now());
     }
     folder.check()?;
@@ -138,14 +138,15 @@ fn reopen(folder: &ResultsFolder, plan: &Plan) -> Result<(Manifest, Vec<BlockRow
 fn announce(session: &Session, plan: &Plan) {
     let (load, cores) = (session.load_average[0], session.machine.cores);
     terminal::say(format_args!(
-        "machine: load average {load:.2} on {cores} cores; waited for a core for {:.0} % of the \
+        "machine: load average {load:.2} on {cores} cores; other work took {:.0} % of the \
          calibration",
-        100.0 * session.waiting_before.min(1.0)
+        100.0 * session.lost_before.min(1.0)
     ));
-    if session.waiting_before > DISTURBED {
+    if session.lost_before > DISTURBED {
         terminal::say(format_args!(
-            "warning: other work disturbs this machine: blocks that wait for more than {:.0} % of \
-             their time are repeated, and if more than {:.0} % of them stay so, no verdict is given",
+            "warning: other work disturbs this machine: blocks that lose more than {:.0} % of \
+             their time to it are repeated, and if more than {:.0} % of them stay so, no verdict is \
+             given",
             100.0 * DISTURBED,
             100.0 * MOST_DISTURBED
         ));
@@ -250,6 +251,7 @@ impl Sweep<'_> {
             prompt: block.prompt.id.clone(),
             repeat: block.repeat,
             waiting_share: disturbance.waiting,
+            others_share: disturbance.others,
             stolen_share: disturbance.stolen,
             disturbed: disturbance.is_disturbed(),
             ..BlockRow::listing(&rows)?

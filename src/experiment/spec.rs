@@ -63,6 +63,10 @@ pub struct Spec {
     /// Cells to leave out: those that match all axes of a condition.
     #[serde(skip)]
     pub exclude: Vec<Axes>,
+    /// Whether an axis was replaced from outside: then a condition may be left with
+    /// nothing to leave out.
+    #[serde(skip)]
+    pub replaced: bool,
 }
 
 impl Spec {

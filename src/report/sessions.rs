@@ -13,8 +13,8 @@ pub(super) fn alarm(results: &Results) -> String {
 pub(super) fn disturbed(results: &Results) -> Option<String> {
     results.is_disturbed().then(|| {
         format!(
-            "DISTURBED: {:.0} % of the blocks waited for a core for more than {:.0} % of their \
-             time. Above {:.0} % no verdict is given.",
+            "DISTURBED: {:.0} % of the blocks lost more than {:.0} % of their time to other work. \
+             Above {:.0} % of the blocks no verdict is given.",
             100.0 * results.disturbed_share(),
             100.0 * DISTURBED,
             100.0 * MOST_DISTURBED
@@ -58,8 +58,8 @@ pub(super) fn section(results: &Results) -> String {
             "load average at the start (1, 5, 15 min)",
             each(&|_, s| s.load_average.map(|x| format!("{x:.2}")).join(", ")),
         ),
-        ("waiting for a core, before the blocks", each(&|_, s| percent(s.waiting_before))),
-        ("waiting for a core, during the blocks", each(&|_, s| percent(s.waiting_share))),
+        ("lost to other work, before the blocks", each(&|_, s| percent(s.lost_before))),
+        ("lost to other work, during the blocks", each(&|_, s| percent(s.lost_share))),
         ("target passes (µs)", each(&|_, s| passes(s))),
         ("specdec", each(&|_, s| s.build.describe())),
         ("compiler", each(&|_, s| s.build.rustc.clone())),

@@ -42,7 +42,7 @@ impl Clock for Busy {
     fn lost(&self) -> Lost {
         let reading = self.readings.replace(self.readings.get() + 1);
         self.busy.set(reading.is_multiple_of(2) && (self.is_busy)(reading / 2));
-        Lost { waiting: self.lost.get(), stolen: Duration::ZERO }
+        Lost { waiting: self.lost.get(), ..Lost::default() }
     }
 }
 

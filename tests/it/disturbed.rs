@@ -63,7 +63,7 @@ impl Clock for Busy {
                 self.lost.set(self.lost.get() + (self.now() - self.begun.get()).mul_f64(share));
             }
         }
-        Lost { waiting: self.lost.get(), stolen: Duration::ZERO }
+        Lost { waiting: self.lost.get(), others: self.lost.get(), stolen: Duration::ZERO }
     }
 }
 
@@ -179,7 +179,7 @@ fn above_a_share_of_disturbed_blocks_no_verdict_is_given() {
     assert!(says("speedup.svg") && says("categories.svg") && !says("acceptance.svg"));
     // The first thing after the question.
     let first = many.lines().filter(|line| !line.is_empty()).nth(2).unwrap();
-    assert!(first.starts_with("**DISTURBED: 11 % of the blocks"), "{first}");
+    assert!(first.starts_with("**DISTURBED: 11 % of the blocks lost"), "{first}");
     assert!(many.contains("| withheld: disturbed |"), "{many}");
     for verdict in ["| faster |", "| slower |", "| no difference shown |", "are slower than plain"]
     {

@@ -106,6 +106,9 @@ fn an_exclusion_excludes_something_and_never_the_baseline() {
     let parts = ["[[exclude]] number 2 (num_speculative_tokens = 3 or 5) matches no cell"];
     let first = "{drafter=\"model\", temperature=1}";
     refused(&[&format!("exclude=[{first}, {{num_speculative_tokens=[3, 5]}}]")], &parts);
+    // Who replaces an axis need not touch the file's conditions.
+    let condition = format!("exclude=[{first}, {{num_speculative_tokens=[3, 5]}}]");
+    planned(&["sweep.num_speculative_tokens=4", &condition]).unwrap();
     refused(&["exclude=[{drafter=\"none\"}]"], &["leaves out plain decoding"]);
     refused(&["exclude=[{}]"], &["leaves no cell"]);
 }

@@ -17,21 +17,26 @@ pub(crate) fn attempts(blocks: &[Rows], order: &[(usize, Busy)]) -> Rows {
     let mut all = Rows::default();
     // One thread's part of what the host takes from all cores.
     let ours = 1.0 / std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
-    for &(number, [waiting, taken]) in order {
+    for &(number, [waiting, others, taken]) in order {
         let stolen = ours * taken;
+        // Nobody waits longer for other processes than these run.
+        let lost = |waiting: f64, others: f64, stolen: f64| waiting.min(others) + stolen;
+        let own = lost(waiting, others, stolen);
         let before = all.blocks.iter().filter(|b| b.block == number);
         let attempt = before.clone().count() as u32;
-        let mut standing =
-            before.filter(|b| !b.superseded).map(|b| b.waiting_share + b.stolen_share);
-        let superseded = standing.next_back().is_some_and(|share| waiting + stolen >= share);
+        let mut standing = before
+            .filter(|b| !b.superseded)
+            .map(|b| lost(b.waiting_share, b.others_share, b.stolen_share));
+        let superseded = standing.next_back().is_some_and(|share| own >= share);
         let mut rows = blocks[number].clone();
         rows.blocks[0] = BlockRow {
             block: number,
             attempt,
             session: 0,
             waiting_share: waiting,
+            others_share: others,
             stolen_share: stolen,
-            disturbed: waiting + stolen > 0.1,
+            disturbed: own > 0.1,
             superseded,
             ..rows.blocks[0].clone()
         };

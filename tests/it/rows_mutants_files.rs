@@ -109,8 +109,14 @@ pub(crate) const BLOCKS: &[Mutant] = &[
     ("waiting as a percentage", "blocks.csv: waiting_share", |rows, _| {
         each_block(rows, |b| b.waiting_share *= 100.0);
     }),
+    ("what others used of one core", "blocks.csv: others_share", |rows, _| {
+        each_block(rows, |b| b.others_share /= 2.0);
+    }),
     ("time stolen from all cores", "blocks.csv: stolen_share", |rows, _| {
         each_block(rows, |b| b.stolen_share *= 2.0);
+    }),
+    ("threads that wait for each other disturb", "blocks.csv: disturbed", |rows, _| {
+        each_block(rows, |b| b.disturbed = b.waiting_share + b.stolen_share > 0.1);
     }),
     ("no block is disturbed", "blocks.csv: disturbed", |rows, _| {
         each_block(rows, |b| b.disturbed = false);

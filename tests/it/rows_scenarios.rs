@@ -148,10 +148,22 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         temper: Temper { fails_after: &[2, 1], ..Temper::EVEN },
         prompts: PROMPTS,
         // The worst goes first, and of 12 blocks four may be run again: 5 does worse
-        // then, and better the next time, but stays disturbed.
+        // then, and better the next time, but stays disturbed. In 7 threads wait for
+        // each other alone.
         busy: [
-            &[(2, [0.06, 0.03]), (5, [0.2, 0.1]), (9, [0.4, 0.0]), (10, [0.11, 0.05])],
-            &[(9, [0.0, 0.0]), (5, [0.5, 0.0]), (10, [0.01, 0.0]), (5, [0.15, 0.04])],
+            &[
+                (2, [0.06, 1.0, 0.03]),
+                (5, [0.2, 0.3, 0.1]),
+                (7, [0.6, 0.02, 0.03]),
+                (9, [0.7, 0.4, 0.0]),
+                (10, [0.11, 0.2, 0.05]),
+            ],
+            &[
+                (9, [0.0, 0.0, 0.0]),
+                (5, [0.5, 0.6, 0.0]),
+                (10, [0.01, 0.3, 0.0]),
+                (5, [0.15, 0.9, 0.04]),
+            ],
         ],
         experiment: r#"
             max_tokens = 8

@@ -43,12 +43,12 @@ pub(crate) struct Script {
     busy: RefCell<VecDeque<Busy>>,
     watched: Slot<usize>,
     since: Slot<u64>,
-    lost: Slot<[u64; 2]>,
+    lost: Slot<[u64; 3]>,
 }
 
-/// The shares of a block's time for which threads waited, and in which the host
-/// took cores away.
-pub(crate) type Busy = [f64; 2];
+/// The shares of a block's time for which threads waited, for which other processes
+/// used cores, and in which the host took cores away.
+pub(crate) type Busy = [f64; 3];
 
 /// How often lost time is read before the first block: at both ends of the
 /// calibration, and when the sweep begins.
@@ -73,13 +73,12 @@ impl Clock for Script {
         if reading >= BEFORE && (reading - BEFORE) % 2 == 1 {
             let busy = self.busy.borrow_mut().pop_front().unwrap_or_default();
             let wall = (self.seen.get() - self.since.get()) as f64;
-            let [waiting, stolen] = busy.map(|share| (share * wall).round() as u64);
-            let [waited, taken] = self.lost.get();
-            self.lost.set([waited + waiting, taken + stolen]);
+            let lost = self.lost.get();
+            self.lost.set(std::array::from_fn(|i| lost[i] + (busy[i] * wall).round() as u64));
         }
         self.since.set(self.seen.get());
-        let [waiting, stolen] = self.lost.get().map(Duration::from_nanos);
-        Lost { waiting, stolen }
+        let [waiting, others, stolen] = self.lost.get().map(Duration::from_nanos);
+        Lost { waiting, others, stolen }
     }
 }
 
@@ -226,7 +225,7 @@ impl Scenario {
         let blocks = plan.repeats as usize * plan.prompts.len() * settings;
         let [first, again] = self.busy;
         let busy =
-            |block| first.iter().find(|(b, _)| *b == block).map_or([0.0; 2], |(_, busy)| *busy);
+            |block| first.iter().find(|(b, _)| *b == block).map_or([0.0; 3], |(_, busy)| *busy);
         (0..blocks).map(|block| (block, busy(block))).chain(again.iter().copied()).collect()
     }
 
