@@ -150,9 +150,6 @@ fn tokenise(prompts: &[Prompt], codec: &dyn Codec) -> Result<Vec<Vec<Token>>> {
     let mut bad = Vec::new();
     for prompt in prompts {
         match codec.encode(&prompt.text) {
-            Ok(tokens) if tokens.is_empty() => {
-                bad.push((&prompt.id, "it is empty: give it at least one character".to_owned()))
-            }
             Ok(tokens) => all.push(tokens),
             Err(error) => bad.push((&prompt.id, error.to_string())),
         }

@@ -9,7 +9,8 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         let points = data.positions(series).into_iter().map(|row| Point {
             x: row.position as f64,
             y: row.survival,
-            y_interval: Some((row.lo, row.hi)),
+            // The whole range says that there is no interval.
+            y_interval: Some((row.lo, row.hi)).filter(|ends| *ends != (0.0, 1.0)),
             ..Point::default()
         });
         Line::new(series, points.collect(), Vec::new())
