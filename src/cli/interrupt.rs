@@ -14,7 +14,7 @@ use crate::terminal;
 /// The exit code of what Ctrl-C ended: 128 and the number of the signal.
 pub(super) const ENDED: u8 = 130;
 
-/// How long a terminal may take for the last words.
+/// How long a terminal may take for a few words.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// What is lost if a run ends now.
@@ -44,6 +44,7 @@ impl std::error::Error for Interrupted {}
 /// What Ctrl-C has asked for, and what it means at the moment.
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
+    asked: AtomicBool,
     wanted: AtomicBool,
     stage: AtomicU8,
 }
@@ -74,7 +75,7 @@ impl Interrupts {
     }
 
     fn answer(&self) {
-        let again = self.wanted.swap(true, Ordering::Relaxed);
+        let again = self.asked.swap(true, Ordering::Relaxed);
         let stage = self.stage.load(Ordering::Relaxed);
         if stage == Stage::Loading as u8 {
             exit("interrupted while loading: nothing was begun");
@@ -83,28 +84,33 @@ impl Interrupts {
         } else if again {
             exit("ended at once: all finished blocks are kept; continue with --resume");
         } else {
-            let words = "interrupted: finishing the round in work; once more Ctrl-C ends at once";
-            // Without a thread for it they are said here.
-            aside(move || terminal::say(words)).unwrap_or_else(|()| terminal::say(words));
+            // The answer first: what is asked for may be done within a millisecond.
+            aside(|| {
+                terminal::say(
+                    "interrupted: finishing the round in work; once more Ctrl-C ends at once",
+                );
+            });
+            self.wanted.store(true, Ordering::Relaxed);
         }
     }
 }
 
 /// Ends the process, with last words if the terminal takes them.
 fn exit(words: &'static str) -> ! {
-    let (said, wait) = mpsc::channel();
-    let speak = move || {
-        terminal::end(words);
-        let _ = said.send(());
-    };
-    if aside(speak).is_ok() {
-        let _ = wait.recv_timeout(PATIENCE);
-    }
+    aside(move || terminal::end(words));
     std::process::exit(ENDED.into())
 }
 
-/// On a thread of its own: a terminal that is paused (Ctrl-S) holds up who writes to it, and
-/// must not hold up the next Ctrl-C.
-fn aside(speak: impl FnOnce() + Send + 'static) -> Result<(), ()> {
-    thread::Builder::new().spawn(speak).map(drop).map_err(drop)
+/// Speaks on a thread of its own and waits for it, but not for long: a terminal that is
+/// paused (Ctrl-S) holds up who writes to it, and must not hold up the next Ctrl-C. Where
+/// the system refuses a thread, nothing is said.
+fn aside(speak: impl FnOnce() + Send + 'static) {
+    let (said, wait) = mpsc::channel();
+    let speak = move || {
+        speak();
+        let _ = said.send(());
+    };
+    if thread::Builder::new().spawn(speak).is_ok() {
+        let _ = wait.recv_timeout(PATIENCE);
+    }
 }
