@@ -91,10 +91,14 @@ class Row:
     seconds: float
 
 
-def measure(model: str, rounds: int, cores: int, burners: Burners) -> list[Row]:
-    """Samples of all thread counts, in turns, with and without other work."""
+def measure(
+    model: str, rounds: int, cores: int, burners: Burners, facts: dict[str, object]
+) -> list[Row]:
+    """Samples of all thread counts, in turns, with and without other work; says in
+    `facts` which instruction set the engine uses."""
     options, requests = MODELS[model]
     engines = {threads: Engine(options, threads) for threads in range(1, cores + 1)}
+    facts["isa"] = engines[1].ready["isa"]
     rows = []
     for turn in range(rounds):
         for busy in (0, cores):
@@ -171,7 +175,7 @@ def main() -> None:
     rows: list[Row] = []
     with Burners(cores) as burners:
         for model in MODELS:
-            rows += measure(model, args.rounds, cores, burners)
+            rows += measure(model, args.rounds, cores, burners, facts)
     out.mkdir(parents=True, exist_ok=True)
     (out / "machine.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     write(out / "samples.csv", [asdict(row) for row in rows])
