@@ -8,6 +8,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::dist::Token;
+use crate::input::read_any_text;
 use crate::model::{Codec, Dtype, Engine, Role, Settings};
 use crate::params::{self, Params};
 use crate::sampling::SamplingParams;
@@ -100,8 +101,7 @@ impl PromptArgs {
         Ok(match (self.text.as_ref().or(self.prompt.as_ref()), &self.prompt_file) {
             (Some(text), _) => text.clone(),
             (None, Some(file)) => {
-                let place = || format!("cannot read the prompt file {}", file.display());
-                without_newline(std::fs::read_to_string(file).with_context(place)?)
+                without_newline(read_any_text(file).context("cannot read the prompt file")?)
             }
             (None, None) => {
                 let mut stdin = std::io::stdin();

@@ -229,6 +229,8 @@ fn bad_inputs_get_one_sentence() {
     refuses(&toy(&"a".repeat(2000)), "has room for");
     refuses(&["generate", "--target", "toy:mixed"], "the prompt is empty");
     refuses(&["generate", "--prompt-file", "no/such/file"], "no/such/file");
+    #[cfg(unix)]
+    refuses(&["generate", "--prompt-file", "/dev/zero"], "larger than 268 MB");
     refuses(
         &["generate", "--target", "no/such/model", "--prompt", "a", "--plain"],
         "no/such/model",
