@@ -2,11 +2,11 @@
 //! line that changes. Nothing here fails: where nobody listens, the work goes on.
 
 use std::fmt::Display;
-use std::io::{self, IsTerminal, Write};
+use std::io::{IsTerminal, Write};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::shown;
 
@@ -84,61 +84,6 @@ fn lock() -> MutexGuard<'static, Option<ProgressBar>> {
 /// In one piece, so that nothing comes between.
 fn put(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
-}
-
-/// Standard error as bars are drawn on it: what cannot be written is dropped.
-#[derive(Debug, Default)]
-struct Screen(Mutex<String>);
-
-impl Screen {
-    fn add(&self, text: &str) -> io::Result<()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
-        Ok(())
-    }
-
-    fn moved(&self, cells: usize, way: char) -> io::Result<()> {
-        if cells == 0 { Ok(()) } else { self.add(&format!("\x1b[{cells}{way}")) }
-    }
-}
-
-impl TermLike for Screen {
-    fn width(&self) -> u16 {
-        u16::try_from(width()).unwrap_or(u16::MAX)
-    }
-
-    fn move_cursor_up(&self, lines: usize) -> io::Result<()> {
-        self.moved(lines, 'A')
-    }
-
-    fn move_cursor_down(&self, lines: usize) -> io::Result<()> {
-        self.moved(lines, 'B')
-    }
-
-    fn move_cursor_right(&self, columns: usize) -> io::Result<()> {
-        self.moved(columns, 'C')
-    }
-
-    fn move_cursor_left(&self, columns: usize) -> io::Result<()> {
-        self.moved(columns, 'D')
-    }
-
-    fn write_line(&self, line: &str) -> io::Result<()> {
-        self.add(line)?;
-        self.add("\n")
-    }
-
-    fn write_str(&self, text: &str) -> io::Result<()> {
-        self.add(text)
-    }
-
-    fn clear_line(&self) -> io::Result<()> {
-        self.add("\r\x1b[K")
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        put(&std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)));
-        Ok(())
-    }
 }
 
 /// The beginning of a line that stays clear of the last column, where terminals wrap.
@@ -224,8 +169,7 @@ impl Drop for Progress {
 
 /// An empty bar, or where there is no room for one the words beside it alone.
 fn bar() -> ProgressBar {
-    let target = ProgressDrawTarget::term_like_with_hz(Box::<Screen>::default(), FRAMES);
-    let bar = ProgressBar::with_draw_target(None, target);
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(FRAMES));
     let template = format!("{{bar:{BAR}}} {{msg}}");
     let template = if width() < ROOMY { "{msg}" } else { &template };
     ProgressStyle::with_template(template)

@@ -18,7 +18,7 @@ fn on_terminal(columns: usize, args: &[&str]) -> String {
     let quoted = args.iter().map(|arg| format!("'{arg}'")).collect::<Vec<_>>().join(" ");
     let program = env!("CARGO_BIN_EXE_specdec");
     let mut script = Command::new("script");
-    let command = format!("stty cols {columns}; exec {program} {quoted}");
+    let command = format!("stty rows 24 cols {columns}; exec {program} {quoted}");
     script.current_dir(env!("CARGO_MANIFEST_DIR")).env("TERM", "xterm").env_remove("NO_COLOR");
     let output =
         script.args(["-qec", &command, "/dev/null"]).stdin(Stdio::null()).output().unwrap();
@@ -42,7 +42,7 @@ fn the_progress_line_is_narrower_than_the_terminal() {
     let out = tempfile::tempdir().unwrap();
     let more = ["--set", "repeats=20", "--out", out.path().to_str().unwrap()];
     let shown = on_terminal(60, &[&SMOKE[..], &more].concat());
-    let frames = shown.split("\r\u{1b}[K").skip(1).map(|frame| frame.lines().next().unwrap_or(""));
+    let frames = shown.split("\r\u{1b}[2K").skip(1).map(|frame| frame.lines().next().unwrap_or(""));
     let frames = frames.filter(|frame| frame.contains("generations")).map(str::trim_end);
     let frames = frames.collect::<Vec<_>>();
     assert!(!frames.is_empty(), "{shown}");
