@@ -15,7 +15,7 @@ const ACCEPTANCES: std::ops::RangeInclusive<u32> = 30..=95;
 ///
 /// # Errors
 /// If T(1) is not known, or the renderer fails.
-pub(crate) fn draw(title: &str, measured: &Measured, costs: Option<&Costs>) -> Result<Drawn> {
+pub fn draw(title: &str, measured: &Measured, costs: Option<&Costs>) -> Result<Drawn> {
     let Some(one) = measured.passes[0].median() else {
         bail!("there is nothing to draw: too few samples of T(1) were undisturbed");
     };

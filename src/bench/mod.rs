@@ -10,7 +10,7 @@ mod sample;
 mod timed;
 
 pub use best::{Best, Costs};
-pub(crate) use figure::draw;
+pub use figure::draw;
 pub(crate) use interactive::answer;
 pub use outside::Outside;
 pub use rows::PassRow;

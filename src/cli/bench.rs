@@ -73,13 +73,14 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
     if let Some(file) = &args.csv {
         write_csv(&rows, file).with_context(|| format!("cannot write {}", file.display()))?;
     }
+    output::write(&table(info, &measured, &rows, costs.as_ref()))?;
     if let Some(file) = &args.figure {
         let drawn = draw(&format!("{}, {}", info.name, info.dtype), &measured, costs.as_ref())?;
         let svg = file.extension().is_some_and(|e| e == "svg");
         let bytes = if svg { drawn.svg.into_bytes() } else { drawn.png };
         std::fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()))?;
     }
-    output::write(&table(info, &measured, &rows, costs.as_ref()))
+    Ok(())
 }
 
 type Models = (Box<dyn LanguageModel>, Option<Box<dyn LanguageModel>>);

@@ -28,6 +28,7 @@ use anyhow::{Context, Result};
 
 pub use brief::Brief;
 pub use load::{Results, load};
+pub use plot::Drawn;
 pub use series::{Series, series};
 pub use summary::{summary, survival};
 

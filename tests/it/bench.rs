@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::path::Path;
 use std::time::Duration;
 
-use specdec::bench::{MOST_ROWS, Measured, PassRow, measure};
+use specdec::bench::{MOST_ROWS, Measured, PassRow, draw, measure};
 use specdec::clock::{Clock, Lost, RealClock};
 use specdec::model::{Role, load};
 
@@ -72,6 +72,10 @@ fn disturbed_samples_are_dropped_and_counted() {
     assert_eq!(costs.passes, rows.iter().map(|row| row.median_us.unwrap()).collect::<Vec<_>>());
     assert!(costs.draft < 1e6 && costs.outside < 1e6);
     assert_eq!(measured.too_few(), None);
+    let svg = draw("a pair", &measured, Some(&costs)).unwrap().svg;
+    assert!(svg.contains("T(m) / T(1)") && svg.contains("acceptance"));
+    let alone = draw("a target", &measured, None).unwrap().svg;
+    assert!(alone.contains("T(m) / T(1)") && !alone.contains("acceptance"));
 }
 
 #[test]
@@ -87,4 +91,7 @@ fn nothing_is_concluded_from_few_undisturbed_samples() {
     let all = self::measured(|span| span >= 7 * TASKS).0;
     assert!(all.passes.iter().all(|timing| timing.is_enough()) && all.costs().is_none());
     assert!(all.too_few().unwrap().contains("a round at T = 0"));
+    let none = self::measured(|span| span % TASKS == 1).0;
+    let error = draw("a pair", &none, None).err().unwrap().to_string();
+    assert!(error.contains("too few samples of T(1)"), "{error}");
 }

@@ -44,9 +44,12 @@ pub(super) enum Anchor {
 }
 
 /// A figure as files.
-pub(crate) struct Drawn {
-    pub(crate) svg: String,
-    pub(crate) png: Vec<u8>,
+#[derive(Debug)]
+pub struct Drawn {
+    /// Text of the SVG file.
+    pub svg: String,
+    /// Bytes of the PNG file, the same drawing in pixels.
+    pub png: Vec<u8>,
 }
 
 /// A sheet that grows downwards.

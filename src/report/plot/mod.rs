@@ -16,7 +16,7 @@ mod style;
 mod text;
 
 pub(crate) use axis::Axis;
-pub(crate) use canvas::Drawn;
+pub use canvas::Drawn;
 pub(crate) use grid::{Curve, Even, Grid, Panel, Point};
 pub(crate) use page::{Body, Key, Page, Sample};
 pub(crate) use rows::{Column, Group, Row, Rows, Value};
