@@ -8,9 +8,9 @@ use std::process::Command;
 /// Libraries whose version a manifest names.
 const NAMED: &[&str] = &["candle-core", "candle-nn", "rand_chacha", "tokenizers"];
 /// What is compiled: changes elsewhere do not make the code another one.
-const SOURCES: &[&str] = &["src", "build.rs", "Cargo.toml", "Cargo.lock"];
-/// What git moves with every commit and checkout.
-const MOVING: &[&str] = &["HEAD", "logs/HEAD", "packed-refs"];
+const SOURCES: &[&str] = &["src", "build.rs", "Cargo.toml", "Cargo.lock", "docs/certified.csv"];
+/// What git moves with a checkout or a commit, beside the branch itself.
+const MOVING: &[&str] = &["HEAD", "packed-refs"];
 
 fn main() {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
@@ -34,7 +34,8 @@ fn commit() -> (String, bool) {
         return unknown;
     }
     let Some(commit) = git(&["rev-parse", "HEAD"]) else { return unknown };
-    for file in MOVING {
+    let branch = git(&["symbolic-ref", "--quiet", "HEAD"]);
+    for file in MOVING.iter().copied().chain(branch.as_deref()) {
         // A file that does not exist would count as changed in every build.
         let path = git(&["rev-parse", "--git-path", file]).unwrap_or_default();
         if Path::new(&path).is_file() {

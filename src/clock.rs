@@ -35,8 +35,8 @@ pub trait Clock: std::fmt::Debug {
 pub struct Lost {
     /// Waiting of this process's threads for a core, all together.
     pub waiting: Duration,
-    /// For what other processes used cores, all together: no longer can ours have
-    /// waited because of them. (Threads wait for each other, too, and a thread that
+    /// Time for which other processes used cores, all together: our threads cannot
+    /// have waited for them longer than that. (Threads wait for each other, too, and a thread that
     /// is woken waits for a moment on an idle machine.)
     pub others: Duration,
     /// What the host of a virtual machine took from its cores, all together.

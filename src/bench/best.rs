@@ -7,8 +7,10 @@ pub struct Costs {
     pub passes: Vec<f64>,
     /// t_d: drafting one token.
     pub draft: f64,
-    /// Everything outside of passes.
+    /// Everything outside of passes, per round.
     pub outside: f64,
+    /// The same in plain decoding, per token.
+    pub plain_outside: f64,
 }
 
 /// The best draft length at some acceptance.
@@ -28,7 +30,7 @@ impl Costs {
     /// theorem 3.8, with the measured cost of K + 1 rows).
     pub fn speedup(&self, acceptance: f64, length: usize) -> f64 {
         let tokens: f64 = (0..=length as i32).map(|i| acceptance.powi(i)).sum();
-        let plain = self.passes[0] + self.outside;
+        let plain = self.passes[0] + self.plain_outside;
         tokens * plain / (length as f64 * self.draft + self.passes[length] + self.outside)
     }
 

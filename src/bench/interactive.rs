@@ -20,7 +20,7 @@ use crate::tree::Draft;
 /// Answers every line of `requests` with a line of JSON, until `quit` or the end.
 ///
 /// # Errors
-/// If a request is none, the model fails, or an answer cannot be written.
+/// If a line is no valid request, the model fails, or an answer cannot be written.
 pub(crate) fn answer(
     model: &dyn LanguageModel,
     context: usize,
@@ -82,7 +82,7 @@ fn number(text: &str, most: usize) -> Result<usize> {
     number.with_context(|| format!("\"{text}\" in a request: allowed is 1 to {most} here"))
 }
 
-/// A sample after a call that is not counted.
+/// A sample after some calls that are not counted.
 fn timed(stopwatch: &Stopwatch<'_>, task: &mut super::sample::Run<'_>) -> Result<Value> {
     let repeats = stopwatch.repeats(task)?;
     let sample = stopwatch.sample(task, repeats)?;

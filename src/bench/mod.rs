@@ -44,13 +44,16 @@ pub struct Measured {
     pub draft: Option<Timing>,
     /// Reading as many bytes as a pass of one row reads weights.
     pub reading: Timing,
-    /// Prefill of [`PREFILL`] tokens.
+    /// Prefill of `prefill_tokens`.
     pub prefill: Timing,
+    /// [`PREFILL`], or fewer if the model has no room for as many.
+    pub prefill_tokens: usize,
     /// Fused multiply-adds in registers: so many operations ...
     pub operations: f64,
     /// ... in this time.
     pub chains: Timing,
-    /// Time outside of passes, at temperatures 0 and 1, if there is a draft model.
+    /// Time outside of passes, if there is a draft model: of plain decoding at
+    /// temperature 1, then with K = [`DRAFTED`] at temperatures 0 and 1.
     pub outside: Vec<Outside>,
 }
 
@@ -62,6 +65,7 @@ impl Measured {
             passes: self.passes.iter().map(Timing::median).collect::<Option<_>>()?,
             draft: self.draft.as_ref()?.median()?,
             outside: self.outside.last()?.micros()?,
+            plain_outside: self.outside.first()?.micros()?,
         })
     }
 
@@ -75,8 +79,8 @@ impl Measured {
     pub fn too_few(&self) -> Option<String> {
         let passes = (1..).zip(&self.passes).map(|(m, timing)| (format!("T({m})"), timing));
         let draft = self.draft.iter().map(|timing| ("the draft's pass".to_owned(), timing));
-        let outside =
-            self.outside.iter().map(|o| (format!("a round at T = {}", o.temperature), &o.outside));
+        let round = |o: &Outside| format!("a round at K = {}, T = {}", o.drafted, o.temperature);
+        let outside = self.outside.iter().map(|o| (round(o), &o.outside));
         let all = passes.chain(draft).chain(outside);
         let few = all.filter(|(_, timing)| !timing.is_enough());
         let worst = few.min_by_key(|(_, timing)| timing.kept());
@@ -122,8 +126,9 @@ pub fn measure(
     let draft_timing = draft.and_then(|_| timings.pop()).map(|t| t.per(DRAFTED as f64));
     let reading = timings.remove(0);
     let mut operations = 0.0;
+    let prefill_tokens = PREFILL.min(target.info().context_length);
     let mut tasks: Vec<Task<'_>> = vec![
-        Box::new(|| prefill(target, PREFILL.min(target.info().context_length))),
+        Box::new(|| prefill(target, prefill_tokens)),
         Box::new(|| {
             operations = limits::multiply_add(isa, &pool, 200_000);
             Ok(())
@@ -133,8 +138,8 @@ pub fn measure(
     drop(tasks);
     let (chains, prefill) = (rest.pop().unwrap_or_default(), rest.pop().unwrap_or_default());
     let outside = draft.into_iter().flat_map(|draft| {
-        let at = |temperature| outside::outside(target, draft, context, temperature, &stopwatch);
-        [0.0, 1.0].map(at)
+        let at = |rounds| outside::outside([target, draft], context, rounds, &stopwatch);
+        [(0, 1.0), (DRAFTED, 0.0), (DRAFTED, 1.0)].map(at)
     });
     let outside = outside.collect::<Result<_, _>>()?;
     Ok(Measured {
@@ -142,6 +147,7 @@ pub fn measure(
         draft: draft_timing,
         reading,
         prefill,
+        prefill_tokens,
         operations,
         chains,
         outside,

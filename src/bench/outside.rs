@@ -3,23 +3,25 @@
 use std::time::Duration;
 
 use super::sample::{Stopwatch, Timing};
+use super::text;
 use super::timed::Timed;
-use super::{DRAFTED, text};
 use crate::chance::{Request, Seeded};
-use crate::decode::{Generation, MethodSpec, Observer, StopRules, generate};
+use crate::decode::{Generation, MethodSpec, Observer, PLAIN, StopRules, generate};
 use crate::experiment::Watch;
 use crate::model::{LanguageModel, ModelError};
 use crate::round::RoundEvent;
 use crate::sampling::SamplingParams;
 
-/// Rounds of a generation, the first of which warm up and are not counted.
-const ROUNDS: usize = 48;
-const WARM_UP: u64 = 12;
+/// Rounds that are timed, and those before them that warm up.
+const ROUNDS: usize = 36;
+const WARM_UP: usize = 12;
 
 /// Time of rounds outside of the models' passes.
 #[derive(Debug, Clone)]
 pub struct Outside {
-    /// Of both models.
+    /// K; 0 is plain decoding.
+    pub drafted: usize,
+    /// Temperature of target and draft.
     pub temperature: f64,
     /// Per round.
     pub outside: Timing,
@@ -46,13 +48,16 @@ struct Rounds<'a> {
     watch: Watch<'a>,
     /// Time in passes at the end of the last round.
     before: Duration,
+    seen: usize,
     found: Outside,
 }
 
 impl Observer for Rounds<'_> {
     fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), ModelError> {
         let spent = self.models.iter().map(|model| model.spent()).sum();
-        if event.round >= WARM_UP {
+        self.seen += 1;
+        // Between the first round of a text and the round before lies the prefill.
+        if self.seen > WARM_UP && event.round > 0 {
             let round = event.times.total();
             let outside = round.saturating_sub(spent - self.before);
             self.found.rounds.add(self.stopwatch.watched(round, &self.watch));
@@ -64,37 +69,50 @@ impl Observer for Rounds<'_> {
     }
 }
 
-/// Times the rounds of one generation.
+/// Times rounds with K = `drafted` after a text of `context` tokens; where a text is
+/// full, another one begins.
 ///
 /// # Errors
 /// If a model fails.
 pub(super) fn outside(
-    target: &dyn LanguageModel,
-    draft: &dyn LanguageModel,
+    models: [&dyn LanguageModel; 2],
     context: usize,
-    temperature: f64,
+    (drafted, temperature): (usize, f64),
     stopwatch: &Stopwatch<'_>,
 ) -> Result<Outside, ModelError> {
     let clock = stopwatch.clock();
-    let (target, draft) = (Timed::new(target, clock), Timed::new(draft, clock));
+    let [target, draft] = models.map(|model| Timed::new(model, clock));
+    let drafter = if drafted == 0 { PLAIN } else { "model" };
     let spec = MethodSpec {
-        drafter: "model".to_owned(),
-        num_speculative_tokens: DRAFTED,
+        drafter: drafter.to_owned(),
+        num_speculative_tokens: drafted.max(1),
         sampling: SamplingParams { temperature, ..SamplingParams::default() },
         ..MethodSpec::default()
     };
-    let method = spec.build(Some(&draft)).map_err(|e| ModelError::new(e.to_string()))?;
+    let room = models.map(|model| model.info().context_length).into_iter().min().unwrap_or(0);
     // Enough for the rounds even if every draft is accepted.
-    let stop = StopRules::max_tokens(ROUNDS * (DRAFTED + 1));
-    let mut generation = Generation::new(&target, method, &text(&target, context), stop, None)?;
-    let mut chance = Seeded::new(Request { seed: 1, prompt: "bench", repeat: 0 });
+    let enough = (WARM_UP + ROUNDS) * (drafted + 1);
+    let most = enough.min(room.saturating_sub(context));
     let mut rounds = Rounds {
         models: [&target, &draft],
         stopwatch,
         watch: stopwatch.watch(),
         before: Duration::ZERO,
-        found: Outside { temperature, outside: Timing::default(), rounds: Timing::default() },
+        seen: 0,
+        found: Outside {
+            drafted,
+            temperature,
+            outside: Timing::default(),
+            rounds: Timing::default(),
+        },
     };
-    generate(&mut generation, &target, &mut chance, clock, &mut rounds)?;
+    while rounds.seen < WARM_UP + ROUNDS {
+        let method = spec.build(Some(&draft)).map_err(|e| ModelError::new(e.to_string()))?;
+        let text = text(&target, context);
+        let stop = StopRules::max_tokens(most);
+        let mut generation = Generation::new(&target, method, &text, stop, None)?;
+        let mut chance = Seeded::new(Request { seed: 1, prompt: "bench", repeat: 0 });
+        generate(&mut generation, &target, &mut chance, clock, &mut rounds)?;
+    }
     Ok(rounds.found)
 }

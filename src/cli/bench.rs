@@ -10,7 +10,7 @@ use clap::Args;
 use super::models::{open_pair, start_threads};
 use super::options::{ModelArgs, count};
 use super::output;
-use crate::bench::{CONTEXT, Costs, DRAFTED, Measured, PREFILL, PassRow, answer, draw, measure};
+use crate::bench::{CONTEXT, Costs, Measured, PassRow, answer, draw, measure};
 use crate::experiment::MachineClock;
 use crate::lanes::IsaKind;
 use crate::model::{LanguageModel, ModelInfo, Role, SHAPES, Shape};
@@ -32,7 +32,7 @@ pub(super) struct BenchArgs {
     #[command(flatten)]
     models: ModelArgs,
     /// Measure random weights of this shape instead of a model: 15m, 110m or 1.1b
-    #[arg(long, value_name = "NAME", conflicts_with = "target")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["target", "draft"])]
     shape: Option<String>,
     /// With --shape, the shape of the draft model
     #[arg(long, value_name = "NAME", requires = "shape")]
@@ -73,14 +73,15 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
     if let Some(file) = &args.csv {
         write_csv(&rows, file).with_context(|| format!("cannot write {}", file.display()))?;
     }
-    output::write(&table(info, &measured, &rows, costs.as_ref()))?;
+    // A reader that leaves early loses the table, never the figure.
+    let shown = output::write(&table(info, &measured, &rows, costs.as_ref()));
     if let Some(file) = &args.figure {
         let drawn = draw(&format!("{}, {}", info.name, info.dtype), &measured, costs.as_ref())?;
         let svg = file.extension().is_some_and(|e| e == "svg");
         let bytes = if svg { drawn.svg.into_bytes() } else { drawn.png };
         std::fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()))?;
     }
-    Ok(())
+    shown
 }
 
 type Models = (Box<dyn LanguageModel>, Option<Box<dyn LanguageModel>>);
@@ -144,12 +145,13 @@ fn describe(
             row.dropped
         )?;
     }
-    let pace = measured.prefill.median().map(|us| PREFILL as f64 / us * 1e6);
+    let pace = measured.prefill.median().map(|us| measured.prefill_tokens as f64 / us * 1e6);
     let peak = measured.peak_flops();
     let flops = pace.map(|pace| 2.0 * info.projection_weights as f64 * pace);
     writeln!(
         text,
-        "\nprefill of {PREFILL} tokens: {} tokens/s, {} of the peak of {} GFLOP/s",
+        "\nprefill of {} tokens: {} tokens/s, {} of the peak of {} GFLOP/s",
+        measured.prefill_tokens,
         shown(pace, 0),
         shown(flops.zip(peak).map(|(flops, peak)| flops / peak), 2),
         shown(peak.map(|peak| peak / 1e9), 0)
@@ -157,7 +159,8 @@ fn describe(
     for outside in &measured.outside {
         writeln!(
             text,
-            "outside of passes at K = {DRAFTED}, T = {}: {} us a round, {} %",
+            "outside of passes at K = {}, T = {}: {} us a round, {} %",
+            outside.drafted,
             outside.temperature,
             shown(outside.micros(), 1),
             shown(outside.share().map(|share| 100.0 * share), 1)

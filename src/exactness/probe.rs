@@ -40,11 +40,11 @@ pub struct Tally {
     /// Expected number of committed tokens in the first round: E\[L\], unless
     /// `max_tokens` cuts the round.
     pub first_emitted: f64,
-    /// At some node whose children were tried, neither could any rule keep one of
-    /// them for certain nor did they include all that the target can yield: something
-    /// has to be rejected.
+    /// At some root neither could any rule keep one of its children for certain nor
+    /// did they include all that the target can yield: something has to be rejected.
+    /// (Deeper, a rule that looks ahead may keep a sibling instead.)
     pub contested: bool,
-    /// At some such node p and the law of a child share a token: something may be
+    /// At some node whose children were tried p and the law of a child share a token: something may be
     /// accepted.
     pub shared: bool,
     /// What the laws were that were decided between.
@@ -68,16 +68,18 @@ impl Probe for Tally {
         }
         self.kinds.round(event, weight);
         // The rest is known after a few rounds, and dear.
-        self.contested = self.contested || event.forks().into_iter().any(|at| contested(event, at));
+        self.contested = self.contested || contested(event);
         self.shared = self.shared || event.forks().into_iter().any(|at| shared(event, at));
     }
 }
 
-fn contested(event: &RoundEvent<'_>, at: Option<NodeId>) -> bool {
-    let p = event.target(at);
-    let tokens = event.draft.children(at).map(|id| event.draft.node(id).token);
-    let covered = tokens.collect::<BTreeSet<_>>().into_iter().map(|t| p.p(t)).sum::<f64>();
-    ceiling(event.draft, at, p).unwrap_or(0.0).max(covered) < 1.0 - TOLERANCE
+fn contested(event: &RoundEvent<'_>) -> bool {
+    let p = event.target(None);
+    let children = event.draft.children(None).map(|id| event.draft.node(id).token);
+    let children = children.collect::<BTreeSet<_>>();
+    let covered = children.iter().map(|&t| p.p(t)).sum::<f64>();
+    let kept = ceiling(event.draft, None, p).unwrap_or(0.0).max(covered);
+    !children.is_empty() && kept < 1.0 - TOLERANCE
 }
 
 fn shared(event: &RoundEvent<'_>, at: Option<NodeId>) -> bool {

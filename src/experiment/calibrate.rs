@@ -55,7 +55,7 @@ pub(super) fn calibrate(bench: &Bench<'_>) -> Result<Calibration> {
     let passes = target_passes(bench.target, context, &counts, bench.clock, step)?;
     drop(steps);
     let ids = plan.cells.iter().map(|cell| cell.id.clone());
-    let cells = ids.zip(warm_ups.iter().map(|warm_ups| cell_costs(warm_ups)));
+    let cells = ids.zip(&warm_ups).filter_map(|(id, warm_ups)| Some((id, cell_costs(warm_ups)?)));
     Ok(Calibration { context_tokens: context.len(), passes, cells: cells.collect() })
 }
 
@@ -74,7 +74,7 @@ impl<'a> Steps<'a> {
     /// One is done, unless the run was told to stop meanwhile.
     fn done(&mut self, what: &str) -> Result<()> {
         if self.interrupted.load(Ordering::Relaxed) {
-            bail!("interrupted in the calibration: nothing was measured yet");
+            bail!("interrupted in the calibration: this session has measured nothing");
         }
         self.progress.advance(what);
         Ok(())
@@ -97,19 +97,19 @@ fn row_counts<'a>(plan: &Plan, rounds: impl Iterator<Item = &'a RoundRow>) -> Ve
     (0..=gaps).map(|i| counts[i * (counts.len() - 1) / gaps]).collect()
 }
 
-/// What the rounds of a cell's warm-ups cost.
-fn cell_costs(warm_ups: &[WarmUp]) -> CellCosts {
+/// What the rounds of a cell's warm-ups cost; `None` without a round.
+fn cell_costs(warm_ups: &[WarmUp]) -> Option<CellCosts> {
     let cost = |of: fn(&RoundRow) -> Option<f64>| {
         let each = warm_ups.iter().map(|rounds| rounds.iter().filter_map(of).collect::<Vec<_>>());
         each.filter_map(|values| median(&values)).collect::<Vec<_>>()
     };
-    let typical = |of| median(&cost(of)).unwrap_or(0.0);
-    CellCosts {
+    let typical = |of| median(&cost(of));
+    Some(CellCosts {
         draft_us_per_token: typical(|r| (r.proposed > 0).then(|| r.draft_us / r.proposed as f64)),
-        verify_us: typical(|r| Some(r.verify_us)),
-        other_us: typical(|r| Some(r.other_us)),
+        verify_us: typical(|r| Some(r.verify_us))?,
+        other_us: typical(|r| Some(r.other_us))?,
         spread: spread(&cost(|r| Some(r.draft_us + r.target_us + r.verify_us + r.other_us))),
-    }
+    })
 }
 
 /// The largest ÷ the smallest of several times.

@@ -1,5 +1,4 @@
-//! Cells, the plan that lists them, and the manifest of the run that executed
-//! them: the data that `run` writes and `report` reads.
+//! Cells and the plan that lists them: data that `run` writes and `report` reads.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +13,8 @@ use crate::sampling::SamplingParams;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Content hash of everything that may change tokens: models, engine,
-    /// dtype, device, sampling, drafter, verifier, length. Never threads or clock.
+    /// dtype, device, special tokens, sampling, drafter, verifier, length, and the
+    /// paths and contents of their texts. Never threads or clock.
     pub id: String,
     /// Name of the drafter; `none` is the baseline of its sampling setting.
     pub drafter: String,

@@ -177,6 +177,7 @@ fn identify(cell: &Cell, plan: &Plan, drafts: bool, texts: &BTreeMap<String, Str
     let params = (!cell.params.is_empty()).then_some(&cell.params);
     let texts = texts.values().fold(String::new(), |all, hash| format!("{all} | {hash}"));
     let special = if plan.special_tokens { " | special tokens" } else { "" };
+    // "None" was a setting's value once; without it all ids would change.
     let text = format!(
         "{} | {} | {ORDER} {:?} | {} {} {} {} None {params:?}{texts}{special}",
         model(&plan.target),

@@ -58,7 +58,7 @@ impl Choice {
             said.push(format!("Chosen by the seed, of {} prompts: {set}.", of - skipped));
         }
         if cut > 0 {
-            let each = self.truncated.iter().map(|(id, cut)| format!("{id} ({cut} tokens less)"));
+            let each = self.truncated.iter().map(|(id, cut)| format!("{id} ({cut} tokens fewer)"));
             let ids = list(each.collect());
             said.push(format!("Too long and cut at the beginning, {cut} of {of} prompts: {ids}."));
         }
@@ -138,7 +138,7 @@ fn too_long(spec: &Spec, room: Room<'_>, long: &[(&Prompt, usize)], of: usize) -
         LongPrompt::Skip | LongPrompt::Truncate => "a smaller max_tokens",
     };
     anyhow!(
-        "{} of {of} prompts too long, since {there}: {}; set {instead}",
+        "{} of {of} prompts are too long, since {there}: {}; set {instead}",
         long.len(),
         ids.collect::<Vec<_>>().join(", ")
     )

@@ -14,14 +14,15 @@ use crate::decode::{Blind, MethodSpec, PLAIN, generate};
 use crate::dist::Token;
 use crate::draft::Tools;
 use crate::model::LanguageModel;
+use crate::sampling::Sampler;
 
 /// Why a cell of class P was not compared.
 const PLAIN_FAILED: &str = "plain decoding to compare with: ";
 
 /// At T = 0 every cell must repeat the baseline's tokens: notes where it first
 /// does not. A tie within rounding excuses it only where the engine's rounding
-/// may depend on the number of rows (class `G~` or `P~`): elsewhere the bits are
-/// promised to be the same. Cells of class P have a comparison of their own.
+/// may depend on the number of rows: elsewhere the bits are promised to be the
+/// same. Cells of class P have a comparison of their own.
 pub(super) fn greedy(target: &dyn LanguageModel, block: &Block<'_>, rows: &mut BlockRows) {
     let Some(baseline) = block.cells.iter().find(|c| c.is_baseline() && c.sampling.is_greedy())
     else {
@@ -36,12 +37,24 @@ pub(super) fn greedy(target: &dyn LanguageModel, block: &Block<'_>, rows: &mut B
         let Some(cell) = block.cells.iter().find(own) else { continue };
         let Some(at) = divergence::first(&plain, &text.tokens) else { continue };
         row.first_divergence = Some(at);
-        // What a target that fails now would have said excuses nothing.
-        let found = divergence::explain(target, block.tokens, &plain, &text.tokens, at)
+        // If the target fails now, nothing shows that it was a tie.
+        let found = explain(target, cell, block, &plain, &text.tokens, at)
             .unwrap_or_else(|_| divergence::difference(&plain, &text.tokens, at));
-        let tie = found.tie && cell.class.ends_with('~');
+        let tie = found.tie && !target.info().row_invariant;
         rows.divergences.push(DivergenceRow { tie, ..of(text, found) });
     }
+}
+
+fn explain(
+    target: &dyn LanguageModel,
+    cell: &Cell,
+    block: &Block<'_>,
+    plain: &[Token],
+    tokens: &[Token],
+    at: usize,
+) -> anyhow::Result<DivergenceRow> {
+    let sampler = Sampler::new(cell.sampling.clone())?;
+    Ok(divergence::explain(target, &sampler, block.tokens, plain, tokens, at)?)
 }
 
 /// A difference as one of this text.
@@ -65,7 +78,7 @@ pub(super) fn paths(bench: &Bench<'_>, block: &Block<'_>, rows: &mut BlockRows) 
         let Some(cell) = block.cells.iter().find(own) else { continue };
         let method =
             MethodSpec { drafter: PLAIN.to_owned(), ..bench.plan.method(cell) }.canonical();
-        // What cannot be generated now has failed, with its reason, before.
+        // A method that cannot be built has failed before, and the failure is recorded.
         let Ok(method) = method else { continue };
         if !plain.iter().any(|(known, _)| *known == method) {
             match generate_plain(bench, block, &method) {

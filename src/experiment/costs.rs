@@ -23,7 +23,8 @@ pub struct Calibration {
     /// Target passes by their rows, ascending from 1: of the counts that can
     /// occur in the sweep, enough to know those between.
     pub passes: Vec<PassCost>,
-    /// Costs of the cells' own bookkeeping, from the warm-up, by cell id.
+    /// Costs of the cells' own bookkeeping, from the warm-up, by cell id; without
+    /// the cells whose warm-ups all failed.
     pub cells: BTreeMap<String, CellCosts>,
 }
 
@@ -44,8 +45,8 @@ pub struct PassCost {
 /// the median. One disturbed warm-up of three changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct CellCosts {
-    /// t_d: drafting, per proposed token.
-    pub draft_us_per_token: f64,
+    /// t_d: drafting, per proposed token; `None` if no warm-up proposed any.
+    pub draft_us_per_token: Option<f64>,
     /// t_v: laws and verification, per round.
     pub verify_us: f64,
     /// t_o: everything else, per round.
@@ -53,6 +54,18 @@ pub struct CellCosts {
     /// The largest ÷ the smallest of the warm-ups' median times of a round;
     /// `None` of fewer than two warm-ups.
     pub spread: Option<f64>,
+}
+
+impl CellCosts {
+    /// What a round costs beside the target's pass if `proposed` tokens are
+    /// drafted, in µs.
+    pub fn beside_target(&self, proposed: usize) -> Option<f64> {
+        let draft = match proposed {
+            0 => 0.0,
+            n => n as f64 * self.draft_us_per_token?,
+        };
+        Some(draft + self.verify_us + self.other_us)
+    }
 }
 
 impl Calibration {

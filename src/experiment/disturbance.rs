@@ -18,7 +18,7 @@ pub const MOST_DISTURBED: f64 = 0.1;
 /// How often a block is run at the most.
 const ATTEMPTS: u32 = 3;
 
-/// Repetitions in a run: at most a block in so many, and at least [`FEW`].
+/// A run repeats at most one block in so many, though [`FEW`] always may be.
 const ONE_IN: usize = 4;
 const FEW: usize = 4;
 
@@ -85,9 +85,9 @@ pub(super) fn of(block: &BlockRow) -> Disturbance {
     }
 }
 
-/// The blocks to run again, the most disturbed first: of those that still may be
-/// repeated as many as are left of a run's repetitions. `all` are the rows of
-/// `blocks.csv`, the superseded ones included.
+/// The blocks to run again, the most disturbed first, until the repetitions of a
+/// run are used up. `all` are the rows of `blocks.csv`, the superseded ones
+/// included.
 pub(super) fn again(all: &[BlockRow]) -> Vec<usize> {
     let mut attempts = BTreeMap::<usize, u32>::new();
     for row in all {

@@ -3,12 +3,13 @@
 //! At T = 0 every method must repeat plain decoding's tokens. An engine whose
 //! rounding depends on the number of rows may break a near-tie the other way,
 //! and nothing else is excused: the two tokens must be those with the two
-//! largest logits of the baseline, as close as rounding can make them.
+//! largest logits of the baseline after penalties, as close as rounding can make
+//! them.
 
 use super::records::DivergenceRow;
 use crate::dist::Token;
 use crate::model::{LanguageModel, ModelError, Want, Work, evaluate_one};
-use crate::sampling::Logits;
+use crate::sampling::{History, Logits, Sampler};
 use crate::tree::Draft;
 
 /// Logits of one token, computed in passes of different shape, differ by the
@@ -44,13 +45,14 @@ fn gap_and_bound(logits: &Logits) -> (f64, f64) {
 }
 
 /// Looks a difference up: the baseline's logits before the differing token. It is
-/// a tie within rounding if they are near enough and the two tokens are the two
-/// largest.
+/// a tie within rounding if they are, after the penalties of `sampler`, near
+/// enough and the two tokens are the two largest.
 ///
 /// # Errors
 /// If the target fails.
 pub fn explain(
     target: &dyn LanguageModel,
+    sampler: &Sampler,
     prompt: &[Token],
     plain: &[Token],
     tokens: &[Token],
@@ -61,10 +63,11 @@ pub fn explain(
     let draft = Draft::empty(0);
     let work = Work { session: &mut session, context: &context, draft: &draft, want: Want::Row(0) };
     let evaluation = evaluate_one(target, work)?;
-    let logits = &evaluation.rows[0];
-    let (gap, bound) = gap_and_bound(logits);
+    let history = History { prompt_len: prompt.len(), context: &context, drafted: &[] };
+    let scores = sampler.scores(&evaluation.rows[0], history);
+    let (gap, bound) = gap_and_bound(&scores);
     let row = difference(plain, tokens, at);
-    let top = logits.largest(2).into_iter().map(Some).collect::<Vec<_>>();
+    let top = scores.largest(2).into_iter().map(Some).collect::<Vec<_>>();
     let tie = gap <= bound && top.contains(&row.plain_token) && top.contains(&row.token);
     Ok(DivergenceRow { top2_gap: Some(gap), bound: Some(bound), tie, ..row })
 }

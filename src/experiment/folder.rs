@@ -165,7 +165,8 @@ impl ResultsFolder {
         head(&self.path)?;
         let raw = Raw::read(&self.path)?;
         let places = Places::new(plan);
-        let rows = raw.by_block(&places)?;
+        // The block that lacks a row of which nobody knows is run again.
+        let (rows, _) = raw.by_block(&places);
         let none = BlockRows::default();
         let mut kept = BTreeSet::new();
         for (number, block) in raw.standing() {
@@ -272,9 +273,9 @@ impl ResultsFolder {
     }
 }
 
-/// Gives the files that every run has their headers, where they lack them: a run
-/// in which nothing finishes has them, too, and so has one that lost a file. Rows
-/// without a header say nothing and go: their blocks are run again.
+/// Gives the files that every run has their headers, where a file is missing or
+/// ends within its header: a run in which nothing finishes has them, too, and so
+/// has one that lost a file. What begins in another way is left to its reader.
 fn head(folder: &Path) -> Result<()> {
     let headers = [
         ("rounds.csv", csv_bytes::<RoundRow>(&[], true)?),
@@ -283,9 +284,14 @@ fn head(folder: &Path) -> Result<()> {
     ];
     for (name, bytes) in headers {
         let file = folder.join(name);
-        let mut found = vec![0; bytes.len()];
-        let opened = File::open(&file).and_then(|mut file| file.read_exact(&mut found));
-        if opened.is_err() || found != bytes {
+        let mut found = Vec::new();
+        match File::open(&file) {
+            Ok(opened) => opened.take(bytes.len() as u64).read_to_end(&mut found).map(drop),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+        .with_context(|| format!("cannot read {}", file.display()))?;
+        if found.len() < bytes.len() && bytes.starts_with(&found) {
             write_whole(&file, &bytes)?;
         }
     }

@@ -74,26 +74,31 @@ impl Clock for MachineClock {
     fn lost(&self) -> Lost {
         let cores = Cores::read();
         let others = cores.busy.saturating_sub(used());
-        Lost { waiting: waited(), others: TICK * others, stolen: TICK * cores.stolen }
+        Lost { waiting: waited(), others: ticks(others), stolen: ticks(cores.stolen) }
     }
 }
 
-/// The unit in which the kernel counts the time of cores and processes.
-const TICK: Duration = Duration::from_millis(10);
+/// The kernel counts the time of cores and processes in hundredths of a second.
+fn ticks(number: u64) -> Duration {
+    Duration::from_millis(10 * number)
+}
 
 /// Time of all cores, in ticks.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 struct Cores {
-    busy: u32,
-    stolen: u32,
+    busy: u64,
+    stolen: u64,
 }
 
 impl Cores {
-    /// Reads the first line of `/proc/stat`.
     fn read() -> Self {
-        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        Self::of(&fs::read_to_string("/proc/stat").unwrap_or_default())
+    }
+
+    /// The first line of `/proc/stat`.
+    fn of(text: &str) -> Self {
         let fields = text.lines().next().unwrap_or_default().split_whitespace().skip(1);
-        let ticks = fields.map(|w| w.parse().unwrap_or(0)).collect::<Vec<u32>>();
+        let ticks = fields.map(|w| w.parse().unwrap_or(0)).collect::<Vec<u64>>();
         let [user, nice, system, _idle, _iowait, irq, softirq, stolen, ..] = ticks[..] else {
             return Self::default();
         };
@@ -102,11 +107,11 @@ impl Cores {
 }
 
 /// Time of all threads of this process, in ticks.
-fn used() -> u32 {
+fn used() -> u64 {
     let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The name of the program stands in parentheses and may hold anything.
     let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
-    fields.skip(11).take(2).map(|w| w.parse::<u32>().unwrap_or(0)).sum()
+    fields.skip(11).take(2).map(|w| w.parse::<u64>().unwrap_or(0)).sum()
 }
 
 /// Run-queue delay of all threads: the second number of each `schedstat`.
@@ -117,4 +122,18 @@ fn waited() -> Duration {
         .filter_map(|text| text.split_whitespace().nth(1).and_then(|w| w.parse::<u64>().ok()))
         .sum();
     Duration::from_nanos(nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 64 cores count more than 2³² ticks within eight days.
+    #[test]
+    fn cores_that_have_worked_for_long_are_still_counted() {
+        let text = "cpu  5000000000 1 4000000000 9 9 20 300 7000000000 0 0\ncpu0 1 1 1 1 1 1 1 1\n";
+        let cores = Cores { busy: 9_000_000_321, stolen: 7_000_000_000 };
+        assert_eq!(Cores::of(text), cores);
+        assert_eq!(ticks(cores.stolen).as_secs(), 70_000_000);
+    }
 }

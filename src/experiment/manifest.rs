@@ -63,7 +63,7 @@ pub struct Session {
     pub calibration: Calibration,
     /// UTC start, RFC 3339.
     pub started: String,
-    /// UTC end; none if it was killed.
+    /// UTC end; none if it was killed or failed.
     pub ended: Option<String>,
 }
 

@@ -24,7 +24,7 @@ impl Progress {
 
     /// How disturbed the last block was, as a share of its time.
     pub(super) fn disturbed_by(&mut self, share: f64) {
-        self.disturbance = format!("lost {:.0} %", 100.0 * share.min(1.0));
+        self.disturbance = format!("last block lost {:.0} % to other work", 100.0 * share.min(1.0));
     }
 
     /// One is done; `live` says how it goes.

@@ -50,24 +50,24 @@ impl Raw {
         })
     }
 
-    /// The rows that are not superseded, by block.
-    ///
-    /// # Errors
-    /// If a row belongs to no block of the plan; the sentence names its file.
-    pub(crate) fn by_block(&self, places: &Places<'_>) -> Result<BTreeMap<usize, BlockRows>> {
+    /// The rows that are not superseded, by block. A row that belongs to no block
+    /// of the plan is left out; of the last such row there is a sentence.
+    pub(crate) fn by_block(
+        &self,
+        places: &Places<'_>,
+    ) -> (BTreeMap<usize, BlockRows>, Option<String>) {
         let mut blocks = BTreeMap::<usize, BlockRows>::new();
+        let mut stranger = None;
         macro_rules! share_out {
             ($field:ident, $name:literal, $counts:expr) => {
                 for row in self.$field.iter().filter($counts) {
                     let Some(block) = places.block(&row.cell, &row.prompt, row.repeat) else {
-                        bail!(
+                        stranger = Some(format!(
                             "{} has a row of cell {}, prompt {}, repeat {}, which plan.toml does \
                              not know",
-                            $name,
-                            row.cell,
-                            row.prompt,
-                            row.repeat
-                        );
+                            $name, row.cell, row.prompt, row.repeat
+                        ));
+                        continue;
                     };
                     blocks.entry(block).or_default().$field.push(row.clone());
                 }
@@ -79,7 +79,7 @@ impl Raw {
         share_out!(failures, "failures.csv", |row| !row.superseded);
         share_out!(divergences, "divergences.csv", |_| true);
         share_out!(generations, "generations.csv", |row| !row.superseded);
-        Ok(blocks)
+        (blocks, stranger)
     }
 
     /// The blocks that are done and not superseded.

@@ -206,9 +206,10 @@ fn spread(
     Ok(())
 }
 
-/// Whether an override is of an axis and not of a key of the top level.
+/// Whether an override is of an axis and not of another key of the top level.
 fn sets_an_axis(set: &str) -> bool {
-    set.starts_with("sweep.")
+    let key = set.split('=').next().unwrap_or_default().trim();
+    key.starts_with("sweep.") || (top_key(key).is_none() && axis(key).is_some())
 }
 
 /// Applies `key=value` or `sweep.axis=value`; what is not TOML is a text.

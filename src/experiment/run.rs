@@ -187,7 +187,7 @@ impl Sweep<'_> {
                 break;
             }
             progress.more(again.iter().map(|&block| self.blocks[block].cells.len()).sum());
-            terminal::say(format_args!("{} disturbed blocks are run again", again.len()));
+            terminal::say(format_args!("disturbed blocks to be run again: {}", again.len()));
             for number in again {
                 if !self.again(number, &mut listed, &mut progress, &mut live)? {
                     break;

@@ -37,10 +37,7 @@ fn taken(results: &Results, cell: &Cell) -> Option<f64> {
     let (mut took, mut cost) = (0.0, 0.0);
     for round in rounds(timed(results.samples(&cell.id))) {
         took += round.draft_us + round.target_us + round.verify_us + round.other_us;
-        cost += round.proposed as f64 * costs.draft_us_per_token
-            + calibration.target_us(round.proposed + 1)?
-            + costs.verify_us
-            + costs.other_us;
+        cost += costs.beside_target(round.proposed)? + calibration.target_us(round.proposed + 1)?;
     }
     (cost > 0.0).then_some(took / cost)
 }

@@ -100,7 +100,10 @@ pub fn load(folder: &Path) -> Result<Results> {
     if superseded > 0 {
         notes.push(format!("{superseded} generations of blocks that were run again are left out."));
     }
-    let mut rows = raw.by_block(&Places::new(&plan))?;
+    let (mut rows, stranger) = raw.by_block(&Places::new(&plan));
+    if let Some(stranger) = stranger {
+        bail!(stranger);
+    }
     let mut blocks = Vec::new();
     for (number, block) in raw.standing() {
         let found = rows.entry(number).or_default();

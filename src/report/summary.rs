@@ -109,7 +109,7 @@ fn costs(row: &mut SummaryRow, calibration: &Calibration, cell: &Cell, samples: 
     let single = calibration.target_us(1).filter(|us| *us > 0.0);
     let forwards = samples.iter().map(|s| s.generation.draft_forwards).sum::<usize>();
     let draft_us = if forwards > 0 {
-        calibration.cells.get(&cell.id).map(|c| c.draft_us_per_token)
+        calibration.cells.get(&cell.id).and_then(|c| c.draft_us_per_token)
     } else {
         let timed = || rounds(timed(samples));
         let proposed = timed().map(|r| r.proposed).sum::<usize>();
@@ -140,13 +140,12 @@ fn predict(results: &Results, series: &Series<'_>, cell: &Cell) -> Option<f64> {
     }
     let calibration = &results.session().calibration;
     let costs = *calibration.cells.get(&cell.id)?;
-    // The baseline's own bookkeeping, where it was calibrated: it samples one
-    // row, not K + 1.
+    // The baseline's own bookkeeping: it samples one row, not K + 1.
     let baseline = results.plan.baseline_of(cell)?;
-    let plain = calibration.cells.get(&baseline.id).unwrap_or(&costs);
+    let plain = calibration.cells.get(&baseline.id)?;
     let costs = Costs {
         passes: calibration,
-        plain_us: calibration.target_us(1)? + plain.verify_us + plain.other_us,
+        plain_us: calibration.target_us(1)? + plain.beside_target(0)?,
         cell: costs,
     };
     // A fixed chain proposes what a longer one begins with; other rounds are

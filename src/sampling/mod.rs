@@ -11,6 +11,7 @@ mod vector;
 
 pub use settings::{MOST_TOP_K, ORDER, PROCESSORS, Processor, SamplingParams};
 
+use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 use crate::dist::{Dist, DistError, Token};
@@ -140,12 +141,17 @@ impl Sampler {
     /// # Errors
     /// If a logit is NaN or +inf, or no token is possible.
     pub fn law(&self, logits: &Logits, history: History<'_>) -> Result<Dist, DistError> {
+        truncate::law(&self.scores(logits, history), &self.params)
+    }
+
+    /// The logits after the penalties: greedy decoding takes the largest.
+    pub fn scores<'l>(&self, logits: &'l Logits, history: History<'_>) -> Cow<'l, Logits> {
         if !self.params.penalises() {
-            return truncate::law(logits, &self.params);
+            return Cow::Borrowed(logits);
         }
         let mut scores = logits.clone();
         self.penalise(&mut scores, history);
-        truncate::law(&scores, &self.params)
+        Cow::Owned(scores)
     }
 
     /// The laws of several positions, each as [`Self::law`] gives it; large ones

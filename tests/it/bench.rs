@@ -90,7 +90,7 @@ fn nothing_is_concluded_from_few_undisturbed_samples() {
     // Only rounds outside of passes.
     let all = self::measured(|span| span >= 7 * TASKS).0;
     assert!(all.passes.iter().all(|timing| timing.is_enough()) && all.costs().is_none());
-    assert!(all.too_few().unwrap().contains("a round at T = 0"));
+    assert!(all.too_few().unwrap().contains("a round at K = 0, T = 1"));
     let none = self::measured(|span| span % TASKS == 1).0;
     let error = draw("a pair", &none, None).err().unwrap().to_string();
     assert!(error.contains("too few samples of T(1)"), "{error}");

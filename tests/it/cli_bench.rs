@@ -27,7 +27,7 @@ fn measures_a_pair_and_writes_csv() {
     let args = ["bench", "--target", &target, "--draft", &draft, "--seconds", "0"];
     let more = ["--dtype", "q8_0", "--csv", &csv];
     let table = stdout(&[&args[..], &more].concat());
-    for part in ["reading as much", "of the peak of", "at K = 4, T = 1"] {
+    for part in ["reading as much", "of the peak of", "at K = 0, T = 1", "at K = 4, T = 1"] {
         assert!(table.contains(part), "no {part:?} in\n{table}");
     }
     // It depends on what else the machine does.
@@ -104,13 +104,16 @@ fn wrong_requests_and_options_are_refused() {
     refuses(&["bench", "--shape", "3m"], "15m, 110m, 1.1b");
     let output = specdec(&["bench", "--target", &target, "--engine", "torch"]).output().unwrap();
     assert!(text(&output.stderr).contains("possible values: native, candle"));
+    let output = specdec(&["bench", "--shape", "110m", "--draft", &target]).output().unwrap();
+    assert!(text(&output.stderr).contains("cannot be used with"));
 }
 
 #[test]
 fn the_best_length_follows_from_the_costs() {
-    let costs = Costs { passes: vec![10.0, 10.0, 12.0], draft: 1.0, outside: 1.0 };
-    assert_eq!(costs.speedup(0.5, 1), 1.5 * 11.0 / 12.0);
-    assert_eq!(costs.speedup(0.5, 2), 1.75 * 11.0 / 15.0);
+    let passes = vec![10.0, 10.0, 12.0];
+    let costs = Costs { passes, draft: 1.0, outside: 1.0, plain_outside: 0.5 };
+    assert_eq!(costs.speedup(0.5, 1), 1.5 * 10.5 / 12.0);
+    assert_eq!(costs.speedup(0.5, 2), 1.75 * 10.5 / 15.0);
     let best = |acceptance, length| Best {
         acceptance,
         length,
@@ -118,8 +121,8 @@ fn the_best_length_follows_from_the_costs() {
     };
     assert_eq!(costs.best(0.5), best(0.5, 1));
     assert_eq!(costs.best(1.0), best(1.0, 2));
-    // (1 + a) 11 > 12 from a = 1/11 on.
-    assert_eq!(costs.break_even(), Some(0.091));
+    // (1 + a) 10.5 > 12 from a = 1/7 on.
+    assert_eq!(costs.break_even(), Some(0.143));
     let dear = Costs { passes: vec![10.0, 30.0], ..costs };
     assert_eq!(dear.break_even(), None);
 }

@@ -12,7 +12,7 @@ use specdec::experiment::divergence;
 use specdec::experiment::prompts::{self, Prompt};
 use specdec::length::LENGTHS;
 use specdec::model::{Catalog, Loaded, Role, check_pair, load};
-use specdec::sampling::SamplingParams;
+use specdec::sampling::{Sampler, SamplingParams};
 
 fn home() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -81,6 +81,8 @@ fn greedy_speculative_text_is_greedy_text() {
         generate(&mut generation, &*target.model, &mut chance, &clock, &mut Blind).unwrap();
         generation.new_tokens().to_vec()
     };
+    let greedy = SamplingParams { temperature: 0.0, ..SamplingParams::default() };
+    let greedy = Sampler::new(greedy).unwrap();
     let mut ties = Vec::new();
     for prompt in all_prompts() {
         let tokens = target.codec.encode(&prompt.text).unwrap();
@@ -92,7 +94,8 @@ fn greedy_speculative_text_is_greedy_text() {
         {
             let text = text_of(&tokens, drafter, k);
             let Some(at) = divergence::first(&plain, &text) else { continue };
-            let row = divergence::explain(&*target.model, &tokens, &plain, &text, at).unwrap();
+            let row =
+                divergence::explain(&*target.model, &greedy, &tokens, &plain, &text, at).unwrap();
             assert!(row.tie, "{} {drafter} K = {k}: not a tie: {row:?}", prompt.id);
             ties.push(format!("{} {drafter} K = {k}: token {at}, {row:?}", prompt.id));
         }

@@ -109,6 +109,10 @@ fn an_exclusion_excludes_something_and_never_the_baseline() {
     // Who replaces an axis need not touch the file's conditions.
     let condition = format!("exclude=[{first}, {{num_speculative_tokens=[3, 5]}}]");
     planned(&["sweep.num_speculative_tokens=4", &condition]).unwrap();
+    // Some axes may stand at the top.
+    let lengths = ["length=fixed", "exclude=[{length=\"svip\"}]"];
+    planned(&lengths).unwrap();
+    refused(&lengths[1..], &["matches no cell"]);
     refused(&["exclude=[{drafter=\"none\"}]"], &["leaves out plain decoding"]);
     refused(&["exclude=[{}]"], &["leaves no cell"]);
 }
@@ -182,7 +186,7 @@ fn plan_and_run_refuse_the_same() {
     let planned = specdec(&["plan", "experiments/00-smoke"]).args(set).output().unwrap();
     let run = run(out.path(), &set);
     assert_eq!(planned.stderr, run.stderr);
-    fail(run, &["2 of 4 prompts too long", "smoke-1 (8 tokens), smoke-2 (6 tokens)"]);
+    fail(run, &["2 of 4 prompts are too long", "smoke-1 (8 tokens), smoke-2 (6 tokens)"]);
     assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0);
 }
 

@@ -142,7 +142,7 @@ const LETTERS: Letters = Letters { vocab: 4 };
 fn prompts_that_are_too_long_are_all_listed() {
     let sentence = |model: &str| {
         format!(
-            "2 of 6 prompts too long, since max_tokens = 5 leaves 8 of the 13 tokens of the \
+            "2 of 6 prompts are too long, since max_tokens = 5 leaves 8 of the 13 tokens of the \
              {model}'s context: p5 (10 tokens), p6 (12 tokens); set on_long_prompt = \"skip\" or \
              \"truncate\", or a smaller max_tokens"
         )
@@ -181,7 +181,7 @@ fn long_prompts_keep_their_ends_if_that_is_wanted() {
     let Frozen { plan, tokens, .. } = frozen([13, 99], &LETTERS, &set).unwrap();
     assert_eq!(tokens[3], LETTERS.encode("abacabad").unwrap());
     assert_eq!(tokens[4], LETTERS.encode("acabadab").unwrap());
-    let said = "Too long and cut at the beginning, 2 of 6 prompts: p5 (2 tokens less), p6 (4 tokens less).";
+    let said = "Too long and cut at the beginning, 2 of 6 prompts: p5 (2 tokens fewer), p6 (4 tokens fewer).";
     assert_eq!(plan.choice.sentences(9), [said]);
     // What the tokenizer sets before every text stays.
     let headed = frozen([13, 99], &Headed, &set).unwrap();

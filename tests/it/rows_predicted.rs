@@ -48,7 +48,11 @@ pub(crate) fn predicted_speedup(sums: &Sums<'_>) -> Option<f64> {
         for Allowed { round, .. } in &full {
             let proposed = if k < most { round.proposed.min(k) } else { round.proposed };
             let pass = calibration.target_us(proposed + 1)?;
-            us += (proposed as f64 * costs.draft_us_per_token + pass) / full.len() as f64;
+            let drafting = match proposed {
+                0 => 0.0,
+                n => n as f64 * costs.draft_us_per_token?,
+            };
+            us += (drafting + pass) / full.len() as f64;
         }
         if full.is_empty() {
             return None;

@@ -164,7 +164,7 @@ fn summary(sums: &Sums<'_>) -> SummaryRow {
         |r: &&&RoundRow| timed.iter().any(|g| (&g.prompt, g.repeat) == (&r.prompt, r.repeat));
     let in_time = rounds.iter().filter(in_time).copied().collect::<Vec<_>>();
     let drafting = match drafts {
-        true => Some(sums.calibration.cells[&cell.id].draft_us_per_token),
+        true => sums.calibration.cells.get(&cell.id).and_then(|c| c.draft_us_per_token),
         false => ratio(sum(&in_time, |r| r.draft_us), sum(&in_time, |r| r.proposed as f64)),
     };
     let most = rounds.iter().map(|r| r.proposed).max().unwrap_or(cell.num_speculative_tokens);

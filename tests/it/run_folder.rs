@@ -146,6 +146,30 @@ fn a_file_that_something_else_changes_ends_the_run_and_is_repaired() {
 }
 
 #[test]
+fn rows_that_were_written_anew_are_kept_and_those_of_no_cell_are_run_again() {
+    let out = tempfile::tempdir().unwrap();
+    let folder = cut(out.path(), 4, |_| {});
+    // Of twelve blocks four are run again.
+    let (before, lost) = (generations(&folder).len(), generations(&folder).len() / 12 * 4);
+    // As other programs write CSV files.
+    for name in ["rounds.csv", "generations.csv", "blocks.csv"] {
+        let text = fs::read_to_string(folder.join(name)).unwrap();
+        fs::write(folder.join(name), text.replace('\n', "\r\n")).unwrap();
+    }
+    succeed(run(out.path(), &["--resume"]));
+    let superseded = |folder: &Path| generations(folder).iter().filter(|g| g.superseded).count();
+    assert_eq!((superseded(&folder), generations(&folder).len()), (lost, before + lost));
+
+    let out = tempfile::tempdir().unwrap();
+    let folder = cut(out.path(), 4, |_| {});
+    let text = fs::read_to_string(folder.join("rounds.csv")).unwrap();
+    let cell = text.lines().nth(1).unwrap().split(',').next().unwrap();
+    fs::write(folder.join("rounds.csv"), text.replacen(cell, "stranger", 1)).unwrap();
+    succeed(run(out.path(), &["--resume"]));
+    assert!(superseded(&folder) > lost && rounds(&folder).iter().all(|r| r.cell != "stranger"));
+}
+
+#[test]
 fn blocks_whose_rows_were_changed_are_run_again() {
     let out = tempfile::tempdir().unwrap();
     let folder = cut(out.path(), 1, |_| {});

@@ -214,7 +214,8 @@ fn calibration() -> Calibration {
 }
 
 fn costs(passes: &Calibration) -> Costs<'_> {
-    let cell = CellCosts { draft_us_per_token: 10.0, verify_us: 3.0, other_us: 2.0, spread: None };
+    let draft_us_per_token = Some(10.0);
+    let cell = CellCosts { draft_us_per_token, verify_us: 3.0, other_us: 2.0, spread: None };
     Costs { passes, plain_us: 105.0, cell }
 }
 
@@ -235,7 +236,12 @@ fn a_prediction_is_the_formula() {
         predicted_speedup(&folds, 1, &costs(&calibration())).unwrap(),
         1.75 * 105.0 / (10.0 + 110.0 + 5.0),
     );
-    // T(5) was not measured.
+    // Neither was what drafting costs here ...
+    let passes = calibration();
+    let mut unknown = costs(&passes);
+    unknown.cell.draft_us_per_token = None;
+    assert_eq!(predicted_speedup(&folds, 1, &unknown), None);
+    // ... nor T(5).
     let longer = [(10, Progress::of(&[sample("a", 1.0, vec![round(4, 1)])], 4, 1000))];
     assert_eq!(predicted_speedup(&longer, 4, &costs(&calibration())), None);
 }

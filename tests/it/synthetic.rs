@@ -248,9 +248,9 @@ impl Rows {
 fn calibration(plan: &Plan) -> Calibration {
     let costs = |cell: &Cell| CellCosts {
         draft_us_per_token: match cell.drafter.as_str() {
-            "model" => 420.0,
-            "prompt_lookup" => 2.0,
-            _ => 0.0,
+            "model" => Some(420.0),
+            "prompt_lookup" => Some(2.0),
+            _ => None,
         },
         verify_us: 60.0 + 45.0 * cell.num_speculative_tokens as f64,
         other_us: 20.0,
@@ -306,7 +306,7 @@ impl Simulated<'_> {
                 tv_sum: None,
                 residual_fallbacks: 0,
                 draft_forwards: if lookup { 0 } else { proposed },
-                draft_us: noise * (0.5 + proposed as f64 * costs.draft_us_per_token),
+                draft_us: noise * (0.5 + proposed as f64 * costs.draft_us_per_token.unwrap_or(0.0)),
                 target_us: noise * self.calibration.passes[proposed].us,
                 verify_us: costs.verify_us,
                 other_us: costs.other_us,

@@ -105,8 +105,9 @@ impl Ratio {
     }
 
     /// Its 95 % interval. `None` if the ratio before the constant is not
-    /// positive, or if fewer than [`MIN_PROMPTS`] prompts add to every sum below
-    /// the line.
+    /// positive, if fewer than [`MIN_PROMPTS`] prompts add to every sum below
+    /// the line, or if all prompts have the same ratio: those that never differed
+    /// do not tell how far others may.
     pub fn interval(&self) -> Option<Interval> {
         self.interval_from(MIN_PROMPTS)
     }
@@ -119,7 +120,7 @@ impl Ratio {
         if n < least || value <= 0.0 {
             return None;
         }
-        let (below, above) = skew_t(&self.influences(), n);
+        let (below, above) = skew_t(&self.influences(), n)?;
         let end = |log: f64| {
             let end = value * log.exp() + self.plus;
             self.most.map_or(end, |most| end.min(most))
@@ -145,21 +146,24 @@ impl Ratio {
     }
 }
 
+/// Influences whose squares sum to less are those of equal ratios, rounded.
+const NO_SPREAD: f64 = 1e-24;
+
 /// How far the interval of a mean reaches downwards and upwards, given the
-/// influences of its `n` values.
-fn skew_t(x: &[f64], n: usize) -> (f64, f64) {
+/// influences of its `n` values; `None` if they have no spread.
+fn skew_t(x: &[f64], n: usize) -> Option<(f64, f64)> {
     let n = n as f64;
     let moment = |k: i32| x.iter().map(|x| x.powi(k)).sum::<f64>() / n;
     let (variance, third) = (moment(2), moment(3));
-    if variance == 0.0 {
-        return (0.0, 0.0);
+    if variance * n < NO_SPREAD {
+        return None;
     }
     // The influences are already divided by n.
     let error = (variance * n * n / (n - 1.0)).sqrt();
     let skewness = third / variance.powf(1.5);
     let t = student(n - 1.0);
     let reach = |t: f64| unskewed(t, skewness, n).abs().max(t.abs()) * error;
-    (reach(t), reach(-t))
+    Some((reach(t), reach(-t)))
 }
 
 /// The inverse of Hall's transformation of a studentised mean T,

@@ -111,9 +111,8 @@ pub fn predicted_speedup(folds: &[(usize, Progress)], k: usize, costs: &Costs<'_
     let (mut plain, mut cell) = (0.0, 0.0);
     for (tokens, progress) in folds {
         let round = progress.expected_cost(k, |n| {
-            Some(n as f64 * costs.cell.draft_us_per_token + costs.passes.target_us(n + 1)?)
+            Some(costs.cell.beside_target(n)? + costs.passes.target_us(n + 1)?)
         })?;
-        let round = round + costs.cell.verify_us + costs.cell.other_us;
         let per_round = 1.0 + progress.expected_accepted(k)?;
         plain += *tokens as f64 * costs.plain_us;
         cell += *tokens as f64 * round / per_round;
