@@ -53,7 +53,7 @@ fn explain(
     tokens: &[Token],
     at: usize,
 ) -> anyhow::Result<DivergenceRow> {
-    let sampler = Sampler::new(cell.sampling.clone())?;
+    let sampler = Sampler::new(cell.sampling)?;
     Ok(divergence::explain(target, &sampler, block.tokens, plain, tokens, at)?)
 }
 
