@@ -35,9 +35,17 @@ pub fn read_text(file: &Path) -> Result<String, InputError> {
 /// # Errors
 /// If it cannot be read, is larger than 268 MB, or is not UTF-8 text.
 pub fn read_any_text(file: &Path) -> Result<String, InputError> {
+    read_text_from(File::open(file).map_err(|error| refused(file, error))?, file)
+}
+
+/// The text of what is open already, which messages call `file`.
+///
+/// # Errors
+/// As [`read_any_text`].
+pub fn read_text_from(opened: impl Read, file: &Path) -> Result<String, InputError> {
     let mut bytes = Vec::new();
-    let read = |opened: File| opened.take(MOST_BYTES + 1).read_to_end(&mut bytes);
-    File::open(file).and_then(read).map_err(|error| refused(file, error))?;
+    let read = opened.take(MOST_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|error| refused(file, error))?;
     if bytes.len() as u64 > MOST_BYTES {
         let most = MOST_BYTES / 1_000_000;
         return Err(refused(file, format_args!("larger than {most} MB, the most that is read")));

@@ -22,7 +22,8 @@ pub fn lines(text: &str) -> String {
 }
 
 /// The text on one line of Markdown, in a table or a paragraph, which shows it as it is:
-/// no markup, link, formula or HTML begins in it.
+/// no markup, formula or HTML begins in it, and no link that shows anything but its own
+/// address.
 pub fn markdown(text: &str) -> String {
     let text = line(text);
     let pairs = |mark| text.matches(mark).count() > 1;

@@ -112,6 +112,7 @@ pub struct Progress {
     before: usize,
     begun: Instant,
     told: Instant,
+    uneven: bool,
     bar: Option<ProgressBar>,
 }
 
@@ -121,7 +122,15 @@ impl Progress {
         let now = Instant::now();
         let bar = ALIVE.then(bar);
         lock().clone_from(&bar);
-        Self { what, total, done: before, before, begun: now, told: now, bar }
+        Self { what, total, done: before, before, begun: now, told: now, uneven: false, bar }
+    }
+
+    /// The pieces are so unlike that those done say nothing of the time left: it tells
+    /// the time so far.
+    #[must_use]
+    pub fn uneven(mut self) -> Self {
+        self.uneven = true;
+        self
     }
 
     /// There are this many pieces more.
@@ -138,7 +147,8 @@ impl Progress {
     pub fn reach(&mut self, done: usize, total: usize, detail: &str) {
         (self.done, self.total) = (done, total);
         if let Some(bar) = &self.bar {
-            let room = width() - if width() < ROOMY { 0 } else { BAR + 1 };
+            let columns = width();
+            let room = if columns < ROOMY { columns } else { columns - BAR - 1 };
             bar.set_length(total as u64);
             bar.set_position(done as u64);
             bar.set_message(fit(&shown::line(&self.line(detail)), room));
@@ -150,10 +160,14 @@ impl Progress {
 
     fn line(&self, detail: &str) -> String {
         let Self { what, total, done, .. } = self;
-        let pace = self.begun.elapsed().as_secs_f64() / (done - self.before).max(1) as f64;
-        let left = clock(pace * total.saturating_sub(*done) as f64);
+        let took = self.begun.elapsed().as_secs_f64();
+        let pace = took / (done - self.before).max(1) as f64;
+        let time = match self.uneven {
+            true => format!(" after {}", clock(took)),
+            false => format!(", {} left", clock(pace * total.saturating_sub(*done) as f64)),
+        };
         let gap = if detail.is_empty() { "" } else { "; " };
-        format!("{done}/{total} {what}, {left} left{gap}{detail}")
+        format!("{done}/{total} {what}{time}{gap}{detail}")
     }
 }
 
@@ -195,5 +209,15 @@ mod tests {
         assert_eq!(fit("123456", 6), "123…");
         assert_eq!(fit("日本語", 6), "日…");
         assert_eq!((fit("12", 1), fit("12", 0)), (String::new(), String::new()));
+    }
+
+    #[test]
+    fn uneven_work_has_no_time_left() {
+        let mut progress = Progress::new("checks", 0, 0).uneven();
+        progress.begun -= Duration::from_secs(360);
+        (progress.done, progress.total) = (29, 50_125);
+        assert_eq!(progress.line(""), "29/50125 checks after 6 min");
+        progress.uneven = false;
+        assert!(progress.line("").ends_with(" h left"));
     }
 }

@@ -57,7 +57,7 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     let provenance = Provenance::now();
     let models = if args.full { Some(embedded()?) } else { None };
     let options = CertifyOptions { methods: args.method.clone(), full: args.full, models };
-    let mut shown = Progress::new("checks", 0, 0);
+    let mut shown = Progress::new("checks", 0, 0).uneven();
     let certificate =
         certify(&options, &mut |progress| shown.reach(progress.done, progress.total, ""))?;
     drop(shown);

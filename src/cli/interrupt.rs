@@ -82,7 +82,10 @@ impl Interrupts {
         } else if stage == Stage::Reporting as u8 {
             exit("interrupted while reporting: all rows are kept; --resume makes the report");
         } else if again {
-            exit("ended at once: all finished blocks are kept; continue with --resume");
+            exit(
+                "ended at once: finished blocks, if there are any, are kept; --resume continues \
+                 from them",
+            );
         } else {
             // The answer first: what is asked for may be done within a millisecond.
             aside(|| {

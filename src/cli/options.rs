@@ -1,6 +1,6 @@
 //! Options that several commands share, and what is made of them.
 
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
@@ -8,7 +8,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::dist::Token;
-use crate::input::read_any_text;
+use crate::input::{read_any_text, read_text_from};
 use crate::model::{Codec, Dtype, Engine, Role, Settings};
 use crate::params::{self, Params};
 use crate::sampling::SamplingParams;
@@ -104,17 +104,14 @@ impl PromptArgs {
                 without_newline(read_any_text(file).context("cannot read the prompt file")?)
             }
             (None, None) => {
-                let mut stdin = std::io::stdin();
+                let stdin = std::io::stdin();
                 if stdin.is_terminal() {
                     bail!(
                         "there is no prompt: give it in quotes, with --prompt-file FILE, or pipe it in"
                     );
                 }
-                let mut text = String::new();
-                stdin
-                    .read_to_string(&mut text)
-                    .context("cannot read the prompt from standard input")?;
-                without_newline(text)
+                let text = read_text_from(stdin, "standard input".as_ref());
+                without_newline(text.context("cannot read the prompt")?)
             }
         })
     }

@@ -246,12 +246,12 @@ fn estimate(ready: &Ready, Frozen { plan, tokens: prompts, .. }: &Frozen) -> Res
     let (generations, tokens) = (plan.generations(), plan.tokens());
     let pass = pass_time(&*ready.target.model, &prompts[0])?;
     let seconds = Duration::from_secs_f64(tokens as f64 * pass.as_secs_f64());
-    // About 150 bytes per round and 10 per token of text, with a round per
-    // token in the worst case.
+    // Some 150 bytes per round and 10 per token of text, with a round per token; a trace
+    // adds a row for each of some three drafted tokens.
     let bytes = tokens * 160 * if plan.trace { 4 } else { 1 };
     Ok(format!(
         "estimate    {generations} generations, {tokens} tokens; at plain decoding's pace \
-         ({:.0} tokens/s here) {} s; at most {:.1} MB on disk",
+         ({:.0} tokens/s here) {} s; about {:.1} MB on disk",
         1.0 / pass.as_secs_f64(),
         seconds.as_secs().max(1),
         bytes as f64 / 1e6

@@ -17,6 +17,9 @@ pub(super) struct Best<'a> {
     pub(super) wins: Option<f64>,
     /// Its times and the baseline's, by prompt.
     pub(super) times: Vec<PairedTime>,
+    /// Cells that finished fewer prompts than others and so took no part, with the
+    /// number of prompts.
+    pub(super) left_out: Vec<(&'a Cell, usize)>,
 }
 
 /// The best cell of a series; `None` if none was timed.
@@ -36,10 +39,12 @@ pub(super) fn best<'a>(
         }
     }
     let verdicts = contest.decide()?;
+    let left_out = verdicts.left_out.iter().map(|&i| (entrants[i].0, entrants[i].1.len()));
+    let left_out = left_out.collect();
     let (cell, times) = entrants.swap_remove(verdicts.best);
     let row = summary.iter().find(|row| row.cell == cell.id)?;
     let wins = verdicts.wins.map(|wins| wins[verdicts.best]);
-    Some(Best { cell, row, wins, times })
+    Some(Best { cell, row, wins, times, left_out })
 }
 
 /// What an interval of a speedup says.

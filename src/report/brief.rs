@@ -3,6 +3,7 @@
 
 use super::best::{best, verdict};
 use super::load::Results;
+use super::plot::broken;
 use super::series::Series;
 use super::tables::{number, with_interval};
 use super::{controls, sessions, warnings};
@@ -119,22 +120,7 @@ fn row_lines(row: &[String; 7], widths: [usize; 7]) -> Vec<String> {
     (0..height).map(line).collect()
 }
 
-/// The text in lines of at most so many characters, broken at blanks, or within words that
-/// are longer.
+/// The text in lines of at most so many characters.
 fn fold(text: &str, columns: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    for word in text.split_inclusive(' ') {
-        if !line.is_empty() && length(&line) + length(word.trim_end()) > columns {
-            lines.push(std::mem::take(&mut line));
-        }
-        for c in word.chars() {
-            if c != ' ' && length(&line) >= columns {
-                lines.push(std::mem::take(&mut line));
-            }
-            line.push(c);
-        }
-    }
-    lines.push(line);
-    lines.iter().map(|line| line.trim_end().to_owned()).collect()
+    broken(text, |line| length(line) <= columns)
 }

@@ -2,7 +2,7 @@
 //! the machine was disturbed.
 
 use super::load::Results;
-use super::tables::{markdown, number, with_interval};
+use super::tables::{ends, markdown, number, with_interval};
 use crate::experiment::describe;
 use crate::experiment::statistics::{
     Interval, LEVEL, SignFlip, pair_by_prompt, sign_flips, speedup, speedup_interval,
@@ -53,9 +53,14 @@ pub(super) fn alarm(results: &Results) -> String {
     disturbed(results).map_or_else(String::new, |sentence| format!("**{sentence}**\n\n"))
 }
 
+/// How many cells differ from themselves by more than chance.
+pub(super) fn differing(results: &Results) -> usize {
+    controls(results).iter().filter(|control| control.test.differs()).count()
+}
+
 /// That the run was disturbed, if it was.
 pub(super) fn disturbed(results: &Results) -> Option<String> {
-    let disturbed = controls(results).iter().filter(|control| control.test.differs()).count();
+    let disturbed = results.differing();
     (disturbed > 0).then(|| {
         format!(
             "DISTURBED: {disturbed} cells that were run twice differ from themselves by more than \
@@ -67,7 +72,7 @@ pub(super) fn disturbed(results: &Results) -> Option<String> {
 /// The table of all controls; empty if nothing was run twice.
 pub(super) fn section(results: &Results) -> String {
     let rows = controls(results).into_iter().map(|control| {
-        let (lo, hi) = (control.interval.map(|i| i.lo), control.interval.map(|i| i.hi));
+        let (lo, hi) = ends(control.interval);
         let verdict = control.verdict().to_owned();
         vec![
             control.cell,

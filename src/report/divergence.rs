@@ -41,21 +41,15 @@ fn part(
     let mut found = Vec::new();
     for series in series.iter().filter(|s| wanted(s.cells[0])) {
         for cell in &series.cells {
-            let k = cell.num_speculative_tokens.to_string();
             let samples = results.samples(&cell.id);
             let rows = results.divergences.iter().filter(|d| d.cell == cell.id).collect::<Vec<_>>();
             let compared = samples.iter().filter(|s| compared(results, cell, s)).count();
             let differ = samples.iter().filter(|s| s.generation.first_divergence.is_some()).count();
             let ties = rows.iter().filter(|d| d.tie).count();
-            cells.push(vec![
-                series.method.clone(),
-                series.sampling.clone(),
-                cell.class.clone(),
-                k.clone(),
-                // Those of class P~ are excused, and only counted.
-                format!("{} of {compared}", rows.len().max(differ)),
-                ties.to_string(),
-            ]);
+            // Those of class P~ are excused, and only counted.
+            let differ = format!("{} of {compared}", rows.len().max(differ));
+            cells.push([series.line(cell), vec![differ, ties.to_string()]].concat());
+            let k = cell.num_speculative_tokens.to_string();
             found.extend(rows.into_iter().map(|row| line(&series.method, &k, row)));
         }
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use super::check::misfits;
+use super::controls;
 use crate::experiment::blocks::{BlockRows, Places};
 use crate::experiment::raw::Raw;
 use crate::experiment::records::{BlockRow, DivergenceRow, FailureRow, PositionRow, RoundRow};
@@ -34,6 +35,8 @@ pub struct Results {
     pub notes: Vec<String>,
     /// The session whose times count, with those that are comparable.
     session: usize,
+    /// Cells that were run twice and differ from themselves.
+    differing: usize,
 }
 
 impl Results {
@@ -62,14 +65,25 @@ impl Results {
         disturbed_share(&self.blocks)
     }
 
-    /// Whether too much was disturbed for any verdict.
+    /// Whether too many blocks were disturbed for any verdict.
     pub fn is_disturbed(&self) -> bool {
         self.disturbed_share() > MOST_DISTURBED
     }
 
-    /// A verdict on times, unless too much was disturbed for one.
+    /// How many cells that were run twice differ from themselves.
+    pub(super) fn differing(&self) -> usize {
+        self.differing
+    }
+
+    /// Whether times allow no verdict: blocks were disturbed, or cells differ from
+    /// themselves.
+    pub(super) fn withholds(&self) -> bool {
+        self.is_disturbed() || self.differing > 0
+    }
+
+    /// A verdict on times, unless times allow none.
     pub(super) fn verdict<'v>(&self, verdict: &'v str) -> &'v str {
-        if self.is_disturbed() { "withheld: disturbed" } else { verdict }
+        if self.withholds() { "withheld: disturbed" } else { verdict }
     }
 }
 
@@ -155,6 +169,7 @@ fn collect(
         positions: Vec::new(),
         notes,
         session,
+        differing: 0,
     };
     for (block, (_, rows)) in results.blocks.iter().zip(rows) {
         // Where most is disturbed nothing is left to prefer; no verdict is given.
@@ -172,6 +187,7 @@ fn collect(
         results.divergences.extend(rows.divergences);
         results.positions.extend(rows.positions);
     }
+    results.differing = controls::differing(&results);
     Ok(results)
 }
 

@@ -6,11 +6,10 @@ use std::fmt::Write;
 use super::best::{best, verdict};
 use super::figures::Figure;
 use super::load::Results;
-use super::series::{Names, Series, series};
+use super::series::{Names, Series, lines, series};
 use super::tables::{markdown, number, with_interval};
 use super::warnings::warnings;
 use super::{controls, divergence, other_tools, outliers, policies, sessions, trace, worth};
-use crate::experiment::Cell;
 use crate::experiment::records::SummaryRow;
 use crate::experiment::statistics::{
     Acceptance, MIN_PROMPTS, RESAMPLES, deciles, median, pair_by_prompt, rounds, speedup,
@@ -93,26 +92,38 @@ fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]
         "best in resamples:",
         "against plain decoding",
     ];
+    let mut left_out = Vec::new();
     let rows = series.iter().filter_map(|series| {
         let best = best(results, series, summary)?;
         let row = best.row;
-        Some(vec![
-            series.method.clone(),
-            series.sampling.clone(),
-            best.cell.class.clone(),
-            best.cell.num_speculative_tokens.to_string(),
+        let few = best.left_out.iter().map(|(cell, prompts)| {
+            let k = cell.num_speculative_tokens;
+            let of = best.times.len();
+            format!("{}, {}, K = {k} ({prompts} of {of} prompts)", series.method, series.sampling)
+        });
+        left_out.extend(few);
+        let rest = vec![
             with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2),
             number(row.predicted_speedup, 2),
             best.wins.map_or_else(|| "–".to_owned(), |wins| format!("{:.0} %", 100.0 * wins)),
             results.verdict(verdict(row)).to_owned(),
-        ])
+        ];
+        Some([series.line(best.cell), rest].concat())
     });
+    let rows = rows.collect::<Vec<_>>();
+    let left_out = match &*left_out.join("; ") {
+        "" => String::new(),
+        names => format!(
+            "Left out, since prompts failed there that another K finished: {}.\n\n",
+            shown::markdown(names)
+        ),
+    };
     format!(
         "## Best draft length\n\n{}\nIntervals are 95 % intervals over prompts, given from \
          {MIN_PROMPTS} prompts on; they do not account for K having been chosen by the same data. \
          \"Best in resamples\" says in how many of {RESAMPLES} resamples of the prompts this K is \
-         the fastest of its line: the lower, the less the choice means.\n\n",
-        markdown(&head, &rows.collect::<Vec<_>>())
+         the fastest of its line: the lower, the less the choice means.\n\n{left_out}",
+        markdown(&head, &rows)
     )
 }
 
@@ -169,7 +180,7 @@ fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
         "predicted:",
     ];
     let table = lines(series, summary, |cell, row| {
-        vec![
+        Some(vec![
             cell.id.clone(),
             row.status.clone(),
             row.rounds.to_string(),
@@ -186,7 +197,7 @@ fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
             number(row.tokens_per_second, 1),
             with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2),
             number(row.predicted_speedup, 2),
-        ]
+        ])
     });
     format!(
         "## All cells\n\nClass: D the output law equals sampling from the target; G identical to \
@@ -194,26 +205,6 @@ fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
          engine's rounding may depend on the number of rows of a pass.\n\n{}\n",
         markdown(&head, &table)
     )
-}
-
-/// A table line per cell: method, sampling, class, K and what `rest` adds.
-fn lines(
-    series: &[Series<'_>],
-    summary: &[SummaryRow],
-    rest: impl Fn(&Cell, &SummaryRow) -> Vec<String>,
-) -> Vec<Vec<String>> {
-    let mut lines = Vec::new();
-    for series in series {
-        for cell in &series.cells {
-            let Some(row) = summary.iter().find(|row| row.cell == cell.id) else { continue };
-            let k = cell.num_speculative_tokens.to_string();
-            let mut line =
-                vec![series.method.clone(), series.sampling.clone(), cell.class.clone(), k];
-            line.extend(rest(cell, row));
-            lines.push(line);
-        }
-    }
-    lines
 }
 
 fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
@@ -278,8 +269,7 @@ fn categories(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) 
             .iter()
             .map(|s| (s.generation.prompt.as_str(), s.generation.category.as_str()))
             .collect::<BTreeMap<_, _>>();
-        let k = cell.num_speculative_tokens.to_string();
-        let mut line = vec![series.method.clone(), series.sampling.clone(), cell.class.clone(), k];
+        let mut line = series.line(cell);
         line.extend(names.iter().map(|name| {
             let inside = samples.iter().filter(|s| s.generation.category == *name);
             let tau = Acceptance::of(rounds(inside)).block_efficiency();
@@ -310,13 +300,8 @@ fn spread(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> S
         let best = best(results, series, summary)?;
         let own = best.times.iter().filter_map(|t| speedup([t])).collect::<Vec<_>>();
         let cuts = deciles(&own)?;
-        let mut line = vec![
-            series.method.clone(),
-            series.sampling.clone(),
-            best.cell.class.clone(),
-            best.cell.num_speculative_tokens.to_string(),
-            own.len().to_string(),
-        ];
+        let mut line = series.line(best.cell);
+        line.push(own.len().to_string());
         line.extend([0, 1, 5, 9, 10].map(|i| number(Some(cuts[i]), 2)));
         line.push(own.iter().filter(|x| **x < 1.0).count().to_string());
         Some(line)

@@ -31,25 +31,18 @@ pub(super) fn section(results: &Results, series: &[Series<'_>], summary: &[Summa
     for series in series {
         for cell in &series.cells {
             let row = summary.iter().find(|row| row.cell == cell.id);
-            let mut line = name(series, cell);
-            line.extend(numbers(results, cell, row));
-            table.push(line);
+            table.push([series.line(cell), numbers(results, cell, row)].concat());
         }
         if let Some(cell) = series.longest(results) {
             let shares = per_position(results.samples(&cell.id), cell.num_speculative_tokens);
             let shares = shares.into_iter().map(|s| number(Some(s), 3)).collect::<Vec<_>>();
-            let mut line = name(series, cell);
+            let mut line = series.line(cell);
             line.push(shares.join(" / "));
             by_position.push(line);
         }
     }
     let position_head = ["method", "sampling", "class", "K:", "vLLM acceptance per position"];
     format!("{}\n{}", markdown(&head, &table), markdown(&position_head, &by_position))
-}
-
-fn name(series: &Series<'_>, cell: &Cell) -> Vec<String> {
-    let k = cell.num_speculative_tokens.to_string();
-    vec![series.method.clone(), series.sampling.clone(), cell.class.clone(), k]
 }
 
 fn numbers(results: &Results, cell: &Cell, row: Option<&SummaryRow>) -> Vec<String> {

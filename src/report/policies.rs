@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::load::Results;
 use super::series::{Series, settings_but};
-use super::tables::{markdown, number, with_interval};
+use super::tables::{ends, markdown, number, with_interval};
 use crate::experiment::Cell;
 use crate::experiment::statistics::{
     Interval, LEVEL, PairedTime, SignFlip, against_tuned, pair_by_prompt, sign_flips, speedup,
@@ -13,15 +13,13 @@ use crate::experiment::statistics::{
 };
 use crate::length::LENGTHS;
 
-/// A policy with its largest K, held against the tuned fixed length.
+/// A cell whose draft length is not fixed, held against the tuned fixed length.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Policy {
-    /// The method.
-    pub(super) method: String,
-    /// The sampling setting.
-    pub(super) sampling: String,
-    class: String,
-    k: usize,
+pub(super) struct Policy<'a> {
+    /// Its method and sampling setting.
+    pub(super) series: &'a Series<'a>,
+    /// The cell.
+    pub(super) cell: &'a Cell,
     /// Time per token of the fixed length ÷ that of the policy.
     pub(super) ratio: Option<f64>,
     /// Its interval over prompts.
@@ -29,12 +27,16 @@ pub(super) struct Policy {
     test: SignFlip,
 }
 
-impl Policy {
-    /// What the test says.
+impl Policy<'_> {
+    /// What the test says; it is of the prompts' own ratios, so the ratio of all times
+    /// may go the other way.
     fn verdict(&self) -> &'static str {
         match (self.ratio, self.test) {
-            (Some(ratio), test) if test.differs() && ratio > 1.0 => "faster",
-            (Some(_), test) if test.differs() => "slower",
+            (Some(ratio), test) if test.differs() => match (test.mean_log > 0.0, ratio > 1.0) {
+                (true, true) => "faster",
+                (false, false) => "slower",
+                _ => "mixed",
+            },
             (_, SignFlip { possible: true, .. }) => "no difference shown",
             (_, SignFlip { possible: false, .. }) => "too few prompts to tell",
         }
@@ -43,7 +45,7 @@ impl Policy {
 
 /// Every cell whose draft length is not fixed, where the same drafter and
 /// verifier also ran with fixed ones.
-pub(super) fn policies(results: &Results, series: &[Series<'_>]) -> Vec<Policy> {
+pub(super) fn policies<'a>(results: &Results, series: &'a [Series<'_>]) -> Vec<Policy<'a>> {
     let mut held = Vec::new();
     for own in series.iter().filter(|s| !is_fixed(s.cells[0])) {
         let rivals = series.iter().flat_map(|s| &s.cells);
@@ -54,12 +56,10 @@ pub(super) fn policies(results: &Results, series: &[Series<'_>]) -> Vec<Policy> 
     }
     let all = held.iter().map(|(_, _, pairs)| pairs.values().copied().collect::<Vec<_>>());
     let tests = sign_flips(&all.collect::<Vec<_>>());
-    let policies = held.iter().zip(tests).filter_map(|((own, cell, pairs), test)| {
+    let policies = held.iter().zip(tests).filter_map(|(&(own, cell, ref pairs), test)| {
         Some(Policy {
-            method: own.method.clone(),
-            sampling: own.sampling.clone(),
-            class: cell.class.clone(),
-            k: cell.num_speculative_tokens,
+            series: own,
+            cell,
             ratio: speedup(pairs.values()),
             interval: speedup_interval(pairs),
             test: test?,
@@ -84,18 +84,14 @@ fn same_but_length(a: &Cell, b: &Cell) -> bool {
 /// The table of all policies; empty without any.
 pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     let rows = policies(results, series).into_iter().map(|policy| {
-        let (lo, hi) = (policy.interval.map(|i| i.lo), policy.interval.map(|i| i.hi));
-        let verdict = results.verdict(policy.verdict()).to_owned();
-        vec![
-            policy.method,
-            policy.sampling,
-            policy.class,
-            policy.k.to_string(),
+        let (lo, hi) = ends(policy.interval);
+        let rest = [
             with_interval(policy.ratio, lo, hi, 3),
             number(Some(policy.test.p), 4),
             number(Some(policy.test.adjusted), 4),
-            verdict,
-        ]
+            results.verdict(policy.verdict()).to_owned(),
+        ];
+        policy.series.line(policy.cell).into_iter().chain(rest).collect()
     });
     let rows = rows.collect::<Vec<_>>();
     if rows.is_empty() {
@@ -114,7 +110,8 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     format!(
         "## Policies against the best fixed length\n\nOn each half of the prompts the policy is \
          held against the fixed K that was the fastest on the other half, prompt by prompt and in \
-         the same block. The test is a sign-flip test over prompts at {LEVEL} after Holm.\n\n{}\n",
+         the same block. The test is a sign-flip test over prompts at {LEVEL} after Holm; \"mixed\" \
+         means that it points one way and the ratio of all times the other.\n\n{}\n",
         markdown(&head, &rows)
     )
 }

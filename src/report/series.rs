@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::load::Results;
 use crate::experiment::Cell;
+use crate::experiment::records::SummaryRow;
 use crate::registry::Entry;
 use crate::sampling::SamplingParams;
 
@@ -23,6 +24,26 @@ impl<'a> Series<'a> {
     pub fn longest(&self, results: &Results) -> Option<&'a Cell> {
         self.cells.iter().rev().copied().find(|c| !results.samples(&c.id).is_empty())
     }
+
+    /// What begins the table line of one of its cells: method, sampling, class and K.
+    pub(super) fn line(&self, cell: &Cell) -> Vec<String> {
+        let k = cell.num_speculative_tokens.to_string();
+        vec![self.method.clone(), self.sampling.clone(), cell.class.clone(), k]
+    }
+}
+
+/// A table line per cell for which `rest` has something to say.
+pub(super) fn lines(
+    series: &[Series<'_>],
+    summary: &[SummaryRow],
+    rest: impl Fn(&Cell, &SummaryRow) -> Option<Vec<String>>,
+) -> Vec<Vec<String>> {
+    let cells = series.iter().flat_map(|s| s.cells.iter().map(move |cell| (s, *cell)));
+    let lines = cells.filter_map(|(series, cell)| {
+        let row = summary.iter().find(|row| row.cell == cell.id)?;
+        Some([series.line(cell), rest(cell, row)?].concat())
+    });
+    lines.collect()
 }
 
 /// All series of a run without the baselines, in the order of the plan.

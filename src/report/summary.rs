@@ -2,6 +2,7 @@
 
 use super::load::Results;
 use super::series::{Series, series};
+use super::tables::ends;
 use crate::experiment::records::{SummaryRow, SurvivalRow};
 use crate::experiment::statistics::{
     Acceptance, Costs, Interval, Progress, Sample, Survival, alpha, block_efficiency, branches,
@@ -197,8 +198,4 @@ pub fn survival(results: &Results) -> Vec<SurvivalRow> {
         }
     }
     rows
-}
-
-fn ends(interval: Option<Interval>) -> (Option<f64>, Option<f64>) {
-    (interval.map(|i| i.lo), interval.map(|i| i.hi))
 }

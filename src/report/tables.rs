@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::experiment::columns;
+use crate::experiment::statistics::Interval;
 use crate::shown;
 
 /// Writes rows as CSV; without rows, the header alone.
@@ -43,6 +44,11 @@ pub(super) fn markdown(head: &[&str], rows: &[Vec<String>]) -> String {
 /// A number with fixed decimals, or a dash where there is none.
 pub(super) fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "–".to_owned(), |x| format!("{x:.decimals$}"))
+}
+
+/// Both ends of an interval, as far as there is one.
+pub(super) fn ends(interval: Option<Interval>) -> (Option<f64>, Option<f64>) {
+    interval.map(|i| (i.lo, i.hi)).unzip()
 }
 
 /// `value [lo, hi]`, or the value alone where there is no interval.

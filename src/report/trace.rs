@@ -1,6 +1,6 @@
 //! What a traced run adds: where in the target's uncertainty drafts fail.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::load::Results;
 use super::series::Series;
@@ -15,10 +15,7 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     for series in series {
         let Some(cell) = series.longest(results) else { continue };
         let Some(line) = line(&reached(results, &cell.id)) else { continue };
-        let k = cell.num_speculative_tokens.to_string();
-        let mut row = vec![series.method.clone(), series.sampling.clone(), cell.class.clone(), k];
-        row.extend(line);
-        table.push(row);
+        table.push([series.line(cell), line].concat());
     }
     if table.is_empty() {
         return String::new();
@@ -49,12 +46,19 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     )
 }
 
-/// The drafted tokens of a cell whose acceptance was decided.
+/// The drafted tokens of a cell whose acceptance was decided: below the context and
+/// below every accepted token, its children up to the one that was accepted.
 fn reached<'a>(results: &'a Results, cell: &str) -> Vec<&'a PositionRow> {
     let rows = || results.positions.iter().filter(|p| p.cell == cell);
-    let key = |p: &'a PositionRow, node| (p.prompt.as_str(), p.repeat, p.round, node);
-    let accepted = rows().filter(|p| p.accepted).map(|p| key(p, p.node)).collect::<BTreeSet<_>>();
-    rows().filter(|p| p.parent.is_none_or(|parent| accepted.contains(&key(p, parent)))).collect()
+    let round = |p: &'a PositionRow| (p.prompt.as_str(), p.repeat, p.round);
+    let mut paths = BTreeMap::<_, Vec<&PositionRow>>::new();
+    rows().filter(|p| p.accepted).for_each(|p| paths.entry(round(p)).or_default().push(p));
+    let decided = |p: &&'a PositionRow| {
+        let path = paths.get(&round(p)).map_or(&[][..], Vec::as_slice);
+        let below = p.parent.is_none_or(|parent| path.iter().any(|kept| kept.node == parent));
+        below && !path.iter().any(|kept| kept.parent == p.parent && kept.node < p.node)
+    };
+    rows().filter(decided).collect()
 }
 
 /// `None` if the entropies do not differ, as at temperature 0.

@@ -8,15 +8,15 @@ use crate::experiment::statistics::{MIN_PROMPTS, rounds};
 use crate::experiment::{Status, describe};
 
 /// Below this many rounds the standard error of a probability near 0.8 exceeds
-/// 0.03, more than neighbouring draft lengths differ by.
+/// 0.028, more than neighbouring draft lengths differ by.
 const FEW_ROUNDS: usize = 200;
+
+/// Unfinished cells that are named.
+const NAMED: usize = 3;
 
 /// All warnings, the gravest first.
 pub(super) fn warnings(results: &Results, summary: &[SummaryRow]) -> Vec<String> {
     let mut found = Vec::new();
-    baselines(results, &mut found);
-    machine(results, &mut found);
-    cells(results, summary, &mut found);
     let wrong = results.divergences.iter().filter(|d| !d.tie).count();
     if wrong > 0 {
         found.push(format!(
@@ -24,6 +24,9 @@ pub(super) fn warnings(results: &Results, summary: &[SummaryRow]) -> Vec<String>
              or the engine is wrong, and nothing else here should be trusted."
         ));
     }
+    baselines(results, &mut found);
+    machine(results, &mut found);
+    cells(results, summary, &mut found);
     found.extend(results.notes.iter().cloned());
     found
 }
@@ -98,16 +101,25 @@ fn machine(results: &Results, found: &mut Vec<String>) {
     }
 }
 
-fn cells(results: &Results, summary: &[SummaryRow], found: &mut Vec<String>) {
-    let name = |row: &SummaryRow| {
+/// How many cells have not finished, and the first few with what became of them.
+fn unfinished(results: &Results, summary: &[SummaryRow]) -> Option<String> {
+    let rows = summary.iter().filter(|row| row.status != "finished").collect::<Vec<_>>();
+    let said = |row: &&SummaryRow| {
         let cell = results.plan.cells.iter().find(|c| c.id == row.cell);
-        cell.map_or_else(|| row.cell.clone(), describe)
+        let name = cell.map_or_else(|| row.cell.clone(), describe);
+        let colon = if row.reason.is_empty() { "" } else { ": " };
+        format!("\"{name}\" is {}{colon}{}", row.status, row.reason)
     };
-    for row in summary.iter().filter(|row| row.status != "finished") {
-        let reason =
-            if row.reason.is_empty() { String::new() } else { format!(": {}", row.reason) };
-        found.push(format!("Cell \"{}\" is {}{reason}.", name(row), row.status));
+    let mut named = rows.iter().take(NAMED).map(said).collect::<Vec<_>>();
+    if rows.len() > NAMED {
+        named.push(format!("and {} more", rows.len() - NAMED));
     }
+    let (n, all) = (rows.len(), summary.len());
+    (n > 0).then(|| format!("{n} of {all} cells have not finished: {}.", named.join("; ")))
+}
+
+fn cells(results: &Results, summary: &[SummaryRow], found: &mut Vec<String>) {
+    found.extend(unfinished(results, summary));
     let few = summary.iter().filter(|row| row.rounds > 0 && row.rounds < FEW_ROUNDS).count();
     if few > 0 {
         found.push(format!("{few} cells have fewer than {FEW_ROUNDS} rounds."));
@@ -128,7 +140,7 @@ fn cells(results: &Results, summary: &[SummaryRow], found: &mut Vec<String>) {
     }
     let timed = summary.iter().filter(|row| !row.control && row.speedup.is_some());
     let slower = timed.clone().filter(|row| verdict(row) == "slower").count();
-    if slower > 0 && !results.is_disturbed() {
+    if slower > 0 && !results.withholds() {
         found.push(format!("{slower} of {} cells are slower than plain decoding.", timed.count()));
     }
 }

@@ -2,8 +2,8 @@
 //! at what distance from the target's law.
 
 use super::load::Results;
-use super::series::{Series, settings_but};
-use super::tables::{markdown, number, with_interval};
+use super::series::{Series, lines, settings_but};
+use super::tables::{ends, markdown, number, with_interval};
 use crate::experiment::Cell;
 use crate::experiment::records::SummaryRow;
 use crate::experiment::statistics::{
@@ -32,7 +32,7 @@ pub(super) fn ceilings(results: &Results, series: &[Series<'_>], summary: &[Summ
     {
         return String::new();
     }
-    let table = table(series, summary, |row| {
+    let table = lines(series, summary, |_, row| {
         Some(vec![
             with_interval(
                 row.block_efficiency,
@@ -49,8 +49,8 @@ pub(super) fn ceilings(results: &Results, series: &[Series<'_>], summary: &[Summ
         return String::new();
     }
     format!(
-        "## Against the ceiling\n\nα* is the largest probability with which any rule could keep \
-         one of a node's children. A share below 1 is what the rule leaves; rules that weigh whole \
+        "## Against the ceiling\n\nα* is the largest probability with which an exact rule can \
+         keep one of a node's children. A share below 1 is what the rule leaves; rules that weigh whole \
          paths can exceed 1. Approximate rules are not bound by it.\n\n{}\n",
         markdown(&head, &table)
     )
@@ -94,17 +94,13 @@ pub(super) fn rivals<'a>(results: &Results, series: &'a [Series<'_>]) -> Vec<Riv
 /// The table of all of them; empty without any.
 pub(super) fn against_rejection(results: &Results, series: &[Series<'_>]) -> String {
     let ratio = |x: Option<f64>, interval: Option<Interval>| {
-        with_interval(x, interval.map(|i| i.lo), interval.map(|i| i.hi), 3)
+        let (lo, hi) = ends(interval);
+        with_interval(x, lo, hi, 3)
     };
     let rows = rivals(results, series).into_iter().map(|rival| {
-        vec![
-            rival.series.method.clone(),
-            rival.series.sampling.clone(),
-            rival.cell.class.clone(),
-            rival.cell.num_speculative_tokens.to_string(),
-            ratio(Some(rival.tau), rival.tau_interval),
-            ratio(rival.speed, rival.speed_interval),
-        ]
+        let tau = ratio(Some(rival.tau), rival.tau_interval);
+        let speed = ratio(rival.speed, rival.speed_interval);
+        rival.series.line(rival.cell).into_iter().chain([tau, speed]).collect()
     });
     let rows = rows.collect::<Vec<_>>();
     if rows.is_empty() {
@@ -132,7 +128,7 @@ fn drafts(cell: &Cell) -> Vec<(&str, String)> {
 pub(super) fn distances(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
     let head =
         ["method", "sampling", "class", "K:", "TV per token [95 %]:", "τ:", "speedup [95 %]:"];
-    let table = table(series, summary, |row| {
+    let table = lines(series, summary, |_, row| {
         Some(vec![
             with_interval(Some(row.tv?), row.tv_lo, row.tv_hi, 4),
             number(row.block_efficiency, 2),
@@ -150,23 +146,4 @@ pub(super) fn distances(series: &[Series<'_>], summary: &[SummaryRow]) -> String
          a few tokens it may be further.\n\n{}\n",
         markdown(&head, &table)
     )
-}
-
-/// A line per cell for which `rest` has something to say.
-fn table(
-    series: &[Series<'_>],
-    summary: &[SummaryRow],
-    rest: impl Fn(&SummaryRow) -> Option<Vec<String>>,
-) -> Vec<Vec<String>> {
-    let mut lines = Vec::new();
-    for series in series {
-        for cell in &series.cells {
-            let row = summary.iter().find(|row| row.cell == cell.id);
-            let Some(rest) = row.and_then(&rest) else { continue };
-            let k = cell.num_speculative_tokens.to_string();
-            let head = [series.method.clone(), series.sampling.clone(), cell.class.clone(), k];
-            lines.push(head.into_iter().chain(rest).collect());
-        }
-    }
-    lines
 }

@@ -74,6 +74,16 @@ fn json_holds_text_tokens_stats_and_settings() {
 }
 
 #[test]
+fn trees_have_no_alpha() {
+    let tree = ["-n", "12", "-k", "2", "--drafter", "model_tree", "--json"];
+    for (shape, is_tree) in [("tree=1,1", false), ("tree=2,1", true)] {
+        let report = json(&with(&[&tree[..], &["--param", shape]].concat()));
+        assert_eq!(report["stats"]["alpha"].is_null(), is_tree, "{shape}: {report}");
+        assert!(report["stats"]["acceptance_rate"].is_number());
+    }
+}
+
+#[test]
 fn plain_decoding_has_one_pass_per_token_and_no_acceptance() {
     let report = json(&with(&["-n", "9", "--plain", "--draft", "not/needed", "--json"]));
     assert_eq!(report["stats"]["target_forwards"], 9);
@@ -231,6 +241,10 @@ fn bad_inputs_get_one_sentence() {
     refuses(&["generate", "--prompt-file", "no/such/file"], "no/such/file");
     #[cfg(unix)]
     refuses(&["generate", "--prompt-file", "/dev/zero"], "larger than 268 MB");
+    let mut endless = std::process::Command::new(env!("CARGO_BIN_EXE_specdec"));
+    let endless = endless.arg("generate").stdin(std::fs::File::open("/dev/zero").unwrap());
+    let error = text(&endless.output().unwrap().stderr);
+    assert!(error.starts_with("error: cannot read the prompt: standard input: larger than 268 MB"));
     refuses(
         &["generate", "--target", "no/such/model", "--prompt", "a", "--plain"],
         "no/such/model",

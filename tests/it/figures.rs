@@ -14,7 +14,7 @@ use crate::synthetic::{Rows, Synthetic};
 
 /// The figures of a run, drawn and free of faults.
 #[track_caller]
-fn drawn(rows: &Rows) -> Figures {
+pub(crate) fn drawn(rows: &Rows) -> Figures {
     let folder = written(rows);
     report(folder.path()).unwrap();
     let figures = Figures(folder);
@@ -23,7 +23,7 @@ fn drawn(rows: &Rows) -> Figures {
     figures
 }
 
-struct Figures(TempDir);
+pub(crate) struct Figures(TempDir);
 
 impl Figures {
     fn names(&self) -> Vec<String> {
@@ -32,7 +32,7 @@ impl Figures {
     }
 
     #[track_caller]
-    fn get(&self, name: &str) -> Drawing {
+    pub(crate) fn get(&self, name: &str) -> Drawing {
         let path = self.0.path().join(format!("figures/{name}.svg"));
         Drawing::of(&fs::read_to_string(path).unwrap_or_else(|_| panic!("no figure {name}")))
     }
@@ -60,7 +60,11 @@ fn faults(folder: &Path) -> Vec<String> {
 }
 
 /// A run of so many methods, each of which `change` makes into what it is to imitate.
-fn imitate(methods: usize, synthetic: Synthetic, change: impl Fn(usize, &mut Cell)) -> Rows {
+pub(crate) fn imitate(
+    methods: usize,
+    synthetic: Synthetic,
+    change: impl Fn(usize, &mut Cell),
+) -> Rows {
     const NAMES: [&str; 22] = [
         "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r",
         "s", "t", "u", "v",

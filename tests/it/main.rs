@@ -37,6 +37,7 @@ mod experiment_spec;
 mod experiment_support;
 mod figures;
 mod figures_support;
+mod figures_text;
 mod intervals;
 mod lanes;
 mod laws;

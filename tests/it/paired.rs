@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use specdec::experiment::statistics::{
-    LEVEL, PairedTime, against_tuned, flips, holm, sign_flip, sign_flips, speedup,
+    LEVEL, PairedTime, against_tuned, flips, holm, log_ratios, sign_flips, speedup,
 };
 
 use crate::laws::uniform;
@@ -15,6 +15,11 @@ const FLIPS: usize = 9_999;
 /// Equal numbers of tokens on both sides.
 fn pair(plain_us: f64, us: f64) -> PairedTime {
     PairedTime { plain_us, plain_tokens: 10, plain_passes: 10, us, tokens: 10, passes: 10 }
+}
+
+/// The p-value of some pairs.
+fn sign_flip(pairs: &[PairedTime], flips: usize) -> Option<f64> {
+    specdec::experiment::statistics::sign_flip(&log_ratios(pairs), flips)
 }
 
 fn close(a: f64, b: f64, tolerance: f64) {
@@ -67,6 +72,17 @@ fn a_test_without_pairs_is_none_of_the_tests() {
     let found = sign_flips(&[vec![], vec![pair(1.01, 1.0); 8]]);
     assert_eq!(found[0], None);
     assert!(found[1].is_some_and(|test| test.possible && test.p == test.adjusted));
+}
+
+#[test]
+fn a_test_says_which_side_of_most_prompts_is_the_faster() {
+    // Nineteen of twenty prompts are slower by a tenth; the last outweighs them in time.
+    let mut pairs = vec![pair(1.0, 1.1); 19];
+    pairs.push(pair(200.0, 160.0));
+    let test = sign_flips(&[pairs.clone()])[0].unwrap();
+    assert!(test.differs());
+    close(test.mean_log, (1.25_f64.ln() - 19.0 * 1.1_f64.ln()) / 20.0, 1e-12);
+    assert!(test.mean_log < 0.0 && speedup(&pairs).unwrap() > 1.0);
 }
 
 #[test]

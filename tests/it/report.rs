@@ -268,6 +268,7 @@ fn failures_show_with_their_reason_and_are_not_timed() {
     assert_eq!(row("model-1-0").status, "failed");
     assert_eq!(row("model-1-0").reason, "logits are NaN (prompt-00, and 2 more)");
     assert_eq!((row("model-1-0").speedup, row("model-1-0").tokens_per_second), (None, None));
+    assert!(text.contains("- 2 of 10 cells have not finished: "), "{text}");
     assert!(text.contains("is failed: logits are NaN"), "{text}");
 }
 

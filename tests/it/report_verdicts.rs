@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use specdec::experiment::records::{DivergenceRow, RoundRow, SummaryRow};
+use specdec::experiment::records::{DivergenceRow, FailureRow, RoundRow, SummaryRow};
 use specdec::params::{Params, Value};
-use specdec::report::{load, summary};
+use specdec::report::{load, report, summary};
 
 use crate::report::{reported, written};
 use crate::synthetic::{Rows, Synthetic};
@@ -37,6 +37,9 @@ fn a_disturbed_run_says_so_before_anything_else() {
     let alarm = text.find("DISTURBED: 1 cells").unwrap();
     assert!(alarm < text.find("Target ").unwrap(), "{text}");
     assert!(line(&text, CONTROLS, "| model").contains("DISTURBED"));
+    let best = line(&text, "## Best draft length", "| model | T = 1 |");
+    assert!(best.ends_with("| withheld: disturbed |"), "{best}");
+    assert!(!text.contains("| faster |") && !text.contains("slower than plain"), "{text}");
     let mut calm = with_prompts(12).rows();
     calm.repeat("model-3-1", 1.0);
     let (_folder, text) = reported(&calm);
@@ -61,10 +64,11 @@ fn with_few_prompts_nothing_can_be_told() {
 
 #[test]
 fn a_repeated_cell_is_not_slower_than_plain_decoding() {
-    let mut rows = with_prompts(12).rows();
-    rows.repeat("model-3-1", 9.0);
+    // Of so few prompts two tests cannot tell: verdicts are given.
+    let mut rows = with_prompts(8).rows();
+    ["model-3-1", "model-3-0"].into_iter().for_each(|cell| rows.repeat(cell, 9.0));
     let (_folder, text) = reported(&rows);
-    assert!(!text.contains("slower than plain decoding"), "{text}");
+    assert!(text.contains("| faster |") && !text.contains("slower than plain"), "{text}");
 }
 
 #[test]
@@ -88,6 +92,82 @@ fn a_policy_is_held_against_fixed_lengths_of_the_same_drafts() {
     assert!(held(Params::default(), own.clone()));
     assert!(!held(drafts.clone(), own));
     assert!(held(drafts.clone(), drafts));
+}
+
+/// Makes the times of one prompt in a cell so many times as long.
+fn stretch(rows: &mut Rows, cell: &str, prompt: &str, factor: f64) {
+    let hit = |c: &str, p: &str| c == cell && p == prompt;
+    for g in rows.generations.iter_mut().filter(|g| hit(&g.cell, &g.prompt)) {
+        g.decode_us *= factor;
+    }
+    for r in rows.rounds.iter_mut().filter(|r| hit(&r.cell, &r.prompt)) {
+        [&mut r.draft_us, &mut r.target_us, &mut r.verify_us, &mut r.other_us]
+            .into_iter()
+            .for_each(|us| *us *= factor);
+    }
+}
+
+#[test]
+fn a_policy_that_most_prompts_and_most_time_judge_differently_is_mixed() {
+    let verdict = |slow: f64, long: f64| {
+        let mut rows = Synthetic { draft_lengths: vec![3], ..with_prompts(20) }.rows();
+        stretch(&mut rows, "model-3-1", "prompt-00", 200.0);
+        rows.repeat("model-3-1", slow);
+        stretch(&mut rows, "model-3-1-again", "prompt-00", long / slow);
+        let policy = rows.plan.cells.last_mut().unwrap();
+        (policy.control, policy.length) = (false, "heuristic".to_owned());
+        let (_folder, text) = reported(&rows);
+        let found = line(&text, "## Policies against", "| model, heuristic | T = 1 |");
+        found.trim_end_matches(" |").rsplit("| ").next().unwrap().to_owned()
+    };
+    assert_eq!(verdict(1.1, 1.1), "slower");
+    assert_eq!(verdict(0.9, 0.9), "faster");
+    // Nineteen prompts are slower by a tenth; the longest is faster and outweighs them.
+    assert_eq!(verdict(1.1, 0.8), "mixed");
+    assert_eq!(verdict(0.9, 1.25), "mixed");
+}
+
+/// Takes a cell's generation of a prompt away: it failed.
+fn fail(rows: &mut Rows, cell: &str, prompt: &str) {
+    rows.generations.retain(|g| g.cell != cell || g.prompt != prompt);
+    rows.rounds.retain(|r| r.cell != cell || r.prompt != prompt);
+    rows.failures.push(FailureRow {
+        cell: cell.to_owned(),
+        prompt: prompt.to_owned(),
+        repeat: 0,
+        reason: "logits are NaN".to_owned(),
+        superseded: false,
+    });
+}
+
+#[test]
+fn a_draft_length_that_failed_takes_no_part_in_the_choice() {
+    let mut rows = with_prompts(8).rows();
+    assert!(!reported(&rows).1.contains("Left out"));
+    for prompt in 1..8 {
+        fail(&mut rows, "model-1-1", &format!("prompt-{prompt:02}"));
+    }
+    let (_folder, text) = reported(&rows);
+    assert!(
+        text.contains("that another K finished: model, T = 1, K = 1 (1 of 8 prompts).\n"),
+        "{text}"
+    );
+    let best = line(&text, "## Best draft length", "| model | T = 1 |");
+    assert!(best.contains("| D | 3 |") && best.ends_with("| – | faster |"), "{best}");
+}
+
+#[test]
+fn a_wrong_text_is_said_before_what_failed() {
+    let mut rows = Synthetic { draft_lengths: (1..9).collect(), ..with_prompts(8) }.rows();
+    for cell in rows.plan.cells.clone().iter().filter(|c| c.drafter != "none") {
+        fail(&mut rows, &cell.id, "prompt-01");
+    }
+    rows.divergences = vec![difference()];
+    let said = report(written(&rows).path()).unwrap().text(100).replace('\n', " ");
+    let wrong = said.find("the method or the engine is wrong").unwrap();
+    let failed = said.find("32 of 34 cells have not finished: ").unwrap();
+    assert!(wrong < failed && said.contains("logits are NaN"), "{said}");
+    assert!(said.contains("; and 29 more."), "{said}");
 }
 
 #[test]
@@ -124,15 +204,7 @@ fn a_far_prompt_is_listed_with_what_it_does() {
     let calm = with_prompts(12).rows();
     assert!(!reported(&calm).1.contains("plain decoding's time per pass"));
     let mut rows = calm.clone();
-    let hit = |cell: &str, prompt: &str| cell == "none-0-1" && prompt == "prompt-03";
-    for g in rows.generations.iter_mut().filter(|g| hit(&g.cell, &g.prompt)) {
-        g.decode_us *= 3.3;
-    }
-    for r in rows.rounds.iter_mut().filter(|r| hit(&r.cell, &r.prompt)) {
-        [&mut r.draft_us, &mut r.target_us, &mut r.verify_us, &mut r.other_us]
-            .into_iter()
-            .for_each(|us| *us *= 3.3);
-    }
+    stretch(&mut rows, "none-0-1", "prompt-03", 3.3);
     let (_folder, text) = reported(&rows);
     // One generation of plain decoding, in the four cells of its temperature.
     let far = line(&text, "## Far prompts", "| prompt-03 | T = 1 |");
@@ -209,6 +281,31 @@ fn a_policy_that_goes_deeper_than_its_k_is_predicted_by_its_rounds() {
         row(&rows, "model-3-1").predicted_speedup.unwrap()
     };
     assert_eq!(predicted(1), predicted(3));
+}
+
+#[test]
+fn siblings_after_the_accepted_one_were_not_reached() {
+    let cell = "model-3-1";
+    let mut rows = with_prompts(8).rows();
+    rows.trace();
+    // Two children of the context, the first of which has one: it was accepted, and
+    // nothing was decided of its sibling.
+    let grown = |r: &&mut RoundRow| r.cell == cell && r.proposed == 3 && r.accepted == 1;
+    let mut trees = Vec::new();
+    for round in rows.rounds.iter_mut().filter(grown) {
+        round.depth = 2;
+        trees.push((round.prompt.clone(), round.round));
+    }
+    assert!(!trees.is_empty());
+    for p in rows.positions.iter_mut().filter(|p| p.cell == cell) {
+        if trees.contains(&(p.prompt.clone(), p.round)) {
+            (p.parent, p.depth) = [(None, 1), (None, 1), (Some(0), 2)][p.node];
+        }
+    }
+    let reached = rows.rounds.iter().filter(|r| r.cell == cell).map(|r| r.reached).sum::<usize>();
+    let (_folder, text) = reported(&rows);
+    let found = line(&text, "## Acceptance by the target's entropy", "| model | T = 1 | D | 3 |");
+    assert_eq!(found.split('|').nth(5).unwrap().trim(), reached.to_string(), "{found}");
 }
 
 /// A difference of the first prompt's text in the cell `model-3-0`.

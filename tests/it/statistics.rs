@@ -203,7 +203,27 @@ fn a_clear_winner_wins_every_resample() {
     assert_eq!(Contest::default().decide(), None);
     let mut alone = Contest::default();
     alone.add(pair_by_prompt(&plain, &slow));
-    assert_eq!(alone.decide(), Some(Verdicts { best: 0, wins: None }));
+    assert_eq!(alone.decide(), Some(Verdicts { best: 0, wins: None, left_out: vec![] }));
+}
+
+#[test]
+fn a_cell_that_failed_takes_no_prompt_away_from_the_others() {
+    let plain = ["a", "b", "c"].map(|p| sample(p, 300.0, vec![round(0, 0)]));
+    let cell = |us: [f64; 3]| {
+        let both = ["a", "b", "c"].into_iter().zip(us);
+        both.map(|(p, us)| sample(p, us, vec![round(0, 0)])).collect::<Vec<_>>()
+    };
+    // On prompt a alone the slow one of the whole cells is the faster.
+    let (slow, fast) = (cell([50.0, 200.0, 200.0]), cell([60.0, 100.0, 100.0]));
+    let failed = &cell([10.0; 3])[..1];
+    let mut contest = Contest::default();
+    contest.add(pair_by_prompt(&plain, failed));
+    contest.add(pair_by_prompt(&plain, &slow));
+    contest.add(pair_by_prompt(&plain, &fast));
+    let verdicts = contest.decide().unwrap();
+    assert_eq!((verdicts.best, verdicts.left_out), (2, vec![0]));
+    let wins = verdicts.wins.unwrap();
+    assert!(wins[0] == 0.0 && wins[2] > 0.9, "{wins:?}");
 }
 
 /// T(2) is between those that were timed.

@@ -21,6 +21,7 @@ pub(super) struct Tally {
     bonus: usize,
     forks: usize,
     overlap_sum: f64,
+    trees: usize,
 }
 
 impl Tally {
@@ -35,6 +36,7 @@ impl Tally {
         self.corrected += usize::from(corrected);
         self.bonus += usize::from(!event.draft.is_empty() && !corrected);
         self.forks += forks.len();
+        self.trees += usize::from(event.draft.len() > event.draft.depth());
         self.overlap_sum += forks.into_iter().map(|at| event.overlap(at)).sum::<f64>();
     }
 
@@ -51,7 +53,7 @@ impl Tally {
             corrected: self.corrected,
             bonus: self.bonus,
             acceptance_rate: ratio(self.accepted as f64, self.proposed),
-            alpha: ratio(self.overlap_sum, self.forks),
+            alpha: ratio(self.overlap_sum, self.forks).filter(|_| self.trees == 0),
             block_efficiency: ratio((self.accepted + self.rounds) as f64, self.rounds),
             target_forwards: totals.target_forwards,
             draft_forwards: totals.draft_forwards,

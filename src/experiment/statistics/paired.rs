@@ -21,6 +21,9 @@ pub fn flips(tests: usize) -> usize {
 /// What a test of a table says.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SignFlip {
+    /// The mean over prompts of the log of both sides' ratio of times per token,
+    /// which is what is tested: above 0 the second side is the faster.
+    pub mean_log: f64,
     /// The p-value by itself.
     pub p: f64,
     /// After Holm, among all tests of the table.
@@ -40,29 +43,30 @@ impl SignFlip {
 /// The sign-flip tests of a table, adjusted for their number; `None` for those
 /// without pairs that took time.
 pub fn sign_flips(tests: &[Vec<PairedTime>]) -> Vec<Option<SignFlip>> {
-    let logs = tests.iter().map(|pairs| logs(pairs)).collect::<Vec<_>>();
+    let logs = tests.iter().map(|pairs| log_ratios(pairs)).collect::<Vec<_>>();
     let number = logs.iter().filter(|logs| !logs.is_empty()).count();
-    let raw = tests.iter().map(|pairs| sign_flip(pairs, flips(number))).collect::<Vec<_>>();
+    let raw = logs.iter().map(|logs| sign_flip(logs, flips(number))).collect::<Vec<_>>();
     let mut adjusted = holm(&raw.iter().copied().flatten().collect::<Vec<_>>()).into_iter();
     let possible = |prompts: usize| number as f64 * 0.5_f64.powi(prompts as i32 - 1) < LEVEL;
     let tests = raw.iter().zip(&logs).map(|(p, logs)| {
-        Some(SignFlip { p: (*p)?, adjusted: adjusted.next()?, possible: possible(logs.len()) })
+        let mean_log = logs.iter().sum::<f64>() / logs.len() as f64;
+        let (p, adjusted) = ((*p)?, adjusted.next()?);
+        Some(SignFlip { mean_log, p, adjusted, possible: possible(logs.len()) })
     });
     tests.collect()
 }
 
 /// By prompt the log of the ratio of both sides' times per token.
-fn logs(pairs: &[PairedTime]) -> Vec<f64> {
+pub fn log_ratios(pairs: &[PairedTime]) -> Vec<f64> {
     pairs.iter().filter_map(|pair| Some(speedup([pair])?.ln())).collect()
 }
 
-/// The two-sided p-value of the sign-flip test (Fisher 1935): if both sides of a
-/// pair take equally long but for noise that is the same for both, the log of
-/// their ratio is as likely to have the other sign. The statistic is its mean
-/// over the prompts, held against that of `flips` random sign patterns. `None`
-/// without pairs that took time.
-pub fn sign_flip(pairs: &[PairedTime], flips: usize) -> Option<f64> {
-    let logs = logs(pairs);
+/// The two-sided p-value of the sign-flip test (Fisher 1935) of some
+/// [`log_ratios`]: if both sides of a pair take equally long but for noise that is
+/// the same for both, the log of their ratio is as likely to have the other sign.
+/// The statistic is its mean over the prompts, held against that of `flips` random
+/// sign patterns. `None` without pairs that took time.
+pub fn sign_flip(logs: &[f64], flips: usize) -> Option<f64> {
     if logs.is_empty() {
         return None;
     }

@@ -90,6 +90,8 @@ pub struct Verdicts {
     /// In which share of the resamples each cell was the fastest; `None` of one
     /// cell or one prompt, where nothing else could have come out.
     pub wins: Option<Vec<f64>>,
+    /// The cells that took no part: they have fewer prompts than another.
+    pub left_out: Vec<usize>,
 }
 
 impl<'a> Contest<'a> {
@@ -98,24 +100,28 @@ impl<'a> Contest<'a> {
         self.cells.push(pairs);
     }
 
-    /// Who wins on the prompts that all cells have. `None` without a common
-    /// prompt or cell.
+    /// Who wins on the prompts that all entrants have. A cell that failed on prompts
+    /// that another finished is none: it would take them away from all others.
+    /// `None` without a common prompt or cell.
     pub fn decide(&self) -> Option<Verdicts> {
-        let first = self.cells.first()?;
-        let common = first.keys().filter(|p| self.cells.iter().all(|c| c.contains_key(*p)));
-        let clusters =
-            common.map(|p| self.cells.iter().map(|c| c[p]).collect::<Vec<_>>()).collect::<Vec<_>>();
+        let most = self.cells.iter().map(BTreeMap::len).max()?;
+        let (entrants, left_out) =
+            (0..self.cells.len()).partition::<Vec<_>, _>(|&c| self.cells[c].len() == most);
+        let entered = || entrants.iter().map(|&c| &self.cells[c]);
+        let common = entered().next()?.keys().filter(|p| entered().all(|c| c.contains_key(*p)));
+        let clusters = common.map(|p| entered().map(|c| c[p]).collect::<Vec<_>>());
+        let clusters = clusters.collect::<Vec<_>>();
         let fastest = |resample: &[&Vec<PairedTime>]| {
             // Backwards, so that a tie goes to the first cell.
-            (0..self.cells.len())
+            (0..entrants.len())
                 .rev()
-                .filter_map(|c| Some((speedup(resample.iter().map(|row| &row[c]))?, c)))
+                .filter_map(|e| Some((speedup(resample.iter().map(|row| &row[e]))?, entrants[e])))
                 .max_by(|a, b| a.0.total_cmp(&b.0))
                 .map(|(_, c)| c)
         };
         let best = fastest(&clusters.iter().collect::<Vec<_>>())?;
-        if self.cells.len() < 2 || clusters.len() < 2 {
-            return Some(Verdicts { best, wins: None });
+        if entrants.len() < 2 || clusters.len() < 2 {
+            return Some(Verdicts { best, wins: None, left_out });
         }
         let mut wins = vec![0usize; self.cells.len()];
         let mut contests = 0;
@@ -126,6 +132,6 @@ impl<'a> Contest<'a> {
             }
         });
         let wins = wins.into_iter().map(|n| n as f64 / contests as f64).collect();
-        Some(Verdicts { best, wins: Some(wins) })
+        Some(Verdicts { best, wins: Some(wins), left_out })
     }
 }

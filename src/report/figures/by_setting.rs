@@ -23,6 +23,14 @@ struct Line<'d> {
     cells: Vec<(f64, &'d Cell, &'d SummaryRow)>,
 }
 
+/// What the names of these figures begin with; the setting follows.
+const BY: &str = "by_";
+
+/// Whether a figure of this name could be one of these.
+pub(super) fn names(figure: &str) -> bool {
+    figure.starts_with(BY)
+}
+
 /// A figure per setting.
 pub(super) fn draw(data: &Data<'_>) -> Vec<(Figure, Page)> {
     let cells = data.series.iter().flat_map(|s| &s.cells);
@@ -41,7 +49,8 @@ fn along(data: &Data<'_>, key: &str) -> Option<(Figure, Page)> {
     }
     let styles = styles(data, &mut lines);
     let x = Axis::of_settings(key, lines.iter().flat_map(|l| &l.cells).map(|(x, _, _)| *x));
-    let panels = MEASURES.iter().filter_map(|m| m.panel(&x, &lines, &styles)).collect::<Vec<_>>();
+    let panels = MEASURES.iter().filter_map(|m| Some((m.name, m.panel(&x, &lines, &styles)?)));
+    let (names, panels) = panels.unzip::<_, _, Vec<_>, Vec<_>>();
     let mut legend = Vec::new();
     if lines.len() > 1 {
         let keys = lines.iter().zip(&styles);
@@ -49,11 +58,9 @@ fn along(data: &Data<'_>, key: &str) -> Option<(Figure, Page)> {
         legend.extend(keys);
     }
     legend.push(even());
-    let name = format!("by_{key}");
-    let caption = format!(
-        "alpha, tokens per target pass and speedup over plain decoding by `{key}`, with 95 % \
-         intervals over prompts."
-    );
+    let name = format!("{BY}{key}");
+    let names = names.join(", ");
+    let caption = format!("By `{key}`: {names}; with 95 % intervals over prompts.");
     let title = format!("What depends on {key}");
     let body = Body::Grid(Grid { panels });
     Some((Figure { name, caption }, Page { title, notes, legend, body }))
@@ -142,6 +149,7 @@ fn label(data: &Data<'_>, line: &Line<'_>, lines: &[Line<'_>]) -> String {
 
 /// A measure of cells.
 struct Measure {
+    name: &'static str,
     label: &'static str,
     /// Value, lower and upper end.
     of: fn(&SummaryRow) -> [Option<f64>; 3],
@@ -152,18 +160,21 @@ struct Measure {
 
 const MEASURES: &[Measure] = &[
     Measure {
+        name: "alpha",
         label: "alpha (probability)",
         of: |r| [r.alpha, r.alpha_lo, r.alpha_hi],
         unit: true,
         even: None,
     },
     Measure {
+        name: "tokens per target pass",
         label: "tokens per target pass",
         of: |r| [r.block_efficiency, r.block_efficiency_lo, r.block_efficiency_hi],
         unit: false,
         even: None,
     },
     Measure {
+        name: "speedup over plain decoding",
         label: "speedup over plain decoding (×)",
         of: |r| [r.speedup, r.speedup_lo, r.speedup_hi],
         unit: false,

@@ -35,8 +35,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
             let inside = times.iter().filter(|(p, _)| category.get(*p) == Some(wanted));
             let inside = inside.map(|(p, time)| (*p, *time)).collect::<BTreeMap<_, _>>();
             let interval = speedup_interval(&inside).map(|i| (i.lo, i.hi));
-            let dot = |x| Value::Dot { x, interval, predicted: None };
-            speedup(inside.values()).map_or(Value::None, dot)
+            Value::dot(speedup(inside.values()), interval)
         };
         (cell.id.as_str(), categories.iter().map(dot).collect::<Vec<_>>())
     });

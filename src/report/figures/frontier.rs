@@ -40,14 +40,19 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let panels = data.samplings().into_iter().map(|sampling| {
         let curve = |(name, style): (&String, &Style)| {
             let own = spots.iter().filter(|s| s.series.sampling == sampling && s.name == *name);
-            let points = own.map(|s| s.point.clone()).collect();
+            let mut points = own.map(|s| s.point.clone()).collect::<Vec<_>>();
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
             Curve { style: *style, points, predicted: Vec::new() }
         };
         let curves = names.iter().zip(&styles).map(curve).filter(|c| !c.points.is_empty());
         let (x, y, curves) = (x.clone(), y.clone(), curves.collect());
         Panel { title: sampling.to_owned(), x, y, even: Some(Even::Loss(1.0)), curves }
     });
-    let panels = panels.filter(|p| !p.curves.is_empty()).take(MOST_PANELS).collect();
+    let mut panels = panels.filter(|p| !p.curves.is_empty()).collect::<Vec<_>>();
+    if panels.len() > MOST_PANELS {
+        notes.push(format!("The first {MOST_PANELS} of {} sampling settings.", panels.len()));
+        panels.truncate(MOST_PANELS);
+    }
     let keys = names.iter().zip(&styles);
     let legend = keys.map(|(name, style)| Key::new(name, Sample::Curve(*style))).chain([even()]);
     Some(Page {

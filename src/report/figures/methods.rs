@@ -7,6 +7,7 @@ use crate::experiment::Cell;
 use crate::experiment::statistics::share_of_ceiling;
 use crate::report::plot::{Axis, Column, Even, Key, Page, Sample, Value};
 use crate::report::series::Series;
+use crate::report::tables::ends;
 
 /// A measure of cells.
 struct Measure {
@@ -31,8 +32,8 @@ const SHARE: Measure = Measure {
     label: "Σ accepted / Σ α*",
     of: |data, e| {
         let share = share_of_ceiling(data.results.samples(&e.cell.id));
-        let interval = share.and_then(|share| share.interval());
-        [e.row.share_of_ceiling, interval.map(|i| i.lo), interval.map(|i| i.hi), None]
+        let (lo, hi) = ends(share.and_then(|share| share.interval()));
+        [e.row.share_of_ceiling, lo, hi, None]
     },
     unit: false,
     even: Some(Even::Line(1.0)),

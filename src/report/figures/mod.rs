@@ -43,16 +43,14 @@ type Draw = fn(&Data<'_>) -> Option<Page>;
 const FIGURES: &[(&str, &str, Draw)] = &[
     (
         "speedup",
-        "Speedup over plain decoding by draft length, with 95 % intervals over prompts; dashed lines \
-         are predictions from calibrated costs and survival on other prompts. Below 1 speculation \
-         loses.",
+        "Speedup over plain decoding by draft length, with 95 % intervals over prompts. Below 1 \
+         speculation loses.",
         speedup::draw,
     ),
     (
         "methods",
         "Acceptance, tokens per target pass and speedup of every method that is no curve over K, \
-         beside the best K of those that are; bars are 95 % intervals over prompts, diamonds \
-         predictions.",
+         beside the best K of those that are; bars are 95 % intervals over prompts.",
         methods::draw,
     ),
     (
@@ -121,7 +119,7 @@ pub(super) fn write_all(
         Some((figure, draw(&data)?))
     });
     for (figure, mut page) in single.chain(by_setting::draw(&data)) {
-        if results.is_disturbed() && !UNTIMED.contains(&figure.name.as_str()) {
+        if results.withholds() && !UNTIMED.contains(&figure.name.as_str()) {
             page.notes.insert(0, "DISTURBED: no verdict on speed follows from these times.".into());
         }
         let drawn = page.draw().with_context(|| format!("figure {}", figure.name))?;
@@ -129,7 +127,24 @@ pub(super) fn write_all(
         write(folder, &figure.name, "png", &drawn.png)?;
         written.push(figure);
     }
+    remove_stale(folder, &written)?;
     Ok(written)
+}
+
+/// Removes figures that an earlier report made and this one did not. Other files in the
+/// folder are not ours.
+fn remove_stale(folder: &Path, written: &[Figure]) -> Result<()> {
+    let ours = |name: &str| FIGURES.iter().any(|(n, ..)| *n == name) || by_setting::names(name);
+    let files =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    for path in files.flatten().map(|file| file.path()).filter(|path| path.is_file()) {
+        let drawn = path.extension().is_some_and(|e| e == "svg" || e == "png");
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        if drawn && ours(&name) && written.iter().all(|figure| figure.name != name) {
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
+    Ok(())
 }
 
 fn write(folder: &Path, name: &str, extension: &str, bytes: &[u8]) -> Result<()> {

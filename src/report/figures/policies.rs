@@ -4,6 +4,7 @@ use super::data::{Data, once};
 use super::table;
 use crate::report::plot::{Axis, Column, Even, Group, Key, Page, Row, Rows, Sample, Value};
 use crate::report::policies::{Policy, policies};
+use crate::report::tables::ends;
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let mut policies = policies(data.results, &data.series);
@@ -12,22 +13,18 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         return None;
     }
     let ends = policies.iter().flat_map(|p| {
-        let interval = p.interval.map(|i| [Some(i.lo), Some(i.hi)]);
-        interval.into_iter().flatten().chain([p.ratio]).flatten()
+        let (lo, hi) = ends(p.interval);
+        [p.ratio, lo, hi].into_iter().flatten()
     });
     let axis = Axis::around_one("speed over that of the best fixed K (×)", ends);
-    let row = |policy: &Policy| {
-        let interval = policy.interval.map(|i| (i.lo, i.hi));
-        let dot = |x| Value::Dot { x, interval, predicted: None };
-        Row {
-            label: policy.method.clone(),
-            style: data.looks.method(&policy.method),
-            values: vec![policy.ratio.map_or(Value::None, dot)],
-        }
+    let row = |policy: &Policy<'_>| Row {
+        label: table::label(data, policy.series, policy.cell),
+        style: data.looks.method(&policy.series.method),
+        values: vec![Value::dot(policy.ratio, policy.interval.map(|i| (i.lo, i.hi)))],
     };
-    let titles = once(policies.iter().map(|p| p.sampling.as_str()));
+    let titles = once(policies.iter().map(|p| p.series.sampling.as_str()));
     let groups = titles.iter().map(|title| {
-        let own = policies.iter().filter(|p| p.sampling == *title);
+        let own = policies.iter().filter(|p| p.series.sampling == *title);
         Group { title: (*title).to_owned(), rows: own.map(row).collect() }
     });
     let columns = vec![Column { title: String::new(), axis, even: Some(Even::Loss(1.0)) }];

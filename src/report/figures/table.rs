@@ -19,7 +19,7 @@ pub(super) struct Entry<'d> {
 }
 
 /// Leaves `most` rows, or fewer if labels take two lines: of every sampling setting the
-/// fastest.
+/// fastest, as far as there are rows for all settings.
 pub(super) fn limit(
     data: &Data<'_>,
     entries: &mut Vec<Entry<'_>>,
@@ -42,7 +42,13 @@ pub(super) fn limit(
     let mut kept = entries.iter().map(|e| rank(e) < share).collect::<Vec<_>>().into_iter();
     entries.retain(|_| kept.next().unwrap_or(false));
     entries.truncate(most);
-    notes.push(format!("{} of {all} cells: of every sampling setting the fastest.", entries.len()));
+    let left = once(entries.iter().map(|e| e.series.sampling.as_str())).len();
+    let of = if left < settings {
+        format!("the first {left} of {settings} sampling settings")
+    } else {
+        "every sampling setting".to_owned()
+    };
+    notes.push(format!("{} of {all} cells: of {of} the fastest.", entries.len()));
 }
 
 /// A row per entry.

@@ -4,6 +4,7 @@ use super::data::Data;
 use super::table::{self, Entry};
 use crate::experiment::statistics::Interval;
 use crate::report::plot::{Axis, Column, Even, Key, Page, Sample, Value};
+use crate::report::tables::ends;
 use crate::report::worth::{Rival, rivals};
 
 type Ratio = fn(&Rival<'_>) -> (Option<f64>, Option<Interval>);
@@ -28,7 +29,8 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     table::limit(data, &mut entries, table::MOST, &mut notes);
     let columns = RATIOS.map(|(title, label, of)| {
         let ends = rivals.iter().map(of).flat_map(|(x, interval)| {
-            [x, interval.map(|i| i.lo), interval.map(|i| i.hi)].into_iter().flatten()
+            let (lo, hi) = ends(interval);
+            [x, lo, hi].into_iter().flatten()
         });
         let axis = Axis::around_one(label, ends);
         Column { title: title.to_owned(), axis, even: Some(Even::Loss(1.0)) }
@@ -37,8 +39,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         let rival = rivals.iter().find(|r| r.cell.id == entry.cell.id);
         let value = |of: Ratio| {
             let (x, interval) = rival.map_or((None, None), of);
-            let interval = interval.map(|i| (i.lo, i.hi));
-            x.map_or(Value::None, |x| Value::Dot { x, interval, predicted: None })
+            Value::dot(x, interval.map(|i| (i.lo, i.hi)))
         };
         RATIOS.map(|(_, _, of)| value(of)).into()
     };

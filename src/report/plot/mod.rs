@@ -21,6 +21,7 @@ pub(crate) use grid::{Curve, Even, Grid, Panel, Point};
 pub(crate) use page::{Body, Key, Page, Sample};
 pub(crate) use rows::{Column, Group, Row, Rows, Value};
 pub(crate) use style::{HUES, NEUTRAL, NOTHING, PARTS, Style, hue, ramp};
+pub(crate) use text::broken;
 
 /// The most panels a figure has; more cannot be taken in at a glance.
 pub(crate) const MOST_PANELS: usize = 12;

@@ -50,6 +50,13 @@ pub(crate) enum Value {
     Bar(Vec<f64>),
 }
 
+impl Value {
+    /// A value that nothing was predicted of, or nothing.
+    pub(crate) fn dot(x: Option<f64>, interval: Option<(f64, f64)>) -> Self {
+        x.map_or(Self::None, |x| Self::Dot { x, interval, predicted: None })
+    }
+}
+
 const LINE: f64 = 14.0;
 const PITCH: f64 = 16.0;
 const GAP: f64 = 24.0;

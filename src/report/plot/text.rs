@@ -27,31 +27,35 @@ pub(super) fn width(text: &str, size: u32) -> f64 {
     units as f64 / 2048.0 * f64::from(size)
 }
 
-/// The text in at most `most` lines of at most `room` pixels, broken at spaces but for
-/// those around an equals sign, or anywhere where a word alone is wider. What does not
-/// fit ends in an ellipsis.
-pub(super) fn wrap(text: &str, size: u32, room: f64, most: usize) -> Vec<String> {
-    const KEPT: &str = "\u{a0}=\u{a0}";
-    let text = shown::line(text).replace(" = ", KEPT);
-    let mut lines = Vec::<String>::new();
+/// The text in lines that fit, broken at spaces, or anywhere where a word alone does not.
+pub(crate) fn broken(text: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut lines = Vec::new();
     let mut line = String::new();
     for word in text.split_inclusive(' ') {
-        if !line.is_empty() && width(&(line.clone() + word.trim_end()), size) > room {
+        if !line.is_empty() && !fits(&(line.clone() + word.trim_end())) {
             lines.push(std::mem::take(&mut line));
         }
         for c in word.chars() {
-            if c != ' ' && width(&format!("{line}{c}"), size) > room {
+            if c != ' ' && !fits(&format!("{line}{c}")) {
                 lines.push(std::mem::take(&mut line));
             }
             line.push(c);
         }
     }
     lines.push(line);
-    let kept = lines.len().min(most);
+    lines.iter().map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// The text in at most `most` lines of at most `room` pixels, broken at spaces but for
+/// those around an equals sign, or anywhere where a word alone is wider. What does not
+/// fit ends in an ellipsis.
+pub(super) fn wrap(text: &str, size: u32, room: f64, most: usize) -> Vec<String> {
+    const KEPT: &str = "\u{a0}=\u{a0}";
+    let text = shown::line(text).replace(" = ", KEPT);
+    let mut lines = broken(&text, |line| width(line, size) <= room);
     let cut = lines.len() > most;
-    lines.truncate(kept);
-    let mut lines =
-        lines.iter().map(|line| line.trim_end().replace(KEPT, " = ")).collect::<Vec<_>>();
+    lines.truncate(most);
+    lines.iter_mut().for_each(|line| *line = line.replace(KEPT, " = "));
     if cut && let Some(last) = lines.last_mut() {
         while !last.is_empty() && width(&format!("{last}…"), size) > room {
             last.pop();
