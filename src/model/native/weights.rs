@@ -128,7 +128,9 @@ fn matrix(
     dtype: Dtype,
 ) -> Result<Vec<f32>, ModelError> {
     let weights = tensors.get(name, &shape)?;
-    let largest = weights.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+    // Magnitudes are ordered as their bits are, and those are compared by the dozen.
+    let largest = weights.iter().fold(0, |most: u32, x| most.max(x.abs().to_bits()));
+    let largest = f32::from_bits(largest);
     if dtype.stored(shape[1]).holds(largest) {
         return Ok(weights);
     }
