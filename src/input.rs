@@ -1,13 +1,14 @@
-//! Text files that people name, of a size that can be meant.
+//! Files that people name, of a size that can be meant.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// The largest file that is read as text, in bytes.
-const MOST_BYTES: u64 = 1 << 28;
+/// The largest file that is read as a whole: eight times the tokenizer of a
+/// vocabulary of 256k tokens.
+const MOST_MIB: u64 = 256;
 
 /// Why a file cannot be read as text.
 #[derive(Debug, Error)]
@@ -21,7 +22,7 @@ pub struct InputError {
 ///
 /// # Errors
 /// If there is no such file, it is a device, a pipe or a folder, is larger than
-/// 268 MB, or is not UTF-8 text.
+/// 256 MiB, or is not UTF-8 text.
 pub fn read_text(file: &Path) -> Result<String, InputError> {
     // Opening a pipe would already wait for whoever writes to it.
     match file.metadata() {
@@ -33,7 +34,7 @@ pub fn read_text(file: &Path) -> Result<String, InputError> {
 /// The text of a file of any kind, a pipe included.
 ///
 /// # Errors
-/// If it cannot be read, is larger than 268 MB, or is not UTF-8 text.
+/// If it cannot be read, is larger than 256 MiB, or is not UTF-8 text.
 pub fn read_any_text(file: &Path) -> Result<String, InputError> {
     read_text_from(File::open(file).map_err(|error| refused(file, error))?, file)
 }
@@ -43,14 +44,22 @@ pub fn read_any_text(file: &Path) -> Result<String, InputError> {
 /// # Errors
 /// As [`read_any_text`].
 pub fn read_text_from(opened: impl Read, file: &Path) -> Result<String, InputError> {
-    let mut bytes = Vec::new();
-    let read = opened.take(MOST_BYTES + 1).read_to_end(&mut bytes);
-    read.map_err(|error| refused(file, error))?;
-    if bytes.len() as u64 > MOST_BYTES {
-        let most = MOST_BYTES / 1_000_000;
-        return Err(refused(file, format_args!("larger than {most} MB, the most that is read")));
-    }
+    let bytes = read_whole(opened).map_err(|error| refused(file, error))?;
     String::from_utf8(bytes).map_err(|_| refused(file, "not UTF-8 text"))
+}
+
+/// All bytes of what is open already.
+///
+/// # Errors
+/// If it cannot be read or is larger than 256 MiB.
+pub(crate) fn read_whole(opened: impl Read) -> io::Result<Vec<u8>> {
+    let (mut bytes, most) = (Vec::new(), MOST_MIB << 20);
+    opened.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let what = format!("larger than {MOST_MIB} MiB, the most that is read");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+    }
+    Ok(bytes)
 }
 
 fn refused(file: &Path, why: impl ToString) -> InputError {

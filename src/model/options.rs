@@ -1,5 +1,6 @@
 //! How a model is to be held and computed.
 
+use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
 use super::Role;
@@ -46,6 +47,8 @@ impl Engine {
 
 /// Weights per block of [`Dtype::Q8_0`].
 pub(super) const BLOCK: usize = 32;
+/// The largest weight of a block of [`Dtype::Q8_0`], in units of its scale.
+pub(super) const Q8_LEVELS: f32 = 127.0;
 
 impl Dtype {
     /// How a matrix with so many inputs is stored: rows that do not consist of
@@ -61,6 +64,16 @@ impl Dtype {
             Self::F32 => 4 * weights,
             Self::Bf16 | Self::F16 => 2 * weights,
             Self::Q8_0 => weights + 2 * (weights / BLOCK),
+        }
+    }
+
+    /// Whether a weight of this magnitude is finite as stored.
+    pub(super) fn holds(self, weight: f32) -> bool {
+        match self {
+            Self::F32 => weight.is_finite(),
+            Self::Bf16 => bf16::from_f32(weight).is_finite(),
+            Self::F16 => f16::from_f32(weight).is_finite(),
+            Self::Q8_0 => f16::from_f32(weight / Q8_LEVELS).is_finite(),
         }
     }
 

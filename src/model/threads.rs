@@ -92,7 +92,8 @@ pub(super) fn tell_candle() {
         let threads = rayon::current_num_threads().to_string();
         // SAFETY: the environment must not be read by foreign code meanwhile.
         // All code of this program that reads it is Rust and does so through
-        // `std::env`, which locks it; no C library is called that might.
+        // `std::env`, which locks it; C libraries that might are those of devices,
+        // which are opened afterwards.
         unsafe { env::set_var(VARIABLE, threads) };
     });
 }

@@ -96,7 +96,7 @@ impl ToyPair {
     /// The target as a model.
     ///
     /// # Errors
-    /// If a law is not a probability law. That a context is missing is an error
+    /// If there is no token, or a law is not a probability law. That a context is missing is an error
     /// when a text gets there.
     pub fn target(&self, name: &str) -> Result<Toy, ModelError> {
         Toy::new(name, self, &self.target)
@@ -119,6 +119,9 @@ impl Toy {
     ) -> Result<Self, ModelError> {
         let &ToyPair { vocab, order, start, .. } = pair;
         let fail = |what: String| ModelError::new(format!("toy model {name}: {what}"));
+        if vocab == 0 {
+            return Err(fail("vocab is 0, but there must be a token".to_owned()));
+        }
         let mut table = BTreeMap::new();
         for (key, law) in laws {
             let context = key

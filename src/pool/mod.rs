@@ -65,8 +65,8 @@ impl Pool {
         Self::start(threads, PATIENCE, None)
     }
 
-    /// A pool for tests of what runs on it: its threads sleep at every wait, and
-    /// other ones take part in every job.
+    /// A pool for tests of what runs on it: its threads sleep at every wait, and a
+    /// different set of them takes part in each job.
     ///
     /// # Errors
     /// As [`Self::new`].

@@ -5,7 +5,7 @@
 use std::cell::UnsafeCell;
 use std::ops::Range;
 
-/// A buffer of which, between two barriers, every thread writes parts of its
+/// A buffer of which, within a phase, every thread writes parts of its
 /// own, or all threads read.
 #[derive(Debug)]
 pub(crate) struct Shared<T>(Box<[UnsafeCell<T>]>);
@@ -34,7 +34,7 @@ impl<T: Copy> Shared<T> {
     /// A part to read.
     ///
     /// # Safety
-    /// Until the next barrier no thread writes to the part.
+    /// Until the phase ends no thread writes to the part.
     pub(crate) unsafe fn read(&self, part: Range<usize>) -> &[T] {
         let part = &self.0[part];
         // SAFETY: an `UnsafeCell<T>` has the layout of `T`, the range was
@@ -45,7 +45,7 @@ impl<T: Copy> Shared<T> {
     /// A part to write.
     ///
     /// # Safety
-    /// Until the next barrier no other thread reads or writes the part, and this
+    /// Until the phase ends no other thread reads or writes the part, and this
     /// thread has no other view of it.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn write(&self, part: Range<usize>) -> &mut [T] {

@@ -9,8 +9,9 @@ pub(super) fn largest(logits: &[f32]) -> Option<f32> {
 
 /// `exp((x − max) / temperature)` of every logit.
 pub(super) fn weights(mut logits: Vec<f32>, max: f32, temperature: f64) -> Vec<f32> {
-    // Finite for every temperature: what is not the largest then has no weight.
-    let scale = (1.0 / temperature).min(f32::MAX.into()) as f32;
+    // Finite and above zero for every temperature: the least ones leave no weight to
+    // what is not the largest, and at none is −inf multiplied by zero.
+    let scale = (1.0 / temperature).clamp(f32::MIN_POSITIVE.into(), f32::MAX.into()) as f32;
     IsaKind::active().run(Weights { logits: &mut logits, max, scale });
     logits
 }

@@ -241,3 +241,12 @@ fn byte_char(byte: u8) -> char {
     let rank = (0..byte).filter(|&b| !printable(b)).count() as u32;
     char::from_u32(256 + rank).unwrap()
 }
+
+/// Replaces one tensor of `model.safetensors`; `None` removes it.
+pub(crate) fn replace(folder: &Path, name: &str, change: impl Fn(&Tensor) -> Option<Tensor>) {
+    let file = folder.join("model.safetensors");
+    let mut tensors = candle_core::safetensors::load(&file, &Device::Cpu).unwrap();
+    let old = tensors.remove(name).unwrap();
+    tensors.extend(change(&old).map(|new| (name.to_owned(), new)));
+    candle_core::safetensors::save(&tensors, &file).unwrap();
+}

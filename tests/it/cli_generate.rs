@@ -240,11 +240,13 @@ fn bad_inputs_get_one_sentence() {
     refuses(&["generate", "--target", "toy:mixed"], "the prompt is empty");
     refuses(&["generate", "--prompt-file", "no/such/file"], "no/such/file");
     #[cfg(unix)]
-    refuses(&["generate", "--prompt-file", "/dev/zero"], "larger than 268 MB");
+    refuses(&["generate", "--prompt-file", "/dev/zero"], "larger than 256 MiB");
     let mut endless = std::process::Command::new(env!("CARGO_BIN_EXE_specdec"));
     let endless = endless.arg("generate").stdin(std::fs::File::open("/dev/zero").unwrap());
     let error = text(&endless.output().unwrap().stderr);
-    assert!(error.starts_with("error: cannot read the prompt: standard input: larger than 268 MB"));
+    assert!(
+        error.starts_with("error: cannot read the prompt: standard input: larger than 256 MiB")
+    );
     refuses(
         &["generate", "--target", "no/such/model", "--prompt", "a", "--plain"],
         "no/such/model",

@@ -127,4 +127,8 @@ fn an_end_token_of_a_toy_is_one_of_its_tokens_and_part_of_what_it_is() {
     assert_ne!(plain.info().sha256, ends.info().sha256);
     let error = pair(r#", "eos": [2]"#).target("t").unwrap_err().to_string();
     assert_eq!(error, "toy model t: the end token 2 does not exist: tokens are 0 to 1");
+    let nothing =
+        r#"{"vocab": 0, "order": 0, "target": {}, "draft": {}, "prompt": [], "eos": [0]}"#;
+    let error = ToyPair::from_json("t", nothing).unwrap().target("t").unwrap_err().to_string();
+    assert_eq!(error, "toy model t: vocab is 0, but there must be a token");
 }

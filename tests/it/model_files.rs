@@ -6,10 +6,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use candle_core::{Device, Tensor};
 use serde_json::{Value, json};
-use specdec::model::{Catalog, Role, load};
+use specdec::model::{Catalog, Dtype, Role, Settings, Source, load};
 
-use crate::checkpoint::{Checkpoint, tokenizer_json, write_json};
+use crate::checkpoint::{Checkpoint, replace, tokenizer_json, write_json};
 use crate::cli_support::text;
 
 /// The sentence that a checkpoint is refused with, after `spoil`.
@@ -139,6 +140,76 @@ fn what_is_no_regular_file_is_not_read() {
         file.set_len(1 << 40).unwrap();
     });
     says(&sentence, &["config.json", "larger than 256 MiB"]);
+}
+
+#[test]
+fn headers_that_describe_more_than_there_can_be_are_refused() {
+    let sentence = refusal(&Checkpoint::default(), |folder| {
+        let most = (1u64 << 61) - 1;
+        let sizes = [most; 8].into_iter().chain([7]).enumerate();
+        let tensors = sizes.map(|(i, size)| {
+            let start = i as u64 * most;
+            let offsets = [start, start + size];
+            (i.to_string(), json!({"dtype": "U8", "shape": [size], "data_offsets": offsets}))
+        });
+        let header = Value::Object(tensors.collect()).to_string();
+        let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat();
+        fs::write(folder.join("model.safetensors"), file).unwrap();
+    });
+    let what = format!("0 bytes of tensors; its header describes {}", u64::MAX);
+    says(&sentence, &["model.safetensors: no complete safetensors file", &what]);
+}
+
+#[cfg(unix)]
+#[test]
+fn links_that_lead_nowhere_are_not_passed_over() {
+    use std::os::unix::fs::symlink;
+    let name = "generation_config.json";
+    let sentence = refusal(&Checkpoint::default(), |folder| {
+        symlink("nowhere", folder.join(name)).unwrap();
+    });
+    says(&sentence, &["cannot read", name]);
+    let name = "model.safetensors";
+    let sharded = Checkpoint { shards: 2, ..Checkpoint::default() };
+    let sentence = refusal(&sharded, |folder| symlink("nowhere", folder.join(name)).unwrap());
+    says(&sentence, &["cannot read", name]);
+}
+
+/// Nothing lies at the beginning of a process's memory.
+#[cfg(target_os = "linux")]
+#[test]
+fn weights_that_the_system_does_not_read_are_not_called_incomplete() {
+    let sentence = refusal(&Checkpoint::default(), |folder| {
+        let weights = folder.join("model.safetensors");
+        fs::remove_file(&weights).unwrap();
+        std::os::unix::fs::symlink("/proc/self/mem", weights).unwrap();
+    });
+    says(&sentence, &["cannot read", "model.safetensors: Input/output error"]);
+}
+
+#[test]
+fn weights_that_a_dtype_cannot_hold_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    Checkpoint::default().write(dir.path());
+    let name = "model.layers.1.mlp.up_proj.weight";
+    let load_with = |largest: f32, dtype| {
+        let tensor = Tensor::full(-largest, (48, 32), &Device::Cpu).unwrap();
+        replace(dir.path(), name, |_| Some(tensor.clone()));
+        let settings = Settings { dtype: Some(dtype), ..Settings::default() };
+        let source = Source { settings, ..dir.path().to_str().unwrap().into() };
+        load(source, Role::Target)
+    };
+    // 65,520 is the least number that rounds to infinity in f16.
+    for (dtype, most, too_large) in [
+        (Dtype::F16, 65_519.0, 65_520.0),
+        (Dtype::Q8_0, 127.0 * 65_519.0, 127.0 * 65_520.0),
+        (Dtype::Bf16, 3.39e38, f32::MAX),
+    ] {
+        load_with(most, dtype).unwrap();
+        let sentence = load_with(too_large, dtype).unwrap_err().to_string();
+        says(&sentence, &[name, "magnitude", dtype.name(), "another dtype"]);
+    }
+    load_with(f32::MAX, Dtype::F32).unwrap();
 }
 
 #[test]

@@ -230,6 +230,9 @@ fn rope_is_read_in_both_spellings() {
     let parameters = json!({"rope_type": "default", "rope_theta": theta});
     agree(&rows(json!({"rope_theta": null, "rope_parameters": parameters})), &other);
     agree(&rows(json!({"rope_theta": theta, "rope_scaling": {"type": "default"}})), &other);
+    // Checkpoints are saved with both keys; the newer one counts.
+    let both = json!({"rope_type": "default", "type": "linear", "factor": 2.0});
+    agree(&rows(json!({"rope_theta": theta, "rope_scaling": both})), &other);
 
     let halved = reference::frequencies(12, 10_000.0).iter().map(|f| f / 2.0).collect();
     agree(&rows(json!({"rope_scaling": {"type": "linear", "factor": 2.0}})), &reference(halved));

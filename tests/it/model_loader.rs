@@ -13,7 +13,7 @@ use specdec::model::{
 use specdec::sampling::Logits;
 use specdec::tree::Draft;
 
-use crate::checkpoint::{BOS, Checkpoint, EOS, VOCAB, tokenizer_json, write_json};
+use crate::checkpoint::{BOS, Checkpoint, EOS, VOCAB, replace, tokenizer_json, write_json};
 
 fn open(folder: &Path) -> Result<Loaded, ModelError> {
     load(folder.to_str().unwrap(), Role::Target)
@@ -47,15 +47,6 @@ fn logits(loaded: &Loaded) -> Logits {
     let work =
         Work { session: &mut session, context: &[0, 70, 71], draft: &draft, want: Want::All };
     evaluate_one(&*loaded.model, work).unwrap().rows.remove(0)
-}
-
-/// Replaces one tensor of `model.safetensors`; `None` removes it.
-fn replace(folder: &Path, name: &str, change: impl Fn(&Tensor) -> Option<Tensor>) {
-    let file = folder.join("model.safetensors");
-    let mut tensors = candle_core::safetensors::load(&file, &Device::Cpu).unwrap();
-    let old = tensors.remove(name).unwrap();
-    tensors.extend(change(&old).map(|new| (name.to_owned(), new)));
-    candle_core::safetensors::save(&tensors, &file).unwrap();
 }
 
 #[test]

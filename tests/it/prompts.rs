@@ -56,7 +56,7 @@ fn an_odd_line_gets_a_sentence_with_its_number() {
 #[test]
 fn only_regular_files_are_read() {
     let endless = Experiment::read("/dev/zero".as_ref(), &[]).unwrap_err();
-    assert!(format!("{endless:#}").contains("larger than 268 MB"), "{endless:#}");
+    assert!(format!("{endless:#}").contains("larger than 256 MiB"), "{endless:#}");
     for file in ["/dev/zero", "/dev"] {
         let error = read(file.as_ref()).unwrap_err();
         assert_eq!(

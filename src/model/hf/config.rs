@@ -61,8 +61,10 @@ pub(super) struct Marks {
 
 #[derive(Debug, Clone, Deserialize)]
 struct RawRope {
-    #[serde(alias = "type")]
     rope_type: Option<String>,
+    /// The older key; files may have both.
+    #[serde(rename = "type")]
+    older_type: Option<String>,
     rope_theta: Option<f64>,
     factor: Option<f64>,
     low_freq_factor: Option<f64>,
@@ -199,7 +201,7 @@ fn rope(text: &Text, raw: &Raw) -> Result<Rope, ModelError> {
     if given.partial_rotary_factor.is_some_and(|f| f != 1.0) {
         return Err(text.fault("partial_rotary_factor is not supported"));
     }
-    let scaling = match given.rope_type.as_deref() {
+    let scaling = match given.rope_type.as_deref().or(given.older_type.as_deref()) {
         None if given.factor.is_none() => Scaling::Default,
         Some("default") => Scaling::Default,
         Some("linear") => Scaling::Linear { factor: positive("factor", given.factor)? },

@@ -1,7 +1,7 @@
 //! Files of a model's folder.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -9,11 +9,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use crate::input::read_whole;
 use crate::model::ModelError;
-
-/// The largest file that is read as a whole, in bytes: eight times the tokenizer
-/// of a vocabulary of 256k tokens.
-const MOST_BYTES: u64 = 256 << 20;
 
 /// A file that is read once and as a whole: what is used is what is hashed.
 #[derive(Debug)]
@@ -26,15 +23,9 @@ impl Text {
     /// Reads a file.
     ///
     /// # Errors
-    /// If it is missing, no regular file, or larger than [`MOST_BYTES`].
+    /// If it is missing, no regular file, or larger than 256 MiB.
     pub(super) fn read(file: PathBuf) -> Result<Self, ModelError> {
-        let mut bytes = Vec::new();
-        let read = open(&file)?.take(MOST_BYTES + 1).read_to_end(&mut bytes);
-        read.map_err(|e| unreadable(&file, &e))?;
-        if bytes.len() as u64 > MOST_BYTES {
-            let most = MOST_BYTES >> 20;
-            return Err(fault(&file, format!("larger than {most} MiB, the most that is read")));
-        }
+        let bytes = read_whole(open(&file)?).map_err(|e| unreadable(&file, &e))?;
         Ok(Self { file, bytes })
     }
 
@@ -63,8 +54,8 @@ impl Text {
         })
     }
 
-    /// The key whose value has the wrong type: without it, there is no error or
-    /// another.
+    /// The key whose value has the wrong type: removing it removes or changes the
+    /// error.
     fn culprit<T: DeserializeOwned>(&self) -> Option<String> {
         let object = serde_json::from_slice::<Map<String, Value>>(&self.bytes).ok()?;
         let error = |object: Map<String, Value>| {
@@ -92,7 +83,7 @@ impl Text {
     }
 }
 
-/// By what a file that was changed is told from before.
+/// What shows that a file has changed since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     /// Length in bytes.

@@ -31,7 +31,9 @@ use super::{Loaded, ModelError, Settings};
 pub(super) fn load(name: &str, folder: &Path, settings: &Settings) -> Result<Loaded, ModelError> {
     let config_text = Text::read(folder.join("config.json"))?;
     let generation_file = folder.join("generation_config.json");
-    let generation = generation_file.exists().then(|| Text::read(generation_file)).transpose()?;
+    // A link that leads nowhere is there, and cannot be read.
+    let generation = generation_file.symlink_metadata().is_ok();
+    let generation = generation.then(|| Text::read(generation_file)).transpose()?;
     let (config, marks) = read_config(&config_text, generation.as_ref())?;
     let tokenizer = Text::read(folder.join("tokenizer.json"))?;
     let codec = HfTokenizer::new(&tokenizer, config.vocab_rows, marks, settings.special_tokens)?;

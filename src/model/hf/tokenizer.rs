@@ -130,8 +130,8 @@ impl HfTokenizer {
                 None => {
                     let id = token.id;
                     return Err(format!(
-                        "nothing but the control token {id} spells {piece:?}; --special-tokens, or \
-                         special_tokens = true in an experiment, allows it"
+                        "{piece:?} can only be encoded as control token {id}; --special-tokens, or \
+                         special_tokens = true in an experiment, allows that"
                     )
                     .into());
                 }

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::{Error, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use half::{bf16, f16};
@@ -58,7 +58,8 @@ impl Weights {
     pub(super) fn open(folder: &Path) -> Result<Self, ModelError> {
         let read = RefCell::default();
         let whole = folder.join("model.safetensors");
-        if whole.exists() {
+        // A link that leads nowhere is there, and cannot be read.
+        if whole.symlink_metadata().is_ok() {
             return Ok(Self { files: vec![Stored::open(whole)?], shard: None, read });
         }
         let index = Text::read(folder.join("model.safetensors.index.json"))?;
@@ -149,19 +150,24 @@ impl Stored {
         let damaged = |what: &str| fault(&path, format!("no complete safetensors file ({what})"));
         let mut header = vec![0; PREFIX];
         let ends = || damaged("it ends before its header does");
-        file.read_exact(&mut header).map_err(|_| ends())?;
+        let fail = |e: Error| match e.kind() {
+            ErrorKind::UnexpectedEof => ends(),
+            _ => unreadable(&path, &e),
+        };
+        file.read_exact(&mut header).map_err(fail)?;
         let length = header.iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
         if length > MOST_HEADER.min(stamp.length.saturating_sub(PREFIX as u64)) {
             return Err(ends());
         }
         header.resize(PREFIX + length as usize, 0);
-        file.read_exact(&mut header[PREFIX..]).map_err(|_| ends())?;
+        file.read_exact(&mut header[PREFIX..]).map_err(fail)?;
         let tensors = serde_json::from_slice::<Metadata>(&header[PREFIX..])
             .map_err(|e| damaged(&format!("its header: {e}")))?;
-        let wanted = header.len() as u64 + tensors.data_len() as u64;
-        if wanted != stamp.length {
-            let found = stamp.length;
-            return Err(damaged(&format!("{found} bytes; its header describes {wanted}")));
+        let (found, wanted) =
+            (stamp.length.saturating_sub(header.len() as u64), tensors.data_len() as u64);
+        if found != wanted {
+            let what = format!("{found} bytes of tensors; its header describes {wanted}");
+            return Err(damaged(&what));
         }
         Ok(Self { path, file, stamp, header, tensors })
     }

@@ -40,6 +40,9 @@ impl Checkpoint {
         tensors: &dyn Tensors,
     ) -> Result<Box<dyn LanguageModel>, ModelError> {
         let name = settings.device.as_deref().unwrap_or(CPU);
+        if name != CPU || settings.engine == Some(Engine::Candle) {
+            tell_candle();
+        }
         let device = device(name)?;
         let engine = settings.engine.unwrap_or(match device {
             Device::Cpu => Engine::Native,
@@ -65,7 +68,6 @@ impl Checkpoint {
                 if dtype != Dtype::F32 {
                     return Err(self.fault("engine = candle holds weights as f32: leave out dtype"));
                 }
-                tell_candle();
                 Ok(Box::new(Llama::load(info, self.config, self.unused, tensors, device)?))
             }
         }
@@ -97,7 +99,9 @@ impl Checkpoint {
         inputs.retain(|&n| dtype.stored(n) != dtype);
         inputs.dedup();
         let lengths = inputs.iter().map(usize::to_string).collect::<Vec<_>>().join(" and ");
-        let note = format!("matrices with rows of {lengths}, no multiple of {BLOCK}, stay f32");
+        let note = format!(
+            "matrices whose rows have {lengths} weights, which is no multiple of {BLOCK}, stay f32"
+        );
         (!inputs.is_empty()).then_some(note)
     }
 

@@ -44,10 +44,11 @@ impl Weights {
         let mut memory = Builder::new(bytes(config, vocab, dtype))?;
         let hidden = config.hidden;
         let norm = tensors.get("model.norm.weight", &[hidden])?;
-        // The largest tensors come first, while the packed memory is still empty:
-        // so the two together are never much more than the packed weights.
+        // The tables come first, while the memory for the layers is still untouched:
+        // so the peak is the larger of all packed weights and the packed tables
+        // beside one in f32, or little more.
         let mut table = |name: &str| {
-            let rows = tensors.get(name, &[config.vocab_rows, hidden])?;
+            let rows = matrix(tensors, name, [config.vocab_rows, hidden], dtype)?;
             Ok::<_, ModelError>(Matrix::pack(
                 &mut memory,
                 &rows_of(&rows, hidden)[..vocab],
@@ -81,43 +82,63 @@ impl Layer {
         tensors: &dyn Tensors,
         memory: &mut Builder,
     ) -> Result<Self, ModelError> {
-        let get = |part: &str, shape: &[usize]| {
-            tensors.get(&format!("model.layers.{index}.{part}.weight"), shape)
-        };
+        let name = |part: &str| format!("model.layers.{index}.{part}.weight");
+        let get = |part: &str, shape| matrix(tensors, &name(part), shape, dtype);
         let (hidden, inner) = (config.hidden, config.intermediate);
         let (q, kv) = (config.query_width(), config.kv_heads * config.head_dim);
         // Tensors are given back matrix by matrix.
         let qkv = {
-            let q = get("self_attn.q_proj", &[q, hidden])?;
-            let k = get("self_attn.k_proj", &[kv, hidden])?;
-            let v = get("self_attn.v_proj", &[kv, hidden])?;
+            let q = get("self_attn.q_proj", [q, hidden])?;
+            let k = get("self_attn.k_proj", [kv, hidden])?;
+            let v = get("self_attn.v_proj", [kv, hidden])?;
             let rows = [&q, &k, &v].map(|part| rows_of(part, hidden)).concat();
             Matrix::pack(memory, &rows, hidden, dtype)
         };
         let output = {
-            let output = get("self_attn.o_proj", &[hidden, q])?;
+            let output = get("self_attn.o_proj", [hidden, q])?;
             Matrix::pack(memory, &rows_of(&output, q), q, dtype)
         };
         let gate_up = {
-            let gate = get("mlp.gate_proj", &[inner, hidden])?;
-            let up = get("mlp.up_proj", &[inner, hidden])?;
+            let gate = get("mlp.gate_proj", [inner, hidden])?;
+            let up = get("mlp.up_proj", [inner, hidden])?;
             let nothing = vec![0.0; hidden];
             let parts = [&gate, &up].map(|part| rows_of(part, hidden));
             Matrix::pack(memory, &in_turns(parts, &nothing), hidden, dtype)
         };
         let down = {
-            let down = get("mlp.down_proj", &[hidden, inner])?;
+            let down = get("mlp.down_proj", [hidden, inner])?;
             Matrix::pack(memory, &rows_of(&down, inner), inner, dtype)
         };
         Ok(Self {
-            attention_norm: get("input_layernorm", &[hidden])?,
+            attention_norm: tensors.get(&name("input_layernorm"), &[hidden])?,
             qkv,
             output,
-            mlp_norm: get("post_attention_layernorm", &[hidden])?,
+            mlp_norm: tensors.get(&name("post_attention_layernorm"), &[hidden])?,
             gate_up,
             down,
         })
     }
+}
+
+/// A matrix of which every weight is finite as `dtype` stores it.
+fn matrix(
+    tensors: &dyn Tensors,
+    name: &str,
+    shape: [usize; 2],
+    dtype: Dtype,
+) -> Result<Vec<f32>, ModelError> {
+    let weights = tensors.get(name, &shape)?;
+    // Magnitudes are ordered as their bits are, and those are compared by the dozen.
+    let largest = weights.iter().fold(0, |most: u32, x| most.max(x.abs().to_bits()));
+    let largest = f32::from_bits(largest);
+    if dtype.stored(shape[1]).holds(largest) {
+        return Ok(weights);
+    }
+    let dtype = dtype.name();
+    Err(ModelError::new(format!(
+        "tensor {name} has a weight of magnitude {largest:e}, which {dtype} cannot hold: choose \
+         another dtype"
+    )))
 }
 
 /// The rows of a matrix.

@@ -8,7 +8,7 @@ use bytemuck::{Pod, Zeroable};
 use super::Storage;
 use crate::lanes::{Isa, LANES, math};
 
-pub(super) use crate::model::options::BLOCK;
+pub(super) use crate::model::options::{BLOCK, Q8_LEVELS};
 
 /// Added to a weight so that it is stored unsigned, as the dot product of the
 /// processor wants it.
@@ -74,7 +74,8 @@ impl Storage for Q8 {
     const MOST_ROWS: [usize; 2] = [0, 0];
 
     fn pack(rows: [&[f32]; LANES]) -> Tile {
-        let scales = rows.map(|row| row.iter().fold(0.0f32, |most, x| most.max(x.abs())) / 127.0);
+        let largest = |row: &[f32]| row.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+        let scales = rows.map(|row| largest(row) / Q8_LEVELS);
         let quants = std::array::from_fn(|j| {
             std::array::from_fn(|lane| {
                 // The scale before it is rounded to f16, as in GGUF files.

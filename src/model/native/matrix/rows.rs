@@ -80,7 +80,7 @@ impl PackedRows {
     /// Packs row `row` of `rows` for a product with `matrix`.
     ///
     /// # Safety
-    /// Until the next barrier no other thread packs this row, nor reads any.
+    /// Until the phase ends no other thread packs this row, nor reads any.
     pub(in super::super) unsafe fn put(
         &self,
         isa: IsaKind,
@@ -111,7 +111,7 @@ impl PackedRows {
     /// The packed rows.
     ///
     /// # Safety
-    /// Until the next barrier nobody packs.
+    /// Until the phase ends nobody packs.
     pub(in super::super) unsafe fn view(&self, matrix: &Matrix, rows: usize) -> Rows<'_> {
         let (chunks, blocks) = match matrix.input() {
             Input::Chunks(count) => (rows * count, 0),
