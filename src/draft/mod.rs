@@ -166,7 +166,7 @@ impl Round<'_> {
 pub(crate) const DRAFT_TEMPERATURE: Param = Param::number(
     "draft_temperature",
     1.0,
-    0.0..=f64::INFINITY,
+    0.0..=f64::MAX,
     "temperature of the draft model; the target's if not given",
 )
 .optional();

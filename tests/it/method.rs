@@ -233,7 +233,7 @@ fn the_draft_models_sampling_is_checked_before_a_run() {
     let params = Params::default().with("draft_temperature", Value::Number(f64::INFINITY));
     let spec = MethodSpec { params, ..MethodSpec::default() };
     let fault = spec.validate().unwrap_err().to_string();
-    assert!(fault.contains("draft model's temperature = inf is out of range"), "{fault}");
+    assert!(fault.contains("draft_temperature = inf is out of range"), "{fault}");
 }
 
 /// Rejection, restricted to chains.

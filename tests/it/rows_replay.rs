@@ -100,20 +100,20 @@ impl Replay<'_> {
             rows.divergences.extend(told.row.first_divergence.map(|at| {
                 let found = difference(&told.text, &plain, at);
                 let text = [&tokens_of(&prompt.text)[..], &plain[..at]].concat();
-                self.scored(cell, &self.logits(&text, false), found)
+                self.scored(&self.logits(&text, false), found)
             }));
         }
     }
 
     /// A difference from a baseline that saw these logits before it.
-    fn scored(&self, cell: &Cell, logits: &[f64], found: DivergenceRow) -> DivergenceRow {
+    fn scored(&self, logits: &[f64], found: DivergenceRow) -> DivergenceRow {
         let sizes = logits.iter().map(|x| x.abs()).filter(|x| x.is_finite());
         let bound = if self.temper.rounds { 1e-4 * sizes.fold(0.0, f64::max) } else { 0.0 };
         let larger = |token: usize| logits.iter().filter(|x| **x > logits[token]).count();
         let top = |token: Option<Token>| token.is_some_and(|token| larger(token as usize) < 2);
         let near = gap(logits) <= bound && top(found.plain_token) && top(found.token);
         let (top2_gap, bound) = (Some(gap(logits)), Some(bound));
-        DivergenceRow { top2_gap, bound, tie: near && cell.class.ends_with('~'), ..found }
+        DivergenceRow { top2_gap, bound, tie: near && self.temper.rounds, ..found }
     }
 
     /// Texts of class P are held against plain decoding with the same verifier,

@@ -116,7 +116,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
             seed = 14
             [[sweep]]
             drafter = "model"
-            verifier = ["rejection", "gumbel"]
+            verifier = ["rejection", "gumbel", "typical"]
             num_speculative_tokens = 2
             temperature = 0
             [[sweep]]
