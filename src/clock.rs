@@ -36,9 +36,11 @@ pub struct Lost {
     /// Waiting of this process's threads for a core, all together.
     pub waiting: Duration,
     /// Time for which other processes used cores, all together: our threads cannot
-    /// have waited for them longer than that. (Threads wait for each other, too, and a thread that
-    /// is woken waits for a moment on an idle machine.)
+    /// have waited for them longer than that. (Threads wait for each other, too, and
+    /// a thread that is woken waits for a moment on an idle machine.)
     pub others: Duration,
+    /// By how much a difference of two readings of `others` may be too large.
+    pub others_error: Duration,
     /// What the host of a virtual machine took from its cores, all together.
     pub stolen: Duration,
 }

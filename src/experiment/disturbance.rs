@@ -58,7 +58,7 @@ impl<'a> Watch<'a> {
         let ours = (threads as f64 / cores.max(1) as f64).min(1.0);
         Disturbance {
             waiting: share(lost.waiting, self.lost.waiting),
-            others: share(lost.others, self.lost.others),
+            others: share(lost.others, self.lost.others + lost.others_error),
             stolen: ours * share(lost.stolen, self.lost.stolen),
         }
     }
@@ -101,4 +101,40 @@ pub(super) fn again(all: &[BlockRow]) -> Vec<usize> {
     let mut blocks = all.iter().filter(may).collect::<Vec<_>>();
     blocks.sort_by(|a, b| of(b).share().total_cmp(&of(a).share()));
     blocks.into_iter().map(|row| row.block).take(most.saturating_sub(spent)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// At its second reading 100 ms have gone, of which others had `others` ms.
+    #[derive(Debug)]
+    struct Second {
+        others: u64,
+        readings: Cell<u32>,
+    }
+
+    impl Clock for Second {
+        fn now(&self) -> Duration {
+            Duration::from_millis(if self.readings.get() == 0 { 0 } else { 100 })
+        }
+
+        fn lost(&self) -> Lost {
+            let after = u64::from(self.readings.replace(1));
+            let ms = |ms: u64| Duration::from_millis(after * ms);
+            let others_error = Duration::from_millis(30);
+            Lost { waiting: ms(50), others: ms(self.others), others_error, stolen: ms(0) }
+        }
+    }
+
+    #[test]
+    fn what_rounding_alone_may_show_is_no_disturbance() {
+        let share = |others| {
+            let clock = Second { others, readings: Cell::new(0) };
+            let share = Watch::begin(&clock).end(2, 2).share();
+            (100.0 * share).round() as u32
+        };
+        assert_eq!([share(0), share(30), share(50), share(90)], [0, 0, 20, 50]);
+    }
 }

@@ -74,9 +74,18 @@ impl Clock for MachineClock {
     fn lost(&self) -> Lost {
         let cores = Cores::read();
         let others = cores.busy.saturating_sub(used());
-        Lost { waiting: waited(), others: ticks(others), stolen: ticks(cores.stolen) }
+        Lost {
+            waiting: waited(),
+            others: ticks(others),
+            others_error: ticks(ROUNDED),
+            stolen: ticks(cores.stolen),
+        }
     }
 }
+
+/// The kernel rounds each of the times down that are added to those of all cores or
+/// of this process: some of them pass a tick between two readings.
+const ROUNDED: u64 = 3;
 
 /// The kernel counts the time of cores and processes in hundredths of a second.
 fn ticks(number: u64) -> Duration {

@@ -63,7 +63,7 @@ impl Clock for Busy {
                 self.lost.set(self.lost.get() + (self.now() - self.begun.get()).mul_f64(share));
             }
         }
-        Lost { waiting: self.lost.get(), others: self.lost.get(), stolen: Duration::ZERO }
+        Lost { waiting: self.lost.get(), others: self.lost.get(), ..Lost::default() }
     }
 }
 

@@ -78,7 +78,7 @@ impl Clock for Script {
         }
         self.since.set(self.seen.get());
         let [waiting, others, stolen] = self.lost.get().map(Duration::from_nanos);
-        Lost { waiting, others, stolen }
+        Lost { waiting, others, stolen, ..Lost::default() }
     }
 }
 
