@@ -44,6 +44,7 @@ pub struct PassCost {
 /// Costs of a cell in µs: of each warm-up the median over its rounds, of these
 /// the median. One disturbed warm-up of three changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CellCosts {
     /// t_d: drafting, per proposed token; `None` if no warm-up proposed any.
     pub draft_us_per_token: Option<f64>,

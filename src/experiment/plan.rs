@@ -91,11 +91,27 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Frozen> {
     plan.prompts_sha256 = prompts::sha256(&prompts, &tokens);
     plan.choice = choice;
     plan.check()?;
-    plan.hash = short_hash(&toml::to_string(&plan)?);
+    plan.seal()?;
     Ok(Frozen { plan, prompts, tokens })
 }
 
 impl Plan {
+    /// Gives it the hash of its contents.
+    ///
+    /// # Errors
+    /// If it cannot be written as text.
+    pub fn seal(&mut self) -> Result<()> {
+        self.hash = String::new();
+        self.hash = short_hash(&toml::to_string(self)?);
+        Ok(())
+    }
+
+    /// Whether a file's text is still that of this plan.
+    pub(super) fn is_sealed_in(&self, text: &str) -> bool {
+        let with = format!("hash = \"{}\"", self.hash);
+        short_hash(&text.replace("\r\n", "\n").replacen(&with, "hash = \"\"", 1)) == self.hash
+    }
+
     /// Refuses counts and settings that no plan can have, whether it was just
     /// made or read back.
     ///

@@ -104,6 +104,10 @@ pub fn load(folder: &Path) -> Result<Results> {
     }
     let plan = read_plan(folder)?;
     let manifest = Manifest::read(folder)?;
+    let mut costs = manifest.sessions.iter().flat_map(|session| session.calibration.cells.keys());
+    if let Some(id) = costs.find(|id| plan.cells.iter().all(|cell| cell.id != **id)) {
+        bail!("manifest.json has costs of cell {id}, which plan.toml does not know");
+    }
     let raw = Raw::read(folder)?;
     let mut notes = raw
         .torn

@@ -244,6 +244,35 @@ fn an_unknown_cell_is_named() {
 }
 
 #[test]
+fn a_plan_or_costs_that_were_edited_are_refused() {
+    for (file, from, to, part) in [
+        ("plan.toml", "repeats = 1", "repeats = 2", "its contents do not have the hash"),
+        (
+            "plan.toml",
+            "verifier = \"rejection\"",
+            "verifier = \"traversal\"",
+            "its contents do not have the hash",
+        ),
+        ("manifest.json", "\"none-0-0\"", "\"stranger\"", "costs of cell stranger"),
+        ("manifest.json", "draft_us_per_token", "draft_us", "unknown field `draft_us`"),
+    ] {
+        let folder = written(&Synthetic::tiny().rows());
+        let path = folder.path().join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{from} in {text}");
+        fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        let error = refused(folder.path());
+        assert!(error.contains(file) && error.contains(part), "{error}");
+    }
+    // What git does to the ends of lines changes no plan.
+    let folder = written(&Synthetic::tiny().rows());
+    let path = folder.path().join("plan.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace('\n', "\r\n")).unwrap();
+    load(folder.path()).unwrap();
+}
+
+#[test]
 fn failures_show_with_their_reason_and_are_not_timed() {
     let mut rows = Synthetic::tiny().rows();
     let failed = |cell: &str, prompt: &str| FailureRow {

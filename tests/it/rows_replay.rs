@@ -95,7 +95,7 @@ impl Replay<'_> {
         let Some((_, plain)) = told.iter().find(plain) else { return };
         let plain = plain.text.tokens.clone();
         let own = |cell: &Cell| cell.sampling.temperature == 0.0 && cell.class != "P";
-        for (cell, told) in told.iter_mut().filter(|(cell, _)| own(cell)) {
+        for (_, told) in told.iter_mut().filter(|(cell, _)| own(cell)) {
             told.row.first_divergence = parting(&plain, &told.text.tokens);
             rows.divergences.extend(told.row.first_divergence.map(|at| {
                 let found = difference(&told.text, &plain, at);

@@ -147,7 +147,9 @@ impl Rows {
     /// Writes the folder.
     pub(crate) fn write(&self, folder: &Path) {
         fs::create_dir_all(folder).unwrap();
-        fs::write(folder.join("plan.toml"), toml::to_string(&self.plan).unwrap()).unwrap();
+        let mut plan = self.plan.clone();
+        plan.seal().unwrap();
+        fs::write(folder.join("plan.toml"), toml::to_string(&plan).unwrap()).unwrap();
         fs::write(folder.join("manifest.json"), self.manifest()).unwrap();
         csv(&folder.join("rounds.csv"), &self.rounds);
         csv(&folder.join("generations.csv"), &self.generations);
@@ -214,6 +216,8 @@ impl Rows {
     }
 
     fn manifest(&self) -> String {
+        let mut calibration = self.calibration.clone();
+        calibration.cells.retain(|id, _| self.plan.cells.iter().any(|cell| cell.id == *id));
         let session = serde_json::json!({
             "specdec": "0.1.0",
             "git_commit": "0123456789abcdef0123456789abcdef01234567",
@@ -230,7 +234,7 @@ impl Rows {
             "load_average": [1.2, 1.0, 0.8],
             "lost_before": 0.02,
             "lost_share": 0.01,
-            "calibration": self.calibration,
+            "calibration": calibration,
             "started": "2026-11-21T03:00:00Z",
             "ended": "2026-11-21T03:04:30Z",
         });
