@@ -160,8 +160,9 @@ fn inexact(gap: &Gap) -> Option<String> {
 /// A cell proves nothing unless something was proposed, accepted and rejected.
 /// Exempt is only what no exact method need or can do: plain decoding proposes
 /// nothing; where q equals p, or the children include all that the target can
-/// yield, at every root, nothing has to be rejected; where q and p share no token
-/// nothing can be accepted; on a random toy a lookup need not find anything.
+/// yield, at every node that was reached without a choice of siblings, nothing has
+/// to be rejected; where q and p share no token nothing can be accepted; on a random
+/// toy a lookup need not find anything.
 fn vacuous(cell: &Cell, tally: &Tally) -> Option<String> {
     if !cell.method.proposer.proposes() {
         return (tally.proposed > 0.0).then(|| "plain decoding proposed a token".to_owned());

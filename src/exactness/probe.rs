@@ -40,12 +40,13 @@ pub struct Tally {
     /// Expected number of committed tokens in the first round: E\[L\], unless
     /// `max_tokens` cuts the round.
     pub first_emitted: f64,
-    /// At some root neither could any rule keep one of its children for certain nor
-    /// did they include all that the target can yield: something has to be rejected.
-    /// (Deeper, a rule that looks ahead may keep a sibling instead.)
+    /// At some node whose children were tried, neither could any rule keep one of
+    /// them for certain nor did they include all that the target can yield: something
+    /// has to be rejected. (Not below a node with siblings: a rule that looks ahead
+    /// may keep one of these instead.)
     pub contested: bool,
-    /// At some node whose children were tried p and the law of a child share a token: something may be
-    /// accepted.
+    /// At some node whose children were tried, p and the law of a child share a
+    /// token: something may be accepted.
     pub shared: bool,
     /// What the laws were that were decided between.
     pub kinds: Kinds,
@@ -74,12 +75,16 @@ impl Probe for Tally {
 }
 
 fn contested(event: &RoundEvent<'_>) -> bool {
-    let p = event.target(None);
-    let children = event.draft.children(None).map(|id| event.draft.node(id).token);
-    let children = children.collect::<BTreeSet<_>>();
-    let covered = children.iter().map(|&t| p.p(t)).sum::<f64>();
-    let kept = ceiling(event.draft, None, p).unwrap_or(0.0).max(covered);
-    !children.is_empty() && kept < 1.0 - TOLERANCE
+    let siblings = |at: &Option<NodeId>| event.draft.children(*at).count() > 1;
+    let forks = event.forks();
+    // Those above which nothing has siblings.
+    let alone = forks.iter().position(siblings).map_or(forks.len(), |branching| branching + 1);
+    forks[..alone].iter().any(|&at| {
+        let p = event.target(at);
+        let tokens = event.draft.children(at).map(|id| event.draft.node(id).token);
+        let covered = tokens.collect::<BTreeSet<_>>().into_iter().map(|t| p.p(t)).sum::<f64>();
+        ceiling(event.draft, at, p).unwrap_or(0.0).max(covered) < 1.0 - TOLERANCE
+    })
 }
 
 fn shared(event: &RoundEvent<'_>, at: Option<NodeId>) -> bool {

@@ -23,7 +23,8 @@ const LEAST: usize = 6;
 const ENOUGH: Duration = Duration::from_secs(10);
 
 /// Measures T(n) for each n in `counts` after `context`, in turns so that drift
-/// hits all alike. `step` is called after every sample, those of the first turn included.
+/// hits all alike. `step` is called after every sample, those of the first turn
+/// included.
 ///
 /// # Errors
 /// If the target or `step` fails.

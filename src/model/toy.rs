@@ -96,8 +96,8 @@ impl ToyPair {
     /// The target as a model.
     ///
     /// # Errors
-    /// If there is no token, or a law is not a probability law. That a context is missing is an error
-    /// when a text gets there.
+    /// If there is no token, or a law is not a probability law. That a context is
+    /// missing is an error when a text gets there.
     pub fn target(&self, name: &str) -> Result<Toy, ModelError> {
         Toy::new(name, self, &self.target)
     }
