@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -18,13 +18,16 @@ use serde::de::DeserializeOwned;
 
 use super::blocks::{BlockRows, Places};
 use super::cell::{FORMAT, Plan};
+use super::columns::columns;
 use super::files::{csv_bytes, sync_folder, text_lines, write_whole};
 use super::lock::Lock;
 use super::machine::Machine;
 use super::manifest::{Manifest, Status};
 use super::provenance::utc_now;
 use super::raw::Raw;
-use super::records::{BlockRow, GenerationRow, RAW_FILES, RoundRow};
+use super::records::{
+    BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow,
+};
 
 /// How a folder is called while it is being made.
 const NEW: &str = ".new";
@@ -140,16 +143,20 @@ impl ResultsFolder {
     /// # Errors
     /// Names the file.
     pub(super) fn check(&self) -> Result<()> {
-        for (name, &length) in &*self.lengths.borrow() {
-            let found = length_of(&self.path.join(name))?;
-            if found != Some(length) {
-                let found = found.map_or_else(|| "is gone".into(), |n| format!("has {n} bytes"));
-                bail!(
-                    "{} {found}, but {length} bytes were written: something else changed it while \
-                     the run went on; resume the run to repair it",
-                    self.path.join(name).display()
-                );
-            }
+        self.lengths.borrow().keys().try_for_each(|name| self.check_file(name))
+    }
+
+    fn check_file(&self, name: &str) -> Result<()> {
+        let Some(&length) = self.lengths.borrow().get(name) else { return Ok(()) };
+        let file = self.path.join(name);
+        let found = length_of(&file)?;
+        if found != Some(length) {
+            let found = found.map_or_else(|| "is gone".into(), |n| format!("has {n} bytes"));
+            bail!(
+                "{} {found}, but {length} bytes were written: something else changed it while the \
+                 run went on; resume the run to repair it",
+                file.display()
+            );
         }
         Ok(())
     }
@@ -255,6 +262,8 @@ impl ResultsFolder {
         if bytes.is_empty() {
             return Ok(());
         }
+        // Once more: the files before it may have taken a while.
+        self.check_file(name)?;
         let file = self.path.join(name);
         let write = || -> io::Result<()> {
             let mut out = OpenOptions::new().create(true).append(true).open(&file)?;
@@ -273,29 +282,42 @@ impl ResultsFolder {
     }
 }
 
-/// Gives the files that every run has their headers, where a file is missing or
-/// ends within its header: a run in which nothing finishes has them, too, and so
-/// has one that lost a file. What begins in another way is left to its reader.
+/// Gives files their headers: those that every run has where one is missing or ends
+/// within its header (a run in which nothing finishes has them, too, and so has one
+/// that lost a file), and any that begins with a row, as one does that was emptied
+/// while its next rows were being written. What begins in another way is left to its
+/// reader.
 fn head(folder: &Path) -> Result<()> {
-    let headers = [
-        ("rounds.csv", csv_bytes::<RoundRow>(&[], true)?),
-        ("generations.csv", csv_bytes::<GenerationRow>(&[], true)?),
-        ("blocks.csv", csv_bytes::<BlockRow>(&[], true)?),
-    ];
-    for (name, bytes) in headers {
-        let file = folder.join(name);
-        let mut found = Vec::new();
-        match File::open(&file) {
-            Ok(opened) => opened.take(bytes.len() as u64).read_to_end(&mut found).map(drop),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
-        }
-        .with_context(|| format!("cannot read {}", file.display()))?;
-        if found.len() < bytes.len() && bytes.starts_with(&found) {
-            write_whole(&file, &bytes)?;
-        }
+    head_of::<RoundRow>(&folder.join("rounds.csv"), true)?;
+    head_of::<GenerationRow>(&folder.join("generations.csv"), true)?;
+    head_of::<BlockRow>(&folder.join("blocks.csv"), true)?;
+    head_of::<PositionRow>(&folder.join("positions.csv"), false)?;
+    head_of::<FailureRow>(&folder.join("failures.csv"), false)?;
+    head_of::<DivergenceRow>(&folder.join("divergences.csv"), false)
+}
+
+fn head_of<R: Serialize + DeserializeOwned>(file: &Path, needed: bool) -> Result<()> {
+    let cannot = || format!("cannot read {}", file.display());
+    let mut first = Vec::new();
+    match File::open(file) {
+        Ok(opened) => BufReader::new(opened).read_until(b'\n', &mut first).map(drop),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !needed => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
     }
-    Ok(())
+    .with_context(cannot)?;
+    let header = csv_bytes::<R>(&[], true)?;
+    if header.starts_with(&first) {
+        return if first.len() < header.len() { write_whole(file, &header) } else { Ok(()) };
+    }
+    // A row may have a column's name for a prompt's; it has not most of them.
+    let first = String::from_utf8_lossy(&first);
+    let fields = first.split(',').map(|field| field.trim().trim_matches('"'));
+    let named = fields.filter(|field| columns::<R>().contains(field)).count();
+    if named * 2 > columns::<R>().len() {
+        return Ok(());
+    }
+    write_whole(file, &[header, fs::read(file).with_context(cannot)?].concat())
 }
 
 /// Gives a complete folder its name.

@@ -160,6 +160,16 @@ fn rows_that_were_written_anew_are_kept_and_those_of_no_cell_are_run_again() {
     let superseded = |folder: &Path| generations(folder).iter().filter(|g| g.superseded).count();
     assert_eq!((superseded(&folder), generations(&folder).len()), (lost, before + lost));
 
+    // Emptied while rows were being written: the header is gone, rows are not.
+    let out = tempfile::tempdir().unwrap();
+    let folder = cut(out.path(), 4, |_| {});
+    for name in ["rounds.csv", "generations.csv", "blocks.csv"] {
+        let text = fs::read_to_string(folder.join(name)).unwrap();
+        fs::write(folder.join(name), text.split_once('\n').unwrap().1).unwrap();
+    }
+    succeed(run(out.path(), &["--resume"]));
+    assert_eq!((superseded(&folder), generations(&folder).len()), (lost, before + lost));
+
     let out = tempfile::tempdir().unwrap();
     let folder = cut(out.path(), 4, |_| {});
     let text = fs::read_to_string(folder.join("rounds.csv")).unwrap();
