@@ -1,4 +1,4 @@
-//! Products and laws on their own: `cargo bench`.
+//! Products and distributions on their own: `cargo bench`.
 
 use std::hint::black_box;
 
@@ -36,10 +36,10 @@ fn products(c: &mut Criterion) {
     }
 }
 
-fn laws(c: &mut Criterion) {
+fn distributions(c: &mut Criterion) {
     let logits = Logits::F32(numbers(VOCAB));
     let history = History { prompt_len: 0, context: &[], drafted: &[] };
-    let mut group = c.benchmark_group("law");
+    let mut group = c.benchmark_group("distribution");
     for (name, params) in [
         ("full", SamplingParams::default()),
         ("greedy", SamplingParams { temperature: 0.0, ..SamplingParams::default() }),
@@ -48,14 +48,14 @@ fn laws(c: &mut Criterion) {
     ] {
         let sampler = Sampler::new(params).expect("settings in range");
         group.bench_function(name, |b| {
-            b.iter(|| black_box(sampler.law(black_box(&logits), history)));
+            b.iter(|| black_box(sampler.distribution(black_box(&logits), history)));
         });
     }
-    let law = Sampler::new(SamplingParams::default()).expect("settings in range");
-    let law = law.law(&logits, history).expect("finite logits");
-    group.bench_function("residual", |b| b.iter(|| black_box(law.residual(black_box(&law)))));
-    group.bench_function("quantile", |b| b.iter(|| black_box(law.quantile(black_box(0.7)))));
+    let dist = Sampler::new(SamplingParams::default()).expect("settings in range");
+    let dist = dist.distribution(&logits, history).expect("finite logits");
+    group.bench_function("residual", |b| b.iter(|| black_box(dist.residual(black_box(&dist)))));
+    group.bench_function("quantile", |b| b.iter(|| black_box(dist.quantile(black_box(0.7)))));
 }
 
-criterion_group!(benches, products, laws);
+criterion_group!(benches, products, dists);
 criterion_main!(benches);

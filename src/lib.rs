@@ -4,7 +4,7 @@ pub mod chance;
 pub mod cli;
 pub mod clock;
 pub mod decode;
-pub mod dist;
+pub mod distribution;
 pub mod draft;
 pub mod exactness;
 pub mod experiment;

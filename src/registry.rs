@@ -9,7 +9,7 @@ use crate::params::Param;
 /// What is guaranteed of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Class {
-    /// Its law equals ancestral sampling from the processed target.
+    /// Its distribution equals ancestral sampling from the processed target.
     D,
     /// It is identical to greedy decoding (and nothing is promised at T > 0).
     G,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 use crate::sampling::Logits;
 use crate::tree::{Draft, NodeId};
 
@@ -33,7 +33,7 @@ pub struct RoundTimes {
     pub draft: Duration,
     /// The target's pass.
     pub target: Duration,
-    /// Turning logits into laws, and verification.
+    /// Turning logits into distributions, and verification.
     pub verify: Duration,
     /// Committing, stop conditions, text.
     pub other: Duration,
@@ -57,7 +57,7 @@ pub struct RoundEvent<'a> {
     pub draft: &'a Draft,
     /// The target's logits, row 0 after the context, row `i` after node `i−1`.
     pub logits: &'a [Logits],
-    /// The target's processed laws, by the same rows.
+    /// The target's processed distributions, by the same rows.
     pub targets: &'a [Dist],
     /// What was kept.
     pub verdict: &'a Verdict,
@@ -97,16 +97,18 @@ impl RoundEvent<'_> {
         forks
     }
 
-    /// The target's law after a node, or after the context.
+    /// The target's distribution after a node, or after the context.
     pub fn target(&self, at: Option<NodeId>) -> &Dist {
         &self.targets[at.map_or(0, |id| id + 1)]
     }
 
-    /// `Σ_x min(p(x), q(x))` below a fork, with p the target's law there and q the
-    /// law of its first child: what a draft of one token would be accepted with.
+    /// `Σ_x min(p(x), q(x))` below a fork, with p the target's distribution there and
+    /// q the distribution of its first child: what a draft of one token would be
+    /// accepted with.
     pub fn overlap(&self, at: Option<NodeId>) -> f64 {
         let first = self.draft.children(at).next();
-        first
-            .map_or(0.0, |id| self.target(at).overlap(&self.draft.node(id).law(self.draft.vocab())))
+        first.map_or(0.0, |id| {
+            self.target(at).overlap(&self.draft.node(id).distribution(self.draft.vocab()))
+        })
     }
 }

@@ -1,14 +1,14 @@
 //! The draft: a tree of proposed tokens.
 //!
 //! A chain is a tree in which every node has one child.
-//! Sampled tokens are drawn *inside* [`Draft`], from the very law that is
+//! Sampled tokens are drawn *inside* [`Draft`], from the very distribution that is
 //! recorded beside them: a recorded `q` cannot be one that was never sampled
 //! from, which is the most common exactness bug of the field.
 
 use std::rc::Rc;
 
 use crate::chance::{Chance, Purpose, Site};
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 
 /// Index of a node of a [`Draft`], in the order of proposal; a parent always
 /// comes before its children.
@@ -17,12 +17,12 @@ pub type NodeId = usize;
 /// How a node's token came about.
 #[derive(Debug, Clone)]
 pub enum Origin {
-    /// Drawn from this law, given that the earlier siblings were drawn before
+    /// Drawn from this distribution, given that the earlier siblings were drawn before
     /// it: the `q` (for siblings, the `s_j`) of the verification rules.
     Sampled(Rc<Dist>),
-    /// Not random: looked up, or an argmax. Its law is one-hot.
+    /// Not random: looked up, or an argmax. Its distribution is one-hot.
     Certain,
-    /// The winner of a race with position-keyed noise under this law: fit for
+    /// The winner of a race with position-keyed noise under this distribution: fit for
     /// verifiers that race against the same noise, and for no other.
     Coupled(Rc<Dist>),
 }
@@ -31,13 +31,13 @@ pub enum Origin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Siblings {
-    /// Drawn independently from one law.
+    /// Drawn independently from one distribution.
     Independent,
-    /// Drawn from one law without replacement.
+    /// Drawn from one distribution without replacement.
     Distinct,
     /// Not random: the most probable tokens, or what was found.
     Listed,
-    /// The most probable tokens, then one drawn from the law without them (Hu
+    /// The most probable tokens, then one drawn from the distribution without them (Hu
     /// et al. 2025, arXiv 2502.18779).
     LastSampled,
     /// One drawn token and the most probable one; two drawn without replacement
@@ -80,7 +80,8 @@ pub struct Node {
     siblings: Siblings,
     /// How often it was proposed: races on several lists may have one winner.
     pub times: usize,
-    /// What the drafter believes where the law does not tell, see [`Draft::believe`].
+    /// What the drafter believes where the distribution does not tell, see
+    /// [`Draft::believe`].
     belief: Option<Rc<Dist>>,
 }
 
@@ -95,7 +96,7 @@ pub struct Draft {
 /// What a verifier must know to say whether it is exact for a draft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DraftShape {
-    /// Some node was sampled from a law.
+    /// Some node was sampled from a distribution.
     pub sampled: bool,
     /// Some node is certain.
     pub certain: bool,
@@ -172,64 +173,64 @@ impl Draft {
         &self.nodes[id]
     }
 
-    /// Draws a token from `law` as a further child of `parent` and records
+    /// Draws a token from `dist` as a further child of `parent` and records
     /// both. Call it several times on one parent for independent siblings; the
     /// order of the calls is the draw order that verification relies on.
     pub fn sample(
         &mut self,
         parent: Option<NodeId>,
-        law: &Rc<Dist>,
+        dist: &Rc<Dist>,
         chance: &mut dyn Chance,
     ) -> NodeId {
-        self.draw(parent, Rc::clone(law), Siblings::Independent, chance)
+        self.draw(parent, Rc::clone(dist), Siblings::Independent, chance)
     }
 
-    /// Draws up to `count` different tokens from `law`, each from what the ones
-    /// before it have left; fewer if nothing is left. In law this is Gumbel
+    /// Draws up to `count` different tokens from `dist`, each from what the ones
+    /// before it have left; fewer if nothing is left. In distribution this is Gumbel
     /// top-k (Kool et al. 2019, arXiv 1903.06059) with its order kept.
     pub fn sample_distinct(
         &mut self,
         parent: Option<NodeId>,
-        law: &Rc<Dist>,
+        dist: &Rc<Dist>,
         count: usize,
         chance: &mut dyn Chance,
     ) {
-        let mut left = Some(Rc::clone(law));
+        let mut left = Some(Rc::clone(dist));
         for _ in 0..count {
-            let Some(law) = left else { return };
-            let id = self.draw(parent, Rc::clone(&law), Siblings::Distinct, chance);
-            left = self.without(&law, id);
+            let Some(dist) = left else { return };
+            let id = self.draw(parent, Rc::clone(&dist), Siblings::Distinct, chance);
+            left = self.without(&dist, id);
         }
     }
 
-    /// Adds the `count − 1` most probable tokens of `law`, then one drawn from
-    /// `law` without them: a draft for [`crate::verify`]'s `greedy_multi`.
+    /// Adds the `count − 1` most probable tokens of `dist`, then one drawn from
+    /// `dist` without them: a draft for [`crate::verify`]'s `greedy_multi`.
     pub fn sample_last(
         &mut self,
         parent: Option<NodeId>,
-        law: &Rc<Dist>,
+        dist: &Rc<Dist>,
         count: usize,
         chance: &mut dyn Chance,
     ) {
-        let mut left = Some(Rc::clone(law));
+        let mut left = Some(Rc::clone(dist));
         for _ in 1..count {
-            let Some(law) = left else { return };
-            let id = self.push(parent, law.argmax(), Origin::Certain, Siblings::LastSampled);
-            left = self.without(&law, id);
+            let Some(dist) = left else { return };
+            let id = self.push(parent, dist.argmax(), Origin::Certain, Siblings::LastSampled);
+            left = self.without(&dist, id);
         }
-        if let Some(law) = left {
-            self.draw(parent, law, Siblings::LastSampled, chance);
+        if let Some(dist) = left {
+            self.draw(parent, dist, Siblings::LastSampled, chance);
         }
     }
 
-    /// Draws a token of `law` and adds the most probable one as the second; if
+    /// Draws a token of `dist` and adds the most probable one as the second; if
     /// they are the same, the second is drawn from what is left.
-    pub fn sample_hub(&mut self, parent: Option<NodeId>, law: &Rc<Dist>, chance: &mut dyn Chance) {
-        let hub = law.argmax();
-        let first = self.draw(parent, Rc::clone(law), Siblings::Hub, chance);
+    pub fn sample_hub(&mut self, parent: Option<NodeId>, dist: &Rc<Dist>, chance: &mut dyn Chance) {
+        let hub = dist.argmax();
+        let first = self.draw(parent, Rc::clone(dist), Siblings::Hub, chance);
         if self.nodes[first].token != hub {
             self.push(parent, hub, Origin::Certain, Siblings::Hub);
-        } else if let Some(rest) = self.without(law, first) {
+        } else if let Some(rest) = self.without(dist, first) {
             self.draw(parent, rest, Siblings::Hub, chance);
         }
     }
@@ -239,11 +240,11 @@ impl Draft {
     pub fn race(
         &mut self,
         parent: Option<NodeId>,
-        law: &Rc<Dist>,
+        dist: &Rc<Dist>,
         (position, list): (usize, usize),
         chance: &mut dyn Chance,
     ) -> NodeId {
-        let token = chance.race(position, list..list + 1, law);
+        let token = chance.race(position, list..list + 1, dist);
         let twin = self.children(parent).find(|&id| self.nodes[id].token == token);
         match twin {
             Some(id) => {
@@ -251,7 +252,7 @@ impl Draft {
                 id
             }
             None => {
-                let origin = Origin::Coupled(Rc::clone(law));
+                let origin = Origin::Coupled(Rc::clone(dist));
                 self.push(parent, token, origin, Siblings::Independent)
             }
         }
@@ -269,14 +270,14 @@ impl Draft {
         }
     }
 
-    /// Writes a node with a law that its token was not drawn from. Only the
+    /// Writes a node with a distribution that its token was not drawn from. Only the
     /// known-wrong methods of [`crate::exactness`] do this.
     pub(crate) fn forge(&mut self, parent: Option<NodeId>, token: Token, origin: Origin) -> NodeId {
         self.push(parent, token, origin, Siblings::Independent)
     }
 
     /// Notes what the drafter believes of the place of `id`, where it is not the
-    /// law of the draw: of one of several siblings, or of a greedy choice. No
+    /// distribution of the draw: of one of several siblings, or of a greedy choice. No
     /// verifier sees it; draft lengths do.
     pub fn believe(&mut self, id: NodeId, belief: &Rc<Dist>) {
         self.nodes[id].belief = Some(Rc::clone(belief));
@@ -285,18 +286,18 @@ impl Draft {
     fn draw(
         &mut self,
         parent: Option<NodeId>,
-        law: Rc<Dist>,
+        dist: Rc<Dist>,
         siblings: Siblings,
         chance: &mut dyn Chance,
     ) -> NodeId {
         let site = Site { purpose: Purpose::Draft, node: self.nodes.len() };
-        let token = chance.categorical(site, &law);
-        self.push(parent, token, Origin::Sampled(law), siblings)
+        let token = chance.categorical(site, &dist);
+        self.push(parent, token, Origin::Sampled(dist), siblings)
     }
 
-    /// The law given that the token of `id` is not drawn.
-    fn without(&self, law: &Dist, id: NodeId) -> Option<Rc<Dist>> {
-        law.residual(&Dist::one_hot(self.vocab, self.nodes[id].token)).map(Rc::new)
+    /// The distribution given that the token of `id` is not drawn.
+    fn without(&self, dist: &Dist, id: NodeId) -> Option<Rc<Dist>> {
+        dist.residual(&Dist::one_hot(self.vocab, self.nodes[id].token)).map(Rc::new)
     }
 
     /// The children of a node (of the context for `None`) in draw order.
@@ -331,7 +332,7 @@ impl Draft {
         let Some(first) = nodes.next() else { return Siblings::Listed };
         let alike = |node: &Node| {
             let independent = node.siblings == Siblings::Independent;
-            node.siblings == first.siblings && (!independent || node.same_law(first))
+            node.siblings == first.siblings && (!independent || node.same_distribution(first))
         };
         if nodes.all(alike) { first.siblings } else { Siblings::Mixed }
     }
@@ -365,22 +366,22 @@ impl Draft {
 }
 
 impl Node {
-    /// Probability of `token` under the law this node was drawn from.
+    /// Probability of `token` under the distribution this node was drawn from.
     pub fn q(&self, token: Token) -> f64 {
         match &self.origin {
-            Origin::Sampled(law) | Origin::Coupled(law) => law.p(token),
+            Origin::Sampled(dist) | Origin::Coupled(dist) => dist.p(token),
             Origin::Certain => f64::from(u8::from(token == self.token)),
         }
     }
 
-    /// What the drafter believed of this node's place: the law it was drawn from
+    /// What the drafter believed of this node's place: the distribution it was drawn from
     /// if nothing else was noted.
     pub fn belief(&self, vocab: usize) -> Rc<Dist> {
-        self.belief.clone().unwrap_or_else(|| self.law(vocab))
+        self.belief.clone().unwrap_or_else(|| self.distribution(vocab))
     }
 
-    /// Whether both were drawn from one law, not only from equal ones.
-    fn same_law(&self, other: &Self) -> bool {
+    /// Whether both were drawn from one distribution, not only from equal ones.
+    fn same_distribution(&self, other: &Self) -> bool {
         match (&self.origin, &other.origin) {
             (Origin::Sampled(a), Origin::Sampled(b)) | (Origin::Coupled(a), Origin::Coupled(b)) => {
                 Rc::ptr_eq(a, b)
@@ -389,10 +390,10 @@ impl Node {
         }
     }
 
-    /// The law this node was drawn from; one-hot for a certain node.
-    pub fn law(&self, vocab: usize) -> Rc<Dist> {
+    /// The distribution this node was drawn from; one-hot for a certain node.
+    pub fn distribution(&self, vocab: usize) -> Rc<Dist> {
         match &self.origin {
-            Origin::Sampled(law) | Origin::Coupled(law) => Rc::clone(law),
+            Origin::Sampled(dist) | Origin::Coupled(dist) => Rc::clone(dist),
             Origin::Certain => Rc::new(Dist::one_hot(vocab, self.token)),
         }
     }

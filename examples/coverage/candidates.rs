@@ -156,7 +156,7 @@ fn bootstrap_t(drawn: &Drawn<'_>) -> Option<Interval> {
     drawn.between(end(0.975)?, end(0.025)?)
 }
 
-/// The normal law's distribution function.
+/// The normal distribution's distribution function.
 fn normal(z: f64) -> f64 {
     0.5 * libm::erfc(-z / std::f64::consts::SQRT_2)
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use self::sample::{Stopwatch, Task};
 use crate::clock::Clock;
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::lanes::{IsaKind, limits};
 use crate::model::{LanguageModel, ModelError, Want, Work, evaluate_one};
 use crate::pool::Pool;

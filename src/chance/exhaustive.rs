@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Chance, Site};
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 
 /// A `Chance` that replays a path through the tree of all outcomes and moves
 /// on to the next path between replays.
@@ -52,7 +52,7 @@ impl Exhaustive {
 
     /// Whether some walk raced twice at one position. The noise of the two
     /// races is shared, which a walk over independent decisions cannot express,
-    /// so its law must not be trusted then.
+    /// so its distribution must not be trusted then.
     pub fn coupled(&self) -> bool {
         self.coupled
     }
@@ -100,17 +100,17 @@ impl Chance for Exhaustive {
         yes
     }
 
-    fn categorical(&mut self, _site: Site, law: &Dist) -> Token {
-        let support = law.support().collect::<Vec<_>>();
+    fn categorical(&mut self, _site: Site, dist: &Dist) -> Token {
+        let support = dist.support().collect::<Vec<_>>();
         let (token, p) = support[self.choose(support.len())];
         self.weigh(p);
         token
     }
 
-    fn race(&mut self, position: usize, _: Range<usize>, law: &Dist) -> Token {
+    fn race(&mut self, position: usize, _: Range<usize>, dist: &Dist) -> Token {
         self.coupled |= self.raced.contains(&position);
         self.raced.push(position);
         let site = Site { purpose: super::Purpose::Target, node: position };
-        self.categorical(site, law)
+        self.categorical(site, dist)
     }
 }

@@ -17,7 +17,7 @@ pub use seeded::{Request, Seeded};
 
 use std::ops::Range;
 
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 
 /// What a draw is for. One round uses each (purpose, node) pair at most once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,14 +52,14 @@ pub trait Chance: std::fmt::Debug {
     /// True with probability `p`: never at `p <= 0`, always at `p >= 1`.
     fn bernoulli(&mut self, site: Site, p: f64) -> bool;
 
-    /// A token drawn from `law`.
-    fn categorical(&mut self, site: Site, law: &Dist) -> Token;
+    /// A token drawn from `dist`.
+    fn categorical(&mut self, site: Site, dist: &Dist) -> Token;
 
     /// The winner `argmin_v min_j E[position, j, v] / p(v)` of an exponential
     /// race whose noise depends on the absolute position and the list alone, so
-    /// that two laws raced at one position are coupled (Gumbel-max in another
+    /// that two distributions raced at one position are coupled (Gumbel-max in another
     /// guise; Daliri, Musco and Suresh 2024, arXiv 2408.07978; several lists:
     /// Rowan, Phan and Khisti 2025, arXiv 2506.05632). The winner is distributed
-    /// as `law`.
-    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token;
+    /// as `dist`.
+    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token;
 }

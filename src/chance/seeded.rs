@@ -7,7 +7,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use sha2::{Digest, Sha256};
 
 use super::{Chance, Site};
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 
 /// The request a stream of random numbers belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,17 +66,17 @@ impl Chance for Seeded {
         self.uniform(site) < p
     }
 
-    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
+    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
         let u = self.uniform(site);
-        law.quantile(u)
+        dist.quantile(u)
     }
 
-    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
+    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
         self.rng.set_stream(RACE_STREAMS + position as u64);
-        let mut best = (law.argmax(), f64::INFINITY);
+        let mut best = (dist.argmax(), f64::INFINITY);
         for list in lists {
             let mut next = None;
-            for (token, p) in law.support() {
+            for (token, p) in dist.support() {
                 // Sequential while the support is, a jump where it has a gap.
                 if next != Some(token) {
                     self.rng.set_word_pos(((list as u128) << 40) + u128::from(token) * 2);

@@ -16,7 +16,7 @@ use crate::terminal::{self, Progress};
 /// Options of `specdec certify`.
 ///
 /// Every method is enumerated on toy models through every outcome of every
-/// draw: its joint law must equal the target's to 1e-12. The seeded generator
+/// draw: its joint distribution must equal the target's to 1e-12. The seeded generator
 /// is sampled and audited, and known-wrong methods must be refuted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -25,7 +25,7 @@ Examples:
   specdec certify --method rejection+model
   specdec certify --full
 
-Every supported method is enumerated on small models: the joint law of several tokens must be the
+Every supported method is enumerated on small models: the joint distribution of several tokens must be the
 target's to 1e-12. Known-wrong methods must be refuted in the same run, or the command fails.
 Without --method the certificate is also written to OUT/certificate/DATE (DATE-quick without
 --full), as certificate.json, certificate.md and certified.csv.")]

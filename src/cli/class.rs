@@ -4,7 +4,7 @@
 /// with a `~`.
 pub(super) fn explain(class: &str) -> &'static str {
     match class {
-        "D" => "the output's law is that of sampling from the processed target",
+        "D" => "the output's distribution is that of sampling from the processed target",
         "G" => "the tokens are those of plain greedy decoding",
         "G~" => "the tokens are those of plain greedy decoding, up to near-ties of logits",
         "P" => "the same seed gives the same tokens as plain decoding",

@@ -24,7 +24,7 @@ Examples:
   specdec list --json | jq -r '.verifiers[].name'
 
 Names and aliases are what --drafter, --verifier, --length and the keys of an experiment.toml
-accept. A guarantee class belongs to a verifier: D output law equals sampling from the processed
+accept. A guarantee class belongs to a verifier: D output distribution equals sampling from the processed
 target, G identical to greedy decoding (every D method at temperature 0), P same seed gives the
 same tokens as plain decoding, X approximate.")]
 pub(super) struct ListArgs {
@@ -169,7 +169,11 @@ fn print(text: &mut String, all: &Everything) -> std::fmt::Result {
     for toy in &all.toys {
         writeln!(text, "  {:<19} {}", toy.name, toy.summary)?;
     }
-    writeln!(text, "  {:<19} 2 to 4 tokens, any number N: all laws are random", "toy:random-N")?;
+    writeln!(
+        text,
+        "  {:<19} 2 to 4 tokens, any number N: all distributions are random",
+        "toy:random-N"
+    )?;
     Ok(())
 }
 
@@ -178,7 +182,7 @@ fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
     writeln!(text, "Made by `specdec list --markdown` from the registries; a test compares them.")?;
     writeln!(
         text,
-        "Certified: by the last full certificate; laws are soft where the target's and the draft's \
+        "Certified: by the last full certificate; distributions are soft where the target's and the draft's \
          leave a choice, differ and share tokens ([metrics.md](metrics.md#the-certificate))."
     )?;
     for (title, methods) in [

@@ -43,7 +43,7 @@ enum Command {
     Report(report::ReportArgs),
     /// Continue a prompt, streamed; statistics on standard error
     Generate(generate::GenerateArgs),
-    /// Show how the next token's law is made: logits, then each processor
+    /// Show how the next token's distribution is made: logits, then each processor
     Inspect(inspect::InspectArgs),
     /// List drafters, draft lengths, verifiers, sampling processors and toy models
     List(list::ListArgs),

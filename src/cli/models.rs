@@ -16,7 +16,7 @@ const EMBEDDED: (&str, &str) = ("embedded-target", "embedded-draft");
 /// A target and, where one is wanted, a draft model of the same vocabulary.
 #[derive(Debug)]
 pub(super) struct Pair {
-    /// The model whose law is kept.
+    /// The model whose distribution is kept.
     pub target: Loaded,
     /// The model that proposes.
     pub draft: Option<Loaded>,

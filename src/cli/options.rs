@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::input::{read_any_text, read_text_from};
 use crate::model::{Codec, Dtype, Engine, Role, Settings};
 use crate::params::{self, Params};
@@ -31,8 +31,9 @@ pub(super) struct ModelArgs {
     pub target: Option<String>,
     /// Draft model, spelled like the target; must share the target's vocabulary
     ///
-    /// Without it the embedded target is paired with the embedded draft and toy:X with its own
-    /// draft; for other targets a drafter that needs a model needs this option.
+    /// Without it the embedded target is paired with the embedded draft and toy:X
+    /// with its own draft; for other targets a drafter that needs a model needs this
+    /// option.
     #[arg(long, value_name = "NAME|PATH")]
     pub draft: Option<String>,
     /// Which code computes the logits: native (row-invariant, on the CPU) or candle
@@ -76,8 +77,8 @@ fn named<T: Copy + Send + Sync + 'static, const N: usize>(
 pub(super) struct PromptArgs {
     /// The text to continue, taken literally
     ///
-    /// Without it, --prompt and --prompt-file the prompt is read from standard input, without a
-    /// newline at its end.
+    /// Without it, --prompt and --prompt-file the prompt is read from standard input,
+    /// without a newline at its end.
     #[arg(value_name = "PROMPT", conflicts_with_all = ["prompt", "prompt_file"])]
     text: Option<String>,
     /// The same as an option; --prompt=TEXT where the text begins with a hyphen
@@ -86,8 +87,8 @@ pub(super) struct PromptArgs {
     /// Read the prompt from a file; one newline at its end is left out
     #[arg(long, value_name = "FILE")]
     prompt_file: Option<PathBuf>,
-    /// Take strings in the prompt that name control tokens, such as </s>, for these tokens;
-    /// without it they are text like any other
+    /// Take strings in the prompt that name control tokens, such as </s>, for these
+    /// tokens; without it they are text like any other
     #[arg(long)]
     pub special_tokens: bool,
 }
@@ -142,11 +143,12 @@ fn without_newline(mut text: String) -> String {
     text
 }
 
-/// How logits become a law; the defaults change nothing.
+/// How logits become a distribution; the defaults change nothing.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Sampling (applied in this order)")]
 pub(super) struct SamplingArgs {
-    /// Divide positive and multiply negative logits of tokens seen in prompt or continuation; > 0
+    /// Divide positive and multiply negative logits of tokens seen in prompt or
+    /// continuation; > 0
     #[arg(long, value_name = "X", allow_negative_numbers = true,
           default_value_t = SamplingParams::default().repetition_penalty)]
     repetition_penalty: f64,
@@ -180,13 +182,13 @@ pub(super) struct SamplingArgs {
 }
 
 impl SamplingArgs {
-    /// The settings of the draft's law, unchecked.
+    /// The settings of the draft's distribution, unchecked.
     pub(super) fn draft_params(&self) -> Params {
         let set = self.draft_temperature.map(params::Value::Number);
         set.map_or_else(Params::default, |value| Params::default().with("draft_temperature", value))
     }
 
-    /// The settings of the target's law, unchecked.
+    /// The settings of the target's distribution, unchecked.
     pub(super) fn params(&self) -> SamplingParams {
         SamplingParams {
             temperature: self.temperature,

@@ -7,7 +7,7 @@ use super::stop::{StopReason, StopRules};
 use super::text::TextStream;
 use crate::chance::Chance;
 use crate::clock::Clock;
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 use crate::draft::{Drafter, Round};
 use crate::length::DraftLength;
 use crate::model::{Codec, Evaluation, LanguageModel, ModelError, Session, Want, Work};
@@ -25,7 +25,7 @@ pub struct Method<'a> {
     pub length: Box<dyn DraftLength>,
     /// What is kept.
     pub verifier: Rc<dyn Verifier>,
-    /// The target's law.
+    /// The target's distribution.
     pub sampler: Sampler,
 }
 
@@ -214,10 +214,10 @@ impl<'a> Generation<'a> {
         }
     }
 
-    /// Turns the target's rows into laws and lets the verifier decide.
+    /// Turns the target's rows into distributions and lets the verifier decide.
     ///
     /// # Errors
-    /// If a row of logits is no law.
+    /// If a row of logits is no distribution.
     pub fn verify(
         &self,
         proposal: &Proposal,
@@ -231,11 +231,10 @@ impl<'a> Generation<'a> {
         let history =
             |drafted| History { prompt_len: self.prompt_len, context: &self.tokens, drafted };
         let positions = evaluation.rows.iter().zip(&drafted).map(|(row, d)| (row, history(d)));
-        let targets = self
-            .method
-            .sampler
-            .laws(&positions.collect::<Vec<_>>())
-            .map_err(|e| ModelError::new(format!("the target's logits are no law: {e}")))?;
+        let targets =
+            self.method.sampler.distributions(&positions.collect::<Vec<_>>()).map_err(|e| {
+                ModelError::new(format!("the target's logits are no distribution: {e}"))
+            })?;
         let verdict = self.method.verifier.verify(draft, &targets, chance);
         Ok(Verified { targets, verdict })
     }

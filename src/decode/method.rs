@@ -42,7 +42,7 @@ pub struct MethodSpec {
     pub length: String,
     /// K: drafted tokens per round.
     pub num_speculative_tokens: usize,
-    /// How the target's logits become laws.
+    /// How the target's logits become distributions.
     pub sampling: SamplingParams,
     /// Settings of the drafter, the verifier and the length policy.
     pub params: Params,

@@ -64,7 +64,7 @@ pub struct Totals {
 /// Runs a generation to its end.
 ///
 /// # Errors
-/// If a model fails, logits are no law, or the observer cannot record.
+/// If a model fails, logits are no distribution, or the observer cannot record.
 pub fn generate(
     generation: &mut Generation<'_>,
     target: &dyn LanguageModel,

@@ -1,6 +1,6 @@
 //! Tokens to text, one token at a time and never in the middle of a character.
 
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::model::{Codec, ModelError};
 
 /// A run of U+FFFD longer than this is no character in the making: a character

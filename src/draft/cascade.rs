@@ -1,8 +1,8 @@
 //! A draft model that is itself sped up, exactly, by prompt lookup.
 //!
 //! The lookup guesses the draft model's next tokens, one pass of the draft
-//! model checks them, and every token is drawn from the draft model's law: the
-//! guess only decides how many laws one pass yields. A draw that leaves the
+//! model checks them, and every token is drawn from the draft model's distribution: the
+//! guess only decides how many distributions one pass yields. A draw that leaves the
 //! guess ends the pass's use. So drafts are those of the drafter `model`, token
 //! for token, with fewer passes.
 
@@ -10,7 +10,7 @@ use super::prompt_lookup::{MATCH, MAX, MIN, PromptLookup};
 use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
 use crate::clock::Clock;
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::model::ModelError;
 use crate::params::Param;
 use crate::registry::Entry;

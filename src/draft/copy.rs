@@ -1,6 +1,6 @@
 //! Copying what followed an earlier place in the text.
 
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::tree::{Draft, NodeId};
 
 use super::Round;

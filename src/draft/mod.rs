@@ -1,7 +1,7 @@
 //! Drafters: WHO proposes.
 //!
 //! A drafter fills a [`Draft`] and nothing else. Whatever it does, the output
-//! stays exact, because sampled tokens are drawn inside the draft from the law
+//! stays exact, because sampled tokens are drawn inside the draft from the distribution
 //! that is recorded with them.
 
 mod cascade;
@@ -31,7 +31,7 @@ use std::rc::Rc;
 
 use crate::chance::Chance;
 use crate::clock::Clock;
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 use crate::length::DraftLength;
 use crate::model::{LanguageModel, ModelError};
 use crate::params::{Param, Params};
@@ -56,7 +56,7 @@ pub trait Drafter<'a>: std::fmt::Debug {
     /// Proposes a draft for the round.
     ///
     /// # Errors
-    /// If the drafter's model fails or returns logits that are no law.
+    /// If the drafter's model fails or returns logits that are no distribution.
     fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError>;
 
     /// Told after every round, with the target's rows, rejected ones included.
@@ -109,7 +109,7 @@ impl Round<'_> {
 
     /// Adds a token to a chain, as the draft model says.
     fn draw_said(&mut self, draft: &mut Draft, parent: Option<NodeId>, said: &Says) -> NodeId {
-        let id = self.draw(draft, parent, &said.law, 0);
+        let id = self.draw(draft, parent, &said.dist, 0);
         draft.believe(id, &said.belief);
         id
     }
@@ -123,20 +123,20 @@ impl Round<'_> {
         (parent, said): (Option<NodeId>, &Says),
         (siblings, count): (Siblings, usize),
     ) {
-        let (known, law) = (draft.len(), &said.law);
+        let (known, dist) = (draft.len(), &said.dist);
         match siblings {
             // Raced where the verifier has noise to couple them with, once per list:
             // the same list again would be no other draw.
             Siblings::Independent => {
                 let count = self.coupling.map_or(count, |lists| count.min(lists));
-                (0..count).for_each(|list| _ = self.draw(draft, parent, law, list));
+                (0..count).for_each(|list| _ = self.draw(draft, parent, dist, list));
             }
             Siblings::Distinct if !said.greedy() => {
-                draft.sample_distinct(parent, law, count, self.chance);
+                draft.sample_distinct(parent, dist, count, self.chance);
             }
-            Siblings::LastSampled => draft.sample_last(parent, law, count, self.chance),
-            Siblings::Hub if count == 2 => draft.sample_hub(parent, law, self.chance),
-            Siblings::Hub => draft.sample_distinct(parent, law, count, self.chance),
+            Siblings::LastSampled => draft.sample_last(parent, dist, count, self.chance),
+            Siblings::Hub if count == 2 => draft.sample_hub(parent, dist, self.chance),
+            Siblings::Hub => draft.sample_distinct(parent, dist, count, self.chance),
             Siblings::Listed | Siblings::Distinct | Siblings::Mixed => {
                 let ranked = said.belief.most_probable(count);
                 ranked.into_iter().for_each(|token| _ = draft.certain(parent, token));
@@ -145,20 +145,20 @@ impl Round<'_> {
         (known..draft.len()).for_each(|id| draft.believe(id, &said.belief));
     }
 
-    /// Adds a token drawn from `law` to the draft, raced against the verifier's
+    /// Adds a token drawn from `dist` to the draft, raced against the verifier's
     /// noise if it has such; `list` numbers independent siblings.
     pub fn draw(
         &mut self,
         draft: &mut Draft,
         parent: Option<NodeId>,
-        law: &Rc<Dist>,
+        dist: &Rc<Dist>,
         list: usize,
     ) -> NodeId {
         if self.coupling.is_none() {
-            return draft.sample(parent, law, self.chance);
+            return draft.sample(parent, dist, self.chance);
         }
         let position = self.context.len() + parent.map_or(0, |id| draft.node(id).depth);
-        draft.race(parent, law, (position, list), self.chance)
+        draft.race(parent, dist, (position, list), self.chance)
     }
 }
 
@@ -188,7 +188,7 @@ const DRAFT_TOP_P: Param = Param::number(
 /// How a draft model samples where it differs from the target.
 pub(crate) const DRAFT_SAMPLING: [Param; 3] = [DRAFT_TEMPERATURE, DRAFT_TOP_K, DRAFT_TOP_P];
 
-/// How a draft model's logits become laws: as the target's, but for what is set.
+/// How a draft model's logits become distributions: as the target's, but for what is set.
 pub fn draft_sampling(target: SamplingParams, params: &Params) -> SamplingParams {
     SamplingParams {
         temperature: params.optional_number(&DRAFT_TEMPERATURE).unwrap_or(target.temperature),
@@ -215,9 +215,9 @@ pub fn without_repeats(target: &SamplingParams, params: Params) -> Params {
 pub struct DrafterParams<'a, 's> {
     /// Models and texts to make it of.
     pub tools: Tools<'a>,
-    /// How the target's logits become laws.
+    /// How the target's logits become distributions.
     pub target_sampler: &'s Sampler,
-    /// How the draft model's logits become laws: the target's settings, but for
+    /// How the draft model's logits become distributions: the target's settings, but for
     /// those that are set for the draft.
     pub sampler: &'s Sampler,
     /// Settings of the drafter.

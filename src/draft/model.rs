@@ -3,7 +3,7 @@
 use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
 use crate::clock::Clock;
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::model::{LanguageModel, ModelError};
 use crate::registry::Entry;
 use crate::sampling::Sampler;

@@ -1,7 +1,7 @@
 //! A language model of counted n-grams.
 //!
 //! After the longest of the last n − 1, n − 2 … 0 tokens that has been seen
-//! with a successor, the law is the successors' frequency, processed by the
+//! with a successor, the distribution is the successors' frequency, processed by the
 //! same sampler as a draft model's. Counts come from a text file, or from
 //! prompt and output themselves.
 
@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
 use crate::clock::Clock;
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 use crate::model::ModelError;
 use crate::params::Param;
 use crate::registry::Entry;
@@ -96,8 +96,12 @@ impl NgramLm {
         }
     }
 
-    /// The processed law after context and draft; none if nothing is known.
-    fn law(&self, round: &Round<'_>, drafted: &[Token]) -> Result<Option<Rc<Dist>>, ModelError> {
+    /// The processed distribution after context and draft; none if nothing is known.
+    fn distribution(
+        &self,
+        round: &Round<'_>,
+        drafted: &[Token],
+    ) -> Result<Option<Rc<Dist>>, ModelError> {
         // A few last tokens are all that counts look at.
         let tail = round.context.len().saturating_sub(self.counts.order);
         let text = [&round.context[tail..], drafted].concat();
@@ -110,8 +114,8 @@ impl NgramLm {
         }
         let (prompt_len, context) = (round.prompt_len, round.context);
         let history = History { prompt_len, context, drafted };
-        let law = self.sampler.law(&Logits::F64(logits), history);
-        law.map(|law| Some(Rc::new(law))).map_err(|e| ModelError::new(format!("ngram_lm: {e}")))
+        let dist = self.sampler.distribution(&Logits::F64(logits), history);
+        dist.map(|dist| Some(Rc::new(dist))).map_err(|e| ModelError::new(format!("ngram_lm: {e}")))
     }
 }
 
@@ -127,8 +131,8 @@ impl<'a> Drafter<'a> for NgramLm {
         let mut parent: Option<NodeId> = None;
         while round.go_on(&draft) {
             let drafted = parent.map_or_else(Vec::new, |id| draft.tokens_to(id));
-            let Some(law) = self.law(round, &drafted)? else { break };
-            parent = Some(round.draw(&mut draft, parent, &law, 0));
+            let Some(dist) = self.distribution(round, &drafted)? else { break };
+            parent = Some(round.draw(&mut draft, parent, &dist, 0));
         }
         Ok(draft)
     }

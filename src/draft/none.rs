@@ -1,7 +1,7 @@
 //! No draft: plain autoregressive decoding, in the very same loop.
 
 use super::{BuildDrafter, Drafter, Round};
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::model::ModelError;
 use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape};

@@ -1,4 +1,4 @@
-//! A drafter that knows the target's law and can be as right as it is told to.
+//! A drafter that knows the target's distribution and can be as right as it is told to.
 //!
 //! It drafts from `q = a·p + (1 − a)·δ_z`, where z is the token that the target
 //! finds least probable: rejection sampling then accepts with probability
@@ -11,7 +11,7 @@ use std::rc::Rc;
 use super::reader::Reader;
 use super::{BuildDrafter, Drafter, Round};
 use crate::clock::Clock;
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 use crate::model::ModelError;
 use crate::params::Param;
 use crate::registry::Entry;
@@ -48,7 +48,7 @@ struct Oracle<'a> {
 }
 
 impl Oracle<'_> {
-    fn law(&self, p: &Rc<Dist>) -> Rc<Dist> {
+    fn distribution(&self, p: &Rc<Dist>) -> Rc<Dist> {
         let all = (0..p.vocab() as Token).map(|token| (token, p.p(token)));
         let least = all.clone().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(token, _)| token);
         let mixed = all.map(|(token, p)| {
@@ -69,7 +69,7 @@ impl<'a> Drafter<'a> for Oracle<'a> {
         let mut parent = None;
         while round.go_on(&draft) {
             for said in &self.reader.says(round, &draft, &[draft.len()])? {
-                parent = Some(round.draw(&mut draft, parent, &self.law(&said.law), 0));
+                parent = Some(round.draw(&mut draft, parent, &self.distribution(&said.dist), 0));
             }
         }
         Ok(draft)

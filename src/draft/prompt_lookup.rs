@@ -2,7 +2,7 @@
 
 use super::copy::copy_from;
 use super::{BuildDrafter, Drafter, Round};
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::model::ModelError;
 use crate::params::{Param, Params};
 use crate::registry::Entry;

@@ -1,10 +1,10 @@
-//! A draft model as drafters read it: laws in, passes counted.
+//! A draft model as drafters read it: distributions in, passes counted.
 
 use std::rc::Rc;
 
 use super::Round;
 use crate::clock::{Clock, Who};
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 use crate::model::{LanguageModel, ModelError, Session, Want, Work, evaluate_one};
 use crate::sampling::{History, Logits, Sampler, SamplingParams};
 use crate::tree::Draft;
@@ -24,9 +24,9 @@ pub(super) struct Reader<'a> {
 /// What a draft model says after some text.
 #[derive(Debug)]
 pub(super) struct Says {
-    /// The law that drafts are drawn from.
-    pub(super) law: Rc<Dist>,
-    /// How probable it finds tokens: the law, but at temperature 1 where drafts
+    /// The distribution that drafts are drawn from.
+    pub(super) dist: Rc<Dist>,
+    /// How probable it finds tokens: the distribution, but at temperature 1 where drafts
     /// are greedy, if somebody looks at it.
     pub(super) belief: Rc<Dist>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Says {
 impl Says {
     /// Whether drafts are not drawn but the most probable tokens.
     pub(super) fn greedy(&self) -> bool {
-        !Rc::ptr_eq(&self.law, &self.belief)
+        !Rc::ptr_eq(&self.dist, &self.belief)
     }
 }
 
@@ -95,22 +95,23 @@ impl<'a> Reader<'a> {
         let said = rows.iter().zip(&evaluation.rows).map(|(row, logits)| {
             let drafted = row.checked_sub(1).map_or_else(Vec::new, |id| draft.tokens_to(id));
             let history = History { prompt_len: round.prompt_len, context, drafted: &drafted };
-            let law = self.law(&self.sampler, logits, history)?;
+            let dist = self.distribution(&self.sampler, logits, history)?;
             let plain = self.plain.as_ref().filter(|_| looked_at);
-            let belief = plain.map(|plain| self.law(plain, logits, history)).transpose()?;
-            Ok(Says { belief: belief.unwrap_or_else(|| Rc::clone(&law)), law })
+            let belief =
+                plain.map(|plain| self.distribution(plain, logits, history)).transpose()?;
+            Ok(Says { belief: belief.unwrap_or_else(|| Rc::clone(&dist)), dist })
         });
         said.collect()
     }
 
-    fn law(
+    fn distribution(
         &self,
         sampler: &Sampler,
         logits: &Logits,
         history: History<'_>,
     ) -> Result<Rc<Dist>, ModelError> {
         let fault = |e| ModelError::new(format!("draft model {}: {e}", self.model.info().name));
-        sampler.law(logits, history).map(Rc::new).map_err(fault)
+        sampler.distribution(logits, history).map(Rc::new).map_err(fault)
     }
 
     /// See [`super::Drafter::state_key`].

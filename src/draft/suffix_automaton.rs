@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::copy::copy_from;
 use super::{BuildDrafter, Drafter, Round};
 use crate::clock::Clock;
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::model::ModelError;
 use crate::params::Param;
 use crate::registry::Entry;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::model_tree::parse_tree;
 use super::{BuildDrafter, Drafter, Round};
 use crate::clock::Clock;
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::model::ModelError;
 use crate::params::Param;
 use crate::registry::Entry;

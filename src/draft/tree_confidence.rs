@@ -11,7 +11,7 @@ use std::rc::Rc;
 use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
 use crate::clock::Clock;
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 use crate::model::ModelError;
 use crate::params::Param;
 use crate::registry::Entry;

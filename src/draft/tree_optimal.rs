@@ -11,7 +11,7 @@ use super::reader::Reader;
 use super::sequoia::{Planned, best_tree};
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
 use crate::clock::Clock;
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::model::ModelError;
 use crate::params::Param;
 use crate::registry::Entry;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::chance::{Chance, Purpose, Site};
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 
 /// A source of randomness that notes the address of every draw.
 #[derive(Debug, Clone)]
@@ -70,13 +70,13 @@ impl<C: Chance> Chance for Audit<C> {
         self.inner.bernoulli(site, p)
     }
 
-    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
+    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
         self.note(site);
-        self.inner.categorical(site, law)
+        self.inner.categorical(site, dist)
     }
 
-    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
+    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
         self.report.races += 1;
-        self.inner.race(position, lists, law)
+        self.inner.race(position, lists, dist)
     }
 }

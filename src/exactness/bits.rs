@@ -1,14 +1,14 @@
 //! The bits of seeded uniforms, which no walk over outcomes sees: there a draw has
 //! the probability it should have. A generator with fewer bits than a double never
-//! draws what lies in the tail of a law.
+//! draws what lies in the tail of a distribution.
 
 use std::collections::BTreeMap;
 
 use super::enumerate::WrapChance;
-use super::law::JointLaw;
+use super::joint::JointDistribution;
 use super::monte_carlo::Fit;
 use crate::chance::{Chance, Purpose, Request, Seeded, Site};
-use crate::dist::Dist;
+use crate::distribution::Dist;
 
 /// Bits of a uniform in `[0, 1)`.
 const BITS: usize = 53;
@@ -28,7 +28,7 @@ pub(super) fn unfair_bit(wrap: WrapChance) -> Option<usize> {
     let coin: Below = |chance, site, bound| chance.bernoulli(site, bound);
     let token: Below = |chance, site, bound| {
         Dist::from_probs(vec![bound, 1.0 - bound])
-            .is_ok_and(|law| chance.categorical(site, &law) == 0)
+            .is_ok_and(|dist| chance.categorical(site, &dist) == 0)
     };
     let kinds = [(Purpose::Accept, coin), (Purpose::Residual, token)];
     kinds.into_iter().find_map(|(purpose, below)| unfair(wrap, purpose, below))
@@ -49,7 +49,7 @@ fn unfair(wrap: WrapChance, purpose: Purpose, below: Below) -> Option<usize> {
             }
         }
     }
-    let fair = JointLaw::from([(vec![0], 0.5), (vec![1], 0.5)]);
+    let fair = JointDistribution::from([(vec![0], 0.5), (vec![1], 0.5)]);
     let bit = ones.iter().position(|&ones| {
         let counts = BTreeMap::from([(vec![0], READ as u64 - ones), (vec![1], ones)]);
         !Fit::test(&counts, &fair).is_plausible()

@@ -53,7 +53,7 @@ impl Cell {
         Self { method, setting, place, k, prompt, ends, vocab: pair.vocab, choices: choices(&pair) }
     }
 
-    /// Tokens of the joint law: a full first round, its bonus and at least one
+    /// Tokens of the joint distribution: a full first round, its bonus and at least one
     /// token of the next round. One more, so that a full second round follows
     /// an early rejection, where the number of outcomes allows it; and some more
     /// for a length policy to learn from, on the chains that it is judged by.
@@ -66,7 +66,7 @@ impl Cell {
         self.k + further
     }
 
-    /// Tokens of the joint law where it is sampled: one of the next round, too,
+    /// Tokens of the joint distribution where it is sampled: one of the next round, too,
     /// where there are few enough texts to be counted.
     pub(super) fn sampled_tokens(&self) -> usize {
         let next = self.vocab.pow(self.k as u32 + 2) <= 256;
@@ -83,15 +83,15 @@ impl Cell {
         self.method.adapts()
     }
 
-    /// Whether any length policy but `fixed` may well end a draft before K: there
-    /// is more than one token to draft, the laws that it sees are undecided, and a
-    /// walk is long enough to learn from.
+    /// Whether any length policy but `fixed` may well end a draft before K: there is
+    /// more than one token to draft, the distributions that it sees are undecided,
+    /// and a walk is long enough to learn from.
     pub(super) fn may_stop(&self) -> bool {
         let walked = self.claims() && !self.method.is_coupled();
         walked && self.adapts() && self.k >= 2 && self.method.proposer.draws_chains()
     }
 
-    /// Whether the method claims to have the target's law at this sampling. A
+    /// Whether the method claims to have the target's distribution at this sampling. A
     /// verifier that promises nothing is approximate.
     pub(super) fn claims(&self) -> bool {
         match self.method.verifier.entry.build.class {

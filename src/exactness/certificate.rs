@@ -14,9 +14,9 @@ use super::real::RealFit;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The enumerated joint law equals the target's.
+    /// The enumerated joint distribution equals the target's.
     Exact,
-    /// Sampled generations are what the law makes plausible.
+    /// Sampled generations are what the distribution makes plausible.
     Consistent,
     /// Not claimed to be exact: the total variation is measured.
     Measured,
@@ -57,9 +57,9 @@ pub struct CertificateCell {
     /// Draft length.
     #[serde(rename = "K")]
     pub k: usize,
-    /// What the laws were that were decided between.
+    /// What the distributions were that were decided between.
     pub kind: Kind,
-    /// The share of decisions between soft, different, overlapping laws.
+    /// The share of decisions between soft, different, overlapping distributions.
     pub soft: f64,
     /// Whether drafts may be trees.
     #[serde(skip)]
@@ -69,7 +69,7 @@ pub struct CertificateCell {
     pub stopped: Option<bool>,
     /// Rounds walked, or generations sampled.
     pub paths: usize,
-    /// Total variation of the joint law from the target's; none where it was
+    /// Total variation of the joint distribution from the target's; none where it was
     /// sampled instead of enumerated.
     pub max_tv: Option<f64>,
     /// The smallest total variation that would have been refuted.
@@ -108,7 +108,7 @@ pub struct Certificate {
     pub cells: Vec<CertificateCell>,
     /// Numbers that are known on paper.
     pub forms: Vec<ClosedForm>,
-    /// Seeded texts of models with f32 logits against their law.
+    /// Seeded texts of models with f32 logits against their distribution.
     pub fits: Vec<RealFit>,
     /// The known-wrong methods and what refutes them.
     pub mutants: Vec<MutantReport>,

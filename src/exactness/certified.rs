@@ -27,7 +27,7 @@ pub struct Certified {
     pub sampled: usize,
     /// Rounds walked and generations sampled in them.
     pub paths: usize,
-    /// The largest total variation of an enumerated joint law.
+    /// The largest total variation of an enumerated joint distribution.
     pub max_tv: Option<f64>,
     /// The smallest total variation that every sampled cell would have shown.
     pub sampled_tv: Option<f64>,
@@ -78,11 +78,13 @@ impl Certified {
             (0, certain) => {
                 format!("{certain} cells walked with certain drafts, {} others", walked - certain)
             }
-            (soft, _) => format!("{soft} cells walked with soft laws, {} others", walked - soft),
+            (soft, _) => {
+                format!("{soft} cells walked with soft distributions, {} others", walked - soft)
+            }
         }
     }
 
-    /// How far sampled cells can be from the target's law; nothing without any.
+    /// How far sampled cells can be from the target's distribution; nothing without any.
     fn sampled_words(&self) -> Option<String> {
         // Rounded upwards: a bound.
         let percent = (self.sampled_tv? * 100.0).ceil();
@@ -154,7 +156,7 @@ mod tests {
     #[test]
     fn sampled_cells_are_counted_apart() {
         let mixed = words("verifier,gumbel,exact,816,9,2816,968,49273942,2.42e-16,0.0211");
-        let expected = "exact: 816 cells walked with soft laws, 2000 others, largest TV 2e-16; \
+        let expected = "exact: 816 cells walked with soft distributions, 2000 others, largest TV 2e-16; \
                         968 sampled, TV < 0.03";
         assert_eq!(mixed, expected);
         let walked = words("drafter,a,exact,0,0,5,0,7,0.0,");

@@ -1,14 +1,14 @@
 //! Closed forms for chains: what the acceptance of a method must be, computed
 //! from the tables alone.
 //!
-//! A law can be right while speculation is worth less than it should be (a
+//! A distribution can be right while speculation is worth less than it should be (a
 //! bonus token that is never drawn changes no probability), so E\[L\] is
 //! checked as well.
 
 use std::collections::BTreeMap;
 
-use super::law::row;
-use crate::dist::Token;
+use super::joint::row;
+use crate::distribution::Token;
 use crate::model::{LanguageModel, ModelError, Toy};
 use crate::sampling::Sampler;
 
@@ -131,8 +131,8 @@ impl ChainCase<'_> {
     }
 
     fn target_row(&self, text: &[Token]) -> Result<BTreeMap<Token, f64>, ModelError> {
-        let law = row(self.target, self.target_sampler, self.prompt.len(), text)?;
-        Ok(law.into_iter().collect())
+        let dist = row(self.target, self.target_sampler, self.prompt.len(), text)?;
+        Ok(dist.into_iter().collect())
     }
 
     fn draft_row(&self, text: &[Token]) -> Result<Vec<(Token, f64)>, ModelError> {

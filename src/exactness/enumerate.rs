@@ -1,4 +1,4 @@
-//! The exact joint law of a method, by walking the production round through
+//! The exact joint distribution of a method, by walking the production round through
 //! every outcome.
 //!
 //! Whole generations have too many outcomes (3 tokens, K = 3: 2·10⁹ paths), so
@@ -14,12 +14,12 @@ use std::collections::btree_map::Entry;
 use std::ops::Range;
 use std::time::Duration;
 
-use super::law::JointLaw;
+use super::joint::JointDistribution;
 use super::probe::{Probe, Tally};
 use crate::chance::{Chance, Exhaustive, Site};
 use crate::clock::{Clock, VirtualClock, VirtualCosts, Who};
 use crate::decode::Generation;
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 use crate::model::{LanguageModel, ModelError, evaluate_one};
 use crate::round::RoundTimes;
 
@@ -43,27 +43,27 @@ impl Chance for Straight<'_> {
         self.0.bernoulli(site, p)
     }
 
-    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
-        self.0.categorical(site, law)
+    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
+        self.0.categorical(site, dist)
     }
 
-    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
-        self.0.race(position, lists, law)
+    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
+        self.0.race(position, lists, dist)
     }
 }
 
 /// What an enumeration found.
 #[derive(Debug, Clone, Default)]
 pub struct Enumeration {
-    /// The joint law of all tokens up to `max_tokens`.
-    pub law: JointLaw,
+    /// The joint distribution of all tokens up to `max_tokens`.
+    pub dist: JointDistribution,
     /// What happened in the rounds.
     pub tally: Tally,
     /// Number of paths walked, one round each.
     pub paths: usize,
     /// Number of states a round began in, as often as they were walked.
     pub states: usize,
-    /// Some walk raced twice at one position, so the law must not be trusted.
+    /// Some walk raced twice at one position, so the distribution must not be trusted.
     pub coupled: bool,
     /// A draft had a shape that the verifier does not support.
     pub unsupported: bool,
@@ -80,7 +80,7 @@ const MOST_STATES: usize = 20_000;
 /// outcome. `probes` see every walked round.
 ///
 /// # Errors
-/// If a model fails or logits are no law.
+/// If a model fails or logits are no distribution.
 pub fn enumerate<'a>(
     target: &'a dyn LanguageModel,
     generation: Generation<'a>,
@@ -120,13 +120,13 @@ fn walk_within<'a>(
         loop {
             let mut next = begun.fork()?;
             if next.begin(Duration::ZERO).is_some() {
-                *found.law.entry(next.new_tokens().to_vec()).or_insert(0.0) += mass;
+                *found.dist.entry(next.new_tokens().to_vec()).or_insert(0.0) += mass;
                 break;
             }
             let weight = walk.round(&mut next, mass, &mut found, probes)?;
             found.paths += 1;
             if next.stopped().is_some() {
-                *found.law.entry(next.new_tokens().to_vec()).or_insert(0.0) += weight;
+                *found.dist.entry(next.new_tokens().to_vec()).or_insert(0.0) += weight;
             } else {
                 match frontier.entry(state(&mut next)?) {
                     Entry::Vacant(slot) => _ = slot.insert((weight, round + 1, next)),
@@ -209,7 +209,7 @@ mod tests {
     use crate::model::zoo;
 
     #[test]
-    fn a_walk_with_little_room_finds_the_same_law() {
+    fn a_walk_with_little_room_finds_the_same_distribution() {
         let pair = zoo::toy("mixed").unwrap();
         let (target, draft) = (pair.target("t").unwrap(), pair.draft("d").unwrap());
         let spec = MethodSpec { num_speculative_tokens: 2, ..MethodSpec::default() };
@@ -220,7 +220,7 @@ mod tests {
         };
         let (roomy, cramped) = (walked(MOST_STATES), walked(3));
         assert!(cramped.states > roomy.states, "states come up again");
-        assert!(Gap::between(&cramped.law, &roomy.law).is_zero());
+        assert!(Gap::between(&cramped.dist, &roomy.dist).is_zero());
         assert!((cramped.tally.accepted - roomy.tally.accepted).abs() < 1e-12);
     }
 }

@@ -5,7 +5,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
 
 use super::enumerate::enumerate;
-use super::law::{off, worse};
+use super::joint::{off, worse};
 use super::mutants::MutantReport;
 use super::probe::Probe;
 use crate::decode::{Generation, MethodSpec, StopRules};
@@ -32,15 +32,15 @@ impl ClosedForm {
     }
 }
 
-/// Two laws, the target's and the draft's, without context.
-type Laws<'l> = (&'l [f64], &'l [f64]);
+/// Two distributions, the target's and the draft's, without context.
+type Distributions<'l> = (&'l [f64], &'l [f64]);
 
 /// The example of the block verification paper.
-const F1: Laws<'static> = (&[1.0 / 3.0, 2.0 / 3.0], &[2.0 / 3.0, 1.0 / 3.0]);
+const F1: Distributions<'static> = (&[1.0 / 3.0, 2.0 / 3.0], &[2.0 / 3.0, 1.0 / 3.0]);
 /// Three tokens in reversed order.
-const F2: Laws<'static> = (&[0.5, 0.3, 0.2], &[0.2, 0.3, 0.5]);
+const F2: Distributions<'static> = (&[0.5, 0.3, 0.2], &[0.2, 0.3, 0.5]);
 
-/// Random pairs of laws for the ordering of verifiers, and their seed.
+/// Random pairs of distributions for the ordering of verifiers, and their seed.
 const RANDOM: (usize, u64) = (100, 2026);
 
 /// All of them.
@@ -50,7 +50,7 @@ const RANDOM: (usize, u64) = (100, 2026);
 pub(super) fn closed_forms() -> Result<Vec<ClosedForm>, ModelError> {
     // ρ* of two drafts solves a quadratic equation in both fixtures.
     let (rho_1, rho_2) = ((5.0 + f64::sqrt(13.0)) / 6.0, 0.9 + f64::sqrt(0.31));
-    let chains: &[(&str, Laws<'_>, &str, usize, f64)] = &[
+    let chains: &[(&str, Distributions<'_>, &str, usize, f64)] = &[
         ("F1: E[accepted] of rejection, K = 1", F1, "rejection", 1, 2.0 / 3.0),
         ("F1: E[accepted] of rejection, K = 2", F1, "rejection", 2, 10.0 / 9.0),
         ("F1: E[accepted] of block verification, K = 2", F1, "traversal", 2, 11.0 / 9.0),
@@ -58,7 +58,7 @@ pub(super) fn closed_forms() -> Result<Vec<ClosedForm>, ModelError> {
         ("F2: E[accepted] of rejection, K = 1", F2, "rejection", 1, 0.7),
         ("F2: E[accepted] of token_match, K = 1", F2, "token_match", 1, 0.29),
     ];
-    let trees: &[(&str, Laws<'_>, &str, &str, &str, f64)] = &[
+    let trees: &[(&str, Distributions<'_>, &str, &str, &str, f64)] = &[
         ("F1: rejection, 2 independent", F1, "rejection", "independent", "2", 7.0 / 9.0),
         ("F1: k_seq, 2 independent", F1, "k_seq", "independent", "2", (1.0 + rho_1) / 3.0),
         ("F1: rejection, 2 distinct", F1, "rejection", "distinct", "2", 1.0),
@@ -81,11 +81,11 @@ pub(super) fn closed_forms() -> Result<Vec<ClosedForm>, ModelError> {
             forms.push(ClosedForm { name: name.to_owned(), expected, found: of(found?) });
             Ok::<_, ModelError>(())
         };
-    for &(name, laws, verifier, k, expected) in chains {
-        add(name, expected, walk(laws, chain(verifier, k)), |walked| walked.accepted)?;
+    for &(name, dists, verifier, k, expected) in chains {
+        add(name, expected, walk(dists, chain(verifier, k)), |walked| walked.accepted)?;
     }
-    for &(name, laws, verifier, siblings, tree, expected) in trees {
-        add(name, expected, walk(laws, level(verifier, siblings, tree)), |w| w.accepted)?;
+    for &(name, dists, verifier, siblings, tree, expected) in trees {
+        add(name, expected, walk(dists, level(verifier, siblings, tree)), |w| w.accepted)?;
     }
     for &(name, siblings, tree, expected) in ceilings {
         add(name, expected, walk(F2, level("rejection", siblings, tree)), |w| w.ceiling)?;
@@ -110,19 +110,20 @@ fn ordering() -> Result<ClosedForm, ModelError> {
     let mut rng = ChaCha8Rng::seed_from_u64(RANDOM.1);
     let mut found = 0.0;
     for i in 0..RANDOM.0 {
-        let (p, q) = (random_law(&mut rng), random_law(&mut rng));
+        let (p, q) = (random_distribution(&mut rng), random_distribution(&mut rng));
         let tree = if i % 2 == 0 { "2" } else { "3" };
         let walked = |verifier| walk((&p, &q), level(verifier, "independent", tree));
         let (recursive, sequential) = (walked("rejection")?, walked("k_seq")?);
         found = worse(found, recursive.accepted - sequential.accepted);
         found = worse(found, sequential.accepted - sequential.ceiling);
     }
-    let name = format!("rejection <= k_seq <= ceiling on {} random laws: excess", RANDOM.0);
+    let name =
+        format!("rejection <= k_seq <= ceiling on {} random distributions: excess", RANDOM.0);
     // An excess below the rounding of sums is none.
     Ok(ClosedForm { name, expected: 0.0, found: if off(found) { found } else { 0.0 } })
 }
 
-fn random_law(rng: &mut ChaCha8Rng) -> Vec<f64> {
+fn random_distribution(rng: &mut ChaCha8Rng) -> Vec<f64> {
     let weights = [(); 4].map(|()| f64::from(rng.next_u32() >> 8).powi(2) + 1.0);
     weights.map(|w| w / weights.iter().sum::<f64>()).to_vec()
 }
@@ -145,7 +146,7 @@ struct Walked {
     ceiling: f64,
 }
 
-fn walk((p, q): Laws<'_>, spec: MethodSpec) -> Result<Walked, ModelError> {
+fn walk((p, q): Distributions<'_>, spec: MethodSpec) -> Result<Walked, ModelError> {
     let pair = ToyPair::context_free(p, q);
     let (target, draft) = (pair.target("fixture")?, pair.draft("fixture")?);
     let stop = StopRules::max_tokens(spec.num_speculative_tokens + 1);

@@ -7,14 +7,14 @@ use super::cells::Cell;
 use super::certificate::Verdict;
 use super::closed::{ChainCase, Rule};
 use super::enumerate::{Enumeration, enumerate};
+use super::joint::{Gap, JointDistribution, TOLERANCE, off, target_dist};
 use super::kind::Kinds;
-use super::law::{Gap, JointLaw, TOLERANCE, off, target_law};
 use super::monte_carlo::Fit;
-use super::probe::{DraftLaws, Tally, TargetRows};
+use super::probe::{DraftDistributions, Tally, TargetRows};
 use super::replay::{audit, first_difference, sample_with};
 use super::watch::Watched;
 use crate::decode::{Generation, Method, MethodSpec, PLAIN, StopRules};
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::draft::{Tools, draft_sampling};
 use crate::model::{LanguageModel, ModelError, Toy};
 use crate::registry::Class;
@@ -27,7 +27,7 @@ pub(super) struct Finding {
     pub(super) min_detectable_tv: f64,
     /// Whether the length policy ended a draft before K.
     pub(super) stopped: bool,
-    /// What the laws were.
+    /// What the distributions were.
     pub(super) kinds: Kinds,
     pub(super) verdict: Result<Verdict, String>,
 }
@@ -95,8 +95,8 @@ impl Parts {
         Generation::new(&self.target, method, &self.prompt, stop, None)
     }
 
-    fn law(&self, tokens: usize) -> Result<JointLaw, ModelError> {
-        target_law(&self.target, &self.target_sampler, &self.prompt, tokens)
+    fn distribution(&self, tokens: usize) -> Result<JointDistribution, ModelError> {
+        target_distribution(&self.target, &self.target_sampler, &self.prompt, tokens)
     }
 
     fn chain(&self) -> ChainCase<'_> {
@@ -117,14 +117,14 @@ pub(super) fn walk_cell(cell: &Cell, runs: u32) -> Result<Finding, ModelError> {
     }
     let parts = Parts::of(cell)?;
     let mut rows = TargetRows::new(&parts.target);
-    let mut laws = DraftLaws::default();
+    let mut dists = DraftDistributions::default();
     let stopped = Rc::default();
     let generation = parts.watched(cell.tokens(), &stopped)?;
-    let found = enumerate(&parts.target, generation, &mut [&mut rows, &mut laws])?;
+    let found = enumerate(&parts.target, generation, &mut [&mut rows, &mut dists])?;
     if found.coupled {
         return sample_cell(cell, runs);
     }
-    let gap = Gap::between(&found.law, &parts.law(cell.tokens())?);
+    let gap = Gap::between(&found.dist, &parts.distribution(cell.tokens())?);
     let claimed = cell.claims();
     let expected = expected_length(cell, &parts)?;
     let faults = [
@@ -132,8 +132,8 @@ pub(super) fn walk_cell(cell: &Cell, runs: u32) -> Result<Finding, ModelError> {
         claimed.then(|| inexact(&gap)).flatten(),
         off(gap.mass_error).then(|| format!("mass off by {:.1e}", gap.mass_error)),
         (rows.wrong > 0).then(|| format!("{} wrong rows of the target", rows.wrong)),
-        off(laws.max_error)
-            .then(|| format!("a draft token's law is off by {:.1e}", laws.max_error)),
+        off(dists.max_error)
+            .then(|| format!("a draft token's distribution is off by {:.1e}", dists.max_error)),
         claimed.then(|| vacuous(cell, &found.tally)).flatten(),
         expected.and_then(|length| wrong_length(&found, length)),
         leaves_the_path(cell, &parts)?,
@@ -154,7 +154,8 @@ pub(super) fn walk_cell(cell: &Cell, runs: u32) -> Result<Finding, ModelError> {
 }
 
 fn inexact(gap: &Gap) -> Option<String> {
-    (!gap.is_zero()).then(|| format!("the joint law is off by a TV of {:.1e}", gap.tv_joint))
+    (!gap.is_zero())
+        .then(|| format!("the joint distribution is off by a TV of {:.1e}", gap.tv_joint))
 }
 
 /// A cell proves nothing unless something was proposed, accepted and rejected.
@@ -219,7 +220,7 @@ pub(super) fn sample_cell(cell: &Cell, runs: u32) -> Result<Finding, ModelError>
     let stopped = Rc::default();
     let generation = parts.watched(tokens, &stopped)?;
     let counts = sample_with(&parts.target, &generation, SEED, runs, &mut tally)?;
-    let fit = Fit::test(&counts, &parts.law(tokens)?);
+    let fit = Fit::test(&counts, &parts.distribution(tokens)?);
     let report = audit(&parts.target, &parts.generation(16)?, SEED, 50)?;
     let claimed = cell.claims();
     let repeated = report.repeated.first();

@@ -1,4 +1,4 @@
-//! What a cell can show: which laws its method had to decide between.
+//! What a cell can show: which distributions its method had to decide between.
 //!
 //! Where the target is certain, or drafts are, or both models agree in all or in
 //! nothing, most rules do the same. A method is tried in earnest where p and q are
@@ -6,12 +6,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::law::TOLERANCE;
-use crate::dist::Dist;
+use super::joint::TOLERANCE;
+use crate::distribution::Dist;
 use crate::round::RoundEvent;
 use crate::tree::{NodeId, Origin};
 
-/// The laws p of the target and q of a draft, where a draft is decided on.
+/// The distributions p of the target and q of a draft, where a draft is decided on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -52,9 +52,9 @@ impl Kind {
         }
     }
 
-    /// The kind of a law of the target and one that a draft was drawn from.
+    /// The kind of a distribution of the target and one that a draft was drawn from.
     fn of(p: &Dist, q: &Dist) -> Self {
-        let certain = |law: &Dist| law.support().nth(1).is_none();
+        let certain = |dist: &Dist| dist.support().nth(1).is_none();
         match p.overlap(q) {
             _ if certain(p) => Self::CertainTarget,
             _ if certain(q) => Self::CertainDraft,
@@ -68,7 +68,7 @@ impl Kind {
     /// that was drawn.
     fn at(event: &RoundEvent<'_>, at: Option<NodeId>) -> Self {
         let drawn = event.draft.children(at).find_map(|id| match &event.draft.node(id).origin {
-            Origin::Sampled(law) | Origin::Coupled(law) => Some(law),
+            Origin::Sampled(dist) | Origin::Coupled(dist) => Some(dist),
             Origin::Certain => None,
         });
         let p = event.target(at);
@@ -113,9 +113,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_is_told_from_the_laws() {
-        let law = |probs: &[f64]| Dist::from_probs(probs.to_vec()).unwrap();
-        let kind = |p: &[f64], q: &[f64]| Kind::of(&law(p), &law(q));
+    fn a_kind_is_told_from_the_distributions() {
+        let dist = |probs: &[f64]| Dist::from_probs(probs.to_vec()).unwrap();
+        let kind = |p: &[f64], q: &[f64]| Kind::of(&distribution(p), &distribution(q));
         assert_eq!(kind(&[0.5, 0.5, 0.0], &[0.0, 0.5, 0.5]), Kind::Soft);
         assert_eq!(kind(&[0.5, 0.5, 0.0], &[0.5, 0.5, 0.0]), Kind::Equal);
         assert_eq!(kind(&[0.5, 0.5, 0.0, 0.0], &[0.0, 0.0, 0.5, 0.5]), Kind::Disjoint);

@@ -38,7 +38,7 @@ const SETTINGS_OF: &[(&str, Settings)] = &[
     // By default it ends nearly every draft of these small vocabularies.
     ("entropy", &[]),
     ("entropy", &[("entropy_threshold", "0.38")]),
-    // By default it would end none: no law of four tokens is undecided enough.
+    // By default it would end none: no distribution of four tokens is undecided enough.
     ("adaedl", &[("adaedl_gamma", "0.4")]),
 ];
 
@@ -119,7 +119,7 @@ impl Proposer {
         settings.iter().all(|(key, _)| self.entry.params.iter().any(|param| param.key == *key))
     }
 
-    /// Whether it draws chains from laws that are not certain.
+    /// Whether it draws chains from distributions that are not certain.
     pub(super) fn draws_chains(&self) -> bool {
         self.shape().is_some_and(|shape| shape.sampled && !shape.branches())
     }
@@ -129,7 +129,7 @@ impl Proposer {
         self.shape().is_some_and(|shape| shape.branches())
     }
 
-    /// Whether it draws trees from laws that are not certain.
+    /// Whether it draws trees from distributions that are not certain.
     pub(super) fn draws_trees(&self) -> bool {
         self.shape().is_some_and(|shape| shape.sampled && shape.branches())
     }

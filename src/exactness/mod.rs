@@ -1,10 +1,10 @@
 //! The proof machinery: exactness by enumeration, as a library.
 //!
 //! [`enumerate()`] walks the *production* round through every outcome of every
-//! draw and yields the exact joint law of N tokens, which must equal
-//! [`target_law`], ancestral sampling from the processed target.
+//! draw and yields the exact joint distribution of N tokens, which must equal
+//! [`target_dist`], ancestral sampling from the processed target.
 //! What enumeration cannot see is covered by [`Audit`] and [`Fit`]: misuse of
-//! the generator. What a law cannot show is covered by [`ChainCase`]: speed.
+//! the generator. What a distribution cannot show is covered by [`ChainCase`]: speed.
 //! That all of this would notice a mistake is shown by [`mutants`]:
 //! known-wrong methods that must be refuted.
 //! [`certify`] runs everything and returns a [`Certificate`].
@@ -19,9 +19,9 @@ mod closed;
 mod enumerate;
 mod forks;
 mod forms;
+mod joint;
 mod judge;
 mod kind;
-mod law;
 mod methods;
 mod monte_carlo;
 pub mod mutants;
@@ -42,9 +42,9 @@ pub use certify::{CertifyOptions, Progress, certify};
 pub use closed::{ChainCase, Rule};
 pub use enumerate::{Enumeration, enumerate};
 pub use forms::ClosedForm;
+pub use joint::{Gap, JointDistribution, TOLERANCE, target_dist};
 pub use kind::{Kind, Kinds};
-pub use law::{Gap, JointLaw, TOLERANCE, target_law};
 pub use monte_carlo::{Fit, LEVEL};
-pub use probe::{DraftLaws, Probe, Tally, TargetRows};
+pub use probe::{DraftDistributions, Probe, Tally, TargetRows};
 pub use real::{RealFit, RealModels};
 pub use replay::{Replay, audit, first_difference, replay, sample};

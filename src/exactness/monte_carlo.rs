@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::law::JointLaw;
-use crate::dist::Token;
+use super::joint::JointDistribution;
+use crate::distribution::Token;
 
 /// The probability that a right method fails one test.
 pub const LEVEL: f64 = 1e-6;
@@ -15,10 +15,10 @@ pub const LEVEL: f64 = 1e-6;
 const Z_LEVEL: f64 = 4.753_424;
 /// Standard normal quantile of 0.99, the power at the detectable difference.
 const Z_POWER: f64 = 2.326_348;
-/// Sequences with fewer expected counts are merged, or the χ² law would be off.
+/// Sequences with fewer expected counts are merged, or the χ² distribution would be off.
 const MIN_EXPECTED: f64 = 5.0;
 
-/// Pearson's test of counts against a law.
+/// Pearson's test of counts against a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Fit {
     /// Number of sequences.
@@ -27,23 +27,23 @@ pub struct Fit {
     pub cells: usize,
     /// Pearson's X².
     pub statistic: f64,
-    /// X² above this has probability [`LEVEL`] under the law.
+    /// X² above this has probability [`LEVEL`] under the distribution.
     pub critical: f64,
-    /// Sequences that the law excludes; one is enough to refute.
+    /// Sequences that the distribution excludes; one is enough to refute.
     pub impossible: u64,
-    /// A method whose law is this far off in total variation is refuted with
+    /// A method whose distribution is this far off in total variation is refuted with
     /// probability 0.99, however the difference is spread. What it moves within
     /// the merged sequences is unseen, at most their mass: that is added.
     pub min_detectable_tv: f64,
 }
 
 impl Fit {
-    /// Tests independent sequences against their joint law.
-    pub fn test(counts: &BTreeMap<Vec<Token>, u64>, law: &JointLaw) -> Self {
+    /// Tests independent sequences against their joint distribution.
+    pub fn test(counts: &BTreeMap<Vec<Token>, u64>, dist: &JointDistribution) -> Self {
         let runs = counts.values().sum::<u64>();
         let impossible =
-            counts.iter().filter(|(text, _)| !law.contains_key(*text)).map(|(_, n)| n).sum();
-        let (cells, merged) = cells(counts, law, runs as f64);
+            counts.iter().filter(|(text, _)| !dist.contains_key(*text)).map(|(_, n)| n).sum();
+        let (cells, merged) = cells(counts, dist, runs as f64);
         let statistic = cells.iter().map(|(seen, expected)| (seen - expected).powi(2) / expected);
         let freedom = cells.len().saturating_sub(1).max(1) as f64;
         Self {
@@ -56,7 +56,7 @@ impl Fit {
         }
     }
 
-    /// Whether the counts are what the law makes plausible.
+    /// Whether the counts are what the distribution makes plausible.
     pub fn is_plausible(&self) -> bool {
         self.impossible == 0 && self.statistic <= self.critical
     }
@@ -73,9 +73,13 @@ impl Fit {
 
 /// Seen and expected counts, and the mass of the rarest sequences: they are one
 /// cell, of as many as it takes for enough to be expected.
-fn cells(counts: &BTreeMap<Vec<Token>, u64>, law: &JointLaw, runs: f64) -> (Vec<(f64, f64)>, f64) {
+fn cells(
+    counts: &BTreeMap<Vec<Token>, u64>,
+    dist: &JointDistribution,
+    runs: f64,
+) -> (Vec<(f64, f64)>, f64) {
     let seen = |text| counts.get(text).copied().unwrap_or(0) as f64;
-    let mut cells = law.iter().map(|(text, p)| (seen(text), p * runs)).collect::<Vec<_>>();
+    let mut cells = dist.iter().map(|(text, p)| (seen(text), p * runs)).collect::<Vec<_>>();
     cells.sort_by(|a, b| a.1.total_cmp(&b.1));
     let (mut rare, mut rest) = (0, (0.0, 0.0));
     while let Some(&(seen, expected)) = cells.get(rare) {
@@ -101,7 +105,7 @@ fn critical(freedom: f64) -> f64 {
 
 /// The total variation whose non-centrality `λ = 4 n TV²`, the least that
 /// Cauchy–Schwarz allows, lifts X² above the critical value with probability
-/// 0.99. The noncentral law is taken as normal with mean `d + λ` and variance
+/// 0.99. The noncentral distribution is taken as normal with mean `d + λ` and variance
 /// `2 (d + 2 λ)`.
 fn detectable(freedom: f64, runs: f64) -> f64 {
     let critical = critical(freedom);

@@ -38,8 +38,8 @@ impl Place {
 /// How many tokens are possible after a text, on average, in that model of the
 /// pair in which there are more.
 pub(super) fn choices(pair: &ToyPair) -> usize {
-    let possible = |law: &Vec<f64>| law.iter().filter(|p| **p > 0.0).count() as f64;
-    let mean = |laws: Vec<f64>| laws.iter().sum::<f64>() / laws.len() as f64;
+    let possible = |dist: &Vec<f64>| dist.iter().filter(|p| **p > 0.0).count() as f64;
+    let mean = |dists: Vec<f64>| dists.iter().sum::<f64>() / dists.len() as f64;
     let [target, draft] =
         [&pair.target, &pair.draft].map(|table| mean(table.values().map(possible).collect()));
     target.max(draft).round() as usize

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::joint::{TOLERANCE, worse};
 use super::kind::Kinds;
-use super::law::{TOLERANCE, worse};
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 use crate::model::Toy;
 use crate::round::RoundEvent;
 use crate::tree::{NodeId, Origin};
@@ -45,10 +45,10 @@ pub struct Tally {
     /// has to be rejected. (Not below a node with siblings: a rule that looks ahead
     /// may keep one of these instead.)
     pub contested: bool,
-    /// At some node whose children were tried, p and the law of a child share a
+    /// At some node whose children were tried, p and the distribution of a child share a
     /// token: something may be accepted.
     pub shared: bool,
-    /// What the laws were that were decided between.
+    /// What the distributions were that were decided between.
     pub kinds: Kinds,
 }
 
@@ -88,8 +88,8 @@ fn contested(event: &RoundEvent<'_>) -> bool {
 }
 
 fn shared(event: &RoundEvent<'_>, at: Option<NodeId>) -> bool {
-    let law = |id| event.draft.node(id).law(event.draft.vocab());
-    event.draft.children(at).any(|id| event.target(at).overlap(&law(id)) > TOLERANCE)
+    let dist = |id| event.draft.node(id).distribution(event.draft.vocab());
+    event.draft.children(at).any(|id| event.target(at).overlap(&distribution(id)) > TOLERANCE)
 }
 
 /// Compares every row that the target's session returned with the table, by
@@ -121,11 +121,11 @@ impl Probe for TargetRows<'_> {
     }
 }
 
-/// Compares the law of every sampled draft token, given the nodes drawn before
-/// it, with the law recorded beside it. A token that was looked at and dropped,
-/// or drawn from another law than the recorded one, shows here.
+/// Compares the distribution of every sampled draft token, given the nodes drawn before
+/// it, with the distribution recorded beside it. A token that was looked at and dropped,
+/// or drawn from another distribution than the recorded one, shows here.
 #[derive(Debug, Default)]
-pub struct DraftLaws {
+pub struct DraftDistributions {
     drawn: BTreeMap<Prefix, Drawn>,
     /// The largest difference found.
     pub max_error: f64,
@@ -140,16 +140,16 @@ struct Drawn {
     mass: BTreeMap<Token, f64>,
 }
 
-impl Probe for DraftLaws {
+impl Probe for DraftDistributions {
     fn round(&mut self, event: &RoundEvent<'_>, weight: f64) {
         let nodes = event.draft.nodes();
         for (id, node) in nodes.iter().enumerate() {
-            let Origin::Sampled(law) = &node.origin else { continue };
+            let Origin::Sampled(dist) = &node.origin else { continue };
             let before = nodes[..id].iter().map(|n| (n.parent, n.token)).collect();
             let drawn = self
                 .drawn
                 .entry((before, node.parent))
-                .or_insert_with(|| Drawn { recorded: Rc::clone(law), mass: BTreeMap::new() });
+                .or_insert_with(|| Drawn { recorded: Rc::clone(dist), mass: BTreeMap::new() });
             *drawn.mass.entry(node.token).or_insert(0.0) += weight;
         }
     }

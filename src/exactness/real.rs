@@ -1,7 +1,7 @@
 //! Goodness of fit on models with f32 logits: the CPU engine, its caches, the
 //! sampler and the seeded generator, as they are when text is generated.
 //!
-//! The first two tokens of seeded texts are held against their joint law, which
+//! The first two tokens of seeded texts are held against their joint distribution, which
 //! the target's own logits give without any draft. The texts go on beyond them, so
 //! that a full draft is proposed.
 
@@ -16,7 +16,7 @@ use super::replay::sample;
 use super::two_tokens::{Reading, TwoTokens};
 use crate::clock::{VirtualClock, VirtualCosts};
 use crate::decode::{Generation, MethodSpec, StopRules};
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::draft::draft_sampling;
 use crate::model::{
     LanguageModel, ModelError, Role, SMALL_PAIR, Settings, Source, evaluate_one, load,
@@ -165,7 +165,7 @@ fn is_tried(method: &Combination, methods: &[Combination]) -> bool {
 }
 
 impl RealCell {
-    /// Samples the texts and compares them with the law.
+    /// Samples the texts and compares them with the distribution.
     pub(super) fn run(&self) -> RealFit {
         let fit = self.fit();
         let reason = match &fit {
@@ -208,7 +208,7 @@ impl RealCell {
         for (text, count) in sample(target, &generation, SEED, self.texts)? {
             *counts.entry(tokens.bins(&text)).or_insert(0) += count;
         }
-        Ok(Fit::test(&counts, &tokens.law))
+        Ok(Fit::test(&counts, &tokens.dist))
     }
 }
 

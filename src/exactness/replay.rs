@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use super::audit::{Audit, AuditReport};
 use super::enumerate::{WrapChance, straight};
-use super::law::JointLaw;
+use super::joint::JointDistribution;
 use super::probe::{Probe, Tally};
 use crate::chance::{Chance, Exhaustive, Request, Seeded};
 use crate::clock::{VirtualClock, VirtualCosts};
 use crate::decode::{Blind, Generation, Observer, generate};
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::model::{LanguageModel, ModelError};
 use crate::round::RoundEvent;
 
 /// What a replay found.
 #[derive(Debug, Clone, Default)]
 pub struct Replay {
-    /// The joint law of all tokens up to `max_tokens`.
-    pub law: JointLaw,
+    /// The joint distribution of all tokens up to `max_tokens`.
+    pub dist: JointDistribution,
     /// Number of generations.
     pub paths: usize,
 }
@@ -27,7 +27,7 @@ pub struct Replay {
 /// number of paths is exponential in the number of tokens.
 ///
 /// # Errors
-/// If a model fails or logits are no law.
+/// If a model fails or logits are no distribution.
 pub fn replay(
     target: &dyn LanguageModel,
     generation: &Generation<'_>,
@@ -36,7 +36,7 @@ pub fn replay(
     let mut found = Replay::default();
     loop {
         let text = run(target, generation, &mut chance, &mut Blind)?;
-        *found.law.entry(text).or_insert(0.0) += chance.weight();
+        *found.dist.entry(text).or_insert(0.0) += chance.weight();
         found.paths += 1;
         if !chance.advance() {
             return Ok(found);
@@ -48,7 +48,7 @@ pub fn replay(
 /// random numbers, a request of its own each.
 ///
 /// # Errors
-/// If a model fails or logits are no law.
+/// If a model fails or logits are no distribution.
 pub fn sample(
     target: &dyn LanguageModel,
     generation: &Generation<'_>,
@@ -101,7 +101,7 @@ pub(super) fn sample_by(
 /// same random numbers; none if they always agree.
 ///
 /// # Errors
-/// If a model fails or logits are no law.
+/// If a model fails or logits are no distribution.
 pub fn first_difference(
     target: &dyn LanguageModel,
     methods: [&Generation<'_>; 2],
@@ -133,7 +133,7 @@ pub(super) fn first_difference_by(
 /// Runs seeded generations under audit; the reports of all are added up.
 ///
 /// # Errors
-/// If a model fails or logits are no law.
+/// If a model fails or logits are no distribution.
 pub fn audit(
     target: &dyn LanguageModel,
     generation: &Generation<'_>,

@@ -75,11 +75,11 @@ impl Certificate {
         }
     }
 
-    /// Where soft laws were walked.
+    /// Where soft distributions were walked.
     fn write_walked(&self, out: &mut String) {
         let soft = self.proofs(Some(Kind::Soft));
         let most = soft.iter().map(|c| c.k).max().unwrap_or(0);
-        let _ = write!(out, "\n{:42}", "exact cells with soft laws, by K");
+        let _ = write!(out, "\n{:42}", "exact cells with soft distributions, by K");
         (1..=most).for_each(|k| _ = write!(out, "{k:>7}"));
         let on_random = |c: &CertificateCell| c.toy.starts_with("random-");
         let rows: [(&str, Belongs<'_>); 5] = [
@@ -130,8 +130,8 @@ impl Certificate {
         }
         let _ = writeln!(
             out,
-            "\n\nThe largest total variation of an enumerated joint law, over samplers, toys, draft \
-             lengths and length\npolicies; ~: sampled only, not distinguishable from the target's law; \
+            "\n\nThe largest total variation of an enumerated joint distribution, over samplers, toys, draft \
+             lengths and length\npolicies; ~: sampled only, not distinguishable from the target's distribution; \
              X: approximate, as measured;\nblank: not supported."
         );
     }
@@ -143,7 +143,7 @@ impl Certificate {
         }
         let _ = writeln!(
             out,
-            "\nwalked cells of chains from undecided laws, K >= 2, in which a draft ended before K"
+            "\nwalked cells of chains from undecided distributions, K >= 2, in which a draft ended before K"
         );
         for (policy, stopped, cells) in stops {
             let _ = writeln!(out, "{policy:20} {stopped:5} of {cells}");
@@ -157,8 +157,8 @@ impl Certificate {
         let width = self.fits.iter().map(|fit| fit.method.len()).max().unwrap_or(0);
         let _ = writeln!(
             out,
-            "\nthe first two tokens of seeded texts, logits in f32, against their joint law: Pearson's \
-             test at level 1e-6;\nTV: of a law that would be refuted with probability 0.99\n\
+            "\nthe first two tokens of seeded texts, logits in f32, against their joint distribution: Pearson's \
+             test at level 1e-6;\nTV: of a distribution that would be refuted with probability 0.99\n\
              {:width$}  target           sampling   texts  cells     X2  at most     TV",
             "method"
         );

@@ -1,5 +1,5 @@
-//! The exact joint law of two tokens of a model with many: by plain passes, one per
-//! first token, and in bins.
+//! The exact joint distribution of two tokens of a model with many: by plain passes,
+//! one per first token, and in bins.
 //!
 //! What is possible after a text is told apart as far as there are [`BINS`]. If it
 //! is more, tokens are ordered by p/q, the target's probability over the draft's,
@@ -7,8 +7,8 @@
 //! moves mass along p/q, so it moves mass between bins. Bins depend on the models
 //! alone, not on any text.
 
-use super::law::JointLaw;
-use crate::dist::{Dist, Token};
+use super::joint::JointDistribution;
+use crate::distribution::{Dist, Token};
 use crate::model::{LanguageModel, ModelError, Session, Want, Work, evaluate_one};
 use crate::sampling::{History, Sampler, SamplingParams};
 use crate::tree::Draft;
@@ -19,37 +19,37 @@ const BINS: usize = 8;
 /// A bin per token of the vocabulary; none for what is impossible.
 type Bins = Vec<Option<u8>>;
 
-/// The joint law of the bins of two tokens, and the bins.
+/// The joint distribution of the bins of two tokens, and the bins.
 #[derive(Debug)]
 pub(super) struct TwoTokens {
-    pub(super) law: JointLaw,
+    pub(super) dist: JointDistribution,
     first: Bins,
     /// By the first token; empty for one that is impossible.
     second: Vec<Bins>,
 }
 
 impl TwoTokens {
-    /// The law by the target's logits; the draft model's only order the tokens.
+    /// The distribution by the target's logits; the draft model's only order the tokens.
     pub(super) fn of(
         target: &mut Reading<'_>,
         draft: &mut Reading<'_>,
     ) -> Result<Self, ModelError> {
         let mut after = |text: &[Token]| {
-            let p = target.law(text)?;
-            let bins = bins(&p, &draft.law(text)?);
+            let p = target.distribution(text)?;
+            let bins = bins(&p, &draft.distribution(text)?);
             Ok::<_, ModelError>((p, bins))
         };
         let (p, first) = after(&[])?;
-        let (mut law, mut second) = (JointLaw::new(), vec![Bins::new(); p.vocab()]);
+        let (mut dist, mut second) = (JointDistribution::new(), vec![Bins::new(); p.vocab()]);
         for (x, p) in p.support() {
             let (next, bins) = after(&[x])?;
             for (y, p_next) in next.support() {
                 let pair = [first[x as usize], bins[y as usize]];
-                *law.entry(pair.map(number).to_vec()).or_insert(0.0) += p * p_next;
+                *dist.entry(pair.map(number).to_vec()).or_insert(0.0) += p * p_next;
             }
             second[x as usize] = bins;
         }
-        Ok(Self { law, first, second })
+        Ok(Self { dist, first, second })
     }
 
     /// The bins of the first two tokens of a text.
@@ -77,7 +77,7 @@ fn bins(p: &Dist, q: &Dist) -> Bins {
     bins
 }
 
-/// A model that is asked for laws after a prompt.
+/// A model that is asked for distributions after a prompt.
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
     model: &'a dyn LanguageModel,
@@ -97,14 +97,14 @@ impl<'a> Reading<'a> {
         Ok(Self { model, session: model.session()?, sampler, prompt })
     }
 
-    fn law(&mut self, text: &[Token]) -> Result<Dist, ModelError> {
+    fn distribution(&mut self, text: &[Token]) -> Result<Dist, ModelError> {
         let context = [self.prompt, text].concat();
         let draft = Draft::empty(self.model.info().vocab);
         let session = &mut self.session;
         let work = Work { session, context: &context, draft: &draft, want: Want::Row(0) };
         let rows = evaluate_one(self.model, work)?.rows;
         let history = History { prompt_len: self.prompt.len(), context: &context, drafted: &[] };
-        self.sampler.law(&rows[0], history).map_err(|e| ModelError::new(e.to_string()))
+        self.sampler.distribution(&rows[0], history).map_err(|e| ModelError::new(e.to_string()))
     }
 }
 

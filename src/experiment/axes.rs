@@ -69,7 +69,7 @@ impl fmt::Display for Axes {
 pub(super) enum Sets {
     /// A part of the method itself: who, what or how far.
     Part,
-    /// The target's law.
+    /// The target's distribution.
     Sampling,
     /// A setting of methods.
     Method,
@@ -152,7 +152,7 @@ impl Axis {
 }
 
 /// All axes, in the order in which their product is taken, the outermost first:
-/// the target's law, the parts of the method, their settings.
+/// the target's distribution, the parts of the method, their settings.
 pub(super) fn axes() -> Vec<Axis> {
     let setting = |param: &'static Param, sets| Axis {
         name: param.key,

@@ -13,7 +13,7 @@ use super::records::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow,
 };
 use crate::chance::Request;
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::model::hex;
 
 /// A prompt, a repeat and a sampling setting with its baseline and its cells.

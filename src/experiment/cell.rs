@@ -32,7 +32,7 @@ pub struct Cell {
     /// Whether it repeats another cell, to show what differs by chance alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
-    /// How the target's logits become laws.
+    /// How the target's logits become distributions.
     pub sampling: SamplingParams,
 }
 

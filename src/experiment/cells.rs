@@ -136,7 +136,7 @@ fn methods(sweep: &Axes, sampling: SamplingParams) -> Vec<MethodSpec> {
     methods
 }
 
-/// The product of those axes that set the target's law, or of all others.
+/// The product of those axes that set the target's distribution, or of all others.
 fn product(sweep: &Axes, start: MethodSpec, sampling: bool) -> Vec<MethodSpec> {
     let mut methods = vec![start];
     for axis in axes().iter().filter(|axis| (axis.sets == Sets::Sampling) == sampling) {

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::prompts::Prompt;
 use super::spec::{LongPrompt, Spec};
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::model::Codec;
 
 /// What was done to the prompts that an experiment names; all zero if each of

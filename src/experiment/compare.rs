@@ -11,7 +11,7 @@ use super::run::Bench;
 use crate::chance::Seeded;
 use crate::clock::RealClock;
 use crate::decode::{Blind, MethodSpec, PLAIN, generate};
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::draft::Tools;
 use crate::model::LanguageModel;
 use crate::sampling::Sampler;
@@ -101,7 +101,8 @@ fn generate_plain(
     block: &Block<'_>,
     method: &MethodSpec,
 ) -> anyhow::Result<Vec<Token>> {
-    // If it is interrupted, half a text differs from a whole one in a block that is not kept.
+    // If it is interrupted, half a text differs from a whole one in a block that is
+    // not kept.
     let mut generation = begin(bench, method.build_with(Tools::default())?, block)?;
     let mut chance = Seeded::new(block.request(bench.plan.seed));
     let clock = RealClock::default();

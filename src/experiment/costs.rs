@@ -48,7 +48,7 @@ pub struct PassCost {
 pub struct CellCosts {
     /// t_d: drafting, per proposed token; `None` if no warm-up proposed any.
     pub draft_us_per_token: Option<f64>,
-    /// t_v: laws and verification, per round.
+    /// t_v: distributions and verification, per round.
     pub verify_us: f64,
     /// t_o: everything else, per round.
     pub other_us: f64,

@@ -7,7 +7,7 @@
 //! them.
 
 use super::records::DivergenceRow;
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::model::{LanguageModel, ModelError, Want, Work, evaluate_one};
 use crate::sampling::{History, Logits, Sampler};
 use crate::tree::Draft;

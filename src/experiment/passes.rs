@@ -8,7 +8,7 @@ use super::costs::PassCost;
 use super::recorder::micros;
 use super::statistics::quantile;
 use crate::clock::{Clock, RealClock, Who};
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
 use crate::tree::Draft;
 

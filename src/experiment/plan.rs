@@ -14,7 +14,7 @@ use super::prompts::{self, Prompt};
 use super::spec::Spec;
 use crate::clock::{Clock, VirtualClock, VirtualCosts};
 use crate::decode::{MethodSpec, NUM_SPECULATIVE_TOKENS, find_param};
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::draft::Texts;
 use crate::model::{CPU, Codec, ModelInfo, hex};
 use crate::params::Value;

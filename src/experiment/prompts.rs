@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::input::read_text;
 use crate::registry::nearest;
 

@@ -43,7 +43,7 @@ impl<'a> Recorder<'a> {
         Ok(Self { cell, prompt, repeat, trace, verifier, rounds, positions })
     }
 
-    /// Σ over the nodes decided on of the total variation between the law of the
+    /// Σ over the nodes decided on of the total variation between the distribution of the
     /// next token there, over all that could have been drafted and accepted, and
     /// the target's. `None` for exact verifiers, and where it is not known.
     fn tv_sum(&self, event: &RoundEvent<'_>) -> Option<f64> {
@@ -52,9 +52,9 @@ impl<'a> Recorder<'a> {
             let mut children = event.draft.children(at);
             let child = event.draft.node(children.next()?);
             let p = event.target(at);
-            let q = child.law(event.draft.vocab());
-            let law = verifier.next_law(p, &q).filter(|_| children.next().is_none())?;
-            Some(p.total_variation(&law))
+            let q = child.distribution(event.draft.vocab());
+            let dist = verifier.next_distribution(p, &q).filter(|_| children.next().is_none())?;
+            Some(p.total_variation(&dist))
         };
         event.forks().into_iter().map(tv).sum::<Option<f64>>().map(|sum| sum + 0.0)
     }
@@ -65,7 +65,7 @@ impl<'a> Recorder<'a> {
         nodes
             .map(|(id, node)| {
                 let row = node.parent.map_or(0, |parent| parent + 1);
-                let (p, q) = (&event.targets[row], node.law(vocab));
+                let (p, q) = (&event.targets[row], node.distribution(vocab));
                 PositionRow {
                     cell: self.cell.id.clone(),
                     prompt: self.prompt.to_owned(),

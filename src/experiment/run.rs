@@ -22,7 +22,7 @@ use super::prompts::Prompt;
 use super::provenance::utc_now;
 use super::records::BlockRow;
 use crate::clock::Clock;
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::draft::Texts;
 use crate::model::{Codec, LanguageModel};
 use crate::{shown, terminal};

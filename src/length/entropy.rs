@@ -1,4 +1,4 @@
-//! Stop after a token whose law was undecided: an estimated lower bound of its
+//! Stop after a token whose distribution was undecided: an estimated lower bound of its
 //! acceptance is too low.
 //!
 //! By Pinsker's inequality acceptance is at least `1 − √(KL(q‖p) / 2)`; the
@@ -14,7 +14,7 @@ const THRESHOLD: Param = Param::number(
     "entropy_threshold",
     0.3,
     0.0..=f64::INFINITY,
-    "stop when sqrt(0.15 x entropy of the last token's law) exceeds this",
+    "stop when sqrt(0.15 x entropy of the last token's distribution) exceeds this",
 );
 
 /// The published share of the entropy under the root.
@@ -25,7 +25,7 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "entropy",
     aliases: &["svip"],
     params: &[THRESHOLD],
-    summary: "at most K, ending with the first token whose draft law is undecided",
+    summary: "at most K, ending with the first token whose draft distribution is undecided",
     paper: "Zhang et al. 2025, SVIP, arXiv 2411.18462",
     build: |params| {
         let threshold = params.params.number(&THRESHOLD);

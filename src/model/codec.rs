@@ -1,6 +1,6 @@
 //! Text to tokens and back.
 
-use crate::dist::Token;
+use crate::distribution::Token;
 
 use super::ModelError;
 

@@ -9,7 +9,7 @@ use super::{
 /// Which part a model plays; a toy pair holds both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The model whose law must be kept.
+    /// The model whose distribution must be kept.
     Target,
     /// The model that proposes.
     Draft,

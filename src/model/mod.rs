@@ -29,7 +29,7 @@ pub use toy::{Toy, ToyPair, hex};
 
 use thiserror::Error;
 
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::sampling::Logits;
 use crate::tree::Draft;
 

@@ -8,15 +8,15 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 use super::ToyPair;
 use super::zoo::{contexts, key};
-use crate::dist::Token;
+use crate::distribution::Token;
 
 /// The seed of all of them.
 const SEED: u64 = 2026;
 
-/// A random pair of 2 to 4 tokens with a prompt of 1 to 17: its laws depend on the
-/// last one or two tokens, in a third of the pairs one token in four is impossible,
-/// the draft is unlike the target, half like it or nearly equal, and every second
-/// pair has an end token. The number is all that it depends on.
+/// A random pair of 2 to 4 tokens with a prompt of 1 to 17: its distributions depend
+/// on the last one or two tokens, in a third of the pairs one token in four is
+/// impossible, the draft is unlike the target, half like it or nearly equal, and
+/// every second pair has an end token. The number is all that it depends on.
 pub fn random(number: u32) -> ToyPair {
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
     rng.set_stream(u64::from(number));
@@ -27,7 +27,10 @@ pub fn random(number: u32) -> ToyPair {
     let length = one_of(&[1, 2, 3, 5, 8, 17], &mut rng);
     let (mut target, mut draft) = (BTreeMap::new(), BTreeMap::new());
     for context in contexts(vocab, order) {
-        let (p, other) = (random_law(vocab, gaps, &mut rng), random_law(vocab, gaps, &mut rng));
+        let (p, other) = (
+            random_distribution(vocab, gaps, &mut rng),
+            random_distribution(vocab, gaps, &mut rng),
+        );
         let q = p.iter().zip(other).map(|(p, q)| likeness * p + (1.0 - likeness) * q).collect();
         target.insert(key(&context), p);
         draft.insert(key(&context), q);
@@ -38,7 +41,7 @@ pub fn random(number: u32) -> ToyPair {
     pair
 }
 
-fn random_law(vocab: usize, gaps: f64, rng: &mut ChaCha8Rng) -> Vec<f64> {
+fn random_distribution(vocab: usize, gaps: f64, rng: &mut ChaCha8Rng) -> Vec<f64> {
     let sure = below(vocab, rng);
     let mut weight = |token| {
         let (excluded, size) = (unit(rng) < gaps && token != sure, unit(rng));

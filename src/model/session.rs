@@ -12,7 +12,7 @@
 use std::any::Any;
 
 use super::{Evaluation, ModelError, Work};
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::sampling::Logits;
 use crate::tree::{Draft, NodeId};
 

@@ -1,8 +1,8 @@
 //! Toy models: tables of exact probabilities that depend on the last tokens.
 //!
 //! They run through the same trait, session and cache as real models: a toy's
-//! cache holds the tokens themselves and its laws are read *from the cache*, so
-//! a wrong slot, mask or rollback changes the law and is seen.
+//! cache holds the tokens themselves and its distributions are read *from the cache*, so
+//! a wrong slot, mask or rollback changes the distribution and is seen.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Evaluation, KvCache, LanguageModel, ModelError, ModelInfo, Session, Step, Work};
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 use crate::sampling::Logits;
 
 /// Positions of a toy: far more than any test needs.
@@ -28,23 +28,23 @@ const TREE_SLOTS: usize = 64;
 pub struct ToyPair {
     /// Number of tokens.
     pub vocab: usize,
-    /// How many last tokens the laws depend on.
+    /// How many last tokens the distributions depend on.
     pub order: usize,
-    /// Laws of the target by context.
+    /// Distributions of the target by context.
     pub target: BTreeMap<String, Vec<f64>>,
-    /// Laws of the draft by context.
+    /// Distributions of the draft by context.
     pub draft: BTreeMap<String, Vec<f64>>,
     /// A prompt to begin with.
     pub prompt: Vec<Token>,
     /// Tokens that end a text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub eos: Vec<Token>,
-    /// A token that begins a text: the laws after it are those of the start.
+    /// A token that begins a text: the distributions after it are those of the start.
     #[serde(skip)]
     start: Option<Token>,
 }
 
-/// A model that looks its laws up in a table.
+/// A model that looks its distributions up in a table.
 #[derive(Debug, Clone)]
 pub struct Toy {
     info: ModelInfo,
@@ -64,9 +64,9 @@ impl ToyPair {
         Self { vocab, order, target, draft, prompt: vec![0], eos: Vec::new(), start: None }
     }
 
-    /// A pair whose laws are `p` and `q` after every text.
+    /// A pair whose distributions are `p` and `q` after every text.
     pub fn context_free(p: &[f64], q: &[f64]) -> Self {
-        let table = |law: &[f64]| BTreeMap::from([(String::new(), law.to_vec())]);
+        let table = |dist: &[f64]| BTreeMap::from([(String::new(), dist.to_vec())]);
         Self::new(p.len(), 0, table(p), table(q))
     }
 
@@ -79,13 +79,13 @@ impl ToyPair {
     }
 
     /// The same texts after a prompt that is not empty: for an empty one, a token
-    /// that no law draws stands before the text.
+    /// that no distribution draws stands before the text.
     pub fn with_start(mut self) -> Self {
         if !self.prompt.is_empty() {
             return self;
         }
-        for law in self.target.values_mut().chain(self.draft.values_mut()) {
-            law.push(0.0);
+        for dist in self.target.values_mut().chain(self.draft.values_mut()) {
+            dist.push(0.0);
         }
         self.start = Some(self.vocab as Token);
         self.prompt.extend(self.start);
@@ -96,8 +96,8 @@ impl ToyPair {
     /// The target as a model.
     ///
     /// # Errors
-    /// If there is no token, or a law is not a probability law. That a context is
-    /// missing is an error when a text gets there.
+    /// If there is no token, or a distribution is not a probability distribution.
+    /// That a context is missing is an error when a text gets there.
     pub fn target(&self, name: &str) -> Result<Toy, ModelError> {
         Toy::new(name, self, &self.target)
     }
@@ -115,7 +115,7 @@ impl Toy {
     fn new(
         name: &str,
         pair: &ToyPair,
-        laws: &BTreeMap<String, Vec<f64>>,
+        dists: &BTreeMap<String, Vec<f64>>,
     ) -> Result<Self, ModelError> {
         let &ToyPair { vocab, order, start, .. } = pair;
         let fail = |what: String| ModelError::new(format!("toy model {name}: {what}"));
@@ -123,7 +123,7 @@ impl Toy {
             return Err(fail("vocab is 0, but there must be a token".to_owned()));
         }
         let mut table = BTreeMap::new();
-        for (key, law) in laws {
+        for (key, dist) in dists {
             let context = key
                 .split(',')
                 .filter(|part| !part.is_empty())
@@ -135,15 +135,15 @@ impl Toy {
                     "context \"{key}\" does not fit order {order} and {vocab} tokens"
                 )));
             }
-            if law.len() != vocab {
+            if dist.len() != vocab {
                 return Err(fail(format!(
-                    "the law of \"{key}\" has {} entries, not {vocab}",
-                    law.len()
+                    "the distribution of \"{key}\" has {} entries, not {vocab}",
+                    dist.len()
                 )));
             }
-            Dist::from_probs(law.clone())
-                .map_err(|e| fail(format!("the law of \"{key}\": {e}")))?;
-            table.insert(context, law.iter().map(|p| p.ln()).collect());
+            Dist::from_probs(dist.clone())
+                .map_err(|e| fail(format!("the distribution of \"{key}\": {e}")))?;
+            table.insert(context, dist.iter().map(|p| p.ln()).collect());
         }
         if let Some(end) = pair.eos.iter().find(|&&t| t as usize >= vocab) {
             return Err(fail(format!(
@@ -184,7 +184,10 @@ impl Toy {
         let start = tail.iter().rposition(|&token| Some(token) == self.start);
         let tail = &tail[start.map_or(0, |at| at + 1)..];
         self.table.get(tail).map(Vec::as_slice).ok_or_else(|| {
-            ModelError::new(format!("toy model {}: no law for context {tail:?}", self.info.name))
+            ModelError::new(format!(
+                "toy model {}: no distribution for context {tail:?}",
+                self.info.name
+            ))
         })
     }
 

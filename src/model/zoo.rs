@@ -1,6 +1,6 @@
 //! The built-in toy pairs, reachable everywhere as `toy:NAME`.
 //!
-//! Their laws depend on the last two tokens, so that a wrong context, row or
+//! Their distributions depend on the last two tokens, so that a wrong context, row or
 //! cache slot changes them. Weights come from a fixed integer hash: the tables
 //! never change.
 
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub use super::random_toy::random;
 
 use super::{ModelError, ToyPair};
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::registry::UnknownName;
 
 /// A built-in toy pair.
@@ -27,7 +27,7 @@ pub struct ToyEntry {
 pub const TOYS: &[ToyEntry] = &[
     ToyEntry {
         name: "mixed",
-        summary: "4 tokens, overlapping laws of both models",
+        summary: "4 tokens, overlapping distributions of both models",
         build: || pair(4, |c, t| weight(1, c, t), |c, t| weight(2, c, t)),
     },
     ToyEntry {
@@ -124,7 +124,9 @@ fn pair(
 ) -> ToyPair {
     let table = |weight: &dyn Fn(&[Token], Token) -> u64| {
         let contexts = contexts(vocab, 2).into_iter();
-        contexts.map(|c| (key(&c), law(vocab, |t| weight(&c, t)))).collect::<BTreeMap<_, _>>()
+        contexts
+            .map(|c| (key(&c), distribution(vocab, |t| weight(&c, t))))
+            .collect::<BTreeMap<_, _>>()
     };
     ToyPair::new(vocab, 2, table(&target), table(&draft))
 }
@@ -133,7 +135,7 @@ pub(super) fn key(context: &[Token]) -> String {
     context.iter().map(Token::to_string).collect::<Vec<_>>().join(",")
 }
 
-fn law(vocab: usize, weight: impl Fn(Token) -> u64) -> Vec<f64> {
+fn distribution(vocab: usize, weight: impl Fn(Token) -> u64) -> Vec<f64> {
     let weights = (0..vocab as Token).map(weight).collect::<Vec<_>>();
     let total = weights.iter().sum::<u64>() as f64;
     weights.into_iter().map(|w| w as f64 / total).collect()
@@ -145,7 +147,7 @@ fn weight(seed: u64, context: &[Token], token: Token) -> u64 {
 }
 
 /// The same, but a third of the tokens has none; token 0 is always possible, so no
-/// law is empty.
+/// distribution is empty.
 fn some(seed: u64, context: &[Token], token: Token) -> u64 {
     let excluded = token != 0 && mix(seed, context, token).is_multiple_of(3);
     if excluded { 0 } else { weight(seed, context, token) }

@@ -200,7 +200,7 @@ fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
         ])
     });
     format!(
-        "## All cells\n\nClass: D the output law equals sampling from the target; G identical to \
+        "## All cells\n\nClass: D the output distribution equals sampling from the target; G identical to \
          greedy decoding; P same seed, same tokens as plain decoding; X approximate; with `~` the \
          engine's rounding may depend on the number of rows of a pass.\n\n{}\n",
         markdown(&head, &table)

@@ -1,5 +1,5 @@
 //! What verifiers make of their drafts: against what any rule could reach, and
-//! at what distance from the target's law.
+//! at what distance from the target's distribution.
 
 use super::load::Results;
 use super::series::{Series, lines, settings_but};
@@ -139,9 +139,9 @@ pub(super) fn distances(series: &[Series<'_>], summary: &[SummaryRow]) -> String
         return String::new();
     }
     format!(
-        "## Distance from the target's law\n\nFor approximate verifiers: the mean total variation \
-         between the law of a token, given the tokens before it, and the target's, computed from \
-         both laws and not from draws. Bonus tokens count with none. The joint law of a whole \
+        "## Distance from the target's distribution\n\nFor approximate verifiers: the mean total variation \
+         between the distribution of a token, given the tokens before it, and the target's, computed from \
+         both distributions and not from draws. Bonus tokens count with none. The joint distribution of a whole \
          generation of N tokens is, in expectation over its contexts, at most N times as far; of \
          a few tokens it may be further.\n\n{}\n",
         markdown(&head, &table)

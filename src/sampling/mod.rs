@@ -1,8 +1,8 @@
-//! From logits to a law: the same code for draft rows, target rows and the
+//! From logits to a distribution: the same code for draft rows, target rows and the
 //! plain baseline.
 //!
 //! The order of the processors is fixed and part of a cell's identity
-//! ([`ORDER`]): changing it changes the law. A temperature of zero is exact
+//! ([`ORDER`]): changing it changes the distribution. A temperature of zero is exact
 //! argmax (ties to the lowest id), not a small temperature.
 
 mod settings;
@@ -14,11 +14,11 @@ pub use settings::{MOST_TOP_K, ORDER, PROCESSORS, Processor, SamplingParams};
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
-use crate::dist::{Dist, DistError, Token};
+use crate::distribution::{Dist, DistError, Token};
 use crate::params::BadParam;
 use crate::pool::Pool;
 
-/// Logits that one thread turns into laws alone: fewer are done before another
+/// Logits that one thread turns into distributions alone: fewer are done before another
 /// has come to help.
 const ALONE: usize = 1 << 16;
 
@@ -106,19 +106,20 @@ pub struct History<'a> {
     pub drafted: &'a [Token],
 }
 
-/// Turns logits into laws by fixed settings.
+/// Turns logits into distributions by fixed settings.
 #[derive(Debug, Clone)]
 pub struct Sampler {
     params: SamplingParams,
 }
 
-/// One processing step and the law after it, for showing how a law is made.
+/// One processing step and the distribution after it, for showing how a distribution
+/// is made.
 #[derive(Debug, Clone)]
 pub struct Stage {
     /// Name of the processor.
     pub name: &'static str,
-    /// The law after it.
-    pub law: Dist,
+    /// The distribution after it.
+    pub dist: Dist,
 }
 
 impl Sampler {
@@ -136,12 +137,12 @@ impl Sampler {
         &self.params
     }
 
-    /// The processed law at a position with these logits and this history.
+    /// The processed distribution at a position with these logits and this history.
     ///
     /// # Errors
     /// If a logit is NaN or +inf, or no token is possible.
-    pub fn law(&self, logits: &Logits, history: History<'_>) -> Result<Dist, DistError> {
-        truncate::law(&self.scores(logits, history), &self.params)
+    pub fn distribution(&self, logits: &Logits, history: History<'_>) -> Result<Dist, DistError> {
+        truncate::distribution(&self.scores(logits, history), &self.params)
     }
 
     /// The logits after the penalties: greedy decoding takes the largest.
@@ -154,44 +155,52 @@ impl Sampler {
         Cow::Owned(scores)
     }
 
-    /// The laws of several positions, each as [`Self::law`] gives it; large ones
-    /// are computed on all threads.
+    /// The distributions of several positions, each as [`Self::distribution`] gives
+    /// it; large ones are computed on all threads.
     ///
     /// # Errors
-    /// As [`Self::law`], of the first position at fault.
-    pub fn laws(&self, positions: &[(&Logits, History<'_>)]) -> Result<Vec<Dist>, DistError> {
+    /// As [`Self::distribution`], of the first position at fault.
+    pub fn distributions(
+        &self,
+        positions: &[(&Logits, History<'_>)],
+    ) -> Result<Vec<Dist>, DistError> {
         let work = positions.iter().map(|(logits, _)| logits.len()).sum::<usize>();
         if work < ALONE || self.params.is_greedy() {
-            return positions.iter().map(|(logits, history)| self.law(logits, *history)).collect();
+            return positions
+                .iter()
+                .map(|(logits, history)| self.distribution(logits, *history))
+                .collect();
         }
-        let laws = positions.iter().map(|_| Mutex::new(None)).collect::<Vec<_>>();
+        let dists = positions.iter().map(|_| Mutex::new(None)).collect::<Vec<_>>();
         Pool::shared().run(&|worker| {
-            worker.share(laws.len(), |i| {
+            worker.share(dists.len(), |i| {
                 let (logits, history) = positions[i];
-                let law = self.law(logits, history);
-                *laws[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(law);
+                let dist = self.distribution(logits, history);
+                *dists[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(dist);
             })
         });
-        let law =
+        let dist =
             |cell: Mutex<Option<_>>| cell.into_inner().unwrap_or_else(PoisonError::into_inner);
-        laws.into_iter().filter_map(law).collect()
+        dists.into_iter().filter_map(dist).collect()
     }
 
-    /// The law after each processor in turn, beginning with the plain softmax.
+    /// The distribution after each processor in turn, beginning with the plain softmax.
     ///
     /// # Errors
-    /// As [`Self::law`].
+    /// As [`Self::distribution`].
     pub fn stages(&self, logits: &Logits, history: History<'_>) -> Result<Vec<Stage>, DistError> {
         let mut shown = SamplingParams::default();
         let mut scores = logits.clone();
-        let mut stages = vec![Stage { name: "softmax", law: truncate::law(&scores, &shown)? }];
+        let mut stages =
+            vec![Stage { name: "softmax", dist: truncate::distribution(&scores, &shown)? }];
         if self.params.penalises() {
             self.penalise(&mut scores, history);
-            stages.push(Stage { name: "penalties", law: truncate::law(&scores, &shown)? });
+            stages
+                .push(Stage { name: "penalties", dist: truncate::distribution(&scores, &shown)? });
         }
         let mut step = |name, active: bool, shown: &SamplingParams| {
             if active {
-                stages.push(Stage { name, law: truncate::law(&scores, shown)? });
+                stages.push(Stage { name, dist: truncate::distribution(&scores, shown)? });
             }
             Ok::<_, DistError>(())
         };

@@ -96,7 +96,7 @@ fn number(value: &Value) -> f64 {
     value.number().unwrap_or(f64::NAN)
 }
 
-/// How a law is made from logits; all fields have neutral defaults.
+/// How a distribution is made from logits; all fields have neutral defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SamplingParams {
@@ -172,7 +172,7 @@ impl SamplingParams {
         self
     }
 
-    /// Whether the law is a single token.
+    /// Whether the distribution is a single token.
     pub fn is_greedy(&self) -> bool {
         self.temperature == 0.0
     }

@@ -5,14 +5,14 @@
 //! step costs more than a few passes over the vocabulary.
 
 use super::{Logits, SamplingParams, vector};
-use crate::dist::{Dist, DistError, Token};
+use crate::distribution::{Dist, DistError, Token};
 
 /// A cumulative mass this close below top_p has reached it: the rounding of a
 /// softmax (1e-16 per term in f64) must not add a token to the set.
 const REACHED: f64 = 1e-12;
 
-/// The law of `logits` after temperature, top-k, top-p and min-p.
-pub(super) fn law(logits: &Logits, params: &SamplingParams) -> Result<Dist, DistError> {
+/// The distribution of `logits` after temperature, top-k, top-p and min-p.
+pub(super) fn distribution(logits: &Logits, params: &SamplingParams) -> Result<Dist, DistError> {
     let (top, max) = maximum(logits)?;
     if params.is_greedy() {
         return Ok(Dist::one_hot(logits.len(), top));

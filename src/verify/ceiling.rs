@@ -1,12 +1,12 @@
 //! The acceptance that no verifier can exceed.
 //!
-//! Children are a random set X; a rule couples it with a token Y of law p and
+//! Children are a random set X; a rule couples it with a token Y of distribution p and
 //! keeps a child if Y is in X. The most that any coupling reaches is
 //! `α* = 1 + min_S (p(S) − P(X ⊆ S))` over sets of tokens S (Sun et al. 2023,
 //! arXiv 2310.15141; Khisti et al. 2025, arXiv 2410.18234; Hu et al. 2025,
 //! arXiv 2502.18779).
 
-use crate::dist::Dist;
+use crate::distribution::Dist;
 use crate::tree::{Draft, NodeId, Siblings};
 
 /// Up to this many possible tokens all sets are looked at.
@@ -16,12 +16,12 @@ const FEW: usize = 8;
 /// no children, or more than two drawn without replacement from many tokens,
 /// where no fast form is known.
 ///
-/// What is left of a law without a token is summed and not taken from one: a
+/// What is left of a distribution without a token is summed and not taken from one: a
 /// draft model may be sure to the last digit.
 pub fn ceiling(draft: &Draft, at: Option<NodeId>, p: &Dist) -> Option<f64> {
     let children = draft.children(at).collect::<Vec<_>>();
-    let law = |&id: &NodeId| draft.node(id).law(draft.vocab());
-    let first = law(children.first()?);
+    let dist = |&id: &NodeId| draft.node(id).distribution(draft.vocab());
+    let first = distribution(children.first()?);
     let listed = |ids: &[NodeId]| ids.iter().map(|&id| p.p(draft.node(id).token)).sum::<f64>();
     let k = children.iter().map(|&id| draft.node(id).times).sum();
     match draft.siblings(at) {
@@ -31,7 +31,7 @@ pub fn ceiling(draft: &Draft, at: Option<NodeId>, p: &Dist) -> Option<f64> {
         Siblings::Listed => Some(listed(&children)),
         Siblings::LastSampled => {
             let (last, certain) = children.split_last()?;
-            Some(listed(certain) + p.overlap(&law(last)))
+            Some(listed(certain) + p.overlap(&distribution(last)))
         }
         Siblings::Hub => Some(hub(p, &first)),
         Siblings::Mixed => None,

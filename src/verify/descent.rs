@@ -1,7 +1,7 @@
 //! Rules that decide one level at a time, from the context downwards.
 
 use crate::chance::{Chance, Purpose, Site};
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 use crate::round::Verdict;
 use crate::tree::{Draft, NodeId};
 
@@ -11,7 +11,7 @@ pub(super) struct Fork<'f> {
     pub draft: &'f Draft,
     /// The node; none for the context.
     at: Option<NodeId>,
-    /// The target's law after it.
+    /// The target's distribution after it.
     pub p: &'f Dist,
 }
 
@@ -40,18 +40,18 @@ impl<'f> Fork<'f> {
     }
 
     /// Draws the token that follows this node.
-    pub(super) fn draw(&self, purpose: Purpose, law: &Dist, chance: &mut dyn Chance) -> Token {
-        chance.categorical(Site { purpose, node: self.at.map_or(0, |id| id + 1) }, law)
+    pub(super) fn draw(&self, purpose: Purpose, dist: &Dist, chance: &mut dyn Chance) -> Token {
+        chance.categorical(Site { purpose, node: self.at.map_or(0, |id| id + 1) }, dist)
     }
 
     /// Draws the token that follows this node, all children being rejected:
     /// from the measure that they have left, and from p if rounding has left
     /// nothing.
     pub(super) fn correct(&self, rest: Vec<f64>, chance: &mut dyn Chance) -> Choice {
-        let law = Dist::from_measure(rest);
-        let fallbacks = usize::from(law.is_none());
-        let law = law.as_ref().map_or(self.p, |(law, _)| law);
-        Choice::Next { token: self.draw(Purpose::Residual, law, chance), fallbacks }
+        let dist = Dist::from_measure(rest);
+        let fallbacks = usize::from(dist.is_none());
+        let dist = dist.as_ref().map_or(self.p, |(dist, _)| dist);
+        Choice::Next { token: self.draw(Purpose::Residual, dist, chance), fallbacks }
     }
 
     /// The token after a leaf.

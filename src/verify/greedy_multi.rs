@@ -1,7 +1,7 @@
 //! Greedy multi-draft: the k − 1 most probable tokens and one drawn from the
 //! rest.
 //!
-//! The drawn child is tried by rejection sampling against the law it was drawn
+//! The drawn child is tried by rejection sampling against the distribution it was drawn
 //! from, which is zero on the listed ones. If it fails, the correction is drawn
 //! from `(p − q')⁺`; a correction that is one of the listed children descends
 //! into it. Accepts `p(S) + Σ min(p, q')`, the most that any rule can for such a
@@ -12,7 +12,7 @@
 use super::descent::{Choice, Fork, accepts, descend};
 use super::{BuildVerifier, Verifier};
 use crate::chance::{Chance, Purpose};
-use crate::dist::Dist;
+use crate::distribution::Dist;
 use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape, Origin, Siblings};
@@ -51,16 +51,16 @@ fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Choice {
         return fork.bonus(chance);
     }
     let drawn = fork.children().find_map(|child| match &draft.node(child).origin {
-        Origin::Sampled(law) => Some((child, law)),
+        Origin::Sampled(dist) => Some((child, dist)),
         _ => None,
     });
     let correction = match drawn {
-        Some((child, law)) => {
+        Some((child, dist)) => {
             let token = draft.node(child).token;
-            if accepts(child, fork.p.p(token) / law.p(token), chance) {
+            if accepts(child, fork.p.p(token) / dist.p(token), chance) {
                 return Choice::Keep(child);
             }
-            fork.correct(fork.p.zip(law, |p, q| (p - q).max(0.0)), chance)
+            fork.correct(fork.p.zip(dist, |p, q| (p - q).max(0.0)), chance)
         }
         None => Choice::Next { token: fork.draw(Purpose::Residual, fork.p, chance), fallbacks: 0 },
     };

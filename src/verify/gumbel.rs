@@ -5,14 +5,14 @@
 //! exponential noise E of k lists; a child is kept if it is that token. Drafts
 //! raced against the same noise agree often: at least `(1 − TV) / (1 + TV)` of
 //! the time for k = 1. The output is a function of seed, prompt, target and k
-//! alone, and its law is the target's, since the least of k exponentials is one.
+//! alone, and its distribution is the target's, since the least of k exponentials is one.
 //!
 //! Cost: k·V logarithms per row.
 
 use super::descent::{Choice, descend};
 use super::{BuildVerifier, Verifier};
 use crate::chance::Chance;
-use crate::dist::Dist;
+use crate::distribution::Dist;
 use crate::params::Param;
 use crate::registry::{Class, Entry};
 use crate::round::Verdict;

@@ -13,7 +13,7 @@
 use super::descent::{Choice, Fork, accepts, descend};
 use super::{BuildVerifier, Verifier};
 use crate::chance::Chance;
-use crate::dist::Dist;
+use crate::distribution::Dist;
 use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape, Siblings};
@@ -52,7 +52,7 @@ impl Verifier for KSeq {
 fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Choice {
     let Some(first) = fork.children().next() else { return fork.bonus(chance) };
     let k = fork.children().count();
-    let q = fork.draft.node(first).law(fork.draft.vocab());
+    let q = fork.draft.node(first).distribution(fork.draft.vocab());
     let rho = rho(fork.p, &q, k);
     let mut children = fork.children();
     if let Some(kept) = children.find(|&child| {
@@ -64,7 +64,7 @@ fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Choice {
     fork.correct(fork.p.zip(&q, |p, q| (p - rho * q).max(0.0)), chance)
 }
 
-/// ρ for k drafts of one law.
+/// ρ for k drafts of one distribution.
 fn rho(p: &Dist, q: &Dist, k: usize) -> f64 {
     let (mut below, mut above, mut between) = (0.0, 0.0, Vec::new());
     for (token, q) in q.support() {

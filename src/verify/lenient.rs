@@ -2,7 +2,7 @@
 //!
 //! Child x is accepted with probability `min(1, b(x) / (l·s(x)))`, and the rest
 //! is `norm((b − l·s)⁺)`. No token becomes more than `1/l` times as probable as
-//! it should be, but the law is not the target's unless l = 1.
+//! it should be, but the distribution is not the target's unless l = 1.
 //!
 //! Cost: as rejection sampling.
 
@@ -10,7 +10,7 @@ use super::descent::descend;
 use super::rejection::choose_scaled;
 use super::{BuildVerifier, Verifier};
 use crate::chance::Chance;
-use crate::dist::Dist;
+use crate::distribution::Dist;
 use crate::params::Param;
 use crate::registry::{Class, Entry};
 use crate::round::Verdict;
@@ -46,13 +46,13 @@ impl Verifier for Lenient {
 
     /// What is accepted of each token, `min(q, p/l)`, and the rest from the
     /// residual.
-    fn next_law(&self, p: &Dist, q: &Dist) -> Option<Dist> {
+    fn next_distribution(&self, p: &Dist, q: &Dist) -> Option<Dist> {
         let kept = p.zip(q, |p, q| q.min(p / self.lenience));
         let rejected = 1.0 - kept.iter().sum::<f64>();
         let rest = p.residual_of(q, self.lenience);
         let rest = rest.as_ref().unwrap_or(p);
-        let law = (0..).zip(kept).map(|(token, kept)| kept + rejected.max(0.0) * rest.p(token));
-        Dist::from_weights(law.collect()).ok()
+        let dist = (0..).zip(kept).map(|(token, kept)| kept + rejected.max(0.0) * rest.p(token));
+        Dist::from_weights(dist.collect()).ok()
     }
 
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {

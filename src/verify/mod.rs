@@ -1,6 +1,6 @@
 //! Verifiers: WHAT is kept of a draft.
 //!
-//! A verifier is a pure function of the draft, the target's laws and chance:
+//! A verifier is a pure function of the draft, the target's distributions and chance:
 //! no model, no config, no clock. That is what makes it provable by
 //! enumeration.
 
@@ -28,7 +28,7 @@ pub use traversal::Traversal;
 pub use typical::Typical;
 
 use crate::chance::Chance;
-use crate::dist::Dist;
+use crate::distribution::Dist;
 use crate::params::Params;
 use crate::registry::{Class, Entry};
 use crate::round::Verdict;
@@ -50,16 +50,16 @@ pub trait Verifier: std::fmt::Debug + Send + Sync {
         Siblings::Distinct
     }
 
-    /// The law of the next token where one child, drawn from `q`, is verified
+    /// The distribution of the next token where one child, drawn from `q`, is verified
     /// against `p`: over all that could be drawn and accepted. Approximate rules
     /// state it, so that their distance from `p` can be measured; for exact ones
     /// it is `p`, and they need not.
-    fn next_law(&self, p: &Dist, q: &Dist) -> Option<Dist> {
+    fn next_distribution(&self, p: &Dist, q: &Dist) -> Option<Dist> {
         let _ = (p, q);
         None
     }
 
-    /// Verifies `draft` against the target's processed laws: `targets[0]` after
+    /// Verifies `draft` against the target's processed distributions: `targets[0]` after
     /// the context, `targets[i]` after node `i − 1`.
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict;
 }
@@ -77,8 +77,8 @@ impl<V: Verifier + ?Sized> Verifier for &V {
         (**self).siblings()
     }
 
-    fn next_law(&self, p: &Dist, q: &Dist) -> Option<Dist> {
-        (**self).next_law(p, q)
+    fn next_distribution(&self, p: &Dist, q: &Dist) -> Option<Dist> {
+        (**self).next_distribution(p, q)
     }
 
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {

@@ -1,7 +1,7 @@
 //! Rejection sampling: on a chain the rule of Leviathan/Chen, on a tree
 //! recursive rejection sampling.
 //!
-//! At a node with target law `b`, each child `x` drawn from `s` is accepted
+//! At a node with target distribution `b`, each child `x` drawn from `s` is accepted
 //! with probability `min(1, b(x) / s(x))`; after a rejection `b` becomes
 //! `norm((b − s)⁺)` and the next sibling is tried. If no child is left the next
 //! token is drawn from `b`: the correction after rejections, the bonus token
@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use super::descent::{Choice, Fork, accepts, descend};
 use super::{BuildVerifier, Verifier};
 use crate::chance::{Chance, Purpose};
-use crate::dist::Dist;
+use crate::distribution::Dist;
 use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape};
@@ -49,21 +49,21 @@ pub(super) fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Choice {
     choose_scaled(fork, 1.0, chance)
 }
 
-/// The rule with every draft law multiplied by `scale`, which is exact for 1.
+/// The rule with every draft distribution multiplied by `scale`, which is exact for 1.
 pub(super) fn choose_scaled(fork: &Fork<'_>, scale: f64, chance: &mut dyn Chance) -> Choice {
-    let mut law = Cow::Borrowed(fork.p);
+    let mut dist = Cow::Borrowed(fork.p);
     let (mut purpose, mut fallbacks) = (Purpose::Bonus, 0);
     for child in fork.children() {
         let node = fork.draft.node(child);
         // A token that was drawn has a q above zero.
-        if accepts(child, law.p(node.token) / (scale * node.q(node.token)), chance) {
+        if accepts(child, dist.p(node.token) / (scale * node.q(node.token)), chance) {
             return Choice::Keep(child);
         }
         purpose = Purpose::Residual;
-        match law.residual_of(&node.law(fork.draft.vocab()), scale) {
-            Some(rest) => law = Cow::Owned(rest),
+        match dist.residual_of(&node.distribution(fork.draft.vocab()), scale) {
+            Some(rest) => dist = Cow::Owned(rest),
             None => fallbacks += 1,
         }
     }
-    Choice::Next { token: fork.draw(purpose, &law, chance), fallbacks }
+    Choice::Next { token: fork.draw(purpose, &dist, chance), fallbacks }
 }

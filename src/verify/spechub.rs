@@ -12,7 +12,7 @@ use super::descent::{Choice, Fork, accepts, descend};
 use super::rejection;
 use super::{BuildVerifier, Verifier};
 use crate::chance::Chance;
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape, NodeId, Siblings};
@@ -53,7 +53,7 @@ impl Verifier for SpecHub {
 
 fn choose(fork: &Fork<'_>, [first, second]: [NodeId; 2], chance: &mut dyn Chance) -> Choice {
     let node = |id| fork.draft.node(id);
-    let q = node(first).law(fork.draft.vocab());
+    let q = node(first).distribution(fork.draft.vocab());
     let plan = Plan::new(fork.p, &q);
     let hub_first = node(first).token == plan.hub;
     let (other, hub) = if hub_first { (second, first) } else { (first, second) };

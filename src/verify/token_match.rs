@@ -9,7 +9,7 @@
 use super::descent::{Choice, descend};
 use super::{BuildVerifier, Verifier};
 use crate::chance::{Chance, Purpose};
-use crate::dist::Dist;
+use crate::distribution::Dist;
 use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape};

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 use super::{BuildVerifier, Verifier};
 use crate::chance::{Chance, Purpose, Site};
-use crate::dist::Dist;
+use crate::distribution::Dist;
 use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape, NodeId};
@@ -60,23 +60,23 @@ impl Walk<'_> {
             return None;
         }
         let (draft, row) = (self.draft, at.map_or(0, |id| id + 1));
-        let mut law = Cow::Borrowed(&self.targets[row]);
+        let mut dist = Cow::Borrowed(&self.targets[row]);
         let mut purpose = Purpose::Bonus;
         let mut fallbacks = 0;
         for child in draft.children(at) {
             let node = draft.node(child);
             // A token that was drawn has a q above zero.
-            let into = (w * law.p(node.token) / node.q(node.token)).min(1.0);
+            let into = (w * dist.p(node.token) / node.q(node.token)).min(1.0);
             if let Some(verdict) = self.visit(Some(child), into) {
                 return Some(verdict);
             }
             purpose = Purpose::Residual;
-            let rest = law.zip(&node.law(draft.vocab()), |p, s| (w * p - s).max(0.0));
+            let rest = dist.zip(&node.distribution(draft.vocab()), |p, s| (w * p - s).max(0.0));
             match Dist::from_measure(rest) {
                 Some((rest, mass)) => {
                     // In this order the sum is exactly the mass if w is one.
                     w = mass / (mass + (1.0 - w));
-                    law = Cow::Owned(rest);
+                    dist = Cow::Owned(rest);
                 }
                 None if w < 1.0 => return None,
                 None => fallbacks += 1,
@@ -88,7 +88,7 @@ impl Walk<'_> {
         };
         kept.then(|| Verdict {
             path: at.map_or_else(Vec::new, |id| draft.path(id)),
-            next: self.chance.categorical(Site { purpose, node: row }, &law),
+            next: self.chance.categorical(Site { purpose, node: row }, &dist),
             residual_fallbacks: fallbacks,
         })
     }

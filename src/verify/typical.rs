@@ -3,14 +3,14 @@
 //!
 //! Child x is kept if `p(x) > min(ε, δ·e^{−H(p)})`, without a coin; after the
 //! last kept token the next one is drawn from p. Of several such siblings the
-//! first proposed is followed. The output does *not* have the target's law.
+//! first proposed is followed. The output does *not* have the target's distribution.
 //!
 //! Cost: O(V) for the entropy.
 
 use super::descent::{Choice, Fork, descend};
 use super::{BuildVerifier, Verifier};
 use crate::chance::Chance;
-use crate::dist::Dist;
+use crate::distribution::Dist;
 use crate::params::Param;
 use crate::registry::{Class, Entry};
 use crate::round::Verdict;
@@ -55,12 +55,12 @@ impl Verifier for Typical {
     }
 
     /// Typical drafts as they are drawn, and a draw from p for the others.
-    fn next_law(&self, p: &Dist, q: &Dist) -> Option<Dist> {
+    fn next_distribution(&self, p: &Dist, q: &Dist) -> Option<Dist> {
         let threshold = self.threshold(p);
         let kept = p.zip(q, |p, q| if p > threshold { q } else { 0.0 });
         let rejected = 1.0 - kept.iter().sum::<f64>();
-        let law = (0..).zip(kept).map(|(token, kept)| kept + rejected.max(0.0) * p.p(token));
-        Dist::from_weights(law.collect()).ok()
+        let dist = (0..).zip(kept).map(|(token, kept)| kept + rejected.max(0.0) * p.p(token));
+        Dist::from_weights(dist.collect()).ok()
     }
 
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {

@@ -11,7 +11,7 @@ use specdec::round::RoundEvent;
 use specdec::tree::Draft;
 use specdec::verify::{Gumbel, Verifier};
 
-use crate::laws::{dist, markov, near, random_law, random_table, seeded};
+use crate::fixtures::{dist, markov, near, random_dist, random_table, seeded};
 
 /// The probability that the first round keeps at least i tokens.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ fn chain(verifier: &str, k: usize) -> MethodSpec {
     MethodSpec { verifier, num_speculative_tokens: k, ..MethodSpec::default() }
 }
 
-/// A law after every last token.
+/// A distribution after every last token.
 type Table = Vec<Vec<f64>>;
 
 /// Σ over texts of i drafted tokens of their probability to be drafted and
@@ -153,7 +153,7 @@ fn coupled(p: &[f64], q: &[f64], lists: usize) -> (f64, f64) {
     (share, SIGMAS * (share * (1.0 - share) / RACES as f64).sqrt())
 }
 
-/// The probability that one of k lists decides for a token in both laws:
+/// The probability that one of k lists decides for a token in both distributions:
 /// `Σ_x k / (Σ_y max(p_y/p_x, q_y/q_x) + (k − 1) / p_x)`. For k = 1 it is the
 /// acceptance; for more lists a draft of another list may match as well.
 fn deciding(p: &[f64], q: &[f64], lists: usize) -> f64 {
@@ -171,7 +171,8 @@ fn coupled_drafts_are_kept_as_often_as_their_races_agree() {
     // The fixture's value in four printed digits.
     assert!((deciding(&p, &q, 1) - 0.6308).abs() <= 0.5e-4);
     let mut rng = seeded(14);
-    let random = [4, 6].map(|vocab| (random_law(vocab, &mut rng), random_law(vocab, &mut rng)));
+    let random = [4, 6]
+        .map(|vocab| (random_distribution(vocab, &mut rng), random_distribution(vocab, &mut rng)));
     for (p, q) in [(p.to_vec(), q.to_vec())].into_iter().chain(random) {
         let ((one, error), expected) = (coupled(&p, &q, 1), deciding(&p, &q, 1));
         assert!((one - expected).abs() <= error, "{one} is not {expected} ± {error}");
@@ -184,7 +185,7 @@ fn coupled_drafts_are_kept_as_often_as_their_races_agree() {
 }
 
 #[test]
-fn a_race_for_equal_laws_is_always_won_by_the_draft() {
+fn a_race_for_equal_distributions_is_always_won_by_the_draft() {
     let p = [0.5, 0.3, 0.2];
     assert_eq!((coupled(&p, &p, 1).0, coupled(&p, &p, 2).0), (1.0, 1.0));
     assert_eq!(coupled(&[1.0, 0.0, 0.0], &[0.0, 0.5, 0.5], 1).0, 0.0);

@@ -1,12 +1,12 @@
 //! How often a drafted token is kept: known values, inequalities between rules,
-//! and the ceiling that no rule exceeds. A law cannot show any of it.
+//! and the ceiling that no rule exceeds. A distribution cannot show any of it.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use specdec::chance::Chance;
 use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::dist::{Dist, Token};
+use specdec::distribution::{Dist, Token};
 use specdec::exactness::enumerate;
 use specdec::model::ToyPair;
 use specdec::params::{Params, Value};
@@ -16,8 +16,8 @@ use specdec::verify::{
     ceiling,
 };
 
-use crate::laws::{dist, near, outcomes, random_law, seeded};
-use crate::verifier_law::grow as grow_at;
+use crate::fixtures::{dist, near, outcomes, random_dist, seeded};
+use crate::verifier_distribution::grow as grow_at;
 
 /// The fixture: its overlap is 0.7.
 const P: [f64; 3] = [0.5, 0.3, 0.2];
@@ -121,12 +121,12 @@ fn the_fixture_has_its_known_ceilings() {
     printed(ceiling(Siblings::Listed, 2), 0.5);
 }
 
-/// Laws and numbers of children, few enough to walk every draft.
+/// Distributions and numbers of children, few enough to walk every draft.
 fn cases(count: usize, seed: u64) -> Vec<(Dist, Dist, usize)> {
     let mut rng = seeded(seed);
     let sizes = [(3, 2), (3, 3), (3, 4), (4, 2), (4, 3), (4, 4), (5, 2), (5, 3), (6, 2), (6, 3)];
-    let mut law = |vocab| dist(&random_law(vocab, &mut rng));
-    let case = |(vocab, k)| (law(vocab), law(vocab), k);
+    let mut dist = |vocab| dist(&random_distribution(vocab, &mut rng));
+    let case = |(vocab, k)| (distribution(vocab), distribution(vocab), k);
     sizes.into_iter().cycle().take(count).map(case).collect()
 }
 
@@ -226,7 +226,8 @@ fn the_ceiling_is_the_least_cut_and_the_most_flow() {
 fn the_ceiling_of_two_distinct_children_holds_for_more_tokens_than_all_sets_are_tried_for() {
     let mut rng = seeded(2);
     for _ in 0..20 {
-        let (p, q) = (dist(&random_law(11, &mut rng)), dist(&random_law(11, &mut rng)));
+        let (p, q) =
+            (dist(&random_distribution(11, &mut rng)), dist(&random_distribution(11, &mut rng)));
         let (one, rc) = (drawn_sets(Siblings::Distinct, 2, &q), Rc::new(q));
         let ceiling_of = |k| {
             let draft = outcomes(|chance| grow(Siblings::Distinct, k, &rc, chance)).swap_remove(0);
@@ -291,18 +292,18 @@ fn lenience_keeps_more_and_distorts_no_more_than_it_says() {
     near(emitted(&Lenient { lenience: 0.5 }, &dist(&P), &dist(&Q))[2], 0.4);
 }
 
-/// The law of the first token of a round with one drafted token.
+/// The distribution of the first token of a round with one drafted token.
 fn emitted(rule: &dyn Verifier, p: &Dist, q: &Dist) -> Vec<f64> {
     let (q, targets) = (Rc::new(q.clone()), [p.clone(), Dist::one_hot(p.vocab(), 0)]);
-    let mut law = vec![0.0; p.vocab()];
+    let mut dist = vec![0.0; p.vocab()];
     for (token, weight) in outcomes(|chance| {
         let draft = grow(Siblings::Independent, 1, &q, chance);
         let verdict = rule.verify(&draft, &targets, chance);
         verdict.path.first().map_or(verdict.next, |&id| draft.node(id).token)
     }) {
-        law[token as usize] += weight;
+        dist[token as usize] += weight;
     }
-    law
+    dist
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! enumeration finds.
 
 use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::exactness::{Gap, enumerate, target_law};
+use specdec::exactness::{Gap, enumerate, target_dist};
 use specdec::model::{LanguageModel, Toy, zoo};
 use specdec::params::{Params, Value};
 use specdec::sampling::{History, Sampler, SamplingParams};
@@ -10,13 +10,13 @@ use specdec::verify::{Lenient, Typical, Verifier};
 
 const PROMPT: &[u32] = &[0, 1, 0];
 
-fn law(model: &Toy, params: SamplingParams) -> specdec::dist::Dist {
+fn distribution(model: &Toy, params: SamplingParams) -> specdec::distribution::Dist {
     let logits = specdec::sampling::Logits::F64(model.logits(PROMPT).unwrap().to_vec());
     let history = History { prompt_len: PROMPT.len(), context: PROMPT, drafted: &[] };
-    Sampler::new(params).unwrap().law(&logits, history).unwrap()
+    Sampler::new(params).unwrap().distribution(&logits, history).unwrap()
 }
 
-/// The total variation of the first token's law, by enumerating one round.
+/// The total variation of the first token's distribution, by enumerating one round.
 fn enumerated(toy: &str, verifier: &str, key: (&str, f64), sampling: SamplingParams) -> f64 {
     let pair = zoo::toy(toy).unwrap();
     let (target, draft) = (pair.target("t").unwrap(), pair.draft("d").unwrap());
@@ -32,11 +32,12 @@ fn enumerated(toy: &str, verifier: &str, key: (&str, f64), sampling: SamplingPar
     let generation = Generation::new(&target, method, PROMPT, stop, None).unwrap();
     let found = enumerate(&target, generation, &mut []).unwrap();
     let sampler = Sampler::new(sampling).unwrap();
-    Gap::between(&found.law, &target_law(&target, &sampler, PROMPT, 2).unwrap()).tv_first_token
+    Gap::between(&found.dist, &target_distribution(&target, &sampler, PROMPT, 2).unwrap())
+        .tv_first_token
 }
 
 #[test]
-fn the_stated_law_is_the_enumerated_one() {
+fn the_stated_distribution_is_the_enumerated_one() {
     let settings = [
         SamplingParams::default(),
         SamplingParams { temperature: 0.7, ..SamplingParams::default() },
@@ -46,10 +47,12 @@ fn the_stated_law_is_the_enumerated_one() {
     for toy in ["mixed", "close"] {
         for sampling in settings {
             let pair = zoo::toy(toy).unwrap();
-            let p = law(&pair.target("t").unwrap(), sampling);
-            let q = law(&pair.draft("d").unwrap(), sampling);
+            let p = distribution(&pair.target("t").unwrap(), sampling);
+            let q = distribution(&pair.draft("d").unwrap(), sampling);
             let distance = |verifier: &dyn Verifier| {
-                p.total_variation(&verifier.next_law(&p, &q).expect("approximate rules state it"))
+                p.total_variation(
+                    &verifier.next_distribution(&p, &q).expect("approximate rules state it"),
+                )
             };
             for lenience in [0.2, 0.6, 1.0] {
                 let stated = distance(&Lenient { lenience });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use specdec::chance::{Chance, Request, Seeded};
 use specdec::clock::{Clock as _, VirtualClock, VirtualCosts};
 use specdec::decode::{Method, MethodSpec};
-use specdec::dist::Token;
+use specdec::distribution::Token;
 use specdec::draft::{Round, Tools};
 use specdec::params::Params;
 use specdec::round::{RoundEvent, RoundTimes, Verdict};

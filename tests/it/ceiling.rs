@@ -6,11 +6,11 @@ use std::rc::Rc;
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use specdec::chance::{Chance, Exhaustive, Request, Seeded};
-use specdec::dist::Dist;
+use specdec::distribution::Dist;
 use specdec::tree::{Draft, Siblings};
 use specdec::verify::ceiling;
 
-use crate::verifier_law::{grow, random_law};
+use crate::verifier_distribution::{grow, random_dist};
 
 /// Sums of up to a thousand products of doubles.
 const TOLERANCE: f64 = 1e-12;
@@ -93,7 +93,8 @@ fn the_ceiling_of_drawn_children_is_that_of_its_definition() {
     let mut below_one = 0;
     for vocab in [2, 3, 5] {
         for _ in 0..8 {
-            let (p, q) = (random_law(vocab, &mut rng), random_law(vocab, &mut rng));
+            let (p, q) =
+                (random_distribution(vocab, &mut rng), random_distribution(vocab, &mut rng));
             for kind in [Siblings::Independent, Siblings::Distinct, Siblings::Hub] {
                 for count in [1, 2, 3] {
                     if kind == Siblings::Hub && count != 2 {
@@ -124,12 +125,12 @@ fn two_distinct_children_among_many_tokens_have_the_ceiling_of_the_definition() 
     for vocab in [9, 10] {
         for _ in 0..6 {
             // Every token is possible, so the fast form is the one looked at.
-            let mut law = || {
-                let few = random_law(vocab, &mut rng);
+            let mut dist = || {
+                let few = random_distribution(vocab, &mut rng);
                 let weight = |t| few.p(t) + 0.01 * f64::from(t + 1);
                 Rc::new(Dist::from_weights((0..vocab as u32).map(weight).collect()).unwrap())
             };
-            let (p, q) = (law(), law());
+            let (p, q) = (distribution(), distribution());
             let drafts = drafts(&q, (Siblings::Distinct, 2));
             let expected = by_definition(&p, &drafts);
             below_one += usize::from(expected < 1.0 - TOLERANCE);
@@ -151,7 +152,7 @@ fn three_distinct_children_have_a_ceiling_only_among_few_tokens() {
         ceiling(&draft, None, &q)
     };
     let found = three(8).unwrap();
-    assert!((found - 1.0).abs() < TOLERANCE, "equal laws can always be kept: {found}");
+    assert!((found - 1.0).abs() < TOLERANCE, "equal distributions can always be kept: {found}");
     assert_eq!(three(9), None);
 }
 
@@ -161,7 +162,7 @@ fn three_distinct_children_have_a_ceiling_only_among_few_tokens() {
 fn the_ceiling_of_listed_children_is_the_mass_that_the_target_gives_them() {
     let mut rng = ChaCha8Rng::seed_from_u64(11);
     for _ in 0..8 {
-        let (p, q) = (random_law(5, &mut rng), random_law(5, &mut rng));
+        let (p, q) = (random_distribution(5, &mut rng), random_distribution(5, &mut rng));
         for count in [1, 2, 3] {
             let draft = &drafts(&q, (Siblings::Listed, count))[0].0;
             let expected = draft.nodes().iter().map(|n| p.p(n.token)).sum::<f64>();
@@ -182,19 +183,19 @@ fn the_ceiling_of_listed_children_is_the_mass_that_the_target_gives_them() {
 /// Without children nothing can be kept, and of a mixture nothing is known.
 #[test]
 fn the_ceiling_is_of_the_children_of_one_node() {
-    let law = Rc::new(Dist::from_weights(vec![1.0, 2.0, 1.0]).unwrap());
+    let dist = Rc::new(Dist::from_weights(vec![1.0, 2.0, 1.0]).unwrap());
     // A hub alone is a single child, whatever it might have been one of.
     let mut hub = Draft::empty(3);
     hub.sample_hub(None, &Rc::new(Dist::one_hot(3, 2)), &mut Exhaustive::default());
     assert_eq!((hub.siblings(None), hub.len()), (Siblings::Hub, 1));
-    assert_eq!(ceiling(&hub, None, &law), Some(0.25));
+    assert_eq!(ceiling(&hub, None, &dist), Some(0.25));
     let mut draft = Draft::empty(3);
-    assert_eq!(ceiling(&draft, None, &law), None);
+    assert_eq!(ceiling(&draft, None, &dist), None);
     let root = draft.certain(None, 1);
     let below = draft.certain(Some(root), 2);
-    assert_eq!(ceiling(&draft, Some(root), &law), Some(0.25));
-    assert_eq!(ceiling(&draft, Some(below), &law), None);
-    draft.sample(Some(root), &law, &mut Exhaustive::default());
+    assert_eq!(ceiling(&draft, Some(root), &dist), Some(0.25));
+    assert_eq!(ceiling(&draft, Some(below), &dist), None);
+    draft.sample(Some(root), &dist, &mut Exhaustive::default());
     assert_eq!(draft.siblings(Some(root)), Siblings::Mixed);
-    assert_eq!(ceiling(&draft, Some(root), &law), None);
+    assert_eq!(ceiling(&draft, Some(root), &dist), None);
 }

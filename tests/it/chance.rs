@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use specdec::chance::{Chance, Exhaustive, Purpose, Request, Seeded, Site};
-use specdec::dist::{Dist, Token};
+use specdec::distribution::{Dist, Token};
 
 pub(crate) const PURPOSES: [Purpose; 5] =
     [Purpose::Draft, Purpose::Accept, Purpose::Residual, Purpose::Bonus, Purpose::Target];
@@ -31,12 +31,12 @@ fn bits(chance: &mut dyn Chance, site: Site) -> u64 {
 
 #[test]
 fn the_walk_meets_every_outcome_once_with_its_probability() {
-    let law = Dist::from_probs(vec![0.5, 0.0, 0.25, 0.25]).unwrap();
+    let dist = Dist::from_probs(vec![0.5, 0.0, 0.25, 0.25]).unwrap();
     let mut found = BTreeMap::new();
     let mut chance = Exhaustive::default();
     loop {
         chance.begin_round(0);
-        let token = chance.categorical(site(Purpose::Draft, 0), &law);
+        let token = chance.categorical(site(Purpose::Draft, 0), &dist);
         let yes = token == 2 && chance.bernoulli(site(Purpose::Accept, 0), 0.125);
         assert!(found.insert((token, yes), chance.weight()).is_none());
         if !chance.advance() {
@@ -61,12 +61,12 @@ fn certain_decisions_do_not_branch() {
 
 #[test]
 fn two_races_at_one_position_are_not_independent_and_said_to_be_so() {
-    let law = Dist::from_probs(vec![0.5, 0.5]).unwrap();
+    let dist = Dist::from_probs(vec![0.5, 0.5]).unwrap();
     let mut chance = Exhaustive::default();
-    chance.race(3, 0..1, &law);
-    chance.race(4, 0..1, &law);
+    chance.race(3, 0..1, &dist);
+    chance.race(4, 0..1, &dist);
     assert!(!chance.coupled());
-    chance.race(3, 0..1, &law);
+    chance.race(3, 0..1, &dist);
     assert!(chance.coupled());
 }
 
@@ -84,10 +84,10 @@ fn the_values_of_the_generator_are_stable() {
         }
     }
     assert_eq!(values, STABLE_BITS);
-    let law = Dist::from_weights((1..=50).map(f64::from).collect()).unwrap();
-    let tokens = (0..8).map(|node| chance.categorical(site(Purpose::Draft, node), &law));
+    let dist = Dist::from_weights((1..=50).map(f64::from).collect()).unwrap();
+    let tokens = (0..8).map(|node| chance.categorical(site(Purpose::Draft, node), &dist));
     assert_eq!(tokens.collect::<Vec<_>>(), STABLE_TOKENS);
-    let races = (0..8).map(|position| chance.race(position, 0..1, &law)).collect::<Vec<_>>();
+    let races = (0..8).map(|position| chance.race(position, 0..1, &dist)).collect::<Vec<_>>();
     assert_eq!(races, STABLE_RACES);
 }
 
@@ -122,10 +122,10 @@ fn a_draw_depends_on_its_address_alone() {
             sites.extend((0..5).map(|node| (round, site(purpose, node))));
         }
     }
-    let law = Dist::from_weights(vec![1.0; 1000]).unwrap();
+    let dist = Dist::from_weights(vec![1.0; 1000]).unwrap();
     let draw = |chance: &mut Seeded, (round, site): (u64, Site)| {
         chance.begin_round(round);
-        chance.categorical(site, &law)
+        chance.categorical(site, &dist)
     };
     let a = sites.iter().map(|&s| draw(&mut forwards, s)).collect::<Vec<_>>();
     let mut b = sites.iter().rev().map(|&s| draw(&mut backwards, s)).collect::<Vec<_>>();
@@ -169,10 +169,10 @@ fn bernoulli_draws_have_their_probability() {
     }
 }
 
-/// `bernoulli(p)` is true on the same uniforms for which a law (p, 1 − p) gives
+/// `bernoulli(p)` is true on the same uniforms for which a distribution (p, 1 − p) gives
 /// its first token, so both treat a uniform that equals p alike.
 #[test]
-fn a_coin_is_a_law_over_two_sides() {
+fn a_coin_is_a_distribution_over_two_sides() {
     let mut chance = seeded(1, "p", 0);
     for node in 0..50 {
         let site = site(Purpose::Accept, node);
@@ -184,8 +184,8 @@ fn a_coin_is_a_law_over_two_sides() {
         }
         // Exact in 53 bits, and so is its complement.
         for p in [u - step, u, u + step] {
-            let law = Dist::from_probs(vec![p, 1.0 - p]).unwrap();
-            let first = chance.categorical(site, &law) == 0;
+            let dist = Dist::from_probs(vec![p, 1.0 - p]).unwrap();
+            let first = chance.categorical(site, &dist) == 0;
             assert_eq!(chance.bernoulli(site, p), first, "{p}");
         }
     }
@@ -194,12 +194,12 @@ fn a_coin_is_a_law_over_two_sides() {
 /// A race over several lists is won by the token that arrives first on any.
 #[test]
 fn a_race_over_lists_is_won_by_the_first_of_all() {
-    let law = Dist::from_weights(vec![1.0, 0.0, 2.0, 0.0, 3.0]).unwrap();
+    let dist = Dist::from_weights(vec![1.0, 0.0, 2.0, 0.0, 3.0]).unwrap();
     let mut chance = seeded(1, "lists", 0);
     let mut from_second = 0;
     for position in 0..200 {
-        let both = chance.race(position, 0..2, &law);
-        let of = |chance: &mut Seeded, list| chance.race(position, list..list + 1, &law);
+        let both = chance.race(position, 0..2, &dist);
+        let of = |chance: &mut Seeded, list| chance.race(position, list..list + 1, &dist);
         let (first, second) = (of(&mut chance, 0), of(&mut chance, 1));
         assert!(both == first || both == second);
         from_second += usize::from(both != first);
@@ -212,7 +212,7 @@ fn a_race_over_lists_is_won_by_the_first_of_all() {
 /// The noise of a token is that of its address, whatever else may win: so a
 /// winner goes on to win where some of the others are impossible.
 #[test]
-fn a_race_gives_a_token_the_same_noise_in_every_law() {
+fn a_race_gives_a_token_the_same_noise_in_every_distribution() {
     let all = Dist::from_weights(vec![1.0; 12]).unwrap();
     let mut chance = seeded(3, "noise", 0);
     for lists in [0..1, 1..2, 0..3] {
@@ -233,12 +233,12 @@ fn a_race_gives_a_token_the_same_noise_in_every_law() {
 /// all sum to one.
 #[test]
 fn the_walk_forgets_what_a_shorter_path_does_not_decide() {
-    let law = Dist::from_probs(vec![0.25, 0.75]).unwrap();
+    let dist = Dist::from_probs(vec![0.25, 0.75]).unwrap();
     let mut chance = Exhaustive::default();
     let mut found = Vec::new();
     loop {
         chance.begin_round(0);
-        let first = chance.categorical(site(Purpose::Draft, 0), &law);
+        let first = chance.categorical(site(Purpose::Draft, 0), &dist);
         let tosses = if first == 0 { 2 } else { 1 };
         let toss = |node| (node, 0.5);
         let heads =
@@ -264,10 +264,10 @@ fn the_walk_forgets_what_a_shorter_path_does_not_decide() {
 /// Races of one walk say nothing about those of the next.
 #[test]
 fn races_are_coupled_within_a_walk_only() {
-    let law = Dist::from_probs(vec![0.5, 0.5]).unwrap();
+    let dist = Dist::from_probs(vec![0.5, 0.5]).unwrap();
     let mut chance = Exhaustive::default();
-    chance.race(3, 0..1, &law);
+    chance.race(3, 0..1, &dist);
     assert!(chance.advance());
-    chance.race(3, 0..1, &law);
+    chance.race(3, 0..1, &dist);
     assert!(!chance.coupled());
 }

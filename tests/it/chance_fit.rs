@@ -1,12 +1,12 @@
-//! How the seeded generator's draws fit their laws, and how they are used.
+//! How the seeded generator's draws fit their distributions, and how they are used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use specdec::chance::{Chance, Purpose, Seeded};
 use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::dist::{Dist, Token};
+use specdec::distribution::{Dist, Token};
 use specdec::draft::{DRAFTERS, Tools};
-use specdec::exactness::{Audit, Fit, JointLaw, LEVEL, audit, sample, target_law};
+use specdec::exactness::{Audit, Fit, JointDistribution, LEVEL, audit, sample, target_dist};
 use specdec::model::zoo;
 use specdec::registry::Class;
 use specdec::sampling::{Sampler, SamplingParams};
@@ -23,24 +23,25 @@ fn counts(tokens: impl Iterator<Item = Token>) -> BTreeMap<Vec<Token>, u64> {
     counts
 }
 
-fn as_joint(law: &Dist) -> JointLaw {
-    law.support().map(|(t, p)| (vec![t], p)).collect()
+fn as_joint(dist: &Dist) -> JointDistribution {
+    dist.support().map(|(t, p)| (vec![t], p)).collect()
 }
 
 #[test]
-fn categorical_draws_fit_their_law_by_every_address() {
-    let law = Dist::from_weights(vec![1.0, 0.0, 2.0, 3.0, 4.0, 0.5, 6.0]).unwrap();
-    let expected = as_joint(&law);
+fn categorical_draws_fit_their_distribution_by_every_address() {
+    let dist = Dist::from_weights(vec![1.0, 0.0, 2.0, 3.0, 4.0, 0.5, 6.0]).unwrap();
+    let expected = as_joint(&dist);
     for purpose in PURPOSES {
         let mut chance = seeded(2026, "fit", 0);
         let by_round = counts((0..20_000).map(|round| {
             chance.begin_round(round);
-            chance.categorical(site(purpose, 0), &law)
+            chance.categorical(site(purpose, 0), &dist)
         }));
-        let by_node = counts((0..20_000).map(|node| chance.categorical(site(purpose, node), &law)));
+        let by_node =
+            counts((0..20_000).map(|node| chance.categorical(site(purpose, node), &dist)));
         let by_repeat = counts(
             (0..20_000)
-                .map(|repeat| seeded(2026, "fit", repeat).categorical(site(purpose, 0), &law)),
+                .map(|repeat| seeded(2026, "fit", repeat).categorical(site(purpose, 0), &dist)),
         );
         for counts in [by_round, by_node, by_repeat] {
             let fit = Fit::test(&counts, &expected);
@@ -51,16 +52,16 @@ fn categorical_draws_fit_their_law_by_every_address() {
 }
 
 #[test]
-fn races_fit_their_law_and_are_coupled() {
+fn races_fit_their_distribution_and_are_coupled() {
     let p = Dist::from_probs(vec![0.1, 0.2, 0.3, 0.4, 0.0]).unwrap();
     let q = Dist::from_probs(vec![0.2, 0.2, 0.3, 0.2, 0.1]).unwrap();
     let mut chance = seeded(2026, "race", 0);
-    let winners = |chance: &mut Seeded, law: &Dist| {
-        (0..20_000).map(|position| chance.race(position, 0..1, law)).collect::<Vec<_>>()
+    let winners = |chance: &mut Seeded, dist: &Dist| {
+        (0..20_000).map(|position| chance.race(position, 0..1, dist)).collect::<Vec<_>>()
     };
     let (of_p, of_q) = (winners(&mut chance, &p), winners(&mut chance, &q));
-    for (law, winners) in [(&p, &of_p), (&q, &of_q)] {
-        let fit = Fit::test(&counts(winners.iter().copied()), &as_joint(law));
+    for (dist, winners) in [(&p, &of_p), (&q, &of_q)] {
+        let fit = Fit::test(&counts(winners.iter().copied()), &as_joint(dist));
         assert!(fit.is_plausible(), "{fit:?}");
     }
     // A race does not depend on the round.
@@ -71,7 +72,7 @@ fn races_fit_their_law_and_are_coupled() {
     let tv = p.total_variation(&q);
     let bound = (1.0 - tv) / (1.0 + tv);
     assert!(agree > bound - 4.9 * (0.25f64 / 20_000.0).sqrt(), "{agree} < {bound}");
-    // Sparse and dense laws race alike.
+    // Sparse and dense distributions race alike.
     let sparse = Dist::sparse(5, p.support().collect()).unwrap();
     assert_eq!(winners(&mut chance, &sparse), of_p);
 }
@@ -89,38 +90,40 @@ fn the_test_of_fit_has_its_level_and_power() {
         sum
     };
     for cells in [3u32, 11, 101] {
-        let law = (0..cells).map(|t| (vec![t], 1.0 / f64::from(cells))).collect::<JointLaw>();
+        let dist =
+            (0..cells).map(|t| (vec![t], 1.0 / f64::from(cells))).collect::<JointDistribution>();
         let even = (0..cells).map(|t| (vec![t], 1000)).collect();
-        let fit = Fit::test(&even, &law);
+        let fit = Fit::test(&even, &dist);
         assert!(fit.is_plausible() && fit.statistic < 1e-9);
         let level = survival(fit.critical, cells - 1);
         assert!(level < 1.02 * LEVEL && level > 0.05 * LEVEL, "{cells} cells: {level}");
     }
-    let law = JointLaw::from([(vec![0], 0.5), (vec![1], 0.5)]);
+    let dist = JointDistribution::from([(vec![0], 0.5), (vec![1], 0.5)]);
     let lopsided = BTreeMap::from([(vec![0], 6000), (vec![1], 4000)]);
-    assert!(!Fit::test(&lopsided, &law).is_plausible());
+    assert!(!Fit::test(&lopsided, &dist).is_plausible());
     let impossible = BTreeMap::from([(vec![0], 5000), (vec![1], 5000), (vec![2], 1)]);
-    assert_eq!(Fit::test(&impossible, &law).impossible, 1);
-    assert!(!Fit::test(&impossible, &law).is_plausible());
+    assert_eq!(Fit::test(&impossible, &dist).impossible, 1);
+    assert!(!Fit::test(&impossible, &dist).is_plausible());
 }
 
 #[test]
 fn what_is_merged_counts_as_unseen() {
     // A hundred sequences that are expected once each, in one cell of mass 0.1.
     let rare = (2..102).map(|t| (vec![t], 0.001));
-    let law = [(vec![0], 0.5), (vec![1], 0.4)].into_iter().chain(rare).collect::<JointLaw>();
+    let dist =
+        [(vec![0], 0.5), (vec![1], 0.4)].into_iter().chain(rare).collect::<JointDistribution>();
     let fitting = |one: Token| BTreeMap::from([(vec![0], 500), (vec![1], 400), (vec![one], 100)]);
-    let fit = Fit::test(&fitting(2), &law);
+    let fit = Fit::test(&fitting(2), &dist);
     assert!(fit.is_plausible() && fit.statistic < 1e-9, "{fit:?}");
     assert!(fit.min_detectable_tv > 0.1, "{fit:?}");
     // One that is expected half a time takes its neighbour in.
-    let law = JointLaw::from([(vec![0], 0.9), (vec![1], 0.0995), (vec![2], 0.0005)]);
+    let dist = JointDistribution::from([(vec![0], 0.9), (vec![1], 0.0995), (vec![2], 0.0005)]);
     let counts = BTreeMap::from([(vec![0], 900), (vec![1], 90), (vec![2], 10)]);
-    let fit = Fit::test(&counts, &law);
+    let fit = Fit::test(&counts, &dist);
     assert!(fit.is_plausible() && fit.statistic < 1e-9, "{fit:?}");
     assert!(fit.min_detectable_tv > 0.1, "{fit:?}");
     // Nothing is merged, nothing is added.
-    let even = JointLaw::from([(vec![0], 0.5), (vec![1], 0.5)]);
+    let even = JointDistribution::from([(vec![0], 0.5), (vec![1], 0.5)]);
     let fit = Fit::test(&BTreeMap::from([(vec![0], 5000), (vec![1], 5000)]), &even);
     assert!(fit.min_detectable_tv < 0.04, "{fit:?}");
 }
@@ -131,7 +134,7 @@ fn every_address_is_drawn_once_and_every_loop_fits() {
     let (target, draft) = (pair.target("close").unwrap(), pair.draft("close").unwrap());
     let sampler = Sampler::new(SamplingParams::default()).unwrap();
     let prompt = [0, 1, 0];
-    let law = target_law(&target, &sampler, &prompt, 3).unwrap();
+    let dist = target_distribution(&target, &sampler, &prompt, 3).unwrap();
     let mut purposes = BTreeSet::new();
     for verifier in VERIFIERS {
         for drafter in DRAFTERS {
@@ -158,7 +161,7 @@ fn every_address_is_drawn_once_and_every_loop_fits() {
                 continue;
             }
             let counts = sample(&target, &generation(3), 1, 10_000).unwrap();
-            let fit = Fit::test(&counts, &law);
+            let fit = Fit::test(&counts, &dist);
             assert!(fit.is_plausible(), "{spec:?}: {fit:?}");
             assert!(fit.min_detectable_tv < 0.06, "{fit:?}");
         }
@@ -169,16 +172,16 @@ fn every_address_is_drawn_once_and_every_loop_fits() {
 #[test]
 fn an_audit_sees_what_is_drawn_twice() {
     let mut chance = Audit::new(seeded(1, "audit", 0));
-    let law = Dist::one_hot(2, 1);
+    let dist = Dist::one_hot(2, 1);
     chance.begin_round(0);
     chance.bernoulli(site(Purpose::Accept, 0), 0.5);
-    chance.categorical(site(Purpose::Residual, 0), &law);
+    chance.categorical(site(Purpose::Residual, 0), &dist);
     chance.begin_round(1);
     chance.bernoulli(site(Purpose::Accept, 0), 0.5);
-    chance.race(5, 0..1, &law);
-    chance.race(5, 0..1, &law);
+    chance.race(5, 0..1, &dist);
+    chance.race(5, 0..1, &dist);
     assert!(chance.report().repeated.is_empty());
     assert_eq!((chance.report().draws, chance.report().races), (3, 2));
-    chance.categorical(site(Purpose::Accept, 0), &law);
+    chance.categorical(site(Purpose::Accept, 0), &dist);
     assert_eq!(chance.report().repeated, [(1, site(Purpose::Accept, 0))]);
 }

@@ -1,6 +1,6 @@
-//! A draft model is penalised as the target is, with the drafted tokens before a
-//! node counted as committed ones. Whatever a draft's law is, the output is exact:
-//! only the law itself can show it.
+//! A draft model is penalised as the target is, with the drafted tokens before a node
+//! counted as committed ones. Whatever a draft's distribution is, the output is
+//! exact: only the distribution itself can show it.
 
 use specdec::decode::MethodSpec;
 use specdec::draft::Tools;
@@ -9,7 +9,7 @@ use specdec::sampling::SamplingParams;
 use specdec::tree::{Draft, NodeId};
 
 use crate::asking::{Asking, seeded_draws, spec};
-use crate::laws::{markov, near, positive_table, seeded};
+use crate::fixtures::{markov, near, positive_table, seeded};
 
 const VOCAB: usize = 4;
 const PROMPT: &[u32] = &[0, 3];
@@ -21,7 +21,7 @@ const PENALISED: SamplingParams = SamplingParams {
     ..SamplingParams::NEUTRAL
 };
 
-/// The penalised law after the context and some drafted tokens. Logits are
+/// The penalised distribution after the context and some drafted tokens. Logits are
 /// logarithms of probabilities: a repetition penalty r makes q to q^r.
 fn penalised(table: &[Vec<f64>], drafted: &[u32]) -> Vec<f64> {
     let text = [CONTEXT, drafted].concat();
@@ -61,7 +61,7 @@ fn toy(table: &[Vec<f64>]) -> Toy {
 }
 
 #[test]
-fn drawn_tokens_have_the_penalised_law() {
+fn drawn_tokens_have_the_penalised_distribution() {
     let table = positive_table(VOCAB, &mut seeded(71));
     let toy = toy(&table);
     for drafter in ["model", "model_tree", "cascade"] {
@@ -69,15 +69,15 @@ fn drawn_tokens_have_the_penalised_law() {
             let draft = asked(&toy, drafter, PENALISED, seed);
             assert!(draft.depth() >= 2, "{drafter}");
             for id in 0..draft.len() {
-                let law = penalised(&table, &before(&draft, id));
-                (0..).zip(law).for_each(|(token, q)| near(draft.node(id).q(token), q));
+                let dist = penalised(&table, &before(&draft, id));
+                (0..).zip(dist).for_each(|(token, q)| near(draft.node(id).q(token), q));
             }
         }
     }
 }
 
 #[test]
-fn greedy_drafts_are_ranked_by_the_penalised_law() {
+fn greedy_drafts_are_ranked_by_the_penalised_distribution() {
     let table = positive_table(VOCAB, &mut seeded(72));
     let toy = toy(&table);
     let greedy = SamplingParams { temperature: 0.0, ..PENALISED };
@@ -85,9 +85,9 @@ fn greedy_drafts_are_ranked_by_the_penalised_law() {
         let draft = asked(&toy, drafter, greedy, 0);
         assert!(draft.depth() >= 2, "{drafter}");
         for id in 0..draft.len() {
-            let (law, belief) =
+            let (dist, belief) =
                 (penalised(&table, &before(&draft, id)), draft.node(id).belief(VOCAB));
-            (0..).zip(law).for_each(|(token, q)| near(belief.p(token), q));
+            (0..).zip(dist).for_each(|(token, q)| near(belief.p(token), q));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Drafters with a model: laws, siblings, passes.
+//! Drafters with a model: distributions, siblings, passes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use specdec::chance::Chance;
 use specdec::clock::{VirtualClock, VirtualCosts};
 use specdec::decode::{Generation, MethodSpec, Observer, StopRules, generate};
-use specdec::dist::Token;
+use specdec::distribution::Token;
 use specdec::draft::{BuildDrafter, DRAFTERS, Tools};
 use specdec::exactness::enumerate;
 use specdec::model::{ModelError, Toy, ToyPair, zoo};
@@ -16,11 +16,11 @@ use specdec::sampling::SamplingParams;
 use specdec::tree::{Draft, Origin};
 
 use crate::asking::{Asking, seeded_draws, spec};
-use crate::laws::{markov, near, outcomes, positive_table, random_table, random_text, seeded};
+use crate::fixtures::{markov, near, outcomes, positive_table, random_table, random_text, seeded};
 
-/// A toy draft model with these laws after the last token.
-fn model(laws: &[Vec<f64>]) -> Toy {
-    markov(laws, laws).draft("d").unwrap()
+/// A toy draft model with these distributions after the last token.
+fn model(dists: &[Vec<f64>]) -> Toy {
+    markov(dists, dists).draft("d").unwrap()
 }
 
 fn asking<'a>(spec: &MethodSpec, model: &'a Toy, prompt: &[Token]) -> Asking<'a> {
@@ -29,20 +29,20 @@ fn asking<'a>(spec: &MethodSpec, model: &'a Toy, prompt: &[Token]) -> Asking<'a>
     Asking::new(spec, tools, vocab, prompt)
 }
 
-/// Recorded laws and tokens of a draft.
+/// Recorded distributions and tokens of a draft.
 fn content(draft: &Draft) -> Vec<(Token, Vec<f64>)> {
-    let laws = draft.nodes().iter().map(|node| (node.token, node.law(draft.vocab())));
-    let probs = |law: std::rc::Rc<specdec::dist::Dist>| {
-        (0..draft.vocab() as Token).map(|token| law.p(token)).collect()
+    let dists = draft.nodes().iter().map(|node| (node.token, node.distribution(draft.vocab())));
+    let probs = |dist: std::rc::Rc<specdec::distribution::Dist>| {
+        (0..draft.vocab() as Token).map(|token| dist.p(token)).collect()
     };
-    laws.map(|(token, law)| (token, probs(law))).collect()
+    dists.map(|(token, dist)| (token, probs(dist))).collect()
 }
 
 #[test]
 fn a_draft_model_is_sampled_as_it_is_set_and_else_as_the_target() {
     let q = vec![0.1, 0.2, 0.3, 0.4];
     let toy = model(&vec![q.clone(); 4]);
-    let law = |temperature: f64, settings: &[(&str, &str)]| {
+    let dist = |temperature: f64, settings: &[(&str, &str)]| {
         let sampling = SamplingParams { temperature, ..SamplingParams::default() };
         let spec = MethodSpec { sampling, ..spec("model", 1, settings) };
         content(&asking(&spec, &toy, &[0]).ask(&[0], &mut seeded_draws(0))).swap_remove(0).1
@@ -52,14 +52,14 @@ fn a_draft_model_is_sampled_as_it_is_set_and_else_as_the_target() {
         found.iter().zip(weights).for_each(|(&p, weight)| near(p, weight / mass));
     };
     let squared = [0.01, 0.04, 0.09, 0.16];
-    is(law(1.0, &[]), [0.1, 0.2, 0.3, 0.4]);
-    is(law(0.5, &[]), squared);
-    is(law(1.0, &[("draft_temperature", "0.5")]), squared);
-    is(law(0.5, &[("draft_temperature", "1")]), [0.1, 0.2, 0.3, 0.4]);
-    is(law(1.0, &[("draft_temperature", "0")]), [0.0, 0.0, 0.0, 1.0]);
-    is(law(1.0, &[("draft_top_k", "2")]), [0.0, 0.0, 0.3, 0.4]);
-    is(law(1.0, &[("draft_top_p", "0.75")]), [0.0, 0.2, 0.3, 0.4]);
-    is(law(0.5, &[("draft_top_k", "3")]), [0.0, 0.04, 0.09, 0.16]);
+    is(distribution(1.0, &[]), [0.1, 0.2, 0.3, 0.4]);
+    is(distribution(0.5, &[]), squared);
+    is(distribution(1.0, &[("draft_temperature", "0.5")]), squared);
+    is(distribution(0.5, &[("draft_temperature", "1")]), [0.1, 0.2, 0.3, 0.4]);
+    is(distribution(1.0, &[("draft_temperature", "0")]), [0.0, 0.0, 0.0, 1.0]);
+    is(distribution(1.0, &[("draft_top_k", "2")]), [0.0, 0.0, 0.3, 0.4]);
+    is(distribution(1.0, &[("draft_top_p", "0.75")]), [0.0, 0.2, 0.3, 0.4]);
+    is(distribution(0.5, &[("draft_top_k", "3")]), [0.0, 0.04, 0.09, 0.16]);
 }
 
 #[test]
@@ -71,8 +71,8 @@ fn a_draft_model_follows_its_own_tokens_with_a_pass_each() {
     let text = [0, 2, 1];
     for (draft, weight) in outcomes(|chance| drafter.ask(&text, chance)) {
         let mut last = 1;
-        let path = content(&draft).into_iter().map(|(token, law)| {
-            law.iter().zip(&q[last]).for_each(|(&found, &q)| near(found, q));
+        let path = content(&draft).into_iter().map(|(token, dist)| {
+            dist.iter().zip(&q[last]).for_each(|(&found, &q)| near(found, q));
             let q = q[last][token as usize];
             last = token as usize;
             q
@@ -157,7 +157,7 @@ impl Observer for Kept {
 /// Drafts are raced against the noise of the positions where they are verified,
 /// siblings against a list each.
 #[test]
-fn coupled_drafts_of_the_targets_own_law_are_all_kept() {
+fn coupled_drafts_of_the_targets_own_distribution_are_all_kept() {
     let toy = zoo::toy("mixed").unwrap().target("same").unwrap();
     let tools = Tools { draft: Some(&toy), ..Tools::default() };
     let tree = [("tree", "2,2"), ("siblings", "independent"), ("gumbel_lists", "2")];
@@ -226,7 +226,7 @@ fn what_a_cache_holds_is_in_the_key() {
 }
 
 #[test]
-fn a_hub_of_one_child_is_drawn_from_the_whole_law() {
+fn a_hub_of_one_child_is_drawn_from_the_whole_distribution() {
     let toy = model(&vec![vec![0.5, 0.3, 0.2]; 3]);
     let spec = spec("model_tree", 2, &[("tree", "1,2"), ("siblings", "hub")]);
     let draft = asking(&spec, &toy, &[0]).ask(&[0], &mut seeded_draws(0));
@@ -259,21 +259,21 @@ fn an_oracle_is_accepted_as_often_as_its_dial_says() {
     }
 }
 
-/// The law of the children's tokens, in draw order, of a tree of one level.
+/// The distribution of the children's tokens, in draw order, of a tree of one level.
 fn children(siblings: &str, k: &str, q: &[f64]) -> BTreeMap<Vec<Token>, f64> {
     let toy = model(&vec![q.to_vec(); q.len()]);
     let spec = spec("model_tree", 1, &[("tree", k), ("siblings", siblings)]);
     let mut drafter = asking(&spec, &toy, &[0]);
     let mut ask = |chance: &mut dyn Chance| drafter.ask(&[0], chance);
-    let mut law = BTreeMap::new();
+    let mut dist = BTreeMap::new();
     for (draft, weight) in outcomes(|chance| ask(chance)) {
         let tokens = draft.children(None).map(|id| draft.node(id).token).collect();
-        *law.entry(tokens).or_insert(0.0) += weight;
+        *dist.entry(tokens).or_insert(0.0) += weight;
     }
-    law
+    dist
 }
 
-fn assert_laws(found: &BTreeMap<Vec<Token>, f64>, expected: &[(&[Token], f64)]) {
+fn assert_distributions(found: &BTreeMap<Vec<Token>, f64>, expected: &[(&[Token], f64)]) {
     assert_eq!(found.len(), expected.len(), "{found:?}");
     expected.iter().for_each(|(tokens, p)| near(found[*tokens], *p));
 }
@@ -282,7 +282,7 @@ fn assert_laws(found: &BTreeMap<Vec<Token>, f64>, expected: &[(&[Token], f64)]) 
 fn siblings_are_drawn_as_their_kind_says() {
     let q = [0.5, 0.3, 0.2];
     let pair = |a: usize, b: usize| q[a] * q[b];
-    assert_laws(
+    assert_distributions(
         &children("independent", "2", &q),
         &[
             (&[0, 0], pair(0, 0)),
@@ -298,7 +298,7 @@ fn siblings_are_drawn_as_their_kind_says() {
     );
     // In draw order, each from what is left.
     let then = |a: usize, b: usize| q[a] * q[b] / (1.0 - q[a]);
-    assert_laws(
+    assert_distributions(
         &children("distinct", "2", &q),
         &[
             (&[0, 1], then(0, 1)),
@@ -312,13 +312,13 @@ fn siblings_are_drawn_as_their_kind_says() {
     let three = children("distinct", "3", &q);
     near(three[&vec![2, 0, 1]], then(2, 0));
     assert_eq!(children("distinct", "4", &q), three, "there are only three tokens");
-    assert_laws(&children("top_k", "2", &q), &[(&[0, 1], 1.0)]);
-    assert_laws(&children("top_k", "2", &[0.2, 0.3, 0.5]), &[(&[2, 1], 1.0)]);
+    assert_distributions(&children("top_k", "2", &q), &[(&[0, 1], 1.0)]);
+    assert_distributions(&children("top_k", "2", &[0.2, 0.3, 0.5]), &[(&[2, 1], 1.0)]);
     // The most probable one, then one of the others.
-    assert_laws(&children("last_sampled", "2", &q), &[(&[0, 1], 0.6), (&[0, 2], 0.4)]);
-    assert_laws(&children("last_sampled", "3", &q), &[(&[0, 1, 2], 1.0)]);
+    assert_distributions(&children("last_sampled", "2", &q), &[(&[0, 1], 0.6), (&[0, 2], 0.4)]);
+    assert_distributions(&children("last_sampled", "3", &q), &[(&[0, 1, 2], 1.0)]);
     // Q(x, a) = q(x), Q(a, x) = q(a) q(x) / (1 - q(a)).
-    assert_laws(
+    assert_distributions(
         &children("hub", "2", &q),
         &[(&[1, 0], 0.3), (&[2, 0], 0.2), (&[0, 1], then(0, 1)), (&[0, 2], then(0, 2))],
     );
@@ -346,7 +346,7 @@ fn siblings_are_as_the_verifier_likes_them_unless_said() {
 }
 
 #[test]
-fn a_tree_has_its_shape_and_the_laws_of_its_paths() {
+fn a_tree_has_its_shape_and_the_distributions_of_its_paths() {
     let mut rng = seeded(34);
     let q = positive_table(4, &mut rng);
     let toy = model(&q);

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use specdec::dist::Token;
+use specdec::distribution::Token;
 use specdec::draft::{Texts, Tools};
 use specdec::model::Letters;
 use specdec::sampling::Logits;
 use specdec::tree::Draft;
 
 use crate::asking::{Asking, Told, spec};
-use crate::laws::{near, outcomes, random_text, seeded};
+use crate::fixtures::{near, outcomes, random_text, seeded};
 
 /// What k tokens a copy from `next` on has; past its end the text goes on with
 /// what was copied.
@@ -183,35 +183,35 @@ fn token_recycling_spins_its_tree_level_by_level() {
     }
 }
 
-/// The law of the first token that an n-gram model drafts after `text`.
-fn first_law(drafter: &mut Asking<'_>, text: &[Token], vocab: usize) -> Vec<f64> {
+/// The distribution of the first token that an n-gram model drafts after `text`.
+fn first_distribution(drafter: &mut Asking<'_>, text: &[Token], vocab: usize) -> Vec<f64> {
     let draft = drafter.ask(text, &mut crate::asking::seeded_draws(0));
-    let law = draft.nodes().first().map(|node| node.law(vocab));
-    law.map_or_else(Vec::new, |law| (0..vocab as Token).map(|token| law.p(token)).collect())
+    let dist = draft.nodes().first().map(|node| node.distribution(vocab));
+    dist.map_or_else(Vec::new, |dist| (0..vocab as Token).map(|token| dist.p(token)).collect())
 }
 
-fn assert_law(found: &[f64], counts: &[f64]) {
+fn assert_distribution(found: &[f64], counts: &[f64]) {
     assert_eq!(found.len(), counts.len(), "{found:?}");
     let total = counts.iter().sum::<f64>();
     found.iter().zip(counts).for_each(|(&p, count)| near(p, count / total));
 }
 
 #[test]
-fn ngram_laws_are_the_counts_after_the_longest_known_context() {
+fn ngram_distributions_are_the_counts_after_the_longest_known_context() {
     let ngram = |order: &str, text: &[Token]| {
         let spec = spec("ngram_lm", 3, &[("ngram_order", order)]);
         let mut drafter = Asking::new(&spec, Tools::default(), 4, text);
-        first_law(&mut drafter, text, 4)
+        first_distribution(&mut drafter, text, 4)
     };
     // a b a c a b a: a is followed twice by b and once by c; b a once by c.
     let text = [0, 1, 0, 2, 0, 1, 0];
-    assert_law(&ngram("1", &text), &[4.0, 2.0, 1.0, 0.0]);
-    assert_law(&ngram("2", &text), &[0.0, 2.0, 1.0, 0.0]);
-    assert_law(&ngram("3", &text), &[0.0, 0.0, 1.0, 0.0]);
+    assert_distribution(&ngram("1", &text), &[4.0, 2.0, 1.0, 0.0]);
+    assert_distribution(&ngram("2", &text), &[0.0, 2.0, 1.0, 0.0]);
+    assert_distribution(&ngram("3", &text), &[0.0, 0.0, 1.0, 0.0]);
     // a b a is new, so its shorter ends decide.
-    assert_law(&ngram("4", &text), &[0.0, 0.0, 1.0, 0.0]);
+    assert_distribution(&ngram("4", &text), &[0.0, 0.0, 1.0, 0.0]);
     // d has no successor: back to single tokens.
-    assert_law(&ngram("3", &[0, 1, 0, 3]), &[2.0, 1.0, 0.0, 1.0]);
+    assert_distribution(&ngram("3", &[0, 1, 0, 3]), &[2.0, 1.0, 0.0, 1.0]);
 }
 
 #[test]
@@ -221,9 +221,9 @@ fn ngram_drafts_follow_their_own_tokens_and_their_sampler() {
     let mut drafter = Asking::new(&spec, Tools::default(), 4, &text);
     let drafts = outcomes(|chance| drafter.ask(&text, chance).tokens_to(1));
     // Squared counts: 4 to 1; both are always followed by a.
-    let law = drafts.into_iter().collect::<BTreeMap<_, _>>();
-    assert_eq!(law.keys().collect::<Vec<_>>(), [&[1, 0], &[2, 0]]);
-    near(law[&vec![1, 0]], 0.8);
+    let dist = drafts.into_iter().collect::<BTreeMap<_, _>>();
+    assert_eq!(dist.keys().collect::<Vec<_>>(), [&[1, 0], &[2, 0]]);
+    near(dist[&vec![1, 0]], 0.8);
 }
 
 #[test]
@@ -235,8 +235,9 @@ fn ngrams_learn_every_committed_token_once() {
     let mut end = 5;
     while end <= text.len() {
         let mut fresh = Asking::new(&spec, Tools::default(), 3, &text[..end]);
-        let laws = [&mut follows, &mut fresh].map(|drafter| first_law(drafter, &text[..end], 3));
-        assert_eq!(laws[0], laws[1], "after {end} tokens");
+        let dists =
+            [&mut follows, &mut fresh].map(|drafter| first_distribution(drafter, &text[..end], 3));
+        assert_eq!(dists[0], dists[1], "after {end} tokens");
         end += 1 + end % 3;
     }
 }
@@ -257,10 +258,14 @@ fn ngrams_of_a_file_are_counted_from_it_and_from_nothing_else() {
     // The text itself says d after a.
     let text = [0, 3, 0, 3, 0];
     let mut drafter = Asking::new(&counted, tools, 4, &text);
-    assert_law(&first_law(&mut drafter, &text, 4), &[0.0, 2.0, 1.0, 0.0]);
-    assert_law(&first_law(&mut drafter, &[0, 3], 4), &[3.0, 2.0, 1.0, 0.0]);
+    assert_distribution(&first_distribution(&mut drafter, &text, 4), &[0.0, 2.0, 1.0, 0.0]);
+    assert_distribution(&first_distribution(&mut drafter, &[0, 3], 4), &[3.0, 2.0, 1.0, 0.0]);
     let mut drafter = Asking::new(&settings(&file("empty", "")), tools, 4, &text);
-    assert_eq!(first_law(&mut drafter, &text, 4), [0.0; 0], "nothing known, nothing drafted");
+    assert_eq!(
+        first_distribution(&mut drafter, &text, 4),
+        [0.0; 0],
+        "nothing known, nothing drafted"
+    );
     let refusal =
         |spec: &specdec::decode::MethodSpec, tools| spec.build_with(tools).unwrap_err().to_string();
     assert!(refusal(&settings("no such file"), tools).contains("cannot be read: no such file"));

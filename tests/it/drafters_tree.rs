@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use specdec::dist::Token;
+use specdec::distribution::Token;
 use specdec::draft::Tools;
 use specdec::model::Toy;
 use specdec::round::RoundTimes;
 use specdec::tree::{Draft, NodeId};
 
 use crate::asking::{Asking, Told, seeded_draws, spec};
-use crate::laws::{markov, near, positive_table, seeded};
+use crate::fixtures::{markov, near, positive_table, seeded};
 
 fn asking<'a>(drafter: &str, k: usize, settings: &[(&str, &str)], model: &'a Toy) -> Asking<'a> {
     let tools = Tools { draft: Some(model), ..Tools::default() };
@@ -33,8 +33,8 @@ fn grown(q: &[Vec<f64>], last: usize, k: usize, nodes: usize, width: usize) -> G
     for _ in 0..k {
         let mut next = Grown::new();
         for (path, value) in &level {
-            let law = &q[path.last().map_or(last, |&token| token as usize)];
-            let children = law.iter().enumerate().map(|(token, p)| (vec![token as Token], *p));
+            let dist = &q[path.last().map_or(last, |&token| token as usize)];
+            let children = dist.iter().enumerate().map(|(token, p)| (vec![token as Token], *p));
             for (token, p) in best(children.collect(), width) {
                 next.insert([&path[..], &token].concat(), value * p);
             }
@@ -219,8 +219,8 @@ fn the_optimal_tree_is_drawn_from_what_the_model_says_at_each_node() {
             // Those after the first child are drawn from what is left.
             let Some(first) = draft.children(at).next() else { continue };
             let last = at.map_or(0, |id| draft.node(id).token as usize);
-            let law = draft.node(first).law(draft.vocab());
-            (0..6).for_each(|token| near(law.p(token), q[last][token as usize]));
+            let dist = draft.node(first).distribution(draft.vocab());
+            (0..6).for_each(|token| near(dist.p(token), q[last][token as usize]));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use specdec::chance::{Request, Seeded};
 use specdec::clock::RealClock;
 use specdec::decode::{Blind, Generation, MethodSpec, StopRules, generate};
-use specdec::dist::Token;
+use specdec::distribution::Token;
 use specdec::draft::{DRAFTERS, Tools};
 use specdec::experiment::divergence;
 use specdec::experiment::prompts::{self, Prompt};

@@ -1,4 +1,4 @@
-//! Every registered method has the target's law, by enumeration; closed forms;
+//! Every registered method has the target's distribution, by enumeration; closed forms;
 //! and the enumeration is checked against whole generations.
 
 use std::collections::BTreeSet;
@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::draft::DRAFTERS;
 use specdec::exactness::{
-    Certificate, CertificateCell, CertifyOptions, ChainCase, Enumeration, Gap, JointLaw, Kind,
-    Rule, Verdict, certified, certify, enumerate, replay, target_law,
+    Certificate, CertificateCell, CertifyOptions, ChainCase, Enumeration, Gap, JointDistribution,
+    Kind, Rule, Verdict, certified, certify, enumerate, replay, target_dist,
 };
 use specdec::length::LENGTHS;
 use specdec::model::{Toy, ToyPair, zoo};
@@ -59,8 +59,8 @@ impl Setup {
         enumerate(&self.target, self.generation(tokens), &mut []).unwrap()
     }
 
-    fn law(&self, tokens: usize) -> JointLaw {
-        target_law(&self.target, &self.sampler, PROMPT, tokens).unwrap()
+    fn distribution(&self, tokens: usize) -> JointDistribution {
+        target_distribution(&self.target, &self.sampler, PROMPT, tokens).unwrap()
     }
 
     fn chain(&self) -> ChainCase<'_> {
@@ -166,7 +166,7 @@ fn json_has_the_documented_fields(certificate: &Certificate) {
     assert_eq!(keys(&json["fits"][0]).join(" "), fit);
 }
 
-/// Soft laws on chains and trees, on named toys and random ones, and what else.
+/// Soft distributions on chains and trees, on named toys and random ones, and what else.
 fn it_says_what_it_covers(certificate: &Certificate) {
     let proofs = certificate.cells.iter().filter(|c| c.verdict == Verdict::Exact);
     let soft = proofs.clone().filter(|c| c.kind == Kind::Soft).collect::<Vec<_>>();
@@ -179,7 +179,7 @@ fn it_says_what_it_covers(certificate: &Certificate) {
     assert!(soft.iter().any(|c| c.ends) && soft.iter().any(|c| c.k > 3));
     let prompts = soft.iter().map(|c| c.prompt).collect::<BTreeSet<_>>();
     assert!(prompts.len() >= 5, "{prompts:?}");
-    // What a cell is follows from its laws; these can be told from its name.
+    // What a cell is follows from its distributions; these can be told from its name.
     for cell in proofs {
         let kind = cell.kind;
         assert!((cell.soft >= 0.5) == (kind == Kind::Soft), "{cell:?}");
@@ -227,7 +227,7 @@ fn merging_equal_states_changes_nothing() {
             let setup = setup(toy, verifier, "model", k);
             let merged = setup.walk(tokens);
             let whole = replay(&setup.target, &setup.generation(tokens)).unwrap();
-            assert!(Gap::between(&merged.law, &whole.law).is_zero(), "{toy} {k} {verifier}");
+            assert!(Gap::between(&merged.dist, &whole.dist).is_zero(), "{toy} {k} {verifier}");
         }
     }
 }
@@ -239,8 +239,11 @@ fn merging_equal_states_changes_nothing_for_trees() {
             let setup = tree_setup("binary", verifier, "2,1", siblings);
             let merged = setup.walk(3);
             let whole = replay(&setup.target, &setup.generation(3)).unwrap();
-            assert!(Gap::between(&merged.law, &whole.law).is_zero(), "{siblings} {verifier}");
-            assert!(Gap::between(&merged.law, &setup.law(3)).is_zero(), "{siblings} {verifier}");
+            assert!(Gap::between(&merged.dist, &whole.dist).is_zero(), "{siblings} {verifier}");
+            assert!(
+                Gap::between(&merged.dist, &setup.distribution(3)).is_zero(),
+                "{siblings} {verifier}"
+            );
         }
     }
 }
@@ -285,10 +288,10 @@ fn every_round_adds_one_token_to_the_accepted_ones() {
 }
 
 #[test]
-fn the_bound_on_acceptance_is_that_of_the_joint_laws() {
+fn the_bound_on_acceptance_is_that_of_the_joint_distributions() {
     // Two drafted tokens at 1/3 and 2/3: 2/3 + (1/9 + 2/9 + 2/9 + 1/9) = 12/9.
     near(setup("thirds", "rejection", "model", 2).chain().accepted_bound(2).unwrap(), 12.0 / 9.0);
-    // Equal laws: everything can be kept.
+    // Equal distributions: everything can be kept.
     near(setup("equal", "rejection", "model", 3).chain().accepted_bound(3).unwrap(), 3.0);
 }
 
@@ -314,24 +317,25 @@ fn what_cannot_happen_does_not_and_what_must_does() {
 }
 
 #[test]
-fn the_target_law_is_a_product_of_the_tables() {
+fn the_target_distribution_is_a_product_of_the_tables() {
     let pair = zoo::toy("mixed").unwrap();
     let setup = setup("mixed", "rejection", "model", 1);
-    let law = setup.law(3);
-    near(law.values().sum(), 1.0);
+    let dist = setup.distribution(3);
+    near(dist.values().sum(), 1.0);
     near(
-        law[&vec![2, 1, 3]],
+        dist[&vec![2, 1, 3]],
         pair.target["1,0"][2] * pair.target["0,2"][1] * pair.target["2,1"][3],
     );
 }
 
 #[test]
 fn a_gap_is_what_it_says() {
-    let law = |cells: &[(&[u32], f64)]| {
-        cells.iter().map(|(text, p)| (text.to_vec(), *p)).collect::<JointLaw>()
+    let dist = |cells: &[(&[u32], f64)]| {
+        cells.iter().map(|(text, p)| (text.to_vec(), *p)).collect::<JointDistribution>()
     };
-    let target = law(&[(&[0, 0], 0.5), (&[0, 1], 0.25), (&[1, 0], 0.25)]);
-    let found = law(&[(&[0, 0], 0.5), (&[0, 1], 0.125), (&[1, 0], 0.25), (&[1, 1], 0.125)]);
+    let target = distribution(&[(&[0, 0], 0.5), (&[0, 1], 0.25), (&[1, 0], 0.25)]);
+    let found =
+        distribution(&[(&[0, 0], 0.5), (&[0, 1], 0.125), (&[1, 0], 0.25), (&[1, 1], 0.125)]);
     let gap = Gap::between(&found, &target);
     near(gap.tv_joint, 0.125);
     near(gap.tv_first_token, 0.125);
@@ -339,7 +343,7 @@ fn a_gap_is_what_it_says() {
     near(gap.max_error, 0.125);
     assert!(!gap.is_zero());
     assert!(Gap::between(&target, &target).is_zero());
-    let broken = law(&[(&[0, 0], f64::NAN)]);
+    let broken = distribution(&[(&[0, 0], f64::NAN)]);
     assert!(!Gap::between(&broken, &target).is_zero());
 }
 
@@ -356,7 +360,7 @@ fn texts_without_a_prompt_begin_with_the_shortest_contexts() {
     let stop = StopRules::max_tokens(2);
     let generation = Generation::new(&target, method, &pair.prompt, stop, None).unwrap();
     let found = enumerate(&target, generation, &mut []).unwrap();
-    let texts = found.law.iter().map(|(text, p)| (text.clone(), *p)).collect::<Vec<_>>();
+    let texts = found.dist.iter().map(|(text, p)| (text.clone(), *p)).collect::<Vec<_>>();
     let expected = [(vec![0, 2], 0.25), (vec![1, 0], 0.375), (vec![1, 1], 0.375)];
     assert_eq!(texts.len(), expected.len(), "{texts:?}");
     for ((text, p), (expected_text, expected_p)) in texts.iter().zip(expected) {
@@ -366,5 +370,5 @@ fn texts_without_a_prompt_begin_with_the_shortest_contexts() {
     // A drafter may propose the token before the text: there it begins anew.
     assert_eq!(target.logits(&[1, 3]).unwrap(), target.logits(&[3]).unwrap());
     let missing = target.logits(&[2, 0]).unwrap_err().to_string();
-    assert!(missing.contains("no law for context [2, 0]"), "{missing}");
+    assert!(missing.contains("no distribution for context [2, 0]"), "{missing}");
 }

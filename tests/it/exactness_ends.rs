@@ -1,8 +1,8 @@
-//! Texts that may end: an end token inside a draft ends the text there, and the law
-//! of texts of any length is the target's.
+//! Texts that may end: an end token inside a draft ends the text there, and the
+//! distribution of texts of any length is the target's.
 
 use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::exactness::{ChainCase, Gap, Rule, enumerate, replay, target_law};
+use specdec::exactness::{ChainCase, Gap, Rule, enumerate, replay, target_dist};
 use specdec::model::{LanguageModel, Toy, ToyPair, zoo};
 use specdec::params::{Params, Value};
 use specdec::sampling::{Sampler, SamplingParams};
@@ -41,15 +41,15 @@ fn neutral() -> Sampler {
 }
 
 #[test]
-fn the_law_of_texts_that_end_is_a_product_of_the_tables() {
+fn the_distribution_of_texts_that_end_is_a_product_of_the_tables() {
     let pair = zoo::toy("close").unwrap();
-    let law = target_law(&ending("close").0, &neutral(), PROMPT, 3).unwrap();
+    let dist = target_distribution(&ending("close").0, &neutral(), PROMPT, 3).unwrap();
     // 1 + 2 + 4 texts: two, ending or going on, one or two tokens before the last.
-    assert_eq!(law.len(), 1 + 2 + 4 * 3);
-    assert_eq!(law[&vec![2]], pair.target["1,0"][2]);
+    assert_eq!(dist.len(), 1 + 2 + 4 * 3);
+    assert_eq!(dist[&vec![2]], pair.target["1,0"][2]);
     let ended = pair.target["1,0"][1] * pair.target["0,1"][2];
-    assert!((law[&vec![1, 2]] - ended).abs() < 1e-15);
-    assert!((law.values().sum::<f64>() - 1.0).abs() < 1e-12);
+    assert!((dist[&vec![1, 2]] - ended).abs() < 1e-15);
+    assert!((dist.values().sum::<f64>() - 1.0).abs() < 1e-12);
 }
 
 #[test]
@@ -66,9 +66,10 @@ fn every_way_of_verifying_ends_texts_as_the_target_does() {
         ] {
             let spec = spec(verifier, drafter, 2);
             let found = enumerate(&models.0, generation(&models, &spec, 5), &mut []).unwrap();
-            let expected = target_law(&models.0, &neutral(), PROMPT, 5).unwrap();
-            assert!(Gap::between(&found.law, &expected).is_zero(), "{toy} {verifier} {drafter}");
-            let lengths = found.law.keys().map(Vec::len).collect::<std::collections::BTreeSet<_>>();
+            let expected = target_distribution(&models.0, &neutral(), PROMPT, 5).unwrap();
+            assert!(Gap::between(&found.dist, &expected).is_zero(), "{toy} {verifier} {drafter}");
+            let lengths =
+                found.dist.keys().map(Vec::len).collect::<std::collections::BTreeSet<_>>();
             assert_eq!(lengths, (1..=5).collect(), "texts of every length come out");
         }
     }
@@ -81,7 +82,7 @@ fn whole_generations_end_where_the_walk_ends_them() {
         let spec = spec(verifier, "model", 2);
         let walked = enumerate(&models.0, generation(&models, &spec, 4), &mut []).unwrap();
         let whole = replay(&models.0, &generation(&models, &spec, 4)).unwrap();
-        assert!(Gap::between(&walked.law, &whole.law).is_zero(), "{verifier}");
+        assert!(Gap::between(&walked.dist, &whole.dist).is_zero(), "{verifier}");
     }
 }
 

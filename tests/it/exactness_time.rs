@@ -7,7 +7,7 @@ use std::time::Duration;
 use specdec::chance::{Request, Seeded};
 use specdec::clock::{VirtualClock, VirtualCosts};
 use specdec::decode::{Generation, MethodSpec, Observer, StopRules, generate};
-use specdec::dist::Token;
+use specdec::distribution::Token;
 use specdec::exactness::{Gap, Probe, enumerate, replay};
 use specdec::model::{ModelError, Toy, zoo};
 use specdec::params::{Params, Value};
@@ -119,6 +119,6 @@ fn merging_equal_states_changes_nothing_for_what_learns_from_times() {
         let setup = setup(drafter, length);
         let merged = enumerate(&setup.target, setup.generation(5), &mut []).unwrap();
         let whole = replay(&setup.target, &setup.generation(5)).unwrap();
-        assert!(Gap::between(&merged.law, &whole.law).is_zero(), "{drafter} {length}");
+        assert!(Gap::between(&merged.dist, &whole.dist).is_zero(), "{drafter} {length}");
     }
 }

@@ -6,7 +6,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use specdec::experiment::records::{GenerationRow, RoundRow};
 use specdec::experiment::statistics::*;
 
-use crate::laws::uniform;
+use crate::fixtures::uniform;
 use crate::statistics::{round, sample};
 
 #[track_caller]

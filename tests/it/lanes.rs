@@ -11,8 +11,8 @@ fn exp(xs: &[f32]) -> Vec<f64> {
     let sampler = Sampler::new(SamplingParams::default()).unwrap();
     let history = History { prompt_len: 0, context: &[], drafted: &[] };
     let logits = [&[0.0], xs].concat();
-    let law = sampler.law(&Logits::F32(logits), history).unwrap();
-    (1..=xs.len() as u32).map(|token| law.p(token) / law.p(0)).collect()
+    let dist = sampler.distribution(&Logits::F32(logits), history).unwrap();
+    (1..=xs.len() as u32).map(|token| dist.p(token) / dist.p(0)).collect()
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn dependencies_point_one_way() {
 #[test]
 fn paths_are_read_from_every_spelling() {
     let code = code(
-        "// crate::cli\nuse crate::{dist::{Dist, Token}, tree, model::{self}};\n\
+        "// crate::cli\nuse crate::{distribution::{Dist, Token}, tree, model::{self}};\n\
          fn f(x: crate::chance::Site) { crate::verify::go() }",
     );
     assert_eq!(used(&code), ["dist", "tree", "model", "chance", "verify"]);

@@ -3,14 +3,14 @@
 use std::rc::Rc;
 
 use specdec::chance::Exhaustive;
-use specdec::dist::{Dist, Token};
+use specdec::distribution::{Dist, Token};
 use specdec::length::{DraftLength, LENGTHS, LengthParams};
 use specdec::registry::find;
 use specdec::round::RoundTimes;
 use specdec::tree::{Draft, NodeId};
 
 use crate::asking::{Asking, Told, seeded_draws, spec};
-use crate::laws::{dist, markov, seeded, uniform};
+use crate::fixtures::{dist, markov, seeded, uniform};
 
 /// A policy by its name, with settings.
 pub(crate) fn policy(name: &str, k: usize, settings: &[(&str, &str)]) -> Box<dyn DraftLength> {
@@ -19,13 +19,13 @@ pub(crate) fn policy(name: &str, k: usize, settings: &[(&str, &str)]) -> Box<dyn
     (entry.build)(&LengthParams { num_speculative_tokens: k, params: &params })
 }
 
-/// A chain whose tokens are the most probable ones of these laws.
-fn chain(laws: &[Vec<f64>]) -> Draft {
+/// A chain whose tokens are the most probable ones of these distributions.
+fn chain(dists: &[Vec<f64>]) -> Draft {
     let mut draft = Draft::empty(4);
     let mut parent = None;
-    for law in laws {
+    for dist in dists {
         // The first outcome of every draw is the first possible token.
-        parent = Some(draft.sample(parent, &Rc::new(dist(law)), &mut Exhaustive::default()));
+        parent = Some(draft.sample(parent, &Rc::new(dist(dist)), &mut Exhaustive::default()));
     }
     draft
 }
@@ -35,11 +35,11 @@ pub(crate) fn confident(probs: &[f64]) -> Draft {
     chain(&probs.iter().map(|p| vec![*p, 1.0 - p, 0.0, 0.0]).collect::<Vec<_>>())
 }
 
-/// How many tokens are drafted if all have the same law.
-pub(crate) fn drafted(policy: &mut dyn DraftLength, law: &[f64]) -> usize {
-    let (mut draft, law) = (Draft::empty(4), Rc::new(dist(law)));
+/// How many tokens are drafted if all have the same distribution.
+pub(crate) fn drafted(policy: &mut dyn DraftLength, dist: &[f64]) -> usize {
+    let (mut draft, dist) = (Draft::empty(4), Rc::new(dist(dist)));
     while policy.go_on(&draft) {
-        draft.sample(draft.len().checked_sub(1), &law, &mut Exhaustive::default());
+        draft.sample(draft.len().checked_sub(1), &dist, &mut Exhaustive::default());
     }
     draft.len()
 }
@@ -175,16 +175,16 @@ fn confidence_learns_from_more_than_five_tokens_of_both_kinds() {
     assert!(!decides(&[&equals[..], &[(&[0.3], 1)]].concat()), "five of equal confidence");
 }
 
-/// A law of four tokens with this entropy: one token of probability x, the rest
+/// A distribution of four tokens with this entropy: one token of probability x, the rest
 /// shared equally.
-fn law_of_entropy(entropy: f64) -> Vec<f64> {
-    let law = |x: f64| vec![x, (1.0 - x) / 3.0, (1.0 - x) / 3.0, (1.0 - x) / 3.0];
+fn distribution_of_entropy(entropy: f64) -> Vec<f64> {
+    let dist = |x: f64| vec![x, (1.0 - x) / 3.0, (1.0 - x) / 3.0, (1.0 - x) / 3.0];
     let (mut even, mut sure) = (0.25, 1.0);
     for _ in 0..60 {
         let middle = 0.5 * (even + sure);
-        if dist(&law(middle)).entropy() > entropy { even = middle } else { sure = middle }
+        if dist(&distribution(middle)).entropy() > entropy { even = middle } else { sure = middle }
     }
-    law(sure)
+    distribution(sure)
 }
 
 /// The entropy from which on a policy stops.
@@ -192,15 +192,19 @@ pub(crate) fn limit_of_entropy(policy: &mut dyn DraftLength) -> f64 {
     let (mut on, mut off) = (0.0, 4_f64.ln());
     for _ in 0..50 {
         let middle = 0.5 * (on + off);
-        if policy.go_on(&chain(&[law_of_entropy(middle)])) { on = middle } else { off = middle }
+        if policy.go_on(&chain(&[distribution_of_entropy(middle)])) {
+            on = middle
+        } else {
+            off = middle
+        }
     }
     on
 }
 
 #[test]
-fn entropy_stops_after_an_undecided_law() {
+fn entropy_stops_after_an_undecided_distribution() {
     // sqrt(0.15 H) > h; 50 halvings of 1.4 leave less than 1e-14, entropies of
-    // laws found by halving are right to 1e-13.
+    // distributions found by halving are right to 1e-13.
     let mut default = policy("entropy", 4, &[]);
     assert!((limit_of_entropy(&mut *default) - 0.09 / 0.15).abs() < 1e-12);
     let mut bold = policy("entropy", 4, &[("entropy_threshold", "0.4")]);
@@ -209,7 +213,7 @@ fn entropy_stops_after_an_undecided_law() {
     let sure = (0..4).map(|token: Token| one_hot.p(token)).collect::<Vec<_>>();
     assert_eq!(drafted(&mut *bold, &sure), 4, "K");
     assert_eq!(drafted(&mut *bold, &EVEN), 1, "the undecided token itself stays");
-    // Only the last law counts.
+    // Only the last distribution counts.
     assert!(bold.go_on(&chain(&[EVEN.to_vec(), sure])));
 }
 

@@ -6,14 +6,14 @@ use specdec::length::DraftLength;
 use specdec::tree::Draft;
 
 use crate::asking::Told;
-use crate::laws::dist;
+use crate::fixtures::dist;
 use crate::lengths::{EVEN, drafted, limit_of_entropy, policy};
 
 /// Two branches of two: six nodes on two levels, and the path 0, 2 down the first.
 fn two_by_two() -> Draft {
-    let (law, mut draft) = (dist(&EVEN).into(), Draft::empty(4));
+    let (dist, mut draft) = (dist(&EVEN).into(), Draft::empty(4));
     let children = |draft: &mut Draft, of| {
-        (0..2).for_each(|_| _ = draft.sample(of, &law, &mut Exhaustive::default()));
+        (0..2).for_each(|_| _ = draft.sample(of, &dist, &mut Exhaustive::default()));
     };
     [None, Some(0), Some(1)].into_iter().for_each(|of| children(&mut draft, of));
     assert_eq!((draft.len(), draft.depth(), draft.path(2)), (6, 2, vec![0, 2]));

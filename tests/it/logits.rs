@@ -1,10 +1,10 @@
 //! Rows of logits in both precisions: what is refused, what is impossible, and
 //! that many rows give what each gives alone.
 
-use specdec::dist::DistError;
+use specdec::distribution::DistError;
 use specdec::sampling::{History, Logits, Sampler, SamplingParams};
 
-use crate::sampling::{PLAIN, law, law_after, params};
+use crate::sampling::{PLAIN, dist, dist_after, params};
 
 /// Scores in both precisions; dyadic values are the same in both.
 fn both(scores: &[f64]) -> [Logits; 2] {
@@ -23,7 +23,8 @@ fn unsound_scores_are_found_wherever_they_are() {
                 let greedy = params(|p| p.temperature = 0.0);
                 for params in [SamplingParams::NEUTRAL, greedy, params(|p| p.top_p = 0.5)] {
                     for logits in both(&scores) {
-                        let found = Sampler::new(params).unwrap().law(&logits, PLAIN).unwrap_err();
+                        let found =
+                            Sampler::new(params).unwrap().distribution(&logits, PLAIN).unwrap_err();
                         let named =
                             matches!(found, DistError::NotFinite { token, .. } if token == first);
                         assert!(named, "{found:?} of {len}, {place}");
@@ -43,19 +44,20 @@ fn impossible_tokens_have_no_weight_wherever_they_are() {
             scores[place] = -3.0;
             for logits in both(&scores) {
                 for params in [params(|_| ()), params(|p| p.top_k = 2), params(|p| p.top_p = 0.5)] {
-                    let law = Sampler::new(params).unwrap().law(&logits, PLAIN).unwrap();
-                    assert_eq!(law.support().collect::<Vec<_>>(), [(place as u32, 1.0)]);
+                    let dist = Sampler::new(params).unwrap().distribution(&logits, PLAIN).unwrap();
+                    assert_eq!(dist.support().collect::<Vec<_>>(), [(place as u32, 1.0)]);
                 }
             }
         }
         for logits in both(&vec![f64::NEG_INFINITY; len]) {
-            let law = Sampler::new(SamplingParams::default()).unwrap().law(&logits, PLAIN);
-            assert_eq!(law.unwrap_err(), DistError::NothingPossible);
+            let dist =
+                Sampler::new(SamplingParams::default()).unwrap().distribution(&logits, PLAIN);
+            assert_eq!(dist.unwrap_err(), DistError::NothingPossible);
         }
     }
     for logits in both(&[]) {
-        let law = Sampler::new(SamplingParams::default()).unwrap().law(&logits, PLAIN);
-        assert_eq!(law.unwrap_err(), DistError::Empty);
+        let dist = Sampler::new(SamplingParams::default()).unwrap().distribution(&logits, PLAIN);
+        assert_eq!(dist.unwrap_err(), DistError::Empty);
     }
 }
 
@@ -92,9 +94,9 @@ fn penalties_are_those_of_the_formula_in_both_precisions() {
     // outside the vocabulary.
     let expected = [0.5, -2.75, -0.75, -0.25, -1.75, 0.5];
     for logits in both(&scores) {
-        let law = Sampler::new(all).unwrap().law(&logits, history).unwrap();
+        let dist = Sampler::new(all).unwrap().distribution(&logits, history).unwrap();
         for (t, x) in expected.iter().enumerate() {
-            let found = (law.p(t as u32) / law.p(5)).ln() + 0.5;
+            let found = (dist.p(t as u32) / dist.p(5)).ln() + 0.5;
             // Rows of f32 carry its rounding.
             assert!((found - x).abs() < 1e-6, "token {t}: {found} is not {x}");
         }
@@ -104,15 +106,15 @@ fn penalties_are_those_of_the_formula_in_both_precisions() {
         |p: &mut SamplingParams| p.presence_penalty = 0.5,
         |p: &mut SamplingParams| p.frequency_penalty = 0.5,
     ] {
-        let changed = law_after(&scores, params(change), history);
-        assert!(changed.total_variation(&law(&scores, |_| ())) > 0.01, "each acts alone");
+        let changed = distribution_after(&scores, params(change), history);
+        assert!(changed.total_variation(&distribution(&scores, |_| ())) > 0.01, "each acts alone");
     }
 }
 
-/// Rows of a draft are turned into laws together; each is what it is alone,
+/// Rows of a draft are turned into distributions together; each is what it is alone,
 /// whether one thread does them or all.
 #[test]
-fn laws_of_many_rows_are_those_of_each() {
+fn distributions_of_many_rows_are_those_of_each() {
     for vocab in [8, 40_000] {
         let row = |i: usize| {
             let score = |t: usize| ((t * 7 + i * 3) % 23) as f32 / 4.0;
@@ -128,11 +130,11 @@ fn laws_of_many_rows_are_those_of_each() {
                 |i: usize| History { prompt_len: 0, context: &text[..i.min(3)], drafted: &[] };
             let positions =
                 rows.iter().enumerate().map(|(i, r)| (r, history(i))).collect::<Vec<_>>();
-            let laws = sampler.laws(&positions).unwrap();
-            assert_eq!(laws.len(), 4);
-            for (law, (row, history)) in laws.iter().zip(&positions) {
-                let alone = sampler.law(row, *history).unwrap();
-                assert_eq!(law.total_variation(&alone), 0.0);
+            let dists = sampler.distributions(&positions).unwrap();
+            assert_eq!(dists.len(), 4);
+            for (dist, (row, history)) in dists.iter().zip(&positions) {
+                let alone = sampler.distribution(row, *history).unwrap();
+                assert_eq!(dist.total_variation(&alone), 0.0);
             }
         }
     }

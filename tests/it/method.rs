@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use specdec::chance::Chance;
 use specdec::decode::{Generation, MethodSpec, StopRules, class_of};
-use specdec::dist::Dist;
+use specdec::distribution::Dist;
 use specdec::draft::{DRAFTERS, Tools};
 use specdec::exactness::enumerate;
 use specdec::length::LENGTHS;

@@ -7,7 +7,7 @@ use specdec::experiment::statistics::{
     LEVEL, PairedTime, against_tuned, flips, holm, log_ratios, sign_flips, speedup,
 };
 
-use crate::laws::uniform;
+use crate::fixtures::uniform;
 
 /// Patterns of a single test.
 const FLIPS: usize = 9_999;

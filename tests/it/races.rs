@@ -1,7 +1,7 @@
 //! Whole passes of the native engine on several threads that come and go: the
 //! bits of one thread, and what the thread sanitizer looks at (`.ci/sanitize`).
 
-use specdec::dist::Token;
+use specdec::distribution::Token;
 use specdec::model::{Dtype, LanguageModel, Settings, Shape, Want, Work, evaluate_one};
 use specdec::sampling::Logits;
 use specdec::tree::Draft;

@@ -22,9 +22,9 @@ fn a_number_is_all_that_a_random_pair_depends_on() {
     assert_eq!(zoo::toy("random-17").unwrap(), zoo::random(17));
     assert_ne!(zoo::random(17), zoo::random(18));
     let pair = zoo::random(0);
-    let law = &pair.target[""];
-    // Published certificates name pairs by number, so their laws never change.
-    let known = (pair.vocab, pair.order, &pair.prompt[..], &pair.eos[..], law[0]);
+    let dist = &pair.target[""];
+    // Published certificates name pairs by number, so their distributions never change.
+    let known = (pair.vocab, pair.order, &pair.prompt[..], &pair.eos[..], dist[0]);
     assert_eq!(known, (3, 1, &[1, 1, 0, 0, 1, 1, 2, 1][..], &[][..], 0.015007438153692973));
 }
 

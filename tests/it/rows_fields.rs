@@ -104,7 +104,7 @@ fn fields<T: Serialize>(rows: &[T]) -> Vec<Fields> {
 }
 
 /// Equal; of numbers up to the rounding of some hundred sums and products of f64,
-/// by which laws from tables and times of generations are made. Shares of a time
+/// by which distributions from tables and times of generations are made. Shares of a time
 /// are of whole nanoseconds, which are less than 1e-7 of any block.
 fn same(column: &str, a: &Value, b: &Value) -> bool {
     let rounding = if column.ends_with("_share") { 1e-7 } else { 1e-12 };

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 use specdec::clock::Who;
-use specdec::dist::Token;
+use specdec::distribution::Token;
 use specdec::experiment::records::{GenerationRow, PositionRow, RoundRow, TextRow};
 use specdec::experiment::{Cell, Plan};
 

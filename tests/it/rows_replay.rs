@@ -4,7 +4,7 @@
 
 use sha2::{Digest, Sha256};
 use specdec::decode::{MethodSpec, PLAIN};
-use specdec::dist::Token;
+use specdec::distribution::Token;
 use specdec::experiment::prompts::Prompt;
 use specdec::experiment::records::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow,
@@ -13,8 +13,8 @@ use specdec::experiment::{Bench, Cell};
 use specdec::model::{ModelError, ToyPair};
 
 use crate::rows_blocks::attempts;
+use crate::rows_distributions::gap;
 use crate::rows_fields::Rows;
-use crate::rows_laws::gap;
 use crate::rows_steps::{Step, tokens_of};
 use crate::rows_support::{Scenario, Temper};
 

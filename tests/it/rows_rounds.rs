@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use specdec::clock::Who;
-use specdec::dist::Token;
+use specdec::distribution::Token;
 use specdec::experiment::Cell;
 use specdec::experiment::prompts::Prompt;
 use specdec::experiment::records::{PositionRow, RoundRow};
 
-use crate::rows_laws::{Drawn, ceiling, entropy, gap, law, lenient, one_hot, overlap};
-use crate::rows_laws::{total_variation, typical, without};
+use crate::rows_distributions::{Drawn, ceiling, dist, entropy, gap, lenient, one_hot, overlap};
+use crate::rows_distributions::{total_variation, typical, without};
 use crate::rows_replay::Replay;
 use crate::rows_steps::Step;
 use crate::rows_support::{look_ns, pass_ns};
@@ -96,16 +96,17 @@ impl Replay<'_> {
         logits
     }
 
-    /// The target's law after a node.
+    /// The target's distribution after a node.
     fn p(&self, cell: &Cell, step: &Step, at: Option<usize>) -> Vec<f64> {
         let drafted = !step.nodes.is_empty();
-        law(&self.logits(&step.text(at), drafted), cell.sampling.temperature)
+        distribution(&self.logits(&step.text(at), drafted), cell.sampling.temperature)
     }
 
     /// How the children of a node were chosen.
     fn drawn(&self, cell: &Cell, step: &Step, at: Option<usize>) -> Drawn {
         let temperature = cell.sampling.temperature;
-        let law = law(&table(&self.pair.draft, self.pair.order, &step.text(at)), temperature);
+        let dist =
+            distribution(&table(&self.pair.draft, self.pair.order, &step.text(at)), temperature);
         let asked = setting(cell, "tree").map(|tree| {
             tree.split(',').nth(step.line(at).len()).unwrap().parse::<usize>().unwrap()
         });
@@ -113,25 +114,26 @@ impl Replay<'_> {
         let lists = setting(cell, "gumbel_lists").map(|lists| lists.parse().unwrap());
         match (cell.drafter.as_str(), setting(cell, "siblings").as_deref()) {
             ("prompt_lookup", _) => Drawn::Certain,
-            ("model", _) => Drawn::Independently(law, 1),
+            ("model", _) => Drawn::Independently(dist, 1),
             (_, Some("independent")) => {
-                Drawn::Independently(law, asked.unwrap().min(lists.unwrap_or(usize::MAX)))
+                Drawn::Independently(dist, asked.unwrap().min(lists.unwrap_or(usize::MAX)))
             }
-            (_, Some("distinct")) if temperature > 0.0 => Drawn::Distinct(law),
+            (_, Some("distinct")) if temperature > 0.0 => Drawn::Distinct(dist),
             (_, Some("distinct")) => Drawn::Certain,
             other => panic!("no replay of drafts by {other:?}"),
         }
     }
 
-    /// The law that a node was drawn from.
+    /// The distribution that a node was drawn from.
     fn q(&self, cell: &Cell, step: &Step, id: usize) -> Vec<f64> {
         let (token, parent) = step.nodes[id];
         match self.drawn(cell, step, parent) {
-            Drawn::Independently(law, _) => law,
+            Drawn::Independently(dist, _) => dist,
             Drawn::Certain => one_hot(self.pair.vocab, token as usize),
-            Drawn::Distinct(law) => {
+            Drawn::Distinct(dist) => {
                 let earlier = step.children(parent).into_iter().filter(|&other| other < id);
-                earlier.fold(law, |law, other| without(&law, step.nodes[other].0 as usize).unwrap())
+                earlier
+                    .fold(dist, |dist, other| without(&dist, step.nodes[other].0 as usize).unwrap())
             }
         }
     }
@@ -163,7 +165,7 @@ fn setting(cell: &Cell, key: &str) -> Option<String> {
 }
 
 /// The logits of a table after a text.
-fn table(laws: &BTreeMap<String, Vec<f64>>, order: usize, text: &[Token]) -> Vec<f64> {
+fn table(dists: &BTreeMap<String, Vec<f64>>, order: usize, text: &[Token]) -> Vec<f64> {
     let tail = text[text.len().saturating_sub(order)..].iter().map(Token::to_string);
-    laws[&tail.collect::<Vec<_>>().join(",")].iter().map(|p| p.ln()).collect()
+    dists[&tail.collect::<Vec<_>>().join(",")].iter().map(|p| p.ln()).collect()
 }

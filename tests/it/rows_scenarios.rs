@@ -3,7 +3,7 @@
 use specdec::model::ToyPair;
 use specdec::model::zoo::toy;
 
-use crate::laws::{markov, positive_table, seeded};
+use crate::fixtures::{markov, positive_table, seeded};
 use crate::rows_support::{Busy, Scenario, Temper};
 
 /// Prompts of one token, for which there is no prefill, and of more.
@@ -191,7 +191,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// Laws of three tokens of which one is a near tie within 1e-4 of the largest
+/// Distributions of three tokens of which one is a near tie within 1e-4 of the largest
 /// logit and the others are none.
 fn near_ties() -> ToyPair {
     let p = vec![vec![0.4, 0.399_999, 0.200_001], vec![0.2, 0.5, 0.3], vec![0.3, 0.25, 0.45]];

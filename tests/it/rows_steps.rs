@@ -7,7 +7,7 @@ use std::time::Duration;
 use specdec::chance::{Chance, Request, Seeded};
 use specdec::clock::{Clock, Who};
 use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::dist::Token;
+use specdec::distribution::Token;
 use specdec::draft::Tools;
 use specdec::experiment::Bench;
 use specdec::experiment::prompts::Prompt;

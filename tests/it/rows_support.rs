@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use specdec::clock::{Clock, Lost, Who};
-use specdec::dist::Token;
+use specdec::distribution::Token;
 use specdec::draft::Texts;
 use specdec::experiment::prompts::Prompt;
 use specdec::experiment::{Bench, Experiment, Frozen, Material, Plan, Resume, freeze, run};

@@ -1,8 +1,8 @@
-//! From logits to laws: order, ties, edges, and agreement with a reference that
+//! From logits to distributions: order, ties, edges, and agreement with a reference that
 //! sorts everything.
 
 use proptest::prelude::*;
-use specdec::dist::{Dist, DistError};
+use specdec::distribution::{Dist, DistError};
 use specdec::sampling::{History, Logits, ORDER, Sampler, SamplingParams};
 
 pub(crate) const PLAIN: History<'static> = History { prompt_len: 0, context: &[], drafted: &[] };
@@ -13,17 +13,21 @@ pub(crate) fn params(change: impl FnOnce(&mut SamplingParams)) -> SamplingParams
     params
 }
 
-pub(crate) fn law_after(logits: &[f64], params: SamplingParams, history: History<'_>) -> Dist {
+pub(crate) fn distribution_after(
+    logits: &[f64],
+    params: SamplingParams,
+    history: History<'_>,
+) -> Dist {
     let sampler = Sampler::new(params).unwrap();
-    sampler.law(&Logits::F64(logits.to_vec()), history).unwrap()
+    sampler.distribution(&Logits::F64(logits.to_vec()), history).unwrap()
 }
 
-pub(crate) fn law(logits: &[f64], change: impl FnOnce(&mut SamplingParams)) -> Dist {
-    law_after(logits, params(change), PLAIN)
+pub(crate) fn distribution(logits: &[f64], change: impl FnOnce(&mut SamplingParams)) -> Dist {
+    distribution_after(logits, params(change), PLAIN)
 }
 
-fn kept(law: &Dist) -> Vec<u32> {
-    law.support().map(|(t, _)| t).collect()
+fn kept(dist: &Dist) -> Vec<u32> {
+    dist.support().map(|(t, _)| t).collect()
 }
 
 fn logs(probs: &[f64]) -> Vec<f64> {
@@ -77,40 +81,40 @@ fn reference(logits: &[f64], params: &SamplingParams, history: History<'_>) -> V
 
 #[test]
 fn greedy_takes_the_lowest_of_equals() {
-    let law = law(&[1.0, 3.0, 3.0, 2.0], |p| p.temperature = 0.0);
-    assert_eq!(kept(&law), [1]);
+    let dist = distribution(&[1.0, 3.0, 3.0, 2.0], |p| p.temperature = 0.0);
+    assert_eq!(kept(&dist), [1]);
     // Zero of either sign is the same logit.
-    assert_eq!(kept(&self::law(&[-0.0, 0.0], |p| p.temperature = 0.0)), [0]);
+    assert_eq!(kept(&self::distribution(&[-0.0, 0.0], |p| p.temperature = 0.0)), [0]);
 }
 
 #[test]
 fn top_k_keeps_the_lowest_of_equals() {
     let logits = [0.0, 1.0, 0.0, 0.0, 1.0];
-    assert_eq!(kept(&law(&logits, |p| p.top_k = 3)), [0, 1, 4]);
-    assert_eq!(kept(&law(&logits, |p| p.top_k = 1)), [1]);
-    assert_eq!(kept(&law(&logits, |p| p.top_k = 9)), [0, 1, 2, 3, 4]);
-    assert_eq!(kept(&law(&[-0.0, 0.0, -0.0], |p| p.top_k = 1)), [0]);
+    assert_eq!(kept(&distribution(&logits, |p| p.top_k = 3)), [0, 1, 4]);
+    assert_eq!(kept(&distribution(&logits, |p| p.top_k = 1)), [1]);
+    assert_eq!(kept(&distribution(&logits, |p| p.top_k = 9)), [0, 1, 2, 3, 4]);
+    assert_eq!(kept(&distribution(&[-0.0, 0.0, -0.0], |p| p.top_k = 1)), [0]);
 }
 
 #[test]
 fn top_p_keeps_the_crossing_token() {
     let logits = logs(&[0.5, 0.3, 0.1, 0.1]);
-    assert_eq!(kept(&law(&logits, |p| p.top_p = 0.5)), [0]);
-    assert_eq!(kept(&law(&logits, |p| p.top_p = 0.51)), [0, 1]);
+    assert_eq!(kept(&distribution(&logits, |p| p.top_p = 0.5)), [0]);
+    assert_eq!(kept(&distribution(&logits, |p| p.top_p = 0.51)), [0, 1]);
     // 0.5 + 0.3 + 0.1 rounds to just below 0.9 and has reached it all the same.
-    assert_eq!(kept(&law(&logits, |p| p.top_p = 0.9)), [0, 1, 2]);
-    assert_eq!(kept(&law(&logits, |p| p.top_p = 0.91)), [0, 1, 2, 3]);
-    assert_eq!(kept(&law(&logits, |p| p.top_p = 1e-300)), [0]);
-    let renormalised = law(&logits, |p| p.top_p = 0.8);
+    assert_eq!(kept(&distribution(&logits, |p| p.top_p = 0.9)), [0, 1, 2]);
+    assert_eq!(kept(&distribution(&logits, |p| p.top_p = 0.91)), [0, 1, 2, 3]);
+    assert_eq!(kept(&distribution(&logits, |p| p.top_p = 1e-300)), [0]);
+    let renormalised = distribution(&logits, |p| p.top_p = 0.8);
     assert!((renormalised.p(0) - 0.625).abs() < 1e-15);
 }
 
 #[test]
 fn min_p_is_relative_to_the_most_probable() {
     let logits = logs(&[0.5, 0.3, 0.125, 0.075]);
-    assert_eq!(kept(&law(&logits, |p| p.min_p = 0.2)), [0, 1, 2]);
-    assert_eq!(kept(&law(&logits, |p| p.min_p = 1.0)), [0]);
-    assert_eq!(kept(&law(&logs(&[0.4, 0.4, 0.2]), |p| p.min_p = 1.0)), [0, 1]);
+    assert_eq!(kept(&distribution(&logits, |p| p.min_p = 0.2)), [0, 1, 2]);
+    assert_eq!(kept(&distribution(&logits, |p| p.min_p = 1.0)), [0]);
+    assert_eq!(kept(&distribution(&logs(&[0.4, 0.4, 0.2]), |p| p.min_p = 1.0)), [0, 1]);
 }
 
 #[test]
@@ -119,12 +123,12 @@ fn the_order_of_processors_is_the_documented_one() {
     let logits = logs(&[0.4, 0.3, 0.2, 0.1]);
     // Top-k first: of the two tokens it leaves, the first holds 0.57 of the mass
     // and reaches 0.55 alone; of all four it holds 0.4 only.
-    let both = law(&logits, |p| (p.top_k, p.top_p) = (2, 0.55));
+    let both = distribution(&logits, |p| (p.top_k, p.top_p) = (2, 0.55));
     assert_eq!(kept(&both), [0]);
-    assert_eq!(kept(&law(&logits, |p| p.top_p = 0.55)), [0, 1]);
+    assert_eq!(kept(&distribution(&logits, |p| p.top_p = 0.55)), [0, 1]);
     // Temperature first: sharpened, the first token alone reaches top-p.
-    assert_eq!(kept(&law(&logits, |p| (p.temperature, p.top_p) = (0.2, 0.7))), [0]);
-    assert_eq!(kept(&law(&logits, |p| p.top_p = 0.7)), [0, 1]);
+    assert_eq!(kept(&distribution(&logits, |p| (p.temperature, p.top_p) = (0.2, 0.7))), [0]);
+    assert_eq!(kept(&distribution(&logits, |p| p.top_p = 0.7)), [0, 1]);
 }
 
 #[test]
@@ -132,9 +136,9 @@ fn penalties_see_prompt_and_continuation_as_documented() {
     let logits = [1.0, -1.0, 2.0, 0.5];
     let history = History { prompt_len: 2, context: &[0, 1, 1, 2], drafted: &[] };
     let scores = |change: fn(&mut SamplingParams)| {
-        let law = law_after(&logits, params(change), history);
+        let dist = distribution_after(&logits, params(change), history);
         // Relative to token 3, which never occurred.
-        (0..3).map(|t| (law.p(t) / law.p(3)).ln() + 0.5).collect::<Vec<_>>()
+        (0..3).map(|t| (dist.p(t) / dist.p(3)).ln() + 0.5).collect::<Vec<_>>()
     };
     let near = |found: Vec<f64>, expected: [f64; 3]| {
         for (a, b) in found.iter().zip(expected) {
@@ -155,9 +159,9 @@ fn drafted_tokens_count_like_committed_ones() {
     let committed = History { prompt_len: 1, context: &[0, 2, 2, 1], drafted: &[] };
     let drafted = History { prompt_len: 1, context: &[0, 2], drafted: &[2, 1] };
     let stale = History { prompt_len: 1, context: &[0, 2], drafted: &[] };
-    let law = |history| law_after(&logits, strict, history);
-    assert_eq!(law(committed).total_variation(&law(drafted)), 0.0);
-    assert!(law(committed).total_variation(&law(stale)) > 0.05);
+    let dist = |history| distribution_after(&logits, strict, history);
+    assert_eq!(distribution(committed).total_variation(&distribution(drafted)), 0.0);
+    assert!(distribution(committed).total_variation(&distribution(stale)) > 0.05);
 }
 
 #[test]
@@ -165,15 +169,18 @@ fn logits_that_are_no_scores_are_refused() {
     for params in
         [SamplingParams::default(), params(|p| p.temperature = 0.0), params(|p| p.top_k = 1)]
     {
-        let law = |logits: Vec<f64>| {
-            Sampler::new(params).unwrap().law(&Logits::F64(logits), PLAIN).unwrap_err()
+        let dist = |logits: Vec<f64>| {
+            Sampler::new(params).unwrap().distribution(&Logits::F64(logits), PLAIN).unwrap_err()
         };
-        assert!(matches!(law(vec![0.0, f64::NAN]), DistError::NotFinite { token: 1, .. }));
-        assert!(matches!(law(vec![f64::INFINITY, 0.0]), DistError::NotFinite { token: 0, .. }));
-        assert_eq!(law(vec![f64::NEG_INFINITY; 2]), DistError::NothingPossible);
-        assert_eq!(law(vec![]), DistError::Empty);
+        assert!(matches!(distribution(vec![0.0, f64::NAN]), DistError::NotFinite { token: 1, .. }));
+        assert!(matches!(
+            distribution(vec![f64::INFINITY, 0.0]),
+            DistError::NotFinite { token: 0, .. }
+        ));
+        assert_eq!(distribution(vec![f64::NEG_INFINITY; 2]), DistError::NothingPossible);
+        assert_eq!(distribution(vec![]), DistError::Empty);
     }
-    let one = law(&[f64::NEG_INFINITY, 0.0], |_| {});
+    let one = distribution(&[f64::NEG_INFINITY, 0.0], |_| {});
     assert_eq!((one.p(0), one.p(1)), (0.0, 1.0), "-inf is probability zero");
 }
 
@@ -196,7 +203,7 @@ fn settings_out_of_range_are_refused_by_name() {
 }
 
 #[test]
-fn the_last_stage_is_the_law() {
+fn the_last_stage_is_the_distribution() {
     let all = SamplingParams {
         temperature: 0.8,
         top_k: 3,
@@ -212,12 +219,12 @@ fn the_last_stage_is_the_law() {
     let stages = sampler.stages(&logits, history).unwrap();
     let names = stages.iter().map(|s| s.name).collect::<Vec<_>>();
     assert_eq!(names, ["softmax", "penalties", "temperature", "top_k", "top_p", "min_p"]);
-    let last = &stages[stages.len() - 1].law;
-    assert_eq!(last.total_variation(&sampler.law(&logits, history).unwrap()), 0.0);
+    let last = &stages[stages.len() - 1].dist;
+    assert_eq!(last.total_variation(&sampler.distribution(&logits, history).unwrap()), 0.0);
 }
 
 #[test]
-fn a_large_vocabulary_gives_the_law_of_the_reference() {
+fn a_large_vocabulary_gives_the_distribution_of_the_reference() {
     // A fixed integer hash gives scores like those of a real model: 150k
     // values on a coarse grid, so that ties cross every boundary.
     let score = |i: u64| {
@@ -237,12 +244,12 @@ fn a_large_vocabulary_gives_the_law_of_the_reference() {
     ] {
         let params = params(change);
         let sampler = Sampler::new(params).unwrap();
-        let law = sampler.law(&Logits::F32(logits.clone()), PLAIN).unwrap();
+        let dist = sampler.distribution(&Logits::F32(logits.clone()), PLAIN).unwrap();
         let expected = reference(&wide, &params, PLAIN);
         for (t, &p) in expected.iter().enumerate() {
             // Weights are computed in f32: the exponent, at most 16 here, is
             // rounded three times (6e-8 each), the exponential adds 2e-7.
-            assert!((law.p(t as u32) - p).abs() <= 4e-6 * p, "{params:?}: token {t}");
+            assert!((dist.p(t as u32) - p).abs() <= 4e-6 * p, "{params:?}: token {t}");
         }
     }
 }
@@ -260,7 +267,7 @@ fn top_p_has_no_token_for_rounding() {
     for size in (50..n as usize).step_by(50) {
         weights.rotate_left(50);
         let share = sorted[..size].iter().sum::<f64>() / total;
-        assert_eq!(law(&logs(&weights), |p| p.top_p = share).support().count(), size);
+        assert_eq!(distribution(&logs(&weights), |p| p.top_p = share).support().count(), size);
     }
 }
 
@@ -274,8 +281,8 @@ fn a_constant_added_to_all_scores_changes_nothing() {
             let scores = scores.map(|x| x + by);
             let narrow = Logits::F32(scores.map(|x| x as f32).to_vec());
             [Logits::F64(scores.to_vec()), narrow]
-                .map(|logits| Sampler::new(params).unwrap().law(&logits, PLAIN).unwrap())
-                .map(|law| law.support().collect::<Vec<_>>())
+                .map(|logits| Sampler::new(params).unwrap().distribution(&logits, PLAIN).unwrap())
+                .map(|dist| dist.support().collect::<Vec<_>>())
         };
         assert_eq!(shifted(1000.0), shifted(0.0));
         assert_eq!(shifted(-1000.0), shifted(0.0));
@@ -286,10 +293,10 @@ fn a_constant_added_to_all_scores_changes_nothing() {
 #[test]
 fn neutral_settings_drop_nothing() {
     let logits = [0.0, -40.0, -1.0, -30.0];
-    assert_eq!(kept(&law(&logits, |p| p.top_k = 4)), [0, 1, 2, 3]);
-    assert_eq!(kept(&law(&logits, |p| p.top_k = 3)), [0, 2, 3]);
-    assert_eq!(kept(&law(&logits, |p| p.min_p = 1e-30)), [0, 1, 2, 3]);
-    assert_eq!(kept(&law(&logits, |_| ())), [0, 1, 2, 3]);
+    assert_eq!(kept(&distribution(&logits, |p| p.top_k = 4)), [0, 1, 2, 3]);
+    assert_eq!(kept(&distribution(&logits, |p| p.top_k = 3)), [0, 2, 3]);
+    assert_eq!(kept(&distribution(&logits, |p| p.min_p = 1e-30)), [0, 1, 2, 3]);
+    assert_eq!(kept(&distribution(&logits, |_| ())), [0, 1, 2, 3]);
 }
 
 /// A stage is shown if it may change something, and only then.
@@ -301,8 +308,8 @@ fn stages_are_those_that_act() {
         let sampler = Sampler::new(params(change)).unwrap();
         assert_eq!(sampler.params(), &params(change));
         let stages = sampler.stages(&logits, history).unwrap();
-        let last = &stages[stages.len() - 1].law;
-        assert_eq!(last.total_variation(&sampler.law(&logits, history).unwrap()), 0.0);
+        let last = &stages[stages.len() - 1].dist;
+        assert_eq!(last.total_variation(&sampler.distribution(&logits, history).unwrap()), 0.0);
         stages.into_iter().map(|stage| stage.name).collect::<Vec<_>>()
     };
     assert_eq!(names(|_| ()), ["softmax"]);
@@ -337,8 +344,8 @@ fn the_largest_temperatures_are_nearly_uniform() {
     for temperature in [1e46, 1e300, f64::MAX] {
         for top_p in [1.0, 0.999] {
             let params = SamplingParams { temperature, top_p, ..SamplingParams::default() };
-            let law = Sampler::new(params).unwrap().law(&logits, PLAIN).unwrap();
-            let support = law.support().collect::<Vec<_>>();
+            let dist = Sampler::new(params).unwrap().distribution(&logits, PLAIN).unwrap();
+            let support = dist.support().collect::<Vec<_>>();
             assert_eq!(support, [(0, third), (2, third), (4, third)], "{temperature}");
         }
     }
@@ -351,8 +358,8 @@ fn the_smallest_temperatures_are_nearly_greedy() {
     let history = History { prompt_len: 0, context: &[], drafted: &[] };
     for temperature in [1e-30, 1e-39, 1e-45, 1e-300, f64::MIN_POSITIVE] {
         let params = SamplingParams { temperature, ..SamplingParams::default() };
-        let law = Sampler::new(params).unwrap().law(&logits, history).unwrap();
-        assert_eq!(law.support().collect::<Vec<_>>(), [(1, 1.0)], "{temperature}");
+        let dist = Sampler::new(params).unwrap().distribution(&logits, history).unwrap();
+        assert_eq!(dist.support().collect::<Vec<_>>(), [(1, 1.0)], "{temperature}");
     }
 }
 
@@ -360,7 +367,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn laws_are_those_of_a_full_sort(
+    fn distributions_are_those_of_a_full_sort(
         scores in scores(),
         temperature in prop_oneof![Just(0.0), Just(1.0), 0.3..2.0f64],
         top_k in prop_oneof![Just(0usize), 1usize..12],
@@ -378,9 +385,9 @@ proptest! {
         };
         let (context, drafted) = text.split_at(split.min(text.len()));
         let history = History { prompt_len: context.len() / 2, context, drafted };
-        let law = law_after(&scores, params, history);
+        let dist = distribution_after(&scores, params, history);
         for (t, p) in reference(&scores, &params, history).into_iter().enumerate() {
-            prop_assert!((law.p(t as u32) - p).abs() < 1e-12, "token {}: {} is not {}", t, law.p(t as u32), p);
+            prop_assert!((dist.p(t as u32) - p).abs() < 1e-12, "token {}: {} is not {}", t, dist.p(t as u32), p);
         }
     }
 }

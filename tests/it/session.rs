@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use proptest::prelude::*;
 use specdec::chance::Exhaustive;
-use specdec::dist::{Dist, Token};
+use specdec::distribution::{Dist, Token};
 use specdec::model::{self, Feed, LanguageModel, Session, Toy, ToyPair, Want, Work, evaluate_one};
 use specdec::sampling::Logits;
 use specdec::tree::{Draft, NodeId};
@@ -15,7 +15,7 @@ const ORDER: usize = 7;
 /// Nodes of a tree that a session has room for beside a full context.
 const TREE_SLOTS: usize = 64;
 
-/// A toy whose laws depend on the last seven tokens, so that a wrong row far
+/// A toy whose distributions depend on the last seven tokens, so that a wrong row far
 /// back in the cache is seen as well.
 fn long_memory() -> Toy {
     let mut table = BTreeMap::new();
@@ -23,7 +23,7 @@ fn long_memory() -> Toy {
     for _ in 0..=ORDER {
         for context in &level {
             let key = context.iter().map(Token::to_string).collect::<Vec<_>>().join(",");
-            // Every context has a law of its own: it is its own binary number.
+            // Every context has a distribution of its own: it is its own binary number.
             let index = context.iter().fold(1, |n, &t| 2 * n + u64::from(t));
             let p = index as f64 / 1024.0;
             table.insert(key, vec![p, 1.0 - p]);
@@ -88,8 +88,8 @@ fn draft(tree: &Tree) -> Draft {
         if certain {
             draft.certain(parent, token);
         } else {
-            let law = Rc::new(Dist::one_hot(2, token));
-            draft.sample(parent, &law, &mut Exhaustive::default());
+            let dist = Rc::new(Dist::one_hot(2, token));
+            draft.sample(parent, &dist, &mut Exhaustive::default());
         }
     }
     draft
@@ -316,7 +316,7 @@ fn rows_are_not_moved_over_rows_that_are_still_needed() {
 
 #[test]
 fn toys_are_told_apart_by_their_checksums() {
-    let toy = |law: &[f64]| ToyPair::context_free(law, law).target("t").unwrap().info().clone();
+    let toy = |dist: &[f64]| ToyPair::context_free(dist, dist).target("t").unwrap().info().clone();
     let [fair, unfair, dice] = [&[0.5, 0.5][..], &[0.25, 0.75], &[0.5, 0.25, 0.25]].map(toy);
     assert_ne!(fair.sha256, unfair.sha256);
     assert_eq!(fair.tokenizer_sha256, unfair.tokenizer_sha256);

@@ -6,13 +6,13 @@ use std::rc::Rc;
 use specdec::chance::Exhaustive;
 use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::draft::Tools;
-use specdec::exactness::{Gap, enumerate, target_law};
+use specdec::exactness::{Gap, enumerate, target_dist};
 use specdec::model::LanguageModel;
 use specdec::sampling::{Sampler, SamplingParams};
 use specdec::tree::{Draft, Siblings};
 
 use crate::asking::{Asking, Told, seeded_draws, spec};
-use crate::laws::{dist, markov, near};
+use crate::fixtures::{dist, markov, near};
 
 /// After 0 the draft is unsure, after 1 and 2 it is not.
 const Q: [[f64; 3]; 3] = [[0.2, 0.45, 0.35], [0.05, 0.05, 0.9], [0.8, 0.15, 0.05]];
@@ -67,7 +67,7 @@ fn beliefs_are_worked_out_where_somebody_looks() {
     let sampled = MethodSpec { length: "confidence".to_owned(), ..spec("model", 1, &[]) };
     let (draft, _) = draft_after(1, &sampled);
     let node = draft.node(0);
-    assert!(Rc::ptr_eq(&node.belief(3), &node.law(3)));
+    assert!(Rc::ptr_eq(&node.belief(3), &node.distribution(3)));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn greedy_trees_are_exact() {
     let p = [[0.3, 0.3, 0.4], [0.1, 0.6, 0.3], [0.5, 0.2, 0.3]].map(Vec::from);
     let pair = markov(&p, &Q.map(Vec::from));
     let (target, draft) = (pair.target("t").unwrap(), pair.draft("d").unwrap());
-    let expected = target_law(&target, &Sampler::new(GREEDY).unwrap(), &[0], 4).unwrap();
+    let expected = target_distribution(&target, &Sampler::new(GREEDY).unwrap(), &[0], 4).unwrap();
     for (drafter, verifier) in
         [("model_tree", "rejection"), ("model_tree", "traversal"), ("tree_optimal", "token_match")]
     {
@@ -98,7 +98,7 @@ fn greedy_trees_are_exact() {
         let stop = StopRules::max_tokens(4);
         let generation = Generation::new(&target, method, &[0], stop, None).unwrap();
         let found = enumerate(&target, generation, &mut []).unwrap();
-        assert_eq!(Gap::between(&found.law, &expected).tv_joint, 0.0, "{drafter} {verifier}");
+        assert_eq!(Gap::between(&found.dist, &expected).tv_joint, 0.0, "{drafter} {verifier}");
         assert!(!found.unsupported, "{drafter} {verifier}");
     }
 }
@@ -125,10 +125,10 @@ fn growth_ends_where_nothing_can_be_among_the_best() {
 fn branches() -> Draft {
     let (first, second) = (Rc::new(dist(&[0.3, 0.7, 0.0])), Rc::new(dist(&[0.9, 0.1, 0.0])));
     let mut draft = Draft::empty(3);
-    for (parent, law) in [(None, &first), (Some(0), &second), (Some(1), &second)] {
+    for (parent, dist) in [(None, &first), (Some(0), &second), (Some(1), &second)] {
         for token in 0..2 {
             let id = draft.certain(parent, token);
-            draft.believe(id, law);
+            draft.believe(id, dist);
         }
     }
     draft
@@ -162,7 +162,7 @@ fn a_round_decides_on_children_up_to_the_one_it_keeps() {
 }
 
 #[test]
-fn siblings_of_two_laws_are_not_independent_draws_of_one() {
+fn siblings_of_two_distributions_are_not_independent_draws_of_one() {
     let (one, other) = (Rc::new(dist(&[1.0, 0.0])), Rc::new(dist(&[0.0, 1.0])));
     let mut chance = Exhaustive::default();
     let mut draft = Draft::empty(2);
@@ -178,13 +178,13 @@ fn siblings_of_two_laws_are_not_independent_draws_of_one() {
 
 #[test]
 fn the_overlap_of_a_fork_is_that_of_its_first_child() {
-    let laws = [dist(&[0.2, 0.5, 0.3]), dist(&[0.0, 0.4, 0.6])];
+    let dists = [dist(&[0.2, 0.5, 0.3]), dist(&[0.0, 0.4, 0.6])];
     let first = Rc::new(dist(&[0.6, 0.4, 0.0]));
     let mut draft = Draft::empty(3);
     draft.sample_distinct(None, &first, 2, &mut Exhaustive::default());
     let verdict = specdec::round::Verdict { path: vec![1], ..Default::default() };
     Told::new(&draft, &[1]).event(|event| {
-        let event = specdec::round::RoundEvent { targets: &laws, verdict: &verdict, ..*event };
+        let event = specdec::round::RoundEvent { targets: &dists, verdict: &verdict, ..*event };
         // Token 0 was drawn from 0.6, 0.4, 0; token 1, which is kept, from itself.
         assert_eq!((event.reached(), event.forks()), (vec![0, 1], vec![None]));
         near(event.overlap(None), 0.6);

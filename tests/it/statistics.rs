@@ -99,7 +99,7 @@ fn what_is_not_known_of_all_rounds_is_not_known() {
 
 #[test]
 fn trees_have_no_alpha() {
-    // The most probable token is the first of several children, and its law is
+    // The most probable token is the first of several children, and its distribution is
     // that it is certain: not what a chain of the same models would have drawn.
     let chain = round(3, 1);
     let tree = RoundRow { depth: 2, ..chain.clone() };

@@ -9,9 +9,9 @@ use specdec::clock::{Clock, VirtualClock, VirtualCosts, Who};
 use specdec::decode::{
     Blind, Generation, MethodSpec, Observer, StopReason, StopRules, Totals, generate,
 };
-use specdec::dist::Token;
+use specdec::distribution::Token;
 use specdec::draft::{DRAFTERS, Tools};
-use specdec::exactness::{Gap, JointLaw, enumerate, target_law};
+use specdec::exactness::{Gap, JointDistribution, enumerate, target_dist};
 use specdec::model::{Codec, Letters, ModelError, Toy, ToyPair, zoo};
 use specdec::round::RoundEvent;
 use specdec::sampling::{Sampler, SamplingParams};
@@ -339,12 +339,12 @@ fn greedy_text_is_the_same_with_and_without_a_draft() {
 }
 
 #[test]
-fn the_law_of_a_text_with_an_end_is_that_of_plain_decoding() {
+fn the_distribution_of_a_text_with_an_end_is_that_of_plain_decoding() {
     let pair = zoo::toy("close").unwrap();
     let (target, draft) = (pair.target("close").unwrap(), pair.draft("close").unwrap());
     let sampler = Sampler::new(SamplingParams::default()).unwrap();
-    let mut ended = JointLaw::new();
-    for (text, p) in target_law(&target, &sampler, &[0], 5).unwrap() {
+    let mut ended = JointDistribution::new();
+    for (text, p) in target_distribution(&target, &sampler, &[0], 5).unwrap() {
         let end = text.iter().position(|&t| t == 2).map_or(5, |at| at + 1);
         *ended.entry(text[..end].to_vec()).or_insert(0.0) += p;
     }
@@ -354,7 +354,7 @@ fn the_law_of_a_text_with_an_end_is_that_of_plain_decoding() {
         let stop = StopRules { eos: vec![2], ..StopRules::max_tokens(5) };
         let generation = Generation::new(&target, method, &[0], stop, None).unwrap();
         let found = enumerate(&target, generation, &mut []).unwrap();
-        assert!(Gap::between(&found.law, &ended).is_zero(), "{}", drafter.name);
+        assert!(Gap::between(&found.dist, &ended).is_zero(), "{}", drafter.name);
     }
 }
 

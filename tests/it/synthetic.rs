@@ -19,7 +19,7 @@ use specdec::model::hex;
 use specdec::params::Params;
 use specdec::sampling::SamplingParams;
 
-use crate::laws::uniform;
+use crate::fixtures::uniform;
 use crate::synthetic_blocks::{blocks, texts};
 
 /// What to simulate.

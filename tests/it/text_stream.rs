@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use specdec::decode::TextStream;
-use specdec::dist::Token;
+use specdec::distribution::Token;
 use specdec::model::{Codec, ModelError};
 
 /// A codec whose tokens are these bytes.

@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use specdec::chance::{Chance, Exhaustive, Purpose, Request, Seeded, Site};
-use specdec::dist::Dist;
+use specdec::distribution::Dist;
 use specdec::tree::{Draft, DraftShape, Origin, Siblings};
 
-fn law() -> Rc<Dist> {
+fn distribution() -> Rc<Dist> {
     Rc::new(Dist::from_probs(vec![0.25, 0.75, 0.0]).unwrap())
 }
 
@@ -39,9 +39,9 @@ fn a_tree_knows_its_paths() {
 fn sampled_siblings_keep_their_order_and_may_repeat() {
     let mut draft = Draft::empty(3);
     let mut chance = Exhaustive::default();
-    let law = law();
-    let first = draft.sample(None, &law, &mut chance);
-    let second = draft.sample(None, &law, &mut chance);
+    let dist = distribution();
+    let first = draft.sample(None, &dist, &mut chance);
+    let second = draft.sample(None, &dist, &mut chance);
     assert_eq!(draft.node(first).token, draft.node(second).token);
     assert_eq!(draft.children(None).collect::<Vec<_>>(), [first, second]);
     assert_eq!(chance.decisions(), 2);
@@ -55,19 +55,19 @@ fn certain_siblings_do_not_repeat() {
     let first = draft.certain(None, 1);
     assert_eq!(draft.certain(None, 1), first);
     assert_eq!(draft.len(), 1);
-    // A sampled twin is another proposal with another law.
+    // A sampled twin is another proposal with another distribution.
     draft.sample(None, &Rc::new(Dist::one_hot(3, 1)), &mut Exhaustive::default());
     assert_eq!(draft.len(), 2);
 }
 
 #[test]
-fn the_recorded_law_is_the_one_drawn_from() {
+fn the_recorded_distribution_is_the_one_drawn_from() {
     let mut mass = [0.0; 3];
     let mut chance = Exhaustive::default();
     loop {
         let mut draft = Draft::empty(3);
         chance.begin_round(0);
-        let id = draft.sample(None, &law(), &mut chance);
+        let id = draft.sample(None, &distribution(), &mut chance);
         let node = draft.node(id);
         mass[node.token as usize] += chance.weight();
         assert!(matches!(&node.origin, Origin::Sampled(q) if q.p(1) == 0.75));
@@ -80,24 +80,24 @@ fn the_recorded_law_is_the_one_drawn_from() {
 }
 
 #[test]
-fn a_certain_node_has_a_one_hot_law() {
+fn a_certain_node_has_a_one_hot_distribution() {
     let mut draft = Draft::empty(3);
     let id = draft.certain(None, 2);
     let node = draft.node(id);
     assert_eq!((node.q(2), node.q(0)), (1.0, 0.0));
-    assert_eq!(node.law(3).p(2), 1.0);
+    assert_eq!(node.distribution(3).p(2), 1.0);
     assert_eq!(node.depth, 1);
 }
 
-/// A belief is for draft lengths: verifiers see the law of the draw.
+/// A belief is for draft lengths: verifiers see the distribution of the draw.
 #[test]
-fn a_belief_stands_beside_the_law() {
+fn a_belief_stands_beside_the_distribution() {
     let mut draft = Draft::empty(3);
     let id = draft.certain(None, 1);
     assert_eq!(draft.node(id).belief(3).p(1), 1.0, "nothing else was said");
-    draft.believe(id, &law());
+    draft.believe(id, &distribution());
     assert_eq!(draft.node(id).belief(3).p(1), 0.75);
-    assert_eq!((draft.node(id).q(1), draft.node(id).law(3).p(1)), (1.0, 1.0));
+    assert_eq!((draft.node(id).q(1), draft.node(id).distribution(3).p(1)), (1.0, 1.0));
 }
 
 /// Every outcome of drawing children of the context.
@@ -115,7 +115,7 @@ fn outcomes(grow: impl Fn(&mut Draft, &mut Exhaustive)) -> Vec<(Draft, f64)> {
     }
 }
 
-/// The probability of each text of siblings; dyadic laws make it exact.
+/// The probability of each text of siblings; dyadic distributions make it exact.
 fn texts(outcomes: &[(Draft, f64)]) -> Vec<(Vec<u32>, f64)> {
     let tokens = |draft: &Draft| draft.nodes().iter().map(|n| n.token).collect::<Vec<_>>();
     outcomes.iter().map(|(draft, weight)| (tokens(draft), *weight)).collect()
@@ -123,8 +123,8 @@ fn texts(outcomes: &[(Draft, f64)]) -> Vec<(Vec<u32>, f64)> {
 
 #[test]
 fn distinct_children_are_drawn_from_what_is_left() {
-    let law = Rc::new(Dist::from_probs(vec![0.5, 0.25, 0.25]).unwrap());
-    let two = outcomes(|draft, chance| draft.sample_distinct(None, &law, 2, chance));
+    let dist = Rc::new(Dist::from_probs(vec![0.5, 0.25, 0.25]).unwrap());
+    let two = outcomes(|draft, chance| draft.sample_distinct(None, &dist, 2, chance));
     let half = 0.5 * 0.5;
     let expected = [
         (vec![0, 1], half),
@@ -139,36 +139,37 @@ fn distinct_children_are_drawn_from_what_is_left() {
         assert_eq!(draft.siblings(None), Siblings::Distinct);
         assert!(draft.shape().only(&[Siblings::Distinct]));
         let first = draft.node(0).token;
-        assert_eq!((draft.node(0).q(first), draft.node(1).q(first)), (law.p(first), 0.0));
+        assert_eq!((draft.node(0).q(first), draft.node(1).q(first)), (dist.p(first), 0.0));
     }
     // Only two tokens are possible, so a third child has nothing to be.
-    let three = outcomes(|draft, chance| draft.sample_distinct(None, &self::law(), 3, chance));
+    let three =
+        outcomes(|draft, chance| draft.sample_distinct(None, &self::distribution(), 3, chance));
     assert_eq!(texts(&three), [(vec![0, 1], 0.25), (vec![1, 0], 0.75)]);
-    let none = outcomes(|draft, chance| draft.sample_distinct(None, &law, 0, chance));
+    let none = outcomes(|draft, chance| draft.sample_distinct(None, &dist, 0, chance));
     assert_eq!(texts(&none), [(vec![], 1.0)]);
 }
 
 #[test]
 fn the_last_child_is_drawn_without_the_listed_ones() {
-    let law = Rc::new(Dist::from_probs(vec![0.25, 0.5, 0.25]).unwrap());
-    let two = outcomes(|draft, chance| draft.sample_last(None, &law, 2, chance));
+    let dist = Rc::new(Dist::from_probs(vec![0.25, 0.5, 0.25]).unwrap());
+    let two = outcomes(|draft, chance| draft.sample_last(None, &dist, 2, chance));
     assert_eq!(texts(&two), [(vec![1, 0], 0.5), (vec![1, 2], 0.5)]);
     for (draft, _) in &two {
         assert_eq!(draft.siblings(None), Siblings::LastSampled);
         assert!(matches!(draft.node(0).origin, Origin::Certain));
         assert!(matches!(&draft.node(1).origin, Origin::Sampled(rest) if rest.p(1) == 0.0));
     }
-    let one = outcomes(|draft, chance| draft.sample_last(None, &law, 1, chance));
+    let one = outcomes(|draft, chance| draft.sample_last(None, &dist, 1, chance));
     assert_eq!(texts(&one), [(vec![0], 0.25), (vec![1], 0.5), (vec![2], 0.25)]);
     // What is listed may be all there is.
-    let all = outcomes(|draft, chance| draft.sample_last(None, &self::law(), 4, chance));
+    let all = outcomes(|draft, chance| draft.sample_last(None, &self::distribution(), 4, chance));
     assert_eq!(texts(&all), [(vec![1, 0], 1.0)]);
 }
 
 #[test]
 fn a_hub_is_one_of_both_children() {
-    let law = Rc::new(Dist::from_probs(vec![0.25, 0.5, 0.25]).unwrap());
-    let pairs = outcomes(|draft, chance| draft.sample_hub(None, &law, chance));
+    let dist = Rc::new(Dist::from_probs(vec![0.25, 0.5, 0.25]).unwrap());
+    let pairs = outcomes(|draft, chance| draft.sample_hub(None, &dist, chance));
     let expected = [(vec![0, 1], 0.25), (vec![1, 0], 0.25), (vec![1, 2], 0.25), (vec![2, 1], 0.25)];
     assert_eq!(texts(&pairs), expected);
     assert!(pairs.iter().all(|(draft, _)| draft.siblings(None) == Siblings::Hub));
@@ -181,19 +182,19 @@ fn a_hub_is_one_of_both_children() {
 /// that agree propose once.
 #[test]
 fn raced_children_are_the_winners_of_their_lists() {
-    let law = Rc::new(Dist::from_probs(vec![0.25, 0.5, 0.25]).unwrap());
+    let dist = Rc::new(Dist::from_probs(vec![0.25, 0.5, 0.25]).unwrap());
     let mut twins = 0;
     for repeat in 0..20 {
         let mut chance = Seeded::new(Request { seed: 1, prompt: "p", repeat });
         let mut draft = Draft::empty(3);
-        let ids = [0, 1].map(|list| draft.race(None, &law, (7, list), &mut chance));
+        let ids = [0, 1].map(|list| draft.race(None, &dist, (7, list), &mut chance));
         for (list, id) in ids.into_iter().enumerate() {
-            assert_eq!(draft.node(id).token, chance.race(7, list..list + 1, &law));
+            assert_eq!(draft.node(id).token, chance.race(7, list..list + 1, &dist));
         }
         twins += usize::from(ids[0] == ids[1]);
         assert_eq!(draft.len(), if ids[0] == ids[1] { 1 } else { 2 });
         assert!(draft.shape().coupled && !draft.shape().sampled && !draft.shape().certain);
-        assert_eq!((draft.node(0).q(1), draft.node(0).law(3).p(1)), (0.5, 0.5));
+        assert_eq!((draft.node(0).q(1), draft.node(0).distribution(3).p(1)), (0.5, 0.5));
     }
     assert!((1..20).contains(&twins), "{twins}");
 }
@@ -218,19 +219,23 @@ fn shapes_name_the_kinds_of_siblings() {
 fn siblings_of_different_kinds_are_mixed() {
     let mut draft = Draft::empty(3);
     let listed = draft.certain(None, 0);
-    draft.sample(None, &law(), &mut Exhaustive::default());
+    draft.sample(None, &distribution(), &mut Exhaustive::default());
     let below = draft.certain(Some(listed), 1);
     assert_eq!(draft.siblings(None), Siblings::Mixed);
     // An only child is no fork, and its kind no branch of the shape.
     assert_eq!(draft.siblings(Some(below)), Siblings::Listed);
     assert!(draft.shape().only(&[Siblings::Mixed]) && draft.shape().branches());
     let mut reversed = Draft::empty(3);
-    reversed.sample(None, &law(), &mut Exhaustive::default());
+    reversed.sample(None, &distribution(), &mut Exhaustive::default());
     reversed.certain(None, 0);
     assert_eq!(reversed.siblings(None), Siblings::Mixed);
-    let mut two_laws = Draft::empty(3);
-    (0..2).for_each(|_| _ = two_laws.sample(None, &law(), &mut Exhaustive::default()));
-    assert_eq!(two_laws.siblings(None), Siblings::Mixed, "equal, but not known to be one law");
+    let mut two_dists = Draft::empty(3);
+    (0..2).for_each(|_| _ = two_dists.sample(None, &distribution(), &mut Exhaustive::default()));
+    assert_eq!(
+        two_dists.siblings(None),
+        Siblings::Mixed,
+        "equal, but not known to be one distribution"
+    );
     let mut fork = Draft::empty(3);
     let root = fork.certain(None, 0);
     fork.certain(Some(root), 0);
@@ -261,12 +266,12 @@ fn a_draft_knows_where_it_starts() {
 /// The address of a draw is the node's own, so no two nodes share it.
 #[test]
 fn a_token_is_drawn_at_the_address_of_its_node() {
-    let law = Rc::new(Dist::from_weights(vec![1.0; 1000]).unwrap());
+    let dist = Rc::new(Dist::from_weights(vec![1.0; 1000]).unwrap());
     let mut chance = Seeded::new(Request { seed: 1, prompt: "p", repeat: 0 });
     let mut draft = Draft::empty(1000);
     for node in 0..4 {
-        let id = draft.sample(None, &law, &mut chance);
+        let id = draft.sample(None, &dist, &mut chance);
         let site = Site { purpose: Purpose::Draft, node };
-        assert_eq!((id, draft.node(id).token), (node, chance.categorical(site, &law)));
+        assert_eq!((id, draft.node(id).token), (node, chance.categorical(site, &dist)));
     }
 }

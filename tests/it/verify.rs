@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use specdec::chance::{Chance, Exhaustive};
-use specdec::dist::Dist;
+use specdec::distribution::Dist;
 use specdec::params::{Params, Value};
 use specdec::registry::{Class, Entry};
 use specdec::round::Verdict;
@@ -63,12 +63,12 @@ fn a_certain_draft_is_accepted_with_the_probability_of_its_token() {
 }
 
 #[test]
-fn equal_laws_are_always_accepted_and_impossible_tokens_never() {
-    let law = dist(&[0.3, 0.7]);
+fn equal_distributions_are_always_accepted_and_impossible_tokens_never() {
+    let dist = dist(&[0.3, 0.7]);
     let mut chance = Exhaustive::default();
     let mut draft = Draft::empty(2);
-    draft.sample(None, &Rc::new(law.clone()), &mut chance);
-    let found = verdicts(&Rejection, &draft, &[law.clone(), law]);
+    draft.sample(None, &Rc::new(dist.clone()), &mut chance);
+    let found = verdicts(&Rejection, &draft, &[dist.clone(), dist]);
     assert!(found.iter().all(|(v, _)| v.path == [0] && v.residual_fallbacks == 0));
     let mut draft = Draft::empty(2);
     draft.certain(None, 0);
@@ -86,13 +86,13 @@ fn the_row_after_a_path_is_that_of_its_last_node() {
 
 /// The marginal of the first token after a round, and the mass of kept drafts.
 fn first_token(found: &[(Draft, Verdict, f64)], vocab: usize) -> (Vec<f64>, f64) {
-    let (mut law, mut kept) = (vec![0.0; vocab], 0.0);
+    let (mut dist, mut kept) = (vec![0.0; vocab], 0.0);
     for (draft, verdict, weight) in found {
         let first = verdict.path.first().map_or(verdict.next, |&id| draft.node(id).token);
-        law[first as usize] += weight;
+        dist[first as usize] += weight;
         kept += if verdict.path.is_empty() { 0.0 } else { *weight };
     }
-    (law, kept)
+    (dist, kept)
 }
 
 /// Every outcome of drawing one token from `q` and verifying it against `p`.
@@ -124,14 +124,14 @@ fn near(found: &[f64], expected: &[f64]) {
 fn lenience_has_its_closed_form() {
     let (p, q) = (dist(&[0.5, 0.3, 0.2]), Rc::new(dist(&[0.2, 0.3, 0.5])));
     let found = one_draft(&Lenient { lenience: 0.5 }, &p, &q);
-    let (law, kept) = first_token(&found, 3);
+    let (dist, kept) = first_token(&found, 3);
     // Kept of each token: min(0.2, 1.0), min(0.3, 0.6), min(0.5, 0.4).
     near(&[kept], &[0.9]);
     // (p − q/2)⁺ = (0.4, 0.15, 0) shares the other tenth.
-    near(&law, &[0.2 + 0.1 * 0.4 / 0.55, 0.3 + 0.1 * 0.15 / 0.55, 0.4]);
-    let (law, kept) = first_token(&one_draft(&Lenient { lenience: 1.0 }, &p, &q), 3);
+    near(&dist, &[0.2 + 0.1 * 0.4 / 0.55, 0.3 + 0.1 * 0.15 / 0.55, 0.4]);
+    let (dist, kept) = first_token(&one_draft(&Lenient { lenience: 1.0 }, &p, &q), 3);
     near(&[kept], &[0.7]);
-    near(&law, &[0.5, 0.3, 0.2]);
+    near(&dist, &[0.5, 0.3, 0.2]);
 }
 
 /// Cai et al. 2024: a token is kept if p(x) > min(ε, δ·exp(−H)), without a coin,
@@ -146,7 +146,7 @@ fn typical_acceptance_has_its_threshold() {
             draft.certain(None, token);
             let verifier = Typical { epsilon, delta };
             let found = verdicts(&verifier, &draft, &[p.clone(), p.clone()]);
-            // Whether the draft is kept or not, the next token has the law p.
+            // Whether the draft is kept or not, the next token has the distribution p.
             for (verdict, weight) in &found {
                 assert_eq!(*weight, p.p(verdict.next));
             }
@@ -167,29 +167,29 @@ fn typical_acceptance_has_its_threshold() {
     assert_eq!(kept(1.0, 1.5), [false; 4]);
 }
 
-/// The law that a verifier states, by the trait alone.
+/// The distribution that a verifier states, by the trait alone.
 fn stated(verifier: impl Verifier, p: &Dist, q: &Dist) -> Option<Dist> {
-    verifier.next_law(p, q)
+    verifier.next_distribution(p, q)
 }
 
 #[test]
-fn approximate_rules_state_the_law_that_they_have() {
-    let laws = [[0.5, 0.25, 0.25, 0.0], [0.1, 0.0, 0.3, 0.6], [0.25; 4], [0.0, 0.9, 0.05, 0.05]];
+fn approximate_rules_state_the_distribution_that_they_have() {
+    let dists = [[0.5, 0.25, 0.25, 0.0], [0.1, 0.0, 0.3, 0.6], [0.25; 4], [0.0, 0.9, 0.05, 0.05]];
     let mut rules = Vec::<Box<dyn Verifier>>::new();
     rules.extend([0.2, 0.5, 1.0].map(|lenience| Box::new(Lenient { lenience }) as Box<_>));
     let typical = |epsilon| Box::new(Typical { epsilon, delta: 0.6 }) as Box<_>;
     rules.extend([0.05, 0.2, 0.5].map(typical));
     for rule in &rules {
-        for (p, q) in laws.iter().flat_map(|p| laws.iter().map(move |q| (dist(p), dist(q)))) {
-            let law = stated(&**rule, &p, &q).expect("it is approximate");
+        for (p, q) in dists.iter().flat_map(|p| dists.iter().map(move |q| (dist(p), dist(q)))) {
+            let dist = stated(&**rule, &p, &q).expect("it is approximate");
             let (found, _) = first_token(&one_draft(&**rule, &p, &Rc::new(q)), 4);
-            near(&found, &[0, 1, 2, 3].map(|token| law.p(token)));
+            near(&found, &[0, 1, 2, 3].map(|token| dist.p(token)));
         }
     }
-    assert!(stated(Rejection, &dist(&laws[0]), &dist(&laws[1])).is_none(), "p, if it is exact");
+    assert!(stated(Rejection, &dist(&dists[0]), &dist(&dists[1])).is_none(), "p, if it is exact");
 }
 
-/// Where the draft is sure to the last digit the second child has the law of the
+/// Where the draft is sure to the last digit the second child has the distribution of the
 /// other tokens all the same.
 #[test]
 fn spechub_is_exact_where_the_draft_is_sure() {
@@ -209,8 +209,8 @@ fn spechub_is_exact_where_the_draft_is_sure() {
                 break;
             }
         }
-        let (law, kept) = first_token(&found, 3);
-        near(&law, &[0.2, 0.5, 0.3]);
+        let (dist, kept) = first_token(&found, 3);
+        near(&dist, &[0.2, 0.5, 0.3]);
         // Of each of the others half a draw is kept at most: 0.5 and 0.3.
         near(&[kept], &[1.0]);
         let fell = found.iter().filter(|(_, verdict, _)| verdict.residual_fallbacks > 0);
@@ -261,7 +261,7 @@ fn verifiers_support_what_they_are_exact_for() {
     assert_eq!(told(&*three, &coupled).1, Some(3));
 }
 
-/// Laws are normalised to within 1e-9, so q can be a little above p everywhere:
+/// Distributions are normalised to within 1e-9, so q can be a little above p everywhere:
 /// then a child may fail and nothing is left. The token is drawn from p, and
 /// the report counts it.
 #[test]

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::cli::class;
 use crate::decode::{MethodSpec, Totals};
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::round::RoundEvent;
 
 /// Counts over the rounds of a generation. Truncated rounds count in full: a

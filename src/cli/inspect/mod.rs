@@ -1,4 +1,4 @@
-//! `specdec inspect`: how the law of the next token is made.
+//! `specdec inspect`: how the distribution of the next token is made.
 
 mod table;
 
@@ -10,7 +10,7 @@ use super::models::open_pair;
 use super::options::{ModelArgs, PromptArgs, SamplingArgs, count};
 use super::output;
 use crate::decode::MethodSpec;
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 use crate::draft::draft_sampling;
 use crate::model::{LanguageModel, ModelError, ModelInfo, Want, Work, evaluate_one};
 use crate::sampling::{History, Logits, Sampler, SamplingParams, Stage};
@@ -27,7 +27,7 @@ Examples:
 
 A row per token, in descending order of its logit; a column per processor that is switched on,
 with the probability after it, and '-' where it has dropped the token. The lines below give the
-other tokens' mass, the number of tokens kept and the entropy (in nats) of each law. With --draft:
+other tokens' mass, the number of tokens kept and the entropy (in nats) of each distribution. With --draft:
 q is what the draft model would say, under the same processors; the sum of min(p, q) over all
 tokens, the overlap, is the chance that a token drafted here is kept by rejection sampling.")]
 pub(super) struct InspectArgs {
@@ -49,15 +49,16 @@ struct ShowArgs {
     #[arg(long, value_name = "N", default_value_t = 10,
           value_parser = count, allow_negative_numbers = true)]
     top: usize,
-    /// Print one JSON object (stages, tokens, draft, overlap, settings) instead of a table
+    /// Print one JSON object (stages, tokens, draft, overlap, settings) instead of a
+    /// table
     ///
-    /// A token's "probabilities" belong to "stages", in the same order. A logit of -inf is null,
-    /// the probability of a dropped token 0.
+    /// A token's "probabilities" belong to "stages", in the same order. A logit of
+    /// -inf is null, the probability of a dropped token 0.
     #[arg(long)]
     json: bool,
 }
 
-/// The next-token law and how it came about.
+/// The next-token distribution and how it came about.
 #[derive(Debug, Serialize)]
 struct Inspection {
     target: String,
@@ -66,9 +67,9 @@ struct Inspection {
     held: Vec<Held>,
     prompt_tokens: usize,
     vocab: usize,
-    /// The laws, from the plain softmax to the one that is sampled from.
+    /// The distributions, from the plain softmax to the one that is sampled from.
     stages: Vec<Column>,
-    /// The draft's processed law.
+    /// The draft's processed distribution.
     q: Option<Column>,
     /// Σ min(p, q).
     overlap: Option<f64>,
@@ -86,7 +87,7 @@ struct Held {
     note: Option<String>,
 }
 
-/// One law as a whole.
+/// One distribution as a whole.
 #[derive(Debug, Serialize)]
 struct Column {
     name: &'static str,
@@ -134,7 +135,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
     let q = match pair.draft_model() {
         Some(draft) => {
             let sampler = Sampler::new(draft_sampling(settings, &spec.params))?;
-            Some(sampler.law(&next_logits(draft, &prompt)?, history)?)
+            Some(sampler.distribution(&next_logits(draft, &prompt)?, history)?)
         }
         None => None,
     };
@@ -149,11 +150,11 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
         prompt_tokens: prompt.len(),
         vocab: info.vocab,
         tokens: shown.iter().map(|&id| row(id, label(id), &logits, &stages, q.as_ref())).collect(),
-        overlap: q.as_ref().zip(stages.last()).map(|(q, last)| last.law.overlap(q)),
+        overlap: q.as_ref().zip(stages.last()).map(|(q, last)| last.dist.overlap(q)),
         q: q.as_ref().map(|q| column("q", draft_temperature, q, &shown)),
         stages: stages
             .iter()
-            .map(|stage| column(stage.name, setting(stage.name, &settings), &stage.law, &shown))
+            .map(|stage| column(stage.name, setting(stage.name, &settings), &stage.dist, &shown))
             .collect(),
         settings,
         draft_temperature,
@@ -187,20 +188,20 @@ fn largest(logits: &Logits, n: usize) -> Vec<Token> {
 }
 
 fn row(id: Token, label: String, logits: &Logits, stages: &[Stage], q: Option<&Dist>) -> Row {
-    let probabilities = stages.iter().map(|stage| stage.law.p(id)).collect::<Vec<_>>();
+    let probabilities = stages.iter().map(|stage| stage.dist.p(id)).collect::<Vec<_>>();
     let p = probabilities.last().copied().unwrap_or_default();
     let q = q.map(|q| q.p(id));
     Row { id, label, logit: logits.get(id), probabilities, q, min_pq: q.map(|q| q.min(p)) }
 }
 
-fn column(name: &'static str, value: Option<f64>, law: &Dist, shown: &[Token]) -> Column {
+fn column(name: &'static str, value: Option<f64>, dist: &Dist, shown: &[Token]) -> Column {
     Column {
         name,
         value,
-        kept: law.support().count(),
-        // A certain law has entropy -0.0 in floating point.
-        entropy: law.entropy().max(0.0),
-        others: law.support().filter(|(id, _)| !shown.contains(id)).map(|(_, p)| p).sum(),
+        kept: dist.support().count(),
+        // A certain distribution has entropy -0.0 in floating point.
+        entropy: dist.entropy().max(0.0),
+        others: dist.support().filter(|(id, _)| !shown.contains(id)).map(|(_, p)| p).sum(),
     }
 }
 

@@ -7,23 +7,23 @@ type Line = Vec<String>;
 
 /// The whole text.
 pub(super) fn render(inspection: &Inspection) -> String {
-    let laws = inspection.stages.iter().chain(&inspection.q).collect::<Vec<_>>();
+    let dists = inspection.stages.iter().chain(&inspection.q).collect::<Vec<_>>();
     let with_q = inspection.q.is_some();
-    let mut lines = vec![header(&laws, with_q)];
+    let mut lines = vec![header(&dists, with_q)];
     lines.extend(inspection.tokens.iter().map(token));
     let foot = |name: String, cell: &dyn Fn(&Column) -> String| {
         let mut line = vec![String::new(), name, String::new()];
-        line.extend(laws.iter().map(|law| cell(law)));
+        line.extend(dists.iter().map(|dist| cell(dist)));
         line.extend(with_q.then(String::new));
         line
     };
     let others = inspection.vocab - inspection.tokens.len();
     let rule = lines.len();
     if others > 0 {
-        lines.push(foot(format!("{others} others"), &|law| probability(law.others)));
+        lines.push(foot(format!("{others} others"), &|dist| probability(dist.others)));
     }
-    lines.push(foot("tokens kept".to_owned(), &|law| law.kept.to_string()));
-    lines.push(foot("entropy (nats)".to_owned(), &|law| format!("{:.4}", law.entropy)));
+    lines.push(foot("tokens kept".to_owned(), &|dist| dist.kept.to_string()));
+    lines.push(foot("entropy (nats)".to_owned(), &|dist| format!("{:.4}", dist.entropy)));
     let mut text = format!(
         "next token of {} after {} prompt tokens: {} of {} tokens, by logit\n",
         inspection.target,
@@ -46,11 +46,11 @@ pub(super) fn render(inspection: &Inspection) -> String {
     text
 }
 
-fn header(laws: &[&Column], with_q: bool) -> Line {
+fn header(dists: &[&Column], with_q: bool) -> Line {
     let mut line = ["id", "token", "logit"].map(str::to_owned).to_vec();
-    line.extend(laws.iter().map(|law| match law.value {
-        Some(value) => format!("{} {value}", law.name),
-        None => law.name.to_owned(),
+    line.extend(dists.iter().map(|dist| match dist.value {
+        Some(value) => format!("{} {value}", dist.name),
+        None => dist.name.to_owned(),
     }));
     line.extend(with_q.then(|| "min(p,q)".to_owned()));
     line

@@ -2,7 +2,7 @@
 
 use super::{CASE, Case, Mutant, RIGHT, Rule};
 use crate::chance::{Chance, Purpose, Site};
-use crate::dist::Dist;
+use crate::distribution::Dist;
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape};
 use crate::verify::{Traversal, Verifier};
@@ -58,7 +58,7 @@ impl Block {
     /// What is left of the target after `i` tokens of the draft.
     fn rest(&self, draft: &Draft, p: &Dist, i: usize, w: f64) -> Vec<f64> {
         let w = if self.scales { w } else { 1.0 };
-        let q = draft.node(i).law(draft.vocab());
+        let q = draft.node(i).distribution(draft.vocab());
         p.zip(&q, |p, q| (w * p - q).max(0.0))
     }
 }
@@ -85,10 +85,10 @@ impl Verifier for Block {
             }
         }
         let left = (kept < k).then(|| self.rest(draft, &targets[kept], kept, weights[kept]));
-        let left = left.and_then(Dist::from_measure).map(|(law, _)| law);
-        let law = left.as_ref().unwrap_or(&targets[kept]);
+        let left = left.and_then(Dist::from_measure).map(|(dist, _)| dist);
+        let dist = left.as_ref().unwrap_or(&targets[kept]);
         let purpose = if kept < k { Purpose::Residual } else { Purpose::Bonus };
-        let next = chance.categorical(Site { purpose, node: kept }, law);
+        let next = chance.categorical(Site { purpose, node: kept }, dist);
         Verdict { path: (0..kept).collect(), next, residual_fallbacks: 0 }
     }
 }

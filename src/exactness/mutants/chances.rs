@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use super::{CASE, Case, Mutant, RIGHT, drafters};
 use crate::chance::{Chance, Purpose, Site};
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 
 /// Draws for one purpose at the address of another.
 #[derive(Debug)]
@@ -37,13 +37,13 @@ impl Chance for Readdressed<'_> {
         self.inner.bernoulli(site, p)
     }
 
-    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
+    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
         let site = self.site(site);
-        self.inner.categorical(site, law)
+        self.inner.categorical(site, dist)
     }
 
-    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
-        self.inner.race(position, lists, law)
+    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
+        self.inner.race(position, lists, dist)
     }
 }
 
@@ -70,18 +70,18 @@ impl Chance for Linked<'_> {
         yes
     }
 
-    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
+    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
         let (low, high) = self.interval(site);
         let mut sum = 0.0;
         let mut parts = Vec::new();
-        for (token, p) in law.support() {
+        for (token, p) in dist.support() {
             let (from, to) = (f64::max(sum, low), f64::min(sum + p, high));
             parts.push((token, (to - from).max(0.0), (from, to)));
             sum += p;
         }
         let weights = parts.iter().map(|&(token, w, _)| (token, w)).collect();
         // An interval between two roundings holds no token: any will do.
-        let Ok(conditional) = Dist::sparse(law.vocab(), weights) else { return law.argmax() };
+        let Ok(conditional) = Dist::sparse(dist.vocab(), weights) else { return dist.argmax() };
         let token = self.inner.categorical(site, &conditional);
         if let Some(&(_, _, part)) = parts.iter().find(|part| part.0 == token) {
             self.known.insert(site.node, part);
@@ -89,8 +89,8 @@ impl Chance for Linked<'_> {
         token
     }
 
-    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
-        self.inner.race(position, lists, law)
+    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
+        self.inner.race(position, lists, dist)
     }
 }
 
@@ -118,12 +118,12 @@ impl Chance for Drifting<'_> {
         self.inner.bernoulli(site, p)
     }
 
-    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
-        self.inner.categorical(site, law)
+    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
+        self.inner.categorical(site, dist)
     }
 
-    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
-        self.inner.race(position + ((self.round as usize) << 20), lists, law)
+    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
+        self.inner.race(position + ((self.round as usize) << 20), lists, dist)
     }
 }
 
@@ -146,19 +146,19 @@ impl Chance for Coarse<'_> {
         self.0.bernoulli(site, coarse(p))
     }
 
-    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
+    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
         let mut sum = 0.0;
-        let parts = law.support().map(|(token, p)| {
+        let parts = dist.support().map(|(token, p)| {
             let below = coarse(sum);
             sum += p;
             (token, (coarse(sum) - below).max(0.0))
         });
-        let law = Dist::sparse(law.vocab(), parts.collect()).unwrap_or_else(|_| law.clone());
-        self.0.categorical(site, &law)
+        let dist = Dist::sparse(dist.vocab(), parts.collect()).unwrap_or_else(|_| dist.clone());
+        self.0.categorical(site, &dist)
     }
 
-    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
-        self.0.race(position, lists, law)
+    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
+        self.0.race(position, lists, dist)
     }
 }
 
@@ -188,7 +188,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "uniform_24_bit_tail",
-        imitates: "uniforms have 24 bits: a tail of the law below 2^-24 is never drawn",
+        imitates: "uniforms have 24 bits: a tail of the distribution below 2^-24 is never drawn",
         case: SEEDED,
         seeded: |inner| Box::new(Coarse(inner)),
         ..RIGHT

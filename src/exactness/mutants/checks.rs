@@ -11,9 +11,9 @@ use crate::exactness::bits::unfair_bit;
 use crate::exactness::closed::ChainCase;
 use crate::exactness::enumerate::walk;
 use crate::exactness::forks::forks_go_on;
-use crate::exactness::law::{Gap, off, target_law};
+use crate::exactness::joint::{Gap, off, target_dist};
 use crate::exactness::monte_carlo::Fit;
-use crate::exactness::probe::{DraftLaws, TargetRows};
+use crate::exactness::probe::{DraftDistributions, TargetRows};
 use crate::exactness::replay::{audit_by, first_difference_by, sample_by};
 use crate::length::Fixed;
 use crate::model::{LanguageModel, ModelError, ToyPair, zoo};
@@ -22,14 +22,14 @@ use crate::sampling::{Sampler, SamplingParams};
 
 /// The checks in the order of the kill matrix, each with what it compares.
 pub const CHECKS: &[(&str, &str)] = &[
-    ("first_token_law", "the law of the first token alone"),
-    ("joint_law", "the joint law of at least K + 2 tokens"),
+    ("first_token", "the distribution of the first token alone"),
+    ("joint", "the joint distribution of at least K + 2 tokens"),
     ("out_of_support", "mass on text that the target never yields"),
     ("expected_length", "E[L] of the first round against its closed form"),
     ("target_rows", "the target's rows against fresh ones"),
-    ("draft_laws", "the law of each draft token against the recorded one"),
+    ("draft_tokens", "the distribution of each draft token against the recorded one"),
     ("draw_addresses", "every address of the generator drawn once"),
-    ("goodness_of_fit", "seeded generations against the law, by Pearson's test"),
+    ("goodness_of_fit", "seeded generations against the distribution, by Pearson's test"),
     ("same_tokens", "class P: the tokens of plain decoding with the same seed"),
     ("uniform_bits", "the seeded uniforms, bit by bit: all 53 are fair"),
     ("forked_rows", "a forked sequence of the CPU engine against the one it comes from"),
@@ -44,11 +44,11 @@ pub struct MutantReport {
     pub imitates: &'static str,
     /// The checks that refute it; none means that the suite is too weak.
     pub killed_by: Vec<&'static str>,
-    /// Total variation of the first token's law.
+    /// Total variation of the first token's distribution.
     pub tv_first_token: f64,
-    /// Total variation of the joint law.
+    /// Total variation of the joint distribution.
     pub tv_joint: f64,
-    /// Total variation of the first token's law on paper, where it is known.
+    /// Total variation of the first token's distribution on paper, where it is known.
     #[serde(skip)]
     pub on_paper: Option<f64>,
 }
@@ -70,7 +70,7 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
     let case = &mutant.case;
     let pair = match case.pair {
         Pair::Toy(name) => zoo::toy(name)?,
-        Pair::Laws(p, q) => ToyPair::context_free(p, q),
+        Pair::Distributions(p, q) => ToyPair::context_free(p, q),
     };
     let (right, draft) = (pair.target("target")?, pair.draft("draft")?);
     let target = (mutant.target)(right.clone());
@@ -79,11 +79,11 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
     let generation = |tokens| begin(mutant, &*target, &draft, &recorded, tokens);
 
     let mut rows = TargetRows::new(&right);
-    let mut laws = DraftLaws::default();
-    let probes = &mut [&mut rows as _, &mut laws as _];
+    let mut dists = DraftDistributions::default();
+    let probes = &mut [&mut rows as _, &mut dists as _];
     let found = walk(&*target, generation(case.tokens)?, probes, mutant.walked)?;
-    let law = target_law(&right, &requested, PROMPT, case.tokens)?;
-    let gap = Gap::between(&found.law, &law);
+    let dist = target_distribution(&right, &requested, PROMPT, case.tokens)?;
+    let gap = Gap::between(&found.dist, &dist);
 
     let chain = ChainCase {
         target: &right,
@@ -104,7 +104,7 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
     let misfit = case.seeded && {
         let generation = generation(case.tokens)?;
         let counts = sample_by(&*target, &generation, SEED, RUNS, mutant.seeded, &mut Blind)?;
-        !Fit::test(&counts, &law).is_plausible()
+        !Fit::test(&counts, &dist).is_plausible()
     };
     let strays = mutant.verifier.coupling().is_some() && {
         let plain = Mutant { drafter: |_| Ok(Box::new(NoDraft)), ..*mutant };
@@ -118,7 +118,7 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
         off(gap.out_of_support),
         too_slow,
         rows.wrong > 0,
-        off(laws.max_error),
+        off(dists.max_error),
         !repeats.is_empty(),
         misfit,
         strays,

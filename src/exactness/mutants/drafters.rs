@@ -1,11 +1,11 @@
-//! Drafters that record a law their tokens were not drawn from.
+//! Drafters that record a distribution their tokens were not drawn from.
 
 use std::ops::Range;
 use std::rc::Rc;
 
 use super::{CASE, Case, Mutant, RIGHT, TREE_CASE, on_paper};
 use crate::chance::{Chance, Purpose, Site};
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 use crate::draft::{DRAFTERS, Drafter, DrafterParams, MakeDrafter, PromptLookup, Round};
 use crate::model::{LanguageModel, ModelError, Session, Want, Work, evaluate_one};
 use crate::params::{Params, Value};
@@ -15,14 +15,14 @@ use crate::sampling::{History, Sampler, SamplingParams};
 use crate::tree::{Draft, NodeId, Origin, Siblings};
 use crate::verify::Gumbel;
 
-/// Which tokens are proposed at a node, and which law is recorded.
+/// Which tokens are proposed at a node, and which distribution is recorded.
 struct Drawn {
     tokens: Vec<Token>,
     recorded: Rc<Dist>,
 }
 
-/// Decides from the processed law, the law by the sampler that is really used,
-/// and the laws recorded so far on the path.
+/// Decides from the processed distribution, the distribution by the sampler that is
+/// really used, and the distributions recorded so far on the path.
 type Draw = fn(&Dist, &Dist, &[Rc<Dist>], Site, &mut dyn Chance) -> Drawn;
 
 /// A model drafter that draws in one way and records in another.
@@ -52,7 +52,7 @@ fn forger<'a>(
 }
 
 impl Forger<'_> {
-    fn laws(
+    fn distributions(
         &mut self,
         round: &Round<'_>,
         draft: &Draft,
@@ -64,10 +64,10 @@ impl Forger<'_> {
         let drafted = parent.map_or_else(Vec::new, |id| draft.tokens_to(id));
         let history =
             History { prompt_len: round.prompt_len, context: round.context, drafted: &drafted };
-        let law = |sampler: &Sampler| {
-            sampler.law(&rows[0], history).map_err(|e| ModelError::new(e.to_string()))
+        let dist = |sampler: &Sampler| {
+            sampler.distribution(&rows[0], history).map_err(|e| ModelError::new(e.to_string()))
         };
-        Ok((law(&self.samplers.0)?, law(&self.samplers.1)?))
+        Ok((distribution(&self.samplers.0)?, distribution(&self.samplers.1)?))
     }
 }
 
@@ -77,7 +77,7 @@ impl<'a> Drafter<'a> for Forger<'a> {
         let mut parent = None;
         let mut recorded = Vec::new();
         while round.go_on(&draft) {
-            let (asked, used) = self.laws(round, &draft, parent)?;
+            let (asked, used) = self.distributions(round, &draft, parent)?;
             let site = Site { purpose: Purpose::Draft, node: draft.len() };
             let drawn = (self.draw)(&asked, &used, &recorded, site, round.chance);
             if drawn.tokens.iter().all(|&t| used.p(t) < self.threshold) {
@@ -102,8 +102,8 @@ impl<'a> Drafter<'a> for Forger<'a> {
     }
 }
 
-fn drawn_once(law: &Dist, recorded: Dist, site: Site, chance: &mut dyn Chance) -> Drawn {
-    Drawn { tokens: vec![chance.categorical(site, law)], recorded: Rc::new(recorded) }
+fn drawn_once(dist: &Dist, recorded: Dist, site: Site, chance: &mut dyn Chance) -> Drawn {
+    Drawn { tokens: vec![chance.categorical(site, dist)], recorded: Rc::new(recorded) }
 }
 
 const DRAWS_USED_RECORDS_ASKED: Draw =
@@ -135,16 +135,16 @@ impl Chance for Keyed<'_> {
         self.inner.bernoulli(site, p)
     }
 
-    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
+    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
         self.inner.begin_round(ANY_ROUND);
         let site = Site { node: self.position + site.node, ..site };
-        let token = self.inner.categorical(site, law);
+        let token = self.inner.categorical(site, dist);
         self.inner.begin_round(self.round);
         token
     }
 
-    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
-        self.inner.race(position, lists, law)
+    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
+        self.inner.race(position, lists, dist)
     }
 }
 
@@ -200,10 +200,10 @@ const NUCLEUS: SamplingParams = SamplingParams { top_p: 0.7, ..SamplingParams::N
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "q_row_off_by_one",
-        imitates: "each draft token is recorded with the law of the one before it",
+        imitates: "each draft token is recorded with the distribution of the one before it",
         drafter: |params| {
             let draw: Draw = |_, used, recorded, site, chance| {
-                let shifted = recorded.last().map_or_else(|| used.clone(), |law| (**law).clone());
+                let shifted = recorded.last().map_or_else(|| used.clone(), |dist| (**dist).clone());
                 drawn_once(used, shifted, site, chance)
             };
             forger(params, |p| p, draw, 0.0)
@@ -236,7 +236,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "q_smoothed",
-        imitates: "one per cent of the uniform law is mixed into q for verification only",
+        imitates: "one per cent of the uniform distribution is mixed into q for verification only",
         drafter: |params| {
             let draw: Draw = |asked, used, _, site, chance| {
                 let n = asked.vocab();
@@ -275,14 +275,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "siblings_not_renormalised",
-        imitates: "the second of two different siblings is verified with the law of the first",
+        imitates: "the second of two different siblings is verified with the distribution of the first",
         case: TREE_CASE,
         drafter: |params| {
             let draw: Draw = |asked, _, _, site, chance| {
                 let first = chance.categorical(site, asked);
                 let rest = asked.residual(&Dist::one_hot(asked.vocab(), first));
-                let second =
-                    rest.map(|law| chance.categorical(Site { node: site.node + 1, ..site }, &law));
+                let second = rest
+                    .map(|dist| chance.categorical(Site { node: site.node + 1, ..site }, &dist));
                 let tokens = [first].into_iter().chain(second).collect();
                 Drawn { tokens, recorded: Rc::new(asked.clone()) }
             };
@@ -292,13 +292,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "draft_drawn_in_bf16",
-        imitates: "the draft is drawn from a law in bf16 and verified with the one in full",
+        imitates: "the draft is drawn from a distribution in bf16 and verified with the one in full",
         drafter: |params| {
             let draw: Draw = |asked, _, _, site, chance| {
                 let coarse = |t| half::bf16::from_f64(asked.p(t)).to_f64();
-                let law = Dist::from_weights((0..asked.vocab() as Token).map(coarse).collect());
-                let law = law.unwrap_or_else(|_| asked.clone());
-                drawn_once(&law, asked.clone(), site, chance)
+                let dist = Dist::from_weights((0..asked.vocab() as Token).map(coarse).collect());
+                let dist = dist.unwrap_or_else(|_| asked.clone());
+                drawn_once(&dist, asked.clone(), site, chance)
             };
             forger(params, |p| p, draw, 0.0)
         },

@@ -18,7 +18,7 @@ pub use checks::{CHECKS, MutantReport, refute};
 use super::closed::Rule;
 use super::enumerate::{WrapChance, straight};
 use super::forks::WrapCache;
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::draft::{MakeDrafter, ModelDrafter};
 use crate::model::{LanguageModel, ModelError, Toy};
 use crate::sampling::SamplingParams;
@@ -38,7 +38,7 @@ pub struct Case {
     pub draft: SamplingParams,
     /// Draft length.
     pub k: usize,
-    /// Number of tokens of the joint law: at least K + 2, so that a bonus and
+    /// Number of tokens of the joint distribution: at least K + 2, so that a bonus and
     /// the round after a rejection are both in it.
     pub tokens: usize,
     /// The closed form that E\[L\] is held against.
@@ -55,8 +55,8 @@ pub struct Case {
 pub enum Pair {
     /// A built-in toy pair.
     Toy(&'static str),
-    /// Laws p and q without context, for which the mistake is known on paper.
-    Laws(&'static [f64], &'static [f64]),
+    /// Distributions p and q without context, for which the mistake is known on paper.
+    Distributions(&'static [f64], &'static [f64]),
 }
 
 /// A known-wrong method.
@@ -96,9 +96,9 @@ const CASE: Case = Case {
 /// A tree instead of a chain; no closed form.
 const TREE_CASE: Case = Case { pair: Pair::Toy("close"), rule: None, ..CASE };
 
-/// One drafted token of laws without context.
+/// One drafted token of distributions without context.
 const fn on_paper(p: &'static [f64], q: &'static [f64]) -> Case {
-    Case { pair: Pair::Laws(p, q), k: 1, tokens: 3, ..CASE }
+    Case { pair: Pair::Distributions(p, q), k: 1, tokens: 3, ..CASE }
 }
 
 /// The unchanged method: what every mutant differs from in one part.

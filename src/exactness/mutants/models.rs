@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use super::{CASE, Case, Mutant, RIGHT, TREE_CASE, drafters};
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::lanes::LANES;
 use crate::model::{
     Evaluation, KvCache, LanguageModel, ModelError, ModelInfo, Session, Toy, Want, Work,

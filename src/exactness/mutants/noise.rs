@@ -1,16 +1,17 @@
 //! The noise that drew a rejected token draws its replacement.
 //!
-//! A token of law q is the winner `argmin_v E_v / q(v)` of a race. If a correction
-//! of law r is the winner of a race with the same `E`, the rejected token says
-//! something about it. To the walk over outcomes every draw is a new one, so the
-//! correction is walked with its law given the rejected token.
+//! A token of distribution q is the winner `argmin_v E_v / q(v)` of a race. If a
+//! correction of distribution r is the winner of a race with the same `E`, the
+//! rejected token says something about it. To the walk over outcomes every draw is a
+//! new one, so the correction is walked with its distribution given the rejected
+//! token.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::{Case, Mutant, RIGHT, on_paper};
 use crate::chance::{Chance, Purpose, Site};
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 
 /// For the seeded generator: draft tokens and corrections are raced, with noise of
 /// the round and the node.
@@ -30,21 +31,21 @@ impl Chance for OneNoise<'_> {
         self.inner.bernoulli(site, p)
     }
 
-    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
+    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
         match site.purpose {
             Purpose::Draft | Purpose::Residual => {
-                self.inner.race((self.round as usize) << 20 | site.node, 0..1, law)
+                self.inner.race((self.round as usize) << 20 | site.node, 0..1, dist)
             }
-            _ => self.inner.categorical(site, law),
+            _ => self.inner.categorical(site, dist),
         }
     }
 
-    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
-        self.inner.race(position, lists, law)
+    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
+        self.inner.race(position, lists, dist)
     }
 }
 
-/// For the walk: knows which token was drawn from which law at a node.
+/// For the walk: knows which token was drawn from which distribution at a node.
 #[derive(Debug)]
 struct GivenDraft<'c> {
     inner: &'c mut dyn Chance,
@@ -61,24 +62,24 @@ impl Chance for GivenDraft<'_> {
         self.inner.bernoulli(site, p)
     }
 
-    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
+    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
         let given = match self.drawn.get(&site.node) {
-            Some((q, x)) if site.purpose == Purpose::Residual => given(q, *x, law),
+            Some((q, x)) if site.purpose == Purpose::Residual => given(q, *x, dist),
             _ => None,
         };
-        let token = self.inner.categorical(site, given.as_ref().unwrap_or(law));
+        let token = self.inner.categorical(site, given.as_ref().unwrap_or(dist));
         if site.purpose == Purpose::Draft {
-            self.drawn.insert(site.node, (law.clone(), token));
+            self.drawn.insert(site.node, (dist.clone(), token));
         }
         token
     }
 
-    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
-        self.inner.race(position, lists, law)
+    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
+        self.inner.race(position, lists, dist)
     }
 }
 
-/// The law of the winner under `r` given that `x` wins under `q`.
+/// The distribution of the winner under `r` given that `x` wins under `q`.
 fn given(q: &Dist, x: Token, r: &Dist) -> Option<Dist> {
     let others = r.support().filter(|(y, _)| *y != x);
     let mut weights = others.map(|(y, _)| (y, both(q, x, r, y) / q.p(x))).collect::<Vec<_>>();

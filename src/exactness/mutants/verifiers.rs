@@ -2,7 +2,7 @@
 
 use super::{CASE, Case, Mutant, RIGHT, Rule, TREE_CASE, drafters, on_paper};
 use crate::chance::{Chance, Purpose, Site};
-use crate::dist::{Dist, Token};
+use crate::distribution::{Dist, Token};
 use crate::round::Verdict;
 use crate::sampling::SamplingParams;
 use crate::tree::{Draft, DraftShape, Node, Origin};
@@ -12,13 +12,14 @@ use crate::verify::{Rejection, Typical, Verifier};
 /// [`PLAIN_LOOP`] it is right, so that what refutes a mutant is its one change.
 #[derive(Debug)]
 struct Loop {
-    /// Probability to accept a node at the law `b`.
+    /// Probability to accept a node at the distribution `b`.
     accept: fn(&Dist, &Node) -> f64,
-    /// The law after a rejected node, from `b`, the node's law and `p`.
+    /// The distribution after a rejected node, from `b`, the node's distribution and `p`.
     rest: fn(&Dist, &Dist, &Dist) -> Dist,
-    /// The law of the bonus token, from the target's and the last node's law.
+    /// The distribution of the bonus token, from the target's and the last node's
+    /// distribution.
     bonus: fn(&Dist, &Dist) -> Dist,
-    /// Whether later siblings are tried against the updated law.
+    /// Whether later siblings are tried against the updated distribution.
     updates: bool,
     /// Whether a sibling with a token that was rejected already is passed over.
     skips_twins: bool,
@@ -60,15 +61,15 @@ impl Verifier for Loop {
                     accepted = Some(child);
                     break;
                 }
-                b = (self.rest)(against, &node.law(draft.vocab()), p);
+                b = (self.rest)(against, &node.distribution(draft.vocab()), p);
             }
             if let Some(child) = accepted {
                 verdict.path.push(child);
                 continue;
             }
             let leaf = at.filter(|_| tried.is_empty()).map(|id| draft.node(id));
-            let (purpose, law) = match leaf {
-                Some(last) => (Purpose::Bonus, (self.bonus)(p, &last.law(draft.vocab()))),
+            let (purpose, dist) = match leaf {
+                Some(last) => (Purpose::Bonus, (self.bonus)(p, &last.distribution(draft.vocab()))),
                 None => (Purpose::Residual, b),
             };
             if let Some(last) = leaf.filter(|_| !self.draws_bonus) {
@@ -76,7 +77,7 @@ impl Verifier for Loop {
                 verdict.next = last.token;
                 return verdict;
             }
-            verdict.next = chance.categorical(Site { purpose, node: verdict.last_row() }, &law);
+            verdict.next = chance.categorical(Site { purpose, node: verdict.last_row() }, &dist);
             return verdict;
         }
     }
@@ -95,8 +96,8 @@ impl Verifier for Redraws {
         let mut verdict = Verdict::default();
         loop {
             let row = verdict.last_row();
-            let law = &targets[row];
-            let token = chance.categorical(Site { purpose: Purpose::Target, node: row }, law);
+            let dist = &targets[row];
+            let token = chance.categorical(Site { purpose: Purpose::Target, node: row }, dist);
             let at = verdict.path.last().copied();
             let hit = draft.children(at).find(|&child| draft.node(child).token == token);
             match (hit, draft.children(at).next()) {
@@ -107,7 +108,7 @@ impl Verifier for Redraws {
                 }
                 (None, Some(_)) => {
                     let site = Site { purpose: Purpose::Residual, node: row };
-                    verdict.next = chance.categorical(site, law);
+                    verdict.next = chance.categorical(site, dist);
                     return verdict;
                 }
             }
@@ -125,30 +126,30 @@ impl Verifier for Rounds {
     }
 
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
-        let coarse = |law: &Dist| {
-            let weights = (0..law.vocab() as Token).map(|t| (law.p(t) * 100.0).round());
-            Dist::from_weights(weights.collect()).unwrap_or_else(|_| law.clone())
+        let coarse = |dist: &Dist| {
+            let weights = (0..dist.vocab() as Token).map(|t| (dist.p(t) * 100.0).round());
+            Dist::from_weights(weights.collect()).unwrap_or_else(|_| dist.clone())
         };
         let targets = targets.iter().map(coarse).collect::<Vec<_>>();
         Rejection.verify(draft, &targets, chance)
     }
 }
 
-/// Rejection sampling of drafts whose laws were lost on the way.
+/// Rejection sampling of drafts whose distributions were lost on the way.
 #[derive(Debug)]
-struct Lawless;
+struct NoDistribution;
 
-impl Verifier for Lawless {
+impl Verifier for NoDistribution {
     fn supports(&self, _shape: &DraftShape) -> bool {
         true
     }
 
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
-        let mut lawless = Draft::empty(draft.vocab()).at(draft.start());
+        let mut no_distribution = Draft::empty(draft.vocab()).at(draft.start());
         for node in draft.nodes() {
-            lawless.forge(node.parent, node.token, Origin::Certain);
+            no_distribution.forge(node.parent, node.token, Origin::Certain);
         }
-        Rejection.verify(&lawless, targets, chance)
+        Rejection.verify(&no_distribution, targets, chance)
     }
 }
 
@@ -201,13 +202,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "bonus_from_q",
-        imitates: "the bonus token is drawn from the draft's law",
+        imitates: "the bonus token is drawn from the draft's distribution",
         verifier: &Loop { bonus: |_, q| q.clone(), ..PLAIN_LOOP },
         ..RIGHT
     },
     Mutant {
         name: "no_bonus",
-        imitates: "no bonus token follows a fully accepted draft; the law stays exact",
+        imitates: "no bonus token follows a fully accepted draft; the distribution stays exact",
         verifier: &Loop { draws_bonus: false, ..PLAIN_LOOP },
         ..RIGHT
     },
@@ -290,13 +291,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "draft_laws_lost",
-        imitates: "sampled drafts are verified as if they were certain; the law stays exact",
-        verifier: &Lawless,
+        imitates: "sampled drafts are verified as if they were certain; the distribution stays exact",
+        verifier: &NoDistribution,
         ..RIGHT
     },
     Mutant {
         name: "p_rounded_to_2_decimals",
-        imitates: "the target's law is handed over in low precision",
+        imitates: "the target's distribution is handed over in low precision",
         verifier: &Rounds,
         ..RIGHT
     },

@@ -25,7 +25,7 @@ pub struct Acceptance {
     pub trees: usize,
     /// Σ of α* over these, and the rounds of which it is not known.
     pub ceilings: (f64, usize),
-    /// Σ of the distances of tokens' laws from the target's, and the rounds of
+    /// Σ of the distances of tokens' distributions from the target's, and the rounds of
     /// which it is not known.
     pub distances: (f64, usize),
 }
@@ -58,7 +58,7 @@ impl Acceptance {
     /// Σ overlap / Σ forks: the probability that rejection sampling keeps a
     /// draft of one token, averaged over the positions reached without the noise
     /// of the draws (Leviathan et al. 2023, arXiv 2211.17192, call it alpha).
-    /// `None` if any draft was a tree: the law of a first sibling depends on how
+    /// `None` if any draft was a tree: the distribution of a first sibling depends on how
     /// its siblings were chosen, so two trees of the same models would differ.
     pub fn alpha(&self) -> Option<f64> {
         ratio(self.overlap_sum, self.forks as f64).filter(|_| self.trees == 0)
@@ -78,7 +78,7 @@ impl Acceptance {
     }
 
     /// The mean over all tokens, bonus tokens (which have none) included, of the
-    /// total variation between the law of a token, given the tokens before it,
+    /// total variation between the distribution of a token, given the tokens before it,
     /// and the target's. `None` if it is not known of every round.
     pub fn tv(&self) -> Option<f64> {
         ratio(complete(self.distances)?, (self.accepted + self.rounds) as f64)

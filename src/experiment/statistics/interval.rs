@@ -169,7 +169,7 @@ fn skew_t(x: &[f64], n: usize) -> Option<(f64, f64)> {
 /// `T + γ (2 T² + 1) / (6 √n) + γ² T³ / (27 n)`, which removes its skewness.
 fn unskewed(t: f64, skewness: f64, n: f64) -> f64 {
     let (a, b) = (skewness / (3.0 * n.sqrt()), skewness / (6.0 * n.sqrt()));
-    // Of a symmetric law it is the identity; near it the quotient loses digits.
+    // Of a symmetric distribution it is the identity; near it the quotient loses digits.
     if a.abs() < 1e-9 { t } else { ((1.0 + 3.0 * a * (t - b)).cbrt() - 1.0) / a }
 }
 

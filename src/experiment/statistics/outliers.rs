@@ -15,7 +15,7 @@ const FAR: f64 = 3.5;
 /// where times hardly differ, small differences are far.
 const FACTOR: f64 = 1.5;
 
-/// The median absolute deviation of a normal law, in standard deviations.
+/// The median absolute deviation of a normal distribution, in standard deviations.
 const MAD: f64 = 0.6745;
 
 /// What of a prompt is far from the others.

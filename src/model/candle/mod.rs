@@ -17,7 +17,7 @@ use self::layer::{Layer, Pass, tensor};
 use self::product::Product;
 use super::llama::{Config, TREE_SLOTS, Tensors, masked};
 use super::{Evaluation, Feed, LanguageModel, ModelError, ModelInfo, Session, Step, Work};
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::sampling::Logits;
 
 /// Rows computed at once: a longer prompt is taken in by pieces, so that the

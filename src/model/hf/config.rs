@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::files::Text;
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::model::ModelError;
 use crate::model::llama::{Config, Rope, Scaling};
 

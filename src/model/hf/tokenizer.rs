@@ -12,7 +12,7 @@ use tokenizers::{
 use super::config::Marks;
 use super::files::{Text, fault};
 use super::guard::guarded;
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::model::toy::hex;
 use crate::model::{Codec, ModelError};
 

@@ -3,7 +3,7 @@
 use candle_core::Device;
 
 use super::{Config, Tensors};
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::lanes::IsaKind;
 use crate::model::candle::Llama;
 use crate::model::native::Native;

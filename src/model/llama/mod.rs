@@ -9,7 +9,7 @@ pub(super) use checkpoint::Checkpoint;
 pub(super) use rope::{Rope, Scaling, angles};
 
 use super::{Dtype, ModelError};
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::sampling::Logits;
 
 /// Where weights come from.

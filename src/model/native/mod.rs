@@ -23,7 +23,7 @@ use self::weights::Weights;
 use self::workspace::Workspace;
 use super::llama::{Config, TREE_SLOTS, Tensors, masked};
 use super::{Dtype, Evaluation, Feed, LanguageModel, ModelError, ModelInfo, Session, Step, Work};
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::lanes::IsaKind;
 use crate::pool::Pool;
 use crate::sampling::Logits;

@@ -56,7 +56,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let keys = names.iter().zip(&styles);
     let legend = keys.map(|(name, style)| Key::new(name, Sample::Curve(*style))).chain([even()]);
     Some(Page {
-        title: "Speed against distance from the target's law".to_owned(),
+        title: "Speed against distance from the target's distribution".to_owned(),
         notes,
         legend: legend.collect(),
         body: Body::Grid(Grid { panels }),

@@ -92,7 +92,7 @@ const FIGURES: &[(&str, &str, Draw)] = &[
     ),
     (
         "frontier",
-        "Speedup against the mean total variation of a token's law from the target's; exact \
+        "Speedup against the mean total variation of a token's distribution from the target's; exact \
          verifiers lie at 0. Bars are 95 % intervals over prompts.",
         frontier::draw,
     ),

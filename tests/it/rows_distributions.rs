@@ -1,8 +1,8 @@
 //! The quantities of `docs/metrics.md` by their definitions, from tables and by
-//! hand: no law, draft or sampler of the project takes part.
+//! hand: no distribution, draft or sampler of the project takes part.
 
-/// The law of logits at a temperature: at 0 the first of the largest.
-pub(crate) fn law(logits: &[f64], temperature: f64) -> Vec<f64> {
+/// The distribution of logits at a temperature: at 0 the first of the largest.
+pub(crate) fn distribution(logits: &[f64], temperature: f64) -> Vec<f64> {
     let max = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if temperature == 0.0 {
         let best = logits.iter().position(|&x| x == max).unwrap();
@@ -27,8 +27,8 @@ pub(crate) fn overlap(p: &[f64], q: &[f64]) -> f64 {
 }
 
 /// Entropy in nats.
-pub(crate) fn entropy(law: &[f64]) -> f64 {
-    law.iter().filter(|x| **x > 0.0).map(|x| -x * x.ln()).sum()
+pub(crate) fn entropy(dist: &[f64]) -> f64 {
+    dist.iter().filter(|x| **x > 0.0).map(|x| -x * x.ln()).sum()
 }
 
 /// ½ Σₓ |a(x) − b(x)|.
@@ -46,9 +46,9 @@ pub(crate) fn gap(logits: &[f64]) -> f64 {
 /// How the children of a node came about.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Drawn {
-    /// So many times from this law.
+    /// So many times from this distribution.
     Independently(Vec<f64>, usize),
-    /// One after the other from this law, none twice.
+    /// One after the other from this distribution, none twice.
     Distinct(Vec<f64>),
     /// Not at all.
     Certain,
@@ -65,7 +65,8 @@ pub(crate) fn ceiling(p: &[f64], drawn: &Drawn, children: &[usize]) -> Option<f6
     }
     let least = (0..1usize << p.len()).map(|set| {
         let inside = |token: usize| set >> token & 1 == 1;
-        let mass = |law: &[f64]| (0..law.len()).filter(|&t| inside(t)).map(|t| law[t]).sum::<f64>();
+        let mass =
+            |dist: &[f64]| (0..dist.len()).filter(|&t| inside(t)).map(|t| dist[t]).sum::<f64>();
         let all = match drawn {
             Drawn::Independently(q, draws) => mass(q).powi(*draws as i32),
             Drawn::Distinct(q) => all_inside(q, &inside, children.len()),
@@ -90,12 +91,12 @@ fn all_inside(weights: &[f64], inside: &dyn Fn(usize) -> bool, count: usize) -> 
     drawn_first.sum()
 }
 
-/// A law given that one token is not drawn.
-pub(crate) fn without(law: &[f64], token: usize) -> Option<Vec<f64>> {
-    scaled((0..law.len()).map(|t| if t == token { 0.0 } else { law[t] }).collect())
+/// A distribution given that one token is not drawn.
+pub(crate) fn without(dist: &[f64], token: usize) -> Option<Vec<f64>> {
+    scaled((0..dist.len()).map(|t| if t == token { 0.0 } else { dist[t] }).collect())
 }
 
-/// The law of the token that follows a node with one child drawn from `q`, if a
+/// The distribution of the token that follows a node with one child drawn from `q`, if a
 /// child x is kept with probability `keep(x)` and `rest` is drawn from otherwise.
 fn kept_or_corrected(q: &[f64], keep: impl Fn(usize) -> f64, rest: &[f64]) -> Vec<f64> {
     let kept = (0..q.len()).map(|x| q[x] * keep(x)).collect::<Vec<_>>();

@@ -1,6 +1,7 @@
-//! One round of every verifier on small random laws, by enumeration: its law,
-//! what it keeps, and where it draws. No model and no loop stands between the
-//! rule and the check, so a mistake is found in milliseconds and at its place.
+//! One round of every verifier on small random distributions, by enumeration: its
+//! distribution, what it keeps, and where it draws. No model and no loop stands
+//! between the rule and the check, so a mistake is found in milliseconds and at its
+//! place.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +11,7 @@ use std::rc::Rc;
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use specdec::chance::{Chance, Exhaustive, Purpose, Request, Seeded, Site};
-use specdec::dist::{Dist, Token};
+use specdec::distribution::{Dist, Token};
 use specdec::params::Params;
 use specdec::registry::Class;
 use specdec::round::Verdict;
@@ -23,28 +24,28 @@ const DEPTH: usize = 2;
 /// Sums of a few hundred products of doubles: rounding stays below 1e-14.
 const TOLERANCE: f64 = 1e-12;
 
-/// A law after every text of up to [`DEPTH`] tokens.
+/// A distribution after every text of up to [`DEPTH`] tokens.
 struct Table(BTreeMap<Vec<Token>, Rc<Dist>>);
 
 impl Table {
     /// Small integer weights, a third of them zero.
     fn random(rng: &mut ChaCha8Rng) -> Self {
-        let mut laws = BTreeMap::new();
+        let mut dists = BTreeMap::new();
         let mut texts = vec![vec![]];
         while let Some(text) = texts.pop() {
-            laws.insert(text.clone(), random_law(VOCAB, rng));
+            dists.insert(text.clone(), random_distribution(VOCAB, rng));
             if text.len() < DEPTH {
                 texts.extend((0..VOCAB as Token).map(|t| [&text[..], &[t]].concat()));
             }
         }
-        Self(laws)
+        Self(dists)
     }
 
     fn after(&self, text: &[Token]) -> &Rc<Dist> {
         &self.0[text]
     }
 
-    /// Adds the laws of all continuations of `text` to [`DEPTH`] + 1 tokens.
+    /// Adds the distributions of all continuations of `text` to [`DEPTH`] + 1 tokens.
     fn complete(&self, text: &[Token], weight: f64, joint: &mut BTreeMap<Vec<Token>, f64>) {
         if text.len() > DEPTH {
             *joint.entry(text.to_vec()).or_insert(0.0) += weight;
@@ -56,11 +57,11 @@ impl Table {
     }
 }
 
-pub(crate) fn random_law(vocab: usize, rng: &mut ChaCha8Rng) -> Rc<Dist> {
+pub(crate) fn random_distribution(vocab: usize, rng: &mut ChaCha8Rng) -> Rc<Dist> {
     loop {
         let weight = |_| f64::from((rng.next_u32() % 9).saturating_sub(2));
-        if let Ok(law) = Dist::from_weights((0..vocab).map(weight).collect()) {
-            return Rc::new(law);
+        if let Ok(dist) = Dist::from_weights((0..vocab).map(weight).collect()) {
+            return Rc::new(dist);
         }
     }
 }
@@ -69,17 +70,17 @@ pub(crate) fn random_law(vocab: usize, rng: &mut ChaCha8Rng) -> Rc<Dist> {
 pub(crate) fn grow(
     draft: &mut Draft,
     at: Option<NodeId>,
-    law: &Rc<Dist>,
+    dist: &Rc<Dist>,
     (kind, count): (Siblings, usize),
     chance: &mut dyn Chance,
 ) {
     match kind {
-        Siblings::Independent => (0..count).for_each(|_| _ = draft.sample(at, law, chance)),
-        Siblings::Distinct => draft.sample_distinct(at, law, count, chance),
-        Siblings::LastSampled => draft.sample_last(at, law, count, chance),
-        Siblings::Hub => draft.sample_hub(at, law, chance),
+        Siblings::Independent => (0..count).for_each(|_| _ = draft.sample(at, dist, chance)),
+        Siblings::Distinct => draft.sample_distinct(at, dist, count, chance),
+        Siblings::LastSampled => draft.sample_last(at, dist, count, chance),
+        Siblings::Hub => draft.sample_hub(at, dist, chance),
         Siblings::Listed | Siblings::Mixed => {
-            law.most_probable(count).into_iter().for_each(|t| _ = draft.certain(at, t));
+            dist.most_probable(count).into_iter().for_each(|t| _ = draft.certain(at, t));
         }
     }
 }
@@ -129,13 +130,13 @@ impl Chance for Addressed {
         self.walk.bernoulli(site, p)
     }
 
-    fn categorical(&mut self, site: Site, law: &Dist) -> Token {
+    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
         self.note(site);
-        self.walk.categorical(site, law)
+        self.walk.categorical(site, dist)
     }
 
-    fn race(&mut self, position: usize, lists: Range<usize>, law: &Dist) -> Token {
-        self.walk.race(position, lists, law)
+    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
+        self.walk.race(position, lists, dist)
     }
 }
 
@@ -191,7 +192,7 @@ fn rounds(
 
 /// Pairs of target and draft tables: unrelated ones, one with p = q, and one in
 /// which they differ at the root alone, where paths of weight below one meet
-/// equal laws.
+/// equal distributions.
 fn tables(seed: u64) -> Vec<[Table; 2]> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut random = || Table::random(&mut rng);
@@ -220,9 +221,9 @@ fn supported(class: Class) -> Vec<(Box<dyn Verifier>, Siblings, &'static [usize]
     found
 }
 
-/// Guarantee D: a round, continued by the target, has the target's joint law.
+/// Guarantee D: a round, continued by the target, has the target's joint distribution.
 #[test]
-fn every_rule_has_the_law_of_the_target_on_random_laws() {
+fn every_rule_has_the_distribution_of_the_target_on_random_dists() {
     let methods = supported(Class::D);
     assert!(methods.len() > 40, "{}", methods.len());
     for [p, q] in &tables(2026) {
@@ -235,7 +236,7 @@ fn every_rule_has_the_law_of_the_target_on_random_laws() {
                 p.complete(&kept.chain([verdict.next]).collect::<Vec<_>>(), weight, &mut joint);
             });
             for text in joint.keys().chain(expected.keys()) {
-                let of = |law: &BTreeMap<_, f64>| law.get(text).copied().unwrap_or(0.0);
+                let of = |dist: &BTreeMap<_, f64>| dist.get(text).copied().unwrap_or(0.0);
                 let error = (of(&joint) - of(&expected)).abs();
                 assert!(error < TOLERANCE, "{verifier:?} {kind:?} {counts:?} {text:?}: {error}");
             }
@@ -316,15 +317,15 @@ fn every_rule_keeps_what_its_closed_form_says() {
                     continue;
                 }
                 let (found, fallbacks) = kept(&*verifier, (p, q), (kind, counts));
-                let laws = (&**p.after(&[]), &**q.after(&[]));
+                let dists = (&**p.after(&[]), &**q.after(&[]));
                 let what = format!("{} {kind:?} {counts:?}, pair {i}: {found}", entry.name);
                 // Only p = q may leave a residual without mass.
                 assert!(fallbacks < TOLERANCE, "{what}: {fallbacks}");
-                if let Some(most) = ceiling(&draft, None, laws.0) {
+                if let Some(most) = ceiling(&draft, None, dists.0) {
                     assert!(found < most + TOLERANCE, "{what} is above {most}");
                 }
                 let independent = kind == Siblings::Independent || counts == [1];
-                let expected = closed(entry.name, laws.0, laws.1, counts[0]);
+                let expected = closed(entry.name, dists.0, dists.1, counts[0]);
                 if let Some(expected) = expected.filter(|_| independent) {
                     assert!((found - expected).abs() < TOLERANCE, "{what}, not {expected}");
                     *compared.entry(entry.name).or_default() += 1;
@@ -345,15 +346,15 @@ fn rules_with_drafts_of_their_own_keep_what_their_papers_say() {
             let entry = VERIFIERS.iter().find(|entry| entry.name == name).unwrap();
             kept(&*(entry.build.make)(&Params::default()), (p, q), shape).0
         };
-        let (p_law, q_law) = (p.after(&[]), q.after(&[]));
+        let (p_dist, q_dist) = (p.after(&[]), q.after(&[]));
         let found = kept("greedy_multi", (Siblings::LastSampled, &[2]));
-        let hub = q_law.argmax();
-        let drawn = q_law.residual(&Dist::one_hot(VOCAB, hub));
-        let expected = p_law.p(hub) + drawn.map_or(0.0, |rest| p_law.overlap(&rest));
+        let hub = q_dist.argmax();
+        let drawn = q_dist.residual(&Dist::one_hot(VOCAB, hub));
+        let expected = p_dist.p(hub) + drawn.map_or(0.0, |rest| p_dist.overlap(&rest));
         assert!((found - expected).abs() < TOLERANCE, "{found} is not {expected}");
-        if q_law.support().count() > 1 {
+        if q_dist.support().count() > 1 {
             let found = kept("spechub", (Siblings::Hub, &[2]));
-            let expected = spechub(p_law, q_law);
+            let expected = spechub(p_dist, q_dist);
             assert!((found - expected).abs() < TOLERANCE, "{found} is not {expected}");
         }
     }
@@ -387,8 +388,8 @@ fn gumbel_says_what_the_noise_of_the_position_says() {
                 let kept = verdict.path.iter().map(|&id| draft.node(id).token);
                 let said = kept.chain([verdict.next]).collect::<Vec<_>>();
                 for (i, &token) in said.iter().enumerate() {
-                    let law = p.after(&said[..i]);
-                    assert_eq!(token, chance.race(START + i, 0..lists, law));
+                    let dist = p.after(&said[..i]);
+                    assert_eq!(token, chance.race(START + i, 0..lists, dist));
                 }
                 // It stops only where no child says the same.
                 let mut children = draft.children(verdict.path.last().copied());

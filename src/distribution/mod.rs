@@ -1,4 +1,4 @@
-//! Probability laws over the vocabulary.
+//! Probability distributions over the vocabulary.
 //!
 //! A [`Dist`] is checked once, when it is made, and is then known to be finite,
 //! non-negative and normalised.
@@ -16,15 +16,15 @@ use self::weights::Weights;
 /// A token id.
 pub type Token = u32;
 
-/// How far from one the mass of a law given in f64 may be: 4096 roundings of
+/// How far from one the mass of a distribution given in f64 may be: 4096 roundings of
 /// 1.1e-16 stay below 5e-13; anything further off is a caller's mistake.
 const MASS_TOLERANCE: f64 = 1e-9;
 
-/// Why a vector is not a probability law.
+/// Why a vector is not a probability distribution.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum DistError {
     /// The vector has no entry.
-    #[error("a probability law needs at least one token")]
+    #[error("a probability distribution needs at least one token")]
     Empty,
     /// An entry is NaN or infinite.
     #[error("token {token} has the value {value}, which is not a finite number")]
@@ -64,7 +64,7 @@ pub enum DistError {
     NothingPossible,
 }
 
-/// A probability law over tokens `0..vocab`.
+/// A probability distribution over tokens `0..vocab`.
 #[derive(Debug, Clone)]
 pub struct Dist {
     vocab: usize,
@@ -80,7 +80,7 @@ enum Storage {
 }
 
 impl Dist {
-    /// A law from explicit probabilities.
+    /// A distribution from explicit probabilities.
     ///
     /// # Errors
     /// If an entry is negative or not finite, or the mass differs from one by
@@ -94,7 +94,7 @@ impl Dist {
         Ok(Self { vocab: weights.len(), storage: Storage::Double(weights.into_probs()) })
     }
 
-    /// A law proportional to f64 weights.
+    /// A distribution proportional to f64 weights.
     ///
     /// # Errors
     /// If a weight is negative or not finite, or all are zero.
@@ -102,7 +102,7 @@ impl Dist {
         Self::proportional(weights, Storage::Double)
     }
 
-    /// A law proportional to f32 weights, kept as they are; the normaliser is
+    /// A distribution proportional to f32 weights, kept as they are; the normaliser is
     /// their sum in f64.
     ///
     /// # Errors
@@ -111,13 +111,13 @@ impl Dist {
         Self::proportional(weights, Storage::Single)
     }
 
-    /// The law proportional to a measure, and the mass of the measure. `None` if
+    /// The distribution proportional to a measure, and the mass of the measure. `None` if
     /// there is none, or if it is no measure.
     pub fn from_measure(weights: Vec<f64>) -> Option<(Self, f64)> {
         let weights = Weights::new(weights).ok()?;
         let mass = weights.mass();
-        let law = Self { vocab: weights.len(), storage: Storage::Double(weights) };
-        (mass > 0.0).then_some((law, mass))
+        let dist = Self { vocab: weights.len(), storage: Storage::Double(weights) };
+        (mass > 0.0).then_some((dist, mass))
     }
 
     fn proportional<T: weights::Number>(
@@ -131,7 +131,7 @@ impl Dist {
         Ok(Self { vocab: weights.len(), storage: storage(weights) })
     }
 
-    /// A law proportional to the weights of a few tokens, added up where a token
+    /// A distribution proportional to the weights of a few tokens, added up where a token
     /// comes twice; all others have probability zero.
     ///
     /// # Errors
@@ -170,7 +170,7 @@ impl Dist {
         Ok(Self { vocab, storage: Storage::Sparse(entries) })
     }
 
-    /// The law that always yields `token`.
+    /// The distribution that always yields `token`.
     ///
     /// # Panics
     /// If `token` lies outside the vocabulary: a token id that was never
@@ -180,7 +180,7 @@ impl Dist {
         Self { vocab, storage: Storage::Sparse(vec![(token, 1.0)]) }
     }
 
-    /// Number of tokens the law ranges over.
+    /// Number of tokens the distribution ranges over.
     pub fn vocab(&self) -> usize {
         self.vocab
     }
@@ -240,7 +240,7 @@ impl Dist {
         0.5 * (0..vocab).map(|t| (self.p(t) - q.p(t)).abs()).sum::<f64>()
     }
 
-    /// The law of the correction token after a rejection: `norm((p − q)⁺)`.
+    /// The distribution of the correction token after a rejection: `norm((p − q)⁺)`.
     /// `None` if the residual has no mass, which exact arithmetic reaches only
     /// for `p = q`, where nothing is ever rejected.
     pub fn residual(&self, q: &Dist) -> Option<Dist> {
@@ -286,7 +286,7 @@ impl Dist {
         ranked.into_iter().map(|(token, _)| token).collect()
     }
 
-    /// The token whose interval of the cumulative law contains `u ∈ [0, 1)`.
+    /// The token whose interval of the cumulative distribution contains `u ∈ [0, 1)`.
     /// Tokens of probability zero are never returned.
     pub fn quantile(&self, u: f64) -> Token {
         let entries = match &self.storage {

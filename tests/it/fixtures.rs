@@ -1,9 +1,9 @@
-//! Laws and toys to try methods on, and every outcome of what draws.
+//! Distributions and toys to try methods on, and every outcome of what draws.
 
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use specdec::chance::{Chance, Exhaustive};
-use specdec::dist::{Dist, Token};
+use specdec::distribution::{Dist, Token};
 use specdec::model::ToyPair;
 
 /// A uniform in `[0, 1)`.
@@ -11,7 +11,7 @@ pub(crate) fn uniform(rng: &mut ChaCha8Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// A law.
+/// A distribution.
 pub(crate) fn dist(probs: &[f64]) -> Dist {
     Dist::from_probs(probs.to_vec()).unwrap()
 }
@@ -21,9 +21,9 @@ pub(crate) fn seeded(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }
 
-/// A law in which some tokens are far more probable than others and one in
+/// A distribution in which some tokens are far more probable than others and one in
 /// eight is impossible, but never all.
-pub(crate) fn random_law(vocab: usize, rng: &mut ChaCha8Rng) -> Vec<f64> {
+pub(crate) fn random_distribution(vocab: usize, rng: &mut ChaCha8Rng) -> Vec<f64> {
     let sure = (uniform(rng) * vocab as f64) as usize;
     let mut weight = |token| match uniform(rng) {
         u if u < 0.125 && token != sure => 0.0,
@@ -53,24 +53,24 @@ pub(crate) fn near(a: f64, b: f64) {
     assert!((a - b).abs() < 1e-12, "{a} is not {b}");
 }
 
-/// A toy pair whose laws depend on the last token.
+/// A toy pair whose distributions depend on the last token.
 pub(crate) fn markov(p: &[Vec<f64>], q: &[Vec<f64>]) -> ToyPair {
-    let table = |laws: &[Vec<f64>]| {
-        let after = laws.iter().enumerate().map(|(last, law)| (last.to_string(), law.clone()));
-        after.chain([(String::new(), laws[0].clone())]).collect()
+    let table = |dists: &[Vec<f64>]| {
+        let after = dists.iter().enumerate().map(|(last, dist)| (last.to_string(), dist.clone()));
+        after.chain([(String::new(), dists[0].clone())]).collect()
     };
     ToyPair::new(p.len(), 1, table(p), table(q))
 }
 
-/// Random laws after every last token.
+/// Random distributions after every last token.
 pub(crate) fn random_table(vocab: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
-    (0..vocab).map(|_| random_law(vocab, rng)).collect()
+    (0..vocab).map(|_| random_distribution(vocab, rng)).collect()
 }
 
-/// Random laws after every last token in which every token is possible.
+/// Random distributions after every last token in which every token is possible.
 pub(crate) fn positive_table(vocab: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
     let share = 0.1 / vocab as f64;
-    let smooth = |law: Vec<f64>| law.into_iter().map(|p| 0.9 * p + share).collect();
+    let smooth = |dist: Vec<f64>| dist.into_iter().map(|p| 0.9 * p + share).collect();
     random_table(vocab, rng).into_iter().map(smooth).collect()
 }
 

@@ -1,14 +1,14 @@
-//! The joint law of the first N tokens, as a table, and how two of them differ.
+//! The joint distribution of the first N tokens, as a table, and how two of them differ.
 
 use std::collections::BTreeMap;
 
-use crate::dist::Token;
+use crate::distribution::Token;
 use crate::model::{LanguageModel, ModelError, Toy};
 use crate::sampling::{History, Logits, Sampler};
 
 /// Probability of every possible continuation of N tokens, or of fewer that end the
 /// text.
-pub type JointLaw = BTreeMap<Vec<Token>, f64>;
+pub type JointDistribution = BTreeMap<Vec<Token>, f64>;
 
 /// The largest difference that rounding may cause: a probability is a sum of at
 /// most 1e5 path weights, each a product of at most 50 factors, which stays
@@ -26,7 +26,7 @@ pub(super) fn worse(a: f64, b: f64) -> f64 {
     if a.is_nan() || b <= a { a } else { b }
 }
 
-/// The law of ancestral sampling from the processed target: the definition
+/// The distribution of ancestral sampling from the processed target: the definition
 /// that every lossless method is held against.
 ///
 /// It is read straight from the toy's table. No session, cache, draft or decode
@@ -35,17 +35,17 @@ pub(super) fn worse(a: f64, b: f64) -> f64 {
 ///
 /// # Errors
 /// If the sampler leaves no token at some context.
-pub fn target_law(
+pub fn target_distribution(
     target: &Toy,
     sampler: &Sampler,
     prompt: &[Token],
     tokens: usize,
-) -> Result<JointLaw, ModelError> {
+) -> Result<JointDistribution, ModelError> {
     let ended = |text: &[Token]| text.last().is_some_and(|t| target.info().eos.contains(t));
-    let mut law = JointLaw::from([(Vec::new(), 1.0)]);
+    let mut dist = JointDistribution::from([(Vec::new(), 1.0)]);
     for _ in 0..tokens {
-        let mut longer = JointLaw::new();
-        for (text, mass) in law {
+        let mut longer = JointDistribution::new();
+        for (text, mass) in dist {
             if ended(&text) {
                 longer.insert(text, mass);
                 continue;
@@ -55,12 +55,12 @@ pub fn target_law(
                 longer.insert([&text[..], &[token]].concat(), mass * p);
             }
         }
-        law = longer;
+        dist = longer;
     }
-    Ok(law)
+    Ok(dist)
 }
 
-/// The processed law after `context`, by the table alone.
+/// The processed distribution after `context`, by the table alone.
 pub(super) fn row(
     model: &Toy,
     sampler: &Sampler,
@@ -69,29 +69,30 @@ pub(super) fn row(
 ) -> Result<Vec<(Token, f64)>, ModelError> {
     let logits = Logits::F64(model.logits(context)?.to_vec());
     let history = History { prompt_len, context, drafted: &[] };
-    let law = sampler.law(&logits, history).map_err(|e| ModelError::new(e.to_string()))?;
-    Ok(law.support().collect())
+    let dist =
+        sampler.distribution(&logits, history).map_err(|e| ModelError::new(e.to_string()))?;
+    Ok(dist.support().collect())
 }
 
-/// How far a law is from the one it should be.
+/// How far a distribution is from the one it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Gap {
-    /// Total variation of the joint laws.
+    /// Total variation of the joint distributions.
     pub tv_joint: f64,
     /// Total variation of the first token alone: what a test that looks at one
     /// token would see.
     pub tv_first_token: f64,
     /// The largest difference at one sequence.
     pub max_error: f64,
-    /// How far the mass of the found law is from one.
+    /// How far the mass of the found distribution is from one.
     pub mass_error: f64,
     /// Mass on sequences that the target never yields.
     pub out_of_support: f64,
 }
 
 impl Gap {
-    /// The difference between a found law and the one it should be.
-    pub fn between(found: &JointLaw, expected: &JointLaw) -> Self {
+    /// The difference between a found distribution and the one it should be.
+    pub fn between(found: &JointDistribution, expected: &JointDistribution) -> Self {
         let (errors, outside) = differences(found, expected);
         Self {
             tv_joint: 0.5 * errors.iter().sum::<f64>(),
@@ -103,14 +104,14 @@ impl Gap {
         }
     }
 
-    /// Whether the laws are equal up to rounding. A NaN anywhere is a
+    /// Whether the distributions are equal up to rounding. A NaN anywhere is a
     /// difference.
     pub fn is_zero(&self) -> bool {
         self.tv_joint <= TOLERANCE && self.max_error <= TOLERANCE && self.mass_error <= TOLERANCE
     }
 }
 
-fn differences(found: &JointLaw, expected: &JointLaw) -> (Vec<f64>, f64) {
+fn differences(found: &JointDistribution, expected: &JointDistribution) -> (Vec<f64>, f64) {
     let mut outside = 0.0;
     let mut errors = Vec::with_capacity(expected.len());
     for (text, p) in found {
@@ -124,9 +125,9 @@ fn differences(found: &JointLaw, expected: &JointLaw) -> (Vec<f64>, f64) {
     (errors, outside)
 }
 
-fn first_token(law: &JointLaw) -> JointLaw {
-    let mut first = JointLaw::new();
-    for (text, p) in law {
+fn first_token(dist: &JointDistribution) -> JointDistribution {
+    let mut first = JointDistribution::new();
+    for (text, p) in dist {
         *first.entry(text.iter().take(1).copied().collect()).or_insert(0.0) += p;
     }
     first

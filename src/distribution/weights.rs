@@ -1,7 +1,7 @@
-//! Weights of all tokens and the sums that a law over them needs.
+//! Weights of all tokens and the sums that a distribution over them needs.
 //!
 //! Sums are taken in f64, in blocks: sixteen lanes within a block, then block
-//! after block. The order is fixed, so a law has the same bits on every
+//! after block. The order is fixed, so a distribution has the same bits on every
 //! processor.
 
 use super::{DistError, Token, check_entries};
@@ -98,7 +98,7 @@ impl<T: Number> Weights<T> {
     }
 }
 
-/// The sum of values in blocks, in the same order as a law's mass.
+/// The sum of values in blocks, in the same order as a distribution's mass.
 pub(super) fn sum(values: &[f64]) -> f64 {
     let mut sums = Vec::new();
     IsaKind::active().run(Sums { values, ends: &mut sums });

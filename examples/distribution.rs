@@ -1,8 +1,9 @@
-//! Prints the exact joint law of a method on a toy, by walking the production
+//! Prints the exact joint distribution of a method on a toy, by walking the production
 //! round through every outcome.
 //!
 //! ```text
-//! cargo run --release --example law -- --verifier traversal --drafter model_tree \\
+//! cargo run --release --example distribution -- --verifier traversal --drafter
+//! model_tree \\
 //!     --tree 2,1 --num-speculative-tokens 2 --tokens 4 --toy toy.json
 //! ```
 
@@ -19,7 +20,8 @@ use specdec::model::ToyPair;
 use specdec::params::{Params, Value};
 use specdec::sampling::SamplingParams;
 
-/// Print the exact law of a method as JSON: {"law": {"0,2,1": p, ...}, "expected_emitted": x}
+/// Print the exact distribution of a method as JSON: {"distribution": {"0,2,1": p,
+/// ...}, "expected_emitted": x}
 ///
 /// expected_emitted is E[L] of the first round, the correction or bonus token included.
 #[derive(Debug, Parser)]
@@ -36,7 +38,7 @@ struct Args {
     /// Tokens (levels of a tree) drafted per round
     #[arg(short = 'k', long = "num-speculative-tokens", visible_alias = "K", default_value_t = 2)]
     k: usize,
-    /// Tokens of the joint law
+    /// Tokens of the joint distribution
     #[arg(long, default_value_t = 3)]
     tokens: usize,
     /// Temperature of target and draft
@@ -48,14 +50,15 @@ struct Args {
     /// A setting of a method
     #[arg(long = "param", value_name = "KEY=VALUE")]
     params: Vec<String>,
-    /// {"vocab": n, "order": 2, "target": {"a,b": [p...], ...}, "draft": {...}, "prompt": [..]}
+    /// {"vocab": n, "order": 2, "target": {"a,b": [p...], ...}, "draft": {...},
+    /// "prompt": [..]}
     #[arg(long)]
     toy: String,
 }
 
 #[derive(Debug, Serialize)]
-struct Law {
-    law: BTreeMap<String, f64>,
+struct Distribution {
+    dist: BTreeMap<String, f64>,
     expected_emitted: f64,
 }
 
@@ -99,7 +102,7 @@ fn main() -> Result<()> {
         );
     }
     let key = |text: &[u32]| text.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    let law = found.law.iter().map(|(text, p)| (key(text), *p)).collect();
-    let law = Law { law, expected_emitted: found.tally.first_emitted };
-    Ok(writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&law)?)?)
+    let dist = found.dist.iter().map(|(text, p)| (key(text), *p)).collect();
+    let dist = Distribution { dist, expected_emitted: found.tally.first_emitted };
+    Ok(writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&dist)?)?)
 }

@@ -1,14 +1,14 @@
-//! Laws: checks, residual, overlap, quantile, and the same behaviour whatever
+//! Distributions: checks, residual, overlap, quantile, and the same behaviour whatever
 //! the storage.
 
 use proptest::prelude::*;
-use specdec::dist::{Dist, DistError};
+use specdec::distribution::{Dist, DistError};
 
 fn dense(probs: &[f64]) -> Dist {
     Dist::from_probs(probs.to_vec()).unwrap()
 }
 
-/// One law of dyadic probabilities, which every storage holds without error.
+/// One distribution of dyadic probabilities, which every storage holds without error.
 fn storages(eighths: &[u32]) -> [Dist; 3] {
     let exact = |&n: &u32| f64::from(n) / 8.0;
     let entries = eighths.iter().enumerate().map(|(t, n)| (t as u32, exact(n))).collect();
@@ -19,12 +19,12 @@ fn storages(eighths: &[u32]) -> [Dist; 3] {
     ]
 }
 
-fn probs(law: &Dist) -> Vec<f64> {
-    (0..law.vocab() as u32).map(|t| law.p(t)).collect()
+fn probs(dist: &Dist) -> Vec<f64> {
+    (0..dist.vocab() as u32).map(|t| dist.p(t)).collect()
 }
 
 #[test]
-fn what_is_no_law_is_refused() {
+fn what_is_no_distribution_is_refused() {
     assert_eq!(Dist::from_probs(vec![]).unwrap_err(), DistError::Empty);
     assert!(matches!(
         Dist::from_probs(vec![0.5, f64::NAN]).unwrap_err(),
@@ -68,22 +68,22 @@ fn residual_and_overlap_of_a_worked_example() {
 
 #[test]
 fn one_hot_is_certain() {
-    let law = Dist::one_hot(4, 2);
-    assert_eq!(probs(&law), [0.0, 0.0, 1.0, 0.0]);
-    assert_eq!((law.argmax(), law.entropy()), (2, 0.0));
-    assert_eq!((law.quantile(0.0), law.quantile(0.999)), (2, 2));
-    assert_eq!(law.p(9), 0.0, "outside the vocabulary");
+    let dist = Dist::one_hot(4, 2);
+    assert_eq!(probs(&dist), [0.0, 0.0, 1.0, 0.0]);
+    assert_eq!((dist.argmax(), dist.entropy()), (2, 0.0));
+    assert_eq!((dist.quantile(0.0), dist.quantile(0.999)), (2, 2));
+    assert_eq!(dist.p(9), 0.0, "outside the vocabulary");
 }
 
 #[test]
 fn quantile_never_returns_an_impossible_token() {
-    for law in storages(&[0, 4, 0, 4, 0]) {
-        assert_eq!(law.quantile(0.0), 1);
-        assert_eq!(law.quantile(0.499_999), 1);
-        assert_eq!(law.quantile(0.5), 3, "intervals are closed below");
-        assert_eq!(law.quantile(1.0 - f64::EPSILON), 3);
+    for dist in storages(&[0, 4, 0, 4, 0]) {
+        assert_eq!(dist.quantile(0.0), 1);
+        assert_eq!(dist.quantile(0.499_999), 1);
+        assert_eq!(dist.quantile(0.5), 3, "intervals are closed below");
+        assert_eq!(dist.quantile(1.0 - f64::EPSILON), 3);
         // Beyond all mass, which rounding could ask for.
-        assert_eq!(law.quantile(1.0), 3);
+        assert_eq!(dist.quantile(1.0), 3);
     }
     // Ten times 0.1 sums to just below one.
     assert_eq!(dense(&[0.1; 10]).quantile(1.0 - f64::EPSILON / 2.0), 9);
@@ -91,21 +91,21 @@ fn quantile_never_returns_an_impossible_token() {
 
 #[test]
 fn argmax_ties_go_to_the_lowest_token() {
-    for law in storages(&[1, 3, 3, 1]) {
-        assert_eq!(law.argmax(), 1);
+    for dist in storages(&[1, 3, 3, 1]) {
+        assert_eq!(dist.argmax(), 1);
     }
 }
 
 #[test]
 fn entropy_of_a_fair_choice() {
-    for law in storages(&[2, 2, 2, 2]) {
-        assert!((law.entropy() - 4f64.ln()).abs() < 1e-15);
+    for dist in storages(&[2, 2, 2, 2]) {
+        assert!((dist.entropy() - 4f64.ln()).abs() < 1e-15);
     }
 }
 
-/// Weights of many tokens are summed in blocks; the cumulative law is the same.
+/// Weights of many tokens are summed in blocks; the cumulative distribution is the same.
 #[test]
-fn quantiles_of_many_tokens_are_those_of_the_cumulative_law() {
+fn quantiles_of_many_tokens_are_those_of_the_cumulative_distribution() {
     // Blocks of whole weight, of none, and partial ones, of powers of two.
     let weight = |t: usize| match t {
         0..256 => 1.0,
@@ -115,11 +115,11 @@ fn quantiles_of_many_tokens_are_those_of_the_cumulative_law() {
     };
     let weights = (0..1500).map(weight).collect::<Vec<f64>>();
     let mass = weights.iter().sum::<f64>();
-    let laws = [
+    let dists = [
         Dist::from_weights(weights.clone()).unwrap(),
         Dist::from_weights_f32(weights.iter().map(|&w| w as f32).collect()).unwrap(),
     ];
-    for law in laws {
+    for dist in dists {
         let mut below = 0.0;
         for (t, w) in weights.iter().enumerate().filter(|(_, w)| **w > 0.0) {
             // Ends are closed below and open above; a quarter is inside.
@@ -127,12 +127,12 @@ fn quantiles_of_many_tokens_are_those_of_the_cumulative_law() {
                 let u = (below + part * w) / mass;
                 // The quotient may be rounded down, out of the interval.
                 let u = if u * mass < below { u.next_up() } else { u };
-                assert_eq!(law.quantile(u), t as u32, "{u}");
+                assert_eq!(dist.quantile(u), t as u32, "{u}");
             }
             below += w;
         }
-        assert_eq!(law.quantile(1.0), 1023, "the last possible token");
-        assert_eq!(law.quantile(1.0 - f64::EPSILON / 2.0), 1023);
+        assert_eq!(dist.quantile(1.0), 1023, "the last possible token");
+        assert_eq!(dist.quantile(1.0 - f64::EPSILON / 2.0), 1023);
     }
 }
 
@@ -155,10 +155,10 @@ fn the_first_token_at_fault_is_named() {
 }
 
 #[test]
-fn a_sparse_law_holds_what_is_possible_in_order() {
-    let law = Dist::sparse(5, vec![(3, 3.0), (1, 0.0), (0, 1.0)]).unwrap();
-    assert_eq!(law.support().collect::<Vec<_>>(), [(0, 0.25), (3, 0.75)]);
-    assert_eq!(law.vocab(), 5);
+fn a_sparse_distribution_holds_what_is_possible_in_order() {
+    let dist = Dist::sparse(5, vec![(3, 3.0), (1, 0.0), (0, 1.0)]).unwrap();
+    assert_eq!(dist.support().collect::<Vec<_>>(), [(0, 0.25), (3, 0.75)]);
+    assert_eq!(dist.vocab(), 5);
     let fault = |entries: Vec<(u32, f64)>| Dist::sparse(2, entries).unwrap_err();
     // Even a weight of zero is refused outside the vocabulary.
     assert_eq!(fault(vec![(0, 1.0), (2, 0.0)]), DistError::Outside { token: 2, vocab: 2 });
@@ -173,9 +173,9 @@ fn a_sparse_law_holds_what_is_possible_in_order() {
 }
 
 #[test]
-fn a_measure_has_a_law_if_it_has_mass() {
-    let (law, mass) = Dist::from_measure(vec![0.5, 0.0, 1.5]).unwrap();
-    assert_eq!((probs(&law), mass), (vec![0.25, 0.0, 0.75], 2.0));
+fn a_measure_has_a_distribution_if_it_has_mass() {
+    let (dist, mass) = Dist::from_measure(vec![0.5, 0.0, 1.5]).unwrap();
+    assert_eq!((probs(&dist), mass), (vec![0.25, 0.0, 0.75], 2.0));
     assert!(Dist::from_measure(vec![0.0, 0.0]).is_none());
     assert!(Dist::from_measure(vec![1.0, -1.0]).is_none());
     assert!(Dist::from_measure(vec![]).is_none());
@@ -184,8 +184,8 @@ fn a_measure_has_a_law_if_it_has_mass() {
 /// Explicit probabilities are kept as they are, and may be off by 1e-9.
 #[test]
 fn probabilities_are_not_normalised_again() {
-    let law = dense(&[0.5 + 5e-10, 0.5]);
-    assert_eq!((law.p(0), law.p(1)), (0.5 + 5e-10, 0.5));
+    let dist = dense(&[0.5 + 5e-10, 0.5]);
+    assert_eq!((dist.p(0), dist.p(1)), (0.5 + 5e-10, 0.5));
     let low = dense(&[0.5 - 5e-10, 0.5]);
     assert_eq!(low.p(0), 0.5 - 5e-10);
     for off in [-2e-9, 2e-9] {
@@ -195,8 +195,8 @@ fn probabilities_are_not_normalised_again() {
 
 #[test]
 fn the_most_probable_tokens_come_in_order() {
-    for law in storages(&[1, 2, 0, 3, 2]) {
-        let of = |count| law.most_probable(count);
+    for dist in storages(&[1, 2, 0, 3, 2]) {
+        let of = |count| dist.most_probable(count);
         assert!(of(0).is_empty());
         assert_eq!(of(1), [3]);
         assert_eq!(of(2), [3, 1]);
