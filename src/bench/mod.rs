@@ -196,7 +196,7 @@ fn pass(model: &dyn LanguageModel, context: usize, rows: usize) -> Result<Task<'
     (1..rows).fold(None, |parent, i| Some(draft.certain(parent, text[i % context])));
     Ok(Box::new(move || {
         // What the pass before has computed is forgotten.
-        session.settle(&text[..context - 1])?;
+        session.rewind(&text[..context - 1])?;
         let (session, context, draft) = (&mut session, &text[..], &draft);
         evaluate_one(model, Work { session, context, draft, want: Want::All }).map(drop)
     }))

@@ -193,7 +193,7 @@ impl<'a> Generation<'a> {
             context: &self.tokens,
             prompt_len: self.prompt_len,
             vocab: self.vocab,
-            limit: may_emit.min(room).saturating_sub(1).min(self.method.length.most()),
+            limit: may_emit.min(room).saturating_sub(1).min(self.method.length.max_depth()),
             length: &mut *self.method.length,
             coupling: self.method.verifier.coupling(),
             chance,
@@ -306,7 +306,7 @@ impl<'a> Generation<'a> {
     /// # Errors
     /// If a session cannot be brought to the committed tokens.
     pub fn state_key(&mut self) -> Result<Vec<u8>, ModelError> {
-        self.session.settle(&self.tokens)?;
+        self.session.rewind(&self.tokens)?;
         let mut key = self.session.state_key();
         for token in &self.tokens {
             key.extend(token.to_le_bytes());

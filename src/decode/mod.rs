@@ -42,11 +42,11 @@ pub trait Observer {
     }
 }
 
-/// An observer that looks away.
+/// Observes nothing.
 #[derive(Debug, Clone, Copy)]
-pub struct Blind;
+pub struct NoObserver;
 
-impl Observer for Blind {}
+impl Observer for NoObserver {}
 
 /// What one generation cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

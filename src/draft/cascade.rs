@@ -77,14 +77,14 @@ impl<'a> Drafter<'a> for Cascade<'a> {
     fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
         let mut draft = Draft::empty(round.vocab);
         let mut parent: Option<NodeId> = None;
-        while round.go_on(&draft) {
+        while round.go_deeper(&draft) {
             let guess = self.guess(round, &draft);
             let rows = (draft.len()..=guess.len()).collect::<Vec<_>>();
-            for said in self.reader.says(round, &guess, &rows)? {
-                let drawn = round.draw_said(&mut draft, parent, &said);
+            for prediction in self.reader.predict(round, &guess, &rows)? {
+                let drawn = round.draw_predicted(&mut draft, parent, &prediction);
                 parent = Some(drawn);
                 let guessed = guess.nodes().get(drawn).map(|node| node.token);
-                if guessed != Some(draft.node(drawn).token) || !round.go_on(&draft) {
+                if guessed != Some(draft.node(drawn).token) || !round.go_deeper(&draft) {
                     break;
                 }
             }

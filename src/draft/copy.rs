@@ -11,7 +11,7 @@ use super::Round;
 pub(super) fn copy_from(next: usize, round: &mut Round<'_>, draft: &mut Draft) {
     let mut parent = draft.len().checked_sub(1);
     let mut next = next;
-    while round.go_on(draft) {
+    while round.go_deeper(draft) {
         parent = Some(draft.certain(parent, token_at(next, round.context, draft)));
         next += 1;
     }

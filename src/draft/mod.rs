@@ -40,7 +40,7 @@ use crate::round::RoundEvent;
 use crate::sampling::{MOST_TOP_K, Sampler, SamplingParams};
 use crate::tree::{Draft, DraftShape, NodeId, Siblings};
 
-use reader::Says;
+use reader::Prediction;
 
 /// Proposes tokens, one draft per round.
 pub trait Drafter<'a>: std::fmt::Debug {
@@ -103,27 +103,32 @@ pub struct Round<'r> {
 
 impl Round<'_> {
     /// Whether to draft one level below what `draft` holds.
-    pub fn go_on(&mut self, draft: &Draft) -> bool {
-        draft.depth() < self.limit && self.length.go_on(draft)
+    pub fn go_deeper(&mut self, draft: &Draft) -> bool {
+        draft.depth() < self.limit && self.length.go_deeper(draft)
     }
 
-    /// Adds a token to a chain, as the draft model says.
-    fn draw_said(&mut self, draft: &mut Draft, parent: Option<NodeId>, said: &Says) -> NodeId {
-        let id = self.draw(draft, parent, &said.dist, 0);
-        draft.believe(id, &said.belief);
+    /// Adds a token to a chain, as the draft model predicts.
+    fn draw_predicted(
+        &mut self,
+        draft: &mut Draft,
+        parent: Option<NodeId>,
+        prediction: &Prediction,
+    ) -> NodeId {
+        let id = self.draw(draft, parent, &prediction.dist, 0);
+        draft.believe(id, &prediction.belief);
         id
     }
 
-    /// Adds up to `count` children, chosen in this way, as the draft model says.
+    /// Adds up to `count` children, chosen in this way, as the draft model predicts.
     /// Greedy drafts without replacement are the most probable tokens, to which
     /// such draws tend as the temperature falls.
     fn grow(
         &mut self,
         draft: &mut Draft,
-        (parent, said): (Option<NodeId>, &Says),
+        (parent, prediction): (Option<NodeId>, &Prediction),
         (siblings, count): (Siblings, usize),
     ) {
-        let (known, dist) = (draft.len(), &said.dist);
+        let (known, dist) = (draft.len(), &prediction.dist);
         match siblings {
             // Raced where the verifier has noise to couple them with, once per list:
             // the same list again would be no other draw.
@@ -131,18 +136,18 @@ impl Round<'_> {
                 let count = self.coupling.map_or(count, |lists| count.min(lists));
                 (0..count).for_each(|list| _ = self.draw(draft, parent, dist, list));
             }
-            Siblings::Distinct if !said.greedy() => {
+            Siblings::Distinct if !prediction.greedy() => {
                 draft.sample_distinct(parent, dist, count, self.chance);
             }
             Siblings::LastSampled => draft.sample_last(parent, dist, count, self.chance),
             Siblings::Hub if count == 2 => draft.sample_hub(parent, dist, self.chance),
             Siblings::Hub => draft.sample_distinct(parent, dist, count, self.chance),
             Siblings::Listed | Siblings::Distinct | Siblings::Mixed => {
-                let ranked = said.belief.most_probable(count);
+                let ranked = prediction.belief.most_probable(count);
                 ranked.into_iter().for_each(|token| _ = draft.certain(parent, token));
             }
         }
-        (known..draft.len()).for_each(|id| draft.believe(id, &said.belief));
+        (known..draft.len()).for_each(|id| draft.believe(id, &prediction.belief));
     }
 
     /// Adds a token drawn from `dist` to the draft, raced against the verifier's

@@ -47,9 +47,9 @@ impl<'a> Drafter<'a> for ModelDrafter<'a> {
     fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
         let mut draft = Draft::empty(round.vocab);
         let mut parent = None;
-        while round.go_on(&draft) {
-            for said in self.0.says(round, &draft, &[draft.len()])? {
-                parent = Some(round.draw_said(&mut draft, parent, &said));
+        while round.go_deeper(&draft) {
+            for prediction in self.0.predict(round, &draft, &[draft.len()])? {
+                parent = Some(round.draw_predicted(&mut draft, parent, &prediction));
             }
         }
         Ok(draft)

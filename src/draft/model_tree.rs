@@ -113,14 +113,14 @@ impl<'a> Drafter<'a> for ModelTree<'a> {
         let mut draft = Draft::empty(round.vocab);
         let mut level = vec![None];
         for &children in &self.tree {
-            if !round.go_on(&draft) {
+            if !round.go_deeper(&draft) {
                 break;
             }
             let (first, known) = (draft.len() + 1 - level.len(), draft.len());
             let rows = (first..=known).collect::<Vec<_>>();
-            let said = self.reader.says(round, &draft, &rows)?;
-            for (&parent, said) in level.iter().zip(&said) {
-                round.grow(&mut draft, (parent, said), (self.siblings, children));
+            let predictions = self.reader.predict(round, &draft, &rows)?;
+            for (&parent, prediction) in level.iter().zip(&predictions) {
+                round.grow(&mut draft, (parent, prediction), (self.siblings, children));
             }
             level = (known..draft.len()).map(Some).collect();
         }

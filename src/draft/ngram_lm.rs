@@ -129,7 +129,7 @@ impl<'a> Drafter<'a> for NgramLm {
         self.learn(round.context);
         let mut draft = Draft::empty(round.vocab);
         let mut parent: Option<NodeId> = None;
-        while round.go_on(&draft) {
+        while round.go_deeper(&draft) {
             let drafted = parent.map_or_else(Vec::new, |id| draft.tokens_to(id));
             let Some(dist) = self.distribution(round, &drafted)? else { break };
             parent = Some(round.draw(&mut draft, parent, &dist, 0));

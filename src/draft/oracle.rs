@@ -67,9 +67,10 @@ impl<'a> Drafter<'a> for Oracle<'a> {
     fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
         let mut draft = Draft::empty(round.vocab);
         let mut parent = None;
-        while round.go_on(&draft) {
-            for said in &self.reader.says(round, &draft, &[draft.len()])? {
-                parent = Some(round.draw(&mut draft, parent, &self.distribution(&said.dist), 0));
+        while round.go_deeper(&draft) {
+            for prediction in &self.reader.predict(round, &draft, &[draft.len()])? {
+                parent =
+                    Some(round.draw(&mut draft, parent, &self.distribution(&prediction.dist), 0));
             }
         }
         Ok(draft)

@@ -21,9 +21,9 @@ pub(super) struct Reader<'a> {
     ranks: bool,
 }
 
-/// What a draft model says after some text.
+/// What a draft model predicts after some text.
 #[derive(Debug)]
-pub(super) struct Says {
+pub(super) struct Prediction {
     /// The distribution that drafts are drawn from.
     pub(super) dist: Rc<Dist>,
     /// How probable it finds tokens: the distribution, but at temperature 1 where drafts
@@ -31,7 +31,7 @@ pub(super) struct Says {
     pub(super) belief: Rc<Dist>,
 }
 
-impl Says {
+impl Prediction {
     /// Whether drafts are not drawn but the most probable tokens.
     pub(super) fn greedy(&self) -> bool {
         !Rc::ptr_eq(&self.dist, &self.belief)
@@ -79,29 +79,29 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// What the model says at these rows, in one pass.
-    pub(super) fn says(
+    /// What the model predicts at these rows, in one pass.
+    pub(super) fn predict(
         &mut self,
         round: &mut Round<'_>,
         draft: &Draft,
         rows: &[usize],
-    ) -> Result<Vec<Says>, ModelError> {
+    ) -> Result<Vec<Prediction>, ModelError> {
         let (session, context) = (&mut self.session, round.context);
         let work = Work { session, context, draft, want: Want::Rows(rows) };
         let evaluation = evaluate_one(self.model, work)?;
         round.clock.forward(Who::Draft, evaluation.computed);
         round.forwards += 1;
-        let looked_at = self.ranks || round.length.looks();
-        let said = rows.iter().zip(&evaluation.rows).map(|(row, logits)| {
+        let looked_at = self.ranks || round.length.needs_confidence();
+        let predictions = rows.iter().zip(&evaluation.rows).map(|(row, logits)| {
             let drafted = row.checked_sub(1).map_or_else(Vec::new, |id| draft.tokens_to(id));
             let history = History { prompt_len: round.prompt_len, context, drafted: &drafted };
             let dist = self.distribution(&self.sampler, logits, history)?;
             let plain = self.plain.as_ref().filter(|_| looked_at);
             let belief =
                 plain.map(|plain| self.distribution(plain, logits, history)).transpose()?;
-            Ok(Says { belief: belief.unwrap_or_else(|| Rc::clone(&dist)), dist })
+            Ok(Prediction { belief: belief.unwrap_or_else(|| Rc::clone(&dist)), dist })
         });
-        said.collect()
+        predictions.collect()
     }
 
     fn distribution(
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
 
     /// See [`super::Drafter::state_key`].
     pub(super) fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
-        self.session.settle(context)?;
+        self.session.rewind(context)?;
         Ok(self.session.state_key())
     }
 

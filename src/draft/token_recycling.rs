@@ -62,7 +62,7 @@ impl<'a> Drafter<'a> for TokenRecycling {
         let mut draft = Draft::empty(round.vocab);
         let mut level: Vec<Option<NodeId>> = vec![None];
         for &children in &self.tree {
-            if !round.go_on(&draft) {
+            if !round.go_deeper(&draft) {
                 break;
             }
             let known = draft.len();

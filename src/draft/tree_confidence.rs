@@ -64,13 +64,13 @@ impl<'a> Drafter<'a> for TreeConfidence<'a> {
         let mut grown = Draft::empty(round.vocab);
         let mut values = Vec::new();
         let mut level: Vec<Option<NodeId>> = vec![None];
-        while !level.is_empty() && grown.len() < ROOM && round.go_on(&grown) {
+        while !level.is_empty() && grown.len() < ROOM && round.go_deeper(&grown) {
             let known = grown.len();
             let rows = level.iter().map(|parent| parent.map_or(0, |id| id + 1));
-            let said = self.reader.says(round, &grown, &rows.collect::<Vec<_>>())?;
-            for (&parent, said) in level.iter().zip(&said) {
+            let predictions = self.reader.predict(round, &grown, &rows.collect::<Vec<_>>())?;
+            for (&parent, prediction) in level.iter().zip(&predictions) {
                 let value = parent.map_or(1.0, |id| values[id]);
-                self.expand(&mut grown, &mut values, (parent, value), &said.belief);
+                self.expand(&mut grown, &mut values, (parent, value), &prediction.belief);
             }
             let mut next = (known..grown.len()).collect::<Vec<_>>();
             next.sort_by(|&a, &b| f64::total_cmp(&values[b], &values[a]));

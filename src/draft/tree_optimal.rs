@@ -157,7 +157,7 @@ impl<'a> Drafter<'a> for TreeOptimal<'a> {
         let coupled = round.coupling.is_some();
         let siblings = if coupled { Siblings::Independent } else { Siblings::Distinct };
         let mut depth = 1;
-        while round.go_on(&draft) && tree.iter().any(|node| node.depth == depth) {
+        while round.go_deeper(&draft) && tree.iter().any(|node| node.depth == depth) {
             let level = tree.iter().enumerate().filter(|(_, node)| node.depth == depth);
             // Where the parents lie, and the nodes planned below each. A node whose
             // parent could not be drawn is left out.
@@ -172,10 +172,10 @@ impl<'a> Drafter<'a> for TreeOptimal<'a> {
                 break;
             }
             let rows = below.keys().map(|at| at.map_or(0, |id| id + 1)).collect::<Vec<_>>();
-            let said = self.reader.says(round, &draft, &rows)?;
-            for ((at, ids), said) in below.into_iter().zip(&said) {
+            let predictions = self.reader.predict(round, &draft, &rows)?;
+            for ((at, ids), prediction) in below.into_iter().zip(&predictions) {
                 let known = draft.len();
-                round.grow(&mut draft, (at, said), (siblings, ids.len()));
+                round.grow(&mut draft, (at, prediction), (siblings, ids.len()));
                 ids.into_iter().zip(known..draft.len()).for_each(|(id, at)| places[id] = Some(at));
             }
             depth += 1;

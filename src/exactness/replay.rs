@@ -8,7 +8,7 @@ use super::joint::JointDistribution;
 use super::probe::{Probe, Tally};
 use crate::chance::{Chance, Exhaustive, Request, Seeded};
 use crate::clock::{VirtualClock, VirtualCosts};
-use crate::decode::{Blind, Generation, Observer, generate};
+use crate::decode::{Generation, NoObserver, Observer, generate};
 use crate::distribution::Token;
 use crate::model::{LanguageModel, ModelError};
 use crate::round::RoundEvent;
@@ -35,7 +35,7 @@ pub fn replay(
     let mut chance = Exhaustive::default();
     let mut found = Replay::default();
     loop {
-        let text = run(target, generation, &mut chance, &mut Blind)?;
+        let text = run(target, generation, &mut chance, &mut NoObserver)?;
         *found.dist.entry(text).or_insert(0.0) += chance.weight();
         found.paths += 1;
         if !chance.advance() {
@@ -55,7 +55,7 @@ pub fn sample(
     seed: u64,
     runs: u32,
 ) -> Result<BTreeMap<Vec<Token>, u64>, ModelError> {
-    sample_by(target, generation, seed, runs, straight, &mut Blind)
+    sample_by(target, generation, seed, runs, straight, &mut NoObserver)
 }
 
 /// As [`sample`]; every round is also counted in `tally`.
@@ -122,8 +122,8 @@ pub(super) fn first_difference_by(
 ) -> Result<Option<u32>, ModelError> {
     for repeat in 0..runs {
         let chance = || Seeded::new(Request { seed, prompt: SAMPLED, repeat });
-        let text = run(target, one, &mut *wrap(&mut chance()), &mut Blind)?;
-        if text != run(target, other, &mut chance(), &mut Blind)? {
+        let text = run(target, one, &mut *wrap(&mut chance()), &mut NoObserver)?;
+        if text != run(target, other, &mut chance(), &mut NoObserver)? {
             return Ok(Some(repeat));
         }
     }
@@ -154,7 +154,7 @@ pub(super) fn audit_by(
     let mut total = AuditReport::default();
     for repeat in 0..runs {
         let mut chance = Audit::new(Seeded::new(Request { seed, prompt: SAMPLED, repeat }));
-        run(target, generation, &mut *wrap(&mut chance), &mut Blind)?;
+        run(target, generation, &mut *wrap(&mut chance), &mut NoObserver)?;
         total.add(chance.report());
     }
     Ok(total)

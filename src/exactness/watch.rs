@@ -25,20 +25,20 @@ impl Watched {
 }
 
 impl DraftLength for Watched {
-    fn most(&self) -> usize {
-        let most = self.inner.most();
+    fn max_depth(&self) -> usize {
+        let most = self.inner.max_depth();
         if most < self.k {
             self.stopped.set(true);
         }
         most
     }
 
-    fn looks(&self) -> bool {
-        self.inner.looks()
+    fn needs_confidence(&self) -> bool {
+        self.inner.needs_confidence()
     }
 
-    fn go_on(&mut self, draft: &Draft) -> bool {
-        let more = self.inner.go_on(draft);
+    fn go_deeper(&mut self, draft: &Draft) -> bool {
+        let more = self.inner.go_deeper(draft);
         if !more && draft.depth() < self.k {
             self.stopped.set(true);
         }

@@ -10,7 +10,7 @@ use super::records::{DivergenceRow, TextRow};
 use super::run::Bench;
 use crate::chance::Seeded;
 use crate::clock::RealClock;
-use crate::decode::{Blind, MethodSpec, PLAIN, generate};
+use crate::decode::{MethodSpec, NoObserver, PLAIN, generate};
 use crate::distribution::Token;
 use crate::draft::Tools;
 use crate::model::LanguageModel;
@@ -106,6 +106,6 @@ fn generate_plain(
     let mut generation = begin(bench, method.build_with(Tools::default())?, block)?;
     let mut chance = Seeded::new(block.request(bench.plan.seed));
     let clock = RealClock::default();
-    generate(&mut generation, bench.target, &mut chance, &clock, &mut Blind)?;
+    generate(&mut generation, bench.target, &mut chance, &clock, &mut NoObserver)?;
     Ok(generation.new_tokens().to_vec())
 }

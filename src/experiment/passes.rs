@@ -67,7 +67,7 @@ fn pass(
     draft: &Draft,
     clock: &dyn Clock,
 ) -> Result<f64> {
-    session.settle(&context[..context.len() - 1])?;
+    session.rewind(&context[..context.len() - 1])?;
     let start = clock.now();
     let work = Work { session, context, draft, want: Want::All };
     let computed = evaluate_one(target, work)?.computed;

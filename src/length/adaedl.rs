@@ -55,11 +55,11 @@ struct AdaEdl {
 }
 
 impl DraftLength for AdaEdl {
-    fn most(&self) -> usize {
+    fn max_depth(&self) -> usize {
         self.k
     }
 
-    fn worth(&mut self, draft: &Draft) -> bool {
+    fn should_continue(&mut self, draft: &Draft) -> bool {
         let bound = |node| 1.0 - (self.factor * entropy(node, draft)).sqrt();
         last(draft).is_none_or(|node| bound(node) >= self.threshold)
     }

@@ -56,11 +56,11 @@ struct Confidence {
 }
 
 impl DraftLength for Confidence {
-    fn most(&self) -> usize {
+    fn max_depth(&self) -> usize {
         self.k
     }
 
-    fn worth(&mut self, draft: &Draft) -> bool {
+    fn should_continue(&mut self, draft: &Draft) -> bool {
         last(draft).is_none_or(|node| confidence(node, draft) >= self.threshold)
     }
 

@@ -41,11 +41,11 @@ struct Entropy {
 }
 
 impl DraftLength for Entropy {
-    fn most(&self) -> usize {
+    fn max_depth(&self) -> usize {
         self.k
     }
 
-    fn worth(&mut self, draft: &Draft) -> bool {
+    fn should_continue(&mut self, draft: &Draft) -> bool {
         let doubt = |node| (SHARE * entropy(node, draft)).sqrt();
         last(draft).is_none_or(|node| doubt(node) <= self.threshold)
     }

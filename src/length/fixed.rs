@@ -21,11 +21,11 @@ pub struct Fixed {
 }
 
 impl DraftLength for Fixed {
-    fn most(&self) -> usize {
+    fn max_depth(&self) -> usize {
         self.k
     }
 
-    fn looks(&self) -> bool {
+    fn needs_confidence(&self) -> bool {
         false
     }
 

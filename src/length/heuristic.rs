@@ -24,11 +24,11 @@ struct Heuristic {
 }
 
 impl DraftLength for Heuristic {
-    fn most(&self) -> usize {
+    fn max_depth(&self) -> usize {
         self.k
     }
 
-    fn looks(&self) -> bool {
+    fn needs_confidence(&self) -> bool {
         false
     }
 

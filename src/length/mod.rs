@@ -24,24 +24,24 @@ use crate::tree::Draft;
 /// Decides whether a round drafts one level further.
 pub trait DraftLength: std::fmt::Debug {
     /// The largest depth that it may ask for in this round.
-    fn most(&self) -> usize;
+    fn max_depth(&self) -> usize;
 
     /// Whether a level below what the draft holds is worth drafting, where it is
     /// not too deep.
-    fn worth(&mut self, draft: &Draft) -> bool {
+    fn should_continue(&mut self, draft: &Draft) -> bool {
         let _ = draft;
         true
     }
 
     /// Whether it looks at what the drafter believes of the tokens, and not only
     /// at their number: a greedy drafter does not work that out for nothing.
-    fn looks(&self) -> bool {
+    fn needs_confidence(&self) -> bool {
         true
     }
 
     /// Whether to draft one level below what the draft holds already.
-    fn go_on(&mut self, draft: &Draft) -> bool {
-        draft.depth() < self.most() && self.worth(draft)
+    fn go_deeper(&mut self, draft: &Draft) -> bool {
+        draft.depth() < self.max_depth() && self.should_continue(draft)
     }
 
     /// Told after every round.

@@ -111,11 +111,11 @@ fn class(confidence: f64) -> usize {
 }
 
 impl DraftLength for OptimalStopping {
-    fn most(&self) -> usize {
+    fn max_depth(&self) -> usize {
         self.k
     }
 
-    fn worth(&mut self, draft: &Draft) -> bool {
+    fn should_continue(&mut self, draft: &Draft) -> bool {
         if self.rounds < WARMUP || draft.is_empty() {
             return true;
         }

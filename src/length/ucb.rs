@@ -63,11 +63,11 @@ impl Ucb {
 }
 
 impl DraftLength for Ucb {
-    fn most(&self) -> usize {
+    fn max_depth(&self) -> usize {
         self.arms[self.chosen].k
     }
 
-    fn looks(&self) -> bool {
+    fn needs_confidence(&self) -> bool {
         false
     }
 

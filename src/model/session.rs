@@ -209,7 +209,7 @@ impl Session {
     ///
     /// # Errors
     /// If the engine fails to move a row.
-    pub fn settle(&mut self, context: &[Token]) -> Result<(), ModelError> {
+    pub fn rewind(&mut self, context: &[Token]) -> Result<(), ModelError> {
         self.reconcile(context, &Draft::empty(0))
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use specdec::chance::{Request, Seeded};
 use specdec::clock::RealClock;
-use specdec::decode::{Blind, Generation, MethodSpec, StopRules, generate};
+use specdec::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
 use specdec::distribution::Token;
 use specdec::draft::{DRAFTERS, Tools};
 use specdec::experiment::divergence;
@@ -78,7 +78,7 @@ fn greedy_speculative_text_is_greedy_text() {
         let mut generation = Generation::new(&*target.model, method, prompt, stop, None).unwrap();
         let mut chance = Seeded::new(Request { seed: 1, prompt: "", repeat: 0 });
         let clock = RealClock::default();
-        generate(&mut generation, &*target.model, &mut chance, &clock, &mut Blind).unwrap();
+        generate(&mut generation, &*target.model, &mut chance, &clock, &mut NoObserver).unwrap();
         generation.new_tokens().to_vec()
     };
     let greedy = SamplingParams { temperature: 0.0, ..SamplingParams::default() };
@@ -121,7 +121,7 @@ fn with_coupled_noise_the_drafter_and_the_length_change_nothing() {
         let mut generation = Generation::new(&*target.model, method, prompt, stop, None).unwrap();
         let mut chance = Seeded::new(Request { seed: 8, prompt: "path", repeat: 0 });
         let clock = RealClock::default();
-        generate(&mut generation, &*target.model, &mut chance, &clock, &mut Blind).unwrap();
+        generate(&mut generation, &*target.model, &mut chance, &clock, &mut NoObserver).unwrap();
         generation.new_tokens().to_vec()
     };
     for prompt in all_prompts().iter().step_by(12) {

@@ -38,7 +38,7 @@ pub(crate) fn confident(probs: &[f64]) -> Draft {
 /// How many tokens are drafted if all have the same distribution.
 pub(crate) fn drafted(policy: &mut dyn DraftLength, dist: &[f64]) -> usize {
     let (mut draft, dist) = (Draft::empty(4), Rc::new(dist(dist)));
-    while policy.go_on(&draft) {
+    while policy.go_deeper(&draft) {
         draft.sample(draft.len().checked_sub(1), &dist, &mut Exhaustive::default());
     }
     draft.len()
@@ -58,7 +58,7 @@ pub(crate) const EVEN: [f64; 4] = [0.25; 4];
 
 #[test]
 fn only_policies_that_look_at_beliefs_make_them_be_computed() {
-    let looks = |name: &&str| policy(name, 3, &[]).looks();
+    let looks = |name: &&str| policy(name, 3, &[]).needs_confidence();
     assert!(!["fixed", "heuristic", "ucb"].iter().any(looks));
     assert!(["confidence", "entropy", "adaedl", "optimal_stopping"].iter().all(looks));
 }
@@ -84,9 +84,9 @@ fn heuristic_adds_two_or_takes_one() {
 fn heuristic_never_takes_away_for_full_acceptance() {
     let mut policy = policy("heuristic", 40, &[]);
     tell_plainly(&mut *policy, &confident(&[0.5; 40]), 40);
-    assert_eq!(policy.most(), 40);
+    assert_eq!(policy.max_depth(), 40);
     tell_plainly(&mut *policy, &confident(&[0.5; 40]), 39);
-    assert_eq!(policy.most(), 39);
+    assert_eq!(policy.max_depth(), 39);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn confidence_stops_after_the_first_token_of_low_probability() {
     for threshold in ["confidence_threshold", "p_min", "assistant_confidence_threshold"] {
         let name = specdec::decode::find_param(threshold).unwrap().key;
         let mut policy = policy("confidence", 4, &[(name, "0.5"), ("confidence_tuned", "0")]);
-        let mut goes_on = |probs: &[f64]| policy.go_on(&confident(probs));
+        let mut goes_on = |probs: &[f64]| policy.go_deeper(&confident(probs));
         assert!(goes_on(&[]), "there is nothing to be unsure of yet");
         assert!(goes_on(&[0.5]) && goes_on(&[0.9, 0.5, 0.51]));
         assert!(!goes_on(&[0.49]) && !goes_on(&[0.9, 0.2]));
@@ -109,10 +109,10 @@ fn confidence_stops_after_the_first_token_of_low_probability() {
         assert!(!goes_on(&[0.9; 4]), "no more than K");
         // A threshold that is not to be tuned stays.
         (0..9).for_each(|_| tell_plainly(&mut *policy, &confident(&[0.2, 0.2, 0.1]), 2));
-        assert!(!policy.go_on(&confident(&[0.49])));
+        assert!(!policy.go_deeper(&confident(&[0.49])));
     }
     let mut policy = policy("confidence", 4, &[]);
-    assert!(policy.go_on(&confident(&[0.41])) && !policy.go_on(&confident(&[0.39])));
+    assert!(policy.go_deeper(&confident(&[0.41])) && !policy.go_deeper(&confident(&[0.39])));
 }
 
 /// False positive rate + 3 × false negative rate of predicting that tokens are
@@ -143,7 +143,7 @@ fn confidence_learns_the_threshold_of_least_cost() {
             // Tokens after a refused one were never decided on.
             seen.extend(probs.into_iter().take(kept + 1).enumerate().map(|(i, q)| (q, i < kept)));
         }
-        let mut goes_on = |q: f64| policy.go_on(&confident(&[q]));
+        let mut goes_on = |q: f64| policy.go_deeper(&confident(&[q]));
         let found = seen.iter().map(|(q, _)| (*q, goes_on(*q))).collect::<Vec<_>>();
         let said = |q: f64| found.iter().any(|&(other, on)| other == q && on);
         let best = seen.iter().map(|&(threshold, _)| cost(&seen, |q| q >= threshold));
@@ -162,7 +162,7 @@ fn confidence_learns_from_more_than_five_tokens_of_both_kinds() {
         rounds
             .iter()
             .for_each(|(probs, kept)| tell_plainly(&mut *policy, &confident(probs), *kept));
-        policy.go_on(&confident(&[0.3]))
+        policy.go_deeper(&confident(&[0.3]))
     };
     // Kept at 0.2, refused at 0.1: 0.3 would be kept.
     assert!(!decides(&[(&[0.2, 0.2, 0.2, 0.2, 0.1], 4)]), "five tokens");
@@ -192,7 +192,7 @@ pub(crate) fn limit_of_entropy(policy: &mut dyn DraftLength) -> f64 {
     let (mut on, mut off) = (0.0, 4_f64.ln());
     for _ in 0..50 {
         let middle = 0.5 * (on + off);
-        if policy.go_on(&chain(&[distribution_of_entropy(middle)])) {
+        if policy.go_deeper(&chain(&[distribution_of_entropy(middle)])) {
             on = middle
         } else {
             off = middle
@@ -214,7 +214,7 @@ fn entropy_stops_after_an_undecided_distribution() {
     assert_eq!(drafted(&mut *bold, &sure), 4, "K");
     assert_eq!(drafted(&mut *bold, &EVEN), 1, "the undecided token itself stays");
     // Only the last distribution counts.
-    assert!(bold.go_on(&chain(&[EVEN.to_vec(), sure])));
+    assert!(bold.go_deeper(&chain(&[EVEN.to_vec(), sure])));
 }
 
 #[test]

@@ -172,7 +172,7 @@ fn optimal_stopping_ends_after_a_token_that_is_unlikely_to_be_kept() {
         let kept = sure + usize::from(round % 10 == 0);
         tell(&mut *policy, &draft, kept, world.times(sure + 1));
     }
-    let mut goes_on = |probs: &[f64]| policy.go_on(&confident(probs));
+    let mut goes_on = |probs: &[f64]| policy.go_deeper(&confident(probs));
     assert!(goes_on(&[]) && goes_on(&[0.9]) && goes_on(&[0.9; 5]));
     assert!(!goes_on(&[0.3]) && !goes_on(&[0.9, 0.9, 0.3]) && !goes_on(&[0.3, 0.9]));
     assert!(!goes_on(&[0.9; 8]), "no more than K");
@@ -184,8 +184,8 @@ fn optimal_stopping_drafts_one_token_whatever_it_has_seen() {
     let world = World { alpha: 0.0, c: 1.0, row: 0.5 };
     // Nothing is kept and everything is dear, but two rounds are needed to know.
     for told in 0..6 {
-        assert!(policy.go_on(&confident(&[])), "{told} rounds");
-        assert_eq!(policy.go_on(&confident(&[1.0])), told < 2, "{told} rounds");
+        assert!(policy.go_deeper(&confident(&[])), "{told} rounds");
+        assert_eq!(policy.go_deeper(&confident(&[1.0])), told < 2, "{told} rounds");
         let n = 1 + told % 2;
         tell(&mut *policy, &confident(&vec![1.0; n]), 0, world.times(n));
     }
@@ -199,5 +199,5 @@ fn rows_cost_what_passes_cost_while_all_drafts_are_of_one_length() {
     (0..2).for_each(|_| tell(&mut *policy, &draft, 1, world.times(3)));
     // 2 tokens in 1.03 s; a token more costs 0.01 s and a row, 1 s / 4: as much as
     // 0.50 tokens. The first class was kept 2 + 1.4 of 4 times, all 9 of 14: 0.55.
-    assert!(policy.go_on(&confident(&[1.0])));
+    assert!(policy.go_deeper(&confident(&[1.0])));
 }

@@ -3,7 +3,7 @@
 use candle_core::DType;
 use specdec::chance::{Request, Seeded};
 use specdec::clock::RealClock;
-use specdec::decode::{Blind, Generation, MethodSpec, StopRules, generate};
+use specdec::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
 use specdec::model::{Engine, LanguageModel};
 use specdec::sampling::{Logits, SamplingParams};
 
@@ -28,7 +28,7 @@ fn greedy(
     let mut generation = Generation::new(target, method, &prompt, stop, None).unwrap();
     let mut chance = Seeded::new(Request { seed: 1, prompt: "p", repeat: 0 });
     let clock = RealClock::default();
-    generate(&mut generation, target, &mut chance, &clock, &mut Blind).unwrap();
+    generate(&mut generation, target, &mut chance, &clock, &mut NoObserver).unwrap();
     generation.new_tokens().to_vec()
 }
 

@@ -45,7 +45,7 @@ enum Step {
     /// The work goes on with a copy.
     Fork,
     /// Only the tokens are brought up to date.
-    Settle,
+    Rewind,
 }
 
 /// Which rows are asked for.
@@ -69,7 +69,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0usize..9, tokens(2)).prop_map(|(node, then)| Step::Accept { node, then }),
         2 => (0usize..5, tokens(3)).prop_map(|(by, then)| Step::Rewind { by, then }),
         1 => Just(Step::Fork),
-        1 => Just(Step::Settle),
+        1 => Just(Step::Rewind),
     ]
 }
 
@@ -144,7 +144,7 @@ proptest! {
                     check(&model, &mut session, &[1, 1, 0, 1], &Draft::empty(2), Want::All)?;
                     session = copy;
                 }
-                Step::Settle => session.settle(&context).unwrap(),
+                Step::Rewind => session.rewind(&context).unwrap(),
             }
             last = draft(&tree);
             let want = match rows {
@@ -206,7 +206,7 @@ fn states_with_the_same_future_have_the_same_key() {
     let direct = fill(&[0, 1]);
     let mut detour = fill(&[0, 1, 1, 1]);
     assert_ne!(direct.state_key(), detour.state_key());
-    detour.settle(&[0, 1]).unwrap();
+    detour.rewind(&[0, 1]).unwrap();
     assert_eq!(direct.state_key(), detour.state_key());
 }
 

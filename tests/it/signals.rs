@@ -143,7 +143,7 @@ fn policies_follow_the_best_path_of_a_tree() {
         let pair = markov(&Q.map(Vec::from), &Q.map(Vec::from));
         let draft = pair.draft("d").unwrap();
         let mut method = spec.build(Some(&draft)).unwrap();
-        assert_eq!(method.length.go_on(&branches()), goes_on, "{threshold}");
+        assert_eq!(method.length.go_deeper(&branches()), goes_on, "{threshold}");
     }
 }
 

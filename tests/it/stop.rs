@@ -7,7 +7,7 @@ use std::time::Duration;
 use specdec::chance::{Request, Seeded};
 use specdec::clock::{Clock, VirtualClock, VirtualCosts, Who};
 use specdec::decode::{
-    Blind, Generation, MethodSpec, Observer, StopReason, StopRules, Totals, generate,
+    Generation, MethodSpec, NoObserver, Observer, StopReason, StopRules, Totals, generate,
 };
 use specdec::distribution::Token;
 use specdec::draft::{DRAFTERS, Tools};
@@ -299,7 +299,7 @@ fn every_part_of_a_round_is_timed() {
     let mut generation =
         Generation::new(&target, method, &[0], StopRules::max_tokens(3), None).unwrap();
     let mut chance = Seeded::new(Request { seed: 1, prompt: "looks", repeat: 0 });
-    let totals = generate(&mut generation, &target, &mut chance, &clock, &mut Blind).unwrap();
+    let totals = generate(&mut generation, &target, &mut chance, &clock, &mut NoObserver).unwrap();
     // Draft, target, verification, committing, and telling the method of it.
     assert_eq!(totals.decode, Duration::from_micros(3 * 5));
 }

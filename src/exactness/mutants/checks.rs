@@ -5,7 +5,7 @@ use std::rc::Rc;
 use serde::Serialize;
 
 use super::{Mutant, PROMPT, Pair};
-use crate::decode::{Blind, Generation, Method, StopRules};
+use crate::decode::{Generation, Method, NoObserver, StopRules};
 use crate::draft::{DrafterParams, NoDraft, Tools};
 use crate::exactness::bits::unfair_bit;
 use crate::exactness::closed::ChainCase;
@@ -103,7 +103,7 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
     let repeats = audit_by(&*target, &audited, SEED, AUDITED.1, mutant.seeded)?.repeated;
     let misfit = case.seeded && {
         let generation = generation(case.tokens)?;
-        let counts = sample_by(&*target, &generation, SEED, RUNS, mutant.seeded, &mut Blind)?;
+        let counts = sample_by(&*target, &generation, SEED, RUNS, mutant.seeded, &mut NoObserver)?;
         !Fit::test(&counts, &dist).is_plausible()
     };
     let strays = mutant.verifier.coupling().is_some() && {

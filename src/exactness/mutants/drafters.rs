@@ -76,7 +76,7 @@ impl<'a> Drafter<'a> for Forger<'a> {
         let mut draft = Draft::empty(round.vocab);
         let mut parent = None;
         let mut recorded = Vec::new();
-        while round.go_on(&draft) {
+        while round.go_deeper(&draft) {
             let (asked, used) = self.distributions(round, &draft, parent)?;
             let site = Site { purpose: Purpose::Draft, node: draft.len() };
             let drawn = (self.draw)(&asked, &used, &recorded, site, round.chance);
@@ -92,7 +92,7 @@ impl<'a> Drafter<'a> for Forger<'a> {
     }
 
     fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
-        self.session.settle(context)?;
+        self.session.rewind(context)?;
         Ok(self.session.state_key())
     }
 
