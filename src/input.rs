@@ -31,6 +31,14 @@ pub fn read_text(file: &Path) -> Result<String, InputError> {
     }
 }
 
+/// [`read_text`], with the error as a sentence.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn text_of(file: &Path) -> Result<String, String> {
+    read_text(file).map_err(|error| error.to_string())
+}
+
 /// The text of a file of any kind, a pipe included.
 ///
 /// # Errors

@@ -4,6 +4,7 @@
 mod best;
 mod figure;
 mod interactive;
+mod limits;
 mod outside;
 mod rows;
 mod sample;
@@ -21,7 +22,7 @@ use std::time::Duration;
 use self::sample::{Stopwatch, Task};
 use crate::clock::Clock;
 use crate::distribution::Token;
-use crate::lanes::{IsaKind, limits};
+use crate::lanes::IsaKind;
 use crate::model::{LanguageModel, ModelError, Want, Work, evaluate_one};
 use crate::pool::Pool;
 use crate::tree::Draft;

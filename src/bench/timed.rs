@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::model::{Evaluation, LanguageModel, ModelError, ModelInfo, Session, Work};
+use crate::sampling::ForEachRow;
 
 /// Passes everything on and times the passes.
 #[derive(Debug)]
@@ -39,5 +40,9 @@ impl LanguageModel for Timed<'_> {
         let done = self.inner.evaluate(work);
         self.spent.set(self.spent.get() + self.clock.now() - start);
         done
+    }
+
+    fn for_each_row(&self) -> ForEachRow {
+        self.inner.for_each_row()
     }
 }

@@ -16,6 +16,7 @@ use crate::experiment::prompts::{self, Prompt};
 use crate::experiment::{
     Bench, ClockKind, Experiment, Frozen, Material, Resume, Spec, describe, freeze, pass_time,
 };
+use crate::input::text_of;
 use crate::model::{Catalog, Loaded, Role, check_pair, load};
 use crate::{report, terminal};
 
@@ -113,7 +114,7 @@ impl Ready {
 /// Runs `specdec plan`.
 pub(super) fn plan(args: &PlanArgs) -> Result<()> {
     let ready = prepare(&args.source)?;
-    let frozen = ready.freeze(&Texts::new(&*ready.target.codec))?;
+    let frozen = ready.freeze(&Texts::new(&*ready.target.codec, text_of))?;
     let plan = &frozen.plan;
     let mut text = String::new();
     writeln!(text, "experiment  {} ({})", plan.experiment, ready.experiment.file.display())?;
@@ -147,7 +148,7 @@ pub(super) fn plan(args: &PlanArgs) -> Result<()> {
 pub(super) fn run(args: &RunArgs) -> Result<()> {
     let interrupts = Interrupts::listen()?;
     let ready = prepare(&args.source)?;
-    let texts = Texts::new(&*ready.target.codec);
+    let texts = Texts::new(&*ready.target.codec, text_of);
     let Frozen { plan, prompts, tokens } = ready.freeze(&texts)?;
     plan.choice.sentences(LISTED).iter().for_each(terminal::say);
     let clock = plan.clock();

@@ -80,7 +80,7 @@ impl<'a> Generation<'a> {
     /// if the target cannot open a session.
     pub fn new(
         target: &dyn LanguageModel,
-        method: Method<'a>,
+        mut method: Method<'a>,
         prompt: &[Token],
         stop: StopRules<'a>,
         codec: Option<&'a dyn Codec>,
@@ -104,6 +104,7 @@ impl<'a> Generation<'a> {
                 info.context_length
             )));
         }
+        method.sampler = method.sampler.on(target.for_each_row());
         Ok(Self {
             method,
             session: target.session()?,

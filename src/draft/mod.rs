@@ -25,7 +25,7 @@ pub use model::ModelDrafter;
 pub(crate) use model_tree::{AUTO, SIBLINGS};
 pub use none::NoDraft;
 pub use prompt_lookup::PromptLookup;
-pub use tools::{Texts, Tools};
+pub use tools::{ReadText, Texts, Tools};
 
 use std::rc::Rc;
 

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::ngram_lm::Counts;
-use crate::input::read_text;
 use crate::model::{Codec, LanguageModel, ModelError};
 
 /// Models and texts that a drafter may use; what is absent is refused by the
@@ -21,18 +20,22 @@ pub struct Tools<'a> {
     pub texts: Option<&'a Texts<'a>>,
 }
 
+/// Reads a text file; the error is a sentence that names it.
+pub type ReadText = fn(&Path) -> Result<String, String>;
+
 /// Text files, each read once: what is hashed is what is counted.
 #[derive(Debug)]
 pub struct Texts<'a> {
     codec: &'a dyn Codec,
+    read_text: ReadText,
     read: RefCell<BTreeMap<String, Rc<str>>>,
     counted: RefCell<BTreeMap<(String, usize), Rc<Counts>>>,
 }
 
 impl<'a> Texts<'a> {
-    /// Texts in the target's tokens.
-    pub fn new(codec: &'a dyn Codec) -> Self {
-        Self { codec, read: RefCell::default(), counted: RefCell::default() }
+    /// Texts in the target's tokens, read by `read_text`.
+    pub fn new(codec: &'a dyn Codec, read_text: ReadText) -> Self {
+        Self { codec, read_text, read: RefCell::default(), counted: RefCell::default() }
     }
 
     /// The content of a file; a file that changes later does not change it.
@@ -43,7 +46,7 @@ impl<'a> Texts<'a> {
         if let Some(text) = self.read.borrow().get(file) {
             return Ok(Rc::clone(text));
         }
-        let text = read_text(Path::new(file))
+        let text = (self.read_text)(Path::new(file))
             .map_err(|e| ModelError::new(format!("ngram_text cannot be read: {e}")))?;
         let text = Rc::<str>::from(text);
         self.read.borrow_mut().insert(file.to_owned(), Rc::clone(&text));

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::forms::ClosedForm;
 use super::kind::Kind;
 use super::methods::with_settings;
+use super::monte_carlo::Fit;
 use super::mutants::MutantReport;
-use super::real::RealFit;
 
 /// What is known of one cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +96,29 @@ impl CertificateCell {
     fn policy(&self) -> String {
         with_settings(self.length, &self.length_settings)
     }
+}
+
+/// What came out of a goodness of fit on real models.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RealFit {
+    /// The target.
+    pub target: String,
+    /// Verifier, drafter and length policy.
+    pub method: String,
+    /// The kind of sampling.
+    pub sampler: &'static str,
+    /// Draft length.
+    #[serde(rename = "K")]
+    pub k: usize,
+    /// Pearson's test of pairs of tokens, or of bins of tokens; none if the models
+    /// cannot be run.
+    #[serde(flatten)]
+    pub fit: Option<Fit>,
+    /// What came out.
+    pub verdict: Verdict,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Everything that was checked.

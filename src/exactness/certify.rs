@@ -6,14 +6,17 @@ use std::sync::mpsc;
 use std::thread::Builder;
 
 use super::cells::{Cell, cells};
+#[cfg(feature = "engine")]
+use super::certificate::RealFit;
 use super::certificate::{Certificate, CertificateCell, Verdict};
 use super::forms::{ClosedForm, closed_forms, on_paper};
 use super::judge::{Finding, sample_cell, spec, walk_cell};
 use super::kind::{Kind, Kinds};
 use super::methods::Combination;
-use super::mutants::{CONTROLS, Mutant, MutantReport, mutants, refute};
+use super::mutants::{Mutant, MutantReport, controls, mutants, refute};
 use super::place::Place;
-use super::real::{RealCell, RealFit, RealModels, real_cells};
+#[cfg(feature = "engine")]
+use super::real::{RealCell, RealModels, real_cells};
 use super::settings::SETTINGS;
 use crate::decode::class_of;
 use crate::model::ModelError;
@@ -32,6 +35,7 @@ pub struct CertifyOptions {
     /// The complete cross product instead of all pairs of properties.
     pub full: bool,
     /// Models for goodness of fit in the full form, besides small random ones.
+    #[cfg(feature = "engine")]
     pub models: Option<RealModels>,
 }
 
@@ -57,14 +61,15 @@ pub fn certify(
     // The generator does not know the length policy: one of them is enough.
     let sampled = methods.iter().filter(|method| method.is_first_of_lengths(&methods));
     // The slowest come first, so that no thread waits long for the last.
-    let parts = real_cells(&methods, options.full, options.models.as_ref())
-        .into_iter()
-        .map(Part::Fit)
-        .chain(cells(&methods, options.full).into_iter().map(|cell| Part::Walk { cell, runs }))
-        .chain(sampled.map(|&method| Part::Sample { method, runs }))
-        .chain(mutants().into_iter().map(Part::Refute))
-        .chain(CONTROLS.iter().copied().map(Part::Try))
-        .collect::<Vec<_>>();
+    let mut parts = Vec::new();
+    #[cfg(feature = "engine")]
+    parts.extend(
+        real_cells(&methods, options.full, options.models.as_ref()).into_iter().map(Part::Fit),
+    );
+    parts.extend(cells(&methods, options.full).into_iter().map(|cell| Part::Walk { cell, runs }));
+    parts.extend(sampled.map(|&method| Part::Sample { method, runs }));
+    parts.extend(mutants().into_iter().map(Part::Refute));
+    parts.extend(controls().into_iter().map(Part::Try));
     let mut results = run_all(&parts, progress);
     let forms = closed_forms().unwrap_or_else(|error| {
         // One that cannot be walked does not hold.
@@ -75,6 +80,7 @@ pub fn certify(
     for (_, result) in results {
         match result {
             Done::Cell(cell) => certificate.cells.push(cell),
+            #[cfg(feature = "engine")]
             Done::Fit(fit) => certificate.fits.push(fit),
             Done::Mutant(report) => certificate.mutants.push(report),
             Done::Control(report) => certificate.controls.push(report),
@@ -93,6 +99,7 @@ enum Part {
         method: Combination,
         runs: u32,
     },
+    #[cfg(feature = "engine")]
     Fit(RealCell),
     Refute(Mutant),
     /// Production code in the place of a mutant.
@@ -101,6 +108,7 @@ enum Part {
 
 enum Done {
     Cell(CertificateCell),
+    #[cfg(feature = "engine")]
     Fit(RealFit),
     Mutant(MutantReport),
     Control(MutantReport),
@@ -149,6 +157,7 @@ impl Part {
                 let cell = Cell::new(*method, &SETTINGS[0], Place::Named(&TOYS[0]), 2);
                 Done::Cell(finish(&cell, sample_cell(&cell, *runs)))
             }
+            #[cfg(feature = "engine")]
             Part::Fit(cell) => Done::Fit(cell.run()),
             // One that cannot be run is not refuted: it counts as alive.
             Part::Refute(mutant) => Done::Mutant(report(mutant, &[])),

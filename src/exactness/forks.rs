@@ -2,15 +2,13 @@
 //! its caches lie in tiles of sixteen slots, and a copy takes the last tile as far as
 //! it is filled. Toys have no tiles, so no walk sees it.
 
+use super::mutants::WrapCache;
 use crate::distribution::Token;
 use crate::lanes::LANES;
 use crate::model::{
-    Evaluation, KvCache, ModelError, SMALL_PAIR, Session, Settings, Want, Work, evaluate_one,
+    Evaluation, ModelError, SMALL_PAIR, Session, Settings, Want, Work, evaluate_one,
 };
 use crate::tree::Draft;
-
-/// An adapter round the cache of a sequence.
-pub(super) type WrapCache = fn(Box<dyn KvCache>) -> Box<dyn KvCache>;
 
 /// Lengths at which sequences are copied: with no, one and two whole tiles.
 const LENGTHS: usize = 2 * LANES + LANES / 2;

@@ -7,7 +7,7 @@ use super::cells::Cell;
 use super::certificate::Verdict;
 use super::closed::{ChainCase, Rule};
 use super::enumerate::{Enumeration, enumerate};
-use super::joint::{Gap, JointDistribution, TOLERANCE, off, target_dist};
+use super::joint::{Gap, JointDistribution, TOLERANCE, off, target_distribution};
 use super::kind::Kinds;
 use super::monte_carlo::Fit;
 use super::probe::{DraftDistributions, Tally, TargetRows};

@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_kind_is_told_from_the_distributions() {
         let dist = |probs: &[f64]| Dist::from_probs(probs.to_vec()).unwrap();
-        let kind = |p: &[f64], q: &[f64]| Kind::of(&distribution(p), &distribution(q));
+        let kind = |p: &[f64], q: &[f64]| Kind::of(&dist(p), &dist(q));
         assert_eq!(kind(&[0.5, 0.5, 0.0], &[0.0, 0.5, 0.5]), Kind::Soft);
         assert_eq!(kind(&[0.5, 0.5, 0.0], &[0.5, 0.5, 0.0]), Kind::Equal);
         assert_eq!(kind(&[0.5, 0.5, 0.0, 0.0], &[0.0, 0.0, 0.5, 0.5]), Kind::Disjoint);

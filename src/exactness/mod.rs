@@ -2,7 +2,7 @@
 //!
 //! [`enumerate()`] walks the *production* round through every outcome of every
 //! draw and yields the exact joint distribution of N tokens, which must equal
-//! [`target_dist`], ancestral sampling from the processed target.
+//! [`target_distribution`], ancestral sampling from the processed target.
 //! What enumeration cannot see is covered by [`Audit`] and [`Fit`]: misuse of
 //! the generator. What a distribution cannot show is covered by [`ChainCase`]: speed.
 //! That all of this would notice a mistake is shown by [`mutants`]:
@@ -13,10 +13,12 @@ mod audit;
 mod bits;
 mod cells;
 mod certificate;
+#[cfg(feature = "harness")]
 mod certified;
 mod certify;
 mod closed;
 mod enumerate;
+#[cfg(feature = "engine")]
 mod forks;
 mod forms;
 mod joint;
@@ -28,23 +30,27 @@ pub mod mutants;
 mod pairwise;
 mod place;
 mod probe;
+#[cfg(feature = "engine")]
 mod real;
 mod replay;
 mod settings;
 mod table;
+#[cfg(feature = "engine")]
 mod two_tokens;
 mod watch;
 
 pub use audit::{Audit, AuditReport};
-pub use certificate::{Certificate, CertificateCell, Verdict};
+pub use certificate::{Certificate, CertificateCell, RealFit, Verdict};
+#[cfg(feature = "harness")]
 pub use certified::{Certified, certified};
 pub use certify::{CertifyOptions, Progress, certify};
 pub use closed::{ChainCase, Rule};
 pub use enumerate::{Enumeration, enumerate};
 pub use forms::ClosedForm;
-pub use joint::{Gap, JointDistribution, TOLERANCE, target_dist};
+pub use joint::{Gap, JointDistribution, TOLERANCE, target_distribution};
 pub use kind::{Kind, Kinds};
 pub use monte_carlo::{Fit, LEVEL};
 pub use probe::{DraftDistributions, Probe, Tally, TargetRows};
-pub use real::{RealFit, RealModels};
+#[cfg(feature = "engine")]
+pub use real::RealModels;
 pub use replay::{Replay, audit, first_difference, replay, sample};

@@ -89,7 +89,7 @@ fn contested(event: &RoundEvent<'_>) -> bool {
 
 fn shared(event: &RoundEvent<'_>, at: Option<NodeId>) -> bool {
     let dist = |id| event.draft.node(id).distribution(event.draft.vocab());
-    event.draft.children(at).any(|id| event.target(at).overlap(&distribution(id)) > TOLERANCE)
+    event.draft.children(at).any(|id| event.target(at).overlap(&dist(id)) > TOLERANCE)
 }
 
 /// Compares every row that the target's session returned with the table, by

@@ -7,9 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
-use super::certificate::Verdict;
+use super::certificate::{RealFit, Verdict};
 use super::methods::Combination;
 use super::monte_carlo::Fit;
 use super::replay::sample;
@@ -84,29 +82,6 @@ impl RealModels {
             }
         }
     }
-}
-
-/// What came out of a goodness of fit on real models.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RealFit {
-    /// The target.
-    pub target: String,
-    /// Verifier, drafter and length policy.
-    pub method: String,
-    /// The kind of sampling.
-    pub sampler: &'static str,
-    /// Draft length.
-    #[serde(rename = "K")]
-    pub k: usize,
-    /// Pearson's test of pairs of tokens, or of bins of tokens; none if the models
-    /// cannot be run.
-    #[serde(flatten)]
-    pub fit: Option<Fit>,
-    /// What came out.
-    pub verdict: Verdict,
-    /// Why it failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
 }
 
 /// A goodness of fit to be done.

@@ -2,12 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::certificate::{Certificate, CertificateCell, Verdict, unique};
+use super::certificate::{Certificate, CertificateCell, RealFit, Verdict, unique};
 use super::forms::ClosedForm;
 use super::kind::Kind;
 use super::monte_carlo::Fit;
 use super::mutants::CHECKS;
-use super::real::RealFit;
 
 /// Whether a cell belongs to a line of a table.
 type Belongs<'a> = &'a dyn Fn(&CertificateCell) -> bool;

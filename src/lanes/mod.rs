@@ -9,14 +9,11 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-pub mod limits;
 pub(crate) mod math;
-mod pages;
 mod portable;
 
 #[cfg(target_arch = "x86_64")]
 use self::{avx2::Avx2, avx512::Avx512};
-pub(crate) use pages::large_pages;
 use portable::Portable;
 
 use std::env;

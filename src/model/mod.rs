@@ -1,36 +1,54 @@
 //! Language models: one trait, the sequences they work on, and what implements
 //! them. This is the only room of the project that names candle.
 
+#[cfg(feature = "engine")]
 mod candle;
+#[cfg(feature = "engine")]
 mod catalog;
 mod codec;
+#[cfg(feature = "engine")]
 mod hf;
+#[cfg(feature = "engine")]
 mod layout;
+#[cfg(feature = "engine")]
 mod llama;
+#[cfg(feature = "engine")]
 mod load;
+#[cfg(feature = "engine")]
 mod native;
+#[cfg(feature = "engine")]
 mod options;
 mod random_toy;
 mod session;
+#[cfg(feature = "engine")]
 mod shapes;
+#[cfg(feature = "engine")]
 mod threads;
 mod toy;
 pub mod zoo;
 
+#[cfg(feature = "engine")]
 pub use catalog::Catalog;
 pub use codec::{Codec, Letters};
+#[cfg(feature = "engine")]
 pub use load::{Loaded, Role, load};
+#[cfg(feature = "engine")]
 pub use native::PackedMatrix;
+#[cfg(feature = "engine")]
+pub(crate) use native::large_pages;
+#[cfg(feature = "engine")]
 pub use options::{Dtype, Engine, Settings, Source};
 pub use session::{Feed, KvCache, Session, Step};
+#[cfg(feature = "engine")]
 pub use shapes::{SHAPES, SMALL_PAIR, Shape};
+#[cfg(feature = "engine")]
 pub use threads::{Threads, set_threads};
 pub use toy::{Toy, ToyPair, hex};
 
 use thiserror::Error;
 
 use crate::distribution::Token;
-use crate::sampling::Logits;
+use crate::sampling::{ForEachRow, Logits};
 use crate::tree::Draft;
 
 /// A model that scores the next token after any number of positions at once.
@@ -50,6 +68,11 @@ pub trait LanguageModel: std::fmt::Debug {
     /// # Errors
     /// If a sequence does not fit the context, or the engine fails.
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError>;
+
+    /// Spreads work on the rows of logits over the engine's threads, if it has any.
+    fn for_each_row(&self) -> ForEachRow {
+        ForEachRow::default()
+    }
 }
 
 /// One sequence's part of a pass.

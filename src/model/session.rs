@@ -104,6 +104,7 @@ impl Session {
     }
 
     /// The same sequence over another cache, for adapters round an engine's.
+    #[cfg(feature = "engine")]
     pub(crate) fn map_cache(self, wrap: impl FnOnce(Box<dyn KvCache>) -> Box<dyn KvCache>) -> Self {
         Self { cache: wrap(self.cache), ..self }
     }

@@ -113,6 +113,11 @@ impl Pool {
         Ok(Self::shared().threads())
     }
 
+    /// Does `work` for each of `rows` rows on the threads of the shared pool.
+    pub fn for_each_row(rows: usize, work: &(dyn Fn(usize) + Sync)) {
+        Self::shared().run(&|worker| worker.share(rows, work));
+    }
+
     /// Number of threads.
     pub fn threads(&self) -> usize {
         self.state.threads()

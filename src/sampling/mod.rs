@@ -5,10 +5,12 @@
 //! ([`ORDER`]): changing it changes the distribution. A temperature of zero is exact
 //! argmax (ties to the lowest id), not a small temperature.
 
+mod rows;
 mod settings;
 mod truncate;
 mod vector;
 
+pub use rows::ForEachRow;
 pub use settings::{MOST_TOP_K, ORDER, PROCESSORS, Processor, SamplingParams};
 
 use std::borrow::Cow;
@@ -16,10 +18,9 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::distribution::{Dist, DistError, Token};
 use crate::params::BadParam;
-use crate::pool::Pool;
 
 /// Logits that one thread turns into distributions alone: fewer are done before another
-/// has come to help.
+/// thread could start to help.
 const ALONE: usize = 1 << 16;
 
 /// Scores of all tokens at one position, as a model returns them.
@@ -110,6 +111,7 @@ pub struct History<'a> {
 #[derive(Debug, Clone)]
 pub struct Sampler {
     params: SamplingParams,
+    for_each: ForEachRow,
 }
 
 /// One processing step and the distribution after it, for showing how a distribution
@@ -129,7 +131,14 @@ impl Sampler {
     /// If a setting is out of range.
     pub fn new(params: SamplingParams) -> Result<Self, BadParam> {
         params.validate()?;
-        Ok(Self { params })
+        Ok(Self { params, for_each: ForEachRow::default() })
+    }
+
+    /// The same sampler, which spreads the rows of [`Self::distributions`] over
+    /// threads.
+    #[must_use]
+    pub fn on(self, for_each: ForEachRow) -> Self {
+        Self { for_each, ..self }
     }
 
     /// The settings.
@@ -172,12 +181,10 @@ impl Sampler {
                 .collect();
         }
         let dists = positions.iter().map(|_| Mutex::new(None)).collect::<Vec<_>>();
-        Pool::shared().run(&|worker| {
-            worker.share(dists.len(), |i| {
-                let (logits, history) = positions[i];
-                let dist = self.distribution(logits, history);
-                *dists[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(dist);
-            })
+        (self.for_each.0)(dists.len(), &|i| {
+            let (logits, history) = positions[i];
+            let dist = self.distribution(logits, history);
+            *dists[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(dist);
         });
         let dist =
             |cell: Mutex<Option<_>>| cell.into_inner().unwrap_or_else(PoisonError::into_inner);

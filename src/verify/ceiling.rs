@@ -21,7 +21,7 @@ const FEW: usize = 8;
 pub fn ceiling(draft: &Draft, at: Option<NodeId>, p: &Dist) -> Option<f64> {
     let children = draft.children(at).collect::<Vec<_>>();
     let dist = |&id: &NodeId| draft.node(id).distribution(draft.vocab());
-    let first = distribution(children.first()?);
+    let first = dist(children.first()?);
     let listed = |ids: &[NodeId]| ids.iter().map(|&id| p.p(draft.node(id).token)).sum::<f64>();
     let k = children.iter().map(|&id| draft.node(id).times).sum();
     match draft.siblings(at) {
@@ -31,7 +31,7 @@ pub fn ceiling(draft: &Draft, at: Option<NodeId>, p: &Dist) -> Option<f64> {
         Siblings::Listed => Some(listed(&children)),
         Siblings::LastSampled => {
             let (last, certain) = children.split_last()?;
-            Some(listed(certain) + p.overlap(&distribution(last)))
+            Some(listed(certain) + p.overlap(&dist(last)))
         }
         Siblings::Hub => Some(hub(p, &first)),
         Siblings::Mixed => None,

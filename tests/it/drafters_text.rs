@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use specdec::distribution::Token;
 use specdec::draft::{Texts, Tools};
+use specdec::input::text_of;
 use specdec::model::Letters;
 use specdec::sampling::Logits;
 use specdec::tree::Draft;
@@ -251,7 +252,7 @@ fn ngrams_of_a_file_are_counted_from_it_and_from_nothing_else() {
         path.to_str().unwrap().to_owned()
     };
     let letters = Letters { vocab: 4 };
-    let texts = Texts::new(&letters);
+    let texts = Texts::new(&letters, text_of);
     let tools = Tools { texts: Some(&texts), ..Tools::default() };
     let settings = |file: &str| spec("ngram_lm", 1, &[("ngram_text", file)]);
     let counted = settings(&file("counted", "abacab"));

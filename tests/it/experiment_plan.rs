@@ -3,6 +3,7 @@
 use specdec::draft::Texts;
 use specdec::experiment::prompts::Prompt;
 use specdec::experiment::{Experiment, Material, Plan, freeze};
+use specdec::input::text_of;
 use specdec::model::{Letters, ModelInfo, Role, load};
 
 const GOOD: &str = r#"
@@ -35,7 +36,7 @@ fn plan_of(target: &ModelInfo, draft: &ModelInfo, set: &[&str]) -> Result<Plan, 
         draft: has_draft.then_some(draft),
         codec: &Letters { vocab: 4 },
         prompts: &[prompt],
-        texts: &Texts::new(&Letters { vocab: 4 }),
+        texts: &Texts::new(&Letters { vocab: 4 }, text_of),
     };
     let frozen = freeze(&experiment.spec, &material).map_err(|e| format!("{e:#}"))?;
     Ok(frozen.plan)

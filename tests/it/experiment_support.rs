@@ -8,6 +8,7 @@ use specdec::clock::Clock;
 use specdec::draft::Texts;
 use specdec::experiment::prompts::Prompt;
 use specdec::experiment::{Bench, Ended, Experiment, Frozen, Material, Plan, Resume, freeze, run};
+use specdec::input::text_of;
 use specdec::model::{LanguageModel, Letters, Role, load};
 
 /// Runs the smoke experiment, changed by `set`, with this target of four letters
@@ -54,7 +55,7 @@ pub(crate) fn try_run_smoke(
     };
     let prompts = texts.iter().map(prompt).collect::<Vec<_>>();
     let codec = Letters { vocab: 4 };
-    let texts = Texts::new(&codec);
+    let texts = Texts::new(&codec, text_of);
     let material = Material {
         name: "test",
         target: target.info(),
@@ -98,7 +99,7 @@ pub(crate) fn planned(set: &[&str]) -> Result<Plan, String> {
         draft: Some(draft.model.info()),
         codec: &*target.codec,
         prompts: &[prompt],
-        texts: &Texts::new(&*target.codec),
+        texts: &Texts::new(&*target.codec, text_of),
     };
     Ok(freeze(&experiment.spec, &material).map_err(sentence)?.plan)
 }

@@ -4,6 +4,7 @@
 use specdec::draft::Texts;
 use specdec::experiment::prompts::{Prompt, read, sha256};
 use specdec::experiment::{Experiment, Frozen, Material, freeze};
+use specdec::input::text_of;
 use specdec::model::{Codec, Letters, ModelError, ModelInfo, Role, load};
 
 fn set(text: &str) -> Result<Vec<Prompt>, String> {
@@ -131,7 +132,7 @@ fn frozen(contexts: [usize; 2], codec: &dyn Codec, sets: &[&str]) -> Result<Froz
         draft: Some(&info(Role::Draft, contexts[1])),
         codec,
         prompts: &prompts.collect::<Vec<_>>(),
-        texts: &Texts::new(codec),
+        texts: &Texts::new(codec, text_of),
     };
     freeze(&experiment.spec, &material).map_err(|e| format!("{e:#}"))
 }

@@ -13,6 +13,7 @@ use specdec::distribution::Token;
 use specdec::draft::Texts;
 use specdec::experiment::prompts::Prompt;
 use specdec::experiment::{Bench, Experiment, Frozen, Material, Plan, Resume, freeze, run};
+use specdec::input::text_of;
 use specdec::model::{
     Evaluation, LanguageModel, Letters, ModelError, ModelInfo, Session, Toy, ToyPair, Work,
 };
@@ -243,7 +244,7 @@ impl Scenario {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), format!("{HEAD}{}", self.experiment)).unwrap();
         let codec = Letters { vocab: pair.vocab };
-        let texts = Texts::new(&codec);
+        let texts = Texts::new(&codec, text_of);
         let experiment = Experiment::read(file.path(), &[]).unwrap();
         let material = Material {
             name: self.name,

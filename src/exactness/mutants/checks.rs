@@ -10,8 +10,9 @@ use crate::draft::{DrafterParams, NoDraft, Tools};
 use crate::exactness::bits::unfair_bit;
 use crate::exactness::closed::ChainCase;
 use crate::exactness::enumerate::walk;
+#[cfg(feature = "engine")]
 use crate::exactness::forks::forks_go_on;
-use crate::exactness::joint::{Gap, off, target_dist};
+use crate::exactness::joint::{Gap, off, target_distribution};
 use crate::exactness::monte_carlo::Fit;
 use crate::exactness::probe::{DraftDistributions, TargetRows};
 use crate::exactness::replay::{audit_by, first_difference_by, sample_by};
@@ -112,6 +113,10 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
         let pair = [&audited, &plain];
         first_difference_by(&*target, pair, SEED, COMPARED, mutant.seeded)?.is_some()
     };
+    #[cfg(feature = "engine")]
+    let forks_differ = case.engine && !forks_go_on(mutant.cache)?;
+    #[cfg(not(feature = "engine"))]
+    let forks_differ = false;
     let refuted = [
         off(gap.tv_first_token),
         !gap.is_zero(),
@@ -123,7 +128,7 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
         misfit,
         strays,
         case.seeded && unfair_bit(mutant.seeded).is_some(),
-        case.engine && !forks_go_on(mutant.cache)?,
+        forks_differ,
     ];
     let killed_by = CHECKS.iter().zip(refuted).filter(|(_, hit)| *hit).map(|(c, _)| c.0).collect();
     Ok(MutantReport {

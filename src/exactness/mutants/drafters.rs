@@ -67,7 +67,7 @@ impl Forger<'_> {
         let dist = |sampler: &Sampler| {
             sampler.distribution(&rows[0], history).map_err(|e| ModelError::new(e.to_string()))
         };
-        Ok((distribution(&self.samplers.0)?, distribution(&self.samplers.1)?))
+        Ok((dist(&self.samplers.0)?, dist(&self.samplers.1)?))
     }
 }
 

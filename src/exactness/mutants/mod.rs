@@ -17,10 +17,9 @@ pub use checks::{CHECKS, MutantReport, refute};
 
 use super::closed::Rule;
 use super::enumerate::{WrapChance, straight};
-use super::forks::WrapCache;
 use crate::distribution::Token;
 use crate::draft::{MakeDrafter, ModelDrafter};
-use crate::model::{LanguageModel, ModelError, Toy};
+use crate::model::{KvCache, LanguageModel, ModelError, Toy};
 use crate::sampling::SamplingParams;
 use crate::verify::{Rejection, Verifier};
 
@@ -59,6 +58,9 @@ pub enum Pair {
     Distributions(&'static [f64], &'static [f64]),
 }
 
+/// An adapter round the cache of a sequence.
+pub(super) type WrapCache = fn(Box<dyn KvCache>) -> Box<dyn KvCache>;
+
 /// A known-wrong method.
 #[derive(Debug, Clone, Copy)]
 pub struct Mutant {
@@ -79,6 +81,7 @@ pub struct Mutant {
     /// Round the seeded generator.
     seeded: WrapChance,
     /// Round the cache of the CPU engine.
+    #[cfg_attr(not(feature = "engine"), allow(dead_code))]
     cache: WrapCache,
 }
 
@@ -120,8 +123,8 @@ const RIGHT: Mutant = Mutant {
     cache: |cache| cache,
 };
 
-/// Production code in the place of mutants: none of these may be refuted.
-pub const CONTROLS: &[Mutant] = &[
+/// Production code in the place of mutants.
+const CONTROLS: &[Mutant] = &[
     RIGHT,
     Mutant { name: "right_seeded", case: Case { seeded: true, ..CASE }, ..RIGHT },
     Mutant { name: "right_forks", case: Case { engine: true, ..CASE }, ..RIGHT },
@@ -133,9 +136,14 @@ pub const CONTROLS: &[Mutant] = &[
     models::RIGHT_ROWS,
 ];
 
+/// Production code in the place of mutants: none of these may be refuted.
+pub fn controls() -> Vec<Mutant> {
+    CONTROLS.iter().copied().filter(can_run).collect()
+}
+
 /// All known-wrong methods.
 pub fn mutants() -> Vec<Mutant> {
-    [
+    let all = [
         verifiers::MUTANTS,
         blocks::MUTANTS,
         models::MUTANTS,
@@ -143,5 +151,11 @@ pub fn mutants() -> Vec<Mutant> {
         chances::MUTANTS,
         noise::MUTANTS,
     ]
-    .concat()
+    .concat();
+    all.into_iter().filter(can_run).collect()
+}
+
+/// What needs the CPU engine is left out of builds without it.
+fn can_run(mutant: &Mutant) -> bool {
+    cfg!(feature = "engine") || !mutant.case.engine
 }

@@ -18,7 +18,8 @@ use self::product::Product;
 use super::llama::{Config, TREE_SLOTS, Tensors, masked};
 use super::{Evaluation, Feed, LanguageModel, ModelError, ModelInfo, Session, Step, Work};
 use crate::distribution::Token;
-use crate::sampling::Logits;
+use crate::pool::Pool;
+use crate::sampling::{ForEachRow, Logits};
 
 /// Rows computed at once: a longer prompt is taken in by pieces, so that the
 /// attention scores of a pass stay small.
@@ -124,6 +125,10 @@ impl LanguageModel for Llama {
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
         Session::evaluate_each(work, |cache, step| self.run(cache, step))
+    }
+
+    fn for_each_row(&self) -> ForEachRow {
+        ForEachRow(Pool::for_each_row)
     }
 }
 

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 use memmap2::{Mmap, MmapMut};
 
-use crate::lanes::large_pages;
+use super::pages::large_pages;
 use crate::model::ModelError;
 
 /// Parts begin at multiples of this: a cache line.

@@ -10,11 +10,13 @@ mod cache;
 mod kernels;
 mod matrix;
 mod memory;
+mod pages;
 mod pass;
 mod weights;
 mod workspace;
 
 pub use kernels::PackedMatrix;
+pub(crate) use pages::large_pages;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,7 +28,7 @@ use super::{Dtype, Evaluation, Feed, LanguageModel, ModelError, ModelInfo, Sessi
 use crate::distribution::Token;
 use crate::lanes::IsaKind;
 use crate::pool::Pool;
-use crate::sampling::Logits;
+use crate::sampling::{ForEachRow, Logits};
 
 /// Rows computed at once: a longer prompt is taken in by pieces.
 const CHUNK: usize = 256;
@@ -102,5 +104,9 @@ impl LanguageModel for Native {
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
         Session::evaluate_each(work, |cache, step| Ok(self.run(cache, step)))
+    }
+
+    fn for_each_row(&self) -> ForEachRow {
+        ForEachRow(Pool::for_each_row)
     }
 }

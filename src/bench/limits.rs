@@ -6,7 +6,8 @@ use std::sync::Mutex;
 
 use memmap2::MmapMut;
 
-use super::{Isa, IsaKind, Kernel, LANES, large_pages, math};
+use crate::lanes::{Isa, IsaKind, Kernel, LANES, math};
+use crate::model::large_pages;
 use crate::pool::Pool;
 
 /// Lines that a thread claims at once: 1 MiB.
