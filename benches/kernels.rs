@@ -57,5 +57,5 @@ fn distributions(c: &mut Criterion) {
     group.bench_function("quantile", |b| b.iter(|| black_box(dist.quantile(black_box(0.7)))));
 }
 
-criterion_group!(benches, products, dists);
+criterion_group!(benches, products, distributions);
 criterion_main!(benches);

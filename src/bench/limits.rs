@@ -17,14 +17,14 @@ const STREAMS: usize = 4;
 
 /// Memory to be read, in large pages like a model's weights.
 #[derive(Debug)]
-pub struct Memory(MmapMut);
+pub(super) struct Memory(MmapMut);
 
 impl Memory {
     /// At least `bytes` bytes, each written once.
     ///
     /// # Errors
     /// If the system has no such memory.
-    pub fn new(bytes: usize) -> io::Result<Self> {
+    pub(super) fn new(bytes: usize) -> io::Result<Self> {
         let line = size_of::<[f32; LANES]>();
         let mut map = large_pages(bytes.max(1).next_multiple_of(line))?;
         map.fill(1);
@@ -33,7 +33,7 @@ impl Memory {
 }
 
 /// Reads the memory once with all threads, each line by one of them.
-pub fn read(isa: IsaKind, pool: &Pool, memory: &Memory) {
+pub(super) fn read(isa: IsaKind, pool: &Pool, memory: &Memory) {
     let memory: &[[f32; LANES]] = bytemuck::cast_slice(&memory.0);
     let total = Mutex::new(0.0);
     pool.run(&|worker| {
@@ -52,7 +52,7 @@ pub fn read(isa: IsaKind, pool: &Pool, memory: &Memory) {
 
 /// Multiplies and adds in registers with all threads; returns the number of
 /// operations, two per fused multiply-add.
-pub fn multiply_add(isa: IsaKind, pool: &Pool, rounds: usize) -> f64 {
+pub(super) fn multiply_add(isa: IsaKind, pool: &Pool, rounds: usize) -> f64 {
     pool.run(&|worker| {
         worker.share(worker.threads(), |_| {
             black_box(isa.run(Chains { rounds, factor: black_box(0.5) }));

@@ -11,7 +11,7 @@ use specdec::round::RoundEvent;
 use specdec::tree::Draft;
 use specdec::verify::{Gumbel, Verifier};
 
-use crate::fixtures::{dist, markov, near, random_dist, random_table, seeded};
+use crate::fixtures::{dist, markov, near, random_distribution, random_table, seeded};
 
 /// The probability that the first round keeps at least i tokens.
 #[derive(Debug, Default)]

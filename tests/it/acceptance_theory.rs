@@ -16,7 +16,7 @@ use specdec::verify::{
     ceiling,
 };
 
-use crate::fixtures::{dist, near, outcomes, random_dist, seeded};
+use crate::fixtures::{dist, near, outcomes, random_distribution, seeded};
 use crate::verifier_distribution::grow as grow_at;
 
 /// The fixture: its overlap is 0.7.
@@ -126,7 +126,7 @@ fn cases(count: usize, seed: u64) -> Vec<(Dist, Dist, usize)> {
     let mut rng = seeded(seed);
     let sizes = [(3, 2), (3, 3), (3, 4), (4, 2), (4, 3), (4, 4), (5, 2), (5, 3), (6, 2), (6, 3)];
     let mut dist = |vocab| dist(&random_distribution(vocab, &mut rng));
-    let case = |(vocab, k)| (distribution(vocab), distribution(vocab), k);
+    let case = |(vocab, k)| (dist(vocab), dist(vocab), k);
     sizes.into_iter().cycle().take(count).map(case).collect()
 }
 

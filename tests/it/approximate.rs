@@ -2,7 +2,7 @@
 //! enumeration finds.
 
 use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::exactness::{Gap, enumerate, target_dist};
+use specdec::exactness::{Gap, enumerate, target_distribution};
 use specdec::model::{LanguageModel, Toy, zoo};
 use specdec::params::{Params, Value};
 use specdec::sampling::{History, Sampler, SamplingParams};

@@ -10,7 +10,7 @@ use specdec::distribution::Dist;
 use specdec::tree::{Draft, Siblings};
 use specdec::verify::ceiling;
 
-use crate::verifier_distribution::{grow, random_dist};
+use crate::verifier_distribution::{grow, random_distribution};
 
 /// Sums of up to a thousand products of doubles.
 const TOLERANCE: f64 = 1e-12;
@@ -130,7 +130,7 @@ fn two_distinct_children_among_many_tokens_have_the_ceiling_of_the_definition() 
                 let weight = |t| few.p(t) + 0.01 * f64::from(t + 1);
                 Rc::new(Dist::from_weights((0..vocab as u32).map(weight).collect()).unwrap())
             };
-            let (p, q) = (distribution(), distribution());
+            let (p, q) = (dist(), dist());
             let drafts = drafts(&q, (Siblings::Distinct, 2));
             let expected = by_definition(&p, &drafts);
             below_one += usize::from(expected < 1.0 - TOLERANCE);

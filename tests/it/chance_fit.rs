@@ -6,7 +6,9 @@ use specdec::chance::{Chance, Purpose, Seeded};
 use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::distribution::{Dist, Token};
 use specdec::draft::{DRAFTERS, Tools};
-use specdec::exactness::{Audit, Fit, JointDistribution, LEVEL, audit, sample, target_dist};
+use specdec::exactness::{
+    Audit, Fit, JointDistribution, LEVEL, audit, sample, target_distribution,
+};
 use specdec::model::zoo;
 use specdec::registry::Class;
 use specdec::sampling::{Sampler, SamplingParams};

@@ -52,14 +52,14 @@ fn a_draft_model_is_sampled_as_it_is_set_and_else_as_the_target() {
         found.iter().zip(weights).for_each(|(&p, weight)| near(p, weight / mass));
     };
     let squared = [0.01, 0.04, 0.09, 0.16];
-    is(distribution(1.0, &[]), [0.1, 0.2, 0.3, 0.4]);
-    is(distribution(0.5, &[]), squared);
-    is(distribution(1.0, &[("draft_temperature", "0.5")]), squared);
-    is(distribution(0.5, &[("draft_temperature", "1")]), [0.1, 0.2, 0.3, 0.4]);
-    is(distribution(1.0, &[("draft_temperature", "0")]), [0.0, 0.0, 0.0, 1.0]);
-    is(distribution(1.0, &[("draft_top_k", "2")]), [0.0, 0.0, 0.3, 0.4]);
-    is(distribution(1.0, &[("draft_top_p", "0.75")]), [0.0, 0.2, 0.3, 0.4]);
-    is(distribution(0.5, &[("draft_top_k", "3")]), [0.0, 0.04, 0.09, 0.16]);
+    is(dist(1.0, &[]), [0.1, 0.2, 0.3, 0.4]);
+    is(dist(0.5, &[]), squared);
+    is(dist(1.0, &[("draft_temperature", "0.5")]), squared);
+    is(dist(0.5, &[("draft_temperature", "1")]), [0.1, 0.2, 0.3, 0.4]);
+    is(dist(1.0, &[("draft_temperature", "0")]), [0.0, 0.0, 0.0, 1.0]);
+    is(dist(1.0, &[("draft_top_k", "2")]), [0.0, 0.0, 0.3, 0.4]);
+    is(dist(1.0, &[("draft_top_p", "0.75")]), [0.0, 0.2, 0.3, 0.4]);
+    is(dist(0.5, &[("draft_top_k", "3")]), [0.0, 0.04, 0.09, 0.16]);
 }
 
 #[test]

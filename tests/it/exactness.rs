@@ -7,7 +7,7 @@ use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::draft::DRAFTERS;
 use specdec::exactness::{
     Certificate, CertificateCell, CertifyOptions, ChainCase, Enumeration, Gap, JointDistribution,
-    Kind, Rule, Verdict, certified, certify, enumerate, replay, target_dist,
+    Kind, Rule, Verdict, certified, certify, enumerate, replay, target_distribution,
 };
 use specdec::length::LENGTHS;
 use specdec::model::{Toy, ToyPair, zoo};
@@ -333,9 +333,8 @@ fn a_gap_is_what_it_says() {
     let dist = |cells: &[(&[u32], f64)]| {
         cells.iter().map(|(text, p)| (text.to_vec(), *p)).collect::<JointDistribution>()
     };
-    let target = distribution(&[(&[0, 0], 0.5), (&[0, 1], 0.25), (&[1, 0], 0.25)]);
-    let found =
-        distribution(&[(&[0, 0], 0.5), (&[0, 1], 0.125), (&[1, 0], 0.25), (&[1, 1], 0.125)]);
+    let target = dist(&[(&[0, 0], 0.5), (&[0, 1], 0.25), (&[1, 0], 0.25)]);
+    let found = dist(&[(&[0, 0], 0.5), (&[0, 1], 0.125), (&[1, 0], 0.25), (&[1, 1], 0.125)]);
     let gap = Gap::between(&found, &target);
     near(gap.tv_joint, 0.125);
     near(gap.tv_first_token, 0.125);
@@ -343,7 +342,7 @@ fn a_gap_is_what_it_says() {
     near(gap.max_error, 0.125);
     assert!(!gap.is_zero());
     assert!(Gap::between(&target, &target).is_zero());
-    let broken = distribution(&[(&[0, 0], f64::NAN)]);
+    let broken = dist(&[(&[0, 0], f64::NAN)]);
     assert!(!Gap::between(&broken, &target).is_zero());
 }
 

@@ -2,7 +2,7 @@
 //! distribution of texts of any length is the target's.
 
 use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::exactness::{ChainCase, Gap, Rule, enumerate, replay, target_dist};
+use specdec::exactness::{ChainCase, Gap, Rule, enumerate, replay, target_distribution};
 use specdec::model::{LanguageModel, Toy, ToyPair, zoo};
 use specdec::params::{Params, Value};
 use specdec::sampling::{Sampler, SamplingParams};

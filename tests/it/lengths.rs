@@ -23,9 +23,9 @@ pub(crate) fn policy(name: &str, k: usize, settings: &[(&str, &str)]) -> Box<dyn
 fn chain(dists: &[Vec<f64>]) -> Draft {
     let mut draft = Draft::empty(4);
     let mut parent = None;
-    for dist in dists {
+    for probs in dists {
         // The first outcome of every draw is the first possible token.
-        parent = Some(draft.sample(parent, &Rc::new(dist(dist)), &mut Exhaustive::default()));
+        parent = Some(draft.sample(parent, &Rc::new(dist(probs)), &mut Exhaustive::default()));
     }
     draft
 }
@@ -36,8 +36,8 @@ pub(crate) fn confident(probs: &[f64]) -> Draft {
 }
 
 /// How many tokens are drafted if all have the same distribution.
-pub(crate) fn drafted(policy: &mut dyn DraftLength, dist: &[f64]) -> usize {
-    let (mut draft, dist) = (Draft::empty(4), Rc::new(dist(dist)));
+pub(crate) fn drafted(policy: &mut dyn DraftLength, probs: &[f64]) -> usize {
+    let (mut draft, dist) = (Draft::empty(4), Rc::new(dist(probs)));
     while policy.go_deeper(&draft) {
         draft.sample(draft.len().checked_sub(1), &dist, &mut Exhaustive::default());
     }
@@ -178,13 +178,13 @@ fn confidence_learns_from_more_than_five_tokens_of_both_kinds() {
 /// A distribution of four tokens with this entropy: one token of probability x, the rest
 /// shared equally.
 fn distribution_of_entropy(entropy: f64) -> Vec<f64> {
-    let dist = |x: f64| vec![x, (1.0 - x) / 3.0, (1.0 - x) / 3.0, (1.0 - x) / 3.0];
+    let probs = |x: f64| vec![x, (1.0 - x) / 3.0, (1.0 - x) / 3.0, (1.0 - x) / 3.0];
     let (mut even, mut sure) = (0.25, 1.0);
     for _ in 0..60 {
         let middle = 0.5 * (even + sure);
-        if dist(&distribution(middle)).entropy() > entropy { even = middle } else { sure = middle }
+        if dist(&probs(middle)).entropy() > entropy { even = middle } else { sure = middle }
     }
-    distribution(sure)
+    probs(sure)
 }
 
 /// The entropy from which on a policy stops.

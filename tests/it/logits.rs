@@ -4,7 +4,7 @@
 use specdec::distribution::DistError;
 use specdec::sampling::{History, Logits, Sampler, SamplingParams};
 
-use crate::sampling::{PLAIN, dist, dist_after, params};
+use crate::sampling::{PLAIN, distribution, distribution_after, params};
 
 /// Scores in both precisions; dyadic values are the same in both.
 fn both(scores: &[f64]) -> [Logits; 2] {

@@ -8,7 +8,9 @@ use specdec::experiment::Cell;
 use specdec::experiment::prompts::Prompt;
 use specdec::experiment::records::{PositionRow, RoundRow};
 
-use crate::rows_distributions::{Drawn, ceiling, dist, entropy, gap, lenient, one_hot, overlap};
+use crate::rows_distributions::{
+    Drawn, ceiling, distribution, entropy, gap, lenient, one_hot, overlap,
+};
 use crate::rows_distributions::{total_variation, typical, without};
 use crate::rows_replay::Replay;
 use crate::rows_steps::Step;

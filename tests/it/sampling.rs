@@ -160,8 +160,8 @@ fn drafted_tokens_count_like_committed_ones() {
     let drafted = History { prompt_len: 1, context: &[0, 2], drafted: &[2, 1] };
     let stale = History { prompt_len: 1, context: &[0, 2], drafted: &[] };
     let dist = |history| distribution_after(&logits, strict, history);
-    assert_eq!(distribution(committed).total_variation(&distribution(drafted)), 0.0);
-    assert!(distribution(committed).total_variation(&distribution(stale)) > 0.05);
+    assert_eq!(dist(committed).total_variation(&dist(drafted)), 0.0);
+    assert!(dist(committed).total_variation(&dist(stale)) > 0.05);
 }
 
 #[test]
@@ -172,13 +172,10 @@ fn logits_that_are_no_scores_are_refused() {
         let dist = |logits: Vec<f64>| {
             Sampler::new(params).unwrap().distribution(&Logits::F64(logits), PLAIN).unwrap_err()
         };
-        assert!(matches!(distribution(vec![0.0, f64::NAN]), DistError::NotFinite { token: 1, .. }));
-        assert!(matches!(
-            distribution(vec![f64::INFINITY, 0.0]),
-            DistError::NotFinite { token: 0, .. }
-        ));
-        assert_eq!(distribution(vec![f64::NEG_INFINITY; 2]), DistError::NothingPossible);
-        assert_eq!(distribution(vec![]), DistError::Empty);
+        assert!(matches!(dist(vec![0.0, f64::NAN]), DistError::NotFinite { token: 1, .. }));
+        assert!(matches!(dist(vec![f64::INFINITY, 0.0]), DistError::NotFinite { token: 0, .. }));
+        assert_eq!(dist(vec![f64::NEG_INFINITY; 2]), DistError::NothingPossible);
+        assert_eq!(dist(vec![]), DistError::Empty);
     }
     let one = distribution(&[f64::NEG_INFINITY, 0.0], |_| {});
     assert_eq!((one.p(0), one.p(1)), (0.0, 1.0), "-inf is probability zero");

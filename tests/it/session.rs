@@ -40,8 +40,8 @@ fn long_memory() -> Toy {
 enum Step {
     /// A path of the last draft is accepted, then some tokens follow.
     Accept { node: usize, then: Vec<Token> },
-    /// The sequence goes back and continues otherwise.
-    Rewind { by: usize, then: Vec<Token> },
+    /// The sequence goes back and continues with other tokens.
+    Branch { by: usize, then: Vec<Token> },
     /// The work goes on with a copy.
     Fork,
     /// Only the tokens are brought up to date.
@@ -67,7 +67,7 @@ fn tokens(most: usize) -> impl Strategy<Value = Vec<Token>> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (0usize..9, tokens(2)).prop_map(|(node, then)| Step::Accept { node, then }),
-        2 => (0usize..5, tokens(3)).prop_map(|(by, then)| Step::Rewind { by, then }),
+        2 => (0usize..5, tokens(3)).prop_map(|(by, then)| Step::Branch { by, then }),
         1 => Just(Step::Fork),
         1 => Just(Step::Rewind),
     ]
@@ -134,7 +134,7 @@ proptest! {
                     }
                     context.extend(then);
                 }
-                Step::Rewind { by, then } => {
+                Step::Branch { by, then } => {
                     context.truncate(context.len().saturating_sub(by).max(1));
                     context.extend(then);
                 }

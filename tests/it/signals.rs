@@ -6,7 +6,7 @@ use std::rc::Rc;
 use specdec::chance::Exhaustive;
 use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::draft::Tools;
-use specdec::exactness::{Gap, enumerate, target_dist};
+use specdec::exactness::{Gap, enumerate, target_distribution};
 use specdec::model::LanguageModel;
 use specdec::sampling::{Sampler, SamplingParams};
 use specdec::tree::{Draft, Siblings};

@@ -11,7 +11,7 @@ use specdec::decode::{
 };
 use specdec::distribution::Token;
 use specdec::draft::{DRAFTERS, Tools};
-use specdec::exactness::{Gap, JointDistribution, enumerate, target_dist};
+use specdec::exactness::{Gap, JointDistribution, enumerate, target_distribution};
 use specdec::model::{Codec, Letters, ModelError, Toy, ToyPair, zoo};
 use specdec::round::RoundEvent;
 use specdec::sampling::{Sampler, SamplingParams};
