@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use specdec::bench::{Best, Costs};
+use specdec::lanes::IsaKind;
 
 use crate::checkpoint::{Checkpoint, VOCAB};
 use crate::cli_support::{refuses, specdec, stdout, text};
@@ -156,4 +157,19 @@ fn an_idle_engine_sleeps() {
     assert!(ticks() - before <= 1, "{} ticks while idle", ticks() - before);
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn an_instruction_set_can_be_forced_and_a_wrong_one_is_refused() {
+    let run = |isa: &str| {
+        let args = ["generate", "--prompt", "fn main() {", "-n", "3", "--json"];
+        specdec(&args).env("SPECDEC_ISA", isa).output().unwrap()
+    };
+    for isa in IsaKind::ALL.into_iter().filter(|isa| isa.is_available()) {
+        assert!(run(isa.name()).status.success(), "{}", isa.name());
+    }
+    let output = run("sse2");
+    assert!(!output.status.success());
+    let stderr = text(&output.stderr);
+    assert!(stderr.starts_with("error: ") && stderr.contains("SPECDEC_ISA=sse2"), "{stderr}");
 }

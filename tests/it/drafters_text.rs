@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use specdec::distribution::Token;
 use specdec::draft::{Texts, Tools};
-use specdec::input::text_of;
 use specdec::model::Letters;
 use specdec::sampling::Logits;
 use specdec::tree::Draft;
@@ -245,23 +244,22 @@ fn ngrams_learn_every_committed_token_once() {
 
 #[test]
 fn ngrams_of_a_file_are_counted_from_it_and_from_nothing_else() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_owned()
-    };
     let letters = Letters { vocab: 4 };
-    let texts = Texts::new(&letters, text_of);
+    let texts = Texts::new(&letters, |file| match file.to_str() {
+        Some("counted") => Ok("abacab".to_owned()),
+        Some("empty") => Ok(String::new()),
+        Some("odd") => Ok("abz".to_owned()),
+        _ => Err(format!("{}: no such file", file.display())),
+    });
     let tools = Tools { texts: Some(&texts), ..Tools::default() };
     let settings = |file: &str| spec("ngram_lm", 1, &[("ngram_text", file)]);
-    let counted = settings(&file("counted", "abacab"));
+    let counted = settings("counted");
     // The text itself says d after a.
     let text = [0, 3, 0, 3, 0];
     let mut drafter = Asking::new(&counted, tools, 4, &text);
     assert_distribution(&first_distribution(&mut drafter, &text, 4), &[0.0, 2.0, 1.0, 0.0]);
     assert_distribution(&first_distribution(&mut drafter, &[0, 3], 4), &[3.0, 2.0, 1.0, 0.0]);
-    let mut drafter = Asking::new(&settings(&file("empty", "")), tools, 4, &text);
+    let mut drafter = Asking::new(&settings("empty"), tools, 4, &text);
     assert_eq!(
         first_distribution(&mut drafter, &text, 4),
         [0.0; 0],
@@ -270,6 +268,6 @@ fn ngrams_of_a_file_are_counted_from_it_and_from_nothing_else() {
     let refusal =
         |spec: &specdec::decode::MethodSpec, tools| spec.build_with(tools).unwrap_err().to_string();
     assert!(refusal(&settings("no such file"), tools).contains("cannot be read: no such file"));
-    assert!(refusal(&settings(&file("odd", "abz")), tools).contains("not 'z'"));
+    assert!(refusal(&settings("odd"), tools).contains("not 'z'"));
     assert!(refusal(&counted, Tools::default()).contains("no tokenizer"));
 }

@@ -1,9 +1,6 @@
 //! The arithmetic on lanes, seen through what it is used for.
 
-use specdec::lanes::IsaKind;
 use specdec::sampling::{History, Logits, Sampler, SamplingParams};
-
-use crate::cli_support::{specdec, text};
 
 /// eˣ for x ≤ 0 as the sampler computes it: the odds of two tokens whose logits
 /// differ by x.
@@ -31,19 +28,4 @@ fn far_below_the_most_probable_token_nothing_is_left() {
     let found = exp(&[-88.5, -1e3, -1e30, f32::NEG_INFINITY]);
     assert_eq!(found, [0.0; 4]);
     assert_eq!(exp(&[0.0, -0.0]), [1.0; 2]);
-}
-
-#[test]
-fn an_instruction_set_can_be_forced_and_a_wrong_one_is_refused() {
-    let run = |isa: &str| {
-        let args = ["generate", "--prompt", "fn main() {", "-n", "3", "--json"];
-        specdec(&args).env("SPECDEC_ISA", isa).output().unwrap()
-    };
-    for isa in IsaKind::ALL.into_iter().filter(|isa| isa.is_available()) {
-        assert!(run(isa.name()).status.success(), "{}", isa.name());
-    }
-    let output = run("sse2");
-    assert!(!output.status.success());
-    let stderr = text(&output.stderr);
-    assert!(stderr.starts_with("error: ") && stderr.contains("SPECDEC_ISA=sse2"), "{stderr}");
 }

@@ -4,42 +4,18 @@ mod acceptance_chains;
 mod acceptance_theory;
 mod approximate;
 mod asking;
-mod bench;
-mod calibration;
 mod ceiling;
 mod chance;
 mod chance_fit;
-mod checkpoint;
-mod cli_bench;
-mod cli_certify;
-mod cli_checkpoint;
-mod cli_generate;
-mod cli_inspect;
-mod cli_list;
-mod cli_support;
-mod damaged;
 mod distribution;
-mod disturbed;
 mod draft_penalties;
 mod drafters_model;
 mod drafters_text;
 mod drafters_tree;
-mod embedded;
 mod exactness;
 mod exactness_ends;
 mod exactness_time;
-mod experiment_compare;
-mod experiment_counts;
-mod experiment_failure;
-mod experiment_plan;
-mod experiment_run;
-mod experiment_spec;
-mod experiment_support;
-mod figures;
-mod figures_support;
-mod figures_text;
 mod fixtures;
-mod intervals;
 mod lanes;
 mod layers;
 mod lengths;
@@ -47,52 +23,143 @@ mod lengths_costs;
 mod lengths_trees;
 mod logits;
 mod method;
-mod methods_doc;
-mod metrics_doc;
-mod model_catalog;
-mod model_files;
-mod model_greedy;
-mod model_llama;
-mod model_loader;
 mod mutants;
-mod native;
-mod outliers;
-mod paired;
-mod pool;
-mod prompt_tokens;
-mod prompts;
-mod races;
 mod random_toys;
-mod reference;
-mod report;
-mod report_verdicts;
-mod rows_blocks;
-mod rows_distributions;
-mod rows_fields;
-mod rows_mutants;
-mod rows_mutants_files;
-mod rows_predicted;
-mod rows_prompts;
-mod rows_replay;
-mod rows_rounds;
-mod rows_scenarios;
-mod rows_steps;
-mod rows_summary;
-mod rows_support;
-mod run_folder;
-mod run_support;
 mod sampling;
 mod session;
-mod shown;
 mod signals;
-mod statistics;
 mod stop;
-mod synthetic;
-mod synthetic_blocks;
-#[cfg(target_os = "linux")]
-mod terminal;
 mod text_stream;
 mod tree;
 mod verifier_distribution;
 mod verify;
+
+// Models.
+#[cfg(feature = "engine")]
+mod checkpoint;
+#[cfg(feature = "engine")]
+mod model_catalog;
+#[cfg(feature = "peers")]
+mod model_greedy;
+#[cfg(feature = "peers")]
+mod model_llama;
+#[cfg(feature = "engine")]
+mod model_loader;
+#[cfg(feature = "engine")]
+mod native;
+#[cfg(feature = "engine")]
+mod pool;
+#[cfg(feature = "engine")]
+mod races;
+#[cfg(feature = "engine")]
+mod reference;
+
+// Experiments, reports, the command line.
+#[cfg(feature = "harness")]
+mod bench;
+#[cfg(feature = "harness")]
+mod calibration;
+#[cfg(feature = "harness")]
+mod certificate;
+#[cfg(feature = "harness")]
+mod cli_bench;
+#[cfg(feature = "harness")]
+mod cli_certify;
+#[cfg(feature = "harness")]
+mod cli_checkpoint;
+#[cfg(feature = "harness")]
+mod cli_generate;
+#[cfg(feature = "harness")]
+mod cli_inspect;
+#[cfg(feature = "harness")]
+mod cli_list;
+#[cfg(feature = "harness")]
+mod cli_support;
+#[cfg(feature = "harness")]
+mod damaged;
+#[cfg(feature = "harness")]
+mod disturbed;
+#[cfg(feature = "harness")]
+mod embedded;
+#[cfg(feature = "harness")]
+mod experiment_compare;
+#[cfg(feature = "harness")]
+mod experiment_counts;
+#[cfg(feature = "harness")]
+mod experiment_failure;
+#[cfg(feature = "harness")]
+mod experiment_plan;
+#[cfg(feature = "harness")]
+mod experiment_run;
+#[cfg(feature = "harness")]
+mod experiment_spec;
+#[cfg(feature = "harness")]
+mod experiment_support;
+#[cfg(feature = "harness")]
+mod figures;
+#[cfg(feature = "harness")]
+mod figures_support;
+#[cfg(feature = "harness")]
+mod figures_text;
+#[cfg(feature = "harness")]
+mod intervals;
+#[cfg(feature = "harness")]
+mod methods_doc;
+#[cfg(feature = "harness")]
+mod metrics_doc;
+#[cfg(feature = "harness")]
+mod model_files;
+#[cfg(feature = "harness")]
+mod outliers;
+#[cfg(feature = "harness")]
+mod paired;
+#[cfg(feature = "harness")]
+mod prompt_tokens;
+#[cfg(feature = "harness")]
+mod prompts;
+#[cfg(feature = "harness")]
+mod report;
+#[cfg(feature = "harness")]
+mod report_verdicts;
+#[cfg(feature = "harness")]
+mod rows_blocks;
+#[cfg(feature = "harness")]
+mod rows_distributions;
+#[cfg(feature = "harness")]
+mod rows_fields;
+#[cfg(feature = "harness")]
+mod rows_mutants;
+#[cfg(feature = "harness")]
+mod rows_mutants_files;
+#[cfg(feature = "harness")]
+mod rows_predicted;
+#[cfg(feature = "harness")]
+mod rows_prompts;
+#[cfg(feature = "harness")]
+mod rows_replay;
+#[cfg(feature = "harness")]
+mod rows_rounds;
+#[cfg(feature = "harness")]
+mod rows_scenarios;
+#[cfg(feature = "harness")]
+mod rows_steps;
+#[cfg(feature = "harness")]
+mod rows_summary;
+#[cfg(feature = "harness")]
+mod rows_support;
+#[cfg(feature = "harness")]
+mod run_folder;
+#[cfg(feature = "harness")]
+mod run_support;
+#[cfg(feature = "harness")]
+mod shown;
+#[cfg(feature = "harness")]
+mod statistics;
+#[cfg(feature = "harness")]
+mod synthetic;
+#[cfg(feature = "harness")]
+mod synthetic_blocks;
+#[cfg(feature = "harness")]
+mod terminal;
+#[cfg(feature = "harness")]
 mod well_formed;
