@@ -1,4 +1,4 @@
-"""From raw rows to the figure: time per pass by its number of rows."""
+"""Draws the figure from the raw rows: time per pass by its number of rows."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from rows import Row
 from summary import Cell, Part, cells
 from weights import DTYPES, SHAPES
 
-# Colours of Okabe and Ito, told apart by colour-blind readers as well; markers tell
-# engines apart without any colour.
+# The colours of Okabe and Ito, which colour-blind readers can distinguish; markers
+# distinguish the engines without any colour.
 STYLES = dict(
     zip(ENGINES, [("#D55E00", "o"), ("#0072B2", "s"), ("#009E73", "^"), ("#CC79A7", "D")])
 )

@@ -27,13 +27,13 @@ class PoolParams(ctypes.Structure):
 
 @llama_cpp.llama_log_callback
 def _silent(_level: int, _text: bytes, _data: object) -> None:
-    """llama.cpp tells much while it loads."""
+    """Drops the messages that llama.cpp logs while it loads."""
 
 
 class LlamaCpp:
-    """A GGUF file in llama.cpp, with threads that last, as its own programs have them.
+    """A GGUF file in llama.cpp, with a persistent thread pool, as in its own programs.
 
-    Without an attached pool llama.cpp starts its threads anew for every pass. With an exact
+    Without an attached pool, llama.cpp starts new threads for every pass. With an exact
     cache, keys and values are f32 and no intermediate result of attention is f16.
     """
 
@@ -99,7 +99,7 @@ class LlamaCpp:
         return logits
 
     def rest(self) -> None:
-        """Its waiting threads look for work for long; paused, they sleep until the next pass."""
+        """Pauses its threads, which otherwise keep polling; they sleep until the next pass."""
         self._cpu.ggml_threadpool_pause(self._pool)
 
     def close(self) -> None:
@@ -149,7 +149,7 @@ class LlamaCpp:
         llama_cpp.llama_synchronize(self._context)
 
     def _cut(self, length: int) -> None:
-        """Forgets all positions from `length` on."""
+        """Removes all positions from `length` on from the cache."""
         if not llama_cpp.llama_memory_seq_rm(self._memory, 0, length, -1):
             raise PeerError("llama.cpp does not cut its cache back")
 

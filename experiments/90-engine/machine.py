@@ -1,4 +1,4 @@
-"""What machine and software the times are of."""
+"""The machine and the software on which the times were measured."""
 
 import json
 import os
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from peers import Engine
 
-# Words of a processor's name that say nothing.
+# Words of a processor's name that carry no information.
 NOISE = {"cpu", "processor", "core", "r", "tm", "unknown"}
 
 
 def cpu_model() -> str:
-    """The processor's name as the kernel gives it."""
+    """The processor's name as the kernel reports it."""
     found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return found.group(1).strip() if found else "unknown"
 
@@ -31,7 +31,7 @@ def slug() -> str:
 
 
 def record(file: Path, dtype: str, engines: list[Engine]) -> None:
-    """Writes `machine.json`; what it says of other parts stays."""
+    """Writes `machine.json`; entries of other dtypes and engines are kept."""
     known = json.loads(file.read_text()) if file.exists() else {}
     about = known.get("engines", {})
     for engine in engines:

@@ -1,4 +1,4 @@
-"""The engines behind one small interface, and the ones that are child processes."""
+"""The interface that all engines share, and the engines that run as child processes."""
 
 import importlib.metadata
 import json
@@ -16,14 +16,14 @@ import weights
 from weights import Shape
 
 # Tokens in the cache before a timed pass. The first row of a pass is the last token of a
-# text of 64: what a decoder has seen last and not computed yet.
+# text of 64 tokens: in decoding, the token that was sampled last and not computed yet.
 CACHED = 63
 # A sample takes at least this many nanoseconds; short passes are repeated within it.
 LEAST = 500_000
 
 
 class PeerError(Exception):
-    """An engine that cannot be had, or does not answer as it should."""
+    """An engine is not available, or does not answer as it should."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Sample:
     """One measurement."""
 
     micros: float
-    # The share of the sample in which threads of the engine waited for a core.
+    # The share of the sample for which threads of the engine waited for a core.
     queue_share: float
 
 
@@ -40,7 +40,7 @@ class Engine(Protocol):
 
     name: str
     version: str
-    # What else is to be known about it: instruction set, kind of cache, ...
+    # Further facts about it: instruction set, kind of cache, ...
     about: dict[str, object]
 
     def pass_(self, m: int) -> Sample:
@@ -50,7 +50,7 @@ class Engine(Protocol):
         """Times a pass over `n` tokens from an empty cache."""
 
     def logits(self, m: int) -> np.ndarray:
-        """The last row of a pass over `m` tokens after the cached ones."""
+        """The logits of the last row of a pass over `m` tokens after the cached ones."""
 
     def rest(self) -> None:
         """Takes the engine's threads off the cores."""
@@ -65,7 +65,7 @@ def tokens(first: int, count: int) -> list[int]:
 
 
 def waited() -> int:
-    """Nanoseconds that the threads of this process waited for a core so far."""
+    """Nanoseconds for which the threads of this process have waited for a core so far."""
     total = 0
     for task in os.listdir("/proc/self/task"):
         try:
@@ -77,7 +77,7 @@ def waited() -> int:
 
 
 class Stopwatch:
-    """Times repeated passes within this process; what is around them does not count."""
+    """Times repeated passes within this process, without the code around them."""
 
     def __init__(self) -> None:
         self._begin = time.perf_counter_ns()
@@ -86,7 +86,7 @@ class Stopwatch:
         self._passes = 0
 
     def running(self) -> bool:
-        """Whether the sample is too short as yet."""
+        """Whether the sample is still too short."""
         return self._spent < LEAST
 
     def __enter__(self) -> None:
@@ -140,7 +140,7 @@ class Child:
         return np.array(self._ask(f"logits {m}")["logits"], np.float32)
 
     def rest(self) -> None:
-        """Its threads go to sleep by themselves, within a millisecond."""
+        """Does nothing: its threads go to sleep by themselves, within a millisecond."""
 
     def close(self) -> None:
         if self._process.poll() is None:
@@ -169,20 +169,20 @@ class Child:
 
 @dataclass(frozen=True)
 class Setup:
-    """What engines are opened with."""
+    """The settings with which engines are opened."""
 
     work: Path
     specdec: Path
     candle: Path
     threads: int
-    # Keys and values as f32 where an engine stores less by default.
+    # Keys and values in f32, even if an engine stores them in fewer bits by default.
     exact_cache: bool = False
 
 
 def open_engine(name: str, shape: Shape, dtype: str, setup: Setup) -> Engine:
-    """Opens an engine, which makes what files it needs.
+    """Opens an engine and makes the model files that it needs.
 
-    Raises PeerError if it cannot be had, or has no such dtype.
+    Raises PeerError if the engine is not available or does not support the dtype.
     """
     folder = weights.folder(shape, setup.work)
     threads = setup.threads

@@ -1,4 +1,4 @@
-"""Times specdec's engine beside others; see README.md."""
+"""Times specdec's engine and others in turns; see README.md."""
 
 import argparse
 import datetime
@@ -26,11 +26,11 @@ SIZES = (1, 2, 3, 4, 5, 6, 8, 9, 12, 16)
 # Tokens of a prefill, which is timed in every third round.
 PREFILL = 512
 PREFILL_EVERY = 3
-# Seconds before a sample, in which the threads of the engine before go to sleep.
+# Seconds of pause before a sample, in which the threads of the previous engine go to sleep.
 PAUSE = 0.008
-# How far logits may lie from ours, as a share of the largest of them. Some engines round the
-# inputs of products to bf16 or q8_0 as well, which 22 layers make more of; logits of another
-# text are off by 0.4 or more.
+# How far logits may differ from ours, as a share of the largest logit. Some engines also round
+# the inputs of products to bf16 or q8_0, an error that grows over 22 layers; logits of a
+# different text are off by 0.4 or more.
 NEAR = {"f32": 1e-4, "bf16": 0.1, "q8_0": 0.15}
 
 
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """The options, and where things are."""
+    """The command-line options, with default paths."""
     today = datetime.datetime.now(datetime.UTC).date()
     out = REPOSITORY / "results" / HERE.name / f"{today}-{machine.slug()}"
     release = REPOSITORY / "target" / "release"
@@ -97,13 +97,13 @@ def one_of(allowed: Iterable[str]) -> Callable[[str], list[str]]:
 
 
 def build(program: Path, what: list[str]) -> None:
-    """Builds a program of this repository if it is not there."""
+    """Builds a program of this repository if it does not exist."""
     if not program.exists():
         subprocess.run(["cargo", "build", "--release", *what], cwd=REPOSITORY, check=False)
 
 
 def opened(args: argparse.Namespace, shape: str, dtype: str, name: str) -> Engine | None:
-    """An engine, or none and a line that says why."""
+    """An engine, or None and a printed line that says why."""
     setup = Setup(args.work, args.specdec, args.candle, args.threads, exact_cache=args.check)
     try:
         return open_engine(name, SHAPES[shape], dtype, setup)
@@ -123,7 +123,7 @@ def part(args: argparse.Namespace, shape: str, dtype: str) -> list[Row]:
 
     def take(engine: Engine, kind: str, m: int, turn: int) -> None:
         time.sleep(PAUSE)
-        # The engine before was another one: caches and threads are cold.
+        # Another engine ran before, so caches and threads are cold: this pass does not count.
         engine.pass_(m if kind == "pass" else 1)
         sample = measure(engine, kind, m)
         engine.rest()
@@ -144,7 +144,7 @@ def part(args: argparse.Namespace, shape: str, dtype: str) -> list[Row]:
         )
 
     for turn in range(args.rounds):
-        # Nobody is always the first.
+        # Rotate the order, so that no engine is always first.
         first = turn % len(engines)
         order = engines[first:] + engines[:first]
         for m in SIZES:
@@ -168,7 +168,7 @@ def measure(engine: Engine, kind: str, m: int) -> Sample:
 
 
 def check(args: argparse.Namespace, shape: str, dtype: str) -> bool:
-    """Whether all engines compute nearly the same logits as ours."""
+    """Whether all engines compute nearly the same logits as specdec."""
     ours: dict[int, np.ndarray] = {}
     agree = True
     for name in args.engines:

@@ -1,4 +1,4 @@
-"""From raw rows to `summary.csv`."""
+"""Makes `summary.csv` from the raw rows."""
 
 import csv
 import statistics
@@ -48,7 +48,7 @@ class Cell:
         return kept if len(kept) >= ENOUGH else self.rows
 
     def micros(self) -> list[float]:
-        """The times that count."""
+        """The times that count, in microseconds."""
         return [row.micros for row in self.counted()]
 
     def median(self) -> float:
@@ -71,7 +71,7 @@ class Cell:
 
 
 def cells(rows: list[Row]) -> dict[Part, dict[str, Cell]]:
-    """The samples by what was measured, then by engine."""
+    """The samples grouped by what was measured, then by engine."""
     sorted_: dict[Part, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         sorted_[row.shape, row.dtype, row.kind, row.m][row.engine].append(row)

@@ -55,7 +55,7 @@ class TorchLlama:
         return row
 
     def rest(self) -> None:
-        """Its threads go to sleep by themselves, within some milliseconds."""
+        """Does nothing: its threads go to sleep by themselves, within a few milliseconds."""
 
     def close(self) -> None:
         del self._model, self._cache

@@ -1,7 +1,7 @@
 """Checkpoints with random weights: the same model for every engine.
 
 A model of a shape is written as a Hugging Face folder (f32) and as GGUF files in
-f32, bf16 and q8_0, made from that folder. Tensors go through memory one by one.
+f32, bf16 and q8_0, made from that folder. Only one tensor at a time is in memory.
 """
 
 import json
@@ -100,7 +100,7 @@ SHAPES = {
 
 
 def folder(shape: Shape, work: Path) -> Path:
-    """The Hugging Face folder of a shape; made if it is not there."""
+    """The Hugging Face folder of a shape; made if it does not exist."""
     place = work / shape.name
     done = place / "model.safetensors"
     if not done.exists():
@@ -114,7 +114,7 @@ def folder(shape: Shape, work: Path) -> Path:
 
 
 def gguf_file(shape: Shape, dtype: str, work: Path) -> Path:
-    """The GGUF file of a shape; made from its Hugging Face folder if it is not there."""
+    """The GGUF file of a shape; made from its Hugging Face folder if it does not exist."""
     done = work / f"{shape.name}-{dtype}.gguf"
     if not done.exists():
         part = done.with_suffix(".part")
@@ -145,7 +145,7 @@ def _config(shape: Shape) -> dict[str, object]:
 
 
 def _tokenizer() -> dict[str, object]:
-    """A tokenizer with a word per token; no engine is given text."""
+    """A tokenizer with one word per token; no engine is given any text."""
     vocab = {f"t{token}": token for token in range(VOCAB)}
     return {
         "version": "1.0",
@@ -161,7 +161,7 @@ def _tokenizer() -> dict[str, object]:
 
 
 def _random(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Norms are ones, matrices normal(0, 0.02); the same for the same name."""
+    """Ones for norms, normal(0, 0.02) for matrices; the same name gives the same values."""
     if len(shape) == 1:
         return np.ones(shape, np.float32)
     rng = np.random.default_rng([SEED, zlib.crc32(name.encode())])
@@ -169,7 +169,7 @@ def _random(name: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _write_safetensors(shape: Shape, file: Path) -> None:
-    """Writes the format by hand: its own writer wants all tensors in memory."""
+    """Writes the format directly: the library's writer needs all tensors in memory."""
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, dims in shape.tensors():

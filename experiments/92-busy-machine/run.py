@@ -1,9 +1,9 @@
-"""How fast passes are beside other work, by the number of threads.
+"""Measures how fast passes are beside other work, by the number of threads.
 
     cargo build --release
     python experiments/92-busy-machine/run.py
 
-Needs Python 3.11 or newer and Linux, nothing else.
+It needs only Python 3.11 or newer and Linux.
 """
 
 import argparse
@@ -44,7 +44,7 @@ class Engine:
         self.sample(3)
 
     def sample(self, requests: int) -> float:
-        """Seconds that so many requests take, one right after the other."""
+        """Seconds that this many requests take in direct succession."""
         start = time.perf_counter()
         self.process.stdin.write("pass 1\n" * requests)
         self.process.stdin.flush()
@@ -58,7 +58,7 @@ class Engine:
 
 
 class Burners:
-    """Processes that want a core each, all the time, while they are let."""
+    """Processes that each keep a core busy while they are allowed to run."""
 
     def __init__(self, number: int) -> None:
         burn = [sys.executable, "-c", "while True: pass"]
@@ -84,7 +84,7 @@ class Row:
     """A sample."""
 
     model: str
-    busy: int  # other processes that want a core
+    busy: int  # other processes that keep a core busy
     threads: int
     round: int
     requests: int
@@ -94,7 +94,7 @@ class Row:
 def measure(
     model: str, rounds: int, cores: int, burners: Burners, facts: dict[str, object]
 ) -> list[Row]:
-    """Samples of all thread counts, in turns, with and without other work; says in
+    """Samples of all thread counts, in turns, with and without other work; records in
     `facts` which instruction set the engine uses."""
     options, requests = MODELS[model]
     engines = {threads: Engine(options, threads) for threads in range(1, cores + 1)}
@@ -114,8 +114,8 @@ def measure(
 
 
 def summary(rows: list[Row]) -> list[dict[str, object]]:
-    """Per model, load and number of threads the pace, and how it compares, round
-    by round, with the best of as many threads or fewer."""
+    """For each model, load and number of threads: the median time, and the speed relative,
+    round by round, to the best of as many threads or fewer."""
     seconds = {(r.model, r.busy, r.threads, r.round): r.seconds for r in rows}
     found = []
     for model, busy, threads in dict.fromkeys((r.model, r.busy, r.threads) for r in rows):
@@ -143,7 +143,7 @@ def summary(rows: list[Row]) -> list[dict[str, object]]:
 
 
 def machine(cores: int) -> dict[str, object]:
-    """Where it was measured."""
+    """The machine on which the samples were taken."""
     cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     name = next((s.split(":")[1].strip() for s in cpuinfo.splitlines() if "model name" in s), "")
     version = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True)

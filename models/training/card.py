@@ -19,16 +19,16 @@ LOGS = ("seed", "target", "draft", "distilled")
 
 CARD = """# The embedded pair
 
-Two small Llama models that ship with the project, so that speculative decoding can be
-tried, timed and tested on a fresh machine without a download: a **target** and a
-**draft** that reads {ratio} times fewer weight bytes per token. Both are in the Hugging
-Face folder format (bf16, tied head) and share one tokenizer, byte-level BPE of 4096
-tokens; a prompt begins with `<|bos|>` through the tokenizer's post-processor, and
-`<|eos|>` ends a document. They complete Rust source and its documentation, about as well
-as models of this size can; they know nothing else and are of no use beyond this project.
+Two small Llama models ship with the project, so that you can try, time and test
+speculative decoding on a fresh machine without a download: a **target** model and a
+**draft** model that reads {ratio} times fewer weight bytes per token. Both are in the Hugging
+Face folder format (bf16, tied head) and share one tokenizer, a byte-level BPE of 4096
+tokens. The tokenizer's post-processor begins every prompt with `<|bos|>`, and `<|eos|>`
+ends a document. The models complete Rust source and its documentation about as well as
+models of this size can; they know nothing else and are of no use beyond this project.
 
-This page is written by `training/card.py`; every number comes from
-`training/evaluation.json`, `training/logs/` and `training/manifest.json`.
+`training/card.py` writes this page; every number comes from `training/evaluation.json`,
+`training/logs/` and `training/manifest.json`.
 
 ## Models
 
@@ -38,9 +38,10 @@ This page is written by `training/card.py`; every number comes from
 
 ## Results on held-out crates
 
-Crates of the test split, windows of {context} tokens, exported bf16 weights computed in
-f32. Loss in nats per token; alpha is the mean of Σ min(p, q) over positions; greedy
-agreement is the share of positions where both models prefer the same token.
+The evaluation uses crates of the test split, windows of {context} tokens, and the exported
+bf16 weights computed in f32. Losses are in nats per token; alpha is the mean of
+Σ min(p, q) over positions; greedy agreement is the share of positions where both models
+prefer the same token.
 
 | domain | tokens | target loss | draft loss | alpha, T = 1 | alpha, T = 0.7 | greedy agreement |
 |---|---:|---:|---:|---:|---:|---:|
@@ -52,33 +53,33 @@ agreement is the share of positions where both models prefer the same token.
 |---|---:|---:|---:|---|
 {run_rows}
 
-Hardware: {hardware}. The hours are wall-clock, and other work ran beside the training.
+Hardware: {hardware}. Hours are wall-clock time; other work ran beside the training.
 
-- Seed: a model of the target's shape with {seed_layers} layers, trained to the end of its plan.
-  Target: the seed with {added} more layers that at first change nothing, trained further; its
-  tokens include the seed's.
-- Seed, target, and the draft's first training: cross-entropy; {batch} tokens per step
-  ({draft_batch} for the draft); windows of {short} tokens, then of {long}: from {seed_long:,}
-  tokens of the seed on, throughout for the target, from {draft_long:,} tokens of the draft on;
-  three parts code to one part prose; bf16 arithmetic, f32 master weights.
+- Seed: a model of the target's shape with {seed_layers} layers, trained to the end of its schedule.
+  Target: the seed with {added} more layers, which at first change nothing, trained further; its
+  token count includes the seed's.
+- Seed, target, and the first training of the draft model use cross-entropy with {batch} tokens
+  per step ({draft_batch} for the draft model), three parts code to one part prose, bf16 arithmetic
+  and f32 master weights. Windows have {short} tokens at first, then {long}: from {seed_long:,}
+  tokens on for the seed, throughout for the target, from {draft_long:,} tokens on for the draft model.
 - Matrices of the layers: Muon, learning rate {muon}, momentum {momentum}. Embedding and norms:
-  AdamW, learning rate {adam} ({draft_adam} for the draft), betas 0.9 and 0.95, no weight
-  decay. Warm-up over 2 % of the tokens, linear decay to zero over the last 30 %; gradients clipped
-  to norm 1. The seed's plan was lengthened on the way (`done` in its log), and so was, for a
-  while, the distillation's, before its learning rate fell.
+  AdamW, learning rate {adam} ({draft_adam} for the draft model), betas 0.9 and 0.95, no weight
+  decay. Warm-up over 2 % of the tokens, linear decay to zero over the last 30 %, gradients clipped
+  to norm 1. The seed's schedule was lengthened during training (`done` in its log); the
+  distillation's was lengthened for a while, before its learning rate fell.
 - Distillation: the target's {top} most likely tokens and their probabilities were stored once for
   {taught:,} tokens of training text and of text sampled from the target at temperature 1
-  (windows of {taught_context}); the draft read them again and again, {distill_batch} tokens per
+  (windows of {taught_context}). The draft model read them repeatedly, {distill_batch} tokens per
   step. The loss is KL(target ‖ draft) for the first {kl_tokens:,} tokens, then total variation +
   {kl_weight} · KL, with the mass outside the stored tokens as one bucket.
 
 ## Corpus
 
-The Rust sources and Markdown of {crates} crates in this project's own `Cargo.lock`, listed with
-version, checksum and licence in `training/corpus.json` and split by crate: a crate of the
-valid or test split contributes nothing to training or to the tokenizer. Code is `.rs`;
-prose is `.md` and the text of doc comments. The text is read at training time and is not
-part of the repository.
+The corpus consists of the Rust sources and Markdown of {crates} crates in this project's own
+`Cargo.lock`, listed with version, checksum and licence in `training/corpus.json`. It is
+split by crate: a crate of the valid or test split contributes nothing to training or to
+the tokenizer. Code is `.rs`; prose is `.md` and the text of doc comments. The text is read
+at training time and is not part of the repository.
 
 | shard | documents | bytes | tokens | SHA-256 |
 |---|---:|---:|---:|---|
