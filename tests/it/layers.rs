@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Rooms from the bottom up; a room may use its own layer and those below.
 const LAYERS: &[&[&str]] = &[
     &[
-        "dist", "chance", "tree", "clock", "registry", "params", "lanes", "pool", "shown",
+        "distribution", "chance", "tree", "clock", "registry", "params", "lanes", "pool", "shown",
         "terminal", "input",
     ],
     &["sampling"],
@@ -126,7 +126,7 @@ fn paths_are_read_from_every_spelling() {
         "// crate::cli\nuse crate::{distribution::{Dist, Token}, tree, model::{self}};\n\
          fn f(x: crate::chance::Site) { crate::verify::go() }",
     );
-    assert_eq!(used(&code), ["dist", "tree", "model", "chance", "verify"]);
+    assert_eq!(used(&code), ["distribution", "tree", "model", "chance", "verify"]);
 }
 
 #[test]
