@@ -23,7 +23,7 @@ const GUESSED: Param = Param::count(
     "tokens that the lookup guesses for a pass of the draft model",
 );
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "cascade",
     aliases: &["staged"],

@@ -9,7 +9,7 @@ use crate::model::ModelError;
 use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape};
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "hybrid",
     aliases: &[],

@@ -9,7 +9,7 @@ use crate::registry::Entry;
 use crate::sampling::Sampler;
 use crate::tree::{Draft, DraftShape};
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "model",
     aliases: &["draft_model", "assistant_model"],

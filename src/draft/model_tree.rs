@@ -24,7 +24,7 @@ pub(crate) const AUTO: &str = "auto";
 /// The most nodes that a cache has room for.
 const MOST_NODES: usize = 64;
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "model_tree",
     aliases: &["tree"],

@@ -24,7 +24,7 @@ const TEXT: Param = Param::file(
     "a text file to count; without one, prompt and output are counted as they come",
 );
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "ngram_lm",
     aliases: &["ngram_model"],

@@ -20,7 +20,7 @@ use crate::tree::{Draft, DraftShape};
 const ACCEPTANCE: Param =
     Param::number("oracle_acceptance", 0.8, 0.0..=1.0, "a: the acceptance that is aimed at");
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "oracle",
     aliases: &[],

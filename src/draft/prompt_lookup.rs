@@ -24,7 +24,7 @@ pub(super) const MATCH: Param =
 const RECENT: &str = "recent";
 const LEFTMOST: &str = "leftmost";
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "prompt_lookup",
     aliases: &["ngram", "prompt_lookup_decoding"],

@@ -17,7 +17,7 @@ use crate::tree::{Draft, DraftShape};
 const LEAST: Param =
     Param::count("suffix_min", 2, 1..=1024, "shortest repeated suffix that is continued");
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "suffix_automaton",
     aliases: &["sam", "suffix"],

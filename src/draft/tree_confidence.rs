@@ -28,7 +28,7 @@ const WIDTH: Param = Param::count(
 /// Nodes that a cache has room for; growth ends there.
 const ROOM: usize = 64;
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "tree_confidence",
     aliases: &["eagle2_tree", "dynamic_tree"],

@@ -33,7 +33,7 @@ const PRIOR_ROUNDS: f64 = 4.0;
 /// one row.
 const COSTS: (f64, f64, f64) = (0.95, 0.05, 0.1);
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "tree_optimal",
     aliases: &["sequoia"],

@@ -27,7 +27,7 @@ const ENOUGH: usize = 6;
 /// draft pass each.
 const MISS_WEIGHT: f64 = 3.0;
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "confidence",
     aliases: &["assistant_confidence"],

@@ -20,7 +20,7 @@ const THRESHOLD: Param = Param::number(
 /// The published share of the entropy under the root.
 const SHARE: f64 = 0.15;
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "entropy",
     aliases: &["svip"],

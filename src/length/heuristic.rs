@@ -4,7 +4,7 @@ use super::{BuildLength, DraftLength};
 use crate::registry::Entry;
 use crate::round::RoundEvent;
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "heuristic",
     aliases: &["heuristic_transient"],

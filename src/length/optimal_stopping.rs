@@ -15,7 +15,7 @@ use crate::registry::Entry;
 use crate::round::RoundEvent;
 use crate::tree::Draft;
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "optimal_stopping",
     aliases: &[],

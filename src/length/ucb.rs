@@ -10,7 +10,7 @@ use super::{BuildLength, DraftLength, INSTANT};
 use crate::registry::Entry;
 use crate::round::RoundEvent;
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "ucb",
     aliases: &["bandit"],
