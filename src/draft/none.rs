@@ -1,4 +1,4 @@
-//! No draft: plain autoregressive decoding, in the very same loop.
+//! No draft: plain autoregressive decoding in the same loop.
 
 use super::{BuildDrafter, Drafter, Round};
 use crate::distribution::Token;

@@ -216,7 +216,7 @@ fn bad_inputs_get_one_sentence() {
         (&["--param", "tre=2,1"], "did you mean \"tree\""),
         (
             &["--drafter", "model_tree", "--param", "tree=9,9"],
-            "tree = 9,9: 90 nodes are more than 64",
+            "tree = 9,9: 90 nodes exceed the limit of 64",
         ),
         (
             &["--drafter", "model_tree", "--verifier", "k_seq", "--param", "siblings=top_k"],

@@ -189,9 +189,9 @@ fn drafters_declare_what_they_propose() {
     assert_eq!(tree("2,2", "hub"), Ok(both.with(Siblings::Hub)));
     assert!(tree("2,3", "hub").unwrap_err().contains("at most 2 children"));
     assert!(tree("64", "top_k").is_ok() && tree("8,7", "top_k").is_ok());
-    assert!(tree("65", "top_k").unwrap_err().contains("65 nodes are more than 64"));
+    assert!(tree("65", "top_k").unwrap_err().contains("65 nodes exceed the limit of 64"));
     assert!(tree("8,8", "top_k").unwrap_err().contains("72 nodes"));
-    assert!(tree("2,0", "top_k").unwrap_err().contains("no shape"));
+    assert!(tree("2,0", "top_k").unwrap_err().contains("not a tree shape"));
     assert_eq!(shape("model", &[]), Ok(DraftShape::SAMPLED));
     assert_eq!(shape("hybrid", &[]), Ok(both));
     assert_eq!(shape("prompt_lookup", &[]), Ok(DraftShape::CERTAIN));
