@@ -2,8 +2,8 @@
 //!
 //! Let λ be the tokens per second so far. The next token is drafted if
 //! `A·a > λ·(t_d + T(n + 1) − T(n))`, where A is the probability that all drafted
-//! tokens are kept, a the probability that the next one is, and the right-hand side the
-//! cost of one more token in drafting and in the target's pass. This maximises
+//! tokens are kept, a the probability that the next one is, and the factor of λ the
+//! time that one more token costs in drafting and in the target's pass. This maximises
 //! `E[tokens] / E[time]` (Dinkelbach's fixed point). Costs and acceptance are learned
 //! from past rounds; a drafted token's acceptance is predicted from its draft
 //! probability. The first token is always drafted. In a tree, levels take the place of
