@@ -1,4 +1,4 @@
-//! Drafters: WHO proposes tokens.
+//! Drafters, which propose tokens.
 //!
 //! A drafter fills a [`Draft`] and nothing else. The output stays exact for any
 //! drafter, because a sampled token is drawn inside the draft, from the distribution

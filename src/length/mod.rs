@@ -1,4 +1,4 @@
-//! Draft length policies: HOW FAR ahead to draft.
+//! Draft length policies, which decide how far ahead to draft.
 //!
 //! A policy is consulted before every draft pass and may stop the draft. It sees the
 //! tokens drafted so far but cannot drop one: dropping a token because of its value

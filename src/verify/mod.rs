@@ -1,4 +1,4 @@
-//! Verifiers: WHICH drafted tokens are kept.
+//! Verifiers, which decide which drafted tokens are kept.
 //!
 //! A verifier is a pure function of the draft, the target's distributions and chance.
 //! It uses no model, no configuration and no clock, so its exactness can be checked by

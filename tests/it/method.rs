@@ -147,8 +147,8 @@ fn a_setting_that_nothing_reads_is_named() {
     };
     with("entropy").unwrap();
     let refused = with("fixed").unwrap_err().to_string();
-    let sentence = "entropy_threshold is no setting of model, rejection or fixed: leave it out, or \
-                    choose one of entropy";
+    let sentence = "entropy_threshold is not a setting of model, rejection or fixed: leave it \
+                    out, or choose one of entropy";
     assert_eq!(refused, sentence);
     assert!(with("unknown").is_err());
 }
