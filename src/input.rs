@@ -56,7 +56,7 @@ pub(crate) fn read_whole(opened: impl Read) -> io::Result<Vec<u8>> {
     let (mut bytes, most) = (Vec::new(), MOST_MIB << 20);
     opened.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
-        let what = format!("larger than the limit of {MOST_MIB} MiB");
+        let what = format!("larger than {MOST_MIB} MiB, the maximum");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
     }
     Ok(bytes)
