@@ -59,7 +59,7 @@ fn folders_of_other_formats_are_told_what_to_do() {
             fs::rename(folder.join(missing), folder.join(other)).unwrap();
         })
     };
-    let has = |sentence: &str, missing| says(sentence, &["the folder holds no", missing]);
+    let has = |sentence: &str, missing| says(sentence, &["the folder has no", missing]);
     for (missing, other, what) in [
         ("config.json", "tiny.gguf", "GGUF files are not supported"),
         ("config.json", "snapshots", "below its snapshots/"),
