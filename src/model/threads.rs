@@ -25,10 +25,7 @@ impl Threads {
     pub fn on(cores: usize, wanted: Option<usize>) -> Self {
         let count = wanted.unwrap_or(cores).min(cores);
         let warning = wanted.filter(|&wanted| wanted > cores).map(|wanted| {
-            format!(
-                "{wanted} threads are more than the {cores} cores this process may use: using \
-                 {cores}"
-            )
+            format!("{wanted} threads are more than the cores this process may use: using {cores}")
         });
         Self { count, warning }
     }

@@ -157,7 +157,7 @@ fn headers_that_describe_more_than_there_can_be_are_refused() {
         fs::write(folder.join("model.safetensors"), file).unwrap();
     });
     let what = format!("0 bytes of tensors; its header describes {}", u64::MAX);
-    says(&sentence, &["model.safetensors: no complete safetensors file", &what]);
+    says(&sentence, &["model.safetensors: not a complete safetensors file", &what]);
 }
 
 #[cfg(unix)]
