@@ -213,7 +213,7 @@ impl Param {
             (Kind::Text { .. } | Kind::File, value) => Value::Text(value.to_string()),
             (kind, value) => {
                 let value = match (kind, value) {
-                    // A whole number that is no `Count` was written with a decimal
+                    // A whole number that is not a `Count` was written with a decimal
                     // point.
                     (Kind::Count { .. }, Value::Number(x)) => format!("{x:?}"),
                     _ => value.to_string(),

@@ -57,7 +57,7 @@ pub trait Drafter<'a>: std::fmt::Debug {
     /// Proposes a draft for the round.
     ///
     /// # Errors
-    /// If the drafter's model fails or returns logits that are no distribution.
+    /// If the drafter's model fails, or its logits do not define a distribution.
     fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError>;
 
     /// Called after every round with the target's logits of all rows, those of rejected

@@ -209,7 +209,7 @@ impl Codec for HfTokenizer {
     fn token_label(&self, token: Token) -> String {
         match guarded(|| self.tokenizer.decode(&[token], false)) {
             Ok(Ok(text)) if !text.is_empty() && !text.contains('\u{FFFD}') => text,
-            // For part of a character, its name in the vocabulary says more.
+            // For part of a character, its name in the vocabulary is more useful.
             _ => self.tokenizer.id_to_token(token).unwrap_or_else(|| format!("#{token}")),
         }
     }
