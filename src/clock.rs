@@ -1,4 +1,4 @@
-//! Time, as a trait: real for measurements, virtual for snapshot tests and for
+//! Time as a trait: real for measurements, virtual for snapshot tests and for
 //! simulating any cost ratio.
 
 use std::cell::Cell;
@@ -18,13 +18,13 @@ pub trait Clock: std::fmt::Debug {
     /// Time since the clock was made.
     fn now(&self) -> Duration;
 
-    /// Told after every forward pass, with the number of rows computed.
+    /// Called after every forward pass with the number of rows computed.
     fn forward(&self, who: Who, rows: usize) {
         let _ = (who, rows);
     }
 
-    /// Time lost to other work on the machine since the clock was made; a clock
-    /// that does not know of any has lost none.
+    /// Time lost to other work on the machine since the clock was made; zero for a
+    /// clock that does not measure it.
     fn lost(&self) -> Lost {
         Lost::default()
     }
@@ -33,15 +33,15 @@ pub trait Clock: std::fmt::Debug {
 /// Time in which work was ready and did not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lost {
-    /// Waiting of this process's threads for a core, all together.
+    /// Time for which this process's threads waited for a core, summed over threads.
     pub waiting: Duration,
-    /// Time for which other processes used cores, all together: our threads cannot
-    /// have waited for them longer than that. (Threads wait for each other, too, and
-    /// a thread that is woken waits for a moment on an idle machine.)
+    /// Time for which other processes used cores, summed over cores: an upper bound on
+    /// the time for which our threads waited because of them. (Threads wait for each
+    /// other, too, and a thread that is woken waits briefly on an idle machine.)
     pub others: Duration,
-    /// By how much a difference of two readings of `others` may be too large.
+    /// Upper bound on the excess in a difference of two readings of `others`.
     pub others_error: Duration,
-    /// What the host of a virtual machine took from its cores, all together.
+    /// Time that the host of a virtual machine took from its cores, summed over cores.
     pub stolen: Duration,
 }
 
@@ -61,8 +61,8 @@ impl Clock for RealClock {
     }
 }
 
-/// A clock that moves only when a forward pass is reported: by a cost per pass
-/// plus a cost per row. Two runs on it take exactly the same time.
+/// A clock that advances only when a forward pass is reported, by a cost per pass plus
+/// a cost per row. Two runs on it take exactly the same time.
 #[derive(Debug)]
 pub struct VirtualClock {
     costs: VirtualCosts,
@@ -83,8 +83,8 @@ pub struct VirtualCosts {
 }
 
 impl Default for VirtualCosts {
-    /// A draft ten times cheaper than the target, and rows that cost 5 % of a
-    /// target pass: round numbers near those of a memory-bound CPU.
+    /// A draft pass ten times cheaper than a target pass, and rows that cost 5 % of a
+    /// target pass: round numbers close to those of a memory-bound CPU.
     fn default() -> Self {
         Self {
             draft_pass: Duration::from_micros(95),

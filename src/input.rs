@@ -1,4 +1,4 @@
-//! Files that people name, of a size that can be meant.
+//! Reading text files that users name, up to a maximum size.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// The largest file that is read as a whole: eight times the tokenizer of a
-/// vocabulary of 256k tokens.
+/// The largest file that is read as a whole, in MiB: eight times the tokenizer file of
+/// a vocabulary of 256k tokens.
 const MOST_MIB: u64 = 256;
 
 /// Why a file cannot be read as text.
@@ -24,7 +24,7 @@ pub struct InputError {
 /// If there is no such file, it is a device, a pipe or a folder, is larger than
 /// 256 MiB, or is not UTF-8 text.
 pub fn read_text(file: &Path) -> Result<String, InputError> {
-    // Opening a pipe would already wait for whoever writes to it.
+    // Opening a pipe would block until another process opens it for writing.
     match file.metadata() {
         Ok(found) if !found.is_file() => Err(refused(file, "not a regular file")),
         _ => read_any_text(file),
@@ -47,7 +47,7 @@ pub fn read_any_text(file: &Path) -> Result<String, InputError> {
     read_text_from(File::open(file).map_err(|error| refused(file, error))?, file)
 }
 
-/// The text of what is open already, which messages call `file`.
+/// The text from an open reader; messages call it `file`.
 ///
 /// # Errors
 /// As [`read_any_text`].
@@ -56,7 +56,7 @@ pub fn read_text_from(opened: impl Read, file: &Path) -> Result<String, InputErr
     String::from_utf8(bytes).map_err(|_| refused(file, "not UTF-8 text"))
 }
 
-/// All bytes of what is open already.
+/// All bytes from an open reader.
 ///
 /// # Errors
 /// If it cannot be read or is larger than 256 MiB.
@@ -64,7 +64,7 @@ pub(crate) fn read_whole(opened: impl Read) -> io::Result<Vec<u8>> {
     let (mut bytes, most) = (Vec::new(), MOST_MIB << 20);
     opened.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
-        let what = format!("larger than {MOST_MIB} MiB, the most that is read");
+        let what = format!("larger than {MOST_MIB} MiB, the maximum");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
     }
     Ok(bytes)

@@ -1,9 +1,8 @@
-//! Settings of single methods.
+//! Settings of methods.
 //!
-//! A method lists the [`Param`]s that it reads in its registry entry. From
-//! there follow their keys in configs and on the command line, their checks,
-//! their rows in the docs and their place in a cell's identity; nothing else
-//! has to know them.
+//! A method lists the [`Param`]s that it reads in its registry entry. Their keys in
+//! configs and on the command line, their checks, their rows in the docs and their part
+//! in a cell's identity all derive from this list; no other code needs to know them.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -17,17 +16,17 @@ use thiserror::Error;
 /// A setting that a method reads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Param {
-    /// How configs spell it.
+    /// The key in configs.
     pub key: &'static str,
-    /// What other tools call it.
+    /// Names that other tools use for it.
     pub aliases: &'static [&'static str],
-    /// One line for people.
+    /// One-line description.
     pub summary: &'static str,
-    /// What it may be.
+    /// The allowed values and the default.
     pub kind: Kind,
 }
 
-/// What a setting may be, and what it is by default; without a default it is
+/// The allowed values of a setting and its default. A setting without a default is
 /// absent unless it is set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
@@ -49,13 +48,13 @@ pub enum Kind {
         /// Largest allowed.
         most: f64,
     },
-    /// A text; its method says what it may be.
+    /// A text; the method decides what is allowed.
     Text {
         /// Default.
         default: &'static str,
     },
-    /// The path of a text file, whose content is part of the method; empty for
-    /// none, the default.
+    /// The path of a text file, whose content is part of the method; empty, the
+    /// default, for none.
     File,
 }
 
@@ -103,7 +102,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// A value that a setting cannot have.
+/// A value that a setting does not allow.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[error("{key} = {value} is out of range: allowed is {allowed}")]
 pub struct BadParam {
@@ -111,7 +110,7 @@ pub struct BadParam {
     pub key: &'static str,
     /// The value that was given, as it was written.
     pub value: String,
-    /// What it may be, in words.
+    /// The allowed values, in words.
     pub allowed: String,
 }
 
@@ -165,7 +164,7 @@ impl Param {
         Self { aliases, ..self }
     }
 
-    /// What the setting may be, in words.
+    /// The allowed values, in words.
     pub fn allowed(&self) -> String {
         match self.kind {
             Kind::Count { least, most: usize::MAX, .. } => format!("an integer >= {least}"),
@@ -185,7 +184,7 @@ impl Param {
         }
     }
 
-    /// What the setting is if nothing is said.
+    /// The value of the setting if none is given.
     pub fn default(&self) -> Option<Value> {
         match self.kind {
             Kind::Count { default, .. } => default.map(Value::Count),
@@ -195,11 +194,12 @@ impl Param {
         }
     }
 
-    /// The value as this setting holds it: an integer where a number is meant
-    /// is that number, and a number where a text is meant is its digits.
+    /// The value converted to the type of this setting: an integer becomes a number
+    /// where a number is expected, and any value becomes a text where a text is
+    /// expected.
     ///
     /// # Errors
-    /// If the setting cannot have this value.
+    /// If the setting does not allow this value.
     pub fn check(&self, value: &Value) -> Result<Value, BadParam> {
         let sound = match (self.kind, value) {
             (Kind::Count { least, most, .. }, Value::Count(n)) if (least..=most).contains(n) => {
@@ -209,11 +209,12 @@ impl Param {
                 value.clone()
             }
             (Kind::Number { .. }, Value::Count(n)) => self.check(&Value::Number(*n as f64))?,
-            // A text may look like a number: a tree of one level does.
+            // A text may look like a number, as a tree of one level does.
             (Kind::Text { .. } | Kind::File, value) => Value::Text(value.to_string()),
             (kind, value) => {
                 let value = match (kind, value) {
-                    // What is whole and no integer was written with a point.
+                    // A whole number that is not a `Count` was written with a decimal
+                    // point.
                     (Kind::Count { .. }, Value::Number(x)) => format!("{x:?}"),
                     _ => value.to_string(),
                 };
@@ -223,7 +224,7 @@ impl Param {
         Ok(sound)
     }
 
-    /// Whether configs may call it so.
+    /// Whether `name` is the key or an alias of this setting.
     pub fn is_called(&self, name: &str) -> bool {
         self.key == name || self.aliases.contains(&name)
     }
@@ -251,7 +252,7 @@ impl Params {
     /// not set. Settings that it does not read are left out.
     ///
     /// # Errors
-    /// If a setting has a value that it cannot have.
+    /// If a setting has a value that it does not allow.
     pub fn of(&self, read: impl IntoIterator<Item = &'static Param>) -> Result<Self, BadParam> {
         let mut values = BTreeMap::new();
         for param in read {
@@ -271,7 +272,7 @@ impl Params {
         self
     }
 
-    /// What a setting has been set to.
+    /// The value of a setting if it is set, without its default.
     pub fn set(&self, param: &Param) -> Option<&Value> {
         self.0.get(param.key)
     }
@@ -309,7 +310,7 @@ impl Params {
         self.get(param).map(|value| value.to_string()).unwrap_or_default()
     }
 
-    /// All that is set, by key.
+    /// All values that are set, by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value))
     }

@@ -1,15 +1,15 @@
-//! Registries: the names that configs, `list`, error messages, the docs table
-//! and the exactness suite all loop over.
+//! Registries of methods by name. Configs, `list`, error messages, the docs table and
+//! the exactness suite all iterate over them.
 
 use serde::Serialize;
 use thiserror::Error;
 
 use crate::params::Param;
 
-/// What is guaranteed of the output.
+/// The guarantee on the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Class {
-    /// Its distribution equals ancestral sampling from the processed target.
+    /// Its distribution equals that of ancestral sampling from the processed target.
     D,
     /// It is identical to greedy decoding (and nothing is promised at T > 0).
     G,
@@ -19,7 +19,7 @@ pub enum Class {
     X,
 }
 
-/// One method: its config spelling and where it comes from.
+/// One method: its name in configs, its settings and its source.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<B: 'static> {
     /// Canonical name.
@@ -28,11 +28,11 @@ pub struct Entry<B: 'static> {
     pub aliases: &'static [&'static str],
     /// Settings that the method reads.
     pub params: &'static [Param],
-    /// One line for people.
+    /// One-line description.
     pub summary: &'static str,
     /// Paper or origin.
     pub paper: &'static str,
-    /// Makes the method.
+    /// Builds the method.
     pub build: B,
 }
 
@@ -40,7 +40,7 @@ pub struct Entry<B: 'static> {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("unknown {kind} \"{name}\"{hint}: allowed are {allowed}", hint = hint(.nearest))]
 pub struct UnknownName {
-    /// What was looked for.
+    /// The kind of thing that was looked up.
     pub kind: &'static str,
     /// The name that was given.
     pub name: String,
@@ -71,9 +71,8 @@ impl UnknownName {
     }
 }
 
-/// The candidate nearest to `name`, if a slip of the keyboard lies between them:
-/// at most one letter in four is missing, added, wrong or swapped with its
-/// neighbour.
+/// The candidate nearest to `name`, if the difference is a likely typing error: at most
+/// one letter in four is missing, added, wrong or swapped with its neighbour.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let slips = |candidate: &&str| strsim::osa_distance(name, candidate);
     let near = |candidate: &&str| {

@@ -1,5 +1,5 @@
-//! What happened in one round: the verdict, the times, and the event that
-//! drafters, length policies and observers are told.
+//! The outcome of one round: the verdict, the times, and the event that is passed to
+//! drafters, length policies and observers.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ pub struct Verdict {
     pub path: Vec<NodeId>,
     /// Correction after a rejection, bonus after a fully accepted path.
     pub next: Token,
-    /// How often a residual had no mass, which only rounding can cause; what was
-    /// left before it was then kept.
+    /// Number of residuals without mass, which only rounding can cause; the
+    /// distribution before that step was then kept.
     pub residual_fallbacks: usize,
 }
 
@@ -26,7 +26,7 @@ impl Verdict {
     }
 }
 
-/// Where the time of a round went. Diagnostics are in none of them.
+/// The time of a round by phase. Diagnostics are in none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RoundTimes {
     /// Proposing, the draft model's passes included.
@@ -63,17 +63,18 @@ pub struct RoundEvent<'a> {
     pub verdict: &'a Verdict,
     /// The committed tokens, after any cut.
     pub emitted: &'a [Token],
-    /// A stop condition cut the round short of accepted + 1 tokens.
+    /// Whether a stop condition cut the round short of accepted + 1 tokens.
     pub truncated: bool,
-    /// Passes of the drafter's model.
+    /// Number of passes of the drafter's model.
     pub draft_forwards: usize,
-    /// Where the time went.
+    /// The time of the round by phase.
     pub times: RoundTimes,
 }
 
 impl RoundEvent<'_> {
-    /// The nodes whose acceptance was decided: below the context and below every
-    /// accepted node, its children up to the one that was accepted.
+    /// The nodes whose acceptance was decided: of the context and of every accepted
+    /// node, the children up to and including the accepted one, or all if none was
+    /// accepted.
     pub fn reached(&self) -> Vec<NodeId> {
         let path = &self.verdict.path;
         let mut reached = Vec::new();
@@ -88,8 +89,8 @@ impl RoundEvent<'_> {
         reached
     }
 
-    /// The nodes (and the context) whose children were decided on: the accepted
-    /// path as far as it has children.
+    /// The nodes (or the context) whose children were decided on: those on the accepted
+    /// path that have children.
     pub fn forks(&self) -> Vec<Option<NodeId>> {
         let path = self.verdict.path.iter().copied().map(Some);
         let mut forks = [None].into_iter().chain(path).collect::<Vec<_>>();
@@ -102,9 +103,9 @@ impl RoundEvent<'_> {
         &self.targets[at.map_or(0, |id| id + 1)]
     }
 
-    /// `Σ_x min(p(x), q(x))` below a fork, with p the target's distribution there and
-    /// q the distribution of its first child: what a draft of one token would be
-    /// accepted with.
+    /// `Σ_x min(p(x), q(x))` at a fork, with p the target's distribution there and q
+    /// the distribution of its first child: the acceptance probability of a draft of
+    /// one token under rejection sampling.
     pub fn overlap(&self, at: Option<NodeId>) -> f64 {
         let first = self.draft.children(at).next();
         first.map_or(0.0, |id| {

@@ -1,29 +1,29 @@
-//! Text from outside, made harmless where it is shown. Ids, categories, names, prompts and
-//! generated text may hold anything; files of data keep every character of them.
+//! Makes external text safe to display. Ids, categories, names, prompts and generated
+//! text may contain any character; data files keep all of them.
 
-/// Stands for a character that would do something instead of being seen.
+/// Replaces a character that would have an effect instead of being displayed.
 const HIDDEN: char = '\u{fffd}';
 
-/// Whether a character controls a terminal or the direction of writing, or may not
-/// occur in XML.
+/// Whether a character controls a terminal or the direction of text, or is not allowed
+/// in XML.
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// The text on one line.
+/// The text on one line, control characters replaced.
 pub fn line(text: &str) -> String {
     text.chars().map(|c| if acts(c) { HIDDEN } else { c }).collect()
 }
 
-/// The text with its line breaks and tabs.
+/// The text with control characters replaced, except line breaks and tabs.
 pub fn lines(text: &str) -> String {
     text.chars().map(|c| if acts(c) && !matches!(c, '\n' | '\t') { HIDDEN } else { c }).collect()
 }
 
-/// The text on one line of Markdown, in a table or a paragraph, which shows it as it is:
-/// no markup, formula or HTML begins in it, and no link that shows anything but its own
-/// address.
+/// The text on one line of Markdown, in a table or a paragraph, escaped so that it is
+/// rendered literally: it contains no markup, formula or HTML, and no link with a text
+/// other than its own address.
 pub fn markdown(text: &str) -> String {
     let text = line(text);
     let pairs = |mark| text.matches(mark).count() > 1;
@@ -49,7 +49,8 @@ pub fn markdown(text: &str) -> String {
     escaped
 }
 
-/// The same at the beginning of a line, where it starts no heading, quotation or list.
+/// The same at the beginning of a line, where it must not start a heading, a quotation
+/// or a list.
 pub fn markdown_block(text: &str) -> String {
     let text = markdown(text.trim());
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -58,24 +59,24 @@ pub fn markdown_block(text: &str) -> String {
     if rest.starts_with(marks) { format!("{}\\{rest}", &text[..at]) } else { text }
 }
 
-/// Text cells of CSV files, for `#[serde(with = "crate::shown::cell")]`. A spreadsheet takes
-/// what begins with `=`, `+`, `-` or `@` (or a tab or a line break before them) for a
-/// formula. Such a cell is written with an apostrophe before it, as is one that would read
-/// like it, and read without.
+/// Text cells of CSV files, for `#[serde(with = "crate::shown::cell")]`. Spreadsheets
+/// treat a cell that begins with `=`, `+`, `-` or `@` (or with a tab or a line break)
+/// as a formula. Such a cell is written with an apostrophe in front, which reading
+/// removes; so is a cell that begins with apostrophes followed by such a character.
 pub mod cell {
     use serde::{Deserialize, Deserializer, Serializer};
 
-    /// Whether a text, or what follows its apostrophes, begins like a formula.
+    /// Whether a text, without leading apostrophes, begins like a formula.
     fn is_formula(text: &str) -> bool {
         text.trim_start_matches('\'').starts_with(['=', '+', '-', '@', '\t', '\r', '\n'])
     }
 
-    /// The text as it is written.
+    /// The text as it is written to the file.
     pub fn guarded(text: &str) -> String {
         if is_formula(text) { format!("'{text}") } else { text.to_owned() }
     }
 
-    /// The text that was written so.
+    /// The text that was written as this cell.
     pub fn original(cell: &str) -> &str {
         cell.strip_prefix('\'').filter(|_| is_formula(cell)).unwrap_or(cell)
     }

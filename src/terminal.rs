@@ -1,5 +1,5 @@
-//! What people see while the program works: lines on standard error and, on a terminal, one
-//! line that changes. Nothing here fails: where nobody listens, the work goes on.
+//! Output while the program works: lines on standard error and, on a terminal, one
+//! progress line that is redrawn. Nothing here fails: errors of writing are ignored.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
@@ -10,17 +10,18 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::shown;
 
-/// The widest that text is laid out, in columns: more is hard to read.
+/// The maximum width of text, in columns; longer lines are hard to read.
 pub const COLUMNS: usize = 100;
 
-/// The changing line is drawn so often in a second.
+/// Number of times per second that the progress line is redrawn.
 const FRAMES: u8 = 10;
 
-/// Without a terminal, lines of progress come at least this far apart, and the further
-/// the longer the work takes: at most one for a twentieth of the time.
+/// The minimum interval between lines of progress without a terminal; it grows to a
+/// twentieth of the elapsed time.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Columns of the bar, and of a terminal that has room for one beside the words.
+/// Columns of the progress bar, and of the narrowest terminal on which it is shown
+/// beside the text.
 const BAR: usize = 20;
 const ROOMY: usize = 60;
 
@@ -29,20 +30,21 @@ static ALIVE: LazyLock<bool> = LazyLock::new(|| {
     std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 });
 
-/// The changing line, if there is one.
+/// The progress line, if there is one.
 static LIVE: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// Says something on standard error, on lines of its own.
+/// Prints a text on standard error, on lines of its own.
 pub fn say(text: impl Display) {
     write(&format!("{}\n", shown::lines(&text.to_string())));
 }
 
-/// The same with whatever it holds: for text with colours of our own.
+/// The same without replacing control characters, for text with our own colours.
 pub fn say_raw(text: impl Display) {
     write(&format!("{text}\n"));
 }
 
-/// Says the last thing before the process ends: the changing line goes for good.
+/// Prints the last message before the process ends, and removes the progress line for
+/// good.
 pub fn end(text: impl Display) {
     if let Some(bar) = lock().take() {
         bar.finish_and_clear();
@@ -50,12 +52,12 @@ pub fn end(text: impl Display) {
     say(text);
 }
 
-/// Columns of the terminal on standard error, [`COLUMNS`] where there is none.
+/// Columns of the terminal on standard error; [`COLUMNS`] if it is not a terminal.
 pub fn width() -> usize {
     if !std::io::stderr().is_terminal() {
         return COLUMNS;
     }
-    // Of a terminal that does not tell, what nearly all have.
+    // Nearly all terminals that do not report their width have 80 columns.
     columns_of_terminal().filter(|&columns| columns > 0).unwrap_or(80)
 }
 
@@ -69,7 +71,7 @@ fn columns_of_terminal() -> Option<usize> {
     None
 }
 
-/// Writes above the changing line.
+/// Writes above the progress line.
 fn write(text: &str) {
     match &*lock() {
         Some(bar) => bar.suspend(|| put(text)),
@@ -81,13 +83,13 @@ fn lock() -> MutexGuard<'static, Option<ProgressBar>> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// In one piece, so that nothing comes between.
+/// Writes in one call, so that no other output comes in between.
 fn put(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// The beginning of a line that stays clear of the last column, where terminals wrap.
-/// Characters outside of ASCII may be two columns wide.
+/// The part of a line that fits without the last column, where terminals wrap.
+/// Characters outside ASCII are counted as two columns.
 fn fit(line: &str, columns: usize) -> String {
     let room = columns.saturating_sub(1);
     let wide = |c: char| if c.is_ascii() { 1 } else { 2 };
@@ -102,13 +104,14 @@ fn fit(line: &str, columns: usize) -> String {
     kept.chain((room > 1).then_some('…')).collect()
 }
 
-/// How far some work is: a changing line on a terminal, a line now and then elsewhere.
+/// The progress of some work: a line that is redrawn on a terminal, occasional lines
+/// elsewhere.
 #[derive(Debug)]
 pub struct Progress {
     what: &'static str,
     total: usize,
     done: usize,
-    /// Of these, what was done before it began.
+    /// How many of these were done before it began.
     before: usize,
     begun: Instant,
     told: Instant,
@@ -125,25 +128,25 @@ impl Progress {
         Self { what, total, done: before, before, begun: now, told: now, uneven: false, bar }
     }
 
-    /// The pieces are so unlike that those done say nothing of the time left: it tells
-    /// the time so far.
+    /// For pieces so different that those done do not predict the time left: the line
+    /// shows the time so far.
     #[must_use]
     pub fn uneven(mut self) -> Self {
         self.uneven = true;
         self
     }
 
-    /// There are this many pieces more.
+    /// Adds pieces to the total.
     pub fn more(&mut self, pieces: usize) {
         self.total += pieces;
     }
 
-    /// One piece is done; `detail` says more about it.
+    /// Counts one piece as done; `detail` is added to the line.
     pub fn advance(&mut self, detail: &str) {
         self.reach(self.done + 1, self.total, detail);
     }
 
-    /// So many pieces of so many are done.
+    /// Sets the number of pieces done and the total.
     pub fn reach(&mut self, done: usize, total: usize, detail: &str) {
         (self.done, self.total) = (done, total);
         if let Some(bar) = &self.bar {
@@ -172,7 +175,7 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// Takes the changing line away.
+    /// Removes the progress line.
     fn drop(&mut self) {
         if let Some(bar) = self.bar.take() {
             lock().take();
@@ -181,7 +184,8 @@ impl Drop for Progress {
     }
 }
 
-/// An empty bar, or where there is no room for one the words beside it alone.
+/// An empty progress bar with its text, or the text alone if there is no room for a
+/// bar.
 fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(FRAMES));
     let template = format!("{{bar:{BAR}}} {{msg}}");

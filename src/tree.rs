@@ -1,9 +1,9 @@
 //! The draft: a tree of proposed tokens.
 //!
-//! A chain is a tree in which every node has one child.
-//! Sampled tokens are drawn *inside* [`Draft`], from the very distribution that is
-//! recorded beside them: a recorded `q` cannot be one that was never sampled
-//! from, which is the most common exactness bug of the field.
+//! A chain is a tree in which every node has at most one child. Sampled tokens are
+//! drawn *inside* [`Draft`], from the distribution recorded with them. This rules out
+//! the most common exactness bug of the field: a recorded `q` that the token was not
+//! drawn from.
 
 use std::rc::Rc;
 
@@ -14,16 +14,16 @@ use crate::distribution::{Dist, Token};
 /// comes before its children.
 pub type NodeId = usize;
 
-/// How a node's token came about.
+/// How a node's token was chosen.
 #[derive(Debug, Clone)]
 pub enum Origin {
-    /// Drawn from this distribution, given that the earlier siblings were drawn before
-    /// it: the `q` (for siblings, the `s_j`) of the verification rules.
+    /// Drawn from this distribution, conditioned on the earlier siblings: the `q` (for
+    /// siblings, the `s_j`) of the verification rules.
     Sampled(Rc<Dist>),
-    /// Not random: looked up, or an argmax. Its distribution is one-hot.
+    /// Deterministic: looked up, or an argmax. Its distribution is one-hot.
     Certain,
-    /// The winner of a race with position-keyed noise under this distribution: fit for
-    /// verifiers that race against the same noise, and for no other.
+    /// The winner of a race with position-keyed noise under this distribution; valid
+    /// only for verifiers that race against the same noise.
     Coupled(Rc<Dist>),
 }
 
@@ -35,7 +35,7 @@ pub enum Siblings {
     Independent,
     /// Drawn from one distribution without replacement.
     Distinct,
-    /// Not random: the most probable tokens, or what was found.
+    /// Deterministic: the most probable tokens, or tokens that were looked up.
     Listed,
     /// The most probable tokens, then one drawn from the distribution without them (Hu
     /// et al. 2025, arXiv 2502.18779).
@@ -48,7 +48,7 @@ pub enum Siblings {
 }
 
 impl Siblings {
-    /// What a drafter can be told to do.
+    /// The kinds that a config can choose.
     pub const CHOICES: [Self; 5] =
         [Self::Independent, Self::Distinct, Self::Listed, Self::LastSampled, Self::Hub];
 
@@ -70,18 +70,17 @@ impl Siblings {
 pub struct Node {
     /// The proposed token.
     pub token: Token,
-    /// The node it follows; `None` for a first token after the context.
+    /// The parent; `None` for a first token after the context.
     pub parent: Option<NodeId>,
     /// Distance from the context: 1 for a first token.
     pub depth: usize,
     /// How the token was chosen.
     pub origin: Origin,
-    /// How it was chosen together with its siblings, if there are any.
+    /// How it was chosen together with its siblings, if any.
     siblings: Siblings,
-    /// How often it was proposed: races on several lists may have one winner.
+    /// How often it was proposed: races on several lists may have the same winner.
     pub times: usize,
-    /// What the drafter believes where the distribution does not tell, see
-    /// [`Draft::believe`].
+    /// The belief recorded by [`Draft::believe`], if any.
     belief: Option<Rc<Dist>>,
 }
 
@@ -93,16 +92,16 @@ pub struct Draft {
     nodes: Vec<Node>,
 }
 
-/// What a verifier must know to say whether it is exact for a draft.
+/// The properties of a draft that decide whether a verifier is exact for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DraftShape {
     /// Some node was sampled from a distribution.
     pub sampled: bool,
-    /// Some node is certain.
+    /// Some node is deterministic.
     pub certain: bool,
     /// Some node won a race.
     pub coupled: bool,
-    /// The kinds of siblings, for nodes with more than one child, by [`Self::with`].
+    /// The sibling kinds of nodes with more than one child, as a bit set.
     pub(crate) branches: u8,
 }
 
@@ -111,10 +110,10 @@ impl DraftShape {
     pub const NOTHING: Self = Self { sampled: false, certain: false, coupled: false, branches: 0 };
     /// A chain of sampled tokens.
     pub const SAMPLED: Self = Self { sampled: true, ..Self::NOTHING };
-    /// A chain of certain tokens.
+    /// A chain of deterministic tokens.
     pub const CERTAIN: Self = Self { certain: true, ..Self::NOTHING };
 
-    /// This shape and siblings of a kind.
+    /// This shape with siblings of one more kind.
     #[must_use]
     pub const fn with(self, siblings: Siblings) -> Self {
         Self { branches: self.branches | 1 << siblings as u8, ..self }
@@ -137,7 +136,7 @@ impl Draft {
         Self { vocab, start: 0, nodes: Vec::new() }
     }
 
-    /// Size of the vocabulary the tokens are taken from.
+    /// Number of tokens in the vocabulary.
     pub fn vocab(&self) -> usize {
         self.vocab
     }
@@ -185,9 +184,9 @@ impl Draft {
         self.draw(parent, Rc::clone(dist), Siblings::Independent, chance)
     }
 
-    /// Draws up to `count` different tokens from `dist`, each from what the ones
-    /// before it have left; fewer if nothing is left. In distribution this is Gumbel
-    /// top-k (Kool et al. 2019, arXiv 1903.06059) with its order kept.
+    /// Draws up to `count` distinct tokens from `dist` without replacement; fewer if
+    /// its support is smaller. In distribution this is Gumbel top-k (Kool et al. 2019,
+    /// arXiv 1903.06059) with its order kept.
     pub fn sample_distinct(
         &mut self,
         parent: Option<NodeId>,
@@ -223,8 +222,8 @@ impl Draft {
         }
     }
 
-    /// Draws a token of `dist` and adds the most probable one as the second; if
-    /// they are the same, the second is drawn from what is left.
+    /// Draws a token from `dist` and adds the most probable one as the second; if they
+    /// are the same, the second is drawn from `dist` without it.
     pub fn sample_hub(&mut self, parent: Option<NodeId>, dist: &Rc<Dist>, chance: &mut dyn Chance) {
         let hub = dist.argmax();
         let first = self.draw(parent, Rc::clone(dist), Siblings::Hub, chance);
@@ -235,8 +234,8 @@ impl Draft {
         }
     }
 
-    /// Adds the winner of a list of the race at `position`, the node's own. A
-    /// sibling with the same token is the same proposal.
+    /// Adds the winner of the race on one list at `position`, the new node's. A sibling
+    /// with the same token counts as the same proposal.
     pub fn race(
         &mut self,
         parent: Option<NodeId>,
@@ -258,8 +257,8 @@ impl Draft {
         }
     }
 
-    /// Adds a token that is not random. A certain sibling with the same token
-    /// is the same proposal, so that node is returned instead of a second one.
+    /// Adds a deterministic token. A deterministic sibling with the same token counts
+    /// as the same proposal, so its node is returned and no second one is added.
     pub fn certain(&mut self, parent: Option<NodeId>, token: Token) -> NodeId {
         let twin = self.children(parent).find(|&id| {
             self.nodes[id].token == token && matches!(self.nodes[id].origin, Origin::Certain)
@@ -270,15 +269,15 @@ impl Draft {
         }
     }
 
-    /// Writes a node with a distribution that its token was not drawn from. Only the
+    /// Adds a node with a distribution that its token was not drawn from. Only the
     /// known-wrong methods of [`crate::exactness`] do this.
     pub(crate) fn forge(&mut self, parent: Option<NodeId>, token: Token, origin: Origin) -> NodeId {
         self.push(parent, token, origin, Siblings::Independent)
     }
 
-    /// Notes what the drafter believes of the place of `id`, where it is not the
-    /// distribution of the draw: of one of several siblings, or of a greedy choice. No
-    /// verifier sees it; draft lengths do.
+    /// Records the drafter's distribution at the position of `id` where it is not the
+    /// distribution of the draw: for one of several siblings, or for a greedy choice.
+    /// Draft length policies use it; verifiers do not.
     pub fn believe(&mut self, id: NodeId, belief: &Rc<Dist>) {
         self.nodes[id].belief = Some(Rc::clone(belief));
     }
@@ -374,13 +373,13 @@ impl Node {
         }
     }
 
-    /// What the drafter believed of this node's place: the distribution it was drawn from
-    /// if nothing else was noted.
+    /// The drafter's distribution at this node's position: the one it was drawn from
+    /// unless [`Draft::believe`] recorded another.
     pub fn belief(&self, vocab: usize) -> Rc<Dist> {
         self.belief.clone().unwrap_or_else(|| self.distribution(vocab))
     }
 
-    /// Whether both were drawn from one distribution, not only from equal ones.
+    /// Whether both were drawn from one distribution object, not only from equal ones.
     fn same_distribution(&self, other: &Self) -> bool {
         match (&self.origin, &other.origin) {
             (Origin::Sampled(a), Origin::Sampled(b)) | (Origin::Coupled(a), Origin::Coupled(b)) => {
@@ -390,7 +389,7 @@ impl Node {
         }
     }
 
-    /// The distribution this node was drawn from; one-hot for a certain node.
+    /// The distribution this node was drawn from; one-hot for a deterministic node.
     pub fn distribution(&self, vocab: usize) -> Rc<Dist> {
         match &self.origin {
             Origin::Sampled(dist) | Origin::Coupled(dist) => Rc::clone(dist),

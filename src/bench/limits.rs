@@ -1,4 +1,4 @@
-//! What this processor can do at best: the yardsticks for the kernels.
+//! Measured upper limits of this processor, against which the kernels are compared.
 
 use std::hint::black_box;
 use std::io;
@@ -12,7 +12,7 @@ use crate::pool::Pool;
 
 /// Lines that a thread claims at once: 1 MiB.
 const CLAIM: usize = 1 << 14;
-/// Places of a claim that are read side by side.
+/// Parts of a claim that are read in parallel.
 const STREAMS: usize = 4;
 
 /// Memory to be read, in large pages like a model's weights.
@@ -23,7 +23,7 @@ impl Memory {
     /// At least `bytes` bytes, each written once.
     ///
     /// # Errors
-    /// If the system has no such memory.
+    /// If the system cannot provide the memory.
     pub(super) fn new(bytes: usize) -> io::Result<Self> {
         let line = size_of::<[f32; LANES]>();
         let mut map = large_pages(bytes.max(1).next_multiple_of(line))?;

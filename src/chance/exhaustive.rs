@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::{Chance, Site};
 use crate::distribution::{Dist, Token};
 
-/// A `Chance` that replays a path through the tree of all outcomes and moves
-/// on to the next path between replays.
+/// A `Chance` that replays a path through the tree of all outcomes and moves on to the
+/// next path between replays.
 ///
 /// ```
 /// use specdec::chance::{Chance, Exhaustive, Purpose, Site};
@@ -50,14 +50,14 @@ impl Exhaustive {
         self.cursor
     }
 
-    /// Whether some walk raced twice at one position. The noise of the two
-    /// races is shared, which a walk over independent decisions cannot express,
-    /// so its distribution must not be trusted then.
+    /// Whether any path so far raced twice at one position. The two races share their
+    /// noise, which a walk over independent decisions cannot express, so the resulting
+    /// distribution is not valid.
     pub fn coupled(&self) -> bool {
         self.coupled
     }
 
-    /// Moves on to the next path; false when all have been walked.
+    /// Moves on to the next path; false once all paths have been walked.
     pub fn advance(&mut self) -> bool {
         self.path.truncate(self.cursor);
         self.cursor = 0;

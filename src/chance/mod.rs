@@ -1,13 +1,13 @@
 //! Randomness. [`Chance`] is the only source of it below `experiment`.
 //!
-//! Two implementations: [`Seeded`] draws pseudo-random numbers, [`Exhaustive`]
-//! walks through *every* outcome with its exact probability, which turns any
-//! code that draws from a `Chance` into its own proof of exactness.
+//! There are two implementations. [`Seeded`] draws pseudo-random numbers;
+//! [`Exhaustive`] walks through *every* outcome with its exact probability, so it
+//! yields the exact output distribution of any code that draws from a `Chance`.
 //!
-//! Every draw has an address: the request (experiment seed, prompt, repeat),
-//! the round, and a [`Site`] within it. Neither the cell of a sweep, nor the
-//! thread, nor the order of execution is part of it, so two methods see common
-//! random numbers and a resumed run draws what the first one would have drawn.
+//! Every draw has an address: the request (experiment seed, prompt, repeat), the round,
+//! and a [`Site`] within it. Neither the cell of a sweep, nor the thread, nor the order
+//! of execution is part of it, so two methods use common random numbers and a resumed
+//! run draws the same numbers as an uninterrupted one.
 
 mod exhaustive;
 mod seeded;
@@ -40,7 +40,8 @@ pub enum Purpose {
 pub struct Site {
     /// What the draw is for.
     pub purpose: Purpose,
-    /// The node of the draft it belongs to; rows count from 0 = the context.
+    /// The node of the draft for [`Purpose::Draft`] and [`Purpose::Accept`]; for the
+    /// other purposes the row of the target's distributions, 0 for the context.
     pub node: usize,
 }
 
@@ -55,11 +56,10 @@ pub trait Chance: std::fmt::Debug {
     /// A token drawn from `dist`.
     fn categorical(&mut self, site: Site, dist: &Dist) -> Token;
 
-    /// The winner `argmin_v min_j E[position, j, v] / p(v)` of an exponential
-    /// race whose noise depends on the absolute position and the list alone, so
-    /// that two distributions raced at one position are coupled (Gumbel-max in another
-    /// guise; Daliri, Musco and Suresh 2024, arXiv 2408.07978; several lists:
-    /// Rowan, Phan and Khisti 2025, arXiv 2506.05632). The winner is distributed
-    /// as `dist`.
+    /// The winner `argmin_v min_j E[position, j, v] / p(v)` of an exponential race
+    /// whose noise depends on the absolute position and the list alone, so that two
+    /// distributions raced at one position are coupled (equivalent to Gumbel-max;
+    /// Daliri, Musco and Suresh 2024, arXiv 2408.07978; several lists: Rowan, Phan and
+    /// Khisti 2025, arXiv 2506.05632). The winner is distributed as `dist`.
     fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token;
 }

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::{Chance, Site};
 use crate::distribution::{Dist, Token};
 
-/// The request a stream of random numbers belongs to.
+/// The request that a stream of random numbers belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request<'a> {
     /// Seed of the experiment.
@@ -46,7 +46,7 @@ impl Seeded {
     /// A uniform in `[0, 1)` with 53 bits, for one site of the current round.
     fn uniform(&mut self, site: Site) -> f64 {
         self.rng.set_stream(self.round);
-        // 2^40 words apart per purpose, four words per node: no overlap.
+        // Purposes are 2^40 words apart, nodes four words: no overlap.
         let word = ((site.purpose as u128) << 40) + (site.node as u128) * 4;
         self.rng.set_word_pos(word);
         unit(self.rng.next_u64())
@@ -77,7 +77,8 @@ impl Chance for Seeded {
         for list in lists {
             let mut next = None;
             for (token, p) in dist.support() {
-                // Sequential while the support is, a jump where it has a gap.
+                // Consecutive tokens read consecutive words; a gap in the support needs
+                // a jump.
                 if next != Some(token) {
                     self.rng.set_word_pos(((list as u128) << 40) + u128::from(token) * 2);
                 }

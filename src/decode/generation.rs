@@ -1,4 +1,4 @@
-//! The step machine of one generation.
+//! The state machine of one generation.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use crate::verify::Verifier;
 /// How tokens are proposed, verified and sampled.
 #[derive(Debug)]
 pub struct Method<'a> {
-    /// Who proposes.
+    /// Proposes the drafts.
     pub drafter: Box<dyn Drafter<'a> + 'a>,
-    /// How far ahead.
+    /// Decides how far ahead to draft.
     pub length: Box<dyn DraftLength>,
-    /// What is kept.
+    /// Decides which drafted tokens are kept.
     pub verifier: Rc<dyn Verifier>,
-    /// The target's distribution.
+    /// Turns the target's logits into distributions.
     pub sampler: Sampler,
 }
 
@@ -50,7 +50,7 @@ pub struct Generation<'a> {
 pub struct Proposal {
     /// The proposed tokens.
     pub draft: Draft,
-    /// Passes of the drafter's model.
+    /// Number of passes of the drafter's model.
     pub forwards: usize,
 }
 
@@ -68,7 +68,7 @@ pub struct Outcome {
     verdict: Verdict,
     before: usize,
     truncated: bool,
-    /// Where the time went; filled in by the driver.
+    /// The time of the round by phase; filled in by the driver.
     pub times: RoundTimes,
 }
 
@@ -76,8 +76,8 @@ impl<'a> Generation<'a> {
     /// A generation that continues `prompt`.
     ///
     /// # Errors
-    /// If the prompt is empty, holds an unknown token or fills the context, or
-    /// if the target cannot open a session.
+    /// If the prompt is empty, contains an unknown token or fills the context, or if
+    /// the target cannot open a session.
     pub fn new(
         target: &dyn LanguageModel,
         mut method: Method<'a>,
@@ -91,7 +91,7 @@ impl<'a> Generation<'a> {
         }
         if let Some(token) = prompt.iter().find(|&&t| t as usize >= info.vocab) {
             return Err(ModelError::new(format!(
-                "the prompt holds token {token}, but {} knows 0 to {}",
+                "the prompt contains token {token}, but {} has tokens 0 to {}",
                 info.name,
                 info.vocab - 1
             )));
@@ -145,9 +145,9 @@ impl<'a> Generation<'a> {
         &*self.method.verifier
     }
 
-    /// Lets the drafter take in the prompt and returns the target's part: all
-    /// prompt tokens but the last, so that N tokens cost plain decoding N
-    /// passes. `None` for a prompt of one token.
+    /// Lets the drafter process the prompt and returns the target's part of the
+    /// prefill: all prompt tokens but the last, so that plain decoding takes N passes
+    /// for N tokens. `None` for a prompt of one token.
     ///
     /// # Errors
     /// If the drafter's model fails.
@@ -178,8 +178,8 @@ impl<'a> Generation<'a> {
         self.stopped
     }
 
-    /// Asks the drafter. No draft goes beyond what may still be emitted, less
-    /// the one token that every round adds by itself.
+    /// Lets the drafter propose a draft. Its depth is at most the number of tokens that
+    /// may still be emitted, less the correction or bonus token of the round.
     ///
     /// # Errors
     /// If the drafter fails.
@@ -218,7 +218,7 @@ impl<'a> Generation<'a> {
     /// Turns the target's rows into distributions and lets the verifier decide.
     ///
     /// # Errors
-    /// If a row of logits is no distribution.
+    /// If a row of logits does not define a distribution.
     pub fn verify(
         &self,
         proposal: &Proposal,
@@ -234,7 +234,7 @@ impl<'a> Generation<'a> {
         let positions = evaluation.rows.iter().zip(&drafted).map(|(row, d)| (row, history(d)));
         let targets =
             self.method.sampler.distributions(&positions.collect::<Vec<_>>()).map_err(|e| {
-                ModelError::new(format!("the target's logits are no distribution: {e}"))
+                ModelError::new(format!("the target's logits do not define a distribution: {e}"))
             })?;
         let verdict = self.method.verifier.verify(draft, &targets, chance);
         Ok(Verified { targets, verdict })
@@ -268,7 +268,7 @@ impl<'a> Generation<'a> {
         Ok(Outcome { targets, verdict, before, truncated, times: RoundTimes::default() })
     }
 
-    /// Tells drafter and length policy how the round went.
+    /// Reports the round to the drafter and the length policy.
     pub fn observe(
         &mut self,
         round: u64,
@@ -281,7 +281,7 @@ impl<'a> Generation<'a> {
         self.method.length.observe(&event);
     }
 
-    /// Text that is final and has not been taken before.
+    /// The text that has become final since the last call.
     pub fn take_text(&mut self) -> &str {
         let text = self.text.as_ref().map_or("", |stream| stream.text());
         let end = match (self.stop.find_string(text), self.stopped) {
@@ -302,7 +302,7 @@ impl<'a> Generation<'a> {
         self.text.as_mut().map_or(Ok(()), TextStream::finish)
     }
 
-    /// Everything the future depends on, for merging equal states.
+    /// All state that further rounds depend on, as bytes, for merging equal states.
     ///
     /// # Errors
     /// If a session cannot be brought to the committed tokens.
@@ -317,8 +317,8 @@ impl<'a> Generation<'a> {
         Ok(key)
     }
 
-    /// An independent copy with the same future (user stop conditions and text
-    /// are not copied).
+    /// An independent copy that continues in the same way (user stop conditions and
+    /// text are not copied).
     ///
     /// # Errors
     /// If a session cannot be copied.

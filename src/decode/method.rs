@@ -1,5 +1,5 @@
-//! A method by its names: what configs and the command line say, checked and
-//! made into a drafter, a length policy, a verifier and a sampler.
+//! Decoding methods by name, as in configs and on the command line: checked, and built
+//! into a drafter, a length policy, a verifier and a sampler.
 
 use std::fmt::Display;
 use std::rc::Rc;
@@ -20,8 +20,8 @@ use crate::verify::{BuildVerifier, VERIFIERS};
 /// The drafter that proposes nothing: plain autoregressive decoding.
 pub const PLAIN: &str = "none";
 
-/// K: the number of tokens that are drafted per round, the most of them, or what
-/// a draft length policy begins with.
+/// K: the number of tokens drafted per round, or their maximum, or the initial value of
+/// a draft length policy.
 pub const NUM_SPECULATIVE_TOKENS: Param =
     Param::count("num_speculative_tokens", 4, 1..=256, "K: tokens drafted per round").or(&[
         "num_assistant_tokens",
@@ -34,11 +34,11 @@ pub const NUM_SPECULATIVE_TOKENS: Param =
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MethodSpec {
-    /// WHO proposes: a name or alias in [`DRAFTERS`].
+    /// The drafter: a name or alias in [`DRAFTERS`].
     pub drafter: String,
-    /// WHAT is kept: a name or alias in [`VERIFIERS`].
+    /// The verifier: a name or alias in [`VERIFIERS`].
     pub verifier: String,
-    /// HOW FAR ahead: a name or alias in [`LENGTHS`].
+    /// The draft length policy: a name or alias in [`LENGTHS`].
     pub length: String,
     /// K: drafted tokens per round.
     pub num_speculative_tokens: usize,
@@ -74,8 +74,8 @@ impl Entries {
         self.drafter.params.iter().chain(self.verifier.params).chain(self.length.params)
     }
 
-    /// All settings, defaults included; siblings as the verifier likes them
-    /// best if nothing else is said.
+    /// All settings that the method reads, defaults included; `siblings = auto` becomes
+    /// the kind that suits the verifier best.
     fn resolve(&self, params: &Params) -> Result<Params, ModelError> {
         let params = params.of(self.params()).map_err(sentence)?;
         if params.set(&SIBLINGS) != Some(&Value::Text(AUTO.to_owned())) {
@@ -87,11 +87,11 @@ impl Entries {
 }
 
 impl MethodSpec {
-    /// Checks names, ranges and that the verifier is exact for what the drafter
+    /// Checks names and ranges, and that the verifier is exact for what the drafter
     /// proposes.
     ///
     /// # Errors
-    /// One sentence that names the first setting at fault and what is allowed.
+    /// One sentence that names the first invalid setting and the allowed values.
     pub fn validate(&self) -> Result<(), ModelError> {
         let entries = self.entries()?;
         self.sampling.validate().map_err(sentence)?;
@@ -117,17 +117,18 @@ impl MethodSpec {
         Ok(())
     }
 
-    /// Refuses a setting that no part of the method reads.
+    /// Rejects settings that no part of the method reads.
     ///
     /// # Errors
-    /// If one is set, or a name is unknown; the sentence says who would read it.
+    /// If there is one, or a name is unknown; the sentence lists the methods that read
+    /// it.
     pub fn check_read(&self) -> Result<(), ModelError> {
         let entries = self.entries()?;
         let read = |key: &str| entries.params().any(|param| param.key == key);
         match self.params.iter().map(|(key, _)| key).find(|key| !read(key)) {
             None => Ok(()),
             Some(key) => Err(ModelError::new(format!(
-                "{key} is no setting of {}, {} or {}: leave it out, or choose one of {}",
+                "{key} is not a setting of {}, {} or {}: leave it out, or choose one of {}",
                 entries.drafter.name,
                 entries.verifier.name,
                 entries.length.name,
@@ -136,9 +137,9 @@ impl MethodSpec {
         }
     }
 
-    /// The same method in canonical spelling, so that two spellings of one
-    /// method are equal: aliases become names, and plain decoding has K = 0 and
-    /// nothing that only a drafter would read.
+    /// The same method in canonical spelling, so that two spellings of one method are
+    /// equal: aliases become names, and plain decoding gets K = 0 and the default
+    /// length policy, without settings of another one.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -167,7 +168,7 @@ impl MethodSpec {
         })
     }
 
-    /// Makes the method with a draft model and nothing else to use.
+    /// Builds the method with a draft model and no other tools.
     ///
     /// # Errors
     /// As [`Self::build_with`].
@@ -178,11 +179,11 @@ impl MethodSpec {
         self.build_with(Tools { draft: draft_model, ..Tools::default() })
     }
 
-    /// Makes the method.
+    /// Builds the method.
     ///
     /// # Errors
-    /// As [`Self::validate`], or if the drafter needs something that is not
-    /// there, or a model cannot open a session.
+    /// As [`Self::validate`], or if the drafter needs something that is absent, or a
+    /// model cannot open a session.
     pub fn build_with<'a>(&self, tools: Tools<'a>) -> Result<Method<'a>, ModelError> {
         self.validate()?;
         let entries = self.entries()?;
@@ -206,7 +207,7 @@ impl MethodSpec {
         })
     }
 
-    /// Whether the drafter cannot be made without a draft model.
+    /// Whether the drafter requires a draft model.
     pub fn needs_draft_model(&self) -> bool {
         self.entries().is_ok_and(|entries| entries.drafter.build.needs_model)
     }
@@ -252,14 +253,14 @@ pub fn find_param(name: &str) -> Result<&'static Param, UnknownName> {
     found.copied().ok_or_else(|| UnknownName::new("setting", name, all.iter().map(|p| p.key)))
 }
 
-/// What is guaranteed of the output of `spec`: D, G, P or X, with a `~` where
-/// the engine cannot keep the promise bit for bit.
+/// The guarantee class of the output of `spec`: D, G, P or X, with a `~` if the engine
+/// cannot keep the guarantee bit for bit.
 ///
-/// At a temperature of zero a method of class D has one possible output, the
-/// greedy one, and counts as G. G and P compare with plain decoding token by
-/// token, so they need an engine whose logits do not depend on the number of
-/// rows in a pass (`row_invariant`). Plain decoding itself *is* the standard
-/// of that comparison and never carries the mark.
+/// At a temperature of zero a method of class D has one possible output, the greedy
+/// one, and counts as G. G and P are defined by a token-by-token comparison with plain
+/// decoding, so they need an engine whose logits do not depend on the number of rows in
+/// a pass (`row_invariant`). Plain decoding is the reference of this comparison and is
+/// never marked.
 ///
 /// # Errors
 /// If the verifier's name is unknown.

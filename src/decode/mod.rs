@@ -1,9 +1,8 @@
-//! The decode loop: a step machine and its one-page driver.
+//! The decode loop: a state machine and its driver.
 //!
-//! [`Generation`] knows the order of a round and nothing of engines or time: it
-//! says what the target must evaluate and takes the result. [`generate`] drives
-//! one generation; plain autoregressive decoding is the same loop with the
-//! drafter `none`.
+//! [`Generation`] defines the steps of a round, independent of engines and clocks: it
+//! returns what the target must evaluate and takes the result. [`generate`] drives one
+//! generation. Plain autoregressive decoding is the same loop with the drafter `none`.
 
 mod generation;
 mod method;
@@ -24,25 +23,25 @@ use crate::clock::{Clock, Who};
 use crate::model::{LanguageModel, ModelError, evaluate_one};
 use crate::round::{RoundEvent, RoundTimes};
 
-/// Is told what happens. All methods do nothing by default; none of the time
-/// spent in them counts as decoding.
+/// Receives the events of a generation. All methods do nothing by default; the time
+/// spent in them does not count as decoding.
 pub trait Observer {
-    /// After every round.
+    /// Called after every round.
     ///
     /// # Errors
-    /// If what happened cannot be recorded; the generation then ends.
+    /// If the event cannot be recorded; the generation then ends.
     fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), ModelError> {
         let _ = event;
         Ok(())
     }
 
-    /// Text that became final in the round just finished.
+    /// Called with the text that became final in the last round.
     fn text(&mut self, text: &str) {
         let _ = text;
     }
 }
 
-/// Observes nothing.
+/// An observer that does nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct NoObserver;
 
@@ -51,11 +50,11 @@ impl Observer for NoObserver {}
 /// What one generation cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Passes of the target, prefill apart.
+    /// Number of passes of the target, without prefill.
     pub target_forwards: usize,
-    /// Passes of the drafter's model, prefill apart.
+    /// Number of passes of the drafter's model, without prefill.
     pub draft_forwards: usize,
-    /// Time of the prefill, draft and target.
+    /// Time of the prefill of draft model and target.
     pub prefill: Duration,
     /// Time of all rounds.
     pub decode: Duration,
@@ -64,7 +63,8 @@ pub struct Totals {
 /// Runs a generation to its end.
 ///
 /// # Errors
-/// If a model fails, logits are no distribution, or the observer cannot record.
+/// If a model fails, logits do not define a distribution, or the observer cannot
+/// record.
 pub fn generate(
     generation: &mut Generation<'_>,
     target: &dyn LanguageModel,

@@ -1,5 +1,6 @@
-//! When a generation ends. All conditions act on committed tokens, one by one,
-//! so a round may be cut in its middle.
+//! Stop conditions. Those on tokens and text are checked after every committed token,
+//! so they may cut a round short; the deadline and the context length are checked
+//! between rounds.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,7 +23,7 @@ pub enum StopReason {
     ContextFull,
     /// The deadline passed.
     Deadline,
-    /// The user's own condition said so.
+    /// The user's own condition was met.
     User,
 }
 
@@ -48,13 +49,14 @@ pub type UserStop<'a> = Box<dyn FnMut(&[Token], &str) -> bool + 'a>;
 pub struct StopRules<'a> {
     /// End after this many new tokens; 0 generates nothing.
     pub max_tokens: usize,
-    /// End after any of these tokens (empty: they are tokens like any other).
+    /// End after any of these tokens; if there are none, end tokens are treated like
+    /// any other token.
     pub eos: Vec<Token>,
     /// End as soon as the text contains one of these.
     pub strings: Vec<String>,
     /// End at the first round that begins this long after the decode started.
     pub deadline: Option<Duration>,
-    /// End when this says so.
+    /// End when this returns true.
     pub user: Option<UserStop<'a>>,
 }
 
@@ -71,12 +73,12 @@ impl fmt::Debug for StopRules<'_> {
 }
 
 impl StopRules<'_> {
-    /// Stop after `max_tokens` tokens and for no other reason.
+    /// Ends after `max_tokens` tokens, without other conditions.
     pub fn max_tokens(max_tokens: usize) -> Self {
         Self { max_tokens, ..Self::default() }
     }
 
-    /// Whether `token`, just committed as the last of `new`, ends the text.
+    /// Whether the last token of `new`, just committed, ends the text, and why.
     pub(super) fn after_token(&mut self, new: &[Token], text: &str) -> Option<StopReason> {
         let last = *new.last()?;
         if self.eos.contains(&last) {
@@ -96,8 +98,8 @@ impl StopRules<'_> {
         self.strings.iter().filter(|s| !s.is_empty()).filter_map(|s| text.find(s.as_str())).min()
     }
 
-    /// How much of `text` cannot become part of a stop string any more, so that
-    /// it may be shown.
+    /// The length of the part of `text` that can no longer become part of a stop
+    /// string, so that it may be shown.
     pub(super) fn settled(&self, text: &str) -> usize {
         let pending = |stop: &String| {
             (1..stop.len())

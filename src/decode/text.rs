@@ -3,9 +3,9 @@
 use crate::distribution::Token;
 use crate::model::{Codec, ModelError};
 
-/// A run of U+FFFD longer than this is no character in the making: a character
-/// has at most four bytes, and a tokenizer that writes one U+FFFD per byte may
-/// write those of the character before as well.
+/// A longer run of U+FFFD cannot be an incomplete character: a character has at most
+/// four bytes, and a tokenizer that writes one U+FFFD per byte may also write those of
+/// the character before.
 const LONGEST_RUN: usize = 12 * '\u{FFFD}'.len_utf8();
 
 /// Decodes a growing sequence of tokens. A token may hold part of a UTF-8
@@ -15,9 +15,9 @@ const LONGEST_RUN: usize = 12 * '\u{FFFD}'.len_utf8();
 pub struct TextStream<'a> {
     codec: &'a dyn Codec,
     tokens: Vec<Token>,
-    /// Tokens before this one play no part any more.
+    /// Tokens before this index are no longer needed.
     window: usize,
-    /// Tokens from the window up to this one only serve as context.
+    /// Tokens from `window` up to this index only serve as context.
     done: usize,
     /// Bytes of the window's text that have been emitted.
     emitted: usize,
@@ -25,7 +25,7 @@ pub struct TextStream<'a> {
 }
 
 impl<'a> TextStream<'a> {
-    /// A stream that continues after nothing.
+    /// An empty stream.
     pub fn new(codec: &'a dyn Codec) -> Self {
         Self { codec, tokens: Vec::new(), window: 0, done: 0, emitted: 0, text: String::new() }
     }
@@ -37,7 +37,7 @@ impl<'a> TextStream<'a> {
     pub fn push(&mut self, token: Token) -> Result<(), ModelError> {
         self.tokens.push(token);
         let now = self.codec.decode(&self.tokens[self.window..])?;
-        // A replacement character at the end may become another character.
+        // A replacement character at the end may still become another character.
         let mut complete = now.trim_end_matches('\u{FFFD}').len();
         if now.len() - complete > LONGEST_RUN {
             complete = now.len();
@@ -51,7 +51,7 @@ impl<'a> TextStream<'a> {
         Ok(())
     }
 
-    /// Emits what is left, unfinished characters as U+FFFD.
+    /// Emits the rest, with unfinished characters as U+FFFD.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -66,7 +66,8 @@ impl<'a> TextStream<'a> {
         &self.text
     }
 
-    /// Appends what the window's text has beyond what was emitted of it.
+    /// Appends the part of the window's text that has not been emitted; whether there
+    /// was any.
     fn emit(&mut self, window: &str) -> bool {
         let new = window.get(self.emitted..).unwrap_or_default();
         self.text.push_str(new);

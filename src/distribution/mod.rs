@@ -16,8 +16,8 @@ use self::weights::Weights;
 /// A token id.
 pub type Token = u32;
 
-/// How far from one the mass of a distribution given in f64 may be: 4096 roundings of
-/// 1.1e-16 stay below 5e-13; anything further off is a caller's mistake.
+/// The largest deviation from 1 of a mass given in f64. 4096 rounding errors of 1.1e-16
+/// stay below 5e-13, so a deviation above this tolerance is the caller's mistake.
 const MASS_TOLERANCE: f64 = 1e-9;
 
 /// Why a vector is not a probability distribution.
@@ -59,7 +59,7 @@ pub enum DistError {
     /// The entries are finite, but their sum is not.
     #[error("the weights are too large to be summed")]
     TooLarge,
-    /// Every logit is −inf, so that no token is possible.
+    /// No token is possible: every logit is −inf, or every weight is zero.
     #[error("every logit is -inf: no token is possible")]
     NothingPossible,
 }
@@ -111,8 +111,8 @@ impl Dist {
         Self::proportional(weights, Storage::Single)
     }
 
-    /// The distribution proportional to a measure, and the mass of the measure. `None` if
-    /// there is none, or if it is no measure.
+    /// The distribution proportional to a measure, and the mass of the measure. `None`
+    /// if the mass is zero, or if the weights are not a measure.
     pub fn from_measure(weights: Vec<f64>) -> Option<(Self, f64)> {
         let weights = Weights::new(weights).ok()?;
         let mass = weights.mass();
@@ -131,8 +131,8 @@ impl Dist {
         Ok(Self { vocab: weights.len(), storage: storage(weights) })
     }
 
-    /// A distribution proportional to the weights of a few tokens, added up where a token
-    /// comes twice; all others have probability zero.
+    /// A distribution proportional to the weights of a few tokens. The weights of a
+    /// repeated token are added; all other tokens have probability zero.
     ///
     /// # Errors
     /// If a weight is negative or not finite, a token lies outside the
@@ -173,8 +173,8 @@ impl Dist {
     /// The distribution that always yields `token`.
     ///
     /// # Panics
-    /// If `token` lies outside the vocabulary: a token id that was never
-    /// checked is a bug of the caller, not a property of the input.
+    /// If `token` lies outside the vocabulary: an unchecked token id is a bug in the
+    /// caller.
     pub fn one_hot(vocab: usize, token: Token) -> Self {
         assert!((token as usize) < vocab, "token {token} outside a vocabulary of {vocab}");
         Self { vocab, storage: Storage::Sparse(vec![(token, 1.0)]) }
@@ -205,7 +205,7 @@ impl Dist {
         }
     }
 
-    /// `value(p(x), q(x))` of every token: what residuals are made of.
+    /// `value(p(x), q(x))` of every token, the basis of residuals and overlaps.
     pub fn zip(&self, q: &Dist, value: impl Fn(f64, f64) -> f64) -> Vec<f64> {
         match (&self.storage, &q.storage) {
             (Storage::Double(p), Storage::Double(q)) => p.zip(q, value),
@@ -241,8 +241,8 @@ impl Dist {
     }
 
     /// The distribution of the correction token after a rejection: `norm((p − q)⁺)`.
-    /// `None` if the residual has no mass, which exact arithmetic reaches only
-    /// for `p = q`, where nothing is ever rejected.
+    /// `None` if the residual has no mass; in exact arithmetic this happens only for
+    /// `p = q`, where nothing is ever rejected.
     pub fn residual(&self, q: &Dist) -> Option<Dist> {
         self.residual_of(q, 1.0)
     }
@@ -273,8 +273,8 @@ impl Dist {
         best.0
     }
 
-    /// The most probable tokens, at most `count`, by falling probability; ties go
-    /// to the lowest id.
+    /// The most probable tokens, at most `count`, by descending probability; ties go to
+    /// the lowest id.
     pub fn most_probable(&self, count: usize) -> Vec<Token> {
         let mut ranked = self.support().collect::<Vec<_>>();
         let order = |a: &(Token, f64), b: &(Token, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
@@ -299,8 +299,8 @@ impl Dist {
             sum += p;
             sum > u
         });
-        // Rounding may leave the whole sum just below u: then the last
-        // possible token is the right one.
+        // Rounding may leave the total at or just below u; then the last possible token
+        // is the right one.
         found.or(entries.last()).map_or(0, |&(token, _)| token)
     }
 

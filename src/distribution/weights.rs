@@ -1,4 +1,4 @@
-//! Weights of all tokens and the sums that a distribution over them needs.
+//! Weights of all tokens, and the sums that a distribution over them needs.
 //!
 //! Sums are taken in f64, in blocks: sixteen lanes within a block, then block
 //! after block. The order is fixed, so a distribution has the same bits on every
@@ -7,8 +7,8 @@
 use super::{DistError, Token, check_entries};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 
-/// Tokens whose weights are summed together, so that drawing a token looks at
-/// one block and not at the whole vocabulary.
+/// Number of tokens per block of sums. Drawing a token scans one block and not the
+/// whole vocabulary.
 const BLOCK: usize = 256;
 
 /// `p(x) = values[x] / norm`.
@@ -44,7 +44,7 @@ impl<T: Number> Weights<T> {
         Ok(Self { values, ends, norm: mass })
     }
 
-    /// The same weights, to be taken as probabilities as they are.
+    /// The same weights, used as probabilities without normalisation.
     pub(super) fn into_probs(self) -> Self {
         Self { norm: 1.0, ..self }
     }
@@ -73,8 +73,8 @@ impl<T: Number> Weights<T> {
     /// See [`super::Dist::quantile`].
     pub(super) fn quantile(&self, u: f64) -> Token {
         let bound = u * self.mass();
-        // Where rounding leaves the bound at the mass, the last block with any
-        // weight is the right one.
+        // If rounding makes the bound equal to the mass, the last block with any weight
+        // is the right one.
         let reaching = self.ends.partition_point(|&end| end <= bound);
         let block = reaching.min(self.ends.partition_point(|&end| end < self.mass()));
         let mut sum = block.checked_sub(1).map_or(0.0, |before| self.ends[before]);
@@ -136,7 +136,7 @@ impl<T: Number> Kernel for Sums<'_, T> {
     }
 }
 
-/// A value for every token from its two probabilities.
+/// Computes a value for every token from its two probabilities.
 struct Pairs<'a, T, F> {
     p: &'a Weights<T>,
     q: &'a Weights<T>,

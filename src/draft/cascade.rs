@@ -1,10 +1,11 @@
-//! A draft model that is itself sped up, exactly, by prompt lookup.
+//! A draft model that is itself accelerated, exactly, by prompt lookup.
 //!
-//! The lookup guesses the draft model's next tokens, one pass of the draft
-//! model checks them, and every token is drawn from the draft model's distribution: the
-//! guess only decides how many distributions one pass yields. A draw that leaves the
-//! guess ends the pass's use. So drafts are those of the drafter `model`, token
-//! for token, with fewer passes.
+//! The lookup guesses the draft model's next tokens, and one pass of the draft model
+//! computes the distributions after all of them. Every drafted token is drawn from the
+//! draft model's distribution; the guess only decides how many of these distributions
+//! one pass provides. Once a drawn token differs from the guess, the rest of the pass
+//! is useless. The drafts are the same, token for token, as those of the drafter
+//! `model`, but take fewer passes.
 
 use super::prompt_lookup::{MATCH, MAX, MIN, PromptLookup};
 use super::reader::Reader;
@@ -20,10 +21,10 @@ const GUESSED: Param = Param::count(
     "cascade_tokens",
     3,
     1..=64,
-    "tokens that the lookup guesses for a pass of the draft model",
+    "tokens that the lookup guesses for each pass of the draft model",
 );
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "cascade",
     aliases: &["staged"],
@@ -42,7 +43,7 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// A draft model behind a lookup.
+/// A draft model accelerated by a lookup.
 #[derive(Debug)]
 struct Cascade<'a> {
     reader: Reader<'a>,
@@ -51,7 +52,7 @@ struct Cascade<'a> {
 }
 
 impl Cascade<'_> {
-    /// The draft so far and what the lookup expects the draft model to add.
+    /// The draft so far, extended by the tokens that the lookup predicts.
     fn guess(&self, round: &Round<'_>, draft: &Draft) -> Draft {
         let drafted = draft.nodes().iter().map(|node| node.token);
         let text = round.context.iter().copied().chain(drafted).collect::<Vec<_>>();
@@ -60,7 +61,7 @@ impl Cascade<'_> {
         let room = round.limit.saturating_sub(draft.len() + 1).min(self.guessed);
         let Some(next) = self.lookup.find(&text) else { return guess };
         for at in next..next + room {
-            // Past its end the text goes on with what was copied.
+            // Past the end of the text, the copy continues with the tokens just copied.
             let token = text.get(at).copied();
             let token = token.unwrap_or_else(|| guess.node(at - round.context.len()).token);
             parent = Some(guess.certain(parent, token));

@@ -1,13 +1,12 @@
-//! Copying what followed an earlier place in the text.
+//! Copying the tokens that followed an earlier position of the text.
 
 use crate::distribution::Token;
 use crate::tree::{Draft, NodeId};
 
 use super::Round;
 
-/// Drafts what followed the place before `next`. Past the end of the context
-/// the copy goes on with what it has copied itself, which continues periodic
-/// text.
+/// Drafts a copy of the text from position `next` on. Past the end of the context it
+/// continues with the tokens just copied, which extends periodic text.
 pub(super) fn copy_from(next: usize, round: &mut Round<'_>, draft: &mut Draft) {
     let mut parent = draft.len().checked_sub(1);
     let mut next = next;

@@ -1,4 +1,4 @@
-//! Prompt lookup where it finds something, else the draft model.
+//! Prompt lookup if it finds a match, else the draft model.
 
 use super::model::ModelDrafter;
 use super::prompt_lookup::{MATCH, MAX, MIN, PromptLookup};
@@ -9,12 +9,12 @@ use crate::model::ModelError;
 use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape};
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "hybrid",
     aliases: &[],
     params: &[MAX, MIN, MATCH, DRAFT_SAMPLING[0], DRAFT_SAMPLING[1], DRAFT_SAMPLING[2]],
-    summary: "prompt lookup where it finds something, else the draft model",
+    summary: "prompt lookup if it finds a match, else the draft model",
     paper: "cf. Hu et al. 2024, arXiv 2411.10666 (retrieval with a fallback)",
     build: BuildDrafter {
         needs_model: true,
@@ -30,7 +30,7 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// A lookup before a model.
+/// Prompt lookup with a draft model as fallback.
 #[derive(Debug)]
 struct Hybrid<'a> {
     lookup: PromptLookup,

@@ -1,8 +1,8 @@
-//! Drafters: WHO proposes.
+//! Drafters, which propose tokens.
 //!
-//! A drafter fills a [`Draft`] and nothing else. Whatever it does, the output
-//! stays exact, because sampled tokens are drawn inside the draft from the distribution
-//! that is recorded with them.
+//! A drafter fills a [`Draft`] and nothing else. The output stays exact for any
+//! drafter, because a sampled token is drawn inside the draft, from the distribution
+//! that is recorded with it.
 
 mod cascade;
 mod copy;
@@ -42,9 +42,10 @@ use crate::tree::{Draft, DraftShape, NodeId, Siblings};
 
 use reader::Prediction;
 
-/// Proposes tokens, one draft per round.
+/// Proposes one draft per round.
 pub trait Drafter<'a>: std::fmt::Debug {
-    /// Takes in the prompt before the first round, outside the decode time.
+    /// Processes the prompt before the first round. Its time counts as prefill, not as
+    /// decoding.
     ///
     /// # Errors
     /// If the drafter's model fails.
@@ -56,15 +57,16 @@ pub trait Drafter<'a>: std::fmt::Debug {
     /// Proposes a draft for the round.
     ///
     /// # Errors
-    /// If the drafter's model fails or returns logits that are no distribution.
+    /// If the drafter's model fails, or its logits do not define a distribution.
     fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError>;
 
-    /// Told after every round, with the target's rows, rejected ones included.
+    /// Called after every round with the target's logits of all rows, those of rejected
+    /// nodes included.
     fn observe(&mut self, event: &RoundEvent<'_>) {
         let _ = event;
     }
 
-    /// Everything that future proposals after `context` depend on.
+    /// All state that proposals after `context` depend on, as bytes.
     ///
     /// # Errors
     /// If the drafter's session cannot be brought to `context`.
@@ -77,7 +79,7 @@ pub trait Drafter<'a>: std::fmt::Debug {
     fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError>;
 }
 
-/// What a drafter gets to see and use in one round.
+/// What a drafter can see and use in one round.
 #[derive(Debug)]
 pub struct Round<'r> {
     /// Prompt and committed tokens.
@@ -86,18 +88,19 @@ pub struct Round<'r> {
     pub prompt_len: usize,
     /// Number of tokens in the vocabulary.
     pub vocab: usize,
-    /// The largest depth that can still be committed, at most the policy's.
+    /// The maximum depth of the draft: the policy's, or less where fewer tokens may
+    /// still be emitted.
     pub limit: usize,
-    /// Asked before each further level.
+    /// The draft length policy, consulted before each further level.
     pub length: &'r mut dyn DraftLength,
-    /// Lists of position-keyed noise that the verifier races; none if it wants
-    /// tokens drawn on their own.
+    /// Number of lists of position-keyed noise that the verifier uses; `None` if tokens
+    /// must be drawn independently.
     pub coupling: Option<usize>,
-    /// Where draft tokens are drawn from.
+    /// The source of randomness for drafted tokens.
     pub chance: &'r mut dyn Chance,
-    /// Told of every pass of the drafter's model.
+    /// The clock to which every pass of the drafter's model is reported.
     pub clock: &'r dyn Clock,
-    /// Counts the passes of the drafter's model.
+    /// Number of passes of the drafter's model so far.
     pub forwards: usize,
 }
 
@@ -107,7 +110,7 @@ impl Round<'_> {
         draft.depth() < self.limit && self.length.go_deeper(draft)
     }
 
-    /// Adds a token to a chain, as the draft model predicts.
+    /// Adds a token drawn from the draft model's prediction.
     fn draw_predicted(
         &mut self,
         draft: &mut Draft,
@@ -119,9 +122,9 @@ impl Round<'_> {
         id
     }
 
-    /// Adds up to `count` children, chosen in this way, as the draft model predicts.
-    /// Greedy drafts without replacement are the most probable tokens, to which
-    /// such draws tend as the temperature falls.
+    /// Adds up to `count` children of the given kind from the draft model's prediction.
+    /// For a greedy draft model, [`Siblings::Distinct`] adds the most probable tokens,
+    /// the limit of draws without replacement as the temperature goes to 0.
     fn grow(
         &mut self,
         draft: &mut Draft,
@@ -130,8 +133,9 @@ impl Round<'_> {
     ) {
         let (known, dist) = (draft.len(), &prediction.dist);
         match siblings {
-            // Raced where the verifier has noise to couple them with, once per list:
-            // the same list again would be no other draw.
+            // If the verifier uses noise lists, each sibling races on its own list. A
+            // second race on the same list would return the same token, hence the
+            // limit.
             Siblings::Independent => {
                 let count = self.coupling.map_or(count, |lists| count.min(lists));
                 (0..count).for_each(|list| _ = self.draw(draft, parent, dist, list));
@@ -150,8 +154,8 @@ impl Round<'_> {
         (known..draft.len()).for_each(|id| draft.believe(id, &prediction.belief));
     }
 
-    /// Adds a token drawn from `dist` to the draft, raced against the verifier's
-    /// noise if it has such; `list` numbers independent siblings.
+    /// Adds a token drawn from `dist` to the draft; if the verifier uses position-keyed
+    /// noise, the token is raced against list number `list` of it.
     pub fn draw(
         &mut self,
         draft: &mut Draft,
@@ -190,10 +194,11 @@ const DRAFT_TOP_P: Param = Param::number(
 )
 .optional();
 
-/// How a draft model samples where it differs from the target.
+/// The sampling settings of a draft model that may differ from the target's.
 pub(crate) const DRAFT_SAMPLING: [Param; 3] = [DRAFT_TEMPERATURE, DRAFT_TOP_K, DRAFT_TOP_P];
 
-/// How a draft model's logits become distributions: as the target's, but for what is set.
+/// The sampling settings of the draft model: the target's, except where `params`
+/// overrides them.
 pub fn draft_sampling(target: SamplingParams, params: &Params) -> SamplingParams {
     SamplingParams {
         temperature: params.optional_number(&DRAFT_TEMPERATURE).unwrap_or(target.temperature),
@@ -203,7 +208,7 @@ pub fn draft_sampling(target: SamplingParams, params: &Params) -> SamplingParams
     }
 }
 
-/// The settings without those that repeat the target's.
+/// `params` without the draft sampling settings that equal the target's.
 pub fn without_repeats(target: &SamplingParams, params: Params) -> Params {
     let repeats = |param: &&Param| match params.optional_number(param) {
         Some(x) if param.key == DRAFT_TEMPERATURE.key => x == target.temperature,
@@ -215,25 +220,25 @@ pub fn without_repeats(target: &SamplingParams, params: Params) -> Params {
     repeated.into_iter().fold(params, Params::without)
 }
 
-/// What a drafter is made from.
+/// What a drafter is built from.
 #[derive(Debug, Clone, Copy)]
 pub struct DrafterParams<'a, 's> {
-    /// Models and texts to make it of.
+    /// The available models and texts.
     pub tools: Tools<'a>,
     /// How the target's logits become distributions.
     pub target_sampler: &'s Sampler,
-    /// How the draft model's logits become distributions: the target's settings, but for
-    /// those that are set for the draft.
+    /// How the draft model's logits become distributions: the target's settings, except
+    /// those set for the draft model.
     pub sampler: &'s Sampler,
-    /// Settings of the drafter.
+    /// The drafter's own settings.
     pub params: &'s Params,
 }
 
 impl<'a> DrafterParams<'a, '_> {
-    /// The draft model of a drafter that cannot do without.
+    /// The draft model, for drafters that require one.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no draft model.
     pub fn model(&self, drafter: &str) -> Result<&'a dyn LanguageModel, ModelError> {
         self.tools.draft.ok_or_else(|| {
             ModelError::new(format!("drafter \"{drafter}\" needs a draft model: set \"draft\""))
@@ -241,19 +246,19 @@ impl<'a> DrafterParams<'a, '_> {
     }
 }
 
-/// How a drafter is made.
+/// How to build a drafter.
 #[derive(Debug, Clone, Copy)]
 pub struct BuildDrafter {
-    /// Whether it cannot do without a draft model.
+    /// Whether a draft model is required.
     pub needs_model: bool,
-    /// All that its drafts may hold under some settings; a sentence if these do
-    /// not go together.
+    /// Everything that its drafts may contain under these settings, or a sentence if
+    /// the settings are inconsistent.
     pub shape: fn(&Params) -> Result<DraftShape, String>,
-    /// Makes it.
+    /// Builds the drafter.
     pub make: MakeDrafter,
 }
 
-/// Makes a drafter.
+/// A function that builds a drafter.
 pub type MakeDrafter =
     for<'a, 's> fn(&DrafterParams<'a, 's>) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError>;
 

@@ -9,12 +9,12 @@ use crate::registry::Entry;
 use crate::sampling::Sampler;
 use crate::tree::{Draft, DraftShape};
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "model",
     aliases: &["draft_model", "assistant_model"],
     params: &DRAFT_SAMPLING,
-    summary: "a smaller model of the same vocabulary, sampled token by token",
+    summary: "a smaller model with the same vocabulary, sampled token by token",
     paper: "Leviathan et al. 2023, arXiv 2211.17192; Chen et al. 2023, arXiv 2302.01318",
     build: BuildDrafter {
         needs_model: true,
@@ -25,12 +25,12 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Drafts a chain with a model of its own.
+/// Drafts a chain with a draft model.
 #[derive(Debug)]
 pub struct ModelDrafter<'a>(Reader<'a>);
 
 impl<'a> ModelDrafter<'a> {
-    /// A drafter over `model`.
+    /// A drafter that uses `model`.
     ///
     /// # Errors
     /// If the model cannot open a session.

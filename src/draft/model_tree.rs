@@ -10,21 +10,21 @@ use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape, Siblings};
 
 const TREE: Param =
-    Param::text("tree", "2,2,1", "children per node, by depth: 2,1 is two branches of two");
+    Param::text("tree", "2,2,1", "children per node, by depth: 2,1 is two branches of two tokens");
 /// How the children of a node are chosen.
 pub(crate) const SIBLINGS: Param = Param::text(
     "siblings",
     AUTO,
-    "how children are chosen: independent, distinct, top_k, last_sampled, hub, or auto: as the \
-     verifier likes it best",
+    "how children are chosen: independent, distinct, top_k, last_sampled, hub, or auto (what \
+     suits the verifier best)",
 );
-/// As the verifier likes it best.
+/// The kind of siblings that suits the verifier best.
 pub(crate) const AUTO: &str = "auto";
 
-/// The most nodes that a cache has room for.
+/// The maximum number of draft nodes that a cache has room for.
 const MOST_NODES: usize = 64;
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "model_tree",
     aliases: &["tree"],
@@ -64,25 +64,25 @@ fn tree(params: &Params) -> Result<Vec<usize>, String> {
     parse_tree(TREE.key, &params.text(&TREE))
 }
 
-/// Reads children per node, by depth.
+/// Parses the numbers of children per node, by depth.
 ///
 /// # Errors
-/// One sentence that names the key and what is allowed.
+/// One sentence that names the key and the allowed values.
 pub(super) fn parse_tree(key: &str, text: &str) -> Result<Vec<usize>, String> {
     let fault = |why: &str| {
         format!(
-            "{key} = {text}: {why}; allowed are numbers of children from 1, by depth, as in 2,2,1"
+            "{key} = {text}: {why}; give the children per node, at least 1, by depth, as in 2,2,1"
         )
     };
     let counts = text.split(',').map(|part| part.trim().parse().ok().filter(|&n| n > 0));
-    let counts = counts.collect::<Option<Vec<usize>>>().ok_or_else(|| fault("no shape"))?;
+    let counts = counts.collect::<Option<Vec<usize>>>().ok_or_else(|| fault("not a tree shape"))?;
     let mut nodes = (1_usize, 0_usize);
     for &children in &counts {
         nodes.0 = nodes.0.saturating_mul(children);
         nodes.1 = nodes.1.saturating_add(nodes.0);
     }
     if nodes.1 > MOST_NODES {
-        return Err(fault(&format!("{} nodes are more than {MOST_NODES}", nodes.1)));
+        return Err(fault(&format!("{} nodes exceed the limit of {MOST_NODES}", nodes.1)));
     }
     Ok(counts)
 }

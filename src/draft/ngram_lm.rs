@@ -1,9 +1,9 @@
-//! A language model of counted n-grams.
+//! An n-gram language model.
 //!
-//! After the longest of the last n − 1, n − 2 … 0 tokens that has been seen
-//! with a successor, the distribution is the successors' frequency, processed by the
-//! same sampler as a draft model's. Counts come from a text file, or from
-//! prompt and output themselves.
+//! The context is the longest suffix of at most n − 1 tokens that has been counted with
+//! a successor. The distribution is proportional to the counts of its successors,
+//! processed by the same sampler as a draft model's logits. Counts come from a text
+//! file, or from the prompt and the output so far.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -21,15 +21,15 @@ const ORDER: Param =
     Param::count("ngram_order", 2, 1..=16, "n: 1 for unigrams, 2 for bigrams, 3 …");
 const TEXT: Param = Param::file(
     "ngram_text",
-    "a text file to count; without one, prompt and output are counted as they come",
+    "text file to count n-grams in; without one, the prompt and the output are counted",
 );
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "ngram_lm",
     aliases: &["ngram_model"],
     params: &[ORDER, TEXT, DRAFT_SAMPLING[0], DRAFT_SAMPLING[1], DRAFT_SAMPLING[2]],
-    summary: "a model of counted n-grams, from a text file or from the text so far",
+    summary: "an n-gram model with counts from a text file or from the text so far",
     paper: "Leviathan et al. 2023, arXiv 2211.17192, Table 3 (unigram and bigram rows)",
     build: BuildDrafter {
         needs_model: false,
@@ -46,32 +46,33 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Successors of the last tokens, by frequency.
+/// Drafts from n-gram counts.
 #[derive(Debug, Clone)]
 struct NgramLm {
     counts: Rc<Counts>,
-    /// Whether the text so far is counted.
+    /// Whether the prompt and the output are counted.
     learns: bool,
-    /// Tokens of the text that have been counted.
+    /// Number of tokens of the text counted so far.
     read: usize,
     sampler: Sampler,
 }
 
-/// How often tokens followed each other.
+/// N-gram counts.
 #[derive(Debug, Clone)]
 pub(super) struct Counts {
     order: usize,
-    /// By the tokens before: 0 to n − 1 of them.
+    /// Counts of the next token, by the 0 to n − 1 tokens before it.
     after: BTreeMap<Vec<Token>, BTreeMap<Token, u32>>,
 }
 
 impl Counts {
-    /// Of n-grams up to n = `order`, still without any.
+    /// Empty counts of n-grams up to n = `order`.
     pub(super) fn new(order: usize) -> Self {
         Self { order, after: BTreeMap::new() }
     }
 
-    /// Counts the last token of `text` after all that may come before it.
+    /// Counts the last token of `text` after each context of 0 to n − 1 tokens before
+    /// it.
     pub(super) fn add(&mut self, text: &[Token]) {
         let Some((&token, before)) = text.split_last() else { return };
         for n in 0..self.order.min(before.len() + 1) {
@@ -80,7 +81,7 @@ impl Counts {
         }
     }
 
-    /// What followed the longest known end of `text`.
+    /// The successors of the longest suffix of `text` that has been counted.
     fn successors(&self, text: &[Token]) -> Option<&BTreeMap<Token, u32>> {
         let longest = (self.order - 1).min(text.len());
         (0..=longest).rev().find_map(|n| self.after.get(&text[text.len() - n..]))
@@ -96,13 +97,14 @@ impl NgramLm {
         }
     }
 
-    /// The processed distribution after context and draft; none if nothing is known.
+    /// The processed distribution after context and draft; `None` if nothing has been
+    /// counted.
     fn distribution(
         &self,
         round: &Round<'_>,
         drafted: &[Token],
     ) -> Result<Option<Rc<Dist>>, ModelError> {
-        // A few last tokens are all that counts look at.
+        // The counts depend on the last few tokens only.
         let tail = round.context.len().saturating_sub(self.counts.order);
         let text = [&round.context[tail..], drafted].concat();
         let Some(next) = self.counts.successors(&text) else { return Ok(None) };
@@ -138,7 +140,7 @@ impl<'a> Drafter<'a> for NgramLm {
     }
 
     fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, ModelError> {
-        // A function of the committed tokens.
+        // The counts are a function of the committed tokens.
         Ok(Vec::new())
     }
 

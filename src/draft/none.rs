@@ -1,4 +1,4 @@
-//! No draft: plain autoregressive decoding, in the very same loop.
+//! No draft: plain autoregressive decoding in the same loop.
 
 use super::{BuildDrafter, Drafter, Round};
 use crate::distribution::Token;
@@ -6,7 +6,7 @@ use crate::model::ModelError;
 use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape};
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "none",
     aliases: &["plain", "autoregressive"],

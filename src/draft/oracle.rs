@@ -1,10 +1,11 @@
-//! A drafter that knows the target's distribution and can be as right as it is told to.
+//! A drafter that reads the target's distribution and drafts with a chosen acceptance
+//! rate.
 //!
-//! It drafts from `q = a·p + (1 − a)·δ_z`, where z is the token that the target
-//! finds least probable: rejection sampling then accepts with probability
-//! `a·(1 − p(z)) + min(p(z), q(z))`, which is a where p(z) is small. It costs a
-//! target pass per token and is there to test harness and cost model, on toys
-//! and on the virtual clock.
+//! It drafts from `q = a·p + (1 − a)·δ_z`, where z is the token with the smallest
+//! target probability. Rejection sampling then accepts with probability
+//! `a·(1 − p(z)) + min(p(z), q(z))`, which is close to a if p(z) is small. It needs a
+//! target pass per token and serves to test the harness and the cost model, on toy
+//! models and the virtual clock.
 
 use std::rc::Rc;
 
@@ -18,21 +19,21 @@ use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape};
 
 const ACCEPTANCE: Param =
-    Param::number("oracle_acceptance", 0.8, 0.0..=1.0, "a: the acceptance that is aimed at");
+    Param::number("oracle_acceptance", 0.8, 0.0..=1.0, "a: the acceptance rate to aim for");
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "oracle",
     aliases: &[],
     params: &[ACCEPTANCE],
-    summary: "knows the target and is accepted as often as it is told to; to test the harness",
+    summary: "reads the target's distribution and drafts with a chosen acceptance rate; for tests",
     paper: "-",
     build: BuildDrafter {
         needs_model: false,
         shape: |_| Ok(DraftShape::SAMPLED),
         make: |params| {
             let target = params.tools.target.ok_or_else(|| {
-                ModelError::new("drafter \"oracle\" needs the target, which is not there")
+                ModelError::new("drafter \"oracle\" needs the target, which is not available")
             })?;
             let reader = Reader::new(target, params.target_sampler.clone())?;
             Ok(Box::new(Oracle { reader, acceptance: params.params.number(&ACCEPTANCE) }))
@@ -40,7 +41,7 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// A dial for acceptance.
+/// Drafts from the mixture of the target's distribution and δ_z.
 #[derive(Debug)]
 struct Oracle<'a> {
     reader: Reader<'a>,

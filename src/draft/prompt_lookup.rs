@@ -15,16 +15,16 @@ pub(super) const MAX: Param =
 /// Shortest n-gram looked up.
 pub(super) const MIN: Param =
     Param::count("prompt_lookup_min", 1, 1..=LONGEST, "shortest n-gram looked up");
-/// The longest n-gram that may be asked for.
+/// Upper limit of both settings.
 const LONGEST: usize = 1024;
 
-/// Which of several occurrences is continued.
+/// Which occurrence is continued if there are several.
 pub(super) const MATCH: Param =
     Param::text("prompt_lookup_match", RECENT, "which occurrence is continued: recent or leftmost");
 const RECENT: &str = "recent";
 const LEFTMOST: &str = "leftmost";
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "prompt_lookup",
     aliases: &["ngram", "prompt_lookup_decoding"],
@@ -46,21 +46,21 @@ pub struct PromptLookup {
     pub max: usize,
     /// Shortest n-gram.
     pub min: usize,
-    /// The first earlier occurrence wins instead of the most recent one.
+    /// Whether the first occurrence is used instead of the most recent one.
     pub leftmost: bool,
 }
 
 impl PromptLookup {
-    /// The lookup that settings describe.
+    /// The lookup with these settings.
     pub(super) fn new(params: &Params) -> Self {
         let (max, min) = (params.count(&MAX), params.count(&MIN));
         Self { max, min, leftmost: params.text(&MATCH) == LEFTMOST }
     }
 
-    /// Whether the settings go together.
+    /// Checks that the settings are consistent.
     ///
     /// # Errors
-    /// One sentence that names the settings and what is allowed.
+    /// One sentence that names the settings and the allowed values.
     pub(super) fn check(params: &Params) -> Result<(), String> {
         let Self { max, min, .. } = Self::new(params);
         let which = params.text(&MATCH);
@@ -76,7 +76,7 @@ impl PromptLookup {
         Ok(())
     }
 
-    /// Where the text that followed the match begins.
+    /// The position after the match, where copying begins.
     pub(super) fn find(&self, text: &[Token]) -> Option<usize> {
         // A longer n-gram cannot have occurred before.
         let longest = self.max.min(text.len().saturating_sub(1));

@@ -1,4 +1,5 @@
-//! A draft model as drafters read it: distributions in, passes counted.
+//! A draft model as drafters use it: it returns processed distributions and counts
+//! passes.
 
 use std::rc::Rc;
 
@@ -9,30 +10,33 @@ use crate::model::{LanguageModel, ModelError, Session, Want, Work, evaluate_one}
 use crate::sampling::{History, Logits, Sampler, SamplingParams};
 use crate::tree::Draft;
 
-/// A draft model with its session and sampler. The session reconciles with the
-/// committed tokens by itself, so acceptance needs no bookkeeping here.
+/// A draft model with its session and sampler. The session reconciles itself with the
+/// committed tokens, so no bookkeeping of accepted tokens is needed here.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     model: &'a dyn LanguageModel,
     session: Session,
     sampler: Sampler,
-    /// For what it believes, where the sampler is greedy.
+    /// For the beliefs of a greedy sampler: the same at temperature 1 and without
+    /// truncation.
     plain: Option<Sampler>,
     ranks: bool,
 }
 
-/// What a draft model predicts after some text.
+/// A draft model's prediction at one row.
 #[derive(Debug)]
 pub(super) struct Prediction {
     /// The distribution that drafts are drawn from.
     pub(super) dist: Rc<Dist>,
-    /// How probable it finds tokens: the distribution, but at temperature 1 where drafts
-    /// are greedy, if somebody looks at it.
+    /// The draft model's own probabilities of the tokens. They equal `dist` unless the
+    /// sampler is greedy: then they are taken at temperature 1 and without truncation,
+    /// but only if the drafter or the length policy uses them.
     pub(super) belief: Rc<Dist>,
 }
 
 impl Prediction {
-    /// Whether drafts are not drawn but the most probable tokens.
+    /// Whether drafts are the most probable tokens and not draws; false as well if the
+    /// belief of a greedy sampler was not computed.
     pub(super) fn greedy(&self) -> bool {
         !Rc::ptr_eq(&self.dist, &self.belief)
     }
@@ -57,7 +61,7 @@ impl<'a> Reader<'a> {
         Ok(Self { session: model.session()?, model, sampler, plain, ranks: false })
     }
 
-    /// The same reader for a drafter that ranks tokens by what is believed.
+    /// The same reader for a drafter that ranks tokens by belief.
     pub(super) fn ranking(self) -> Self {
         Self { ranks: true, ..self }
     }
@@ -79,7 +83,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// What the model predicts at these rows, in one pass.
+    /// The model's predictions at these rows, from one pass.
     pub(super) fn predict(
         &mut self,
         round: &mut Round<'_>,

@@ -1,10 +1,10 @@
-//! The tree that yields most, by size.
+//! The tree shape with the largest expected number of accepted tokens, for every size.
 //!
-//! With `P_r` the probability that the r-th sibling is the one that is kept,
-//! given that its parent was, a tree yields `F = Σ over nodes of the product of
-//! P_rank on the path` accepted tokens. For non-increasing P the best tree of n
-//! nodes consists of the n largest products, found best first (Chen et al. 2024,
-//! Sequoia, arXiv 2402.12374, Sec. 3.1; there by dynamic programming).
+//! Let `P_r` be the probability that the r-th sibling is kept, given that its parent
+//! is. A tree then yields `F = Σ over nodes of the product of P_rank on the path`
+//! accepted tokens in expectation. For non-increasing P, the best tree of n nodes
+//! consists of the nodes with the n largest products, which a best-first search finds
+//! (Chen et al. 2024, Sequoia, arXiv 2402.12374, Sec. 3.1, use dynamic programming).
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 /// A node of a planned tree.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Planned {
-    /// The node it follows; none for the context.
+    /// The parent; `None` for the context.
     pub parent: Option<usize>,
     /// Distance from the context.
     pub depth: usize,
@@ -20,14 +20,14 @@ pub(super) struct Planned {
     pub value: f64,
 }
 
-/// A node that could be next.
+/// A candidate for the next node.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     value: f64,
     parent: Option<usize>,
     rank: usize,
     depth: usize,
-    /// Of equal values the older is taken first.
+    /// Order of creation: among equal values the oldest candidate comes first.
     age: usize,
 }
 
@@ -51,8 +51,8 @@ impl Ord for Open {
     }
 }
 
-/// The best tree of at most `nodes` nodes and depth `depth`, best nodes first:
-/// its first n nodes are the best tree of n.
+/// The best tree of at most `nodes` nodes and depth `depth`, nodes with the largest
+/// values first: its first n nodes are the best tree of n nodes.
 pub(super) fn best_tree(by_rank: &[f64], nodes: usize, depth: usize) -> Vec<Planned> {
     let mut heap = BinaryHeap::new();
     let mut age = 0;
@@ -79,8 +79,8 @@ pub(super) fn best_tree(by_rank: &[f64], nodes: usize, depth: usize) -> Vec<Plan
 mod tests {
     use super::*;
 
-    /// The most that a tree of n nodes can yield below a node, by trying every
-    /// way to share the nodes among ranks.
+    /// The largest expected number of accepted tokens with `nodes` nodes below a node,
+    /// by trying every way to distribute them among the ranks.
     fn best_by_sharing(by_rank: &[f64], rank: usize, nodes: usize, depth: usize) -> f64 {
         if rank == by_rank.len() || nodes == 0 || depth == 0 {
             return 0.0;
@@ -99,7 +99,7 @@ mod tests {
         };
         let levels = [0, 1, 0, 1, 2, 3, 4, 5, 2, 3].map(Some);
         assert_eq!(parents(&[0.5, 0.5], 9), [&[None, None], &levels[..]].concat());
-        // What is never kept is not proposed.
+        // A sibling that is never kept is not proposed.
         assert_eq!(parents(&[0.5, 0.0], 2), [None, Some(0)]);
     }
 

@@ -1,5 +1,5 @@
-//! The longest suffix that occurred before, found by a suffix automaton that
-//! grows with the text.
+//! Copying what followed the first occurrence of the longest repeated suffix, found by
+//! a suffix automaton that grows with the text.
 //!
 //! Every token costs amortised constant time, however long the text is.
 
@@ -17,7 +17,7 @@ use crate::tree::{Draft, DraftShape};
 const LEAST: Param =
     Param::count("suffix_min", 2, 1..=1024, "shortest repeated suffix that is continued");
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "suffix_automaton",
     aliases: &["sam", "suffix"],
@@ -34,7 +34,7 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Copies after the longest suffix that occurred before.
+/// Copies what followed the first occurrence of the longest repeated suffix.
 #[derive(Debug, Clone)]
 struct SuffixAutomaton {
     least: usize,
@@ -65,7 +65,7 @@ impl<'a> Drafter<'a> for SuffixAutomaton {
     }
 
     fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, ModelError> {
-        // A function of the committed tokens.
+        // The automaton is a function of the committed tokens.
         Ok(Vec::new())
     }
 
@@ -89,7 +89,8 @@ struct Automaton {
 struct State {
     /// Length of the longest of them.
     longest: usize,
-    /// The longest suffix with more occurrences; none for the empty one.
+    /// The state of the longest suffix with more occurrences; `None` for the empty
+    /// string.
     link: Option<usize>,
     next: BTreeMap<Token, usize>,
     /// Where its first occurrence ends.
@@ -103,13 +104,13 @@ impl Default for Automaton {
 }
 
 impl Automaton {
-    /// The longest suffix of the text that occurred earlier in it: the longest
-    /// with more occurrences than the whole text, which has one.
+    /// The longest suffix of the text that also occurred earlier. The whole text occurs
+    /// once, so this is the longest suffix with more occurrences.
     fn repeated(&self) -> Option<&State> {
         self.states[self.last].link.map(|link| &self.states[link])
     }
 
-    /// Reads a token.
+    /// Appends a token.
     fn push(&mut self, token: Token) {
         let new = self.states.len();
         let longest = self.states[self.last].longest + 1;
@@ -135,7 +136,7 @@ impl Automaton {
         self.read += 1;
     }
 
-    /// Gives the shorter substrings of `next` a state of their own.
+    /// Moves the shorter substrings of `next` to a new state.
     fn split(&mut self, state: usize, next: usize, token: Token) -> usize {
         let own = self.states.len();
         let longest = self.states[state].longest + 1;

@@ -1,8 +1,8 @@
-//! What the target found probable after a token last time, as a tree.
+//! A draft tree of the target's most recent predictions after each token.
 //!
-//! The target's rows say which tokens it prefers after each token of a round,
-//! rejected ones included. The most probable ones are kept by token and spun
-//! into a tree of fixed shape.
+//! The target's logits of a round give the most probable successors of every token in
+//! the draft, rejected tokens included. These successors are stored by token, and
+//! drafts combine them into a tree of fixed shape.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,12 @@ use crate::tree::{Draft, DraftShape, NodeId, Siblings};
 const TREE: Param =
     Param::text("recycling_tree", "2,2,1,1", "children per node, by depth, as in 2,2,1,1");
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "token_recycling",
     aliases: &["recycling"],
     params: &[TREE],
-    summary: "a tree of the tokens that the target last preferred after each token",
+    summary: "a tree of the tokens that the target last ranked highest after each token",
     paper: "Luo et al. 2024, Token Recycling, arXiv 2408.08696",
     build: BuildDrafter {
         needs_model: false,
@@ -41,17 +41,18 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Trees of remembered successors.
+/// Drafts trees of stored successors.
 #[derive(Debug, Clone)]
 struct TokenRecycling {
     tree: Vec<usize>,
-    /// What the target preferred after a token, best first.
+    /// The target's most probable tokens after each token, best first.
     successors: BTreeMap<Token, Vec<Token>>,
 }
 
 impl<'a> Drafter<'a> for TokenRecycling {
     fn prefill(&mut self, prompt: &[Token], _clock: &dyn Clock) -> Result<(), ModelError> {
-        // Until the target has said something, what the prompt says will do.
+        // Until the target has scored the successors of a token, its last successor in
+        // the prompt is used.
         for pair in prompt.windows(2) {
             self.successors.insert(pair[0], vec![pair[1]]);
         }

@@ -1,4 +1,4 @@
-//! What drafters may be made of besides their settings.
+//! Models and texts that drafters are built from.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,22 +8,23 @@ use std::rc::Rc;
 use super::ngram_lm::Counts;
 use crate::model::{Codec, LanguageModel, ModelError};
 
-/// Models and texts that a drafter may use; what is absent is refused by the
-/// drafters that need it.
+/// Models and texts that a drafter may use. Building a drafter fails if one that it
+/// needs is absent.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tools<'a> {
     /// The draft model.
     pub draft: Option<&'a dyn LanguageModel>,
-    /// The target, for drafters that look at the answer.
+    /// The target, for drafters that read its distribution.
     pub target: Option<&'a dyn LanguageModel>,
-    /// Texts that drafters learn from.
+    /// Texts for drafters that count n-grams.
     pub texts: Option<&'a Texts<'a>>,
 }
 
 /// Reads a text file; the error is a sentence that names it.
 pub type ReadText = fn(&Path) -> Result<String, String>;
 
-/// Text files, each read once: what is hashed is what is counted.
+/// Text files. Each is read once, so the content that is hashed is the content that is
+/// counted.
 #[derive(Debug)]
 pub struct Texts<'a> {
     codec: &'a dyn Codec,
@@ -33,12 +34,13 @@ pub struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    /// Texts in the target's tokens, read by `read_text`.
+    /// No files yet; texts will be read by `read_text` and tokenised by `codec`.
     pub fn new(codec: &'a dyn Codec, read_text: ReadText) -> Self {
         Self { codec, read_text, read: RefCell::default(), counted: RefCell::default() }
     }
 
-    /// The content of a file; a file that changes later does not change it.
+    /// The content of a file, read on the first call; later changes of the file have no
+    /// effect.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -59,10 +61,10 @@ impl<'a> Texts<'a> {
             return Ok(Rc::clone(counts));
         }
         let text = self.content(file)?;
-        // An empty prompt has a token, an empty text has none.
+        // The codec encodes an empty text as one token, but it contains none.
         let tokens = if text.is_empty() { Vec::new() } else { self.codec.encode(&text)? };
         let mut counts = Counts::new(order);
-        // No more than n tokens are looked at.
+        // `Counts::add` uses the last n tokens only.
         let ends = (0..tokens.len()).map(|at| &tokens[(at + 1).saturating_sub(order)..=at]);
         ends.for_each(|end| counts.add(end));
         let counts = Rc::new(counts);
@@ -72,10 +74,10 @@ impl<'a> Texts<'a> {
 }
 
 impl Tools<'_> {
-    /// The n-grams of a text file.
+    /// The n-gram counts of a text file.
     pub(super) fn counts(&self, file: &str, order: usize) -> Result<Rc<Counts>, ModelError> {
         let texts = self.texts.ok_or_else(|| {
-            ModelError::new(format!("ngram_text = {file}: there is no tokenizer to read it with"))
+            ModelError::new(format!("ngram_text = {file}: no tokenizer is available to read it"))
         })?;
         texts.counts(file, order)
     }

@@ -1,10 +1,10 @@
 //! A tree that grows where the draft model is confident.
 //!
-//! A node is worth the product of draft probabilities on its path. Level by
-//! level the most valuable nodes get their most probable children; of all nodes
-//! the most valuable ones are proposed. A child is never worth more than its
-//! parent, and of equals the earlier is taken, so the chosen nodes are a tree.
-//! What cannot be among them any more does not grow.
+//! The value of a node is the product of the draft probabilities on its path. Level by
+//! level, the nodes with the largest values get their most probable children; in the
+//! end, the nodes with the largest values are proposed. A child's value never exceeds
+//! its parent's, and among equal values the earlier node is taken, so the proposed
+//! nodes form a tree. Nodes that can no longer be proposed are not added.
 
 use std::rc::Rc;
 
@@ -17,23 +17,23 @@ use crate::params::Param;
 use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape, NodeId, Siblings};
 
-const NODES: Param = Param::count("tree_nodes", 8, 1..=32, "nodes that are proposed");
+const NODES: Param = Param::count("tree_nodes", 8, 1..=32, "number of nodes proposed");
 const WIDTH: Param = Param::count(
     "tree_width",
     3,
     1..=8,
-    "nodes per level that get children, and children they get",
+    "nodes expanded per level, and children per expanded node",
 );
 
-/// Nodes that a cache has room for; growth ends there.
+/// The maximum number of draft nodes that a cache has room for; growth ends there.
 const ROOM: usize = 64;
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "tree_confidence",
     aliases: &["eagle2_tree", "dynamic_tree"],
     params: &[NODES, WIDTH, DRAFT_SAMPLING[0], DRAFT_SAMPLING[1], DRAFT_SAMPLING[2]],
-    summary: "a tree of most probable tokens that grows where the draft model is confident",
+    summary: "a tree of the most probable tokens that grows where the draft model is confident",
     paper: "Li et al. 2024, EAGLE-2, arXiv 2406.16858",
     build: BuildDrafter {
         needs_model: true,
@@ -47,7 +47,7 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Grows by confidence, then keeps the best.
+/// Grows a tree by confidence, then proposes its best nodes.
 #[derive(Debug)]
 struct TreeConfidence<'a> {
     reader: Reader<'a>,
@@ -111,7 +111,7 @@ impl TreeConfidence<'_> {
     }
 }
 
-/// The most valuable nodes as a draft of their own, in the same order.
+/// A draft of the `count` nodes with the largest values, in the same order.
 fn best_of(grown: &Draft, values: &[f64], count: usize) -> Draft {
     let mut ranked = (0..grown.len()).collect::<Vec<_>>();
     ranked.sort_by(|&a, &b| values[b].total_cmp(&values[a]).then(a.cmp(&b)));

@@ -1,9 +1,9 @@
-//! A tree whose shape is the best for what has been accepted so far and for
-//! what passes cost here.
+//! A tree whose shape is optimal for the acceptance observed so far and the measured
+//! cost of passes.
 //!
-//! Rounds teach how often the r-th sibling is kept and what a target pass costs
-//! by its number of rows; the next tree maximises accepted tokens plus one over
-//! the round's time.
+//! Past rounds show how often the r-th sibling is kept and what a target pass costs, by
+//! its number of rows. The next tree maximises the expected accepted tokens plus one,
+//! divided by the expected time of the round.
 
 use std::collections::BTreeMap;
 
@@ -19,27 +19,26 @@ use crate::round::RoundEvent;
 use crate::tree::{Draft, DraftShape, NodeId, Siblings};
 
 const NODES: Param =
-    Param::count("tree_most_nodes", 16, 1..=ROOM, "nodes of the largest tree that is tried");
-/// Nodes that a cache has room for.
+    Param::count("tree_most_nodes", 16, 1..=ROOM, "nodes of the largest tree considered");
+/// The maximum number of draft nodes that a cache has room for.
 const ROOM: usize = 64;
 
-/// Siblings whose acceptance is told apart.
+/// Number of sibling ranks with separate acceptance estimates.
 const RANKS: usize = 4;
-/// What is believed of ranks at first, with the weight of so many rounds.
+/// Initial acceptance by rank, with the weight of [`PRIOR_ROUNDS`] rounds.
 const PRIOR: [f64; RANKS] = [0.6, 0.15, 0.06, 0.03];
 const PRIOR_ROUNDS: f64 = 4.0;
-/// What is believed of the costs at first: of a target pass without rows, of a
-/// row and of a draft pass. The unit is the first two together, a target pass of
-/// one row.
+/// Initial costs: of a target pass without rows, of a row and of a draft pass. The unit
+/// is the sum of the first two, a target pass of one row.
 const COSTS: (f64, f64, f64) = (0.95, 0.05, 0.1);
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "tree_optimal",
     aliases: &["sequoia"],
     params: &[NODES, DRAFT_SAMPLING[0], DRAFT_SAMPLING[1], DRAFT_SAMPLING[2]],
-    summary: "a tree, drawn without replacement, of the shape that pays best for what was \
-              accepted and what passes cost",
+    summary: "a tree, drawn without replacement, of the optimal shape for the measured \
+              acceptance and cost of passes",
     paper: "Chen et al. 2024, Sequoia, arXiv 2402.12374",
     build: BuildDrafter {
         needs_model: true,
@@ -56,7 +55,7 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Draws the tree that pays best.
+/// Drafts trees of the estimated optimal shape.
 #[derive(Debug)]
 struct TreeOptimal<'a> {
     reader: Reader<'a>,
@@ -64,13 +63,14 @@ struct TreeOptimal<'a> {
     learned: Learned,
 }
 
-/// What rounds have taught.
+/// Estimates from past rounds.
 #[derive(Debug, Clone, Copy)]
 struct Learned {
-    /// By rank: how often such a sibling was there to be decided on, and kept.
+    /// By rank: how often a node on the accepted path had a child of this rank, and how
+    /// often this child was kept.
     decided: [f64; RANKS],
     kept: [f64; RANKS],
-    /// Sums over rounds: 1, rows, rows², seconds, rows × seconds of the target.
+    /// Sums over rounds: 1, rows, rows², seconds, rows × seconds of the target's pass.
     target: [f64; 5],
     /// Draft passes and their seconds.
     draft: [f64; 2],
@@ -84,7 +84,7 @@ impl Default for Learned {
 }
 
 impl Learned {
-    /// P by rank, non-increasing.
+    /// `P_r` by rank, made non-increasing.
     fn by_rank(&self) -> [f64; RANKS] {
         let mut least = 1.0_f64;
         std::array::from_fn(|rank| {
@@ -93,8 +93,8 @@ impl Learned {
         })
     }
 
-    /// Seconds of a target pass without rows, per row, and per draft pass; in
-    /// units of a pass as long as nothing is known.
+    /// Seconds of a target pass without rows, per row, and per draft pass; [`COSTS`] as
+    /// long as there is too little data.
     fn costs(&self) -> (f64, f64, f64) {
         let [n, x, xx, y, xy] = self.target;
         let spread = n * xx - x * x;
@@ -105,7 +105,7 @@ impl Learned {
         (((y - row * x) / n).max(0.0), row, self.draft[1] / self.draft[0])
     }
 
-    /// The tree with the best ratio of tokens to time.
+    /// The tree with the largest expected number of tokens per unit of time.
     fn tree(&self, most: usize, depth: usize) -> Vec<Planned> {
         let (pass, row, draft) = self.costs();
         let mut best = (0.0, Vec::new());
@@ -152,15 +152,15 @@ impl<'a> Drafter<'a> for TreeOptimal<'a> {
     fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
         let mut draft = Draft::empty(round.vocab);
         let tree = self.learned.tree(self.most, round.limit);
-        // Where a planned node came to lie in the draft.
+        // The draft node of each planned node.
         let mut places: Vec<Option<NodeId>> = vec![None; tree.len()];
         let coupled = round.coupling.is_some();
         let siblings = if coupled { Siblings::Independent } else { Siblings::Distinct };
         let mut depth = 1;
         while round.go_deeper(&draft) && tree.iter().any(|node| node.depth == depth) {
             let level = tree.iter().enumerate().filter(|(_, node)| node.depth == depth);
-            // Where the parents lie, and the nodes planned below each. A node whose
-            // parent could not be drawn is left out.
+            // The draft nodes of the parents, with the nodes planned below each. A node
+            // whose parent could not be drawn is left out.
             let mut below = BTreeMap::<Option<NodeId>, Vec<usize>>::new();
             for (id, node) in level {
                 let place = node.parent.map(|parent| places[parent]);

@@ -1,6 +1,6 @@
 //! AVX2 with FMA and F16C: two registers hold sixteen lanes.
 
-#![allow(unsafe_code)] // instructions of the processor
+#![allow(unsafe_code)] // CPU intrinsics
 
 use std::arch::x86_64::*;
 
@@ -11,7 +11,7 @@ use super::{Isa, IsaKind, Kernel, LANES};
 pub(crate) struct Avx2(());
 
 impl Avx2 {
-    /// The proof, if it holds.
+    /// The proof, if the processor has these features.
     pub(crate) fn detect() -> Option<Self> {
         let has = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
@@ -30,9 +30,9 @@ impl Avx2 {
     }
 }
 
-// SAFETY, for every block below: `self` proves that the processor has the
-// instruction, and a pointer comes from a reference to as many bytes as the
-// instructions read or write; they ask for no alignment.
+// SAFETY, for every block below: `self` proves that the processor has the instructions,
+// and every pointer comes from a reference to at least as many bytes as they read or
+// write; they require no alignment.
 impl Isa for Avx2 {
     const KIND: IsaKind = IsaKind::Avx2;
     const REGISTERS: usize = 8;
@@ -135,7 +135,7 @@ impl Isa for Avx2 {
     #[inline(always)]
     fn prefetch<T>(self, from: &T, bytes: usize) {
         let address = std::ptr::from_ref(from).cast::<i8>().wrapping_add(bytes);
-        // A prefetch may name any address: it never faults.
+        // A prefetch never faults, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address) }
     }
     #[inline(always)]
@@ -159,10 +159,10 @@ fn widened(x: [i8; 4]) -> i64 {
 /// `2ⁿ` in eight lanes.
 ///
 /// # Safety
-/// The processor has AVX2.
+/// The processor must have AVX2.
 #[inline(always)]
 unsafe fn exp2_integer(n: __m256) -> __m256 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees AVX2.
     unsafe {
         let biased = _mm256_add_epi32(_mm256_cvttps_epi32(n), _mm256_set1_epi32(127));
         _mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased))
@@ -171,20 +171,21 @@ unsafe fn exp2_integer(n: __m256) -> __m256 {
 
 /// The products of eight lanes with four numbers of 16 bits, repeated in `x`.
 ///
-/// In 16 bits every product and every sum of two is exact, which the shorter way
-/// over `maddubs` is not: it saturates.
+/// With 16-bit inputs, every product and every sum of two products is exact. The
+/// shorter sequence with `maddubs` is not exact: it saturates.
 ///
 /// # Safety
-/// The processor has AVX2.
+/// The processor must have AVX2.
 #[inline(always)]
 unsafe fn dot_eight(w: &[[u8; 4]], x: __m256i) -> __m256i {
     assert_eq!(w.len(), 8, "bytes of eight lanes");
-    // SAFETY: 32 bytes are read; the processor is the caller's affair.
+    // SAFETY: 32 bytes are read, all of them in `w`; the caller guarantees AVX2.
     unsafe {
         let bytes = w.as_ptr().cast::<__m128i>();
         let first = _mm256_madd_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(bytes)), x);
         let second = _mm256_madd_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(bytes.add(1))), x);
-        // The lanes of a register are two halves of four sums each.
+        // The horizontal addition works on the two halves of a register separately,
+        // which leaves the sums out of order.
         _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_hadd_epi32(first, second))
     }
 }

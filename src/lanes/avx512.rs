@@ -1,6 +1,6 @@
 //! AVX-512 with VNNI: one register holds sixteen lanes.
 
-#![allow(unsafe_code)] // instructions of the processor
+#![allow(unsafe_code)] // CPU intrinsics
 
 use std::arch::x86_64::*;
 
@@ -11,7 +11,7 @@ use super::{Isa, IsaKind, Kernel, LANES};
 pub(crate) struct Avx512(());
 
 impl Avx512 {
-    /// The proof, if it holds.
+    /// The proof, if the processor has these features.
     pub(crate) fn detect() -> Option<Self> {
         let has = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
@@ -31,9 +31,9 @@ impl Avx512 {
     }
 }
 
-// SAFETY, for every block below: `self` proves that the processor has the
-// instruction, and a pointer comes from a reference to as many bytes as the
-// instruction reads or writes; it asks for no alignment.
+// SAFETY, for every block below: `self` proves that the processor has the instruction,
+// and every pointer comes from a reference to at least as many bytes as it reads or
+// writes; it requires no alignment.
 impl Isa for Avx512 {
     const KIND: IsaKind = IsaKind::Avx512;
     const REGISTERS: usize = 32;
@@ -125,7 +125,7 @@ impl Isa for Avx512 {
     #[inline(always)]
     fn prefetch<T>(self, from: &T, bytes: usize) {
         let address = std::ptr::from_ref(from).cast::<i8>().wrapping_add(bytes);
-        // A prefetch may name any address: it never faults.
+        // A prefetch never faults, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address) }
     }
     #[inline(always)]

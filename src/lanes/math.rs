@@ -1,23 +1,24 @@
-//! Elementary functions on lanes, to the same bits on every instruction set.
+//! Elementary functions on lanes, with the same bits on every instruction set.
 
 use super::{Isa, LANES};
 
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
-/// ln 2 in two parts; the first has so few bits that its product with any
-/// exponent is exact.
+/// ln 2 in two parts. The first has so few bits that its product with any exponent is
+/// exact.
 const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
-/// Beyond these the result stays: 0, and almost the largest number.
+/// Inputs are clamped to this range. The results at its ends are 0 and nearly the
+/// largest f32.
 const RANGE: [f32; 2] = [-88.0, 88.376_26];
 /// Minimax polynomial of (eʳ − 1 − r) / r² on |r| ≤ ln 2 / 2, highest first
 /// (Moshier, Cephes, `expf`).
 const TERMS: [f32; 6] =
     [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5];
-/// Added and taken away again it leaves the nearest integer, ties to even, of
-/// numbers below 2²².
+/// Adding and then subtracting this rounds numbers of magnitude below 2²² to the
+/// nearest integer, ties to even.
 const ROUND: f32 = 12_582_912.0;
 
-/// eˣ with an error below 2 units in the last place for x in −87.3 … 88.4; 0
-/// below −87.7, and the value at the upper end above it.
+/// eˣ with an error below 2 units in the last place for x in −87.3 … 88.4; 0 for x
+/// below −87.7, and constant above the upper end.
 #[inline(always)]
 pub(crate) fn exp<I: Isa>(isa: I, x: I::F) -> I::F {
     let x = isa.max(isa.splat(RANGE[0]), isa.min(isa.splat(RANGE[1]), x));
@@ -41,7 +42,8 @@ pub(crate) fn silu<I: Isa>(isa: I, x: I::F) -> I::F {
     isa.div(x, isa.add(isa.splat(1.0), e))
 }
 
-/// The sum of all lanes: halves are added to halves.
+/// The sum of all lanes; the upper half is added to the lower half until one lane is
+/// left.
 #[inline(always)]
 pub(crate) fn sum<I: Isa>(isa: I, x: I::F) -> f32 {
     let mut lanes = [0.0; LANES];
@@ -49,7 +51,7 @@ pub(crate) fn sum<I: Isa>(isa: I, x: I::F) -> f32 {
     sum_of(lanes)
 }
 
-/// As [`sum`], of lanes in memory.
+/// As [`sum`], for lanes in memory.
 #[inline(always)]
 pub(crate) fn sum_of(mut lanes: [f32; LANES]) -> f32 {
     let mut width = LANES / 2;
@@ -62,7 +64,7 @@ pub(crate) fn sum_of(mut lanes: [f32; LANES]) -> f32 {
     lanes[0]
 }
 
-/// The largest of all lanes; lanes that are NaN do not count.
+/// The largest of all lanes; NaN lanes are ignored.
 #[inline(always)]
 pub(crate) fn largest_of(lanes: &[f32; LANES]) -> f32 {
     let mut most = f32::NEG_INFINITY;
@@ -72,7 +74,7 @@ pub(crate) fn largest_of(lanes: &[f32; LANES]) -> f32 {
     most
 }
 
-/// The largest number; −∞ of none.
+/// The largest number; −∞ if there is none.
 #[inline(always)]
 pub(crate) fn largest<I: Isa>(isa: I, x: &[f32]) -> f32 {
     let (whole, rest) = x.as_chunks::<LANES>();
@@ -85,7 +87,7 @@ pub(crate) fn largest<I: Isa>(isa: I, x: &[f32]) -> f32 {
     lanes.iter().chain(rest).copied().fold(f32::NEG_INFINITY, f32::max)
 }
 
-/// Loads up to sixteen numbers, zeros after the last.
+/// Loads up to sixteen numbers, followed by zeros.
 #[inline(always)]
 pub(crate) fn load_part<I: Isa>(isa: I, x: &[f32]) -> I::F {
     match x.try_into() {
@@ -98,7 +100,7 @@ pub(crate) fn load_part<I: Isa>(isa: I, x: &[f32]) -> I::F {
     }
 }
 
-/// Σ xᵢ²: lane `i mod 16` gathers its terms in ascending order.
+/// Σ xᵢ²; lane `i mod 16` accumulates its terms in ascending order.
 #[inline(always)]
 pub(crate) fn sum_of_squares<I: Isa>(isa: I, x: &[f32]) -> f32 {
     let mut total = isa.splat(0.0);

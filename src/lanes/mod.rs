@@ -1,9 +1,9 @@
-//! Instruction sets: sixteen lanes of f32 with the same bits everywhere.
+//! Instruction sets: operations on sixteen lanes of f32, with the same bits on each.
 //!
-//! A kernel is written once, over `Isa`, and compiled for each instruction
-//! set. Every operation of the trait is defined to the last bit by IEEE 754 or
-//! by exact integer arithmetic, so what a kernel computes does not depend on
-//! where it runs; only its speed does.
+//! A kernel is written once, over `Isa`, and compiled for each instruction set. Every
+//! operation of the trait is defined to the last bit by IEEE 754 or by exact integer
+//! arithmetic, so the result of a kernel does not depend on the instruction set; only
+//! its speed does.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -19,7 +19,7 @@ use portable::Portable;
 use std::env;
 use std::sync::OnceLock;
 
-/// Forces an instruction set, by name.
+/// The environment variable that forces an instruction set, by name.
 const VARIABLE: &str = "SPECDEC_ISA";
 /// Lanes of a vector, and outputs of a weight tile.
 pub const LANES: usize = 16;
@@ -27,9 +27,9 @@ pub const LANES: usize = 16;
 /// Operations on sixteen f32 or i32 lanes. A value of an implementing type is
 /// the proof that the processor has the instructions.
 pub(crate) trait Isa: Copy + Send + Sync {
-    /// Which one it is.
+    /// The instruction set.
     const KIND: IsaKind;
-    /// Vectors of sixteen lanes that the registers hold.
+    /// Number of sixteen-lane vectors that the registers hold.
     const REGISTERS: usize;
     /// Sixteen f32.
     type F: Copy;
@@ -59,9 +59,9 @@ pub(crate) trait Isa: Copy + Send + Sync {
     fn div(self, a: Self::F, b: Self::F) -> Self::F;
     /// `a · b + c`, rounded once.
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
-    /// The larger of two numbers, neither NaN; of zeros either.
+    /// The larger of two numbers, neither of them NaN; either one of two zeros.
     fn max(self, a: Self::F, b: Self::F) -> Self::F;
-    /// The smaller of two numbers, neither NaN; of zeros either.
+    /// The smaller of two numbers, neither of them NaN; either one of two zeros.
     fn min(self, a: Self::F, b: Self::F) -> Self::F;
     /// `2ⁿ` for integers `n` from −126 to 127.
     fn exp2_integer(self, n: Self::F) -> Self::F;
@@ -73,28 +73,28 @@ pub(crate) trait Isa: Copy + Send + Sync {
     /// Lane `i` gains the sum over `j` of `w[i][j] · x[j]`; exact.
     fn dot4(self, sum: Self::I, w: &[[u8; 4]; LANES], x: [i8; 4]) -> Self::I;
 
-    /// Asks for the memory `bytes` after `from` to be brought into the nearest
-    /// cache.
+    /// Prefetches the memory `bytes` bytes after `from` into the nearest cache.
     fn prefetch<T>(self, from: &T, bytes: usize);
-    /// The same for the next larger cache.
+    /// The same, into the next larger cache.
     fn prefetch_far<T>(self, from: &T, bytes: usize);
 }
 
-/// What can be compiled for every instruction set.
+/// Code that is compiled for every instruction set.
 pub(crate) trait Kernel {
-    /// What it returns.
+    /// The result.
     type Output;
-    /// The work. Implementations, and all they call on lanes, must be
-    /// `#[inline(always)]` functions: what is not inlined, as closures may not
-    /// be, is compiled without the instructions.
+    /// Runs the kernel. Implementations, and every function that they call on lanes,
+    /// must be `#[inline(always)]` functions: code that is not inlined is compiled
+    /// without the instructions. Closures may fail to be inlined, so they must not be
+    /// used on lanes.
     fn run<I: Isa>(self, isa: I) -> Self::Output;
 }
 
 /// An instruction set of this processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IsaKind {
-    /// Plain Rust: the reference for the bits, slow where the processor's
-    /// fused multiply-add is not used.
+    /// Plain Rust: the reference for the bits, slow if it is compiled without the
+    /// processor's fused multiply-add.
     Portable,
     /// AVX2 with FMA and F16C.
     Avx2,
@@ -103,7 +103,7 @@ pub enum IsaKind {
 }
 
 impl IsaKind {
-    /// All, the fastest last.
+    /// All instruction sets, the fastest last.
     pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
 
     /// Its name in settings and results.
@@ -128,10 +128,12 @@ impl IsaKind {
         }
     }
 
-    /// The fastest of this processor, or the one that `SPECDEC_ISA` names.
+    /// The fastest instruction set of this processor, or the one that `SPECDEC_ISA`
+    /// names.
     ///
     /// # Errors
-    /// If the variable names none, or one that the processor lacks.
+    /// If the variable names an unknown instruction set, or one that the processor
+    /// lacks.
     pub fn choose() -> Result<Self, String> {
         let mut available = Self::ALL.into_iter().filter(|isa| isa.is_available());
         match env::var(VARIABLE) {
@@ -144,15 +146,15 @@ impl IsaKind {
         }
     }
 
-    /// The instruction set that this process uses where none is asked for.
+    /// The instruction set that this process uses by default.
     pub fn active() -> Self {
         static ACTIVE: OnceLock<IsaKind> = OnceLock::new();
-        // A wrong name is refused where models are loaded.
+        // An invalid name is reported when a model is loaded.
         *ACTIVE.get_or_init(|| Self::choose().unwrap_or(Self::Portable))
     }
 
-    /// Rows that a kernel takes at once: the most there can be, and the number
-    /// for many rows. As many sums as there are registers for.
+    /// Numbers of rows that a kernel processes at once: the maximum, and the number if
+    /// there are more rows than that. The registers for the sums limit both.
     pub(crate) const fn rows_at_once(self) -> (usize, usize) {
         match self {
             Self::Portable => (4, 4),

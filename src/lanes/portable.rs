@@ -2,8 +2,8 @@
 
 use super::{Isa, IsaKind, LANES};
 
-/// Needs nothing of the processor. Without its fused multiply-add, that
-/// operation is computed in software: the same bits, slowly.
+/// Needs no processor features. Without a hardware instruction for it, fused
+/// multiply-add is computed in software: the same bits, but slowly.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Portable;
 

@@ -1,5 +1,4 @@
-//! As [`super::entropy`], with a threshold that follows a wanted acceptance
-//! rate.
+//! As [`super::entropy`], with a threshold that adapts to a desired acceptance rate.
 
 use super::signal::{entropy, last};
 use super::{BuildLength, DraftLength};
@@ -15,22 +14,22 @@ const FACTOR: Param = Param::number(
     "factor on the entropy in the bound 1 - sqrt(gamma x entropy)",
 );
 const WANTED: Param =
-    Param::number("adaedl_acceptance", 0.9, 0.0..=1.0, "the acceptance rate that is aimed at");
+    Param::number("adaedl_acceptance", 0.9, 0.0..=1.0, "the acceptance rate to aim for");
 
-/// Where the threshold begins, how far the threshold aimed at lies from it, and
-/// how much of the past rate and threshold each round keeps.
+/// The initial threshold, the step by which a round moves it, and the weights of the
+/// past rate and the past threshold in their moving averages.
 const START: f64 = 0.4;
 const STEP: f64 = 0.01;
 const KEEP_RATE: f64 = 0.5;
 const KEEP_THRESHOLD: f64 = 0.9;
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "adaedl",
     aliases: &[],
     params: &[FACTOR, WANTED],
-    summary: "at most K, ending where an entropy bound of acceptance falls below a threshold that \
-              follows the acceptance rate",
+    summary: "at most K; stops where an entropy bound on acceptance falls below a threshold that \
+              adapts to the acceptance rate",
     paper: "Agrawal et al. 2024, AdaEDL, arXiv 2410.18351",
     build: |params| {
         Box::new(AdaEdl {

@@ -1,4 +1,4 @@
-//! Stop after a token that the draft itself found improbable.
+//! Stops after a token with a low draft probability.
 
 use super::signal::{confidence, last};
 use super::{BuildLength, DraftLength};
@@ -11,28 +11,28 @@ const THRESHOLD: Param = Param::number(
     "confidence_threshold",
     0.4,
     0.0..=1.0,
-    "stop after a token of smaller draft probability; where it begins if it is learned",
+    "stop after a token of smaller draft probability; the initial value if it is learned",
 )
 .or(&["assistant_confidence_threshold", "p_min", "draft_p_min"]);
 const TUNED: Param = Param::count(
     "confidence_tuned",
     1,
     0..=1,
-    "1: the threshold is learned from accepted and rejected tokens; 0: it is kept",
+    "1: the threshold is learned from accepted and rejected tokens; 0: it is fixed",
 );
 
-/// Tokens of both kinds after which the threshold is learned.
+/// Number of accepted and rejected tokens from which the threshold is learned.
 const ENOUGH: usize = 6;
-/// A missed acceptance counts so many false ones: it loses a token, they lose a
-/// draft pass each.
+/// Weight of a missed acceptance relative to a false one: the former costs a token, the
+/// latter a draft pass.
 const MISS_WEIGHT: f64 = 3.0;
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "confidence",
     aliases: &["assistant_confidence"],
     params: &[THRESHOLD, TUNED],
-    summary: "at most K, ending with the first token of low draft probability; the threshold is \
+    summary: "at most K; stops after the first token of low draft probability; the threshold is \
               learned",
     paper: "Hugging Face transformers, assistant_confidence_threshold; llama.cpp, draft-p-min",
     build: |params| {
@@ -51,7 +51,8 @@ struct Confidence {
     k: usize,
     threshold: f64,
     tuned: bool,
-    /// Draft probability of every token that was decided on, and the decision.
+    /// Draft probability of every token that was accepted or rejected, and whether it
+    /// was accepted.
     seen: Vec<(f64, bool)>,
 }
 
@@ -92,8 +93,8 @@ impl DraftLength for Confidence {
     }
 }
 
-/// The threshold with the least false positive rate + weight × false negative
-/// rate, predicting that tokens at or above it are kept.
+/// The threshold with the least false positive rate + `MISS_WEIGHT` × false negative
+/// rate, if tokens at or above it are predicted to be kept.
 fn best_threshold(seen: &mut [(f64, bool)], kept: usize) -> f64 {
     seen.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let (positives, negatives) = (kept as f64, (seen.len() - kept) as f64);

@@ -1,8 +1,8 @@
-//! Stop after a token whose distribution was undecided: an estimated lower bound of its
-//! acceptance is too low.
+//! Stops after a token whose draft distribution has high entropy: the estimated lower
+//! bound on its acceptance is then too low.
 //!
-//! By Pinsker's inequality acceptance is at least `1 − √(KL(q‖p) / 2)`; the
-//! divergence is estimated as a constant share of the draft's entropy.
+//! By Pinsker's inequality, acceptance is at least `1 − √(KL(q‖p) / 2)`; the divergence
+//! is estimated as a constant share of the draft's entropy.
 
 use super::signal::{entropy, last};
 use super::{BuildLength, DraftLength};
@@ -17,15 +17,15 @@ const THRESHOLD: Param = Param::number(
     "stop when sqrt(0.15 x entropy of the last token's distribution) exceeds this",
 );
 
-/// The published share of the entropy under the root.
+/// The published factor on the entropy under the square root.
 const SHARE: f64 = 0.15;
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "entropy",
     aliases: &["svip"],
     params: &[THRESHOLD],
-    summary: "at most K, ending with the first token whose draft distribution is undecided",
+    summary: "at most K; stops after the first token whose draft distribution has high entropy",
     paper: "Zhang et al. 2025, SVIP, arXiv 2411.18462",
     build: |params| {
         let threshold = params.params.number(&THRESHOLD);

@@ -3,7 +3,7 @@
 use super::{BuildLength, DraftLength};
 use crate::registry::Entry;
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "fixed",
     aliases: &["constant"],

@@ -1,20 +1,20 @@
-//! More after full acceptance, fewer after a rejection.
+//! A longer draft after full acceptance, a shorter one after a rejection.
 
 use super::{BuildLength, DraftLength};
 use crate::registry::Entry;
 use crate::round::RoundEvent;
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "heuristic",
     aliases: &["heuristic_transient"],
     params: &[],
-    summary: "begins with K; two more after full acceptance, one fewer after a rejection",
+    summary: "starts with K; two more after full acceptance, one fewer after a rejection",
     paper: "Hugging Face transformers, num_assistant_tokens_schedule = \"heuristic_transient\"",
     build: |params| Box::new(Heuristic { k: params.num_speculative_tokens }),
 };
 
-/// A draft grows no further than this, half of what a cache has room for.
+/// Drafts do not grow beyond this length, half of the nodes that a cache has room for.
 const MOST: usize = 32;
 
 /// Additive increase and decrease of the draft length.

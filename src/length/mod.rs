@@ -1,9 +1,9 @@
-//! Draft length policies: HOW FAR ahead to draft.
+//! Draft length policies, which decide how far ahead to draft.
 //!
-//! A policy is asked before every draft pass and may stop. It sees the tokens
-//! drafted so far, but it cannot drop one: dropping a token after looking at it
-//! conditions the draw and breaks exactness (measured total variation 0.26),
-//! so the interface has no way to do it.
+//! A policy is consulted before every draft pass and may stop the draft. It sees the
+//! tokens drafted so far but cannot drop one: dropping a token because of its value
+//! conditions the draw and breaks exactness (measured total variation 0.26), so the
+//! interface does not allow it.
 
 mod adaedl;
 mod confidence;
@@ -23,54 +23,53 @@ use crate::tree::Draft;
 
 /// Decides whether a round drafts one level further.
 pub trait DraftLength: std::fmt::Debug {
-    /// The largest depth that it may ask for in this round.
+    /// The maximum depth of the draft in this round.
     fn max_depth(&self) -> usize;
 
-    /// Whether a level below what the draft holds is worth drafting, where it is
-    /// not too deep.
+    /// Whether another level is worth drafting; called only below the maximum depth.
     fn should_continue(&mut self, draft: &Draft) -> bool {
         let _ = draft;
         true
     }
 
-    /// Whether it looks at what the drafter believes of the tokens, and not only
-    /// at their number: a greedy drafter does not work that out for nothing.
+    /// Whether the policy uses the drafter's beliefs about the tokens and not only
+    /// their number. If not, a greedy drafter does not compute them.
     fn needs_confidence(&self) -> bool {
         true
     }
 
-    /// Whether to draft one level below what the draft holds already.
+    /// Whether to draft one more level.
     fn go_deeper(&mut self, draft: &Draft) -> bool {
         draft.depth() < self.max_depth() && self.should_continue(draft)
     }
 
-    /// Told after every round.
+    /// Called after every round.
     fn observe(&mut self, event: &RoundEvent<'_>) {
         let _ = event;
     }
 
-    /// Everything that future decisions depend on.
+    /// All state that future decisions depend on, as bytes.
     fn state_key(&self) -> Vec<u8>;
 
     /// An independent copy.
     fn fork(&self) -> Box<dyn DraftLength>;
 }
 
-/// What a length policy is made from.
+/// What a length policy is built from.
 #[derive(Debug, Clone, Copy)]
 pub struct LengthParams<'s> {
-    /// K: the number of tokens drafted per round, the most of them, or what a
-    /// policy begins with.
+    /// K: the number of tokens drafted per round, or their maximum, or the policy's
+    /// initial value.
     pub num_speculative_tokens: usize,
     /// Settings of the policy.
     pub params: &'s Params,
 }
 
-/// The shortest time, in seconds, that a policy divides by: a clock that stands
-/// still yields a large rate and not an infinite one.
+/// The smallest divisor for times, in seconds: a clock that does not advance then gives
+/// a large rate and not an infinite one.
 const INSTANT: f64 = 1e-9;
 
-/// Makes a policy.
+/// A function that builds a policy.
 pub type BuildLength = fn(&LengthParams<'_>) -> Box<dyn DraftLength>;
 
 /// All draft length policies.

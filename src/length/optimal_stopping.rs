@@ -1,13 +1,13 @@
-//! Draft one token more while it is worth its time.
+//! Drafts another token while its expected gain is worth its time.
 //!
-//! With λ the tokens per second that have been reached so far, the next token
-//! is drafted if `A·a > λ·(t_d + T(n + 1) − T(n))`: A, the probability that all
-//! drafted tokens are kept, times a, that the next one is, against what a token
-//! more costs in drafting and in the target's pass. Maximises
-//! `E[tokens] / E[time]` (Dinkelbach's fixed point). Costs and acceptance are
-//! learned from the rounds; a drafted token's acceptance is predicted from its
-//! own draft probability. The first token is always drafted. In a tree a level
-//! is what a token is in a chain, and the best path to the last one counts.
+//! Let λ be the tokens per second so far. The next token is drafted if
+//! `A·a > λ·(t_d + T(n + 1) − T(n))`, where A is the probability that all drafted
+//! tokens are kept, a the probability that the next one is, and the factor of λ the
+//! time that one more token costs in drafting and in the target's pass. This maximises
+//! `E[tokens] / E[time]` (Dinkelbach's fixed point). Costs and acceptance are learned
+//! from past rounds; a drafted token's acceptance is predicted from its draft
+//! probability. The first token is always drafted. In a tree, levels take the place of
+//! tokens, and A is that of the best path to the deepest level.
 
 use super::signal::{best_path, confidence};
 use super::{BuildLength, DraftLength, INSTANT};
@@ -15,23 +15,22 @@ use crate::registry::Entry;
 use crate::round::RoundEvent;
 use crate::tree::Draft;
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "optimal_stopping",
     aliases: &[],
     params: &[],
-    summary: "at most K; one more while survival times predicted acceptance pays for its cost",
+    summary: "at most K; another while survival times predicted acceptance is worth its cost",
     paper: "renewal reward with Dinkelbach's fixed point; cf. Huang et al. 2025, SpecDec++, \
             arXiv 2405.19715",
     build: |params| Box::new(OptimalStopping::new(params.num_speculative_tokens)),
 };
 
-/// Draft probabilities fall into so many classes of equal width.
+/// Number of classes of draft probabilities, of equal width.
 const CLASSES: usize = 5;
-/// What is believed of a class before any token of it was decided on: that
-/// this many were, of which the second number was kept.
+/// Initial counts of a class: tokens decided on, and those of them that were kept.
 const PRIOR: (f64, f64) = (2.0, 1.4);
-/// Rounds at full length before anything is decided, so that costs are known.
+/// Rounds at full length before the first decision, to measure costs.
 const WARMUP: u64 = 2;
 
 /// The rate form of optimal stopping.
@@ -66,8 +65,8 @@ impl Line {
         self.xy += x * y;
     }
 
-    /// Seconds per unit, never negative; through the origin as long as the
-    /// counts have not varied.
+    /// Seconds per unit of the count, never negative; from a line through the origin as
+    /// long as the counts have not varied.
     fn slope(&self) -> f64 {
         let spread = self.n * self.xx - self.x * self.x;
         let slope = if spread > 0.5 {

@@ -1,11 +1,11 @@
-//! What a policy can see of a draft without knowing the target.
+//! Properties of a draft that a policy can use without knowing the target.
 
 use std::cmp::Ordering;
 
 use crate::tree::{Draft, Node, NodeId};
 
-/// The nodes from the context to the deepest one; of several the one that the
-/// drafter finds most probable, the earlier of equals.
+/// The path from the context to a deepest node. If there are several, the one with the
+/// largest product of draft probabilities is taken, and the earliest of equals.
 pub(super) fn best_path(draft: &Draft) -> Vec<&Node> {
     let depth = draft.depth();
     let deepest = (0..draft.len()).filter(|&id| draft.node(id).depth == depth);
@@ -21,17 +21,17 @@ pub(super) fn best_path(draft: &Draft) -> Vec<&Node> {
     best.into_iter().map(|id| draft.node(id)).collect()
 }
 
-/// The end of the best path; none before the first token.
+/// The last node of the best path; `None` before the first token.
 pub(super) fn last(draft: &Draft) -> Option<&Node> {
     best_path(draft).pop()
 }
 
-/// How probable the drafter found a token.
+/// The drafter's probability of a token.
 pub(super) fn confidence(node: &Node, draft: &Draft) -> f64 {
     node.belief(draft.vocab()).p(node.token)
 }
 
-/// Entropy, in nats, of what the drafter believed of a token's place.
+/// Entropy, in nats, of the drafter's distribution at a token's position.
 pub(super) fn entropy(node: &Node, draft: &Draft) -> f64 {
     node.belief(draft.vocab()).entropy()
 }

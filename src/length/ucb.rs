@@ -1,8 +1,8 @@
-//! A bandit over draft lengths that is paid in tokens per second.
+//! A bandit over draft lengths with tokens per second as reward.
 //!
-//! Arms are K, its half, its quarter … down to one. The next round takes the
-//! arm with the largest mean reward plus `√(2 ln t / n)` of the best reward
-//! seen (UCB1); the mean of an arm is all its tokens over all its time.
+//! The arms are K, K/2, K/4 … 1. The next round takes the arm with the largest sum of
+//! its mean reward and `√(2 ln t / n)` times the largest mean reward (UCB1). The mean
+//! reward of an arm is its total tokens over its total time.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use super::{BuildLength, DraftLength, INSTANT};
 use crate::registry::Entry;
 use crate::round::RoundEvent;
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "ucb",
     aliases: &["bandit"],
     params: &[],
-    summary: "a bandit over K, K/2, K/4 … 1, paid in tokens per second",
+    summary: "a bandit over K, K/2, K/4 … 1, rewarded with tokens per second",
     paper: "Hou et al. 2025, BanditSpec, arXiv 2505.15141; UCB1: Auer et al. 2002",
     build: |params| Box::new(Ucb::new(params.num_speculative_tokens)),
 };

@@ -1,4 +1,4 @@
-//! Names of models and prompt sets, as `configs/` folders give them.
+//! Names of models and prompt sets, as defined in `configs/` folders.
 //!
 //! ```toml
 //! # configs/models.toml; paths are relative to the folder that holds configs/
@@ -17,12 +17,12 @@ use serde::Deserialize;
 use super::{Dtype, Engine, ModelError, Settings, Source, layout};
 use crate::registry::UnknownName;
 
-/// Where names are looked up, one folder after the other.
+/// The folders in which names are looked up, one after the other.
 #[derive(Debug, Clone)]
 pub struct Catalog {
-    /// Relative paths begin here.
+    /// The folder that relative paths start from.
     start: PathBuf,
-    /// Folders that hold a `configs/`, the one to ask first in front.
+    /// Folders with a `configs/`, in the order of lookup.
     roots: Vec<PathBuf>,
 }
 
@@ -50,9 +50,9 @@ impl Entry {
 }
 
 impl Catalog {
-    /// The names seen from `start`: those of the nearest `configs/` at or above
-    /// it, of the working directory's, of `$SPECDEC_HOME`'s and of the
-    /// project's that the program was built from, in this order.
+    /// The catalog for `start`: the names of the nearest `configs/` at or above it,
+    /// then those of the working directory, of `$SPECDEC_HOME` and of the project that
+    /// the program was built from.
     pub fn near(start: &Path) -> Self {
         let start = std::path::absolute(start).unwrap_or_else(|_| start.to_path_buf());
         let holds = |folder: &Path| folder.join("configs").is_dir();
@@ -71,13 +71,12 @@ impl Catalog {
         Self { start, roots }
     }
 
-    /// The source of a model, for [`load`](super::load): what `configs/` says
-    /// of this name, or else `name` itself if it is a folder (relative to where
-    /// the catalog was asked from, or to the working directory) or a toy.
+    /// The source of a model, for [`load`](super::load): the entry of this name in
+    /// `configs/`, or else `name` itself if it is a toy or a folder (relative to the
+    /// folder that the catalog was made for, or to the working directory).
     ///
     /// # Errors
-    /// If there is no such name or folder, or a `configs/models.toml` is no
-    /// list of models.
+    /// If there is no such name or folder, or a `configs/models.toml` is invalid.
     pub fn model(&self, name: &str) -> Result<Source, ModelError> {
         if name.starts_with("toy:") {
             return Ok(name.into());
@@ -146,7 +145,8 @@ fn read_models(file: &Path) -> Result<BTreeMap<String, Entry>, ModelError> {
     }
     let fail = |what: String| ModelError::new(format!("{}: {}", file.display(), what));
     let text = std::fs::read_to_string(file).map_err(|e| fail(e.to_string()))?;
-    // What follows the first line draws the place; a sentence names it.
+    // The further lines of the library's message draw the location; here it becomes
+    // part of the sentence.
     let place = |e: &toml::de::Error| {
         let line = text[..e.span().map_or(0, |s| s.start)].matches('\n').count() + 1;
         format!("line {line}: {}", e.message())

@@ -6,18 +6,19 @@ use super::ModelError;
 
 /// Turns text into tokens and tokens into text.
 pub trait Codec: std::fmt::Debug {
-    /// The tokens of a text, with the special tokens that the model expects around
-    /// it; never none. An empty text is the beginning-of-text token.
+    /// The tokens of a text, with the special tokens that the model expects around it;
+    /// at least one. An empty text becomes the beginning-of-text token.
     ///
-    /// No string in the text becomes a control token, above all none that ends a
-    /// text, unless [`Settings::special_tokens`](super::Settings::special_tokens)
-    /// asks for it.
+    /// No string in the text becomes a control token, in particular none that ends a
+    /// text, unless [`Settings::special_tokens`](super::Settings::special_tokens) is
+    /// set.
     ///
     /// # Errors
-    /// If the text cannot be expressed, or is empty and nothing begins a text.
+    /// If the text cannot be encoded, or if it is empty and there is no
+    /// beginning-of-text token.
     fn encode(&self, text: &str) -> Result<Vec<Token>, ModelError>;
 
-    /// A string in the text that names a control token but is taken as text.
+    /// A string in the text that names a control token but is encoded as plain text.
     fn control_string(&self, _text: &str) -> Option<String> {
         None
     }
@@ -68,6 +69,6 @@ impl Codec for Letters {
 impl Letters {
     fn unknown(&self, c: char) -> ModelError {
         let last = self.token_label(self.vocab.saturating_sub(1) as Token);
-        ModelError::new(format!("a toy prompt may hold the letters a to {last} only, not {c:?}"))
+        ModelError::new(format!("a toy prompt may contain only the letters a to {last}, not {c:?}"))
     }
 }

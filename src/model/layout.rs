@@ -1,28 +1,28 @@
-//! What to say where a model should be and is not.
+//! Error messages for models that are missing or incomplete.
 
 use std::path::Path;
 
 use super::ModelError;
 
-/// What a model is.
+/// What a model must be.
 const LAYOUT: &str =
     "a folder in the Hugging Face layout (config.json, tokenizer.json, model.safetensors)";
-/// The weights, unless they are in shards.
+/// The file of the weights, unless they are sharded.
 const WEIGHTS: &str = "model.safetensors";
-/// What is said of GGUF files.
+/// The message about GGUF files.
 const GGUF: &str = "GGUF files are not supported yet";
 
-/// What else a folder may hold for want of a file, by the end of its name: the
-/// file that is wanted, or "" for any.
+/// Hints for files that a folder may contain instead of a missing one: the missing
+/// file, or "" for any; the end of the other file's name; the hint.
 const INSTEAD: &[(&str, &str, &str)] = &[
     ("", ".gguf", GGUF),
-    ("", "snapshots", "this is a download cache: name the folder below its snapshots/"),
+    ("", "snapshots", "this is a download cache: give the folder below its snapshots/"),
     (
         "tokenizer.json",
         "tokenizer.model",
-        "let transformers save tokenizer.model as tokenizer.json",
+        "use transformers to save tokenizer.model as tokenizer.json",
     ),
-    (WEIGHTS, ".bin", "let transformers save the weights as safetensors"),
+    (WEIGHTS, ".bin", "use transformers to save the weights as safetensors"),
 ];
 
 /// Whether this is the name of a GGUF file.
@@ -30,7 +30,7 @@ pub(super) fn is_gguf(name: &str) -> bool {
     name.to_ascii_lowercase().ends_with(".gguf")
 }
 
-/// Of a name that leads nowhere.
+/// The error for a name that refers to no model.
 pub(super) fn absent(name: &str) -> ModelError {
     let what = if is_gguf(name) {
         format!("{GGUF}; a model is {LAYOUT}")
@@ -69,7 +69,7 @@ pub(super) fn check(name: &str, folder: &Path) -> Result<(), ModelError> {
     let is_there = |end: &str| files.iter().any(|f| f.to_string_lossy().ends_with(end));
     let instead = INSTEAD.iter().find(|(want, end, _)| missing.contains(want) && is_there(end));
     let instead = instead.map_or_else(String::new, |(_, _, what)| format!(" ({what})"));
-    fail(format!("the folder holds no {missing}{instead}; a model is {LAYOUT}"))
+    fail(format!("the folder has no {missing}{instead}; a model is {LAYOUT}"))
 }
 
 /// Whether a name looks like `owner/model`.

@@ -1,4 +1,4 @@
-//! From a model's name to a model.
+//! Loading a model from its source.
 
 use std::path::Path;
 
@@ -6,12 +6,12 @@ use super::{
     Codec, LanguageModel, Letters, ModelError, Settings, Source, ToyPair, hf, layout, zoo,
 };
 
-/// Which part a model plays; a toy pair holds both.
+/// The role of a model; a toy pair contains both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The model whose distribution must be kept.
+    /// The target, whose distribution the output must have.
     Target,
-    /// The model that proposes.
+    /// The draft model, which proposes tokens.
     Draft,
 }
 
@@ -34,7 +34,7 @@ pub fn load(source: impl Into<Source>, role: Role) -> Result<Loaded, ModelError>
     if let Some(name) = path.strip_prefix("toy:") {
         let Settings { engine: None, dtype: None, device: None, .. } = settings else {
             return Err(ModelError::new(format!(
-                "{path} is a table: leave out engine, dtype and device"
+                "{path} is a toy model: leave out engine, dtype and device"
             )));
         };
         return load_toy(&path, name, role);

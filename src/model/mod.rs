@@ -1,5 +1,5 @@
-//! Language models: one trait, the sequences they work on, and what implements
-//! them. This is the only room of the project that names candle.
+//! Language models: one trait, the sequences that models work on, and the
+//! implementations. This is the only module of the project that names candle.
 
 #[cfg(feature = "engine")]
 mod candle;
@@ -53,7 +53,7 @@ use crate::tree::Draft;
 
 /// A model that scores the next token after any number of positions at once.
 pub trait LanguageModel: std::fmt::Debug {
-    /// What the model is.
+    /// Metadata of the model.
     fn info(&self) -> &ModelInfo;
 
     /// A new, empty sequence with a cache of its own.
@@ -124,13 +124,13 @@ pub struct Evaluation {
     pub computed: usize,
 }
 
-/// The name of the device that every build has.
+/// The name of the CPU, the device that every build has.
 pub const CPU: &str = "cpu";
 
-/// What a model is, as far as it matters to results.
+/// Metadata of a model, as far as it matters to results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelInfo {
-    /// Name or path it was asked for by.
+    /// Name or path by which it was requested.
     pub name: String,
     /// Number of real tokens; draft and target must agree.
     pub vocab: usize,
@@ -142,12 +142,11 @@ pub struct ModelInfo {
     pub engine: &'static str,
     /// Type of the weights in memory: `f64`, `f32`, `bf16`, `f16`, `q8_0`.
     pub dtype: &'static str,
-    /// Where they are: [`CPU`], `cuda:N` or `metal`.
+    /// The device that holds the weights: [`CPU`], `cuda:N` or `metal`.
     pub device: String,
     /// SHA-256 over weights, configuration and tokenizer.
     pub sha256: String,
-    /// SHA-256 of the map from token to id: equal for models that may exchange
-    /// tokens.
+    /// SHA-256 of the map from token to id: equal for models with the same tokens.
     pub tokenizer_sha256: String,
     /// Number of parameters.
     pub parameters: usize,
@@ -157,7 +156,7 @@ pub struct ModelInfo {
     pub bytes_per_token: usize,
     /// Whether the logits of a token are bit-identical in every pass.
     pub row_invariant: bool,
-    /// What else a user should know of how it is held.
+    /// What else a user should know about how it is stored.
     pub note: Option<String>,
 }
 
@@ -174,7 +173,7 @@ impl ModelError {
     }
 }
 
-/// Checks that a draft may propose tokens to a target.
+/// Checks that a draft model may propose tokens to a target.
 ///
 /// # Errors
 /// If their vocabularies differ.

@@ -1,4 +1,4 @@
-//! How a model is to be held and computed.
+//! How a model is stored and computed.
 
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::lanes::IsaKind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
-    /// Our own kernels for the CPU: row-invariant, at the speed of the memory.
+    /// Our own kernels for the CPU: row-invariant, and limited by memory bandwidth.
     #[default]
     Native,
     /// candle, on any of its devices.
@@ -21,7 +21,7 @@ pub enum Engine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dtype {
-    /// Four bytes a weight.
+    /// Four bytes per weight.
     #[default]
     F32,
     /// bfloat16.
@@ -33,7 +33,7 @@ pub enum Dtype {
 }
 
 impl Engine {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 2] = [Self::Native, Self::Candle];
 
     /// The name used in files.
@@ -51,8 +51,8 @@ pub(super) const BLOCK: usize = 32;
 pub(super) const Q8_LEVELS: f32 = 127.0;
 
 impl Dtype {
-    /// How a matrix with so many inputs is stored: rows that do not consist of
-    /// whole blocks of Q8 are kept as f32.
+    /// The type in which a matrix with `inputs` inputs is stored: rows that do not
+    /// consist of whole blocks of Q8 stay f32.
     pub(super) fn stored(self, inputs: usize) -> Self {
         if self == Self::Q8_0 && !inputs.is_multiple_of(BLOCK) { Self::F32 } else { self }
     }
@@ -77,7 +77,7 @@ impl Dtype {
         }
     }
 
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 4] = [Self::F32, Self::Bf16, Self::F16, Self::Q8_0];
 
     /// The name used in files.
@@ -91,7 +91,7 @@ impl Dtype {
     }
 }
 
-/// Settings of a model; what is absent has its default.
+/// Settings of a model; absent ones have their defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -99,35 +99,35 @@ pub struct Settings {
     pub engine: Option<Engine>,
     /// How weights are stored in memory.
     pub dtype: Option<Dtype>,
-    /// Where they are: `cpu`, `cuda:N` or `metal`.
+    /// The device that holds the weights: `cpu`, `cuda:N` or `metal`.
     pub device: Option<String>,
     /// The native engine's instruction set, for programs that compare them; see
     /// [`IsaKind::choose`] for the default.
     #[serde(skip)]
     pub isa: Option<IsaKind>,
-    /// A pool of so many threads for this model alone.
+    /// Number of threads of a separate pool for this model.
     #[serde(skip)]
     pub threads: Option<usize>,
-    /// That this pool is a [`Pool::restless`](crate::pool::Pool::restless), for
+    /// Whether this pool is a [`Pool::restless`](crate::pool::Pool::restless), for
     /// tests.
     #[serde(skip)]
     pub restless: bool,
-    /// Whether strings in texts that name control tokens, such as `</s>`, stand for
-    /// these tokens; without it they are text like any other.
+    /// Whether strings in texts that name control tokens, such as `</s>`, become these
+    /// tokens; otherwise they are plain text.
     #[serde(skip)]
     pub special_tokens: bool,
 }
 
 impl Settings {
-    /// These settings for a target or a draft model, which may have a type of its
-    /// own.
+    /// These settings for a target or a draft model; `draft_dtype` overrides the type
+    /// of a draft model.
     #[must_use]
     pub fn of(self, role: Role, draft_dtype: Option<Dtype>) -> Self {
         let own = draft_dtype.filter(|_| role == Role::Draft);
         Self { dtype: own.or(self.dtype), ..self }
     }
 
-    /// These settings, and for what is absent those of `other`.
+    /// These settings; absent ones are taken from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -142,17 +142,17 @@ impl Settings {
     }
 }
 
-/// A model as it is to be loaded.
+/// A model to be loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     /// `toy:NAME`, `toy:FILE.json`, or a folder in the Hugging Face layout.
     pub path: String,
-    /// How to hold it.
+    /// How to store and compute it.
     pub settings: Settings,
 }
 
 impl Source {
-    /// The same model; these settings go before its own.
+    /// The same model; `settings` take precedence over its own.
     #[must_use]
     pub fn with(self, settings: Settings) -> Self {
         Self { settings: settings.or(self.settings), ..self }

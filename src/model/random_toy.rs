@@ -1,5 +1,5 @@
-//! Random toy pairs by number: many small worlds that nobody has chosen, each of
-//! them reachable again as `toy:random-NUMBER`.
+//! Random toy pairs by number: many small models that were not chosen by hand, each
+//! reproducible as `toy:random-NUMBER`.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,14 @@ use super::ToyPair;
 use super::zoo::{contexts, key};
 use crate::distribution::Token;
 
-/// The seed of all of them.
+/// The seed of all pairs.
 const SEED: u64 = 2026;
 
-/// A random pair of 2 to 4 tokens with a prompt of 1 to 17: its distributions depend
-/// on the last one or two tokens, in a third of the pairs one token in four is
-/// impossible, the draft is unlike the target, half like it or nearly equal, and
-/// every second pair has an end token. The number is all that it depends on.
+/// A random pair with 2 to 4 tokens and a prompt of 1 to 17 tokens. Its distributions
+/// depend on the last one or two tokens. In a third of the pairs about one token in
+/// four is impossible; the draft is unrelated to the target, half like it or nearly
+/// equal to it; every second pair has an end token. The pair is a function of `number`
+/// alone.
 pub fn random(number: u32) -> ToyPair {
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
     rng.set_stream(u64::from(number));

@@ -1,10 +1,10 @@
-//! One sequence: its tokens and its KV cache as one object that cannot
+//! One sequence: its tokens and its KV cache in one object, so that they cannot
 //! disagree.
 //!
-//! Nobody outside computes a rollback length. A pass says which context and
-//! draft it is about; the session finds the longest part it already holds,
-//! moves the rows of an accepted tree path together, forgets the rest in O(1),
-//! and names the tokens that are still to be computed.
+//! No other code computes a rollback length. A pass names its context and draft; the
+//! session finds the longest part that it already holds, moves the rows of an accepted
+//! tree path together, forgets the rest in O(1), and returns the tokens that are still
+//! to be computed.
 //!
 //! Rows live in *slots*. A context token's slot is its position; node `i` of
 //! the draft sits in slot `context.len() + i`, wherever in the tree it is.
@@ -33,7 +33,7 @@ pub trait KvCache: std::fmt::Debug {
     /// The content of the first `slots` rows, for telling two states apart.
     fn key(&self, slots: usize) -> Vec<u8>;
 
-    /// For the engine to find its own type again.
+    /// For the engine to downcast to its own type.
     fn as_any(&mut self) -> &mut dyn Any;
 }
 
@@ -60,7 +60,7 @@ struct Cached {
 pub struct Feed {
     /// The token.
     pub token: Token,
-    /// Where its row of keys and values goes.
+    /// The slot for its row of keys and values.
     pub slot: usize,
     /// Its logical position in the text (for the rotary embedding).
     pub position: usize,
@@ -70,7 +70,7 @@ pub struct Feed {
     pub ancestors: Vec<usize>,
 }
 
-/// What a pass has to do for one sequence.
+/// What a pass must do for one sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// Tokens to compute, ascending by slot.
@@ -80,8 +80,8 @@ pub struct Step {
 }
 
 impl Step {
-    /// The step in pieces of at most `most` tokens: what to compute, and which of
-    /// it is wanted.
+    /// The step in pieces of at most `most` tokens: the tokens to compute, and the
+    /// indices of the wanted rows among them.
     pub fn pieces(&self, most: usize) -> impl Iterator<Item = (&[Feed], Vec<usize>)> {
         self.feed.chunks(most).enumerate().map(move |(number, feed)| {
             let piece = number * most..number * most + feed.len();
@@ -103,7 +103,7 @@ impl Session {
         &mut *self.cache
     }
 
-    /// The same sequence over another cache, for adapters round an engine's.
+    /// The same sequence with its cache wrapped, for adapters around an engine's cache.
     #[cfg(feature = "engine")]
     pub(crate) fn map_cache(self, wrap: impl FnOnce(Box<dyn KvCache>) -> Box<dyn KvCache>) -> Self {
         Self { cache: wrap(self.cache), ..self }
@@ -123,10 +123,9 @@ impl Session {
         })
     }
 
-    /// Reconciles `work` with what is cached and returns what to compute. The
-    /// engine must fill the rows of `Step::feed` and then call
-    /// [`Session::commit`]; if it fails before that, the rows stay unknown and
-    /// will be computed again.
+    /// Reconciles `work` with the cache and returns what to compute. The engine must
+    /// fill the rows of `Step::feed` and then call [`Session::commit`]; if it fails
+    /// before that, the rows count as not computed and will be computed again.
     ///
     /// # Errors
     /// If the context is empty or does not fit.
@@ -159,7 +158,10 @@ impl Session {
                 let slot = context.len() - 1 + row;
                 let found = feed.iter().position(|f| f.slot == slot);
                 found.ok_or_else(|| {
-                    ModelError::new(format!("row {row} of a draft of {} is wanted", draft.len()))
+                    ModelError::new(format!(
+                        "row {row} is wanted of a draft with {} nodes",
+                        draft.len()
+                    ))
                 })
             })
             .collect::<Result<_, _>>()?;
@@ -206,7 +208,7 @@ impl Session {
         work.iter_mut().map(one).collect()
     }
 
-    /// Brings the session to `context` and nothing else, without computing.
+    /// Drops everything that does not belong to `context`, without computing.
     ///
     /// # Errors
     /// If the engine fails to move a row.
@@ -264,7 +266,7 @@ impl Session {
             self.context.truncate(common);
             return Ok(());
         }
-        // Walk down the cached tree as far as the new context goes that way.
+        // Follow the new context down the cached tree as far as possible.
         let mut last = None;
         while let Some(&token) = context.get(self.context.len()) {
             let Some(id) = child(&tree, last, token, 0) else { break };

@@ -1,11 +1,11 @@
-//! Models of well-known shapes with random weights, for measuring: speed does
-//! not depend on what the weights are.
+//! Models with common shapes and random weights, for timing: speed does not depend on
+//! the values of the weights.
 
 use super::llama::{Checkpoint, Config, Rope, Scaling, Tensors};
 use super::{LanguageModel, ModelError, Settings};
 use crate::registry::UnknownName;
 
-/// A shape; context 8192.
+/// A shape; the context length is 8192.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// Its name: about the number of parameters.
@@ -22,11 +22,12 @@ pub struct Shape {
     pub intermediate: usize,
     /// Number of tokens.
     pub vocab: usize,
-    /// The head is the embedding.
+    /// Whether the head is the embedding.
     pub tied: bool,
 }
 
-/// A target and a draft so small that a hundred thousand texts of them take seconds.
+/// A target and a draft model so small that generating a hundred thousand texts takes
+/// seconds.
 pub const SMALL_PAIR: [Shape; 2] = [
     Shape {
         name: "small",
@@ -97,7 +98,7 @@ impl Shape {
     /// A model of this shape with random weights.
     ///
     /// # Errors
-    /// If the settings do not go together, or there is no memory.
+    /// If the settings are inconsistent, or memory cannot be allocated.
     pub fn model(self, settings: &Settings) -> Result<Box<dyn LanguageModel>, ModelError> {
         let config = Config {
             hidden: self.hidden,
@@ -134,8 +135,8 @@ impl Tensors for Shape {
     }
 }
 
-/// Uniform weights that keep the size of what passes through them; the same for
-/// the same name.
+/// Uniform weights, scaled so that matrices preserve the magnitude of their inputs; a
+/// function of the name and the shape.
 fn random(name: &str, shape: &[usize]) -> Vec<f32> {
     let mut state = name
         .bytes()

@@ -1,8 +1,8 @@
 //! Toy models: tables of exact probabilities that depend on the last tokens.
 //!
-//! They run through the same trait, session and cache as real models: a toy's
-//! cache holds the tokens themselves and its distributions are read *from the cache*, so
-//! a wrong slot, mask or rollback changes the distribution and is seen.
+//! They run through the same trait, session and cache as real models: a toy's cache
+//! holds the tokens themselves and its distributions are read *from the cache*, so a
+//! wrong slot, mask or rollback changes the distribution and is detected.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -39,12 +39,13 @@ pub struct ToyPair {
     /// Tokens that end a text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub eos: Vec<Token>,
-    /// A token that begins a text: the distributions after it are those of the start.
+    /// A token that marks the start of a text: the distributions after it are those of
+    /// the empty text.
     #[serde(skip)]
     start: Option<Token>,
 }
 
-/// A model that looks its distributions up in a table.
+/// A model whose distributions are stored in a table.
 #[derive(Debug, Clone)]
 pub struct Toy {
     info: ModelInfo,
@@ -54,7 +55,7 @@ pub struct Toy {
 }
 
 impl ToyPair {
-    /// A pair of these tables, with the prompt 0 and no end of texts.
+    /// A pair of these tables, with the prompt 0 and without end tokens.
     pub fn new(
         vocab: usize,
         order: usize,
@@ -78,8 +79,8 @@ impl ToyPair {
         serde_json::from_str(json).map_err(|e| ModelError::new(format!("toy model {name}: {e}")))
     }
 
-    /// The same texts after a prompt that is not empty: for an empty one, a token
-    /// that no distribution draws stands before the text.
+    /// The same pair with a prompt that is not empty: an empty prompt is replaced by a
+    /// start token, which has probability zero everywhere.
     pub fn with_start(mut self) -> Self {
         if !self.prompt.is_empty() {
             return self;
@@ -96,8 +97,8 @@ impl ToyPair {
     /// The target as a model.
     ///
     /// # Errors
-    /// If there is no token, or a distribution is not a probability distribution.
-    /// That a context is missing is an error when a text gets there.
+    /// If the vocabulary is empty, or a table entry is invalid. A missing context is an
+    /// error only once a text reaches it.
     pub fn target(&self, name: &str) -> Result<Toy, ModelError> {
         Toy::new(name, self, &self.target)
     }
@@ -120,7 +121,7 @@ impl Toy {
         let &ToyPair { vocab, order, start, .. } = pair;
         let fail = |what: String| ModelError::new(format!("toy model {name}: {what}"));
         if vocab == 0 {
-            return Err(fail("vocab is 0, but there must be a token".to_owned()));
+            return Err(fail("vocab is 0, but must be at least 1".to_owned()));
         }
         let mut table = BTreeMap::new();
         for (key, dist) in dists {
@@ -226,7 +227,7 @@ impl LanguageModel for Toy {
     }
 }
 
-/// Rows up to the last one that was written: a walk keeps many copies.
+/// Rows up to the last one written, since a walk keeps many copies.
 #[derive(Debug, Default)]
 struct ToyCache {
     rows: Vec<Option<Token>>,

@@ -17,9 +17,9 @@ use crate::registry::UnknownName;
 pub struct ToyEntry {
     /// Its name after `toy:`.
     pub name: &'static str,
-    /// What it is there for.
+    /// What it is for.
     pub summary: &'static str,
-    /// Makes it.
+    /// Builds it.
     pub build: fn() -> ToyPair,
 }
 
@@ -64,7 +64,7 @@ pub const TOYS: &[ToyEntry] = &[
     },
     ToyEntry {
         name: "one_hot",
-        summary: "3 tokens, a certain draft against a soft target",
+        summary: "3 tokens, a one-hot draft against a soft target",
         build: || {
             let hot = |c: &[Token], t: Token| u64::from(mix(8, c, 0) % 3 == u64::from(t));
             pair(3, |c, t| weight(9, c, t), hot)
@@ -146,8 +146,8 @@ fn weight(seed: u64, context: &[Token], token: Token) -> u64 {
     mix(seed, context, token) % 9 + 1
 }
 
-/// The same, but a third of the tokens has none; token 0 is always possible, so no
-/// distribution is empty.
+/// The same, but about a third of the tokens have weight 0; token 0 is always possible,
+/// so no distribution is empty.
 fn some(seed: u64, context: &[Token], token: Token) -> u64 {
     let excluded = token != 0 && mix(seed, context, token).is_multiple_of(3);
     if excluded { 0 } else { weight(seed, context, token) }

@@ -1,36 +1,38 @@
-//! Waiting by looking.
+//! Waiting by polling.
 
 use std::hint::spin_loop;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Looks between two readings of the clock: some microseconds, as most waits are
-/// shorter than.
-const LOOKS: usize = 128;
-/// After so long a wait, whoever is waited for may need this very core.
+/// Polls between two readings of the clock. They take some microseconds, and most waits
+/// are shorter.
+const POLLS: usize = 128;
+/// After this time the waiting thread yields its core, which the awaited thread may
+/// need.
 const YIELD: Duration = Duration::from_micros(30);
 
-/// Looks until something is so, for no longer than `patience`; whether it is.
-pub(super) fn look(patience: Duration, so: impl Fn() -> bool) -> bool {
-    let some_looks = || {
-        (0..LOOKS).any(|_| {
+/// Polls until `condition` holds, for no longer than `patience`; returns whether it
+/// holds.
+pub(super) fn look(patience: Duration, condition: impl Fn() -> bool) -> bool {
+    let poll = || {
+        (0..POLLS).any(|_| {
             spin_loop();
-            so()
+            condition()
         })
     };
-    if so() || !patience.is_zero() && some_looks() {
+    if condition() || !patience.is_zero() && poll() {
         return true;
     }
     let since = Instant::now();
     loop {
         let waited = since.elapsed();
         if waited >= patience {
-            return so();
+            return condition();
         }
         if waited >= YIELD {
             thread::yield_now();
         }
-        if some_looks() {
+        if poll() {
             return true;
         }
     }

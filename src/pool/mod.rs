@@ -1,11 +1,11 @@
-//! Threads that stay awake between the products of a pass.
+//! A thread pool whose workers stay awake between the products of a pass.
 //!
-//! A pass has dozens of products of some microseconds each, so workers wait for
-//! the next one by looking; only after a while without work they sleep. Work
-//! within a phase is claimed piece by piece, and a phase ends when its pieces
-//! are done: a worker that another process has pushed off its core costs the
-//! pass its current piece, and nothing if it has none. One that keeps costing
-//! more than it does steps back for a while.
+//! A pass has dozens of products of some microseconds each, so workers poll for the
+//! next one and sleep only after some time without work. Work within a phase is claimed
+//! piece by piece, and a phase ends when its pieces are done: a worker that has lost
+//! its core to another process delays the pass only by its current piece, if it has
+//! one. A worker that keeps delaying the others by more than it contributes is excluded
+//! for a while.
 
 mod gate;
 mod look;
@@ -29,8 +29,8 @@ use parking_lot::Mutex;
 use self::roster::{Roster, WINDOW};
 use self::state::{Patience, State};
 
-/// Threads look for the end of a phase longer than most pieces take on a core,
-/// and for the next job about as long as it takes to wake up.
+/// Threads poll for the end of a phase for longer than most pieces take, and for the
+/// next job for about as long as waking up takes.
 const PATIENCE: Patience =
     Patience { phase: Duration::from_micros(100), idle: Duration::from_micros(50) };
 
@@ -42,31 +42,31 @@ static SHARED: OnceLock<Arc<Pool>> = OnceLock::new();
 pub struct Pool {
     state: Arc<State>,
     workers: Vec<JoinHandle<()>>,
-    /// Held while a job runs: jobs of several callers follow one another.
+    /// Held while a job runs, so that jobs of several callers run one after another.
     turn: Mutex<Turn>,
 }
 
-/// What is known of past jobs.
+/// What is kept between jobs.
 #[derive(Debug)]
 struct Turn {
     roster: Roster,
-    /// Time in jobs since threads were last judged.
+    /// Time spent in jobs since the threads were last judged.
     time: Duration,
-    /// Jobs so far of a [`Pool::restless`].
+    /// Number of jobs so far of a [`Pool::restless`].
     restless: Option<usize>,
 }
 
 impl Pool {
-    /// Starts `threads − 1` workers beside the caller.
+    /// Starts `threads − 1` workers in addition to the caller's thread.
     ///
     /// # Errors
-    /// If the system refuses a thread.
+    /// If the system refuses to start a thread.
     pub fn new(threads: usize) -> io::Result<Self> {
         Self::start(threads, PATIENCE, None)
     }
 
-    /// A pool for tests of what runs on it: its threads sleep at every wait, and a
-    /// different set of them takes part in each job.
+    /// A pool for testing the code that runs on it: its threads sleep at every wait,
+    /// and each job runs on a different set of them.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -92,22 +92,23 @@ impl Pool {
         Ok(pool)
     }
 
-    /// The pool that models share, on all cores unless [`Pool::share`] said
-    /// otherwise before; on the caller's thread alone if the system refuses more.
+    /// The pool that models share. It has one thread per core unless [`Pool::share`]
+    /// has made it before, and only the caller's thread if the system refuses to start
+    /// more.
     pub fn shared() -> Arc<Self> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let start = || Self::new(cores).or_else(|_| Self::new(1)).expect("needs no other thread");
         Arc::clone(SHARED.get_or_init(|| Arc::new(start())))
     }
 
-    /// Makes the pool that models share, unless there is one; returns its number
-    /// of threads.
+    /// Makes the pool that models share, unless it exists; returns its number of
+    /// threads.
     ///
     /// # Errors
-    /// If the system refuses a thread.
+    /// If the system refuses to start a thread.
     pub fn share(threads: usize) -> io::Result<usize> {
         if SHARED.get().is_none() {
-            // If another thread was quicker, its pool stays.
+            // If another thread has made the pool in the meantime, that pool stays.
             let _ = SHARED.set(Arc::new(Self::new(threads)?));
         }
         Ok(Self::shared().threads())
@@ -123,11 +124,12 @@ impl Pool {
         self.state.threads()
     }
 
-    /// Runs `job` on the caller's thread and on the workers that are free, and
-    /// returns when all have left it. A worker may run it never, late, or again.
+    /// Runs `job` on the caller's thread and on the available workers, and returns when
+    /// all of them have left it. A worker may run it late, more than once, or not at
+    /// all.
     ///
     /// # Panics
-    /// As the job did on any thread, and if a job runs another.
+    /// If the job panics on any thread, with that panic; and if a job runs another job.
     pub fn run(&self, job: &Job<'_>) {
         assert!(!state::is_working(), "a job of a pool must not run another job");
         let mut turn = self.turn.lock();
@@ -143,7 +145,7 @@ impl Pool {
 }
 
 impl Turn {
-    /// Chooses who takes part in the next job.
+    /// Chooses the threads that take part in the next job.
     fn choose(&mut self, state: &State) {
         if let Some(jobs) = &mut self.restless {
             *jobs += 1;
@@ -160,7 +162,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.state.stop();
         for worker in self.workers.drain(..) {
-            // A worker catches the panics of jobs and has none of its own.
+            // Workers catch the panics of jobs and do not panic themselves.
             let _ = worker.join();
         }
     }

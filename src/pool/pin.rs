@@ -1,7 +1,7 @@
-//! Where workers run.
+//! Pinning workers to cores.
 
-/// Binds a worker to a core of its own, if there are enough cores: the others
-/// stay where their caches are.
+/// Pins a worker to a core of its own, where its caches stay warm, if there are enough
+/// cores.
 #[cfg(target_os = "linux")]
 pub(super) fn pin(index: usize, threads: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -10,7 +10,7 @@ pub(super) fn pin(index: usize, threads: usize) {
     if cores.len() >= threads {
         let mut own = CpuSet::new();
         own.set(cores[index]);
-        // Elsewhere it works as well, only less evenly.
+        // Without pinning everything works, only with less even times.
         let _ = sched_setaffinity(None, &own);
     }
 }

@@ -1,47 +1,48 @@
-//! Which threads take part, by what they cost the others.
+//! Which threads take part in jobs, judged by how much they delay the others.
 //!
-//! A thread whose core another process takes away holds a piece meanwhile, and
-//! all others wait for it. It steps back if they wait longer for it than they
-//! would work in its stead: with a share s of the pieces and a share h of the
-//! time in which the others were held up, a job of time 1 takes (1 − h) / (1 − s)
-//! without it, which is less if h > s. After a while it tries again.
+//! A thread that loses its core to another process may hold a claimed piece, for which
+//! all others wait. It is excluded if they wait longer for it than they would need for
+//! its work. Let s be its share of the pieces and h the share of the time for which it
+//! held up the others: without it, a job of time 1 takes (1 − h) / (1 − s), which is
+//! less than 1 if h > s. After a while the thread is tried again.
 
 use std::time::Duration;
 
-/// Time in jobs after which threads are judged: some time slices of a system.
+/// Time in jobs after which threads are judged: some time slices of the system's
+/// scheduler.
 pub(super) const WINDOW: Duration = Duration::from_millis(20);
-/// The most windows that a thread stays away at once.
+/// The maximum number of windows for which a thread is excluded at once.
 const LONGEST: u32 = 16;
 
 /// What one thread did within a window.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Record {
-    /// Pieces that it did.
+    /// Number of pieces that it did.
     pub pieces: u64,
-    /// How long others had to wait for it beyond what is usual.
+    /// How long the caller waited for it, in waits so long that the caller slept.
     pub held_up: Duration,
 }
 
 impl Record {
-    fn costs_more_than_it_does(&self, time: Duration, pieces: f64) -> bool {
+    fn delays_more_than_it_contributes(&self, time: Duration, pieces: f64) -> bool {
         self.held_up.as_secs_f64() / time.as_secs_f64() > self.pieces as f64 / pieces
     }
 }
 
-/// Who takes part; thread 0, the caller's, always does.
+/// The threads that take part; thread 0, the caller's, always does.
 #[derive(Debug)]
 pub(super) struct Roster(Vec<Standing>);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Standing {
-    /// Windows that it still stays away.
+    /// Number of windows for which it is still excluded.
     away: u32,
-    /// Windows that it stayed away last time, less what it made good since.
+    /// The number of windows of its last exclusion, halved for every good window since.
     penalty: u32,
 }
 
 impl Roster {
-    /// So many threads, all of which take part.
+    /// A roster of `threads` threads, all of which take part.
     pub(super) fn new(threads: usize) -> Self {
         Self(vec![Standing::default(); threads])
     }
@@ -57,12 +58,12 @@ impl Roster {
         let mut returned = false;
         for (thread, record) in self.0.iter_mut().zip(records).skip(1) {
             if thread.away > 0 {
-                // One at a time: many that return together would be judged
-                // together.
+                // Threads return one at a time: several that return together would be
+                // judged together.
                 let wait = thread.away == 1 && returned;
                 returned |= thread.away == 1;
                 thread.away -= u32::from(!wait);
-            } else if record.costs_more_than_it_does(time, pieces) {
+            } else if record.delays_more_than_it_contributes(time, pieces) {
                 thread.penalty = (2 * thread.penalty).clamp(1, LONGEST);
                 thread.away = thread.penalty;
             } else {
@@ -89,7 +90,8 @@ mod tests {
 
     #[test]
     fn who_holds_the_others_up_longer_than_it_works_for_them_steps_back() {
-        // A quarter of the pieces: up to a quarter of the time is worth it.
+        // With a quarter of the pieces, a thread may hold up the others for a quarter
+        // of the time.
         for (ms, stays) in [(0, true), (24, true), (25, true), (26, false), (90, false)] {
             let mut roster = Roster::new(2);
             judge(&mut roster, &[(30, 0), (10, ms)]);
@@ -112,8 +114,8 @@ mod tests {
         judge(&mut Roster::new(2), &[(0, 0), (0, 0)]);
     }
 
-    /// How many windows a thread stays away after each of some windows in which
-    /// it takes part.
+    /// For each of some windows in which a thread takes part: for how many windows it
+    /// is excluded afterwards.
     fn absences(roster: &mut Roster, windows: &[(u64, u64)]) -> Vec<u32> {
         let stay = |&window: &(u64, u64)| {
             judge(roster, &[(10, 0), window]);

@@ -1,12 +1,12 @@
-//! Buffers that the threads of a pass fill together.
+//! Buffers that the threads of a pool share.
 
-#![allow(unsafe_code)] // what this file is about
+#![allow(unsafe_code)] // buffers shared without locks
 
 use std::cell::UnsafeCell;
 use std::ops::Range;
 
-/// A buffer of which, within a phase, every thread writes parts of its
-/// own, or all threads read.
+/// A buffer for the threads of a pool: within a phase, every thread writes its own
+/// parts, or all threads read.
 #[derive(Debug)]
 pub(crate) struct Shared<T>(Box<[UnsafeCell<T>]>);
 
@@ -16,8 +16,8 @@ impl<T> Default for Shared<T> {
     }
 }
 
-// SAFETY: access goes through the two unsafe functions, whose callers answer for
-// the absence of races.
+// SAFETY: shared access goes through the unsafe functions, whose callers guarantee the
+// absence of data races.
 unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 
 impl<T: Copy> Shared<T> {
@@ -34,7 +34,7 @@ impl<T: Copy> Shared<T> {
     /// A part to read.
     ///
     /// # Safety
-    /// Until the phase ends no thread writes to the part.
+    /// No thread may write to the part until the phase ends.
     pub(crate) unsafe fn read(&self, part: Range<usize>) -> &[T] {
         let part = &self.0[part];
         // SAFETY: an `UnsafeCell<T>` has the layout of `T`, the range was
@@ -45,21 +45,21 @@ impl<T: Copy> Shared<T> {
     /// A part to write.
     ///
     /// # Safety
-    /// Until the phase ends no other thread reads or writes the part, and this
-    /// thread has no other view of it.
+    /// No other thread may read or write the part until the phase ends, and this thread
+    /// must have no other view of it.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn write(&self, part: Range<usize>) -> &mut [T] {
         let part = &self.0[part];
-        // SAFETY: as in `read`; the caller excludes all others.
+        // SAFETY: as in `read`; the caller excludes all other accesses.
         unsafe { std::slice::from_raw_parts_mut(UnsafeCell::raw_get(part.as_ptr()), part.len()) }
     }
 
     /// Writes one entry.
     ///
     /// # Safety
-    /// As [`Self::write`], of this entry.
+    /// As [`Self::write`], for this entry.
     pub(crate) unsafe fn set(&self, at: usize, value: T) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { *self.0[at].get() = value };
     }
 
@@ -68,14 +68,14 @@ impl<T: Copy> Shared<T> {
     /// # Safety
     /// As [`Self::read`].
     pub(crate) unsafe fn read_all(&self) -> &[T] {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.read(0..self.len()) }
     }
 
-    /// All of it, for an owner that shares it with nobody.
+    /// All of it, to write, for a thread with exclusive access.
     pub(crate) fn get_mut(&mut self) -> &mut [T] {
         let len = self.0.len();
-        // SAFETY: as in `read`; `&mut self` excludes all others.
+        // SAFETY: as in `read`; `&mut self` excludes all other accesses.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), len) }
     }
 }

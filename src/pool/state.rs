@@ -1,16 +1,16 @@
-//! What the threads of a pool share, and how workers come and go.
+//! What the threads of a pool share, and how workers enter and leave jobs.
 //!
-//! A phase ends when its pieces are done, whoever did them: a job waits neither
-//! for a worker that has no core nor for one that is waking up. A worker that
-//! comes late finds the phases before done and catches up; one that waits for
-//! long leaves the job, sleeps outside and comes back when the phase has ended.
-//! Only the caller sleeps inside.
+//! A phase ends when its pieces are done, whichever threads did them: a job waits
+//! neither for a worker that has lost its core nor for one that is waking up. A worker
+//! that enters late finds the earlier phases done and catches up. A worker that waits
+//! too long leaves the job, sleeps outside it and enters again when the phase has
+//! ended. Only the caller sleeps inside a job.
 //!
-//! Nobody sleeps through what it waits for: who goes to sleep says so first and
-//! then looks once more, who changes something does so first and then looks for
-//! sleepers, all in one order (`SeqCst`).
+//! No wake-up is lost: a thread that goes to sleep first sets its flag and then checks
+//! its condition once more; a thread that changes something makes the change first and
+//! then checks for sleeping threads. All these accesses have one order (`SeqCst`).
 
-#![allow(unsafe_code)] // a job outlives its call only as long as workers run it
+#![allow(unsafe_code)] // erases the lifetime of a job while workers run it
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -26,7 +26,7 @@ use super::look::look;
 use super::roster::Record;
 use super::worker::{Job, Worker};
 
-/// How long threads look before they sleep.
+/// How long threads poll before they sleep.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
     /// For the end of a phase.
@@ -41,25 +41,25 @@ pub(super) struct State {
     gate: Gate,
     job: UnsafeCell<Option<Pointer>>,
     counters: Counters,
-    /// Who sleeps or is about to.
+    /// Which threads sleep or are about to.
     asleep: Box<[AtomicBool]>,
     seats: Box<[Seat]>,
-    /// There will be no more jobs.
+    /// Set when there will be no more jobs.
     stop: AtomicBool,
-    /// A thread panicked, so its piece will not be done.
+    /// Set when a thread has panicked, so that its piece will not be done.
     broken: AtomicBool,
     panic: Mutex<Option<Panic>>,
 }
 
-/// What a thread panicked with.
+/// The payload of a thread's panic.
 pub(super) type Panic = Box<dyn Any + Send>;
 
-/// A job whose lifetime the pool watches over.
+/// A job without its lifetime, which the pool enforces.
 #[derive(Debug, Clone, Copy)]
 struct Pointer(*const Job<'static>);
 
-// SAFETY: the job is `Sync`. Its pointer is written while the gate is closed and
-// nobody is inside, and read inside.
+// SAFETY: the job is `Sync`. Its pointer is written only while the gate is closed with
+// no worker inside, and read only by workers inside.
 unsafe impl Sync for State {}
 // SAFETY: as above.
 unsafe impl Send for State {}
@@ -68,33 +68,33 @@ unsafe impl Send for State {}
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Counters {
-    /// Pieces of the job that were claimed.
+    /// Number of pieces of the job that were claimed.
     claimed: AtomicUsize,
-    /// Pieces that are done.
+    /// Number of pieces that are done.
     done: AtomicUsize,
-    /// The thread that finished pieces, or left, last.
+    /// The thread that last finished pieces or left the job.
     last: AtomicUsize,
 }
 
-/// One thread, seen by the others.
+/// One thread, as the others see it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Seat {
     thread: Mutex<Option<Thread>>,
-    /// Takes part in no job for now.
+    /// Whether it is excluded from jobs for now.
     away: AtomicBool,
     pieces: AtomicU64,
     /// Nanoseconds for which the caller waited for this thread.
     held_up: AtomicU64,
 }
 
-/// Where a worker is.
+/// How far a worker has got.
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    /// The job that it was in last.
+    /// The number of the last job that it entered.
     job: u64,
-    /// How many pieces of the job must be done before it can go on with it; none
-    /// if it is through.
+    /// How many pieces of the job must be done before it can continue, if it left
+    /// before the end.
     stuck: Option<usize>,
 }
 
@@ -126,17 +126,17 @@ impl State {
         self.seats.len()
     }
 
-    /// Runs a job together with the workers that come; one caller at a time.
-    /// Returns what a thread panicked with.
+    /// Runs a job together with the workers that enter it; one caller at a time.
+    /// Returns the payload if a thread panicked.
     pub(super) fn run(&self, job: &Job<'_>) -> Option<Panic> {
         self.counters.claimed.store(0, Relaxed);
         self.counters.done.store(0, Relaxed);
         let pointer: *const Job<'_> = job;
-        // SAFETY: only the lifetime changes. This function does not return, and
-        // so the job does not end, before every worker has left it.
+        // SAFETY: only the lifetime changes. This function does not return before every
+        // worker has left the job, so none uses it beyond its lifetime.
         let pointer =
             unsafe { std::mem::transmute::<*const Job<'_>, *const Job<'static>>(pointer) };
-        // SAFETY: the gate is closed and nobody is inside.
+        // SAFETY: the gate is closed and no worker is inside.
         unsafe { *self.job.get() = Some(Pointer(pointer)) };
         self.gate.open();
         self.wake();
@@ -147,7 +147,7 @@ impl State {
         self.panic.lock().take()
     }
 
-    /// A worker's life.
+    /// The main loop of a worker.
     pub(super) fn serve(&self, index: usize) {
         *self.seats[index].thread.lock() = Some(thread::current());
         let mut place = Place { job: 0, stuck: None };
@@ -155,9 +155,9 @@ impl State {
             if !self.gate.enter(job) {
                 continue;
             }
-            // SAFETY: this thread is inside.
+            // SAFETY: this thread is inside, so nothing writes the pointer.
             let pointer = unsafe { *self.job.get() };
-            // SAFETY: the job lives until this thread has left.
+            // SAFETY: the job lives until this thread has left it.
             let stuck = pointer.and_then(|p| self.take_part(index, unsafe { &*p.0 }));
             place = Place { job, stuck };
             self.counters.last.store(index, Relaxed);
@@ -167,7 +167,8 @@ impl State {
         }
     }
 
-    /// Waits for a job with something to do; none if there will be none.
+    /// Waits for a job in which this worker has something to do; `None` if there will
+    /// be no more jobs.
     fn wait_for_work(&self, index: usize, place: Place) -> Option<u64> {
         let away = || self.seats[index].away.load(SeqCst);
         let work = || {
@@ -184,8 +185,8 @@ impl State {
         self.sleep(index, work)
     }
 
-    /// Runs a job on this thread. Returns how many pieces must be done before it
-    /// can go on, if it has not come to the end.
+    /// Runs a job on this thread. Returns how many pieces must be done before the
+    /// thread can continue, if it did not reach the end.
     fn take_part(&self, index: usize, job: &Job<'_>) -> Option<usize> {
         let worker = Worker::new(index, self);
         WORKING.set(true);
@@ -205,8 +206,8 @@ impl State {
         }
     }
 
-    /// Claims the next piece before `end`, if there is one. `next` is a piece that
-    /// is the next to be claimed or was claimed already; it is moved on.
+    /// Claims the next piece before `end`, if there is one. `next` must not be larger
+    /// than the next unclaimed piece; it is advanced.
     pub(super) fn claim(&self, next: &mut usize, end: usize) -> Option<usize> {
         while *next < end {
             match self.counters.claimed.compare_exchange(*next, *next + 1, Relaxed, Relaxed) {
@@ -220,7 +221,7 @@ impl State {
         None
     }
 
-    /// Notes that a thread did so many pieces of the phase that ends with `end`.
+    /// Records that a thread did `pieces` pieces of the phase that ends at piece `end`.
     pub(super) fn finish(&self, index: usize, pieces: usize, end: usize) {
         if pieces > 0 {
             self.counters.last.store(index, Relaxed);
@@ -230,7 +231,7 @@ impl State {
         }
     }
 
-    /// Waits for the end of a phase; false if this thread is to leave the job.
+    /// Waits for the end of a phase; false if this thread must leave the job.
     pub(super) fn wait_for_phase(&self, index: usize, end: usize) -> bool {
         let broken = || self.broken.load(SeqCst);
         let over = || self.counters.done.load(SeqCst) >= end || broken();
@@ -245,19 +246,19 @@ impl State {
         !broken()
     }
 
-    fn wait_as_caller(&self, so: impl Fn() -> bool) {
-        if look(self.patience.phase, &so) {
+    fn wait_as_caller(&self, condition: impl Fn() -> bool) {
+        if look(self.patience.phase, &condition) {
             return;
         }
         let since = Instant::now();
         *self.seats[0].thread.lock() = Some(thread::current());
-        self.sleep(0, || so().then_some(()));
+        self.sleep(0, || condition().then_some(()));
         let waited = self.patience.phase + since.elapsed();
         let last = self.counters.last.load(Relaxed);
         self.seats[last].held_up.fetch_add(waited.as_nanos() as u64, Relaxed);
     }
 
-    /// Sleeps until something is found.
+    /// Sleeps until `find` returns a value.
     fn sleep<T>(&self, index: usize, find: impl Fn() -> Option<T>) -> T {
         loop {
             self.asleep[index].store(true, SeqCst);
@@ -269,7 +270,7 @@ impl State {
         }
     }
 
-    /// Wakes all who sleep but are not away.
+    /// Wakes all sleeping threads that are not excluded.
     fn wake(&self) {
         for (asleep, seat) in self.asleep.iter().zip(&self.seats) {
             if asleep.load(SeqCst) && !seat.away.load(Relaxed) && asleep.swap(false, SeqCst) {
@@ -278,21 +279,21 @@ impl State {
         }
     }
 
-    /// Ends the workers' lives.
+    /// Makes all workers end.
     pub(super) fn stop(&self) {
         self.stop.store(true, SeqCst);
         self.follow(|_| true);
         self.wake();
     }
 
-    /// Lets threads take part or not, between two jobs.
+    /// Sets which threads take part; called between two jobs.
     pub(super) fn follow(&self, has: impl Fn(usize) -> bool) {
         for (index, seat) in self.seats.iter().enumerate() {
             seat.away.store(!has(index), SeqCst);
         }
     }
 
-    /// What the threads did since the last call, between two jobs.
+    /// The threads' records since the last call; called between two jobs.
     pub(super) fn records(&self) -> Vec<Record> {
         let record = |seat: &Seat| Record {
             pieces: seat.pieces.swap(0, Relaxed),

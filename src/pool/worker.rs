@@ -1,14 +1,14 @@
-//! One thread at work on a job.
+//! One thread's view of a job.
 
 use std::cell::Cell;
 
 use super::state::State;
 
-/// What the threads run: the same function on each of them.
+/// What the threads run: each of them calls the same function.
 pub type Job<'a> = dyn Fn(&Worker<'_>) -> Result<(), Away> + Sync + 'a;
 
-/// A thread has no more part in a job: it waited for long and may come back, or
-/// another thread has panicked. The job returns it to the pool.
+/// The thread must leave the job: it has waited too long and may enter again, or
+/// another thread has panicked. The job must return this to the pool.
 #[derive(Debug)]
 pub struct Away(());
 
@@ -17,11 +17,11 @@ pub struct Away(());
 pub struct Worker<'a> {
     index: usize,
     state: &'a State,
-    /// Pieces of all phases so far.
+    /// Number of pieces of all phases so far.
     end: Cell<usize>,
-    /// A piece that is the next to be claimed, if it was not claimed already.
+    /// Not larger than the next unclaimed piece.
     next: Cell<usize>,
-    /// Pieces that this thread did.
+    /// Number of pieces that this thread did.
     did: Cell<u64>,
 }
 
@@ -40,14 +40,14 @@ impl<'a> Worker<'a> {
         self.state.threads()
     }
 
-    /// Shares the pieces `0..pieces` of a phase among the threads that are
-    /// there; every thread that runs the job calls it with the same number, and
-    /// each piece is done once. When it returns, all pieces are done, and what
-    /// was written in them is visible; code after it must not write to anything
+    /// Shares the pieces `0..pieces` of a phase among the threads in the job. Every
+    /// thread that runs the job must call this with the same number; each piece is done
+    /// once. When this returns `Ok`, all pieces are done, and everything that was
+    /// written in them is visible. Code between two calls must not write to anything
     /// that other threads see.
     ///
     /// # Errors
-    /// If this thread is to leave the job: return the error at once.
+    /// If this thread must leave the job: return the error at once.
     pub fn share(&self, pieces: usize, mut work: impl FnMut(usize)) -> Result<(), Away> {
         let base = self.end.get();
         let end = base + pieces;
@@ -64,7 +64,7 @@ impl<'a> Worker<'a> {
         if self.state.wait_for_phase(self.index, end) { Ok(()) } else { Err(Away(())) }
     }
 
-    /// Pieces of all phases that this thread has seen begin, and how many of
+    /// The number of pieces of all phases that this thread has begun, and how many of
     /// them it did.
     pub(super) fn progress(&self) -> (usize, u64) {
         (self.end.get(), self.did.get())

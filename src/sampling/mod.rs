@@ -19,8 +19,8 @@ use std::sync::{Mutex, PoisonError};
 use crate::distribution::{Dist, DistError, Token};
 use crate::params::BadParam;
 
-/// Logits that one thread turns into distributions alone: fewer are done before another
-/// thread could start to help.
+/// Below this total number of logits, one thread computes all distributions: it is done
+/// before a second one could start.
 const ALONE: usize = 1 << 16;
 
 /// Scores of all tokens at one position, as a model returns them.
@@ -94,9 +94,9 @@ impl Logits {
     }
 }
 
-/// The tokens before a position: the penalties look at them. For row `i` of a
-/// draft this includes the drafted tokens before it; using the committed ones
-/// alone would be inexact.
+/// The tokens before a position, which determine the penalties. For row `i` of a draft
+/// they include the drafted tokens before it; using the committed ones alone would be
+/// inexact.
 #[derive(Debug, Clone, Copy)]
 pub struct History<'a> {
     /// Number of prompt tokens at the start of `context`.
@@ -107,7 +107,7 @@ pub struct History<'a> {
     pub drafted: &'a [Token],
 }
 
-/// Turns logits into distributions by fixed settings.
+/// Turns logits into distributions with fixed settings.
 #[derive(Debug, Clone)]
 pub struct Sampler {
     params: SamplingParams,

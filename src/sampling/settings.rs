@@ -1,25 +1,25 @@
-//! The processors and their settings, each declared once: its key, its range,
-//! the value that changes nothing, and the field that holds it. Whatever lists,
-//! checks, sweeps or names sampling settings loops over [`PROCESSORS`].
+//! The processors and their settings, each declared once: its key, its range, its
+//! neutral value, and the field that holds it. Code that lists, checks, sweeps or names
+//! sampling settings iterates over [`PROCESSORS`].
 
 use serde::{Deserialize, Serialize};
 
 use crate::params::{BadParam, Param, Value};
 
-/// The processors in the order in which they act.
+/// The processors in the order in which they are applied.
 pub const ORDER: &str =
     "repetition_penalty>presence_penalty>frequency_penalty>temperature>top_k>top_p>min_p";
 
 /// One processor.
 #[derive(Debug, Clone, Copy)]
 pub struct Processor {
-    /// Its setting; the default changes nothing.
+    /// Its setting; the default is neutral.
     pub setting: Param,
     get: fn(&SamplingParams) -> Value,
     set: fn(&mut SamplingParams, &Value),
 }
 
-/// The largest `top_k`: no vocabulary comes near it.
+/// The largest `top_k`, far above any vocabulary size.
 pub const MOST_TOP_K: usize = 1 << 30;
 
 /// The processors of [`ORDER`], in that order.
@@ -96,7 +96,7 @@ fn number(value: &Value) -> f64 {
     value.number().unwrap_or(f64::NAN)
 }
 
-/// How a distribution is made from logits; all fields have neutral defaults.
+/// How logits become a distribution; all fields have neutral defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SamplingParams {
@@ -162,8 +162,8 @@ impl SamplingParams {
         self.settings().find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 
-    /// The same settings but for one, unchecked; a key that is none of theirs
-    /// changes nothing.
+    /// The same settings with one of them changed, unchecked; an unknown key changes
+    /// nothing.
     #[must_use]
     pub fn with(mut self, key: &str, value: &Value) -> Self {
         if let Some(processor) = PROCESSORS.iter().find(|p| p.setting.key == key) {
@@ -172,7 +172,7 @@ impl SamplingParams {
         self
     }
 
-    /// Whether the distribution is a single token.
+    /// Whether the temperature is 0, so that the distribution has a single token.
     pub fn is_greedy(&self) -> bool {
         self.temperature == 0.0
     }

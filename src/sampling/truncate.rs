@@ -7,8 +7,9 @@
 use super::{Logits, SamplingParams, vector};
 use crate::distribution::{Dist, DistError, Token};
 
-/// A cumulative mass this close below top_p has reached it: the rounding of a
-/// softmax (1e-16 per term in f64) must not add a token to the set.
+/// A cumulative mass that falls short of top_p by no more than this counts as reaching
+/// it: the rounding of a softmax (1e-16 per term in f64) must not add a token to the
+/// set.
 const REACHED: f64 = 1e-12;
 
 /// The distribution of `logits` after temperature, top-k, top-p and min-p.
@@ -103,13 +104,14 @@ fn candidates(logits: &Logits, k: usize) -> Vec<(Token, f64)> {
 /// Keeps the smallest prefix, in descending order, whose mass is at least
 /// `share` of the whole; the crossing token is kept.
 fn keep_mass(kept: &mut Vec<(Token, f64)>, share: f64) {
-    // Summed in token order, whatever the selection before has left behind.
+    // Summed in token order, so that the sum does not depend on the order that the
+    // selection leaves.
     kept.sort_unstable_by_key(|&(token, _)| token);
     let total: f64 = kept.iter().map(|&(_, w)| w).sum();
     let goal = share * total - REACHED * total;
-    // Tokens below this bound weigh less than (1 - share) × total together, so
-    // the others alone reach the goal and none of them can be in the set. No
-    // mean is above the largest weight, so that one stays.
+    // Together, the tokens below this bound weigh less than (1 - share) × total. The
+    // others alone therefore reach the goal, and none of the tokens below can be in the
+    // set. The bound is at most the mean, so the largest weight stays.
     let bound = (1.0 - share) * total / kept.len() as f64;
     kept.retain(|&(_, w)| w >= bound);
     let prefix = crossing(kept, goal);

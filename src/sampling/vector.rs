@@ -2,15 +2,15 @@
 
 use crate::lanes::{Isa, IsaKind, Kernel, LANES, math};
 
-/// The largest logit; none if one is NaN or +inf.
+/// The largest logit; `None` if any is NaN or +inf.
 pub(super) fn largest(logits: &[f32]) -> Option<f32> {
     IsaKind::active().run(Largest(logits))
 }
 
 /// `exp((x − max) / temperature)` of every logit.
 pub(super) fn weights(mut logits: Vec<f32>, max: f32, temperature: f64) -> Vec<f32> {
-    // Finite and above zero for every temperature: the least ones leave no weight to
-    // what is not the largest, and at none is −inf multiplied by zero.
+    // Finite and above zero for every temperature: at the smallest ones only the
+    // largest logit keeps any weight, and −inf is never multiplied by zero.
     let scale = (1.0 / temperature).clamp(f32::MIN_POSITIVE.into(), f32::MAX.into()) as f32;
     IsaKind::active().run(Weights { logits: &mut logits, max, scale });
     logits
@@ -23,7 +23,8 @@ impl Kernel for Largest<'_> {
 
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) -> Option<f32> {
-        // Zero times a finite number is zero; −inf is replaced before.
+        // Zero times a finite number is zero, zero times NaN or +inf is NaN; −inf is
+        // replaced first.
         let (zero, least) = (isa.splat(0.0), isa.splat(f32::MIN));
         let (whole, rest) = self.0.as_chunks::<LANES>();
         let mut unsound = zero;

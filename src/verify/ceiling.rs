@@ -1,23 +1,24 @@
-//! The acceptance that no verifier can exceed.
+//! An upper bound on the acceptance of any verifier.
 //!
-//! Children are a random set X; a rule couples it with a token Y of distribution p and
-//! keeps a child if Y is in X. The most that any coupling reaches is
-//! `α* = 1 + min_S (p(S) − P(X ⊆ S))` over sets of tokens S (Sun et al. 2023,
-//! arXiv 2310.15141; Khisti et al. 2025, arXiv 2410.18234; Hu et al. 2025,
+//! The children form a random set X. A verification rule couples X with a token Y of
+//! distribution p and keeps a child if Y is in X. The largest acceptance probability of
+//! any coupling is `α* = 1 + min_S (p(S) − P(X ⊆ S))` over sets of tokens S (Sun et al.
+//! 2023, arXiv 2310.15141; Khisti et al. 2025, arXiv 2410.18234; Hu et al. 2025,
 //! arXiv 2502.18779).
 
 use crate::distribution::Dist;
 use crate::tree::{Draft, NodeId, Siblings};
 
-/// Up to this many possible tokens all sets are looked at.
+/// With up to this many possible tokens, all sets S are enumerated.
 const FEW: usize = 8;
 
-/// `α*` of the children of `at`, given how they were drawn. `None` if there are
-/// no children, or more than two drawn without replacement from many tokens,
-/// where no fast form is known.
+/// `α*` for the children of `at`, given how they were drawn. `None` if there are no
+/// children, if they are of mixed kinds, or if more than two were drawn without
+/// replacement from many tokens, for which no fast formula is known.
 ///
-/// What is left of a distribution without a token is summed and not taken from one: a
-/// draft model may be sure to the last digit.
+/// The mass of a distribution without one token is summed directly and not computed as
+/// one minus its probability: a draft model may give one token a probability that
+/// rounds to 1.
 pub fn ceiling(draft: &Draft, at: Option<NodeId>, p: &Dist) -> Option<f64> {
     let children = draft.children(at).collect::<Vec<_>>();
     let dist = |&id: &NodeId| draft.node(id).distribution(draft.vocab());
@@ -38,15 +39,15 @@ pub fn ceiling(draft: &Draft, at: Option<NodeId>, p: &Dist) -> Option<f64> {
     }
 }
 
-/// Tokens that may be drawn, with p and q, by ascending p/q: a set of smallest
-/// `p(S) − P(X ⊆ S)` holds only such tokens.
+/// (p, q) of every token in the support of q, by ascending p/q. A set S that minimises
+/// `p(S) − P(X ⊆ S)` contains only such tokens.
 fn by_ratio(p: &Dist, q: &Dist) -> Vec<(f64, f64)> {
     let mut pairs = q.support().map(|(token, q)| (p.p(token), q)).collect::<Vec<_>>();
     pairs.sort_by(|a, b| (a.0 * b.1).total_cmp(&(b.0 * a.1)));
     pairs
 }
 
-/// `P(X ⊆ S) = q(S)^k`, and the best S is a prefix of the order by p/q.
+/// `P(X ⊆ S) = q(S)^k`, and the optimal S is a prefix of the order by p/q.
 fn independent(p: &Dist, q: &Dist, k: usize) -> f64 {
     let mut sums = (0.0, 0.0);
     let gaps = by_ratio(p, q).into_iter().map(|(p, q)| {
@@ -65,7 +66,7 @@ fn distinct(p: &Dist, q: &Dist, k: usize) -> Option<f64> {
     }
 }
 
-/// The smallest `p(S) − P(X ⊆ S)` over all sets.
+/// The minimum of `p(S) − P(X ⊆ S)` over all sets S.
 fn every_set(pairs: &[(f64, f64)], k: usize) -> f64 {
     let gap = |bits: u32| {
         let (inside, outside) = (0..pairs.len()).partition::<Vec<_>, _>(|i| bits >> i & 1 == 1);
@@ -77,8 +78,8 @@ fn every_set(pairs: &[(f64, f64)], k: usize) -> f64 {
     (0..1 << pairs.len()).map(gap).fold(0.0, f64::min)
 }
 
-/// Probability that `k` draws without replacement all take one of `weights`,
-/// with a mass of `outside` beside them.
+/// Probability that `k` draws without replacement all fall on `weights`, when the other
+/// tokens have a total mass of `outside`.
 fn all_inside(weights: &mut Vec<f64>, outside: f64, k: usize) -> f64 {
     if k == 0 {
         return 1.0;
@@ -95,12 +96,13 @@ fn all_inside(weights: &mut Vec<f64>, outside: f64, k: usize) -> f64 {
     sum
 }
 
-/// As [`every_set`] for two draws, over sets of smallest p/q:
+/// As [`every_set`] for two draws, over the prefixes of the order by p/q only:
 /// `P(X ⊆ S) = Σ q_i (q(S) − q_i) / (1 − q_i)` over the tokens of S.
 fn prefixes_of_two(pairs: &[(f64, f64)]) -> f64 {
     let top = (0..pairs.len()).max_by(|&a, &b| pairs[a].1.total_cmp(&pairs[b].1));
     let rest = (0..pairs.len()).filter(|&i| Some(i) != top).map(|i| pairs[i].1).sum::<f64>();
-    // q of the most probable token if it lies in S; sums over the others in S.
+    // q of the most probable token if it is in S; the other three are sums over the
+    // other tokens in S.
     let (mut top_q, mut q, mut odds, mut twice) = (0.0, 0.0, 0.0, 0.0);
     let (mut p, mut least) = (0.0, 0.0_f64);
     for (i, &(p_of, q_of)) in pairs.iter().enumerate() {
@@ -117,7 +119,7 @@ fn prefixes_of_two(pairs: &[(f64, f64)]) -> f64 {
     least
 }
 
-/// Both tokens lie in S only if the hub does.
+/// One of the two tokens is always the hub, so X ⊆ S requires the hub to be in S.
 fn hub(p: &Dist, q: &Dist) -> f64 {
     let hub = q.argmax();
     let others = || q.support().filter(|&(token, _)| token != hub);

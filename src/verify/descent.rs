@@ -1,29 +1,29 @@
-//! Rules that decide one level at a time, from the context downwards.
+//! Verification one level at a time, from the context downwards.
 
 use crate::chance::{Chance, Purpose, Site};
 use crate::distribution::{Dist, Token};
 use crate::round::Verdict;
 use crate::tree::{Draft, NodeId};
 
-/// A node of the draft whose children are to be decided on.
+/// A node of the draft whose children are to be accepted or rejected.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fork<'f> {
     pub draft: &'f Draft,
-    /// The node; none for the context.
+    /// The node; `None` for the context.
     at: Option<NodeId>,
-    /// The target's distribution after it.
+    /// The target's distribution after this node.
     pub p: &'f Dist,
 }
 
-/// What a rule decides at a fork.
+/// The decision of a rule at a fork.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Choice {
     /// This child is kept.
     Keep(NodeId),
-    /// No child is kept and this token follows.
+    /// No child is kept, and this token follows.
     Next {
         token: Token,
-        /// How often a residual had no mass.
+        /// How many residuals had no mass left.
         fallbacks: usize,
     },
 }
@@ -44,9 +44,8 @@ impl<'f> Fork<'f> {
         chance.categorical(Site { purpose, node: self.at.map_or(0, |id| id + 1) }, dist)
     }
 
-    /// Draws the token that follows this node, all children being rejected:
-    /// from the measure that they have left, and from p if rounding has left
-    /// nothing.
+    /// Draws the token that follows this node after all children were rejected: from
+    /// the remaining measure, or from p if rounding has left it without mass.
     pub(super) fn correct(&self, rest: Vec<f64>, chance: &mut dyn Chance) -> Choice {
         let dist = Dist::from_measure(rest);
         let fallbacks = usize::from(dist.is_none());
@@ -60,12 +59,12 @@ impl<'f> Fork<'f> {
     }
 }
 
-/// Tosses the coin of a child.
+/// Decides with probability `p` whether a child is accepted.
 pub(super) fn accepts(child: NodeId, p: f64, chance: &mut dyn Chance) -> bool {
     chance.bernoulli(Site { purpose: Purpose::Accept, node: child }, p)
 }
 
-/// Keeps what `rule` keeps, level by level.
+/// Applies `rule` level by level until it keeps no child.
 pub(super) fn descend(
     draft: &Draft,
     targets: &[Dist],

@@ -1,13 +1,13 @@
-//! Greedy multi-draft: the k − 1 most probable tokens and one drawn from the
-//! rest.
+//! Greedy multi-draft verification: the children are the k − 1 most probable tokens and
+//! one token drawn from the rest.
 //!
-//! The drawn child is tried by rejection sampling against the distribution it was drawn
-//! from, which is zero on the listed ones. If it fails, the correction is drawn
-//! from `(p − q')⁺`; a correction that is one of the listed children descends
-//! into it. Accepts `p(S) + Σ min(p, q')`, the most that any rule can for such a
-//! draft.
+//! The drawn child is tried by rejection sampling against its own draft distribution
+//! q', which is zero on the listed children. If it is rejected, the correction is drawn
+//! from `norm((p − q')⁺)`; a correction that equals a listed child keeps that child,
+//! and verification continues below it. The acceptance probability is
+//! `p(S) + Σ min(p, q')` with S the listed children, the maximum for such a draft.
 //!
-//! Cost: as rejection sampling of one token.
+//! Cost: the same as rejection sampling of one token.
 
 use super::descent::{Choice, Fork, accepts, descend};
 use super::{BuildVerifier, Verifier};
@@ -17,17 +17,17 @@ use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape, Origin, Siblings};
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "greedy_multi",
     aliases: &["greedy_draft_sampling"],
     params: &[],
-    summary: "one drawn child by rejection; a correction among the listed children descends",
+    summary: "rejection sampling of the drawn child; a correction equal to a listed child keeps it",
     paper: "Hu et al. 2025, arXiv 2502.18779, Sec. 5",
     build: BuildVerifier { class: Class::D, make: |_| Box::new(GreedyMulti) },
 };
 
-/// Verification of listed children and a drawn one.
+/// Verification of listed children and one drawn child.
 #[derive(Debug, Clone, Copy)]
 pub struct GreedyMulti;
 

@@ -1,11 +1,12 @@
-//! Gumbel coupling: the target's own token is decided by noise that belongs to
-//! the position, so the drafter cannot change it.
+//! Gumbel coupling: noise that belongs to the position decides the target's token, so
+//! the drafter cannot change it.
 //!
-//! At every position the target's token is `argmin_v min_j E[j, v] / p(v)` with
-//! exponential noise E of k lists; a child is kept if it is that token. Drafts
-//! raced against the same noise agree often: at least `(1 − TV) / (1 + TV)` of
-//! the time for k = 1. The output is a function of seed, prompt, target and k
-//! alone, and its distribution is the target's, since the least of k exponentials is one.
+//! At every position the target's token is `argmin_v min_j E[j, v] / p(v)` with k lists
+//! j of exponential noise E, and a child is kept if it is that token. Drafts raced
+//! against the same noise often agree with it: for k = 1 with a probability of at least
+//! `(1 − TV) / (1 + TV)`. The output is a function of seed, prompt, target and k alone.
+//! Its distribution is the target's, since the minimum of k independent exponentials is
+//! again exponential.
 //!
 //! Cost: k·V logarithms per row.
 
@@ -22,15 +23,15 @@ const LISTS: Param = Param::count(
     "gumbel_lists",
     1,
     1..=64,
-    "k: lists of noise; as many drafts can be coupled to them",
+    "k: number of noise lists, and so of drafts that can be coupled to them",
 );
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "gumbel",
     aliases: &["drafter_invariant", "gls"],
     params: &[LISTS],
-    summary: "the token is decided by noise of its position; drafts are kept while they match",
+    summary: "position-keyed noise decides each token; drafted tokens are kept while they match",
     paper: "Daliri et al. 2024, arXiv 2408.07978; k lists: Rowan et al. 2025, arXiv 2506.05632",
     build: BuildVerifier {
         class: Class::P,
@@ -41,7 +42,7 @@ pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
 /// Position-keyed exponential races.
 #[derive(Debug, Clone, Copy)]
 pub struct Gumbel {
-    /// k.
+    /// k: number of noise lists.
     pub lists: usize,
 }
 

@@ -1,14 +1,14 @@
-//! K-SEQ: the same coin for each of k independent siblings.
+//! K-SEQ: the same acceptance rule for each of k independent siblings.
 //!
-//! Each sibling is accepted with probability `min(1, p(x) / (ρ·q(x)))`, the
-//! first success wins. With `b(ρ) = Σ min(q, p/ρ)` some sibling is accepted
+//! The siblings are tried in order, and each is accepted with probability
+//! `min(1, p(x) / (ρ·q(x)))`. With `b(ρ) = Σ min(q, p/ρ)`, some sibling is accepted
 //! with probability `a = 1 − (1 − b)^k`, and the residual is proportional to
-//! `p − min(q, p/ρ)·a/b`, which is a measure as long as `a ≤ ρ·b`. The smallest
-//! such ρ in [1, k] accepts most; it is found by bisection. There `a = ρ·b`, so
-//! the residual is `(p − ρ·q)⁺`.
+//! `p − min(q, p/ρ)·a/b`, which is non-negative as long as `a ≤ ρ·b`. The smallest such
+//! ρ in [1, k] accepts most; it is found by bisection. There `a = ρ·b`, so the residual
+//! is `(p − ρ·q)⁺`.
 //!
-//! Cost: O(V) and 60 passes over the tokens with 1 < p/q < k, on which the
-//! search depends.
+//! Cost: O(V), plus 60 passes over the tokens with 1 < p/q < k, the only ones whose
+//! terms change during the bisection.
 
 use super::descent::{Choice, Fork, accepts, descend};
 use super::{BuildVerifier, Verifier};
@@ -18,20 +18,20 @@ use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape, Siblings};
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "k_seq",
     aliases: &["spectr"],
     params: &[],
-    summary: "one acceptance rule for all of k independent siblings, as large as is exact",
+    summary: "one acceptance rule for k independent siblings, with the largest exact acceptance",
     paper: "Sun et al. 2023, SpecTr, arXiv 2310.15141, Alg. 3",
     build: BuildVerifier { class: Class::D, make: |_| Box::new(KSeq) },
 };
 
-/// Halvings of [1, k] after which a double has no further digit.
+/// Halvings of [1, k] after which a further one would not change the f64 result.
 const HALVINGS: usize = 60;
 
-/// The selection rule of SpecTr.
+/// Verification by the K-SEQ rule of SpecTr.
 #[derive(Debug, Clone, Copy)]
 pub struct KSeq;
 
@@ -64,12 +64,12 @@ fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Choice {
     fork.correct(fork.p.zip(&q, |p, q| (p - rho * q).max(0.0)), chance)
 }
 
-/// ρ for k drafts of one distribution.
+/// ρ for k drafts drawn from one distribution.
 fn rho(p: &Dist, q: &Dist, k: usize) -> f64 {
     let (mut below, mut above, mut between) = (0.0, 0.0, Vec::new());
     for (token, q) in q.support() {
         match p.p(token) {
-            // min(q, p/ρ) is p/ρ, or q, for every ρ in [1, k].
+            // In these two cases min(q, p/ρ) is p/ρ, or q, for every ρ in [1, k].
             p if p <= q => below += p,
             p if p >= k as f64 * q => above += q,
             p => between.push((p, q)),
@@ -77,7 +77,7 @@ fn rho(p: &Dist, q: &Dist, k: usize) -> f64 {
     }
     let kept =
         |rho: f64| below / rho + above + between.iter().map(|(p, q)| q.min(p / rho)).sum::<f64>();
-    // The upper end of the bracket: there the residual is never negative.
+    // The result is the upper end of the bracket, where the residual is never negative.
     let (mut low, mut rho) = (1.0, k as f64);
     for _ in 0..HALVINGS {
         let middle = 0.5 * (low + rho);

@@ -1,10 +1,11 @@
-//! Lenient rejection sampling: the draft's probability counts only in part.
+//! Lenient rejection sampling: the draft probability is scaled down by a factor l.
 //!
-//! Child x is accepted with probability `min(1, b(x) / (l·s(x)))`, and the rest
-//! is `norm((b − l·s)⁺)`. No token becomes more than `1/l` times as probable as
-//! it should be, but the distribution is not the target's unless l = 1.
+//! Child x is accepted with probability `min(1, b(x) / (l·s(x)))`; after a rejection
+//! the residual is `norm((b − l·s)⁺)`. No token becomes more than `1/l` times as
+//! probable as under the target, but the output distribution is the target's only for
+//! `l = 1`.
 //!
-//! Cost: as rejection sampling.
+//! Cost: the same as rejection sampling.
 
 use super::descent::descend;
 use super::rejection::choose_scaled;
@@ -19,7 +20,7 @@ use crate::tree::{Draft, DraftShape};
 const LENIENCE: Param =
     Param::number("lenience", 0.5, 0.01..=1.0, "factor on the draft's probability; 1 is exact");
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "lenient",
     aliases: &["lenience"],
@@ -35,7 +36,7 @@ pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
 /// Rejection sampling with lenience.
 #[derive(Debug, Clone, Copy)]
 pub struct Lenient {
-    /// l, from 1 (exact) downwards.
+    /// l, at most 1; 1 is exact.
     pub lenience: f64,
 }
 
@@ -44,7 +45,7 @@ impl Verifier for Lenient {
         !shape.coupled
     }
 
-    /// What is accepted of each token, `min(q, p/l)`, and the rest from the
+    /// The accepted mass of each token, `min(q, p/l)`, plus the rejected mass times the
     /// residual.
     fn next_distribution(&self, p: &Dist, q: &Dist) -> Option<Dist> {
         let kept = p.zip(q, |p, q| q.min(p / self.lenience));

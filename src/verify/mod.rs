@@ -1,8 +1,8 @@
-//! Verifiers: WHAT is kept of a draft.
+//! Verifiers, which decide which drafted tokens are kept.
 //!
-//! A verifier is a pure function of the draft, the target's distributions and chance:
-//! no model, no config, no clock. That is what makes it provable by
-//! enumeration.
+//! A verifier is a pure function of the draft, the target's distributions and chance.
+//! It uses no model, no configuration and no clock, so its exactness can be checked by
+//! enumerating all outcomes.
 
 mod ceiling;
 mod descent;
@@ -39,21 +39,21 @@ pub trait Verifier: std::fmt::Debug + Send + Sync {
     /// Whether the rule keeps its guarantee for drafts of this shape.
     fn supports(&self, shape: &DraftShape) -> bool;
 
-    /// The number of lists of position-keyed noise that drafts should be raced
-    /// against; none for rules that want draws of their own.
+    /// The number of lists of position-keyed noise against which drafts should be
+    /// raced; `None` for verifiers that need independently drawn drafts.
     fn coupling(&self) -> Option<usize> {
         None
     }
 
-    /// How siblings are best chosen for this rule.
+    /// The kind of siblings that suits this verifier best.
     fn siblings(&self) -> Siblings {
         Siblings::Distinct
     }
 
-    /// The distribution of the next token where one child, drawn from `q`, is verified
-    /// against `p`: over all that could be drawn and accepted. Approximate rules
-    /// state it, so that their distance from `p` can be measured; for exact ones
-    /// it is `p`, and they need not.
+    /// The marginal distribution of the next token when one child, drawn from `q`, is
+    /// verified against `p`, over all possible draws and acceptance decisions.
+    /// Approximate verifiers return it so that its distance from `p` can be measured.
+    /// For exact verifiers it equals `p`, and they return `None`.
     fn next_distribution(&self, p: &Dist, q: &Dist) -> Option<Dist> {
         let _ = (p, q);
         None
@@ -86,12 +86,12 @@ impl<V: Verifier + ?Sized> Verifier for &V {
     }
 }
 
-/// How a verifier is made.
+/// How to build a verifier.
 #[derive(Debug, Clone, Copy)]
 pub struct BuildVerifier {
-    /// What it guarantees of the output.
+    /// The guarantee on the output.
     pub class: Class,
-    /// Makes it from its settings.
+    /// Builds the verifier from its settings.
     pub make: fn(&Params) -> Box<dyn Verifier>,
 }
 

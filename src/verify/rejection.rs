@@ -1,11 +1,11 @@
-//! Rejection sampling: on a chain the rule of Leviathan/Chen, on a tree
-//! recursive rejection sampling.
+//! Rejection sampling: on a chain the rule of Leviathan et al. and Chen et al., on a
+//! tree recursive rejection sampling.
 //!
 //! At a node with target distribution `b`, each child `x` drawn from `s` is accepted
 //! with probability `min(1, b(x) / s(x))`; after a rejection `b` becomes
-//! `norm((b − s)⁺)` and the next sibling is tried. If no child is left the next
-//! token is drawn from `b`: the correction after rejections, the bonus token
-//! at a leaf. Siblings drawn twice are tried twice.
+//! `norm((b − s)⁺)` and the next sibling is tried. If no child is left, the next token
+//! is drawn from `b`: as the correction after rejections, as the bonus token at a leaf.
+//! A token drawn twice as a sibling is tried twice.
 //!
 //! Cost: O(V) per rejected child and one ratio per accepted one.
 
@@ -19,12 +19,13 @@ use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape};
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "rejection",
     aliases: &["standard", "speculative_sampling", "rrs"],
     params: &[],
-    summary: "accept with min(1, p/q), correct from the residual; recursive over siblings",
+    summary: "accepts with probability min(1, p/q), else draws from the residual; recursive over \
+              siblings",
     paper: "Leviathan et al. 2023, arXiv 2211.17192, Alg. 1; Chen et al. 2023, arXiv 2302.01318; \
             trees: Miao et al. 2023, arXiv 2305.09781",
     build: BuildVerifier { class: Class::D, make: |_| Box::new(Rejection) },
@@ -44,18 +45,18 @@ impl Verifier for Rejection {
     }
 }
 
-/// The rule at one node.
+/// Applies the rule at one node.
 pub(super) fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Choice {
     choose_scaled(fork, 1.0, chance)
 }
 
-/// The rule with every draft distribution multiplied by `scale`, which is exact for 1.
+/// Applies the rule with every draft distribution multiplied by `scale`; 1 is exact.
 pub(super) fn choose_scaled(fork: &Fork<'_>, scale: f64, chance: &mut dyn Chance) -> Choice {
     let mut dist = Cow::Borrowed(fork.p);
     let (mut purpose, mut fallbacks) = (Purpose::Bonus, 0);
     for child in fork.children() {
         let node = fork.draft.node(child);
-        // A token that was drawn has a q above zero.
+        // A drawn token has q > 0.
         if accepts(child, dist.p(node.token) / (scale * node.q(node.token)), chance) {
             return Choice::Keep(child);
         }

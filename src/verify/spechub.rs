@@ -1,12 +1,13 @@
 //! SpecHub: two drafts that share the most probable token.
 //!
-//! Pairs are (x, a) or (a, x) with `a = argmax q`, drawn with
-//! `Q(x, a) = q(x)` and `Q(a, x) = q(a)·q(x) / (1 − q(a))`. Each pair carries
-//! mass to its x first, `m₁ = min(p, Q(x, a))` and `m₂ = min(p − m₁, Q(a, x))`;
-//! what is left of all pairs goes to a, `m_a = min(p(a), Λ)`. The correction is
-//! drawn from what p still lacks.
+//! Pairs of siblings are (x, a) or (a, x) with the hub `a = argmax q`. Their
+//! probabilities are `Q(x, a) = q(x)` and `Q(a, x) = q(a)·q(x) / (1 − q(a))`. Each pair
+//! first transports mass to its x, `m₁ = min(p, Q(x, a))` and
+//! `m₂ = min(p − m₁, Q(a, x))`. The remaining mass Λ of all pairs goes to the hub,
+//! `m_a = min(p(a), Λ)`. The correction is drawn from the part of p that is not
+//! covered.
 //!
-//! Cost: O(V), more than once.
+//! Cost: several passes over the vocabulary, O(V).
 
 use super::descent::{Choice, Fork, accepts, descend};
 use super::rejection;
@@ -17,17 +18,18 @@ use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape, NodeId, Siblings};
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "spechub",
     aliases: &[],
     params: &[],
-    summary: "two drafts, one of them the most probable token, by an explicit transport plan",
+    summary: "two siblings, one of them the most probable token, by an explicit transport plan",
     paper: "Sun et al. 2024, SpecHub, arXiv 2411.05289, Alg. 1",
     build: BuildVerifier { class: Class::D, make: |_| Box::new(SpecHub) },
 };
 
-/// The transport plan of SpecHub; rejection sampling where there is one child.
+/// Verification by the transport plan of SpecHub; rejection sampling at nodes that do
+/// not have exactly two children.
 #[derive(Debug, Clone, Copy)]
 pub struct SpecHub;
 
@@ -73,15 +75,15 @@ fn choose(fork: &Fork<'_>, [first, second]: [NodeId; 2], chance: &mut dyn Chance
     fork.correct(rest, chance)
 }
 
-/// How much of p the pairs cover.
+/// The transport plan: how much of p the pairs cover.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     hub: Token,
     /// `Q(a, x) / q(x)`.
     odds: f64,
-    /// Λ: mass of the pairs that their x has not taken.
+    /// Λ: mass of all pairs that did not go to their x.
     left: f64,
-    /// m_a: the part of it that the hub takes.
+    /// m_a: the part of Λ that goes to the hub.
     to_hub: f64,
 }
 
@@ -89,7 +91,7 @@ impl Plan {
     fn new(p: &Dist, q: &Dist) -> Self {
         let hub = q.argmax();
         let others = || q.support().filter(|&(token, _)| token != hub);
-        // Not 1 − q(a), which loses all digits where the draft is sure.
+        // Summed, since 1 − q(a) would lose all digits where q(a) is close to 1.
         let odds = q.p(hub) / others().map(|(_, q)| q).sum::<f64>();
         let mut plan = Self { hub, odds, left: 0.0, to_hub: 0.0 };
         plan.left = others()

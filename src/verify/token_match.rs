@@ -1,10 +1,10 @@
-//! Strict match: the target draws its own token at every node, and a draft is
-//! kept as long as it happens to contain it.
+//! Strict match: the target draws its own token at every node, and a drafted token is
+//! kept if it is that token.
 //!
-//! Exact whatever the drafter does, since the drafts never influence what the
-//! target draws; the price is acceptance `Σ p·q` instead of `Σ min(p, q)`.
-//! On a mismatch the token already drawn is emitted; drawing a second one would
-//! be inexact (total variation 0.087 on a toy).
+//! Exact whatever the drafter does, since the drafts never influence what the target
+//! draws; the price is an acceptance of `Σ p·q` instead of `Σ min(p, q)`. On a mismatch
+//! the token already drawn is emitted. Drawing another one would be inexact (total
+//! variation 0.087 on a toy model).
 
 use super::descent::{Choice, descend};
 use super::{BuildVerifier, Verifier};
@@ -14,7 +14,7 @@ use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape};
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "token_match",
     aliases: &["strict_match", "strict"],

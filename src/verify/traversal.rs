@@ -1,13 +1,14 @@
-//! Traversal verification: on a chain it is block verification.
+//! Traversal verification; on a chain it is block verification.
 //!
-//! Every node is entered with a weight `w`, the probability that the path down
-//! to it is kept. Children are visited in draw order with
-//! `min(1, w·b(x) / s(x))`, deepest first; after each failed child
-//! `m = (w·b − s)⁺`, `w = Σm / (Σm + 1 − w)` and `b = norm(m)`. If no child is
-//! kept the node itself is, with probability `w`, followed by a token from `b`.
-//! Never keeps fewer tokens in expectation than rejection sampling.
+//! Every node is entered with a weight `w`, the probability that the path down to it is
+//! kept. Depth first, the children are visited in draw order with weight
+//! `min(1, w·b(x) / s(x))`; after each child below which nothing is kept,
+//! `m = (w·b − s)⁺`, `w = Σm / (Σm + 1 − w)` and `b = norm(m)`. If nothing below the
+//! node is kept, the node itself is kept with probability `w`, and the next token is
+//! drawn from `b`. In expectation this keeps at least as many tokens as rejection
+//! sampling.
 //!
-//! Cost: O(V) per visited node, and every row of the target is needed.
+//! Cost: O(V) per visited node; every row of the target's distributions is needed.
 
 use std::borrow::Cow;
 
@@ -18,13 +19,13 @@ use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape, NodeId};
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "traversal",
     aliases: &["block", "block_verification"],
     params: &[],
-    summary: "keeps the deepest node that its path's joint ratio allows; on a chain block \
-              verification",
+    summary: "keeps the deepest node allowed by the joint ratio of its path; block verification on \
+              a chain",
     paper: "chains: Sun et al. 2024, arXiv 2403.10444, Alg. 2; trees: Weng et al. 2025, \
             arXiv 2505.12398",
     build: BuildVerifier { class: Class::D, make: |_| Box::new(Traversal) },
@@ -41,7 +42,7 @@ impl Verifier for Traversal {
 
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
         let mut walk = Walk { draft, targets, chance };
-        // The root's weight stays one, so it is always kept.
+        // The root's weight stays 1, so the root is always kept.
         walk.visit(None, 1.0).unwrap_or_default()
     }
 }
@@ -53,8 +54,8 @@ struct Walk<'w> {
 }
 
 impl Walk<'_> {
-    /// Keeps some node at or below `at`, which is entered with weight `w`, or
-    /// nothing.
+    /// Visits `at`, which is entered with weight `w`, and the nodes below it. Returns a
+    /// verdict if one of them is kept.
     fn visit(&mut self, at: Option<NodeId>, mut w: f64) -> Option<Verdict> {
         if w <= 0.0 {
             return None;
@@ -65,7 +66,7 @@ impl Walk<'_> {
         let mut fallbacks = 0;
         for child in draft.children(at) {
             let node = draft.node(child);
-            // A token that was drawn has a q above zero.
+            // A drawn token has q > 0.
             let into = (w * dist.p(node.token) / node.q(node.token)).min(1.0);
             if let Some(verdict) = self.visit(Some(child), into) {
                 return Some(verdict);
@@ -74,7 +75,7 @@ impl Walk<'_> {
             let rest = dist.zip(&node.distribution(draft.vocab()), |p, s| (w * p - s).max(0.0));
             match Dist::from_measure(rest) {
                 Some((rest, mass)) => {
-                    // In this order the sum is exactly the mass if w is one.
+                    // In this order of additions, w stays exactly 1 if it was 1.
                     w = mass / (mass + (1.0 - w));
                     dist = Cow::Owned(rest);
                 }

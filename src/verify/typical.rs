@@ -1,11 +1,11 @@
-//! Typical acceptance: a drafted token is kept if the target finds it probable
-//! enough, given how undecided the target is.
+//! Typical acceptance: a drafted token is kept if its target probability is high
+//! enough, given the entropy of the target's distribution.
 //!
-//! Child x is kept if `p(x) > min(ε, δ·e^{−H(p)})`, without a coin; after the
-//! last kept token the next one is drawn from p. Of several such siblings the
-//! first proposed is followed. The output does *not* have the target's distribution.
+//! Child x is kept if `p(x) > min(ε, δ·e^{−H(p)})`, without a random decision; after
+//! the last kept token the next one is drawn from p. If several siblings qualify, the
+//! first proposed one is kept. The output does *not* have the target's distribution.
 //!
-//! Cost: O(V) for the entropy.
+//! Cost: O(V) per node, for the entropy.
 
 use super::descent::{Choice, Fork, descend};
 use super::{BuildVerifier, Verifier};
@@ -20,17 +20,17 @@ const EPSILON: Param = Param::number(
     "typical_epsilon",
     0.3,
     0.0..=1.0,
-    "a token more probable than this is always kept",
+    "a token with a larger target probability is always kept",
 );
 const DELTA: Param =
-    Param::number("typical_delta", 0.6, 0.0..=1.0, "threshold over exp(-entropy of the target)");
+    Param::number("typical_delta", 0.6, 0.0..=1.0, "factor on exp(-entropy of the target)");
 
-/// Its line in the registry.
+/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "typical",
     aliases: &["typical_acceptance"],
     params: &[EPSILON, DELTA],
-    summary: "keeps what the target finds probable enough for its entropy",
+    summary: "keeps tokens whose target probability is high enough, given the target's entropy",
     paper: "Cai et al. 2024, Medusa, arXiv 2401.10774, Sec. 2.3.1",
     build: BuildVerifier {
         class: Class::X,
@@ -43,9 +43,9 @@ pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
 /// Typical acceptance.
 #[derive(Debug, Clone, Copy)]
 pub struct Typical {
-    /// Probability from which a token is always kept.
+    /// ε: a token with a larger target probability is always kept.
     pub epsilon: f64,
-    /// Threshold over e^{−H}.
+    /// δ: factor on e^{−H} in the threshold.
     pub delta: f64,
 }
 
@@ -54,7 +54,8 @@ impl Verifier for Typical {
         !shape.coupled
     }
 
-    /// Typical drafts as they are drawn, and a draw from p for the others.
+    /// Drafted tokens above the threshold keep their probability q; the rest is drawn
+    /// from p.
     fn next_distribution(&self, p: &Dist, q: &Dist) -> Option<Dist> {
         let threshold = self.threshold(p);
         let kept = p.zip(q, |p, q| if p > threshold { q } else { 0.0 });
@@ -69,7 +70,7 @@ impl Verifier for Typical {
 }
 
 impl Typical {
-    /// The probability that a token must exceed.
+    /// The probability that a drafted token must exceed to be kept.
     fn threshold(&self, p: &Dist) -> f64 {
         self.epsilon.min(self.delta * (-p.entropy()).exp())
     }

@@ -141,7 +141,7 @@ fn inspect_says_how_weights_are_held() {
         let args = ["inspect", "--target", &narrow.target, "--prompt", "a", "--dtype", dtype];
         stdout(&args)
     };
-    let note = "matrices whose rows have 48 and 72 weights, which is no multiple of 32, stay f32";
+    let note = "matrices whose rows have 48 and 72 weights, not a multiple of 32, stay f32";
     assert!(run("q8_0").contains(&format!("target in q8_0 (engine native): {note}")));
     assert!(run("bf16").contains("target in bf16 (engine native)\n"));
 }

@@ -199,7 +199,7 @@ fn bad_inputs_get_one_sentence() {
         ),
         (
             &["--drafter", "prompt_lookup", "--draft-temperature", "0.5"],
-            "draft_temperature is no setting of prompt_lookup, rejection or fixed: leave it out",
+            "draft_temperature is not a setting of prompt_lookup, rejection or fixed: leave it out",
         ),
         (&["--drafter", "eagle"], "unknown drafter \"eagle\": allowed are none, model"),
         (&["-k", "0", "--drafter", "prompt_lookup"], "num_speculative_tokens = 0"),
@@ -212,11 +212,11 @@ fn bad_inputs_get_one_sentence() {
         (&["--repetition-penalty", "0"], "repetition_penalty = 0 is out of range"),
         (&["--presence-penalty", "inf"], "presence_penalty = inf is out of range"),
         (&["--drafter", "prompt_lookup", "--prompt-lookup-min", "4"], "prompt_lookup_min = 4"),
-        (&["--prompt-lookup-min", "4"], "prompt_lookup_min is no setting of model"),
+        (&["--prompt-lookup-min", "4"], "prompt_lookup_min is not a setting of model"),
         (&["--param", "tre=2,1"], "did you mean \"tree\""),
         (
             &["--drafter", "model_tree", "--param", "tree=9,9"],
-            "tree = 9,9: 90 nodes are more than 64",
+            "tree = 9,9: 90 nodes exceed the limit of 64",
         ),
         (
             &["--drafter", "model_tree", "--verifier", "k_seq", "--param", "siblings=top_k"],

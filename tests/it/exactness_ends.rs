@@ -131,5 +131,5 @@ fn an_end_token_of_a_toy_is_one_of_its_tokens_and_part_of_what_it_is() {
     let nothing =
         r#"{"vocab": 0, "order": 0, "target": {}, "draft": {}, "prompt": [], "eos": [0]}"#;
     let error = ToyPair::from_json("t", nothing).unwrap().target("t").unwrap_err().to_string();
-    assert_eq!(error, "toy model t: vocab is 0, but there must be a token");
+    assert_eq!(error, "toy model t: vocab is 0, but must be at least 1");
 }

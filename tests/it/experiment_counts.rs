@@ -39,7 +39,7 @@ fn every_count_has_a_maximum() {
     of("tree_confidence", "tree_nodes=33", "from 1 to 32");
     of("tree_confidence", "tree_width=9", "from 1 to 8");
     of("tree_optimal", "tree_most_nodes=65", "from 1 to 64");
-    of("model_tree", "tree=65", "65 nodes are more than 64");
+    of("model_tree", "tree=65", "65 nodes exceed the limit of 64");
     of("suffix_automaton", "suffix_min=1025", "from 1 to 1024");
     of("ngram_lm", "ngram_order=17", "from 1 to 16");
     of("cascade", "cascade_tokens=65", "from 1 to 64");

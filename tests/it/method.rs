@@ -147,8 +147,8 @@ fn a_setting_that_nothing_reads_is_named() {
     };
     with("entropy").unwrap();
     let refused = with("fixed").unwrap_err().to_string();
-    let sentence = "entropy_threshold is no setting of model, rejection or fixed: leave it out, or \
-                    choose one of entropy";
+    let sentence = "entropy_threshold is not a setting of model, rejection or fixed: leave it \
+                    out, or choose one of entropy";
     assert_eq!(refused, sentence);
     assert!(with("unknown").is_err());
 }
@@ -189,9 +189,9 @@ fn drafters_declare_what_they_propose() {
     assert_eq!(tree("2,2", "hub"), Ok(both.with(Siblings::Hub)));
     assert!(tree("2,3", "hub").unwrap_err().contains("at most 2 children"));
     assert!(tree("64", "top_k").is_ok() && tree("8,7", "top_k").is_ok());
-    assert!(tree("65", "top_k").unwrap_err().contains("65 nodes are more than 64"));
+    assert!(tree("65", "top_k").unwrap_err().contains("65 nodes exceed the limit of 64"));
     assert!(tree("8,8", "top_k").unwrap_err().contains("72 nodes"));
-    assert!(tree("2,0", "top_k").unwrap_err().contains("no shape"));
+    assert!(tree("2,0", "top_k").unwrap_err().contains("not a tree shape"));
     assert_eq!(shape("model", &[]), Ok(DraftShape::SAMPLED));
     assert_eq!(shape("hybrid", &[]), Ok(both));
     assert_eq!(shape("prompt_lookup", &[]), Ok(DraftShape::CERTAIN));

@@ -59,7 +59,7 @@ fn folders_of_other_formats_are_told_what_to_do() {
             fs::rename(folder.join(missing), folder.join(other)).unwrap();
         })
     };
-    let has = |sentence: &str, missing| says(sentence, &["the folder holds no", missing]);
+    let has = |sentence: &str, missing| says(sentence, &["the folder has no", missing]);
     for (missing, other, what) in [
         ("config.json", "tiny.gguf", "GGUF files are not supported"),
         ("config.json", "snapshots", "below its snapshots/"),
@@ -157,7 +157,7 @@ fn headers_that_describe_more_than_there_can_be_are_refused() {
         fs::write(folder.join("model.safetensors"), file).unwrap();
     });
     let what = format!("0 bytes of tensors; its header describes {}", u64::MAX);
-    says(&sentence, &["model.safetensors: no complete safetensors file", &what]);
+    says(&sentence, &["model.safetensors: not a complete safetensors file", &what]);
 }
 
 #[cfg(unix)]

@@ -199,7 +199,7 @@ fn missing_files_are_named() {
     let remove =
         |name: &'static str| move |folder: &Path| fs::remove_file(folder.join(name)).unwrap();
     for name in ["config.json", "tokenizer.json", "model.safetensors"] {
-        refused(&small(), remove(name), &["the folder holds no", name, "a model is a folder"]);
+        refused(&small(), remove(name), &["the folder has no", name, "a model is a folder"]);
     }
     let sharded = Checkpoint { shards: 2, ..small() };
     let shard = "model-00002-of-00002.safetensors";
@@ -217,7 +217,7 @@ fn damaged_files_are_named() {
         }
     };
     for keep in [0, 4, 100, usize::MAX] {
-        let parts = ["model.safetensors: no complete safetensors file"];
+        let parts = ["model.safetensors: not a complete safetensors file"];
         refused(&small(), cut("model.safetensors", keep), &parts);
     }
     refused(&small(), cut("config.json", 40), &["config.json", "line"]);

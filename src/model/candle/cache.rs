@@ -35,7 +35,7 @@ pub(super) struct Run {
     pub len: usize,
 }
 
-/// Groups the slots of a pass, given in the order of its rows.
+/// Groups the slots of a pass, given in the order of its rows, into runs.
 pub(super) fn runs(slots: impl IntoIterator<Item = usize>) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for (row, slot) in slots.into_iter().enumerate() {
@@ -84,7 +84,7 @@ impl LayerCache {
         if slots <= rows {
             return Ok(());
         }
-        // Doubling keeps the copies of a growing text linear in its length.
+        // Doubling keeps the total cost of copying linear in the length of the text.
         let rows = slots.max(2 * rows).next_multiple_of(BLOCK);
         let grown = Self::new(kv_heads, rows, head_dim, self.keys.device())?;
         grown.keys.slice_set(&self.keys, 1, 0)?;
@@ -150,7 +150,7 @@ impl KvCache for Cache {
         self.layers
             .iter()
             .flat_map(LayerCache::tensors)
-            // A tensor that cannot be read has no content to tell apart.
+            // A tensor that cannot be read adds nothing to the key.
             .flat_map(|tensor| rows(tensor).unwrap_or_default())
             .flat_map(f32::to_le_bytes)
             .collect()

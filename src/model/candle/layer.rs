@@ -9,7 +9,7 @@ use super::product::Product;
 use crate::model::llama::{Config, Tensors, angles};
 use crate::model::{Feed, ModelError};
 
-/// Takes a tensor of a checkpoint to a device.
+/// Copies a tensor of a checkpoint to a device.
 pub(super) fn tensor(
     tensors: &dyn Tensors,
     name: &str,
@@ -23,8 +23,8 @@ pub(super) fn tensor(
 #[derive(Debug)]
 pub(super) struct Layer {
     attention_norm: Tensor,
-    /// Query, key and value heads side by side; the queries' share carries the
-    /// factor `1/√head_dim` of the attention scores.
+    /// Query, key and value heads side by side; the query weights include the factor
+    /// `1/√head_dim` of the attention scores.
     qkv: Product,
     output: Product,
     mlp_norm: Tensor,
@@ -41,8 +41,8 @@ pub(super) struct Pass {
     runs: Vec<Run>,
     /// Slots below this number are read.
     pub slots: usize,
-    /// Shape `(rows, slots)`, 0 where a row may look and −inf where not; absent
-    /// if every row may look everywhere, as in plain decoding.
+    /// Shape `(rows, slots)`, 0 where a row may attend and −inf where not; absent if
+    /// every row may attend to all slots, as in plain decoding.
     mask: Option<Tensor>,
 }
 
@@ -129,8 +129,8 @@ impl Layer {
     ) -> Result<Tensor, ModelError> {
         let (rows, heads, kv_heads) = (x.dim(0)?, config.heads, config.kv_heads);
         let normed = rms_norm(x, &self.attention_norm, config.norm_eps)?;
-        // One transposition serves queries, keys and values: with the heads in
-        // front each of them is a contiguous slice.
+        // One transposition serves queries, keys and values: with the heads first, each
+        // of them is a contiguous slice.
         let qkv = self
             .qkv
             .apply(&normed)?
@@ -154,7 +154,7 @@ impl Layer {
         let (heads, rows, head_dim) = queries.dims3()?;
         let grouped = (config.kv_heads, heads / config.kv_heads * rows, pass.slots);
         let (keys, values) = cache.read(pass.slots)?;
-        // Query heads that share keys stand below each other: no key is copied.
+        // Query heads that share keys are stacked as rows, so no key is copied.
         let queries = queries.reshape((grouped.0, grouped.1, head_dim))?;
         let mut scores = queries.matmul(&keys.transpose(1, 2)?)?;
         if let Some(mask) = &pass.mask {

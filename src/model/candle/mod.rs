@@ -1,9 +1,8 @@
 //! The Llama architecture on candle.
 //!
-//! Unlike the decoders that come with candle it returns the logits of every
-//! wanted row, attends along the branches of a draft tree, and keeps keys and
-//! values by slot, so that a rollback costs nothing and an accepted path is
-//! moved row by row.
+//! Unlike the decoders that come with candle, it returns the logits of every wanted
+//! row, attends along the branches of a draft tree, and keeps keys and values by slot,
+//! so that a rollback costs nothing and an accepted path is moved row by row.
 
 mod cache;
 mod layer;
@@ -21,8 +20,8 @@ use crate::distribution::Token;
 use crate::pool::Pool;
 use crate::sampling::{ForEachRow, Logits};
 
-/// Rows computed at once: a longer prompt is taken in by pieces, so that the
-/// attention scores of a pass stay small.
+/// Maximum number of rows computed at once: a longer prompt is processed in pieces, so
+/// that the attention scores of a pass stay small.
 const CHUNK: usize = 256;
 
 /// The weights of a Llama model.
@@ -37,15 +36,15 @@ pub(super) struct Llama {
     /// From a hidden state to the logits of the real vocabulary.
     head: Product,
     frequencies: Vec<f32>,
-    /// Ids below `vocab` that the tokenizer does not use: never possible.
+    /// Ids below `vocab` that the tokenizer does not use: their logits are −inf.
     unused: Vec<Token>,
 }
 
 impl Llama {
-    /// Takes the weights from `tensors`, by their names in a checkpoint.
+    /// Loads the weights from `tensors`, by their names in a checkpoint.
     ///
     /// # Errors
-    /// Those of `tensors`, and if candle cannot arrange a tensor.
+    /// Those of `tensors`, and if candle fails to prepare a tensor.
     pub(super) fn load(
         info: ModelInfo,
         config: Config,
@@ -97,7 +96,7 @@ impl Llama {
         let mut x = self.embedding.index_select(&tokens, 0)?;
         for (number, (layer, cache)) in self.layers.iter().zip(cache.layers()).enumerate() {
             if wanted.is_empty() && number + 1 == self.layers.len() {
-                // Nobody asks for what the last layer puts out.
+                // The output of the last layer is not needed.
                 layer.store(&self.config, &x, &pass, cache)?;
                 return Ok(Vec::new());
             }

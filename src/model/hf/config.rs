@@ -7,13 +7,13 @@ use crate::distribution::Token;
 use crate::model::ModelError;
 use crate::model::llama::{Config, Rope, Scaling};
 
-/// The values of `model_type` that have a decoder.
+/// The supported values of `model_type`.
 const MODEL_TYPES: &[&str] = &["llama"];
-/// The values of `rope_type` that are understood.
+/// The supported values of `rope_type`.
 const ROPE_TYPES: &str = "default, linear, llama3";
 
-/// The keys of `config.json` that matter here, with the defaults of Hugging
-/// Face's Llama configuration. Keys that change nothing are not looked at.
+/// The keys of `config.json` that affect the computation, with the defaults of Hugging
+/// Face's Llama configuration. Other keys are ignored.
 #[derive(Debug, Deserialize)]
 struct Raw {
     hidden_size: usize,
@@ -53,9 +53,9 @@ struct RawMarks {
 /// The tokens that begin and end texts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Marks {
-    /// What an empty text starts from.
+    /// The token that an empty text starts with.
     pub(super) begin: Option<Token>,
-    /// What ends a text.
+    /// The tokens that end a text.
     pub(super) end: Vec<Token>,
 }
 
@@ -93,8 +93,8 @@ fn default_act() -> String {
     "silu".to_owned()
 }
 
-/// Reads `config.json`: the decoder's shape, and the tokens that begin and end a
-/// text where `generation`, the content of `generation_config.json`, does not say.
+/// Reads `config.json`: the decoder's shape, and the tokens that begin and end a text,
+/// unless `generation`, the content of `generation_config.json`, gives these.
 ///
 /// # Errors
 /// One sentence that names the file and the value at fault.
@@ -121,7 +121,8 @@ pub(super) fn read_config(
 }
 
 impl Marks {
-    /// Those that exist: some checkpoints name padding rows, which never come out.
+    /// The marks that exist: some checkpoints name padding rows, which are never
+    /// sampled.
     pub(super) fn below(mut self, vocab: usize) -> Self {
         self.end.retain(|&token| (token as usize) < vocab);
         let begin = self.begin.filter(|&token| (token as usize) < vocab);
@@ -147,8 +148,8 @@ fn shape(text: &Text, raw: &Raw) -> Result<Config, ModelError> {
         ("max_position_embeddings", raw.max_position_embeddings),
         ("vocab_size", raw.vocab_size),
     ] {
-        // No real model comes near the upper bound; it keeps products of two
-        // sizes within a machine word.
+        // The upper bound is far above any real model; it keeps products of two sizes
+        // within a machine word.
         let most = 1 << 30;
         let what = format!("{key} is {value}, which is out of range: 1 to {most}");
         check((1..=most).contains(&value), what)?;
@@ -162,7 +163,7 @@ fn shape(text: &Text, raw: &Raw) -> Result<Config, ModelError> {
     let hidden = raw.hidden_size;
     check(
         raw.head_dim.is_some() || hidden.is_multiple_of(heads),
-        format!("hidden_size {hidden} is no multiple of num_attention_heads {heads}"),
+        format!("hidden_size {hidden} is not a multiple of num_attention_heads {heads}"),
     )?;
     let head_dim = raw.head_dim.unwrap_or(hidden / heads);
     check(

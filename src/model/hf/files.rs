@@ -12,7 +12,8 @@ use sha2::{Digest, Sha256};
 use crate::input::read_whole;
 use crate::model::ModelError;
 
-/// A file that is read once and as a whole: what is used is what is hashed.
+/// A file that is read once and as a whole, so the bytes that are used are the bytes
+/// that are hashed.
 #[derive(Debug)]
 pub(super) struct Text {
     file: PathBuf,
@@ -23,13 +24,13 @@ impl Text {
     /// Reads a file.
     ///
     /// # Errors
-    /// If it is missing, no regular file, or larger than 256 MiB.
+    /// If it is missing, not a regular file, or larger than 256 MiB.
     pub(super) fn read(file: PathBuf) -> Result<Self, ModelError> {
         let bytes = read_whole(open(&file)?).map_err(|e| unreadable(&file, &e))?;
         Ok(Self { file, bytes })
     }
 
-    /// Where it is.
+    /// The path.
     pub(super) fn file(&self) -> &Path {
         &self.file
     }
@@ -70,20 +71,20 @@ impl Text {
         object.keys().find(|key| without(key).as_ref() != Some(&whole)).cloned()
     }
 
-    /// Adds name and content to a hash; where the file lies plays no part.
+    /// Adds name and content to a hash; the folder of the file has no effect.
     pub(super) fn add_to(&self, hash: &mut Sha256) {
         add_name(hash, &self.file);
         hash.update((self.bytes.len() as u64).to_le_bytes());
         hash.update(&self.bytes);
     }
 
-    /// A sentence about what is wrong in it.
+    /// The error for a fault in this file.
     pub(super) fn fault(&self, what: impl AsRef<str>) -> ModelError {
         fault(&self.file, what)
     }
 }
 
-/// What shows that a file has changed since it was opened.
+/// Metadata that shows whether a file has changed since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     /// Length in bytes.
@@ -92,20 +93,20 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// That of an open file.
+    /// The stamp of an open file.
     ///
     /// # Errors
-    /// If the system does not tell.
+    /// If the system does not provide the metadata.
     pub(super) fn of(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         Ok(Self { length: metadata.len(), modified: metadata.modified().ok() })
     }
 }
 
-/// Opens a regular file; what else may stand there could block or have no end.
+/// Opens a regular file; any other kind could block or have no end.
 ///
 /// # Errors
-/// If it is missing, no regular file, or not to be read by this user.
+/// If it is missing, not a regular file, or not readable by this user.
 pub(super) fn open(file: &Path) -> Result<File, ModelError> {
     let metadata = std::fs::metadata(file).map_err(|e| unreadable(file, &e))?;
     if !metadata.is_file() {
@@ -119,12 +120,12 @@ pub(super) fn add_name(hash: &mut Sha256, file: &Path) {
     hash.update(file.file_name().unwrap_or_default().as_encoded_bytes());
 }
 
-/// A sentence about what is wrong in a file.
+/// The error for a fault in a file.
 pub(super) fn fault(file: &Path, what: impl AsRef<str>) -> ModelError {
     ModelError::new(format!("{}: {}", file.display(), what.as_ref()))
 }
 
-/// A sentence about a file that the system does not give.
+/// The error for a file that the system cannot read.
 pub(super) fn unreadable(file: &Path, why: &io::Error) -> ModelError {
     ModelError::new(format!("cannot read {}: {why}", file.display()))
 }

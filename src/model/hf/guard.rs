@@ -5,7 +5,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
 thread_local! {
-    /// Whether a panic of this thread is going to be caught.
+    /// Whether a panic of this thread will be caught.
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -22,16 +22,16 @@ use super::{Loaded, ModelError, Settings};
 
 /// Loads the model in `folder` and calls it `name`.
 ///
-/// Weights may be stored as f32, f16 or bf16; how they are held in memory is a
-/// setting. Nothing is allocated by a number in a file before the lengths of the
-/// weights' files bear it out.
+/// Weights may be stored as f32, f16 or bf16; their type in memory is a setting. No
+/// memory is allocated based on a number in a file until the lengths of the weights'
+/// files have confirmed that number.
 ///
 /// # Errors
 /// One sentence that names the file and value at fault.
 pub(super) fn load(name: &str, folder: &Path, settings: &Settings) -> Result<Loaded, ModelError> {
     let config_text = Text::read(folder.join("config.json"))?;
     let generation_file = folder.join("generation_config.json");
-    // A link that leads nowhere is there, and cannot be read.
+    // A dangling link counts as present; reading it then fails.
     let generation = generation_file.symlink_metadata().is_ok();
     let generation = generation.then(|| Text::read(generation_file)).transpose()?;
     let (config, marks) = read_config(&config_text, generation.as_ref())?;

@@ -23,10 +23,10 @@ pub(super) struct HfTokenizer {
     tokenizer: Tokenizer,
     vocab: usize,
     marks: Marks,
-    /// Tokens that are no text: the special ones and those that end a text.
+    /// Control tokens: the special ones and those that end a text.
     controls: BTreeSet<Token>,
-    /// The added tokens that are looked for in texts, unless control tokens are
-    /// asked for.
+    /// The added tokens that are recognised in texts, unless control tokens are
+    /// allowed.
     in_texts: AddedVocabulary,
     /// Whether texts may contain control tokens.
     special_tokens: bool,
@@ -60,7 +60,7 @@ impl HfTokenizer {
         Ok(Self { file, tokenizer, vocab, marks, controls, in_texts, special_tokens })
     }
 
-    /// Number of tokens, added ones included: the largest id and one.
+    /// Number of tokens, added ones included: the largest id plus one.
     pub(super) fn vocab(&self) -> usize {
         self.vocab
     }
@@ -70,14 +70,14 @@ impl HfTokenizer {
         &self.marks.end
     }
 
-    /// The ids below [`Self::vocab`] that stand for nothing.
+    /// The ids below [`Self::vocab`] that belong to no token.
     pub(super) fn unused(&self) -> Vec<Token> {
         let known = |&id: &Token| self.tokenizer.id_to_token(id).is_some();
         (0..self.vocab as Token).filter(|id| !known(id)).collect()
     }
 
-    /// SHA-256 of the sorted map from token to id: models that agree in it may
-    /// exchange tokens.
+    /// SHA-256 of the sorted map from token to id: equal for models with the same
+    /// tokens.
     pub(super) fn fingerprint(&self) -> String {
         let mut tokens = self.tokenizer.get_vocab(true).into_iter().collect::<Vec<_>>();
         tokens.sort();
@@ -104,12 +104,14 @@ impl HfTokenizer {
         Ok(tokenizer.post_process(encoding, None, true)?.get_ids().to_vec())
     }
 
-    /// The tokens of a part of a text. Where the model has a control token as a
-    /// piece of text, that piece is cut after its first character.
+    /// The tokens of a part of a text. A piece that the tokenizer's model would encode
+    /// as a control token is split after its first character, and both parts are
+    /// encoded separately.
     fn plain(&self, part: &str) -> TokenizerResult<Vec<tokenizers::Token>> {
         let model = self.tokenizer.get_model();
         let tokens = model.tokenize(part)?;
-        // A token for unknown text may be special, and does not spell what it is.
+        // A token for unknown text may be special, but the text does not spell its
+        // name.
         let is_control = |token: &tokenizers::Token, piece: &str| {
             self.controls.contains(&token.id)
                 && (self.marks.end.contains(&token.id)
@@ -141,7 +143,8 @@ impl HfTokenizer {
     }
 }
 
-/// The tokens that are no text, and the added tokens without them.
+/// The control tokens, and the added vocabulary in which special tokens are not
+/// recognised.
 fn set_apart(
     tokenizer: &Tokenizer,
     marks: &Marks,
@@ -157,8 +160,8 @@ fn set_apart(
     Ok((controls, in_texts))
 }
 
-/// Reads a tokenizer and takes away what others have set for their training: a
-/// prompt is neither cut nor filled up, and has the same tokens every time.
+/// Reads a tokenizer and removes settings that are meant for training: a prompt is
+/// neither truncated nor padded, and has the same tokens every time.
 fn prepared(json: &[u8]) -> Result<Tokenizer, String> {
     let mut tokenizer = Tokenizer::from_bytes(json).map_err(|e| e.to_string())?;
     tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
@@ -206,7 +209,7 @@ impl Codec for HfTokenizer {
     fn token_label(&self, token: Token) -> String {
         match guarded(|| self.tokenizer.decode(&[token], false)) {
             Ok(Ok(text)) if !text.is_empty() && !text.contains('\u{FFFD}') => text,
-            // Part of a character: its name in the vocabulary tells more.
+            // For part of a character, its name in the vocabulary is more useful.
             _ => self.tokenizer.id_to_token(token).unwrap_or_else(|| format!("#{token}")),
         }
     }

@@ -1,8 +1,7 @@
 //! Tensors from `model.safetensors`, whole or in shards.
 //!
-//! Every tensor is read once, when it is asked for, and hashed as it is read: the
-//! weights that are computed with are those that the hash stands for, and nothing
-//! of a file stays in memory.
+//! Every tensor is read once, on request, and hashed as it is read: the hash covers
+//! exactly the weights that are computed with, and no part of a file stays in memory.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,9 +18,9 @@ use sha2::{Digest, Sha256};
 use super::files::{Stamp, Text, add_name, fault, open, unreadable};
 use crate::model::ModelError;
 
-/// Bytes that are read at once.
+/// Number of bytes that are read at once.
 const PIECE: usize = 1 << 20;
-/// Bytes of a file before its header: the header's length.
+/// Bytes of a file before its header, which hold the header's length.
 const PREFIX: usize = 8;
 /// The longest header in bytes, as in the format's own library.
 const MOST_HEADER: u64 = 100_000_000;
@@ -29,13 +28,14 @@ const MOST_HEADER: u64 = 100_000_000;
 /// The weights of a folder.
 pub(super) struct Weights {
     files: Vec<Stored>,
-    /// For sharded weights: which file holds a tensor.
+    /// For sharded weights: the index, and the number of the file that holds each
+    /// tensor.
     shard: Option<(Text, BTreeMap<String, usize>)>,
     /// SHA-256 of the tensors that were read.
     read: RefCell<BTreeMap<String, [u8; 32]>>,
 }
 
-/// An open file, of which the header was read.
+/// An open file whose header has been read.
 struct Stored {
     path: PathBuf,
     file: File,
@@ -58,7 +58,7 @@ impl Weights {
     pub(super) fn open(folder: &Path) -> Result<Self, ModelError> {
         let read = RefCell::default();
         let whole = folder.join("model.safetensors");
-        // A link that leads nowhere is there, and cannot be read.
+        // A dangling link counts as present; reading it then fails.
         if whole.symlink_metadata().is_ok() {
             return Ok(Self { files: vec![Stored::open(whole)?], shard: None, read });
         }
@@ -67,7 +67,7 @@ impl Weights {
         let mut names = weight_map.values().collect::<Vec<_>>();
         names.sort();
         names.dedup();
-        // A shard lies beside its index: what leads elsewhere is no shard.
+        // A shard lies beside its index; a path to another folder is rejected.
         if let Some(name) = names.iter().find(|n| Path::new(n).file_name() != Some(n.as_ref())) {
             return Err(index.fault(format!("\"{name}\" is not the name of a file")));
         }
@@ -90,8 +90,8 @@ impl Weights {
     /// A tensor in f32, whatever it is stored in, row by row.
     ///
     /// # Errors
-    /// As [`Self::check`], and if it has an unknown type, holds NaN or infinity, or
-    /// cannot be read.
+    /// As [`Self::check`], and if it has an unsupported type, contains NaN or infinity,
+    /// or cannot be read.
     pub(super) fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, ModelError> {
         let (stored, info) = self.find(name, shape)?;
         let (tensor, hash) = stored.tensor(name, info)?;
@@ -103,7 +103,7 @@ impl Weights {
         Ok(tensor)
     }
 
-    /// Adds to a hash what was read: names and headers of the files, and the
+    /// Adds everything that was read to a hash: names and headers of the files, and the
     /// tensors by name.
     ///
     /// # Errors
@@ -147,7 +147,8 @@ impl Stored {
     fn open(path: PathBuf) -> Result<Self, ModelError> {
         let mut file = open(&path)?;
         let stamp = Stamp::of(&file).map_err(|e| unreadable(&path, &e))?;
-        let damaged = |what: &str| fault(&path, format!("no complete safetensors file ({what})"));
+        let damaged =
+            |what: &str| fault(&path, format!("not a complete safetensors file ({what})"));
         let mut header = vec![0; PREFIX];
         let ends = || damaged("it ends before its header does");
         let fail = |e: Error| match e.kind() {
@@ -210,7 +211,7 @@ impl Stored {
     }
 }
 
-/// Appends stored weights in f32.
+/// Appends stored weights, converted to f32.
 fn widened<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f32, to: &mut Vec<f32>) {
     to.extend(bytes.as_chunks().0.iter().map(|&weight| value(weight)));
 }

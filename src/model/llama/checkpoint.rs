@@ -1,4 +1,4 @@
-//! From a checkpoint and settings to a model on one of the engines.
+//! Building a model from a checkpoint and settings, on one of the engines.
 
 use candle_core::Device;
 
@@ -12,10 +12,10 @@ use crate::model::threads::{own_pool, tell_candle};
 use crate::model::{CPU, Dtype, Engine, LanguageModel, ModelError, ModelInfo, Settings};
 use crate::pool::Pool;
 
-/// What is known of a checkpoint besides its weights.
+/// A checkpoint without its weights.
 #[derive(Debug)]
 pub(in crate::model) struct Checkpoint {
-    /// Name it was asked for by.
+    /// Name by which it was requested.
     pub name: String,
     /// Its shape.
     pub config: Config,
@@ -33,7 +33,7 @@ impl Checkpoint {
     /// Builds the model with weights from `tensors`.
     ///
     /// # Errors
-    /// If the settings do not go together, or a weight is missing or broken.
+    /// If the settings are inconsistent, or a weight is missing or invalid.
     pub(in crate::model) fn build(
         self,
         settings: &Settings,
@@ -53,7 +53,9 @@ impl Checkpoint {
         match engine {
             Engine::Native => {
                 if !device.is_cpu() {
-                    return Err(self.fault("engine = native computes on the CPU: leave out device"));
+                    return Err(
+                        self.fault("engine = native runs on the CPU only: leave out device")
+                    );
                 }
                 let isa = settings.isa.map_or_else(IsaKind::choose, Ok).map_err(ModelError)?;
                 let pool = match settings.threads {
@@ -82,7 +84,7 @@ impl Checkpoint {
             engine: engine.name(),
             dtype: dtype.name(),
             device: device.to_owned(),
-            // Known when the weights have been read.
+            // Set once the weights have been read.
             sha256: String::new(),
             tokenizer_sha256: self.tokenizer_sha256.clone(),
             parameters: self.config.parameters(),
@@ -100,7 +102,7 @@ impl Checkpoint {
         inputs.dedup();
         let lengths = inputs.iter().map(usize::to_string).collect::<Vec<_>>().join(" and ");
         let note = format!(
-            "matrices whose rows have {lengths} weights, which is no multiple of {BLOCK}, stay f32"
+            "matrices whose rows have {lengths} weights, not a multiple of {BLOCK}, stay f32"
         );
         (!inputs.is_empty()).then_some(note)
     }

@@ -1,6 +1,6 @@
-//! The Llama architecture: RMSNorm, rotary positions, grouped-query attention,
-//! SwiGLU (Touvron et al. 2023, arXiv 2302.13971). What every engine needs to
-//! know of it; the engines are rooms beside this one.
+//! The Llama architecture: RMSNorm, rotary positions, grouped-query attention, SwiGLU
+//! (Touvron et al. 2023, arXiv 2302.13971). This module holds what every engine needs;
+//! the engines themselves are in sibling modules.
 
 mod checkpoint;
 mod rope;
@@ -12,27 +12,26 @@ use super::{Dtype, ModelError};
 use crate::distribution::Token;
 use crate::sampling::Logits;
 
-/// Where weights come from.
+/// A source of weights.
 pub(super) trait Tensors {
     /// The tensor of this name, of exactly this shape, in f32 and row by row.
     ///
     /// # Errors
-    /// If there is no such tensor, or it is broken.
+    /// If there is no such tensor, or it is invalid.
     fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, ModelError>;
 
-    /// SHA-256 of the checkpoint and of all tensors that were got; see
+    /// SHA-256 of the checkpoint and of all tensors read so far; see
     /// [`super::ModelInfo::sha256`].
     ///
     /// # Errors
-    /// If they may not all be of the same checkpoint.
+    /// If the tensors may belong to different versions of the checkpoint.
     fn sha256(&self) -> Result<String, ModelError>;
 }
 
 /// Slots of a cache beyond the positions, for the nodes of a tree.
 pub(super) const TREE_SLOTS: usize = 64;
 
-/// A row of logits in which the ids that the tokenizer does not use are never
-/// possible.
+/// A row of logits with −inf for ids that the tokenizer does not use.
 pub(super) fn masked(mut row: Vec<f32>, unused: &[Token]) -> Logits {
     for &token in unused {
         row[token as usize] = f32::NEG_INFINITY;
@@ -63,12 +62,12 @@ pub(super) struct Config {
     pub positions: usize,
     /// Rows of embedding and head, padding included.
     pub vocab_rows: usize,
-    /// The head is the embedding.
+    /// Whether the head is the embedding.
     pub tied: bool,
 }
 
 impl Config {
-    /// Width of the queries of all heads, and of their mixed values.
+    /// Width of the queries of all heads, and of their attention outputs.
     pub(super) fn query_width(&self) -> usize {
         self.heads * self.head_dim
     }

@@ -1,12 +1,12 @@
 //! Rotary position embedding in the rotate-half convention of Hugging Face
 //! checkpoints (Su et al. 2021, arXiv 2104.09864).
 
-/// How positions turn into angles.
+/// How positions become angles.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::model) struct Rope {
     /// Base of the geometric series of frequencies.
     pub theta: f64,
-    /// What was done to the frequencies for longer contexts.
+    /// How the frequencies were changed for longer contexts.
     pub scaling: Scaling,
 }
 
@@ -20,8 +20,9 @@ pub(in crate::model) enum Scaling {
         /// The factor.
         factor: f64,
     },
-    /// Llama 3.1: long waves divided by a factor, short ones kept, a smooth
-    /// passage between (Grattafiori et al. 2024, arXiv 2407.21783).
+    /// Llama 3.1: the frequencies of long waves divided by a factor, those of short
+    /// waves kept, with a smooth transition between (Grattafiori et al. 2024,
+    /// arXiv 2407.21783).
     Llama3 {
         /// Divides the frequencies of long waves.
         factor: f64,
@@ -66,12 +67,12 @@ impl Scaling {
     }
 }
 
-/// Cosines and sines at `positions`: of each position all `frequencies`.
+/// Cosines and sines of all `frequencies` at each of the `positions`.
 ///
-/// They are computed for the rows of a pass and not kept in a table: a table
-/// for 128k positions would take more memory than a small model. Angles are
-/// rounded to f32, as in the code that checkpoints are trained with; their
-/// functions come from a library that computes the same bits on every processor.
+/// They are computed for the rows of a pass and not kept in a table: a table for 128k
+/// positions would take more memory than a small model. Angles are rounded to f32, as
+/// in the code that checkpoints are trained with; cosine and sine come from a library
+/// that computes the same bits on every processor.
 pub(in crate::model) fn angles(
     frequencies: &[f32],
     positions: impl Iterator<Item = usize>,

@@ -1,10 +1,10 @@
 //! Attention of some rows to the cache, one key-value head at a time.
 //!
-//! Sums over positions run in ascending logical order: first the prefix that all
-//! rows of a block see, for all of them together, then each row's own tail.
-//! Where a row's tokens lie in the cache plays no part.
+//! Sums over positions run in ascending logical order: first over the prefix that all
+//! rows of a block attend to, for all of them together, then over each row's own tail.
+//! The result does not depend on where a row's tokens lie in the cache.
 
-#![allow(unsafe_code)] // parts of shared buffers, each with its reason
+#![allow(unsafe_code)] // parts of shared buffers; each access states its reason
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::lanes::{Isa, IsaKind, Kernel, LANES, math};
 use crate::model::Feed;
 use crate::pool::Shared;
 
-/// Queries of a block: rows times the heads that share keys.
+/// Queries per block: rows times the heads that share keys.
 const QUERIES: usize = 16;
 
 /// The attention of one layer in one pass.
@@ -32,14 +32,14 @@ pub(super) struct Attention<'a> {
     /// Query, key and value heads of every row; queries and keys are rotated in
     /// place.
     pub qkv: &'a Shared<f32>,
-    /// The mixed values of every row.
+    /// The attention output of every row: its weighted sums of values.
     pub mixed: &'a Shared<f32>,
 }
 
 /// Working memory of one thread.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    /// A row on its way to a product.
+    /// A row that is prepared for a product.
     pub row: Vec<f32>,
     pub sums: Sums,
     queries: Vec<Chunk>,
@@ -64,7 +64,7 @@ impl Attention<'_> {
         (self.heads + 2 * self.kv_heads) * self.head_dim
     }
 
-    /// Where a head of the queries, keys and values of a row lies.
+    /// The range of a query, key or value head of a row in `qkv`.
     fn place(&self, row: usize, head: usize) -> Range<usize> {
         let at = row * self.width() + head * self.head_dim;
         at..at + self.head_dim
@@ -73,11 +73,11 @@ impl Attention<'_> {
     /// Rotates a head of a row by its position and scales it.
     ///
     /// # Safety
-    /// As [`Shared::write`], of this head.
+    /// As [`Shared::write`], for this head.
     unsafe fn rotate(&self, row: usize, head: usize, scale: f32) -> &[f32] {
         let half = self.head_dim / 2;
         let angles = row * half..(row + 1) * half;
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         let x = unsafe { self.qkv.write(self.place(row, head)) };
         let (cos, sin) = (&self.angles.0[angles.clone()], &self.angles.1[angles]);
         self.isa.run(Rotated { x: &mut *x, cos, sin, scale });
@@ -88,7 +88,7 @@ impl Attention<'_> {
     /// keys and values.
     ///
     /// # Safety
-    /// No other thread has this head.
+    /// No other thread may access this head.
     pub(super) unsafe fn store(&self, head: usize) {
         let dim = self.head_dim;
         let slots = self.cache.slots();
@@ -97,55 +97,56 @@ impl Attention<'_> {
         let scale = 1.0 / (dim as f32).sqrt();
         for (row, feed) in self.feed.iter().enumerate() {
             for query in head * group..(head + 1) * group {
-                // SAFETY: the caller has the head alone.
+                // SAFETY: the caller has exclusive access to the head.
                 unsafe { self.rotate(row, query, scale) };
             }
-            // SAFETY: the caller has the head alone.
+            // SAFETY: the caller has exclusive access to the head.
             let key = unsafe { self.rotate(row, self.heads + head, 1.0) };
             let first = feed.slot / LANES * dim;
-            // SAFETY: the caller has the head alone.
+            // SAFETY: the caller has exclusive access to the head.
             let lines = unsafe { cached.keys.write(first..first + dim) };
             for (line, &x) in lines.iter_mut().zip(key) {
                 line[feed.slot % LANES] = x;
             }
             let value = self.place(row, self.heads + self.kv_heads + head);
-            // SAFETY: the caller has the head alone.
+            // SAFETY: the caller has exclusive access to the head.
             let value = unsafe { self.qkv.read(value) };
             for (tile, value) in value.chunks(LANES).enumerate() {
                 let at = tile * slots + feed.slot;
-                // SAFETY: the caller has the head alone.
+                // SAFETY: the caller has exclusive access to the head.
                 let line = unsafe { cached.values.write(at..at + 1) };
                 line[0][..value.len()].copy_from_slice(value);
             }
         }
     }
 
-    /// Mixes the values of one key-value head for a block of rows.
+    /// Computes the attention output of one key-value head for a block of rows.
     ///
     /// # Safety
-    /// No other thread has this head and block, nor writes queries or cache.
+    /// No other thread may process this head and block, and none may write to queries
+    /// or cache.
     pub(super) unsafe fn attend(&self, head: usize, block: usize, scratch: &mut Scratch) {
         let rows = self.rows_at_once();
         let rows = block * rows..self.feed.len().min((block + 1) * rows);
         let group = self.heads / self.kv_heads;
         let heads = head * group..(head + 1) * group;
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.pack_queries(rows.clone(), heads.clone(), &mut scratch.queries) };
-        // SAFETY: nobody writes to the cache.
+        // SAFETY: no thread writes to the cache.
         unsafe { self.score(head, rows.clone(), scratch) };
         scratch.totals.clear();
         let queries = rows.len() * group;
         for query in 0..queries {
             self.normalise(query, rows.start + query / group, queries, scratch);
         }
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.mix(head, rows, heads, scratch) };
     }
 
-    /// Groups the queries of a block for a product.
+    /// Packs the queries of a block for a product.
     ///
     /// # Safety
-    /// As [`Shared::read`], of the queries.
+    /// As [`Shared::read`], for the queries.
     unsafe fn pack_queries(
         &self,
         rows: Range<usize>,
@@ -155,21 +156,22 @@ impl Attention<'_> {
         let count = rows.len() * heads.len();
         in_groups(self.isa, (count, self.head_dim), packed, |query| {
             let row = rows.start + query / heads.len();
-            // SAFETY: the caller's.
+            // SAFETY: guaranteed by the caller.
             unsafe { self.qkv.read(self.place(row, heads.start + query % heads.len())) }
         });
     }
 
-    /// Scores every slot up to the last that a row of the block sees.
+    /// Computes the scores of every slot up to the last one that a row of the block
+    /// attends to.
     ///
     /// # Safety
-    /// Nobody writes to the cache.
+    /// No thread may write to the cache.
     unsafe fn score(&self, head: usize, rows: Range<usize>, scratch: &mut Scratch) {
         let dim = self.head_dim;
         let queries = rows.len() * self.heads / self.kv_heads;
         let reach = self.feed[rows].iter().map(reaches).max().unwrap_or(0);
         let tiles = reach.div_ceil(LANES);
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         let keys = unsafe { self.cache.head(self.layer, head).keys.read(0..tiles * dim) };
         let Scratch { scores, sums, queries: packed, .. } = scratch;
         scores.clear();
@@ -185,24 +187,23 @@ impl Attention<'_> {
         });
     }
 
-    /// Turns a query's scores into weights by logical position, and notes their
-    /// sum.
+    /// Turns a query's scores into weights by logical position, and stores their sum.
     fn normalise(&self, query: usize, row: usize, queries: usize, scratch: &mut Scratch) {
         let stride = scratch.scores.len() / queries;
         let scores = &mut scratch.scores[query * stride..][..stride];
         let feed = &self.feed[row];
         for (index, &slot) in (feed.prefix..).zip(&feed.ancestors) {
-            // Ancestors ascend, so no score is overwritten before its turn.
+            // Ancestors ascend, so no score is overwritten before it is read.
             scores[index] = scores[slot];
         }
         let total = self.isa.run(Exponentials(&mut scores[..sees(feed)]));
         scratch.totals.push(total);
     }
 
-    /// Mixes the values of the slots that each row of a block sees.
+    /// Computes the weighted sums of the values that each row of a block attends to.
     ///
     /// # Safety
-    /// Nobody writes to the cache; no other thread has the block.
+    /// No thread may write to the cache, and no other thread may process the block.
     unsafe fn mix(
         &self,
         head: usize,
@@ -212,7 +213,7 @@ impl Attention<'_> {
     ) {
         let queries = rows.len() * heads.len();
         let (tiles, slots) = (self.head_dim.div_ceil(LANES), self.cache.slots());
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         let values = unsafe { self.cache.head(self.layer, head).values.read(0..tiles * slots) };
         let Scratch { sums, scores, totals, weights, mixed, .. } = scratch;
         let stride = scores.len() / queries;
@@ -229,7 +230,7 @@ impl Attention<'_> {
             let row = rows.start + query / heads.len();
             let feed = &self.feed[row];
             let at = (row * self.heads + heads.start + query % heads.len()) * self.head_dim;
-            // SAFETY: the caller has the block alone.
+            // SAFETY: the caller has exclusive access to the block.
             let out = unsafe { self.mixed.write(at..at + self.head_dim) };
             for (tile, out) in out.chunks_mut(LANES).enumerate() {
                 let tail = Tail {
@@ -246,17 +247,17 @@ impl Attention<'_> {
     }
 }
 
-/// Number of tokens that a token sees, itself included.
+/// Number of tokens that a token attends to, itself included.
 fn sees(feed: &Feed) -> usize {
     feed.prefix + feed.ancestors.len()
 }
 
-/// The slot of the `index`-th token that a token sees.
+/// The slot of the `index`-th token that a token attends to.
 fn slot_of(feed: &Feed, index: usize) -> usize {
     if index < feed.prefix { index } else { feed.ancestors[index - feed.prefix] }
 }
 
-/// One more than the highest slot that a token sees.
+/// One more than the highest slot that a token attends to.
 fn reaches(feed: &Feed) -> usize {
     feed.ancestors.last().map_or(feed.prefix, |&slot| slot + 1)
 }
@@ -309,7 +310,8 @@ impl Kernel for Rotated<'_> {
     }
 }
 
-/// Adds the last positions that a row sees and divides by the sum of weights.
+/// Adds the positions of a row after the common prefix, and divides by the sum of the
+/// weights.
 struct Tail<'a> {
     sum: [f32; LANES],
     feed: &'a Feed,

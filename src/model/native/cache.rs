@@ -1,10 +1,10 @@
 //! Keys and values by slot, in tiles that the kernels of the products can read.
 //!
-//! For the scores a head's keys are a matrix with one output per slot, for the
-//! mixture its values are one with one input per slot; both are stored as such,
-//! and attention is two products.
+//! For the scores, a head's keys are a matrix with one output per slot; for the
+//! weighted sum of values, its values are a matrix with one input per slot. Both are
+//! stored that way, so attention is two matrix products.
 
-#![allow(unsafe_code)] // one read of what a pass has shared
+#![allow(unsafe_code)] // reads buffers that a pass shares
 
 use std::any::Any;
 
@@ -54,7 +54,8 @@ impl Cache {
     /// Makes room for the slots below `slots`.
     pub(super) fn reserve(&mut self, slots: usize) {
         if slots > self.slots {
-            // Doubling keeps the copies of a growing text linear in its length.
+            // Doubling keeps the total cost of copying linear in the length of the
+            // text.
             let room = slots.max(2 * self.slots).next_multiple_of(BLOCK);
             for head in &mut self.heads {
                 *head = head.resized(self.head_dim, self.slots, self.slots, room);
@@ -110,8 +111,8 @@ impl Head {
     /// A copy with room for `room` slots, of which the first `used` are filled.
     fn resized(&self, head_dim: usize, slots: usize, used: usize, room: usize) -> Self {
         let mut new = Self::new(room, head_dim);
-        // SAFETY: only a pass writes to a cache that is shared, and it holds the
-        // cache as if to change it, so none runs now.
+        // SAFETY: only a pass writes to a cache through shared references, and it holds
+        // the cache mutably while it runs, so none runs now.
         let (keys, values) = unsafe { (self.keys.read_all(), self.values.read_all()) };
         let whole = used / LANES * head_dim;
         let to = new.keys.get_mut();

@@ -1,5 +1,5 @@
 //! A packed matrix on its own, for measuring and for testing the kernels.
-#![allow(unsafe_code)] // packed rows, each access with its reason
+#![allow(unsafe_code)] // packed rows; each access states its reason
 
 use std::sync::Mutex;
 
@@ -20,7 +20,7 @@ impl PackedMatrix {
     /// Packs a matrix given row by row, one row of `inputs` weights per output.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// If memory cannot be allocated.
     pub fn pack(rows: &[f32], inputs: usize, dtype: Dtype) -> Result<Self, ModelError> {
         let rows = rows.chunks_exact(inputs).collect::<Vec<_>>();
         let mut memory = Builder::new(Matrix::bytes(rows.len(), inputs, dtype))?;
@@ -33,14 +33,14 @@ impl PackedMatrix {
         self.matrix.outputs()
     }
 
-    /// The weights of one output as the products see them.
+    /// The weights of one output, as the products use them.
     pub fn row(&self, output: usize) -> Vec<f32> {
         let mut row = vec![0.0; self.matrix.inputs()];
         self.matrix.unpack(&self.memory, output, &mut row);
         row
     }
 
-    /// Multiplies rows of inputs, one after the other; returns rows of outputs.
+    /// Multiplies rows of inputs, stored one after the other; returns rows of outputs.
     pub fn times(&self, isa: IsaKind, pool: &Pool, x: &[f32]) -> Vec<f32> {
         let (inputs, outputs) = (self.matrix.inputs(), self.matrix.outputs());
         let rows = x.len() / inputs;
@@ -49,10 +49,11 @@ impl PackedMatrix {
         pool.run(&|worker| {
             worker.share(rows, |row| {
                 let values = &x[row * inputs..(row + 1) * inputs];
-                // SAFETY: a row is one piece; nobody reads packed rows.
+                // SAFETY: each row is packed in one piece, and no thread reads packed
+                // rows meanwhile.
                 unsafe { packed.put(isa, &self.matrix, (row, rows), values) };
             })?;
-            // SAFETY: all rows are packed.
+            // SAFETY: all rows are packed, so no thread writes to them.
             let packed = || unsafe { packed.view(&self.matrix, rows) };
             let matrix = (&self.memory, &self.matrix);
             let mut sums = Sums::new();

@@ -44,7 +44,7 @@ impl Builder {
     /// Memory for parts of `bytes` bytes in all.
     ///
     /// # Errors
-    /// If the system has no such memory.
+    /// If the system cannot provide the memory.
     pub(super) fn new(bytes: usize) -> Result<Self, ModelError> {
         let fail = |e| ModelError::new(format!("cannot allocate {bytes} bytes for weights: {e}"));
         Ok(Self { map: large_pages(bytes).map_err(fail)?, used: 0 })
@@ -61,10 +61,11 @@ impl Builder {
     /// The memory, from now on only read.
     ///
     /// # Errors
-    /// If the system does not protect it.
+    /// If the system cannot make it read-only.
     pub(super) fn finish(self) -> Result<Memory, ModelError> {
         debug_assert_eq!(self.used.max(1), self.map.len(), "the size was computed before");
-        let fail = |e| ModelError::new(format!("cannot protect the memory of weights: {e}"));
+        let fail =
+            |e| ModelError::new(format!("cannot make the memory of the weights read-only: {e}"));
         self.map.make_read_only().map(Memory).map_err(fail)
     }
 }

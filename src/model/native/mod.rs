@@ -1,9 +1,9 @@
 //! Our own engine for Llama models on the CPU.
 //!
-//! Its logits are *row-invariant*: those of a token given its prefix have the
-//! same bits however many rows a pass has, whatever tree is around them, however
-//! many threads compute them and with whichever instruction set. So verifying a
-//! draft gives exactly what plain decoding would have given.
+//! Its logits are *row-invariant*: the logits of a token given its prefix have the same
+//! bits for any number of rows in a pass, any draft tree, any number of threads and any
+//! instruction set. Verifying a draft therefore gives exactly the logits of plain
+//! decoding.
 
 mod attention;
 mod cache;
@@ -30,7 +30,7 @@ use crate::lanes::IsaKind;
 use crate::pool::Pool;
 use crate::sampling::{ForEachRow, Logits};
 
-/// Rows computed at once: a longer prompt is taken in by pieces.
+/// Maximum number of rows computed at once: a longer prompt is processed in pieces.
 const CHUNK: usize = 256;
 
 /// A Llama model.
@@ -39,7 +39,7 @@ pub(super) struct Native {
     info: ModelInfo,
     config: Config,
     weights: Weights,
-    /// Ids below `vocab` that the tokenizer does not use: never possible.
+    /// Ids below `vocab` that the tokenizer does not use: their logits are −inf.
     unused: Vec<Token>,
     isa: IsaKind,
     pool: Arc<Pool>,
@@ -47,10 +47,10 @@ pub(super) struct Native {
 }
 
 impl Native {
-    /// Packs the weights that `tensors` gives, by their names in a checkpoint.
+    /// Packs the weights from `tensors`, by their names in a checkpoint.
     ///
     /// # Errors
-    /// Those of `tensors`, and if there is no memory.
+    /// Those of `tensors`, and if memory cannot be allocated.
     pub(super) fn load(
         info: ModelInfo,
         config: Config,

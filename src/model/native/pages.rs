@@ -1,5 +1,5 @@
-//! Memory in large pages: what is read from end to end would otherwise spend its
-//! time looking up pages of 4 KiB.
+//! Memory in large pages. With pages of 4 KiB, reading all weights in sequence would
+//! spend its time on page lookups.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use memmap2::MmapMut;
 /// At least `bytes` bytes of zeros.
 ///
 /// # Errors
-/// If the system has no such memory.
+/// If the system cannot provide the memory.
 pub(crate) fn large_pages(bytes: usize) -> io::Result<MmapMut> {
     let map = MmapMut::map_anon(bytes.max(1))?;
     #[cfg(target_os = "linux")]

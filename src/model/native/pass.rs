@@ -1,9 +1,9 @@
 //! One pass over the layers, as each thread runs it.
 //!
-//! Every step is shared among the threads piece by piece; no step depends on who
-//! computes which piece. A thread may come late and find steps done, so between
-//! two steps nobody touches what is shared.
-#![allow(unsafe_code)] // parts of shared buffers, each with its reason
+//! Every step is shared among the threads piece by piece; no result depends on which
+//! thread computes which piece. A thread may enter late and find steps done, so no
+//! thread accesses shared buffers between two steps.
+#![allow(unsafe_code)] // parts of shared buffers; each access states its reason
 
 use std::sync::PoisonError;
 
@@ -28,7 +28,7 @@ pub(super) struct Pass<'a> {
     pub wanted: &'a [usize],
 }
 
-/// One thread at work on a pass.
+/// One thread's part in a pass.
 struct Hand<'a, 'w> {
     pass: Pass<'a>,
     worker: &'a Worker<'w>,
@@ -36,7 +36,7 @@ struct Hand<'a, 'w> {
 }
 
 impl Pass<'_> {
-    /// One thread's part.
+    /// Runs one thread's part.
     pub(super) fn run(self, worker: &Worker<'_>) -> Result<(), Away> {
         let scratch = &self.space.scratch[worker.index()];
         let scratch = &mut *scratch.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,7 +54,7 @@ impl Hand<'_, '_> {
             let last = number + 1 == model.weights.layers.len();
             self.attend(number, last && wanted.is_empty())?;
             if last && wanted.is_empty() {
-                // Nobody asks for what the last layer puts out.
+                // The output of the last layer is not needed.
                 return Ok(());
             }
             self.pack(&space.mixed, None, &layer.output, rows, |row| row)?;
@@ -70,7 +70,7 @@ impl Hand<'_, '_> {
     }
 
     /// Packs rows of `from`, normalised if a norm is given, for a product with
-    /// `matrix`; row `i` is the `source(i)`-th.
+    /// `matrix`; packed row `i` is row `source(i)` of `from`.
     fn pack(
         &mut self,
         from: &Shared<f32>,
@@ -84,7 +84,7 @@ impl Hand<'_, '_> {
         let normed = &mut self.scratch.row;
         self.worker.share(rows, |row| {
             let at = source(row) * width;
-            // SAFETY: in this step nobody writes to `from`.
+            // SAFETY: no thread writes to `from` in this step.
             let x = unsafe { from.read(at..at + width) };
             let values = match norm {
                 Some(weights) => {
@@ -95,13 +95,14 @@ impl Hand<'_, '_> {
                 }
                 None => x,
             };
-            // SAFETY: a row is one piece; nobody reads packed rows.
+            // SAFETY: each row is packed in one piece, and no thread reads packed rows
+            // in this step.
             unsafe { space.packed.put(model.isa, matrix, (row, rows), values) };
         })
     }
 
-    /// Multiplies the packed rows with a matrix and gives the spans to `finish`.
-    /// A thread claims multiples of `unit` tiles.
+    /// Multiplies the packed rows by a matrix and passes the sums of each span to
+    /// `finish`. Threads claim multiples of `unit` tiles.
     fn multiply(
         &mut self,
         matrix: &Matrix,
@@ -110,7 +111,7 @@ impl Hand<'_, '_> {
         finish: &mut Finish<'_>,
     ) -> Result<(), Away> {
         let Pass { model, space, .. } = self.pass;
-        // SAFETY: in this step nobody packs rows.
+        // SAFETY: no thread packs rows in this step.
         let rows = || unsafe { space.packed.view(matrix, rows) };
         let sums = &mut self.scratch.sums;
         let matrix = (&model.weights.memory, matrix);
@@ -148,7 +149,7 @@ impl Hand<'_, '_> {
         })
     }
 
-    /// Multiplies with gate and up projection and joins both.
+    /// Multiplies by the gate and up projections and combines the two.
     fn gate(&mut self, matrix: &Matrix, rows: usize) -> Result<(), Away> {
         let Pass { model, space, .. } = self.pass;
         let width = model.config.intermediate;
@@ -168,8 +169,8 @@ impl Hand<'_, '_> {
         })
     }
 
-    /// Stores keys and values of the rows and, unless only that is wanted, mixes
-    /// the values that they see.
+    /// Stores keys and values of the rows and, unless `only_store`, computes the rows'
+    /// attention outputs.
     fn attend(&mut self, layer: usize, only_store: bool) -> Result<(), Away> {
         let Pass { model, space, cache, feed, .. } = self.pass;
         let attention = Attention {
@@ -185,11 +186,12 @@ impl Hand<'_, '_> {
             mixed: &space.mixed,
         };
         let (blocks, scratch) = (attention.blocks(), &mut *self.scratch);
-        // Where a head has only one block, whoever stores it goes on with it.
+        // If each head has only one block, the thread that stores a head continues with
+        // it.
         let at_once = blocks == 1 && !only_store;
         self.worker.share(model.config.kv_heads, |head| {
-            // SAFETY: a head is one piece; its projections and its cache are
-            // written and read in no other.
+            // SAFETY: each head is one piece; no other piece writes or reads its
+            // projections and its cache.
             unsafe {
                 attention.store(head);
                 if at_once {
@@ -201,8 +203,8 @@ impl Hand<'_, '_> {
             return Ok(());
         }
         self.worker.share(model.config.kv_heads * blocks, |piece| {
-            // SAFETY: a head's block is one piece; nobody writes to projections
-            // or cache.
+            // SAFETY: each block of a head is one piece; no thread writes to
+            // projections or cache in this step.
             unsafe { attention.attend(piece / blocks, piece % blocks, scratch) };
         })
     }
@@ -225,7 +227,8 @@ fn for_lanes(
     }
 }
 
-/// Copies the lanes of a tile: whole ones, as nearly all are, in one piece.
+/// Copies the lanes of a tile; whole tiles, as nearly all are, in one copy of fixed
+/// size.
 #[inline(always)]
 fn put(lanes: &[f32], to: &mut [f32]) {
     match (<&[f32; LANES]>::try_from(lanes), <&mut [f32; LANES]>::try_from(&mut *to)) {
@@ -234,7 +237,7 @@ fn put(lanes: &[f32], to: &mut [f32]) {
     }
 }
 
-/// A row divided by its root mean square and times the weights of a norm.
+/// Divides a row by its root mean square and multiplies it by the weights of a norm.
 struct Normed<'a> {
     x: &'a [f32],
     weights: &'a [f32],

@@ -12,8 +12,8 @@ pub(super) struct Weights {
     pub memory: Memory,
     pub layers: Vec<Layer>,
     pub norm: Vec<f32>,
-    /// From a hidden state to the logits of the real vocabulary; of a tied model
-    /// also the embedding.
+    /// From a hidden state to the logits of the real vocabulary; in a tied model also
+    /// the embedding.
     pub head: Matrix,
     /// One output per token; absent in a tied model.
     embedding: Option<Matrix>,
@@ -29,7 +29,7 @@ pub(super) struct Layer {
     pub qkv: Matrix,
     pub output: Matrix,
     pub mlp_norm: Vec<f32>,
-    /// Tiles of the gate and of the up projection in turns.
+    /// Alternating tiles of the gate and the up projection.
     pub gate_up: Matrix,
     pub down: Matrix,
 }
@@ -44,9 +44,9 @@ impl Weights {
         let mut memory = Builder::new(bytes(config, vocab, dtype))?;
         let hidden = config.hidden;
         let norm = tensors.get("model.norm.weight", &[hidden])?;
-        // The tables come first, while the memory for the layers is still untouched:
-        // so the peak is the larger of all packed weights and the packed tables
-        // beside one in f32, or little more.
+        // The tables are packed first, while the memory for the layers is still
+        // untouched. The peak is then little more than the larger of two sizes: all
+        // packed weights, or the packed tables plus one table in f32.
         let mut table = |name: &str| {
             let rows = matrix(tensors, name, [config.vocab_rows, hidden], dtype)?;
             Ok::<_, ModelError>(Matrix::pack(
@@ -86,7 +86,7 @@ impl Layer {
         let get = |part: &str, shape| matrix(tensors, &name(part), shape, dtype);
         let (hidden, inner) = (config.hidden, config.intermediate);
         let (q, kv) = (config.query_width(), config.kv_heads * config.head_dim);
-        // Tensors are given back matrix by matrix.
+        // Tensors are freed matrix by matrix.
         let qkv = {
             let q = get("self_attn.q_proj", [q, hidden])?;
             let k = get("self_attn.k_proj", [kv, hidden])?;
@@ -120,7 +120,7 @@ impl Layer {
     }
 }
 
-/// A matrix of which every weight is finite as `dtype` stores it.
+/// Reads a matrix and checks that every weight is finite as `dtype` stores it.
 fn matrix(
     tensors: &dyn Tensors,
     name: &str,
@@ -128,7 +128,8 @@ fn matrix(
     dtype: Dtype,
 ) -> Result<Vec<f32>, ModelError> {
     let weights = tensors.get(name, &shape)?;
-    // Magnitudes are ordered as their bits are, and those are compared by the dozen.
+    // Magnitudes are ordered like their bits, and the comparison of these is
+    // vectorised.
     let largest = weights.iter().fold(0, |most: u32, x| most.max(x.abs().to_bits()));
     let largest = f32::from_bits(largest);
     if dtype.stored(shape[1]).holds(largest) {
@@ -146,8 +147,8 @@ fn rows_of(matrix: &[f32], inputs: usize) -> Vec<&[f32]> {
     matrix.chunks_exact(inputs).collect()
 }
 
-/// The rows of two matrices, a tile of one and a tile of the other in turns; the
-/// last tiles are filled up with `nothing`.
+/// The rows of two matrices in alternating tiles; the last tiles are padded with
+/// `nothing`.
 fn in_turns<'a>([gate, up]: [Vec<&'a [f32]>; 2], nothing: &'a [f32]) -> Vec<&'a [f32]> {
     let mut rows = Vec::with_capacity(2 * gate.len().next_multiple_of(LANES));
     for parts in gate.chunks(LANES).zip(up.chunks(LANES)) {

@@ -1,4 +1,4 @@
-//! The memory of passes, kept from one to the next.
+//! The working memory of passes, kept from one pass to the next.
 
 use std::sync::Mutex;
 
@@ -8,31 +8,31 @@ use crate::model::Feed;
 use crate::model::llama::{Config, angles};
 use crate::pool::Shared;
 
-/// What the threads of a pass fill and read together, for as many rows as there
-/// ever were.
+/// Buffers that the threads of a pass share, with room for the largest number of rows
+/// so far.
 #[derive(Debug)]
 pub(super) struct Workspace {
     rows: usize,
     /// Hidden states.
     pub x: Shared<f32>,
-    /// The rows on their way to a product.
+    /// The rows packed for a product.
     pub packed: PackedRows,
     /// Query, key and value heads.
     pub qkv: Shared<f32>,
-    /// Mixed values of all query heads.
+    /// Attention outputs of all query heads.
     pub mixed: Shared<f32>,
-    /// Within the feed-forward block.
+    /// Activations within the feed-forward block.
     pub inner: Shared<f32>,
     /// Logits of the wanted rows.
     pub logits: Shared<f32>,
     /// Cosines and sines of each row's position.
     pub angles: (Vec<f32>, Vec<f32>),
-    /// Each thread's own.
+    /// Working memory of each thread.
     pub scratch: Vec<Mutex<Scratch>>,
 }
 
 impl Workspace {
-    /// Empty, for a number of threads.
+    /// An empty workspace for a number of threads.
     pub(super) fn new(threads: usize) -> Self {
         Self {
             rows: 0,
@@ -47,7 +47,7 @@ impl Workspace {
         }
     }
 
-    /// Makes room for `rows` rows and so many logits.
+    /// Makes room for `rows` rows and `logits` logits.
     pub(super) fn reserve(&mut self, config: &Config, rows: usize, logits: usize) {
         if logits > self.logits.len() {
             self.logits = Shared::new(logits, 0.0);

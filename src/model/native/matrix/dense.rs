@@ -7,7 +7,7 @@ use bytemuck::Pod;
 use super::{Chunk, Storage};
 use crate::lanes::{Isa, LANES};
 
-/// Four bytes a weight.
+/// Four bytes per weight.
 pub(super) type F32 = Dense<f32>;
 /// IEEE half precision.
 pub(super) type F16 = Dense<half::f16>;
@@ -19,18 +19,18 @@ pub(super) struct Dense<W>(PhantomData<W>);
 /// operation each turn them into f32.
 pub(super) struct Bf16;
 
-/// A number that weights are stored as.
+/// A number type in which weights are stored.
 pub(super) trait Weight {
-    /// In memory.
+    /// Its representation in memory.
     type Bits: Pod;
 
-    /// The nearest one.
+    /// The nearest value of this type.
     fn pack(x: f32) -> Self::Bits;
 
     /// Its value; exact.
     fn unpack(bits: Self::Bits) -> f32;
 
-    /// The values of sixteen; exact.
+    /// The values of sixteen numbers; exact.
     fn load<I: Isa>(isa: I, bits: &[Self::Bits; LANES]) -> I::F;
 }
 
@@ -68,7 +68,7 @@ impl Weight for half::f16 {
     }
 }
 
-/// One input, the `at`-th of the chunks: its weights in `T` tiles times its value
+/// Adds one input, the `at`-th of the chunks: its weights in `T` tiles times its value
 /// in `M` rows.
 #[inline(always)]
 fn add<I: Isa, const M: usize, const T: usize>(

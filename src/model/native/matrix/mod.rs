@@ -1,9 +1,9 @@
 //! Weight matrices, packed for kernels that read each weight once for all rows.
 //!
-//! Sixteen outputs form a tile; a tile's weights follow each other by input, so
-//! that a kernel streams them and holds the sums of sixteen outputs in one
-//! vector per row. Every output is one chain of fused multiply-adds over the
-//! inputs in ascending order, whatever the number of rows, tiles or threads.
+//! Sixteen outputs form a tile. A tile's weights are stored input by input, so that a
+//! kernel streams them and holds the sums of sixteen outputs in one vector per row.
+//! Every output is one chain of fused multiply-adds over the inputs in ascending order,
+//! for any number of rows, tiles or threads.
 
 mod dense;
 mod packed;
@@ -29,15 +29,15 @@ trait Storage {
     const INPUTS: usize;
     /// Steps per value.
     const STEPS: usize;
-    /// The most rows for which four tiles, and for which two tiles, are computed
-    /// side by side if there are 32 registers; with more their sums do not fit.
+    /// The maximum numbers of rows for which four tiles, and two tiles, are computed
+    /// side by side with 32 registers; with more rows their sums do not fit.
     const MOST_ROWS: [usize; 2];
 
     /// Packs the weights of sixteen outputs for the inputs of one step, or for
     /// fewer at the end of a row.
     fn pack(rows: [&[f32]; LANES]) -> Self::Step;
 
-    /// The weights of one lane of a step, as the arithmetic takes them.
+    /// The weights of one lane of a step, as the arithmetic uses them.
     fn unpack(step: &Self::Step, lane: usize) -> impl Iterator<Item = f32>;
 
     /// Adds one step, the `at`-th of the values, to the sums of `T` tiles and `M`

@@ -1,4 +1,4 @@
-//! A weight matrix in memory, in one of the storages.
+//! A weight matrix in memory, in one of the storage formats.
 
 use super::dense::{Bf16, F16, F32};
 use super::q8::{self, Q8};
@@ -6,8 +6,7 @@ use super::{LANES, Storage};
 use crate::model::Dtype;
 use crate::model::native::memory::{Builder, Memory, Part};
 
-/// A matrix of `outputs` rows and `inputs` columns, as checkpoints have it,
-/// packed in tiles.
+/// A matrix of `outputs` rows and `inputs` columns, as in checkpoints, packed in tiles.
 #[derive(Debug)]
 pub(in super::super) struct Matrix {
     pub(super) outputs: usize,
@@ -24,12 +23,12 @@ pub(super) enum Weights {
     Q8(Part<<Q8 as Storage>::Step>),
 }
 
-/// What a matrix asks of each row's values.
+/// The form in which a matrix needs the values of each row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Input {
-    /// So many chunks of f32.
+    /// This many chunks of f32.
     Chunks(usize),
-    /// So many quantised blocks.
+    /// This many quantised blocks.
     Blocks(usize),
 }
 
@@ -63,7 +62,7 @@ impl Matrix {
         Self { outputs: rows.len(), inputs, weights }
     }
 
-    /// Writes the weights of one output to `row`, as the products see them.
+    /// Writes the weights of one output to `row`, as the products use them.
     pub(in super::super) fn unpack(&self, memory: &Memory, output: usize, row: &mut [f32]) {
         match &self.weights {
             Weights::F32(part) => unpack::<F32>(memory.get(part), output, row),
@@ -73,7 +72,7 @@ impl Matrix {
         }
     }
 
-    /// What it asks of each row's values.
+    /// The form in which it needs the values of each row.
     pub(super) fn input(&self) -> Input {
         match &self.weights {
             Weights::F32(_) | Weights::Bf16(_) | Weights::F16(_) => {

@@ -11,25 +11,25 @@ use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 use crate::model::native::memory::Memory;
 use crate::pool::{Away, Worker};
 
-/// Tiles whose sums are finished together.
+/// Number of tiles whose sums are finished together.
 const SPAN: usize = 4;
-/// Bytes of a tile after which the next group of rows has its turn, so that the
-/// weights stay in a near cache until all groups have used them.
+/// Bytes of a tile after which the next group of rows is processed, so that the weights
+/// stay in a near cache until all groups have used them.
 const TURN: usize = 1 << 14;
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// How far ahead of their use weights are asked for, in bytes: into the nearest
-/// cache, and before that into the next one. The processor's own prefetching
-/// looks less far, and then memory waits while many rows are multiplied.
+/// How far ahead weights are prefetched, in bytes: into the nearest cache, and before
+/// that into the next one. The processor's own prefetching does not reach as far, which
+/// leaves the memory idle while many rows are multiplied.
 const AHEAD: [usize; 2] = [512, 8192];
 
 /// The sums of a span: for each of its tiles, sixteen outputs of every row.
 pub(in super::super) type Sums = Vec<[f32; LANES]>;
 
-/// Takes the first tile of a span and its sums, as `[tile][row]`.
+/// Called with the first tile of a span and its sums, as `[tile][row]`.
 pub(in super::super) type Finish<'a> = dyn FnMut(usize, &[[f32; LANES]]) + 'a;
 
-/// Multiplies `rows` with some tiles of `matrix`, span by span.
+/// Multiplies `rows` by some tiles of `matrix`, span by span.
 fn multiply(
     isa: IsaKind,
     (memory, matrix): (&Memory, &Matrix),
@@ -57,13 +57,13 @@ fn multiply(
     }
 }
 
-/// Bytes of weights that a thread claims at once, at most.
+/// The maximum number of bytes of weights that a thread claims at once.
 const CLAIM: usize = 1 << 20;
-/// Claims per thread, at least, where a matrix has so many tiles.
+/// The minimum number of claims per thread, if a matrix has enough tiles.
 const CLAIMS: usize = 4;
 
-/// Shares a product among the threads of a job; a thread claims multiples of
-/// `unit` tiles. The rows are looked at within the pieces alone.
+/// Shares a product among the threads of a job; a thread claims multiples of `unit`
+/// tiles. `rows` is called only within the pieces.
 pub(in super::super) fn multiply_together<'a>(
     isa: IsaKind,
     worker: &Worker<'_>,
@@ -82,8 +82,8 @@ pub(in super::super) fn multiply_together<'a>(
     })
 }
 
-/// Multiplies `rows` with tiles of f32 that are `stride` steps apart and of which
-/// the first `used` steps count.
+/// Multiplies `rows` by tiles of f32 that are `stride` steps apart, using the first
+/// `used` steps of each.
 pub(in super::super) fn multiply_tiles(
     isa: IsaKind,
     steps: &[[f32; LANES]],
@@ -102,7 +102,7 @@ struct Piece<'a, S: Storage> {
     steps: &'a [S::Step],
     /// Steps from one tile to the next.
     stride: usize,
-    /// Steps that count.
+    /// Steps of a tile that are used.
     used: usize,
     values: &'a [S::Value],
     count: usize,
@@ -158,8 +158,8 @@ impl<S: Storage> Kernel for Span<'_, S> {
     }
 }
 
-/// Whether so many rows, and the weights, fit the registers, if with 32 registers
-/// `most` rows do.
+/// Whether `rows` rows and the weights fit the registers, given that `most` rows fit 32
+/// registers.
 const fn fits<I: Isa>(rows: usize, most: usize) -> bool {
     (rows + 1) * 32 <= (most + 1) * I::REGISTERS
 }
@@ -172,7 +172,7 @@ struct Block<'a, T> {
     from: usize,
     until: usize,
     tiles: usize,
-    /// Distance of two tiles' sums.
+    /// Distance between the sums of two tiles.
     count: usize,
 }
 
@@ -201,7 +201,7 @@ impl<T: Copy> Block<'_, T> {
         choose!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
     }
 
-    /// Goes through the tiles, as many at once as there are registers for.
+    /// Processes the tiles, as many at once as there are registers for.
     #[inline(always)]
     fn run_tiles<I: Isa, S: Storage<Step = T>, const M: usize>(
         self,
@@ -249,7 +249,8 @@ impl<T: Copy> Block<'_, T> {
         let tile = self.stride * size_of::<T>();
         for (i, values) in values.iter().enumerate() {
             let steps = i * S::STEPS..count.min((i + 1) * S::STEPS);
-            // Towards the end of its tile a stream goes on in the next strip.
+            // Near the end of its tile, a stream of prefetches continues in the next
+            // strip.
             let left = (count - steps.start) * size_of::<T>();
             let ahead =
                 AHEAD.map(|bytes| if left > bytes { bytes } else { bytes + (N - 1) * tile });
@@ -273,7 +274,7 @@ impl<T: Copy> Block<'_, T> {
     }
 }
 
-/// Asks for the weights that lie `ahead` bytes after some others.
+/// Prefetches the weights that lie `ahead` bytes after `weights`.
 #[inline(always)]
 fn prefetch<I: Isa, T>(isa: I, weights: &T, ahead: [usize; 2]) {
     let mut line = 0;

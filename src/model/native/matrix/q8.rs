@@ -1,7 +1,7 @@
 //! Weights stored as blocks of 32 signed bytes with an f16 scale (`Q8_0`).
 //!
-//! The values of a row are quantised in the same blocks. Products within a block
-//! are exact in 32-bit integers; over the blocks runs one chain of f32.
+//! The values of a row are quantised in the same blocks. Products within a block are
+//! exact in 32-bit integers; the blocks are summed in one chain of f32.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -10,11 +10,11 @@ use crate::lanes::{Isa, LANES, math};
 
 pub(super) use crate::model::options::{BLOCK, Q8_LEVELS};
 
-/// Added to a weight so that it is stored unsigned, as the dot product of the
-/// processor wants it.
+/// Added to a weight so that it is stored unsigned, as the processor's dot product
+/// requires.
 const OFFSET: i32 = 128;
 
-/// One byte a weight and two bytes per block.
+/// One byte per weight and two bytes per block.
 pub(super) struct Q8;
 
 /// The weights of sixteen outputs for 32 inputs.
@@ -30,17 +30,17 @@ pub(super) struct Tile {
 pub(in super::super) struct Block {
     quants: [[i8; 4]; BLOCK / 4],
     scale: f32,
-    /// Takes the offset of the weights away again.
+    /// Cancels the offset of the weights.
     correction: i32,
 }
 
-/// Added to a number between −2²² and 2²² it leaves the nearest integer, ties to
+/// Adding this to a number between −2²² and 2²² leaves the nearest integer, ties to
 /// even, in the lowest bits.
 const ROUND: f32 = 12_582_912.0;
 
 impl Block {
-    /// Quantises 32 values: their largest magnitude becomes 127. The scale of
-    /// values that are not all finite is NaN.
+    /// Quantises 32 values: their largest magnitude becomes 127. If any value is not
+    /// finite, the scale is NaN.
     #[inline(always)]
     pub(super) fn quantise(values: &[f32; BLOCK]) -> Self {
         let (mut largest, mut poison) = ([0.0f32; LANES], [0.0f32; LANES]);
@@ -70,7 +70,7 @@ impl Storage for Q8 {
     type Value = Block;
     const INPUTS: usize = BLOCK;
     const STEPS: usize = 1;
-    // The integer sums of one tile keep the processor busy.
+    // One tile at a time: its integer sums already keep the processor busy.
     const MOST_ROWS: [usize; 2] = [0, 0];
 
     fn pack(rows: [&[f32]; LANES]) -> Tile {
@@ -78,7 +78,7 @@ impl Storage for Q8 {
         let scales = rows.map(|row| largest(row) / Q8_LEVELS);
         let quants = std::array::from_fn(|j| {
             std::array::from_fn(|lane| {
-                // The scale before it is rounded to f16, as in GGUF files.
+                // Uses the scale before it is rounded to f16, as in GGUF files.
                 let inverse = if scales[lane] > 0.0 { 1.0 / scales[lane] } else { 0.0 };
                 std::array::from_fn(|k| {
                     ((rows[lane][4 * j + k] * inverse).round() as i32 + OFFSET) as u8

@@ -1,5 +1,5 @@
-//! The rows on their way to a product, packed as the kernels read them.
-#![allow(unsafe_code)] // parts of shared buffers, each with its reason
+//! The rows for a product, packed in the order in which the kernels read them.
+#![allow(unsafe_code)] // parts of shared buffers; each access states its reason
 
 use super::Matrix;
 use super::packed::Input;
@@ -7,12 +7,11 @@ use super::q8::{BLOCK, Block};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 use crate::pool::Shared;
 
-/// Sixteen values of a row, filled up with zeros at its end.
+/// Sixteen values of a row, padded with zeros at its end.
 pub(in super::super) type Chunk = [f32; LANES];
 
-/// Memory for packed rows. Rows form groups, as many as a kernel takes at once;
-/// within a group the chunks (or blocks) of all rows for the same inputs stand
-/// together.
+/// Memory for packed rows. Rows form groups of as many as a kernel processes at once;
+/// within a group, the chunks (or blocks) of all rows for the same inputs are adjacent.
 #[derive(Debug, Default)]
 pub(in super::super) struct PackedRows {
     /// For dense weights.
@@ -69,7 +68,7 @@ fn for_chunks(row: &[f32], mut put: impl FnMut(&Chunk)) {
 }
 
 impl PackedRows {
-    /// Memory for so many rows of so many values.
+    /// Memory for `rows` rows of `width` values.
     pub(in super::super) fn new(rows: usize, width: usize) -> Self {
         Self {
             chunks: Shared::new(rows * width.div_ceil(LANES), [0.0; LANES]),
@@ -80,7 +79,7 @@ impl PackedRows {
     /// Packs row `row` of `rows` for a product with `matrix`.
     ///
     /// # Safety
-    /// Until the phase ends no other thread packs this row, nor reads any.
+    /// No other thread may pack this row, or read any row, until the phase ends.
     pub(in super::super) unsafe fn put(
         &self,
         isa: IsaKind,
@@ -94,7 +93,7 @@ impl PackedRows {
             Input::Chunks(count) => {
                 let mut place = first * count + row - first;
                 for_chunks(values, |chunk| {
-                    // SAFETY: every row has places of its own.
+                    // SAFETY: every row has its own places.
                     unsafe { self.chunks.set(place, *chunk) };
                     place += size;
                 });
@@ -102,7 +101,7 @@ impl PackedRows {
             Input::Blocks(count) => {
                 let (values, _) = values.as_chunks();
                 let place = |i: usize| first * count + i * size + row - first;
-                // SAFETY: every row has places of its own.
+                // SAFETY: every row has its own places.
                 isa.run(Quantised { values, put: |i, b| unsafe { self.blocks.set(place(i), b) } });
             }
         }
@@ -111,13 +110,13 @@ impl PackedRows {
     /// The packed rows.
     ///
     /// # Safety
-    /// Until the phase ends nobody packs.
+    /// No thread may pack rows until the phase ends.
     pub(in super::super) unsafe fn view(&self, matrix: &Matrix, rows: usize) -> Rows<'_> {
         let (chunks, blocks) = match matrix.input() {
             Input::Chunks(count) => (rows * count, 0),
             Input::Blocks(count) => (0, rows * count),
         };
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             Rows { rows, chunks: self.chunks.read(0..chunks), blocks: self.blocks.read(0..blocks) }
         }
