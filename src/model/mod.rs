@@ -1,11 +1,13 @@
 //! Language models: one trait, the sequences that models work on, and the
 //! implementations. This is the only module of the project that names candle.
 
-#[cfg(feature = "engine")]
+#[cfg(feature = "candle")]
 mod candle;
-#[cfg(feature = "engine")]
+#[cfg(feature = "harness")]
 mod catalog;
 mod codec;
+#[cfg(feature = "engine")]
+mod device;
 #[cfg(feature = "engine")]
 mod hf;
 #[cfg(feature = "engine")]
@@ -27,14 +29,14 @@ mod threads;
 mod toy;
 pub mod zoo;
 
-#[cfg(feature = "engine")]
+#[cfg(feature = "harness")]
 pub use catalog::Catalog;
 pub use codec::{Codec, Letters};
 #[cfg(feature = "engine")]
 pub use load::{Loaded, Role, load};
 #[cfg(feature = "engine")]
 pub use native::PackedMatrix;
-#[cfg(feature = "engine")]
+#[cfg(feature = "harness")]
 pub(crate) use native::large_pages;
 #[cfg(feature = "engine")]
 pub use options::{Dtype, Engine, Settings, Source};

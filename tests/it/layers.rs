@@ -6,8 +6,17 @@ use std::path::{Path, PathBuf};
 /// Rooms from the bottom up; a room may use its own layer and those below.
 const LAYERS: &[&[&str]] = &[
     &[
-        "distribution", "chance", "tree", "clock", "registry", "params", "lanes", "pool", "shown",
-        "terminal", "input",
+        "distribution",
+        "chance",
+        "tree",
+        "clock",
+        "registry",
+        "params",
+        "lanes",
+        "pool",
+        "shown",
+        "terminal",
+        "input",
     ],
     &["sampling"],
     &["model"],

@@ -34,38 +34,38 @@ mod tree;
 mod verifier_distribution;
 mod verify;
 
-// Models.
-#[cfg(feature = "engine")]
+// Models; checkpoints are written with candle.
+#[cfg(feature = "candle")]
 mod checkpoint;
-#[cfg(feature = "engine")]
+#[cfg(feature = "harness")]
 mod model_catalog;
 #[cfg(feature = "peers")]
 mod model_greedy;
 #[cfg(feature = "peers")]
 mod model_llama;
-#[cfg(feature = "engine")]
+#[cfg(feature = "candle")]
 mod model_loader;
-#[cfg(feature = "engine")]
+#[cfg(feature = "candle")]
 mod native;
 #[cfg(feature = "engine")]
 mod pool;
 #[cfg(feature = "engine")]
 mod races;
-#[cfg(feature = "engine")]
+#[cfg(feature = "candle")]
 mod reference;
 
 // Experiments, reports, the command line.
-#[cfg(feature = "harness")]
+#[cfg(all(feature = "harness", feature = "candle"))]
 mod bench;
 #[cfg(feature = "harness")]
 mod calibration;
 #[cfg(feature = "harness")]
 mod certificate;
-#[cfg(feature = "harness")]
+#[cfg(all(feature = "harness", feature = "candle"))]
 mod cli_bench;
 #[cfg(feature = "harness")]
 mod cli_certify;
-#[cfg(feature = "harness")]
+#[cfg(all(feature = "harness", feature = "candle"))]
 mod cli_checkpoint;
 #[cfg(feature = "harness")]
 mod cli_generate;
@@ -107,13 +107,13 @@ mod intervals;
 mod methods_doc;
 #[cfg(feature = "harness")]
 mod metrics_doc;
-#[cfg(feature = "harness")]
+#[cfg(all(feature = "harness", feature = "candle"))]
 mod model_files;
 #[cfg(feature = "harness")]
 mod outliers;
 #[cfg(feature = "harness")]
 mod paired;
-#[cfg(feature = "harness")]
+#[cfg(all(feature = "harness", feature = "candle"))]
 mod prompt_tokens;
 #[cfg(feature = "harness")]
 mod prompts;
@@ -159,7 +159,7 @@ mod statistics;
 mod synthetic;
 #[cfg(feature = "harness")]
 mod synthetic_blocks;
-#[cfg(feature = "harness")]
+#[cfg(all(feature = "harness", feature = "candle"))]
 mod terminal;
 #[cfg(feature = "harness")]
 mod well_formed;

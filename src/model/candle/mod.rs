@@ -7,13 +7,17 @@
 mod cache;
 mod layer;
 mod product;
+mod threads;
 
-use candle_core::{Device, Tensor};
+use candle_core::Tensor;
 use candle_nn::ops::rms_norm;
 
 use self::cache::Cache;
 use self::layer::{Layer, Pass, tensor};
 use self::product::Product;
+pub(super) use self::threads::start_threads;
+use self::threads::tell_candle;
+use super::device::Device;
 use super::llama::{Config, TREE_SLOTS, Tensors, masked};
 use super::{Evaluation, Feed, LanguageModel, ModelError, ModelInfo, Session, Step, Work};
 use crate::distribution::Token;
@@ -29,7 +33,7 @@ const CHUNK: usize = 256;
 pub(super) struct Llama {
     info: ModelInfo,
     config: Config,
-    device: Device,
+    device: candle_core::Device,
     embedding: Tensor,
     layers: Vec<Layer>,
     norm: Tensor,
@@ -52,6 +56,9 @@ impl Llama {
         tensors: &dyn Tensors,
         device: Device,
     ) -> Result<Self, ModelError> {
+        // Before the device is opened: its libraries may read the environment.
+        tell_candle();
+        let device = open(device)?;
         let table = [config.vocab_rows, config.hidden];
         let take = |name: &str, shape: &[usize]| tensor(tensors, name, shape, &device);
         let embedding = take("model.embed_tokens.weight", &table)?;
@@ -109,6 +116,15 @@ impl Llama {
         let logits = self.head.apply(&rms_norm(&x, &self.norm, self.config.norm_eps)?)?;
         Ok(logits.to_vec2::<f32>()?.into_iter().map(|row| masked(row, &self.unused)).collect())
     }
+}
+
+fn open(device: Device) -> Result<candle_core::Device, ModelError> {
+    let opened = match device {
+        Device::Cpu => Ok(candle_core::Device::Cpu),
+        Device::Cuda(n) => candle_core::Device::new_cuda(n),
+        Device::Metal => candle_core::Device::new_metal(0),
+    };
+    opened.map_err(|e| ModelError::new(format!("device = {device}: {e}")))
 }
 
 impl LanguageModel for Llama {

@@ -1,14 +1,14 @@
 //! Building a model from a checkpoint and settings, on one of the engines.
 
-use candle_core::Device;
-
 use super::{Config, Tensors};
 use crate::distribution::Token;
 use crate::lanes::IsaKind;
+#[cfg(feature = "candle")]
 use crate::model::candle::Llama;
+use crate::model::device::Device;
 use crate::model::native::Native;
 use crate::model::options::BLOCK;
-use crate::model::threads::{own_pool, tell_candle};
+use crate::model::threads::own_pool;
 use crate::model::{CPU, Dtype, Engine, LanguageModel, ModelError, ModelInfo, Settings};
 use crate::pool::Pool;
 
@@ -39,20 +39,16 @@ impl Checkpoint {
         settings: &Settings,
         tensors: &dyn Tensors,
     ) -> Result<Box<dyn LanguageModel>, ModelError> {
-        let name = settings.device.as_deref().unwrap_or(CPU);
-        if name != CPU || settings.engine == Some(Engine::Candle) {
-            tell_candle();
-        }
-        let device = device(name)?;
+        let device = Device::named(settings.device.as_deref().unwrap_or(CPU))?;
         let engine = settings.engine.unwrap_or(match device {
             Device::Cpu => Engine::Native,
             _ => Engine::Candle,
         });
         let dtype = settings.dtype.unwrap_or_default();
-        let info = self.info(engine, dtype, name);
+        let info = self.info(engine, dtype, &device.to_string());
         match engine {
             Engine::Native => {
-                if !device.is_cpu() {
+                if device != Device::Cpu {
                     return Err(
                         self.fault("engine = native runs on the CPU only: leave out device")
                     );
@@ -70,7 +66,10 @@ impl Checkpoint {
                 if dtype != Dtype::F32 {
                     return Err(self.fault("engine = candle holds weights as f32: leave out dtype"));
                 }
-                Ok(Box::new(Llama::load(info, self.config, self.unused, tensors, device)?))
+                #[cfg(feature = "candle")]
+                return Ok(Box::new(Llama::load(info, self.config, self.unused, tensors, device)?));
+                #[cfg(not(feature = "candle"))]
+                Err(self.fault("engine = candle: build with --features candle for it"))
             }
         }
     }
@@ -110,20 +109,4 @@ impl Checkpoint {
     fn fault(&self, sentence: &str) -> ModelError {
         ModelError::new(format!("model {}: {sentence}", self.name))
     }
-}
-
-fn device(name: &str) -> Result<Device, ModelError> {
-    let fault = |why: &str| ModelError::new(format!("device = {name}: {why}"));
-    let device = match name.split_once(':') {
-        None if name == CPU => Ok(Device::Cpu),
-        None if name == "metal" && cfg!(feature = "metal") => Device::new_metal(0),
-        None if name == "metal" => return Err(fault("build with --features metal for it")),
-        Some(("cuda", n)) => match n.parse() {
-            Err(_) => return Err(fault("allowed are cpu, cuda:N, metal")),
-            Ok(n) if cfg!(feature = "cuda") => Device::new_cuda(n),
-            Ok(_) => return Err(fault("build with --features cuda for it")),
-        },
-        _ => return Err(fault("allowed are cpu, cuda:N, metal")),
-    };
-    device.map_err(|e| fault(&e.to_string()))
 }

@@ -16,6 +16,7 @@ mod weights;
 mod workspace;
 
 pub use kernels::PackedMatrix;
+#[cfg(feature = "harness")]
 pub(crate) use pages::large_pages;
 
 use std::sync::{Arc, Mutex, PoisonError};

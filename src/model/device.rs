@@ -1,0 +1,45 @@
+//! Where a model computes.
+
+use std::fmt;
+
+use super::{CPU, ModelError};
+
+/// A device, by the names that settings use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Device {
+    /// `cpu`.
+    Cpu,
+    /// `cuda:N`, on the candle engine.
+    Cuda(usize),
+    /// `metal`, on the candle engine.
+    Metal,
+}
+
+impl Device {
+    /// The device with this name.
+    ///
+    /// # Errors
+    /// If there is none, or this build does not support it.
+    pub(super) fn named(name: &str) -> Result<Self, ModelError> {
+        let fault = |why: &str| Err(ModelError::new(format!("device = {name}: {why}")));
+        let number = name.strip_prefix("cuda:").and_then(|n| n.parse().ok());
+        match (name, number) {
+            (CPU, _) => Ok(Self::Cpu),
+            ("metal", _) if cfg!(feature = "metal") => Ok(Self::Metal),
+            ("metal", _) => fault("build with --features metal for it"),
+            (_, Some(n)) if cfg!(feature = "cuda") => Ok(Self::Cuda(n)),
+            (_, Some(_)) => fault("build with --features cuda for it"),
+            _ => fault("allowed are cpu, cuda:N, metal"),
+        }
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str(CPU),
+            Self::Cuda(n) => write!(f, "cuda:{n}"),
+            Self::Metal => f.write_str("metal"),
+        }
+    }
+}
