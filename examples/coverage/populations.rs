@@ -53,7 +53,7 @@ pub(crate) fn populations(folder: &Path, results: &Results) -> Vec<Population> {
         let near = pairs.iter().filter(|(prompt, _)| !far.contains(prompt));
         let near = near.map(|(prompt, pair)| (*prompt, *pair)).collect::<BTreeMap<_, _>>();
         add("speedup".to_owned(), true, far.len(), speedup_ratio(&near));
-        if cell.control || cell.drafter == "none" {
+        if cell.control || cell.method.drafter == "none" {
             continue;
         }
         add("tau".to_owned(), false, 0, block_efficiency(samples));
@@ -76,12 +76,14 @@ pub(crate) fn populations(folder: &Path, results: &Results) -> Vec<Population> {
 
 /// The cell with rejection sampling that proposes as `cell` does.
 fn rival<'a>(results: &'a Results, cell: &Cell) -> Option<&'a Cell> {
-    let key = |c: &Cell| (c.drafter.clone(), c.length.clone(), c.num_speculative_tokens);
+    let key = |c: &Cell| {
+        (c.method.drafter.clone(), c.method.length.clone(), c.method.num_speculative_tokens)
+    };
     results.plan.cells.iter().find(|c| {
-        c.verifier == "rejection"
-            && cell.verifier != "rejection"
+        c.method.verifier == "rejection"
+            && cell.method.verifier != "rejection"
             && !c.control
             && key(c) == key(cell)
-            && c.sampling == cell.sampling
+            && c.method.sampling == cell.method.sampling
     })
 }

@@ -42,10 +42,11 @@ pub struct MethodSpec {
     pub length: String,
     /// K: drafted tokens per round.
     pub num_speculative_tokens: usize,
+    /// Settings of the drafter, the verifier and the length policy.
+    #[serde(skip_serializing_if = "Params::is_empty")]
+    pub params: Params,
     /// How the target's logits become distributions.
     pub sampling: SamplingParams,
-    /// Settings of the drafter, the verifier and the length policy.
-    pub params: Params,
 }
 
 impl Default for MethodSpec {

@@ -6,7 +6,6 @@ use std::fmt;
 
 use anyhow::{Result, anyhow, bail};
 
-use super::cell::Cell;
 use super::keys;
 use crate::decode::{MethodSpec, NUM_SPECULATIVE_TOKENS, all_params};
 use crate::draft::DRAFTERS;
@@ -197,23 +196,23 @@ pub(super) fn with(mut method: MethodSpec, key: &str, value: &Value) -> MethodSp
     method
 }
 
-/// The value of a cell on an axis; `None` if its methods have no such setting.
-fn value_of(cell: &Cell, key: &str) -> Option<Value> {
+/// The value of a method on an axis; `None` if it has no such setting.
+fn value_of(method: &MethodSpec, key: &str) -> Option<Value> {
     let own =
-        |key| cell.params.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone());
+        |key| method.params.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone());
     match key {
-        "drafter" => Some(Value::Text(cell.drafter.clone())),
-        "verifier" => Some(Value::Text(cell.verifier.clone())),
-        "length" => Some(Value::Text(cell.length.clone())),
-        _ if key == NUM_SPECULATIVE_TOKENS.key => Some(Value::Count(cell.num_speculative_tokens)),
-        _ => cell.sampling.get(key).or_else(|| own(key)),
+        "drafter" => Some(Value::Text(method.drafter.clone())),
+        "verifier" => Some(Value::Text(method.verifier.clone())),
+        "length" => Some(Value::Text(method.length.clone())),
+        _ if key == NUM_SPECULATIVE_TOKENS.key => Some(Value::Count(method.num_speculative_tokens)),
+        _ => method.sampling.get(key).or_else(|| own(key)),
     }
 }
 
-/// Whether a cell has one of the listed values on every axis of a condition.
-pub(super) fn matches(condition: &Axes, cell: &Cell) -> bool {
+/// Whether a method has one of the listed values on every axis of a condition.
+pub(super) fn matches(condition: &Axes, method: &MethodSpec) -> bool {
     let has = |key: &str, values: &[Value]| {
-        value_of(cell, key).is_some_and(|value| values.contains(&value))
+        value_of(method, key).is_some_and(|value| values.contains(&value))
     };
     condition.0.iter().all(|(key, values)| has(key, values))
 }

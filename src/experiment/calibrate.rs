@@ -86,7 +86,7 @@ impl<'a> Steps<'a> {
 /// still be emitted besides the bonus token.
 fn row_counts<'a>(plan: &Plan, rounds: impl Iterator<Item = &'a RoundRow>) -> Vec<usize> {
     let longest = plan.max_tokens.saturating_sub(1);
-    let whole = plan.cells.iter().map(|cell| cell.num_speculative_tokens.min(longest));
+    let whole = plan.cells.iter().map(|cell| cell.method.num_speculative_tokens.min(longest));
     let drafts = whole.chain(rounds.map(|round| round.proposed)).chain([0]);
     let counts = drafts.map(|tokens| tokens + 1).collect::<BTreeSet<_>>();
     let counts = counts.into_iter().collect::<Vec<_>>();

@@ -6,8 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::choice::Choice;
 use crate::decode::MethodSpec;
-use crate::params::Params;
-use crate::sampling::SamplingParams;
 
 /// One point of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,45 +14,21 @@ pub struct Cell {
     /// dtype, device, special tokens, sampling, drafter, verifier, length, and the
     /// paths and contents of their texts. Never threads or clock.
     pub id: String,
-    /// Name of the drafter; `none` is the baseline of its sampling setting.
-    pub drafter: String,
-    /// Name of the verifier.
-    pub verifier: String,
-    /// Name of the draft length policy.
-    pub length: String,
-    /// K; 0 for the baseline.
-    pub num_speculative_tokens: usize,
-    /// Settings of the methods.
-    #[serde(default, skip_serializing_if = "Params::is_empty")]
-    pub params: Params,
+    /// Drafter, verifier, draft length and sampling, by their canonical names; the
+    /// drafter `none` is the baseline of its sampling setting.
+    #[serde(flatten)]
+    pub method: MethodSpec,
     /// Guarantee: D, G, P or X, with `~` where the engine is not row-invariant.
     pub class: String,
     /// Whether it repeats another cell, to show what differs by chance alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
-    /// How the target's logits become distributions.
-    pub sampling: SamplingParams,
 }
 
 impl Cell {
-    /// The cell of a method, still without identity and class.
-    pub fn of(method: &MethodSpec) -> Self {
-        Self {
-            id: String::new(),
-            drafter: method.drafter.clone(),
-            verifier: method.verifier.clone(),
-            length: method.length.clone(),
-            num_speculative_tokens: method.num_speculative_tokens,
-            params: method.params.clone(),
-            class: String::new(),
-            control: false,
-            sampling: method.sampling,
-        }
-    }
-
     /// Whether this is the plain autoregressive baseline.
     pub fn is_baseline(&self) -> bool {
-        self.drafter == "none" && !self.control
+        self.method.drafter == "none" && !self.control
     }
 }
 
@@ -138,6 +112,6 @@ impl Plan {
 
     /// The baseline with the same sampling setting as `cell`.
     pub fn baseline_of(&self, cell: &Cell) -> Option<&Cell> {
-        self.cells.iter().find(|c| c.is_baseline() && c.sampling == cell.sampling)
+        self.cells.iter().find(|c| c.is_baseline() && c.method.sampling == cell.method.sampling)
     }
 }

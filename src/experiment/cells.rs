@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::axes::{Axes, Sets, axes, matches, with};
 use super::cell::{Cell, Plan, PlannedModel};
-use super::plan::{Material, describe, short_hash};
+use super::plan::{Material, in_words, short_hash};
 use super::spec::Spec;
 use crate::decode::{MethodSpec, PLAIN, class_of, find_param};
 use crate::model::hex;
@@ -62,8 +62,8 @@ impl<'s> Condition<'s> {
         Self { axes, matched: false }
     }
 
-    fn matches(&mut self, cell: &Cell) -> bool {
-        let matched = matches(self.axes, cell);
+    fn matches(&mut self, method: &MethodSpec) -> bool {
+        let matched = matches(self.axes, method);
         self.matched |= matched;
         matched
     }
@@ -78,24 +78,23 @@ fn group(
 ) -> Result<Vec<Cell>> {
     let (mut cells, mut known) = (Vec::<Cell>::new(), BTreeSet::new());
     for method in methods {
-        let place = || describe(&Cell::of(&method));
+        let place = || in_words(&method);
         let method = method.canonical().with_context(place)?;
         let class = class_of(&method, material.target.row_invariant)?;
-        let cell = Cell { class, ..Cell::of(&method) };
         let drafts = method.needs_draft_model();
         if drafts && material.draft.is_none() {
-            bail!("drafter \"{}\" needs a draft model: set the key \"draft\"", cell.drafter);
+            bail!("drafter \"{}\" needs a draft model: set the key \"draft\"", method.drafter);
         }
         // Every condition is asked: each has to match something.
-        let matching = conditions.iter_mut().map(|condition| condition.matches(&cell));
+        let matching = conditions.iter_mut().map(|condition| condition.matches(&method));
         if matching.filter(|matched| *matched).count() > 0 {
             continue;
         }
-        let texts = hashes(&cell, plan, material).with_context(place)?;
-        let id = identify(&cell, plan, drafts, &texts);
+        let texts = hashes(&method, plan, material).with_context(|| in_words(&method))?;
+        let id = identify(&method, plan, drafts, &texts);
         plan.texts.extend(texts);
         if known.insert(id.clone()) {
-            cells.push(Cell { id, ..cell });
+            cells.push(Cell { id, method, class, control: false });
         }
     }
     if cells.first().is_some_and(|cell| !cell.is_baseline()) {
@@ -150,8 +149,12 @@ fn product(sweep: &Axes, start: MethodSpec, sampling: bool) -> Vec<MethodSpec> {
 }
 
 /// The hashes of the files that a cell's methods read, by path.
-fn hashes(cell: &Cell, plan: &Plan, material: &Material<'_>) -> Result<BTreeMap<String, String>> {
-    let files = cell.params.iter().filter_map(|(key, value)| {
+fn hashes(
+    method: &MethodSpec,
+    plan: &Plan,
+    material: &Material<'_>,
+) -> Result<BTreeMap<String, String>> {
+    let files = method.params.iter().filter_map(|(key, value)| {
         let is_file = find_param(key).is_ok_and(|param| param.kind == Kind::File);
         Some((key, value.to_string())).filter(|(_, path)| is_file && !path.is_empty())
     });
@@ -168,13 +171,18 @@ fn hashes(cell: &Cell, plan: &Plan, material: &Material<'_>) -> Result<BTreeMap<
     files.map(hash).collect()
 }
 
-/// The content hash of everything that may change this cell's tokens; `drafts`
-/// says whether the draft model takes part, `texts` what its methods read.
-fn identify(cell: &Cell, plan: &Plan, drafts: bool, texts: &BTreeMap<String, String>) -> String {
+/// The content hash of everything that may change the tokens of a method; `drafts` says
+/// whether the draft model takes part, `texts` holds the hashes of the files it reads.
+fn identify(
+    method: &MethodSpec,
+    plan: &Plan,
+    drafts: bool,
+    texts: &BTreeMap<String, String>,
+) -> String {
     let device = |m: &PlannedModel| m.device.as_ref().map_or(String::new(), |d| format!(" {d}"));
     let model = |m: &PlannedModel| format!("{} {} {}{}", m.sha256, m.engine, m.dtype, device(m));
     let draft = plan.draft.as_ref().filter(|_| drafts);
-    let params = (!cell.params.is_empty()).then_some(&cell.params);
+    let params = (!method.params.is_empty()).then_some(&method.params);
     let texts = texts.values().fold(String::new(), |all, hash| format!("{all} | {hash}"));
     let special = if plan.special_tokens { " | special tokens" } else { "" };
     // "None" was a setting's value once; without it all ids would change.
@@ -182,11 +190,11 @@ fn identify(cell: &Cell, plan: &Plan, drafts: bool, texts: &BTreeMap<String, Str
         "{} | {} | {ORDER} {:?} | {} {} {} {} None {params:?}{texts}{special}",
         model(&plan.target),
         draft.map(model).unwrap_or_default(),
-        cell.sampling,
-        cell.drafter,
-        cell.verifier,
-        cell.length,
-        cell.num_speculative_tokens,
+        method.sampling,
+        method.drafter,
+        method.verifier,
+        method.length,
+        method.num_speculative_tokens,
     );
     short_hash(&text)
 }

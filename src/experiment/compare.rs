@@ -24,7 +24,8 @@ const PLAIN_FAILED: &str = "plain decoding to compare with: ";
 /// may depend on the number of rows: elsewhere the bits are promised to be the
 /// same. Cells of class P have a comparison of their own.
 pub(super) fn greedy(target: &dyn LanguageModel, block: &Block<'_>, rows: &mut BlockRows) {
-    let Some(baseline) = block.cells.iter().find(|c| c.is_baseline() && c.sampling.is_greedy())
+    let Some(baseline) =
+        block.cells.iter().find(|c| c.is_baseline() && c.method.sampling.is_greedy())
     else {
         return;
     };
@@ -53,7 +54,7 @@ fn explain(
     tokens: &[Token],
     at: usize,
 ) -> anyhow::Result<DivergenceRow> {
-    let sampler = Sampler::new(cell.sampling)?;
+    let sampler = Sampler::new(cell.method.sampling)?;
     Ok(divergence::explain(target, &sampler, block.tokens, plain, tokens, at)?)
 }
 
@@ -76,8 +77,7 @@ pub(super) fn paths(bench: &Bench<'_>, block: &Block<'_>, rows: &mut BlockRows) 
         }
         let own = |cell: &&&Cell| cell.id == text.cell && cell.class.starts_with('P');
         let Some(cell) = block.cells.iter().find(own) else { continue };
-        let method =
-            MethodSpec { drafter: PLAIN.to_owned(), ..bench.plan.method(cell) }.canonical();
+        let method = MethodSpec { drafter: PLAIN.to_owned(), ..cell.method.clone() }.canonical();
         // A method that cannot be built has failed before, and the failure is recorded.
         let Ok(method) = method else { continue };
         if !plain.iter().any(|(known, _)| *known == method) {

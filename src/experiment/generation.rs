@@ -46,7 +46,7 @@ pub(super) fn one(bench: &Bench<'_>, cell: &Cell, block: &Block<'_>) -> Result<D
     let plan = bench.plan;
     let (draft, target) = (bench.draft, Some(bench.target));
     let tools = Tools { draft, target, texts: Some(bench.texts) };
-    let method = plan.method(cell).build_with(tools)?;
+    let method = cell.method.build_with(tools)?;
     let mut generation = begin(bench, method, block)?;
     let mut chance = Seeded::new(block.request(plan.seed));
     let mut recorder = Recorder::new(cell, &block.prompt.id, block.repeat, plan.trace)?;

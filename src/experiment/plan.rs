@@ -79,7 +79,7 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Frozen> {
         cells: Vec::new(),
     };
     plan.cells = cells(spec, &mut plan, material)?;
-    let drafts = plan.cells.iter().any(|cell| plan.method(cell).needs_draft_model());
+    let drafts = plan.cells.iter().any(|cell| cell.method.needs_draft_model());
     let models =
         [("target", Some(material.target)), ("draft model", material.draft.filter(|_| drafts))];
     let rooms = models
@@ -126,12 +126,12 @@ impl Plan {
             param.check(&Value::Count(value))?;
         }
         for cell in &self.cells {
-            cell.sampling.validate()?;
-            if cell.num_speculative_tokens > 0 {
-                NUM_SPECULATIVE_TOKENS.check(&Value::Count(cell.num_speculative_tokens))?;
+            cell.method.sampling.validate()?;
+            if cell.method.num_speculative_tokens > 0 {
+                NUM_SPECULATIVE_TOKENS.check(&Value::Count(cell.method.num_speculative_tokens))?;
             }
             // Methods that this build does not know can be reported all the same.
-            for (key, value) in cell.params.iter() {
+            for (key, value) in cell.method.params.iter() {
                 find_param(key).map_or(Ok(()), |param| param.check(value).map(|_| ()))?;
             }
         }
@@ -173,23 +173,11 @@ impl Plan {
         }
     }
 
-    /// How `cell` proposes, verifies and samples.
-    pub fn method(&self, cell: &Cell) -> MethodSpec {
-        MethodSpec {
-            drafter: cell.drafter.clone(),
-            verifier: cell.verifier.clone(),
-            length: cell.length.clone(),
-            num_speculative_tokens: cell.num_speculative_tokens,
-            sampling: cell.sampling,
-            params: cell.params.clone(),
-        }
-    }
-
     /// The sampling settings in order, each with its cells, baseline first.
     pub fn settings(&self) -> Vec<Vec<&Cell>> {
         let mut groups: Vec<Vec<&Cell>> = Vec::new();
         for cell in &self.cells {
-            match groups.iter_mut().find(|group| group[0].sampling == cell.sampling) {
+            match groups.iter_mut().find(|group| group[0].method.sampling == cell.method.sampling) {
                 Some(group) => group.push(cell),
                 None => groups.push(vec![cell]),
             }
@@ -200,20 +188,21 @@ impl Plan {
 
 /// A cell in words, for messages and progress.
 pub fn describe(cell: &Cell) -> String {
-    let sampling = &cell.sampling;
-    let mut words = cell.drafter.clone();
-    if !cell.is_baseline() {
-        words += &format!(" + {}, K = {}", cell.verifier, cell.num_speculative_tokens);
+    in_words(&cell.method) + if cell.control { ", again" } else { "" }
+}
+
+/// A method in words.
+pub(super) fn in_words(method: &MethodSpec) -> String {
+    let mut words = method.drafter.clone();
+    if !method.is_plain() {
+        words += &format!(" + {}, K = {}", method.verifier, method.num_speculative_tokens);
     }
-    words += &format!(", T = {}", sampling.temperature);
-    if cell.control {
-        words += ", again";
-    }
-    let others = sampling.changes().filter(|(key, _)| *key != "temperature");
+    words += &format!(", T = {}", method.sampling.temperature);
+    let others = method.sampling.changes().filter(|(key, _)| *key != "temperature");
     for (key, value) in others {
         words += &format!(", {key} = {value}");
     }
-    for (key, value) in cell.params.iter() {
+    for (key, value) in method.params.iter() {
         words += &format!(", {key} = {value}");
     }
     words

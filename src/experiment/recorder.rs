@@ -127,11 +127,11 @@ impl Observer for Recorder<'_> {
 /// The verifier of a cell that does not claim to be exact.
 fn approximate(cell: &Cell) -> Result<Option<Box<dyn Verifier>>, ModelError> {
     let sentence = |error: UnknownName| ModelError::new(error.to_string());
-    let entry = find("verifier", VERIFIERS, &cell.verifier).map_err(sentence)?;
+    let entry = find("verifier", VERIFIERS, &cell.method.verifier).map_err(sentence)?;
     if entry.build.class != Class::X {
         return Ok(None);
     }
-    let params = cell.params.of(entry.params).map_err(|e| ModelError::new(e.to_string()))?;
+    let params = cell.method.params.of(entry.params).map_err(|e| ModelError::new(e.to_string()))?;
     Ok(Some((entry.build.make)(&params)))
 }
 

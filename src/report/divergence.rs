@@ -11,9 +11,10 @@ use crate::experiment::statistics::Sample;
 /// Tables by cell and, if any text differs, of the differences: greedy cells,
 /// then those of class P.
 pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
-    let greedy = part(results, series, |cell| cell.sampling.is_greedy());
-    let paths =
-        part(results, series, |cell| cell.class.starts_with('P') && !cell.sampling.is_greedy());
+    let greedy = part(results, series, |cell| cell.method.sampling.is_greedy());
+    let paths = part(results, series, |cell| {
+        cell.class.starts_with('P') && !cell.method.sampling.is_greedy()
+    });
     let mut text = String::new();
     if let Some(tables) = greedy {
         text += &format!(
@@ -49,7 +50,7 @@ fn part(
             // Those of class P~ are excused, and only counted.
             let differ = format!("{} of {compared}", rows.len().max(differ));
             cells.push([series.line(cell), vec![differ, ties.to_string()]].concat());
-            let k = cell.num_speculative_tokens.to_string();
+            let k = cell.method.num_speculative_tokens.to_string();
             found.extend(rows.into_iter().map(|row| line(&series.method, &k, row)));
         }
     }

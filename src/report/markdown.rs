@@ -97,7 +97,7 @@ fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]
         let best = best(results, series, summary)?;
         let row = best.row;
         let few = best.left_out.iter().map(|(cell, prompts)| {
-            let k = cell.num_speculative_tokens;
+            let k = cell.method.num_speculative_tokens;
             let of = best.times.len();
             format!("{}, {}, K = {k} ({prompts} of {of} prompts)", series.method, series.sampling)
         });
@@ -133,7 +133,7 @@ fn checks(results: &Results, summary: &[SummaryRow]) -> String {
     let rows = baselines.filter_map(|cell| {
         let row = summary.iter().find(|row| row.cell == cell.id)?;
         Some(vec![
-            names.sampling(&cell.sampling),
+            names.sampling(&cell.method.sampling),
             cell.class.clone(),
             row.generations.to_string(),
             row.tokens.to_string(),

@@ -34,7 +34,8 @@ pub(super) fn section(results: &Results, series: &[Series<'_>], summary: &[Summa
             table.push([series.line(cell), numbers(results, cell, row)].concat());
         }
         if let Some(cell) = series.longest(results) {
-            let shares = per_position(results.samples(&cell.id), cell.num_speculative_tokens);
+            let shares =
+                per_position(results.samples(&cell.id), cell.method.num_speculative_tokens);
             let shares = shares.into_iter().map(|s| number(Some(s), 3)).collect::<Vec<_>>();
             let mut line = series.line(cell);
             line.push(shares.join(" / "));
@@ -52,9 +53,10 @@ fn numbers(results: &Results, cell: &Cell, row: Option<&SummaryRow>) -> Vec<Stri
     let drafted = Acceptance::of(rounds(samples).filter(|r| r.proposed > 0));
     let emitted = rounds(samples).map(|r| r.emitted).sum::<usize>();
     let per_pass = (all.rounds > 0).then(|| emitted as f64 / all.rounds as f64);
-    let tokens = all.alpha().map(|alpha| expected_tokens(alpha, cell.num_speculative_tokens));
+    let tokens =
+        all.alpha().map(|alpha| expected_tokens(alpha, cell.method.num_speculative_tokens));
     let walltime = tokens.zip(row.and_then(|row| row.cost_ratio));
-    let walltime = walltime.map(|(t, c)| t / (cell.num_speculative_tokens as f64 * c + 1.0));
+    let walltime = walltime.map(|(t, c)| t / (cell.method.num_speculative_tokens as f64 * c + 1.0));
     [
         drafted.block_efficiency(),
         all.acceptance_rate(),

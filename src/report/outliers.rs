@@ -29,7 +29,7 @@ struct Far<'a> {
 impl Far<'_> {
     /// Whether both are the same generation of plain decoding.
     fn is_same(&self, other: &Self) -> bool {
-        let key = |far: &Self| (far.outlier.prompt.to_owned(), far.cell.sampling);
+        let key = |far: &Self| (far.outlier.prompt.to_owned(), far.cell.method.sampling);
         self.outlier.side == Side::Plain
             && other.outlier.side == Side::Plain
             && key(self) == key(other)
@@ -71,7 +71,7 @@ pub(super) fn warning(results: &Results) -> Option<String> {
              {} is {:.2} times the median. All far prompts are listed below.",
             outlier.prompt,
             series.method,
-            cell.num_speculative_tokens,
+            cell.method.num_speculative_tokens,
             series.sampling,
             outlier.without,
             what(outlier.side),
@@ -109,7 +109,7 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
             far.cells.to_string(),
             series.method.clone(),
             cell.class.clone(),
-            cell.num_speculative_tokens.to_string(),
+            cell.method.num_speculative_tokens.to_string(),
             number(Some(far.speedup), 3),
             number(Some(outlier.without), 3),
             format!("{:+.1} %", 100.0 * outlier.influence),

@@ -73,12 +73,13 @@ fn times<'a>(results: &'a Results, cell: &Cell) -> BTreeMap<&'a str, PairedTime>
 }
 
 fn is_fixed(cell: &Cell) -> bool {
-    cell.length == "fixed"
+    cell.method.length == "fixed"
 }
 
 fn same_but_length(a: &Cell, b: &Cell) -> bool {
-    (&a.drafter, &a.verifier, a.sampling) == (&b.drafter, &b.verifier, b.sampling)
-        && settings_but(LENGTHS, &a.length, a) == settings_but(LENGTHS, &b.length, b)
+    (&a.method.drafter, &a.method.verifier, a.method.sampling)
+        == (&b.method.drafter, &b.method.verifier, b.method.sampling)
+        && settings_but(LENGTHS, &a.method.length, a) == settings_but(LENGTHS, &b.method.length, b)
 }
 
 /// The table of all policies; empty without any.

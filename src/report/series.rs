@@ -27,7 +27,7 @@ impl<'a> Series<'a> {
 
     /// What begins the table line of one of its cells: method, sampling, class and K.
     pub(super) fn line(&self, cell: &Cell) -> Vec<String> {
-        let k = cell.num_speculative_tokens.to_string();
+        let k = cell.method.num_speculative_tokens.to_string();
         vec![self.method.clone(), self.sampling.clone(), cell.class.clone(), k]
     }
 }
@@ -56,19 +56,25 @@ pub fn series(results: &Results) -> Vec<Series<'_>> {
             Some(series) => series.cells.push(cell),
             None => found.push(Series {
                 method: names.method(cell),
-                sampling: names.sampling(&cell.sampling),
+                sampling: names.sampling(&cell.method.sampling),
                 cells: vec![cell],
             }),
         }
     }
-    found.iter_mut().for_each(|s| s.cells.sort_by_key(|c| c.num_speculative_tokens));
+    found.iter_mut().for_each(|s| s.cells.sort_by_key(|c| c.method.num_speculative_tokens));
     found
 }
 
 fn same_but_k(a: &Cell, b: &Cell) -> bool {
-    let key =
-        |c: &Cell| (c.drafter.clone(), c.verifier.clone(), c.length.clone(), c.params.to_string());
-    key(a) == key(b) && a.sampling == b.sampling
+    let key = |c: &Cell| {
+        (
+            c.method.drafter.clone(),
+            c.method.verifier.clone(),
+            c.method.length.clone(),
+            c.method.params.to_string(),
+        )
+    };
+    key(a) == key(b) && a.method.sampling == b.method.sampling
 }
 
 /// The settings of a cell that are not those of its method `name` in `registry`.
@@ -79,24 +85,24 @@ pub(super) fn settings_but<'a, B>(
 ) -> Vec<(&'a str, String)> {
     let entry = registry.iter().find(|entry| entry.name == name);
     let own = |key: &str| entry.is_some_and(|e| e.params.iter().any(|p| p.key == key));
-    let others = cell.params.iter().filter(|(key, _)| !own(key));
+    let others = cell.method.params.iter().filter(|(key, _)| !own(key));
     others.map(|(key, value)| (key, value.to_string())).collect()
 }
 
 /// A setting of a cell as text; empty if its methods have no such setting.
 fn param(cell: &Cell, key: &str) -> String {
-    let found = cell.params.iter().find(|(name, _)| *name == key);
+    let found = cell.method.params.iter().find(|(name, _)| *name == key);
     found.map_or_else(String::new, |(_, value)| value.to_string())
 }
 
 /// The settings in which cells of the same methods differ: what all of them share,
 /// a default above all, needs no mention.
 fn varying_params(cells: &[&Cell]) -> BTreeSet<String> {
-    let keys = cells.iter().flat_map(|c| c.params.iter().map(|(key, _)| key));
+    let keys = cells.iter().flat_map(|c| c.method.params.iter().map(|(key, _)| key));
     let keys = keys.collect::<BTreeSet<_>>();
     let mut values = BTreeMap::<_, BTreeSet<_>>::new();
     for (cell, key) in cells.iter().flat_map(|c| keys.iter().map(move |key| (c, *key))) {
-        let methods = (&cell.drafter, &cell.verifier, &cell.length);
+        let methods = (&cell.method.drafter, &cell.method.verifier, &cell.method.length);
         values.entry((key, methods)).or_default().insert(param(cell, key));
     }
     let varying = values.into_iter().filter(|(_, values)| values.len() > 1);
@@ -119,12 +125,12 @@ impl Names {
         let varies =
             |value: &dyn Fn(&Cell) -> String| cells.iter().any(|c| value(c) != value(cells[0]));
         let sampling = cells.first().map_or_else(Vec::new, |first| {
-            let keys = first.sampling.settings().map(|(key, _)| key);
-            keys.filter(|key| varies(&|c| setting(&c.sampling, key))).collect()
+            let keys = first.method.sampling.settings().map(|(key, _)| key);
+            keys.filter(|key| varies(&|c| setting(&c.method.sampling, key))).collect()
         });
         Self {
-            verifiers: varies(&|c| c.verifier.clone()),
-            lengths: varies(&|c| c.length.clone()),
+            verifiers: varies(&|c| c.method.verifier.clone()),
+            lengths: varies(&|c| c.method.length.clone()),
             params: varying_params(&cells),
             sampling,
         }
@@ -132,12 +138,12 @@ impl Names {
 
     /// The drafter, with verifier, length policy and settings if they vary.
     pub(super) fn method(&self, cell: &Cell) -> String {
-        let mut name = cell.drafter.clone();
+        let mut name = cell.method.drafter.clone();
         if self.verifiers {
-            name += &format!(" + {}", cell.verifier);
+            name += &format!(" + {}", cell.method.verifier);
         }
         if self.lengths {
-            name += &format!(", {}", cell.length);
+            name += &format!(", {}", cell.method.length);
         }
         for key in self.params.iter().filter(|key| !param(cell, key).is_empty()) {
             name += &format!(", {key} = {}", param(cell, key));

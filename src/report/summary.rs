@@ -54,25 +54,25 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         n => format!("{} ({}, and {} more)", first.reason, first.prompt, n - 1),
     });
     let drafted = samples.iter().any(|s| s.generation.draft_forwards > 0);
-    let uses_draft_model = drafted || plan.method(cell).needs_draft_model();
+    let uses_draft_model = drafted || cell.method.needs_draft_model();
     let draft = plan.draft.as_ref().filter(|_| uses_draft_model);
     SummaryRow {
         cell: cell.id.clone(),
         target: plan.target.name.clone(),
         draft: draft.map_or_else(String::new, |d| d.name.clone()),
-        drafter: cell.drafter.clone(),
-        verifier: cell.verifier.clone(),
-        length: cell.length.clone(),
-        num_speculative_tokens: (cell.num_speculative_tokens > 0)
-            .then_some(cell.num_speculative_tokens),
-        temperature: cell.sampling.temperature,
-        top_k: cell.sampling.top_k,
-        top_p: cell.sampling.top_p,
-        min_p: cell.sampling.min_p,
-        repetition_penalty: cell.sampling.repetition_penalty,
-        presence_penalty: cell.sampling.presence_penalty,
-        frequency_penalty: cell.sampling.frequency_penalty,
-        params: cell.params.to_string(),
+        drafter: cell.method.drafter.clone(),
+        verifier: cell.method.verifier.clone(),
+        length: cell.method.length.clone(),
+        num_speculative_tokens: (cell.method.num_speculative_tokens > 0)
+            .then_some(cell.method.num_speculative_tokens),
+        temperature: cell.method.sampling.temperature,
+        top_k: cell.method.sampling.top_k,
+        top_p: cell.method.sampling.top_p,
+        min_p: cell.method.sampling.min_p,
+        repetition_penalty: cell.method.sampling.repetition_penalty,
+        presence_penalty: cell.method.sampling.presence_penalty,
+        frequency_penalty: cell.method.sampling.frequency_penalty,
+        params: cell.method.params.to_string(),
         control: cell.control,
         engine: plan.target.engine.clone(),
         dtype: plan.target.dtype.clone(),
@@ -121,7 +121,7 @@ fn costs(row: &mut SummaryRow, calibration: &Calibration, cell: &Cell, samples: 
     row.cost_ratio = per_pass(draft_us);
     let most = rounds(samples).map(|r| r.proposed).max();
     row.verify_cost_ratio =
-        per_pass(calibration.target_us(most.unwrap_or(cell.num_speculative_tokens) + 1));
+        per_pass(calibration.target_us(most.unwrap_or(cell.method.num_speculative_tokens) + 1));
 }
 
 fn compare(row: &mut SummaryRow, results: &Results, cell: &Cell) {
@@ -152,14 +152,14 @@ fn predict(results: &Results, series: &Series<'_>, cell: &Cell) -> Option<f64> {
     // A fixed chain proposes what a longer one begins with; other rounds are
     // known only from the cell itself.
     let samples = results.samples(&cell.id);
-    let own_rounds = branches(samples) || cell.length != FIXED;
+    let own_rounds = branches(samples) || cell.method.length != FIXED;
     let longest = if own_rounds { cell } else { series.longest(results)? };
     let own = by_prompt(samples);
     let others = by_prompt(results.samples(&longest.id));
     // A policy may go deeper than the K that it begins with.
     let deepest = rounds(results.samples(&longest.id)).map(|r| r.depth).max()?;
-    let k = longest.num_speculative_tokens.max(deepest);
-    let wanted = if own_rounds { k } else { cell.num_speculative_tokens };
+    let k = longest.method.num_speculative_tokens.max(deepest);
+    let wanted = if own_rounds { k } else { cell.method.num_speculative_tokens };
     let max_tokens = results.plan.max_tokens;
     let folds = own
         .iter()

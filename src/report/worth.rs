@@ -25,9 +25,9 @@ pub(super) fn ceilings(results: &Results, series: &[Series<'_>], summary: &[Summ
         "ceiling α*:",
         "share of ceiling:",
     ];
-    let first = series.first().map(|s| &s.cells[0].verifier);
+    let first = series.first().map(|s| &s.cells[0].method.verifier);
     let mut cells = series.iter().flat_map(|s| &s.cells);
-    if series.iter().all(|s| Some(&s.cells[0].verifier) == first)
+    if series.iter().all(|s| Some(&s.cells[0].method.verifier) == first)
         && !cells.any(|cell| branches(results.samples(&cell.id)))
     {
         return String::new();
@@ -75,10 +75,12 @@ pub(super) struct Rival<'a> {
 /// Other verifiers against rejection sampling of the same drafts.
 pub(super) fn rivals<'a>(results: &Results, series: &'a [Series<'_>]) -> Vec<Rival<'a>> {
     let cells = || series.iter().flat_map(|s| s.cells.iter().map(move |c| (s, *c)));
-    let others = cells().filter(|(_, cell)| cell.verifier != COMMON);
+    let others = cells().filter(|(_, cell)| cell.method.verifier != COMMON);
     let rivals = others.filter_map(|(series, cell)| {
         let same = |other: &&Cell| {
-            other.verifier == COMMON && drafts(other) == drafts(cell) && rest(other) == rest(cell)
+            other.method.verifier == COMMON
+                && drafts(other) == drafts(cell)
+                && rest(other) == rest(cell)
         };
         let rival = cells().map(|(_, cell)| cell).find(same)?;
         let (own, other) = (results.samples(&cell.id), results.samples(&rival.id));
@@ -116,12 +118,17 @@ pub(super) fn against_rejection(results: &Results, series: &[Series<'_>]) -> Str
 
 /// What two methods must share to be held against each other.
 fn rest(cell: &Cell) -> (&str, &str, usize, SamplingParams) {
-    (&cell.drafter, &cell.length, cell.num_speculative_tokens, cell.sampling)
+    (
+        &cell.method.drafter,
+        &cell.method.length,
+        cell.method.num_speculative_tokens,
+        cell.method.sampling,
+    )
 }
 
 /// The settings that are not the verifier's.
 fn drafts(cell: &Cell) -> Vec<(&str, String)> {
-    settings_but(VERIFIERS, &cell.verifier, cell)
+    settings_but(VERIFIERS, &cell.method.verifier, cell)
 }
 
 /// The measured distance of approximate verifiers.

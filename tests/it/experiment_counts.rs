@@ -98,7 +98,10 @@ fn what_no_method_reads_is_refused() {
     // A key of the top level goes to the sweeps that read it.
     let sweeps = "sweep=[{drafter=\"model\"}, {drafter=\"prompt_lookup\"}]";
     let plan = planned(&[sweeps, "prompt_lookup_max=2"]).unwrap();
-    assert_eq!(plan.cells.iter().filter(|c| c.params.to_string().contains("max=2")).count(), 1);
+    assert_eq!(
+        plan.cells.iter().filter(|c| c.method.params.to_string().contains("max=2")).count(),
+        1
+    );
 }
 
 #[test]
@@ -144,7 +147,7 @@ fn penalties_are_axes() {
     let penalties = plan
         .settings()
         .iter()
-        .map(|cells| cells[0].sampling)
+        .map(|cells| cells[0].method.sampling)
         .map(|s| (s.repetition_penalty, s.presence_penalty))
         .collect::<Vec<_>>();
     assert_eq!(penalties, [(1.0, 0.2), (1.3, 0.2)]);

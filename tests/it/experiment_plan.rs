@@ -134,7 +134,10 @@ fn a_draft_temperature_equal_to_the_targets_is_no_cell_of_its_own() {
     // baseline, model: 2 K × 2 temperatures, lookup: 2 K.
     assert_eq!(plan.cells.len(), 1 + 4 + 2);
     assert_eq!(
-        plan.cells.iter().filter(|c| c.params.iter().any(|p| p.0 == "draft_temperature")).count(),
+        plan.cells
+            .iter()
+            .filter(|c| c.method.params.iter().any(|p| p.0 == "draft_temperature"))
+            .count(),
         2
     );
 }
@@ -182,7 +185,7 @@ fn a_control_repeats_the_baseline_and_the_first_method() {
     assert_eq!(controls.len(), 4);
     for (first, again) in controls {
         assert_ne!(first.id, again.id);
-        assert_eq!(plan.method(first), plan.method(again));
+        assert_eq!(first.method, again.method);
     }
 }
 
@@ -191,7 +194,8 @@ fn several_sweeps_are_one_plan_without_repetitions() {
     let sweeps = "sweep=[{drafter=\"model\", temperature=[0, 1]}, \
                   {drafter=[\"model\", \"prompt_lookup\"], temperature=[1, 0.5]}]";
     let plan = plan(&[sweeps]).unwrap();
-    let cells = plan.cells.iter().map(|c| (c.drafter.as_str(), c.sampling.temperature));
+    let cells =
+        plan.cells.iter().map(|c| (c.method.drafter.as_str(), c.method.sampling.temperature));
     assert_eq!(
         cells.collect::<Vec<_>>(),
         [
@@ -213,7 +217,7 @@ fn several_sweeps_are_one_plan_without_repetitions() {
 fn classes_say_what_is_guaranteed() {
     let plan = plan(&[]).unwrap();
     for cell in &plan.cells {
-        let expected = if cell.sampling.is_greedy() { "G" } else { "D" };
+        let expected = if cell.method.sampling.is_greedy() { "G" } else { "D" };
         assert_eq!(cell.class, expected);
     }
 }

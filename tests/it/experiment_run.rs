@@ -51,7 +51,7 @@ fn rows_agree_with_each_other() {
         if cell.is_baseline() {
             assert_eq!((g.target_forwards, g.draft_forwards), (g.new_tokens, 0));
         }
-        if cell.sampling.is_greedy() {
+        if cell.method.sampling.is_greedy() {
             assert_eq!(g.first_divergence, None, "greedy speculative text is greedy text");
         }
     }

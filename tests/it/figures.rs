@@ -70,8 +70,8 @@ pub(crate) fn imitate(
         "s", "t", "u", "v",
     ];
     let mut rows = Synthetic { drafters: NAMES[..methods].to_vec(), ..synthetic }.rows();
-    for cell in rows.plan.cells.iter_mut().filter(|c| c.drafter != "none") {
-        let i = NAMES.iter().position(|name| *name == cell.drafter).unwrap();
+    for cell in rows.plan.cells.iter_mut().filter(|c| c.method.drafter != "none") {
+        let i = NAMES.iter().position(|name| *name == cell.method.drafter).unwrap();
         change(i, cell);
     }
     rows
@@ -87,16 +87,18 @@ fn verifiers() -> Rows {
     };
     let mut rows = imitate(21, run, |i, cell| {
         let verifiers = ["rejection", "traversal", "token_match", "k_seq", "greedy_multi"];
-        cell.verifier = verifiers[i % if i < 3 { 3 } else { 5 }].to_owned();
-        cell.drafter = if i < 3 { "model" } else { "model_tree" }.to_owned();
+        cell.method.verifier = verifiers[i % if i < 3 { 3 } else { 5 }].to_owned();
+        cell.method.drafter = if i < 3 { "model" } else { "model_tree" }.to_owned();
         if i >= 3 {
             let siblings = ["independent", "distinct", "hub", "last_sampled"][i % 4];
             let tree = format!("{},{},1", i / 4, i % 3);
             let params = Params::default().with("siblings", Value::Text(siblings.to_owned()));
-            cell.params = params.with("tree", Value::Text(tree));
+            cell.method.params = params.with("tree", Value::Text(tree));
         }
     });
-    rows.plan.cells.retain(|c| c.drafter != "model_tree" || c.num_speculative_tokens == 1);
+    rows.plan
+        .cells
+        .retain(|c| c.method.drafter != "model_tree" || c.method.num_speculative_tokens == 1);
     let kept = rows.plan.cells.iter().map(|c| c.id.clone()).collect::<Vec<_>>();
     rows.generations.retain(|g| kept.contains(&g.cell));
     rows.rounds.retain(|r| kept.contains(&r.cell));
@@ -125,8 +127,9 @@ fn one_draft_length_has_no_curves_over_it_but_over_other_settings() {
         ..Synthetic::tiny()
     };
     let rows = imitate(7, run, |i, cell| {
-        cell.drafter = "model".to_owned();
-        cell.params = Params::default().with("draft_temperature", Value::Number(0.25 * i as f64));
+        cell.method.drafter = "model".to_owned();
+        cell.method.params =
+            Params::default().with("draft_temperature", Value::Number(0.25 * i as f64));
     });
     let figures = drawn(&rows);
     let names = figures.names();
@@ -167,7 +170,7 @@ fn too_many_methods_and_settings_are_cut_by_a_rule_that_is_stated() {
 #[test]
 fn many_methods_under_few_settings_have_a_panel_each() {
     let run = Synthetic { draft_lengths: vec![4, 8], prompts: 6, ..Synthetic::tiny() };
-    let figures = drawn(&imitate(11, run, |i, cell| cell.drafter = format!("drafter_{i}")));
+    let figures = drawn(&imitate(11, run, |i, cell| cell.method.drafter = format!("drafter_{i}")));
     assert!(!figures.names().contains(&"speedup".to_owned()), "two lengths are no curve");
     let survival = figures.get("survival");
     assert_eq!(survival.heads().len(), 11);
@@ -201,7 +204,7 @@ fn twelve_categories_fit_and_of_more_the_largest_are_shown() {
 fn names_of_any_length_and_kind_are_shown_harmlessly() {
     let long = "a_method_whose_name_has_no_end_and_no_space".repeat(4);
     let run = Synthetic { draft_lengths: vec![1, 2, 3, 4], prompts: 4, ..Synthetic::tiny() };
-    let mut rows = imitate(3, run, |i, cell| cell.drafter = format!("{long}_{i}"));
+    let mut rows = imitate(3, run, |i, cell| cell.method.drafter = format!("{long}_{i}"));
     let categories = ["<b>&\"'", "\u{1b}[31mred\u{7}", "$\\alpha$\u{202e}", "日本語の長い名前"];
     for generation in &mut rows.generations {
         let prompt = generation.prompt.trim_start_matches("prompt-").parse::<usize>().unwrap();
@@ -230,7 +233,7 @@ fn small_multiples_share_their_axes() {
 fn a_method_looks_the_same_in_all_figures() {
     let run = Synthetic { draft_lengths: vec![1, 2, 4], prompts: 6, ..Synthetic::tiny() };
     let run = Synthetic { temperatures: vec![0.0, 0.5, 1.0], ..run };
-    let figures = drawn(&imitate(6, run, |i, cell| cell.drafter = format!("drafter_{i}")));
+    let figures = drawn(&imitate(6, run, |i, cell| cell.method.drafter = format!("drafter_{i}")));
     let colours = |name: &str| {
         let figure = figures.get(name);
         let legend = figure.legend().into_iter().filter(|(label, _)| label.starts_with("drafter"));
@@ -251,9 +254,9 @@ fn names_mention_only_what_differs() {
     let run = Synthetic { draft_lengths: vec![1, 2, 4], prompts: 4, ..Synthetic::tiny() };
     // Every method has its default, and one drafter a setting of its own.
     let change = |i: usize, cell: &mut Cell| {
-        cell.drafter = ["model", "model", "model_tree"][i].to_owned();
-        cell.verifier = ["rejection", "gumbel", "gumbel"][i].to_owned();
-        cell.params = match i {
+        cell.method.drafter = ["model", "model", "model_tree"][i].to_owned();
+        cell.method.verifier = ["rejection", "gumbel", "gumbel"][i].to_owned();
+        cell.method.params = match i {
             0 => Params::default(),
             _ => Params::default().with("gumbel_lists", Value::Count(i)),
         };
@@ -266,9 +269,9 @@ fn names_mention_only_what_differs() {
     drawn(&rows);
     // Without the setting and with it are two methods.
     let rows = imitate(2, run, |i, cell| {
-        cell.drafter = "model".to_owned();
+        cell.method.drafter = "model".to_owned();
         if i == 1 {
-            cell.params = Params::default().with("draft_temperature", Value::Number(0.5));
+            cell.method.params = Params::default().with("draft_temperature", Value::Number(0.5));
         }
     });
     let folder = written(&rows);
@@ -323,7 +326,8 @@ fn text_is_as_wide_as_the_figures_believe() {
     let names = printable.chunks(12).map(|chars| chars.iter().collect::<String>());
     let names = names.collect::<Vec<_>>();
     let run = Synthetic { draft_lengths: vec![1, 2, 4], prompts: 2, ..Synthetic::tiny() };
-    let figures = drawn(&imitate(names.len(), run, |i, cell| cell.drafter = names[i].clone()));
+    let figures =
+        drawn(&imitate(names.len(), run, |i, cell| cell.method.drafter = names[i].clone()));
     let speedup = figures.get("speedup");
     let labels =
         speedup.elements.iter().filter(|e| names.iter().any(|n| e.text.as_ref() == Some(n)));

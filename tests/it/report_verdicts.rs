@@ -78,10 +78,10 @@ fn a_policy_is_held_against_fixed_lengths_of_the_same_drafts() {
         let mut rows = Synthetic::tiny().rows();
         for cell in &mut rows.plan.cells {
             match cell.id.as_str() {
-                "model-1-1" => cell.params = fixed.clone(),
+                "model-1-1" => cell.method.params = fixed.clone(),
                 "model-3-1" => {
-                    cell.length = "confidence".to_owned();
-                    cell.params = policy.clone();
+                    cell.method.length = "confidence".to_owned();
+                    cell.method.params = policy.clone();
                 }
                 _ => {}
             }
@@ -115,7 +115,7 @@ fn a_policy_that_most_prompts_and_most_time_judge_differently_is_mixed() {
         rows.repeat("model-3-1", slow);
         stretch(&mut rows, "model-3-1-again", "prompt-00", long / slow);
         let policy = rows.plan.cells.last_mut().unwrap();
-        (policy.control, policy.length) = (false, "heuristic".to_owned());
+        (policy.control, policy.method.length) = (false, "heuristic".to_owned());
         let (_folder, text) = reported(&rows);
         let found = line(&text, "## Policies against", "| model, heuristic | T = 1 |");
         found.trim_end_matches(" |").rsplit("| ").next().unwrap().to_owned()
@@ -159,7 +159,7 @@ fn a_draft_length_that_failed_takes_no_part_in_the_choice() {
 #[test]
 fn a_wrong_text_is_said_before_what_failed() {
     let mut rows = Synthetic { draft_lengths: (1..9).collect(), ..with_prompts(8) }.rows();
-    for cell in rows.plan.cells.clone().iter().filter(|c| c.drafter != "none") {
+    for cell in rows.plan.cells.clone().iter().filter(|c| c.method.drafter != "none") {
         fail(&mut rows, &cell.id, "prompt-01");
     }
     rows.divergences = vec![difference()];
@@ -253,7 +253,7 @@ fn trees_have_a_ceiling_and_nothing_of_leviathan() {
 #[test]
 fn a_distance_that_is_not_known_of_all_rounds_is_not_known() {
     let mut rows = Synthetic { temperatures: vec![1.0], ..Synthetic::tiny() }.rows();
-    for cell in rows.plan.cells.iter_mut().filter(|c| c.drafter == "model") {
+    for cell in rows.plan.cells.iter_mut().filter(|c| c.method.drafter == "model") {
         cell.class = "X".to_owned();
     }
     for round in rows.rounds.iter_mut().filter(|r| r.cell.starts_with("model")) {
@@ -276,8 +276,8 @@ fn a_policy_that_goes_deeper_than_its_k_is_predicted_by_its_rounds() {
     let predicted = |k: usize| {
         let mut rows = Synthetic::tiny().rows();
         let cell = rows.plan.cells.iter_mut().find(|c| c.id == "model-3-1").unwrap();
-        cell.length = "heuristic".to_owned();
-        cell.num_speculative_tokens = k;
+        cell.method.length = "heuristic".to_owned();
+        cell.method.num_speculative_tokens = k;
         row(&rows, "model-3-1").predicted_speedup.unwrap()
     };
     assert_eq!(predicted(1), predicted(3));

@@ -110,7 +110,8 @@ fn raw_lines(folder: &Path, file: &str) -> Vec<String> {
 
 /// The lines of a block that are not superseded.
 fn lines(folder: &Path, plan: &Plan, file: &str, block: &BlockRow) -> Vec<String> {
-    let settings = plan.cells.chunk_by(|a, b| a.sampling == b.sampling).collect::<Vec<_>>();
+    let settings =
+        plan.cells.chunk_by(|a, b| a.method.sampling == b.method.sampling).collect::<Vec<_>>();
     let cells = settings[block.block % settings.len()];
     let own = |line: &String| {
         let fields = line.trim_end().split([',', ':']).collect::<Vec<_>>();

@@ -71,7 +71,7 @@ const ROUNDS: &[Mutant] = &[
         each_round(rows, |r| r.context_tokens += r.emitted);
     }),
     ("proposed = K", "rounds.csv: proposed", |rows, plan| {
-        each_round(rows, |r| r.proposed = cell(plan, &r.cell).num_speculative_tokens);
+        each_round(rows, |r| r.proposed = cell(plan, &r.cell).method.num_speculative_tokens);
     }),
     ("depth = proposed", "rounds.csv: depth", |rows, _| each_round(rows, |r| r.depth = r.proposed)),
     ("accepted after the cut", "rounds.csv: accepted", |rows, _| {
@@ -143,7 +143,7 @@ const ROUNDS: &[Mutant] = &[
 
 const POSITIONS: &[Mutant] = &[
     ("drafter for cell", "positions.csv: cell", |rows, plan| {
-        each_position(rows, |p| p.cell = cell(plan, &p.cell).drafter.clone());
+        each_position(rows, |p| p.cell = cell(plan, &p.cell).method.drafter.clone());
     }),
     ("prompt in capitals", "positions.csv: prompt", |rows, _| {
         each_position(rows, |p| p.prompt = p.prompt.to_uppercase());
@@ -187,7 +187,7 @@ const POSITIONS: &[Mutant] = &[
     }),
     ("top2_gap of tempered logits", "positions.csv: top2_gap", |rows, plan| {
         each_position(rows, |p| {
-            let temperature = cell(plan, &p.cell).sampling.temperature;
+            let temperature = cell(plan, &p.cell).method.sampling.temperature;
             p.top2_gap /= if temperature > 0.0 { temperature } else { 1.0 };
         });
     }),
@@ -213,7 +213,7 @@ const POSITIONS: &[Mutant] = &[
 const GENERATIONS: &[Mutant] = &[
     ("cells never rotated within a block", "generations.csv: cell", |rows, plan| {
         let place = |id: &str| plan.cells.iter().position(|cell| cell.id == id);
-        let sampling = |id: &str| cell(plan, id).sampling;
+        let sampling = |id: &str| cell(plan, id).method.sampling;
         let same_block = |a: &_, b: &_| {
             let block =
                 |g: &GenerationRow| (g.prompt.clone(), g.repeat, sampling(&g.cell).temperature);

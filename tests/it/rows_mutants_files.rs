@@ -17,7 +17,7 @@ pub(crate) const OTHERS: &[Mutant] = &[
         }
     }),
     ("texts of the baseline", "generations.jsonl: cell", |rows, plan| {
-        let baseline = plan.cells.iter().find(|cell| cell.drafter == PLAIN).unwrap();
+        let baseline = plan.cells.iter().find(|cell| cell.method.drafter == PLAIN).unwrap();
         rows.texts.iter_mut().for_each(|text| text.cell = baseline.id.clone());
     }),
     ("category for prompt", "generations.jsonl: prompt", |rows, _| {

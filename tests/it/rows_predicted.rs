@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use specdec::decode::MethodSpec;
 use specdec::experiment::Cell;
 use specdec::experiment::records::RoundRow;
 
@@ -19,18 +20,20 @@ pub(crate) fn predicted_speedup(sums: &Sums<'_>) -> Option<f64> {
     let (cell, calibration) = (sums.cell, &sums.calibration);
     // Such drafts do not begin as longer ones do.
     let tree = sums.rounds().iter().any(|r| r.proposed > r.depth);
-    let own = tree || cell.length != "fixed";
+    let own = tree || cell.method.length != "fixed";
     let same = |other: &&Cell| {
-        let k = cell.num_speculative_tokens;
-        let method = Cell { num_speculative_tokens: k, id: cell.id.clone(), ..(*other).clone() };
-        method == *cell && !Sums::new(sums.run, other).generations.is_empty()
+        let k = cell.method.num_speculative_tokens;
+        let method = MethodSpec { num_speculative_tokens: k, ..other.method.clone() };
+        method == cell.method
+            && other.control == cell.control
+            && !Sums::new(sums.run, other).generations.is_empty()
     };
     let longest =
-        sums.run.plan.cells.iter().filter(same).max_by_key(|c| c.num_speculative_tokens)?;
+        sums.run.plan.cells.iter().filter(same).max_by_key(|c| c.method.num_speculative_tokens)?;
     let source = Sums::new(sums.run, if own { cell } else { longest });
     let deepest = source.rounds().iter().map(|r| r.depth).max()?;
-    let most = source.cell.num_speculative_tokens.max(deepest);
-    let k = if own { most } else { cell.num_speculative_tokens };
+    let most = source.cell.method.num_speculative_tokens.max(deepest);
+    let k = if own { most } else { cell.method.num_speculative_tokens };
 
     let costs = calibration.cells[&cell.id];
     let baseline = sums.run.plan.baseline_of(cell)?;

@@ -25,7 +25,7 @@ pub(crate) fn replay(scenario: &Scenario, bench: &Bench<'_>) -> Rows {
     let mut blocks = Vec::new();
     for repeat in 0..plan.repeats {
         for (number, prompt) in prompts.iter().enumerate() {
-            for cells in plan.cells.chunk_by(|a, b| a.sampling == b.sampling) {
+            for cells in plan.cells.chunk_by(|a, b| a.method.sampling == b.method.sampling) {
                 // The cells take turns; each time another one is the first.
                 let first = repeat as usize * prompts.len() + number;
                 let turns = (0..cells.len()).map(|i| &cells[(first + i) % cells.len()]);
@@ -91,10 +91,10 @@ impl Replay<'_> {
     /// At temperature 0 every text is held against the baseline's of its block;
     /// those of class P are not.
     fn greedy(&self, told: &mut [(&Cell, Told)], prompt: &Prompt, rows: &mut Rows) {
-        let plain = |(cell, _): &&(&Cell, Told)| cell.drafter == PLAIN && !cell.control;
+        let plain = |(cell, _): &&(&Cell, Told)| cell.method.drafter == PLAIN && !cell.control;
         let Some((_, plain)) = told.iter().find(plain) else { return };
         let plain = plain.text.tokens.clone();
-        let own = |cell: &Cell| cell.sampling.temperature == 0.0 && cell.class != "P";
+        let own = |cell: &Cell| cell.method.sampling.temperature == 0.0 && cell.class != "P";
         for (_, told) in told.iter_mut().filter(|(cell, _)| own(cell)) {
             told.row.first_divergence = parting(&plain, &told.text.tokens);
             rows.divergences.extend(told.row.first_divergence.map(|at| {
@@ -121,7 +121,7 @@ impl Replay<'_> {
     fn paths(&self, told: &mut [(&Cell, Told)], prompt: &Prompt, repeat: u32, rows: &mut Rows) {
         for (cell, told) in told.iter_mut().filter(|(cell, _)| cell.class.starts_with('P')) {
             let drafter = PLAIN.to_owned();
-            let plain = MethodSpec { drafter, ..self.bench.plan.method(cell) };
+            let plain = MethodSpec { drafter, ..cell.method.clone() };
             match self.steps(&plain, prompt, repeat) {
                 Ok((_, steps)) => {
                     let plain = self.tokens(PLAIN, &steps).0;
@@ -138,8 +138,8 @@ impl Replay<'_> {
     }
 
     fn generation(&self, cell: &Cell, prompt: &Prompt, repeat: u32) -> Result<Told, ModelError> {
-        let (prefill_ns, steps) = self.steps(&self.bench.plan.method(cell), prompt, repeat)?;
-        let (tokens, emitted, stop) = self.tokens(&cell.drafter, &steps);
+        let (prefill_ns, steps) = self.steps(&cell.method, prompt, repeat)?;
+        let (tokens, emitted, stop) = self.tokens(&cell.method.drafter, &steps);
         let (mut rounds, mut positions) = (Vec::new(), Vec::new());
         for (round, (step, emitted)) in (0..).zip(steps.iter().zip(emitted)) {
             rounds.push(self.round(cell, (prompt, repeat, round), step, emitted));

@@ -101,12 +101,12 @@ impl Replay<'_> {
     /// The target's distribution after a node.
     fn p(&self, cell: &Cell, step: &Step, at: Option<usize>) -> Vec<f64> {
         let drafted = !step.nodes.is_empty();
-        distribution(&self.logits(&step.text(at), drafted), cell.sampling.temperature)
+        distribution(&self.logits(&step.text(at), drafted), cell.method.sampling.temperature)
     }
 
     /// How the children of a node were chosen.
     fn drawn(&self, cell: &Cell, step: &Step, at: Option<usize>) -> Drawn {
-        let temperature = cell.sampling.temperature;
+        let temperature = cell.method.sampling.temperature;
         let dist =
             distribution(&table(&self.pair.draft, self.pair.order, &step.text(at)), temperature);
         let asked = setting(cell, "tree").map(|tree| {
@@ -114,7 +114,7 @@ impl Replay<'_> {
         });
         // Draws that share their noise are one.
         let lists = setting(cell, "gumbel_lists").map(|lists| lists.parse().unwrap());
-        match (cell.drafter.as_str(), setting(cell, "siblings").as_deref()) {
+        match (cell.method.drafter.as_str(), setting(cell, "siblings").as_deref()) {
             ("prompt_lookup", _) => Drawn::Certain,
             ("model", _) => Drawn::Independently(dist, 1),
             (_, Some("independent")) => {
@@ -142,7 +142,7 @@ impl Replay<'_> {
 
     fn tv_sum(&self, cell: &Cell, step: &Step) -> Option<f64> {
         let number = |key: &str| setting(cell, key).unwrap().parse::<f64>().unwrap();
-        let made_of = |p: &[f64], q: &[f64]| match cell.verifier.as_str() {
+        let made_of = |p: &[f64], q: &[f64]| match cell.method.verifier.as_str() {
             "lenient" => Some(lenient(p, q, number("lenience"))),
             "typical" => Some(typical(p, q, number("typical_epsilon"), number("typical_delta"))),
             _ => None,
@@ -163,7 +163,7 @@ impl Replay<'_> {
 
 /// A setting of the cell's methods.
 fn setting(cell: &Cell, key: &str) -> Option<String> {
-    cell.params.iter().find(|(name, _)| *name == key).map(|(_, value)| value.to_string())
+    cell.method.params.iter().find(|(name, _)| *name == key).map(|(_, value)| value.to_string())
 }
 
 /// The logits of a table after a text.

@@ -40,7 +40,11 @@ impl<'r> Sums<'r> {
 
     /// The baseline of the same sampling setting.
     fn baseline(&self) -> Self {
-        let own = |c: &&Cell| c.drafter == PLAIN && !c.control && c.sampling == self.cell.sampling;
+        let own = |c: &&Cell| {
+            c.method.drafter == PLAIN
+                && !c.control
+                && c.method.sampling == self.cell.method.sampling
+        };
         Self::new(self.run, self.run.plan.cells.iter().find(own).unwrap())
     }
 
@@ -110,25 +114,31 @@ fn summary(sums: &Sums<'_>) -> SummaryRow {
     let (run, cell, generations) = (sums.run, sums.cell, &sums.generations);
     let (plan, rounds) = (&run.plan, sums.rounds());
     let baseline = sums.baseline();
-    let drafts = cell.drafter.starts_with("model");
+    let drafts = cell.method.drafter.starts_with("model");
     let draft = plan.draft.as_ref().filter(|_| drafts);
     let (status, reason) = status(sums);
     let whole = SummaryRow {
         cell: cell.id.clone(),
         target: plan.target.name.clone(),
         draft: draft.map_or_else(String::new, |draft| draft.name.clone()),
-        drafter: cell.drafter.clone(),
-        verifier: cell.verifier.clone(),
-        length: cell.length.clone(),
-        num_speculative_tokens: Some(cell.num_speculative_tokens).filter(|k| *k > 0),
-        temperature: cell.sampling.temperature,
-        top_k: cell.sampling.top_k,
-        top_p: cell.sampling.top_p,
-        min_p: cell.sampling.min_p,
-        repetition_penalty: cell.sampling.repetition_penalty,
-        presence_penalty: cell.sampling.presence_penalty,
-        frequency_penalty: cell.sampling.frequency_penalty,
-        params: cell.params.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(";"),
+        drafter: cell.method.drafter.clone(),
+        verifier: cell.method.verifier.clone(),
+        length: cell.method.length.clone(),
+        num_speculative_tokens: Some(cell.method.num_speculative_tokens).filter(|k| *k > 0),
+        temperature: cell.method.sampling.temperature,
+        top_k: cell.method.sampling.top_k,
+        top_p: cell.method.sampling.top_p,
+        min_p: cell.method.sampling.min_p,
+        repetition_penalty: cell.method.sampling.repetition_penalty,
+        presence_penalty: cell.method.sampling.presence_penalty,
+        frequency_penalty: cell.method.sampling.frequency_penalty,
+        params: cell
+            .method
+            .params
+            .iter()
+            .map(|(k, v)| format!("{k}={v}"))
+            .collect::<Vec<_>>()
+            .join(";"),
         control: cell.control,
         engine: "toy".to_owned(),
         dtype: "f64".to_owned(),
@@ -150,7 +160,7 @@ fn summary(sums: &Sums<'_>) -> SummaryRow {
         ),
         ..SummaryRow::default()
     };
-    if cell.drafter == PLAIN && !cell.control {
+    if cell.method.drafter == PLAIN && !cell.control {
         return whole;
     }
     let accepted = sum(&rounds, |r| r.accepted as f64);
@@ -167,7 +177,8 @@ fn summary(sums: &Sums<'_>) -> SummaryRow {
         true => sums.calibration.cells.get(&cell.id).and_then(|c| c.draft_us_per_token),
         false => ratio(sum(&in_time, |r| r.draft_us), sum(&in_time, |r| r.proposed as f64)),
     };
-    let most = rounds.iter().map(|r| r.proposed).max().unwrap_or(cell.num_speculative_tokens);
+    let most =
+        rounds.iter().map(|r| r.proposed).max().unwrap_or(cell.method.num_speculative_tokens);
     let (plain, own) = sums.pairs();
     let quotient = |a: Option<f64>, b: Option<f64>| ratio(a?, b?);
     SummaryRow {
@@ -267,7 +278,8 @@ fn every_field_of_the_survival_follows_from_the_rows() {
     for run in FINISHED.iter() {
         report(&run.folder).unwrap();
         let found = rows::<SurvivalRow>(&run.folder, "survival.csv");
-        let cells = run.plan.cells.iter().filter(|cell| cell.drafter != PLAIN && !cell.control);
+        let cells =
+            run.plan.cells.iter().filter(|cell| cell.method.drafter != PLAIN && !cell.control);
         let expected = cells.flat_map(|cell| survival(&Sums::new(run, cell)));
         let mut expected = expected.collect::<Vec<_>>();
         for (row, found) in expected.iter_mut().zip(&found) {

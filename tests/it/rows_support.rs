@@ -222,7 +222,7 @@ impl Scenario {
 
     /// The blocks in the order in which they are run, and how disturbed they are.
     pub(crate) fn attempts(&self, plan: &Plan) -> Vec<(usize, Busy)> {
-        let settings = plan.cells.chunk_by(|a, b| a.sampling == b.sampling).count();
+        let settings = plan.cells.chunk_by(|a, b| a.method.sampling == b.method.sampling).count();
         let blocks = plan.repeats as usize * plan.prompts.len() * settings;
         let [first, again] = self.busy;
         let busy =

@@ -9,6 +9,7 @@ use std::path::Path;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use specdec::decode::MethodSpec;
 use specdec::experiment::records::{
     DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow,
 };
@@ -16,7 +17,6 @@ use specdec::experiment::{
     Calibration, Cell, CellCosts, Choice, FORMAT, PassCost, Plan, PlannedModel,
 };
 use specdec::model::hex;
-use specdec::params::Params;
 use specdec::sampling::SamplingParams;
 
 use crate::fixtures::uniform;
@@ -101,14 +101,14 @@ impl Synthetic {
             for (drafter, k) in [("none", 0)].into_iter().chain(methods) {
                 cells.push(Cell {
                     id: format!("{drafter}-{k}-{temperature}"),
-                    drafter: drafter.to_owned(),
-                    verifier: "rejection".to_owned(),
-                    length: "fixed".to_owned(),
-                    num_speculative_tokens: k,
-                    params: Params::default(),
-                    control: false,
+                    method: MethodSpec {
+                        drafter: drafter.to_owned(),
+                        num_speculative_tokens: k,
+                        sampling,
+                        ..MethodSpec::default()
+                    },
                     class: if temperature == 0.0 { "G~" } else { "D" }.to_owned(),
-                    sampling,
+                    control: false,
                 });
             }
         }
@@ -251,12 +251,12 @@ impl Rows {
 
 fn calibration(plan: &Plan) -> Calibration {
     let costs = |cell: &Cell| CellCosts {
-        draft_us_per_token: match cell.drafter.as_str() {
+        draft_us_per_token: match cell.method.drafter.as_str() {
             "model" => Some(420.0),
             "prompt_lookup" => Some(2.0),
             _ => None,
         },
-        verify_us: 60.0 + 45.0 * cell.num_speculative_tokens as f64,
+        verify_us: 60.0 + 45.0 * cell.method.num_speculative_tokens as f64,
         other_us: 20.0,
         spread: Some(1.1),
     };
@@ -281,12 +281,12 @@ struct Simulated<'a> {
 impl Simulated<'_> {
     fn rounds(&self, prompt: &str, rng: &mut ChaCha8Rng) -> Vec<RoundRow> {
         let costs = self.calibration.cells[&self.cell.id];
-        let lookup = self.cell.drafter == "prompt_lookup";
-        let t = self.cell.sampling.temperature;
+        let lookup = self.cell.method.drafter == "prompt_lookup";
+        let t = self.cell.method.sampling.temperature;
         let (mut rows, mut left) = (Vec::new(), self.plan.max_tokens);
         while left > 0 {
             let found = !lookup || uniform(rng) < 0.45;
-            let allowed = self.cell.num_speculative_tokens.min(left - 1);
+            let allowed = self.cell.method.num_speculative_tokens.min(left - 1);
             let proposed = if found { allowed } else { 0 };
             let accept = self.ease + if lookup { 0.55 - 0.12 * t } else { 0.86 - 0.1 * t };
             let accepted = (0..proposed).take_while(|_| uniform(rng) < accept).count();

@@ -9,7 +9,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         let points = series.cells.iter().filter_map(|cell| {
             let row = data.row(&cell.id)?;
             let y_interval = row.alpha_lo.zip(row.alpha_hi);
-            let x = cell.num_speculative_tokens as f64;
+            let x = cell.method.num_speculative_tokens as f64;
             Some(Point { x, y: row.alpha?, y_interval, ..Point::default() })
         });
         Line::new(series, points.collect(), Vec::new())

@@ -212,9 +212,9 @@ impl Measure {
 /// The numeric settings of a cell; the draft's temperature is the target's
 /// where nothing else is said.
 fn numbers(cell: &Cell) -> BTreeMap<String, f64> {
-    let sampling = cell.sampling.settings().map(|(key, value)| (key, value.number()));
-    let draft = ("draft_temperature", Some(cell.sampling.temperature));
-    let own = cell.params.iter().map(|(key, value)| (key, value.number()));
+    let sampling = cell.method.sampling.settings().map(|(key, value)| (key, value.number()));
+    let draft = ("draft_temperature", Some(cell.method.sampling.temperature));
+    let own = cell.method.params.iter().map(|(key, value)| (key, value.number()));
     let all = sampling.chain([draft]).chain(own);
     all.filter_map(|(key, x)| Some((key.to_owned(), x?))).collect()
 }
@@ -223,10 +223,10 @@ fn numbers(cell: &Cell) -> BTreeMap<String, f64> {
 const KINDS: [&str; 3] = ["drafter", "verifier", "length"];
 
 fn attributes(cell: &Cell) -> Attributes {
-    let kinds = [&cell.drafter, &cell.verifier, &cell.length];
+    let kinds = [&cell.method.drafter, &cell.method.verifier, &cell.method.length];
     let kinds = KINDS.into_iter().zip(kinds).map(|(key, value)| (key.to_owned(), value.clone()));
-    let sampling = cell.sampling.settings();
+    let sampling = cell.method.sampling.settings();
     let sampling = sampling.map(|(key, value)| (key.to_owned(), value.to_string()));
-    let params = cell.params.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
+    let params = cell.method.params.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
     kinds.chain(sampling).chain(params).collect()
 }

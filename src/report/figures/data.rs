@@ -70,17 +70,18 @@ impl<'a> Data<'a> {
     /// What a cell's method is without its settings, as far as methods of the run differ.
     pub(super) fn kin(&self, cell: &Cell) -> String {
         let all = || self.series.iter().map(|s| s.cells[0]);
-        let parts: [fn(&Cell) -> &String; 3] = [|c| &c.drafter, |c| &c.verifier, |c| &c.length];
+        let parts: [fn(&Cell) -> &String; 3] =
+            [|c| &c.method.drafter, |c| &c.method.verifier, |c| &c.method.length];
         let varying = parts.iter().filter(|part| all().any(|c| part(c) != part(cell)));
         let parts = varying.map(|part| part(cell).as_str()).collect::<Vec<_>>();
-        if parts.is_empty() { cell.drafter.clone() } else { parts.join(" + ") }
+        if parts.is_empty() { cell.method.drafter.clone() } else { parts.join(" + ") }
     }
 
     /// Whether cells of the run differ in the draft length.
     pub(super) fn lengths_differ(&self) -> bool {
         let mut lengths = self.series.iter().flat_map(|s| &s.cells);
-        let first = lengths.next().map(|c| c.num_speculative_tokens);
-        lengths.any(|c| Some(c.num_speculative_tokens) != first)
+        let first = lengths.next().map(|c| c.method.num_speculative_tokens);
+        lengths.any(|c| Some(c.method.num_speculative_tokens) != first)
     }
 }
 

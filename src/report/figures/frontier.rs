@@ -76,7 +76,7 @@ fn spots<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> impl Iterator<Item =
         })
     };
     data.timed(series).into_iter().filter_map(move |(cell, row)| {
-        let k = format!(", K = {}", cell.num_speculative_tokens);
+        let k = format!(", K = {}", cell.method.num_speculative_tokens);
         let name = data.kin(cell) + if data.lengths_differ() { &k } else { "" };
         Some(Spot { series, cell, name, point: place(row)? })
     })
@@ -102,7 +102,7 @@ fn names(spots: &[Spot<'_>], notes: &mut Vec<String>) -> Vec<String> {
 /// returns their keys.
 fn label(spots: &mut [Spot<'_>]) -> Vec<String> {
     let value = |cell: &Cell, key: &str| {
-        let found = cell.params.iter().find(|(k, _)| *k == key);
+        let found = cell.method.params.iter().find(|(k, _)| *k == key);
         found.map(|(_, value)| value.to_string())
     };
     let varies = |of: &Spot<'_>, key: &str| {
@@ -111,7 +111,7 @@ fn label(spots: &mut [Spot<'_>]) -> Vec<String> {
     };
     let mut keys = Vec::<String>::new();
     let labels = spots.iter().map(|spot| {
-        let own = spot.cell.params.iter().filter(|(key, _)| varies(spot, key));
+        let own = spot.cell.method.params.iter().filter(|(key, _)| varies(spot, key));
         let own = own.collect::<Vec<_>>();
         for (key, _) in &own {
             if !keys.iter().any(|k| k == key) {

@@ -84,5 +84,5 @@ fn fastest<'d>(data: &'d Data<'_>, mut methods: Vec<&'d str>) -> Vec<&'d str> {
 
 /// What a method is, its settings apart.
 fn family(cell: &Cell) -> String {
-    format!("{} + {}, {}", cell.drafter, cell.verifier, cell.length)
+    format!("{} + {}, {}", cell.method.drafter, cell.method.verifier, cell.method.length)
 }

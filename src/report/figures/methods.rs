@@ -88,8 +88,8 @@ fn cells<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> Vec<Entry<'d>> {
 /// Alpha says how good drafts are, not what a verifier makes of them.
 fn verifiers_differ(data: &Data<'_>) -> bool {
     let mut cells = data.series.iter().map(|s| s.cells[0]);
-    let first = cells.next().map(|c| &c.verifier);
-    cells.any(|c| Some(&c.verifier) != first)
+    let first = cells.next().map(|c| &c.method.verifier);
+    cells.any(|c| Some(&c.method.verifier) != first)
 }
 
 impl Measure {

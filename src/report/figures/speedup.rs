@@ -7,7 +7,7 @@ use crate::report::plot::{Page, Point};
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let lines = data.series.iter().map(|series| {
         let rows = data.timed(series);
-        let rows = rows.iter().map(|(cell, row)| (cell.num_speculative_tokens as f64, row));
+        let rows = rows.iter().map(|(cell, row)| (cell.method.num_speculative_tokens as f64, row));
         let points = rows.clone().filter_map(|(x, row)| {
             let y_interval = row.speedup_lo.zip(row.speedup_hi);
             Some(Point { x, y: row.speedup?, y_interval, ..Point::default() })

@@ -95,8 +95,8 @@ fn tidy(mut groups: Vec<Group>) -> Vec<Group> {
 /// The method and, where it has several, K.
 pub(super) fn label(data: &Data<'_>, series: &Series<'_>, cell: &Cell) -> String {
     let mut same = data.series.iter().filter(|s| s.method == series.method).flat_map(|s| &s.cells);
-    let k = cell.num_speculative_tokens;
-    if same.any(|other| other.num_speculative_tokens != k) {
+    let k = cell.method.num_speculative_tokens;
+    if same.any(|other| other.method.num_speculative_tokens != k) {
         format!("{}, K = {k}", series.method)
     } else {
         series.method.clone()
