@@ -81,6 +81,18 @@ impl Value {
     }
 }
 
+impl From<usize> for Value {
+    fn from(n: usize) -> Self {
+        Self::Count(n)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(x: f64) -> Self {
+        Self::Number(x)
+    }
+}
+
 impl FromStr for Value {
     type Err = Infallible;
 

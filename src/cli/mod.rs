@@ -14,6 +14,7 @@ mod options;
 mod output;
 mod report;
 mod run;
+mod sampling;
 
 use std::process::ExitCode;
 

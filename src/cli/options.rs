@@ -10,8 +10,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use crate::distribution::Token;
 use crate::input::{read_any_text, read_text_from};
 use crate::model::{Codec, Dtype, Engine, Role, Settings};
-use crate::params::{self, Params};
-use crate::sampling::SamplingParams;
 use crate::terminal;
 
 /// Reads a count; clap's own message for a wrong one speaks of digits.
@@ -141,63 +139,4 @@ fn without_newline(mut text: String) -> String {
         }
     }
     text
-}
-
-/// How logits become a distribution; the defaults change nothing.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Sampling (applied in this order)")]
-pub(super) struct SamplingArgs {
-    /// Divide positive and multiply negative logits of tokens seen in prompt or
-    /// continuation; > 0
-    #[arg(long, value_name = "X", allow_negative_numbers = true,
-          default_value_t = SamplingParams::default().repetition_penalty)]
-    repetition_penalty: f64,
-    /// Subtract from the logits of tokens that occur in the continuation
-    #[arg(long, value_name = "X", allow_negative_numbers = true,
-          default_value_t = SamplingParams::default().presence_penalty)]
-    presence_penalty: f64,
-    /// Subtract once per occurrence in the continuation
-    #[arg(long, value_name = "X", allow_negative_numbers = true,
-          default_value_t = SamplingParams::default().frequency_penalty)]
-    frequency_penalty: f64,
-    /// Divide the logits; >= 0, and 0 is greedy: always the most probable token
-    #[arg(long, value_name = "T", allow_negative_numbers = true,
-          default_value_t = SamplingParams::default().temperature)]
-    temperature: f64,
-    /// Keep the K most probable tokens; 0 keeps all
-    #[arg(long, value_name = "K", value_parser = count, allow_negative_numbers = true,
-          default_value_t = SamplingParams::default().top_k)]
-    top_k: usize,
-    /// Keep the smallest set of most probable tokens with this mass; 0 < P <= 1
-    #[arg(long, value_name = "P", allow_negative_numbers = true,
-          default_value_t = SamplingParams::default().top_p)]
-    top_p: f64,
-    /// Drop tokens less probable than P times the most probable one; 0 <= P <= 1
-    #[arg(long, value_name = "P", allow_negative_numbers = true,
-          default_value_t = SamplingParams::default().min_p)]
-    min_p: f64,
-    /// Temperature of the draft model [default: the target's]
-    #[arg(long, value_name = "T", allow_negative_numbers = true)]
-    pub draft_temperature: Option<f64>,
-}
-
-impl SamplingArgs {
-    /// The settings of the draft's distribution, unchecked.
-    pub(super) fn draft_params(&self) -> Params {
-        let set = self.draft_temperature.map(params::Value::Number);
-        set.map_or_else(Params::default, |value| Params::default().with("draft_temperature", value))
-    }
-
-    /// The settings of the target's distribution, unchecked.
-    pub(super) fn params(&self) -> SamplingParams {
-        SamplingParams {
-            temperature: self.temperature,
-            top_k: self.top_k,
-            top_p: self.top_p,
-            min_p: self.min_p,
-            repetition_penalty: self.repetition_penalty,
-            presence_penalty: self.presence_penalty,
-            frequency_penalty: self.frequency_penalty,
-        }
-    }
 }

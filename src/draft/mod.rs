@@ -34,7 +34,7 @@ use crate::clock::Clock;
 use crate::distribution::{Dist, Token};
 use crate::length::DraftLength;
 use crate::model::{LanguageModel, ModelError};
-use crate::params::{Param, Params};
+use crate::params::{Param, Params, Value};
 use crate::registry::Entry;
 use crate::round::RoundEvent;
 use crate::sampling::{MOST_TOP_K, Sampler, SamplingParams};
@@ -171,52 +171,51 @@ impl Round<'_> {
     }
 }
 
-/// The draft model's temperature.
-pub(crate) const DRAFT_TEMPERATURE: Param = Param::number(
-    "draft_temperature",
-    1.0,
-    0.0..=f64::MAX,
-    "temperature of the draft model; the target's if not given",
-)
-.optional();
-const DRAFT_TOP_K: Param = Param::count(
-    "draft_top_k",
-    0,
-    0..=MOST_TOP_K,
-    "top_k of the draft model; the target's if not given",
-)
-.optional();
-const DRAFT_TOP_P: Param = Param::number(
-    "draft_top_p",
-    1.0,
-    f64::MIN_POSITIVE..=1.0,
-    "top_p of the draft model; the target's if not given",
-)
-.optional();
+/// The sampling settings of a draft model that may differ from the target's: each has
+/// the key of the target's setting after [`DRAFT`].
+pub(crate) const DRAFT_SAMPLING: [Param; 3] = [
+    Param::number(
+        "draft_temperature",
+        1.0,
+        0.0..=f64::MAX,
+        "temperature of the draft model; the target's if not given",
+    )
+    .optional(),
+    Param::count(
+        "draft_top_k",
+        0,
+        0..=MOST_TOP_K,
+        "top_k of the draft model; the target's if not given",
+    )
+    .optional(),
+    Param::number(
+        "draft_top_p",
+        1.0,
+        f64::MIN_POSITIVE..=1.0,
+        "top_p of the draft model; the target's if not given",
+    )
+    .optional(),
+];
+const DRAFT: &str = "draft_";
 
-/// The sampling settings of a draft model that may differ from the target's.
-pub(crate) const DRAFT_SAMPLING: [Param; 3] = [DRAFT_TEMPERATURE, DRAFT_TOP_K, DRAFT_TOP_P];
+/// The draft sampling settings in `params`, with the keys of the target's.
+fn overrides(params: &Params) -> impl Iterator<Item = (&'static Param, &'static str, Value)> {
+    DRAFT_SAMPLING.iter().filter_map(|param| {
+        Some((param, param.key.strip_prefix(DRAFT)?, params.set(param)?.clone()))
+    })
+}
 
 /// The sampling settings of the draft model: the target's, except where `params`
 /// overrides them.
 pub fn draft_sampling(target: SamplingParams, params: &Params) -> SamplingParams {
-    SamplingParams {
-        temperature: params.optional_number(&DRAFT_TEMPERATURE).unwrap_or(target.temperature),
-        top_k: params.optional_count(&DRAFT_TOP_K).unwrap_or(target.top_k),
-        top_p: params.optional_number(&DRAFT_TOP_P).unwrap_or(target.top_p),
-        ..target
-    }
+    overrides(params).fold(target, |sampling, (_, key, value)| sampling.with(key, &value))
 }
 
 /// `params` without the draft sampling settings that equal the target's.
 pub fn without_repeats(target: &SamplingParams, params: Params) -> Params {
-    let repeats = |param: &&Param| match params.optional_number(param) {
-        Some(x) if param.key == DRAFT_TEMPERATURE.key => x == target.temperature,
-        Some(x) if param.key == DRAFT_TOP_K.key => x == target.top_k as f64,
-        Some(x) => x == target.top_p,
-        None => false,
-    };
-    let repeated = DRAFT_SAMPLING.iter().filter(repeats).collect::<Vec<_>>();
+    let repeated =
+        overrides(&params).filter(|(_, key, value)| target.get(key).as_ref() == Some(value));
+    let repeated = repeated.map(|(param, ..)| param).collect::<Vec<_>>();
     repeated.into_iter().fold(params, Params::without)
 }
 

@@ -7,7 +7,7 @@ use super::Round;
 use crate::clock::{Clock, Who};
 use crate::distribution::{Dist, Token};
 use crate::model::{LanguageModel, ModelError, Session, Want, Work, evaluate_one};
-use crate::sampling::{History, Logits, Sampler, SamplingParams};
+use crate::sampling::{History, Logits, Sampler};
 use crate::tree::Draft;
 
 /// A draft model with its session and sampler. The session reconciles itself with the
@@ -49,13 +49,7 @@ impl<'a> Reader<'a> {
     /// If the model cannot open a session.
     pub(super) fn new(model: &'a dyn LanguageModel, sampler: Sampler) -> Result<Self, ModelError> {
         let greedy = sampler.params().is_greedy();
-        let params = SamplingParams {
-            temperature: 1.0,
-            top_k: 0,
-            top_p: 1.0,
-            min_p: 0.0,
-            ..*sampler.params()
-        };
+        let params = sampler.params().penalties();
         let plain = greedy.then(|| Sampler::new(params)).transpose();
         let plain = plain.map_err(|e| ModelError::new(e.to_string()))?;
         Ok(Self { session: model.session()?, model, sampler, plain, ranks: false })

@@ -13,7 +13,7 @@ use super::spec::Spec;
 use crate::decode::{MethodSpec, PLAIN, class_of, find_param};
 use crate::model::hex;
 use crate::params::Kind;
-use crate::sampling::{ORDER, SamplingParams};
+use crate::sampling::SamplingParams;
 
 /// The most cells that a plan may have.
 const MOST_CELLS: usize = 10_000;
@@ -185,12 +185,13 @@ fn identify(
     let params = (!method.params.is_empty()).then_some(&method.params);
     let texts = texts.values().fold(String::new(), |all, hash| format!("{all} | {hash}"));
     let special = if plan.special_tokens { " | special tokens" } else { "" };
-    // "None" was a setting's value once; without it all ids would change.
+    // A setting that does not exist yet will be neutral in all cells of today.
+    let sampling = method.sampling.changes().map(|(key, value)| format!("{key}={value} "));
     let text = format!(
-        "{} | {} | {ORDER} {:?} | {} {} {} {} None {params:?}{texts}{special}",
+        "{} | {} | {}| {} {} {} {} {params:?}{texts}{special}",
         model(&plan.target),
         draft.map(model).unwrap_or_default(),
-        method.sampling,
+        sampling.collect::<String>(),
         method.drafter,
         method.verifier,
         method.length,

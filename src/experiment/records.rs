@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::sampling::SamplingParams;
 use crate::shown::cell;
 
 /// Written while running; everything else is derived from these.
@@ -157,7 +158,7 @@ pub struct BlockRow {
 }
 
 /// A row of `survival.csv`: how far drafts survive, by position.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct SurvivalRow {
     pub cell: String,
@@ -184,13 +185,8 @@ pub struct SummaryRow {
     pub verifier: String,
     pub length: String,
     pub num_speculative_tokens: Option<usize>,
-    pub temperature: f64,
-    pub top_k: usize,
-    pub top_p: f64,
-    pub min_p: f64,
-    pub repetition_penalty: f64,
-    pub presence_penalty: f64,
-    pub frequency_penalty: f64,
+    #[serde(flatten)]
+    pub sampling: SamplingParams,
     #[serde(with = "cell")]
     pub params: String,
     pub control: bool,

@@ -31,6 +31,7 @@ pub use load::{Results, load};
 pub use plot::Drawn;
 pub use series::{Series, series};
 pub use summary::{summary, survival};
+pub use tables::headings;
 
 /// Reads a results folder and writes `summary.csv`, `survival.csv`, `figures/`
 /// (SVG and PNG) and `report.md` into it. Returns the gist of it.

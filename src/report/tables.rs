@@ -2,26 +2,45 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use crate::experiment::columns;
 use crate::experiment::statistics::Interval;
 use crate::shown;
+
+/// The columns of a table, those of structs within its rows included.
+pub fn headings<T: Serialize + Default>() -> Vec<String> {
+    fields(&T::default()).map_or_else(|_| Vec::new(), |row| row.into_iter().map(|f| f.0).collect())
+}
 
 /// Writes rows as CSV; without rows, the header alone.
 ///
 /// # Errors
 /// If the file cannot be written; the sentence names it.
-pub(super) fn write_csv<T: Serialize + DeserializeOwned>(path: &Path, rows: &[T]) -> Result<()> {
+pub(super) fn write_csv<T: Serialize + Default>(path: &Path, rows: &[T]) -> Result<()> {
     let write = || -> Result<()> {
-        let mut writer = csv::WriterBuilder::new().has_headers(false).from_path(path)?;
-        writer.write_record(columns::<T>())?;
-        rows.iter().try_for_each(|row| writer.serialize(row))?;
+        let mut writer = csv::Writer::from_path(path)?;
+        writer.write_record(headings::<T>())?;
+        for row in rows {
+            writer.write_record(fields(row)?.into_iter().map(|(_, value)| value))?;
+        }
         Ok(writer.flush()?)
     };
     write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The fields of a row as CSV holds them: what is absent is empty.
+fn fields<T: Serialize>(row: &T) -> Result<Vec<(String, String)>> {
+    let text = |value: Value| match value {
+        Value::Null => String::new(),
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    match serde_json::to_value(row)? {
+        Value::Object(fields) => Ok(fields.into_iter().map(|(k, v)| (k, text(v))).collect()),
+        other => bail!("{other} is no row of a table"),
+    }
 }
 
 /// A Markdown table. Columns whose head ends with `:` are aligned to the right. Cells are text,

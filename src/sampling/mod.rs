@@ -2,7 +2,7 @@
 //! plain baseline.
 //!
 //! The order of the processors is fixed and part of a cell's identity
-//! ([`ORDER`]): changing it changes the distribution. A temperature of zero is exact
+//! ([`PROCESSORS`]): changing it changes the distribution. A temperature of zero is exact
 //! argmax (ties to the lowest id), not a small temperature.
 
 mod rows;
@@ -11,7 +11,7 @@ mod truncate;
 mod vector;
 
 pub use rows::ForEachRow;
-pub use settings::{MOST_TOP_K, ORDER, PROCESSORS, Processor, SamplingParams};
+pub use settings::{MOST_TOP_K, PROCESSORS, Processor, SamplingParams};
 
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
@@ -196,30 +196,25 @@ impl Sampler {
     /// # Errors
     /// As [`Self::distribution`].
     pub fn stages(&self, logits: &Logits, history: History<'_>) -> Result<Vec<Stage>, DistError> {
-        let mut shown = SamplingParams::default();
-        let mut scores = logits.clone();
-        let mut stages =
-            vec![Stage { name: "softmax", dist: truncate::distribution(&scores, &shown)? }];
-        if self.params.penalises() {
-            self.penalise(&mut scores, history);
-            stages
-                .push(Stage { name: "penalties", dist: truncate::distribution(&scores, &shown)? });
-        }
-        let mut step = |name, active: bool, shown: &SamplingParams| {
-            if active {
-                stages.push(Stage { name, dist: truncate::distribution(&scores, shown)? });
-            }
-            Ok::<_, DistError>(())
+        let neutral = SamplingParams::NEUTRAL;
+        let stage = |name, scores: &Logits, shown: &SamplingParams| {
+            Ok::<_, DistError>(Stage { name, dist: truncate::distribution(scores, shown)? })
         };
-        shown.temperature = self.params.temperature;
-        step("temperature", shown.temperature != 1.0, &shown)?;
-        if !self.params.is_greedy() {
-            shown.top_k = self.params.top_k;
-            step("top_k", shown.top_k != 0, &shown)?;
-            shown.top_p = self.params.top_p;
-            step("top_p", shown.top_p < 1.0, &shown)?;
-            shown.min_p = self.params.min_p;
-            step("min_p", shown.min_p > 0.0, &shown)?;
+        let mut stages = vec![stage("softmax", logits, &neutral)?];
+        let scores = self.scores(logits, history);
+        if self.params.penalises() {
+            stages.push(stage("penalties", &scores, &neutral)?);
+        }
+        let mut shown = neutral;
+        for (name, value) in self.params.changes() {
+            if self.params.penalties().get(name).as_ref() == Some(&value) {
+                continue;
+            }
+            shown = shown.with(name, &value);
+            stages.push(stage(name, &scores, &shown)?);
+            if shown.is_greedy() {
+                break;
+            }
         }
         Ok(stages)
     }

@@ -1,14 +1,14 @@
-//! The processors and their settings, each declared once: its key, its range, its
-//! neutral value, and the field that holds it. Code that lists, checks, sweeps or names
-//! sampling settings iterates over [`PROCESSORS`].
+//! The processors and their settings, each declared once: its key, its neutral value,
+//! its range, and what it does. From the declaration follow the field that holds it, the
+//! option of the command line, the axis of a sweep, its part in a cell's identity, the
+//! column of `summary.csv`, and its line in the reference page and the schema.
 
 use serde::{Deserialize, Serialize};
 
 use crate::params::{BadParam, Param, Value};
 
-/// The processors in the order in which they are applied.
-pub const ORDER: &str =
-    "repetition_penalty>presence_penalty>frequency_penalty>temperature>top_k>top_p>min_p";
+/// The largest `top_k`, far above any vocabulary size.
+pub const MOST_TOP_K: usize = 1 << 30;
 
 /// One processor.
 #[derive(Debug, Clone, Copy)]
@@ -19,102 +19,57 @@ pub struct Processor {
     set: fn(&mut SamplingParams, &Value),
 }
 
-/// The largest `top_k`, far above any vocabulary size.
-pub const MOST_TOP_K: usize = 1 << 30;
+/// Declares the processors in the order in which they are applied. The order is fixed:
+/// changing it changes the distribution.
+macro_rules! processors {
+    ($(
+        $key:ident: $type:ident::$kind:ident($neutral:expr, $range:expr),
+        [$($alias:literal),*],
+        $summary:literal;
+    )+) => {
+        /// How logits become a distribution; all fields have neutral defaults.
+        #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct SamplingParams {
+            $(#[doc = $summary] pub $key: $type,)+
+        }
 
-/// The processors of [`ORDER`], in that order.
-pub const PROCESSORS: &[Processor] = &[
-    Processor {
-        setting: Param::number(
-            "repetition_penalty",
-            1.0,
-            f64::MIN_POSITIVE..=f64::MAX,
-            "divides positive and multiplies negative logits of tokens in prompt or continuation",
-        ),
-        get: |s| Value::Number(s.repetition_penalty),
-        set: |s, value| s.repetition_penalty = number(value),
-    },
-    Processor {
-        setting: Param::number(
-            "presence_penalty",
-            0.0,
-            f64::MIN..=f64::MAX,
-            "subtracted from the logits of tokens that occur in the continuation",
-        ),
-        get: |s| Value::Number(s.presence_penalty),
-        set: |s, value| s.presence_penalty = number(value),
-    },
-    Processor {
-        setting: Param::number(
-            "frequency_penalty",
-            0.0,
-            f64::MIN..=f64::MAX,
-            "subtracted once per occurrence in the continuation",
-        ),
-        get: |s| Value::Number(s.frequency_penalty),
-        set: |s, value| s.frequency_penalty = number(value),
-    },
-    Processor {
-        setting: Param::number(
-            "temperature",
-            1.0,
-            0.0..=f64::MAX,
-            "divides the logits; 0 is greedy (exact argmax, ties to the lowest id)",
-        )
-        .or(&["temp"]),
-        get: |s| Value::Number(s.temperature),
-        set: |s, value| s.temperature = number(value),
-    },
-    Processor {
-        setting: Param::count("top_k", 0, 0..=MOST_TOP_K, "keeps the k most probable tokens"),
-        get: |s| Value::Count(s.top_k),
-        set: |s, value| s.top_k = number(value) as usize,
-    },
-    Processor {
-        setting: Param::number(
-            "top_p",
-            1.0,
-            f64::MIN_POSITIVE..=1.0,
-            "keeps the smallest set of most probable tokens with mass >= top_p",
-        ),
-        get: |s| Value::Number(s.top_p),
-        set: |s, value| s.top_p = number(value),
-    },
-    Processor {
-        setting: Param::number(
-            "min_p",
-            0.0,
-            0.0..=1.0,
-            "drops tokens less probable than min_p times the most probable one",
-        ),
-        get: |s| Value::Number(s.min_p),
-        set: |s, value| s.min_p = number(value),
-    },
-];
+        impl SamplingParams {
+            /// Settings that change nothing.
+            pub const NEUTRAL: Self = Self { $($key: $neutral,)+ };
+        }
+
+        /// The processors in the order in which they are applied.
+        pub const PROCESSORS: &[Processor] = &[$(
+            Processor {
+                setting: Param::$kind(stringify!($key), $neutral, $range, $summary)
+                    .or(&[$($alias),*]),
+                get: |params| params.$key.into(),
+                set: |params, value| params.$key = number(value) as $type,
+            },
+        )+];
+    };
+}
+
+processors! {
+    repetition_penalty: f64::number(1.0, f64::MIN_POSITIVE..=f64::MAX), [],
+        "divides positive and multiplies negative logits of tokens in prompt or continuation";
+    presence_penalty: f64::number(0.0, f64::MIN..=f64::MAX), [],
+        "subtracted from the logits of tokens that occur in the continuation";
+    frequency_penalty: f64::number(0.0, f64::MIN..=f64::MAX), [],
+        "subtracted once per occurrence in the continuation";
+    temperature: f64::number(1.0, 0.0..=f64::MAX), ["temp"],
+        "divides the logits; 0 is greedy (exact argmax, ties to the lowest id)";
+    top_k: usize::count(0, 0..=MOST_TOP_K), [],
+        "keeps the k most probable tokens; 0 keeps all";
+    top_p: f64::number(1.0, f64::MIN_POSITIVE..=1.0), [],
+        "keeps the smallest set of most probable tokens with mass >= top_p; 1 keeps all";
+    min_p: f64::number(0.0, 0.0..=1.0), [],
+        "drops tokens less probable than min_p times the most probable one; 0 keeps all";
+}
 
 fn number(value: &Value) -> f64 {
     value.number().unwrap_or(f64::NAN)
-}
-
-/// How logits become a distribution; all fields have neutral defaults.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SamplingParams {
-    /// Divides the logits; 0 means greedy.
-    pub temperature: f64,
-    /// Keep the k most probable tokens; 0 keeps all.
-    pub top_k: usize,
-    /// Keep the smallest set of most probable tokens with mass ≥ top_p.
-    pub top_p: f64,
-    /// Drop tokens less probable than min_p × the most probable one.
-    pub min_p: f64,
-    /// Divides positive and multiplies negative logits of tokens that occur in
-    /// the prompt or the continuation (Keskar et al. 2019, arXiv 1909.05858).
-    pub repetition_penalty: f64,
-    /// Subtracted from the logits of tokens that occur in the continuation.
-    pub presence_penalty: f64,
-    /// Subtracted once per occurrence in the continuation.
-    pub frequency_penalty: f64,
 }
 
 impl Default for SamplingParams {
@@ -124,17 +79,6 @@ impl Default for SamplingParams {
 }
 
 impl SamplingParams {
-    /// Settings that change nothing.
-    pub const NEUTRAL: Self = Self {
-        temperature: 1.0,
-        top_k: 0,
-        top_p: 1.0,
-        min_p: 0.0,
-        repetition_penalty: 1.0,
-        presence_penalty: 0.0,
-        frequency_penalty: 0.0,
-    };
-
     /// Checks every setting.
     ///
     /// # Errors
@@ -150,11 +94,8 @@ impl SamplingParams {
 
     /// The settings that are not neutral.
     pub fn changes(&self) -> impl Iterator<Item = (&'static str, Value)> {
-        let neutral = |(p, (_, value)): &(&Processor, (_, Value))| {
-            p.setting.default().as_ref() == Some(value)
-        };
-        let all = PROCESSORS.iter().zip(self.settings());
-        all.filter(move |pair| !neutral(pair)).map(|(_, setting)| setting)
+        let neutral = Self::NEUTRAL.settings();
+        self.settings().zip(neutral).filter(|(own, neutral)| own != neutral).map(|(own, _)| own)
     }
 
     /// A setting by its key; `None` if there is none of this name.
@@ -177,9 +118,14 @@ impl SamplingParams {
         self.temperature == 0.0
     }
 
+    /// The penalties alone; everything after them is neutral.
+    #[must_use]
+    pub fn penalties(&self) -> Self {
+        let Self { repetition_penalty, presence_penalty, frequency_penalty, .. } = *self;
+        Self { repetition_penalty, presence_penalty, frequency_penalty, ..Self::NEUTRAL }
+    }
+
     pub(super) fn penalises(&self) -> bool {
-        self.repetition_penalty != 1.0
-            || self.presence_penalty != 0.0
-            || self.frequency_penalty != 0.0
+        self.penalties() != Self::NEUTRAL
     }
 }

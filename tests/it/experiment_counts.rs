@@ -206,7 +206,7 @@ fn the_report_names_choice_and_penalties() {
     assert!(report.contains("T = 1, repetition_penalty = 1.5"), "{report}");
     assert!(!report.contains("presence_penalty"), "only what differs is named");
     let rows: Vec<SummaryRow> = rows(&folder, "summary.csv");
-    let penalties = rows.iter().map(|row| row.repetition_penalty.to_string());
+    let penalties = rows.iter().map(|row| row.sampling.repetition_penalty.to_string());
     let penalties = penalties.collect::<std::collections::BTreeSet<_>>();
     assert_eq!(penalties, ["1".to_owned(), "1.5".to_owned()].into());
 }

@@ -125,13 +125,7 @@ fn summary(sums: &Sums<'_>) -> SummaryRow {
         verifier: cell.method.verifier.clone(),
         length: cell.method.length.clone(),
         num_speculative_tokens: Some(cell.method.num_speculative_tokens).filter(|k| *k > 0),
-        temperature: cell.method.sampling.temperature,
-        top_k: cell.method.sampling.top_k,
-        top_p: cell.method.sampling.top_p,
-        min_p: cell.method.sampling.min_p,
-        repetition_penalty: cell.method.sampling.repetition_penalty,
-        presence_penalty: cell.method.sampling.presence_penalty,
-        frequency_penalty: cell.method.sampling.frequency_penalty,
+        sampling: cell.method.sampling,
         params: cell
             .method
             .params

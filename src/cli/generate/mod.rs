@@ -13,8 +13,9 @@ use self::listener::Listener;
 use self::paint::Painter;
 use self::stats::{Report, Settings};
 use super::models::{Pair, open_pair};
-use super::options::{ModelArgs, PromptArgs, SamplingArgs, count};
+use super::options::{ModelArgs, PromptArgs, count};
 use super::output;
+use super::sampling::SamplingArgs;
 use crate::chance::{Request, Seeded};
 use crate::clock::RealClock;
 use crate::decode::{self, Generation, MethodSpec, PLAIN, StopRules, class_of, find_param};
@@ -130,7 +131,7 @@ impl GenerateArgs {
     /// The method in canonical spelling.
     fn spec(&self) -> Result<MethodSpec> {
         let method = &self.method;
-        let mut params = self.sampling.draft_params();
+        let mut params = self.sampling.draft.clone();
         let lengths = [
             ("prompt_lookup_max", method.prompt_lookup_max),
             ("prompt_lookup_min", method.prompt_lookup_min),
@@ -151,7 +152,7 @@ impl GenerateArgs {
             verifier: method.verifier.clone(),
             length: method.length.clone(),
             num_speculative_tokens: method.num_speculative_tokens,
-            sampling: self.sampling.params(),
+            sampling: self.sampling.target,
             params,
         };
         spec.check_read()?;

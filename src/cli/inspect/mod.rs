@@ -7,11 +7,12 @@ use clap::Args;
 use serde::Serialize;
 
 use super::models::open_pair;
-use super::options::{ModelArgs, PromptArgs, SamplingArgs, count};
+use super::options::{ModelArgs, PromptArgs, count};
 use super::output;
+use super::sampling::SamplingArgs;
 use crate::decode::MethodSpec;
 use crate::distribution::{Dist, Token};
-use crate::draft::draft_sampling;
+use crate::draft::{DRAFT_SAMPLING, draft_sampling};
 use crate::model::{LanguageModel, ModelError, ModelInfo, Want, Work, evaluate_one};
 use crate::sampling::{History, Logits, Sampler, SamplingParams, Stage};
 use crate::tree::Draft;
@@ -113,14 +114,12 @@ struct Row {
 
 /// Runs the command.
 pub(super) fn run(args: &InspectArgs) -> Result<()> {
-    let settings = args.sampling.params();
-    let draft_temperature = args.sampling.draft_temperature;
-    if draft_temperature.is_some() && args.models.draft.is_none() {
-        bail!(
-            "--draft-temperature is read with --draft alone: name a draft model, or leave it out"
-        );
+    let (settings, params) = (args.sampling.target, args.sampling.draft.clone());
+    if let Some((key, _)) = params.iter().next().filter(|_| args.models.draft.is_none()) {
+        let option = key.replace('_', "-");
+        bail!("--{option} needs --draft: name a draft model, or leave it out");
     }
-    let params = args.sampling.draft_params();
+    let draft_temperature = params.optional_number(&DRAFT_SAMPLING[0]);
     let spec = MethodSpec { sampling: settings, params, ..MethodSpec::default() };
     spec.validate()?;
     if args.show.top == 0 {
@@ -207,11 +206,5 @@ fn column(name: &'static str, value: Option<f64>, dist: &Dist, shown: &[Token]) 
 
 /// The value of the setting behind a stage.
 fn setting(stage: &str, settings: &SamplingParams) -> Option<f64> {
-    match stage {
-        "temperature" => Some(settings.temperature),
-        "top_k" => Some(settings.top_k as f64),
-        "top_p" => Some(settings.top_p),
-        "min_p" => Some(settings.min_p),
-        _ => None,
-    }
+    settings.get(stage)?.number()
 }
