@@ -15,6 +15,7 @@ mod output;
 mod report;
 mod run;
 mod sampling;
+mod schema;
 
 use std::process::ExitCode;
 
@@ -52,6 +53,8 @@ enum Command {
     Certify(certify::CertifyArgs),
     /// Measure passes against memory and arithmetic, and the best speedup they allow
     Bench(bench::BenchArgs),
+    /// Print what experiment.toml may hold, as a JSON Schema or as a page
+    Schema(schema::SchemaArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
@@ -114,6 +117,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::List(args) => list::run(&args),
         Command::Certify(args) => certify::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),
     }
 }

@@ -60,7 +60,7 @@ Examples:
 
 A cell's id is a content hash of what may change its tokens (models, engine, dtype, device,
 sampling, drafter, verifier, length), never of threads, clock, trace or output.
-What plan accepts, run accepts: both tokenise every prompt. Keys: experiments/README.md.")]
+What plan accepts, run accepts: both tokenise every prompt. Keys: docs/experiment-keys.md.")]
 pub(super) struct PlanArgs {
     #[command(flatten)]
     source: SourceArgs,

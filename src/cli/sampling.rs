@@ -37,7 +37,7 @@ fn option(setting: &'static Param) -> Arg {
         .aliases(setting.aliases)
         .value_name("X")
         .allow_negative_numbers(true)
-        .help(format!("{}: {}", sentence(setting.summary), setting.allowed()))
+        .help(format!("{} [allowed: {}]", sentence(setting.summary), setting.allowed()))
         .value_parser(|text: &str| {
             let value = text.parse::<Value>().unwrap_or_else(|never| match never {});
             setting.check(&value).map_err(|_| format!("allowed is {}", setting.allowed()))
@@ -48,8 +48,11 @@ fn option(setting: &'static Param) -> Arg {
     }
 }
 
-/// With a capital letter, as other options have it.
+/// With a capital letter, as other options have it, unless a setting's name comes first.
 fn sentence(summary: &str) -> String {
+    if summary.split(' ').next().is_some_and(|word| word.contains('_')) {
+        return summary.to_owned();
+    }
     let mut chars = summary.chars();
     chars.next().map_or_else(String::new, |c| c.to_uppercase().chain(chars).collect())
 }

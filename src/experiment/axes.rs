@@ -98,6 +98,60 @@ impl Axis {
         self.sets == Sets::Method || matches!(self.kind, Kind::Length)
     }
 
+    /// One line for people.
+    pub(super) fn summary(&self) -> &'static str {
+        match self.kind {
+            Kind::Drafter => "which drafter proposes tokens",
+            Kind::Verifier => "which verifier decides what is kept",
+            Kind::Length => "which draft length policy decides how far to draft",
+            Kind::Setting(param) => param.summary,
+        }
+    }
+
+    /// The setting whose values stand on it; `None` if names of methods do.
+    pub(super) fn param(&self) -> Option<&'static Param> {
+        match self.kind {
+            Kind::Setting(param) => Some(param),
+            Kind::Drafter | Kind::Verifier | Kind::Length => None,
+        }
+    }
+
+    /// The names of methods that may stand on it, aliases included.
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        fn names<B>(registry: &'static [Entry<B>]) -> Vec<&'static str> {
+            registry
+                .iter()
+                .flat_map(|e| [e.name].into_iter().chain(e.aliases.iter().copied()))
+                .collect()
+        }
+        match self.kind {
+            Kind::Drafter => names(DRAFTERS),
+            Kind::Verifier => names(VERIFIERS),
+            Kind::Length => names(LENGTHS),
+            Kind::Setting(_) => Vec::new(),
+        }
+    }
+
+    /// What a value may be, in words.
+    pub(super) fn allowed(&self) -> String {
+        self.param().map_or_else(|| "a name in [methods.md](methods.md)".to_owned(), Param::allowed)
+    }
+
+    /// The default in words.
+    pub(super) fn default(&self) -> String {
+        let spec = MethodSpec::default();
+        match self.kind {
+            Kind::Drafter => "required".to_owned(),
+            Kind::Verifier => spec.verifier,
+            Kind::Length => spec.length,
+            Kind::Setting(param) => param
+                .default()
+                .map(|value| value.to_string())
+                .filter(|text| !text.is_empty())
+                .unwrap_or("none".to_owned()),
+        }
+    }
+
     /// The values that a list, or one value, puts on the axis; `place` says where
     /// it stands.
     ///

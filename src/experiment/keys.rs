@@ -1,4 +1,5 @@
-//! Keys of `experiment.toml`, each declared once: its names, and what it may be.
+//! Keys of `experiment.toml`, each declared once: its names, what it is, what it may be
+//! and its default. The checks, the reference page and the schema follow from here.
 
 use anyhow::{Result, bail};
 use toml::{Table, Value};
@@ -13,12 +14,16 @@ use crate::registry::UnknownName;
 pub(super) struct Key {
     pub(super) name: &'static str,
     pub(super) aliases: &'static [&'static str],
-    kind: Kind,
+    /// One line for people.
+    pub(super) summary: &'static str,
+    /// The default in words; `None` if the key is required.
+    pub(super) default: Option<&'static str>,
+    pub(super) kind: Kind,
 }
 
 /// What the value of a key may be.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     Text,
     /// A list of texts, or one.
     Texts,
@@ -37,59 +42,116 @@ pub(super) const MAX_TOKENS: Param =
 /// Generations per prompt and cell.
 pub(super) const REPEATS: Param =
     Param::count("repeats", 1, 1..=10_000, "generations per prompt and cell");
-/// Seed of all draws.
-const SEED: Param = Param::count("seed", 0, 0..=usize::MAX, "seed of all draws");
 /// Warm-up generations per cell; of three the median is right while one is
 /// disturbed.
-pub(super) const WARMUP: Param =
-    Param::count("warmup", 3, 0..=1_000, "warm-up generations per cell");
-/// Worker threads.
-const THREADS: Param = Param::count("threads", 1, 1..=65_535, "worker threads").optional();
-/// Prompts that are chosen of all.
-const LIMIT: Param =
-    Param::count("prompts_limit", 1, 1..=1_000_000, "prompts that are chosen of all").optional();
-/// Prompts that are chosen of each category.
-const PER_CATEGORY: Param =
-    Param::count("prompts_per_category", 1, 1..=1_000_000, "prompts chosen of each category")
-        .optional();
+pub(super) const WARMUP: Param = Param::count(
+    "warmup",
+    3,
+    0..=1_000,
+    "warm-up generations per cell, whose costs predict speedups",
+);
 
 /// All keys of the top level, besides the settings of methods.
-const KEYS: &[Key] = &[
-    key("question", &[], Kind::Text),
-    key("target", &["model", "target_model"], Kind::Text),
-    key(
-        "draft",
-        &["draft_model", "speculative_model", "assistant_model", "model_draft"],
-        Kind::Text,
+pub(super) const KEYS: &[Key] = &[
+    key("question", Kind::Text, Some(""), "the question that the experiment answers"),
+    key("target", Kind::Text, None, "name (`configs/models.toml`) or path of the target")
+        .or(&["model", "target_model"]),
+    key("draft", Kind::Text, Some("none"), "name or path of the draft model").or(&[
+        "draft_model",
+        "speculative_model",
+        "assistant_model",
+        "model_draft",
+    ]),
+    key("prompts", Kind::Texts, None, "names of sets in `configs/prompts`, or paths"),
+    count(
+        Param::count(
+            "prompts_limit",
+            1,
+            1..=1_000_000,
+            "number of prompts that the seed chooses from all",
+        )
+        .optional(),
+        "all",
     ),
-    key("prompts", &[], Kind::Texts),
-    count(LIMIT),
-    count(PER_CATEGORY),
-    key("on_long_prompt", &[], Kind::Name(|| LongPrompt::ALL.map(LongPrompt::name).to_vec())),
-    count(MAX_TOKENS),
-    count(REPEATS),
-    count(SEED),
-    count(WARMUP),
-    key("ignore_eos", &[], Kind::Flag),
-    key("special_tokens", &[], Kind::Flag),
-    key("trace", &[], Kind::Flag),
-    count(THREADS),
-    key("engine", &[], Kind::Name(|| Engine::ALL.map(Engine::name).to_vec())),
-    key("device", &[], Kind::Text),
-    key("dtype", &["torch_dtype"], Kind::Name(|| Dtype::ALL.map(Dtype::name).to_vec())),
-    key("draft_dtype", &[], Kind::Name(|| Dtype::ALL.map(Dtype::name).to_vec())),
-    key("clock", &[], Kind::Name(|| vec!["real", "virtual"])),
-    key("control", &[], Kind::Flag),
-    key("sweep", &[], Kind::Tables),
-    key("exclude", &[], Kind::Tables),
+    count(
+        Param::count(
+            "prompts_per_category",
+            1,
+            1..=1_000_000,
+            "number of prompts that the seed chooses from each category, before the limit",
+        )
+        .optional(),
+        "all",
+    ),
+    key(
+        "on_long_prompt",
+        Kind::Name(|| LongPrompt::ALL.map(LongPrompt::name).to_vec()),
+        Some("\"error\""),
+        "what happens to prompts that are too long",
+    ),
+    count(MAX_TOKENS, "64"),
+    count(REPEATS, "1"),
+    count(
+        Param::count("seed", 0, 0..=usize::MAX, "seed of all draws and of the choice of prompts"),
+        "0",
+    ),
+    count(WARMUP, "3"),
+    key(
+        "ignore_eos",
+        Kind::Flag,
+        Some("true"),
+        "treat end-of-text tokens like any other token, so that all texts have the same length",
+    ),
+    key(
+        "special_tokens",
+        Kind::Flag,
+        Some("false"),
+        "turn strings in prompts that name control tokens into these tokens",
+    ),
+    key("trace", Kind::Flag, Some("false"), "write `positions.csv`, a row per drafted token"),
+    count(
+        Param::count("threads", 1, 1..=65_535, "worker threads, at most the number of cores")
+            .optional(),
+        "all cores",
+    ),
+    key(
+        "engine",
+        Kind::Name(|| Engine::ALL.map(Engine::name).to_vec()),
+        Some("native on the CPU, else candle"),
+        "which code computes the logits",
+    ),
+    key("device", Kind::Text, Some("cpu"), "where the models run: `cpu`, `cuda:N` or `metal`"),
+    key("dtype", DTYPE, Some("f32"), "type of the weights in memory").or(&["torch_dtype"]),
+    key("draft_dtype", DTYPE, Some("`dtype`"), "the same for the draft model alone"),
+    key(
+        "clock",
+        Kind::Name(|| vec!["real", "virtual"]),
+        Some("\"real\""),
+        "source of times: measured, or a fixed cost per pass",
+    ),
+    key(
+        "control",
+        Kind::Flag,
+        Some("false"),
+        "run the baseline and the first method twice, to show how much results differ by chance",
+    ),
+    key("sweep", Kind::Tables, None, "the axes; several `[[sweep]]` tables are several sweeps"),
+    key("exclude", Kind::Tables, Some("none"), "conditions of cells to leave out: `[[exclude]]`"),
 ];
 
-const fn key(name: &'static str, aliases: &'static [&'static str], kind: Kind) -> Key {
-    Key { name, aliases, kind }
+const DTYPE: Kind = Kind::Name(|| Dtype::ALL.map(Dtype::name).to_vec());
+
+const fn key(
+    name: &'static str,
+    kind: Kind,
+    default: Option<&'static str>,
+    summary: &'static str,
+) -> Key {
+    Key { name, aliases: &[], summary, default, kind }
 }
 
-const fn count(param: Param) -> Key {
-    Key { name: param.key, aliases: param.aliases, kind: Kind::Count(param) }
+const fn count(param: Param, default: &'static str) -> Key {
+    key(param.key, Kind::Count(param), Some(default), param.summary).or(param.aliases)
 }
 
 /// The key of the top level that is called `name`.
@@ -115,6 +177,25 @@ pub(super) fn fill_in(table: &mut Table) -> Result<()> {
 }
 
 impl Key {
+    const fn or(self, aliases: &'static [&'static str]) -> Self {
+        Self { aliases, ..self }
+    }
+
+    /// What the value may be, in words.
+    pub(super) fn allowed(&self) -> String {
+        match self.kind {
+            Kind::Text => "a text".to_owned(),
+            Kind::Texts => "a text or a list of texts".to_owned(),
+            Kind::Flag => "true or false".to_owned(),
+            Kind::Name(names) => {
+                let quoted = names().iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>();
+                quoted.join(" or ")
+            }
+            Kind::Count(param) => param.allowed(),
+            Kind::Tables => "a table or a list of tables".to_owned(),
+        }
+    }
+
     /// Refuses a value that the key cannot have.
     ///
     /// # Errors
@@ -123,22 +204,18 @@ impl Key {
         let texts = |value: &Value| {
             value.as_array().map_or(value.is_str(), |all| all.iter().all(Value::is_str))
         };
-        let (allowed, sound) = match self.kind {
-            Kind::Text => ("a text".to_owned(), value.is_str()),
-            Kind::Texts => ("a text or a list of texts".to_owned(), texts(value)),
-            Kind::Flag => ("true or false".to_owned(), value.is_bool()),
-            Kind::Name(names) => {
-                let names = names();
-                let quoted = names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>();
-                (quoted.join(" or "), value.as_str().is_some_and(|name| names.contains(&name)))
-            }
-            Kind::Count(param) => {
-                let sound = setting(value).is_some_and(|value| param.check(&value).is_ok());
-                (param.allowed(), sound)
-            }
-            Kind::Tables => return Ok(()),
+        let sound = match self.kind {
+            Kind::Text => value.is_str(),
+            Kind::Texts => texts(value),
+            Kind::Flag => value.is_bool(),
+            Kind::Name(names) => value.as_str().is_some_and(|name| names().contains(&name)),
+            Kind::Count(param) => setting(value).is_some_and(|value| param.check(&value).is_ok()),
+            Kind::Tables => true,
         };
-        if sound { Ok(()) } else { bail!("\"{}\" = {value}: allowed is {allowed}", self.name) }
+        if sound {
+            return Ok(());
+        }
+        bail!("\"{}\" = {value}: allowed is {}", self.name, self.allowed())
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) mod raw;
 mod read;
 mod recorder;
 pub mod records;
+pub mod reference;
 mod run;
 mod spec;
 pub mod statistics;

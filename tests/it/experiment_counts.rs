@@ -213,15 +213,15 @@ fn the_report_names_choice_and_penalties() {
 
 #[test]
 fn every_key_is_explained_with_what_it_may_be() {
-    let page = std::fs::read_to_string("experiments/README.md").unwrap();
+    let page = specdec::experiment::reference::page();
     let row = |key: &str| page.lines().find(|line| line.starts_with(&format!("| `{key}` |")));
     for key in columns::<Spec>() {
-        let row = row(key).unwrap_or_else(|| panic!("{key} is not in experiments/README.md"));
+        let row = row(key).unwrap_or_else(|| panic!("{key} is not on the page"));
         let refused = planned(&[&format!("{key}=-7.5")]).unwrap_err();
         let (_, allowed) = refused.split_once("allowed is ").unwrap_or_else(|| panic!("{refused}"));
         assert!(row.contains(&format!("| {allowed} |")), "{row} should say {allowed}");
     }
     for axis in ["drafter", "verifier", "length", "num_speculative_tokens", "repetition_penalty"] {
-        assert!(row(axis).is_some(), "{axis} is not in experiments/README.md");
+        assert!(row(axis).is_some(), "{axis} is not on the page");
     }
 }

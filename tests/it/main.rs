@@ -118,6 +118,8 @@ mod prompt_tokens;
 #[cfg(feature = "harness")]
 mod prompts;
 #[cfg(feature = "harness")]
+mod reference_page;
+#[cfg(feature = "harness")]
 mod report;
 #[cfg(feature = "harness")]
 mod report_verdicts;
