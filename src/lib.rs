@@ -1,4 +1,81 @@
 //! specdec: a research harness for speculative decoding.
+//!
+//! A cheap *drafter* proposes K tokens, the *target* model scores all of them in one
+//! pass, and a *verifier* decides which are kept, such that the output has exactly the
+//! target's distribution. This crate runs such methods, proves them exact, and measures
+//! what they gain.
+//!
+//! # The loop
+//!
+//! Everything happens in rounds ([`decode::generate`]). p is the target's distribution
+//! after all sampling settings, q the drafter's:
+//!
+//! ```text
+//! prefill: the target reads the prompt but for its last token
+//! until a stop rule holds:
+//!     draft    = drafter.propose(context)            tokens drawn from q, each with its q
+//!     logits   = target.evaluate(context, draft)     one pass, a row per drafted token and one
+//!     targets  = sampler.distributions(logits)       p at every position
+//!     verdict  = verifier.verify(draft, targets)     an accepted path, then one more token:
+//!                                                    the correction after a rejection, or the
+//!                                                    bonus token after a full acceptance
+//!     context += accepted path + that token
+//!     the session forgets what was rejected; drafter and length policy observe the round
+//! ```
+//!
+//! Plain autoregressive decoding is the same loop with the drafter `none`.
+//!
+//! # Parts
+//!
+//! - [`tree::Draft`] draws its own tokens, so nobody can record another q than was
+//!   sampled. [`chance::Chance`] is the only source of randomness: seeded, or exhaustive.
+//! - [`draft`], [`length`] and [`verify`] hold the methods: one file and one registry
+//!   line each. [`decode::MethodSpec`] names a combination.
+//! - [`exactness`] walks every outcome of this loop on toy models ([`model::ToyPair`]) and
+//!   compares the joint distribution of several tokens with the target's.
+//! - With the feature `engine`: models ([`model`]), on a CPU engine whose logits have the
+//!   same bits in every pass; `candle` adds a second engine. `harness` (the default):
+//!   experiments, statistics, reports and the command line.
+//!
+//! # Examples
+//!
+//! The exact distribution of a method on a toy pair:
+//!
+//! ```
+//! use specdec::decode::{Generation, MethodSpec, StopRules};
+//! use specdec::exactness::enumerate;
+//! use specdec::model::ToyPair;
+//!
+//! let pair = ToyPair::context_free(&[0.7, 0.3], &[0.4, 0.6]);
+//! let (target, draft) = (pair.target("target")?, pair.draft("draft")?);
+//! let method = MethodSpec::default().build(Some(&draft))?;
+//! let stop = StopRules::max_tokens(2);
+//! let generation = Generation::new(&target, method, &pair.prompt, stop, None)?;
+//! let found = enumerate(&target, generation, &mut [])?;
+//! assert!((found.dist[&vec![0, 1]] - 0.7 * 0.3).abs() < 1e-12);
+//! # Ok::<(), specdec::model::ModelError>(())
+//! ```
+#![cfg_attr(
+    feature = "engine",
+    doc = r#"
+A text from a pair of models (here a toy; else folders in the Hugging Face layout):
+
+```
+use specdec::{MethodSpec, Pair, SamplingParams};
+
+let pair = Pair::load("toy:mixed")?.with_draft("toy:mixed")?;
+let sampling = SamplingParams { temperature: 0.0, ..Default::default() };
+let speculative = MethodSpec { sampling, ..Default::default() };
+let plain = MethodSpec { drafter: "none".to_owned(), ..speculative.clone() };
+let (seed, max_tokens) = (0, 20);
+let fast = pair.generate("ab", &speculative, max_tokens, seed)?;
+let slow = pair.generate("ab", &plain, max_tokens, seed)?;
+assert_eq!(fast.text, slow.text);
+assert!(fast.totals.target_forwards < slow.totals.target_forwards);
+# Ok::<(), specdec::model::ModelError>(())
+```
+"#
+)]
 #[cfg(feature = "harness")]
 pub mod bench;
 pub mod chance;
@@ -13,11 +90,13 @@ pub mod exactness;
 pub mod experiment;
 #[cfg(feature = "engine")]
 pub mod input;
-// The engine alone uses most of what its kernels are made of.
+// Most of it is used only by the engine's kernels.
 #[cfg_attr(not(feature = "engine"), allow(dead_code))]
 pub mod lanes;
 pub mod length;
 pub mod model;
+#[cfg(feature = "engine")]
+pub mod pair;
 pub mod params;
 #[cfg(feature = "engine")]
 pub mod pool;
@@ -32,3 +111,8 @@ pub mod shown;
 pub mod terminal;
 pub mod tree;
 pub mod verify;
+
+pub use decode::MethodSpec;
+#[cfg(feature = "engine")]
+pub use pair::Pair;
+pub use sampling::SamplingParams;

@@ -89,7 +89,7 @@ type Models = (Box<dyn LanguageModel>, Option<Box<dyn LanguageModel>>);
 fn models(args: &BenchArgs) -> Result<Models> {
     let Some(shape) = &args.shape else {
         let embedded = args.models.target.is_none();
-        let pair = open_pair(&args.models, false, embedded || args.models.draft.is_some())?;
+        let (pair, _) = open_pair(&args.models, false, embedded || args.models.draft.is_some())?;
         return Ok((pair.target.model, pair.draft.map(|draft| draft.model)));
     };
     start_threads(args.models.threads.map(usize::from))?;

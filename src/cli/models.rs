@@ -5,31 +5,15 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use super::options::ModelArgs;
-use crate::model::{
-    Catalog, LanguageModel, Loaded, Role, Settings, Threads, check_pair, load, set_threads,
-};
+use crate::model::{Catalog, Role, Settings, Threads, set_threads};
+use crate::pair::Pair;
 use crate::terminal;
 
 /// The pair that ships with the project.
 const EMBEDDED: (&str, &str) = ("embedded-target", "embedded-draft");
 
-/// A target and, where one is wanted, a draft model of the same vocabulary.
-#[derive(Debug)]
-pub(super) struct Pair {
-    /// The model whose distribution is kept.
-    pub target: Loaded,
-    /// The model that proposes.
-    pub draft: Option<Loaded>,
-    /// The names they were asked for by.
-    pub names: (String, Option<String>),
-}
-
-impl Pair {
-    /// The draft model, if there is one.
-    pub(super) fn draft_model(&self) -> Option<&dyn LanguageModel> {
-        self.draft.as_ref().map(|draft| &*draft.model)
-    }
-}
+/// The names by which a target and a draft model were asked for.
+pub(super) type Names = (String, Option<String>);
 
 /// Starts the engine's threads, and says so if they are fewer than wanted;
 /// returns their number.
@@ -48,7 +32,11 @@ pub(super) fn start_threads(wanted: Option<usize>) -> Result<usize> {
 ///
 /// # Errors
 /// One sentence that says which model is missing, broken or does not fit.
-pub(super) fn open_pair(args: &ModelArgs, special_tokens: bool, with_draft: bool) -> Result<Pair> {
+pub(super) fn open_pair(
+    args: &ModelArgs,
+    special_tokens: bool,
+    with_draft: bool,
+) -> Result<(Pair, Names)> {
     start_threads(args.threads.map(usize::from))?;
     let catalog = Catalog::near(Path::new("."));
     let target_name = args.target.as_deref().unwrap_or(EMBEDDED.0);
@@ -64,12 +52,12 @@ pub(super) fn open_pair(args: &ModelArgs, special_tokens: bool, with_draft: bool
     let draft_source =
         draft_name.as_ref().map(|name| catalog.model(name)).transpose().context("draft")?;
     let draft_source = draft_source.map(|source| source.with(args.settings(Role::Draft)));
-    let target = load(target_source, Role::Target).context("target")?;
-    let draft = draft_source.map(|s| load(s, Role::Draft)).transpose().context("draft")?;
-    if let Some(draft) = &draft {
-        check_pair(target.model.info(), draft.model.info())?;
-    }
-    Ok(Pair { target, draft, names: (target_name.to_owned(), draft_name) })
+    let pair = Pair::load(target_source).context("target")?;
+    let pair = match draft_source {
+        Some(source) => pair.with_draft(source).context("draft")?,
+        None => pair,
+    };
+    Ok((pair, (target_name.to_owned(), draft_name)))
 }
 
 /// The name of the draft model that belongs to a target.

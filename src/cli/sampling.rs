@@ -1,21 +1,35 @@
 //! The options that say how logits become a distribution: one for each declared setting.
 
-use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::draft::DRAFT_SAMPLING;
-use crate::params::{Param, Params, Value};
+use crate::params::{BadParam, Param, Params, Value};
 use crate::sampling::{PROCESSORS, SamplingParams};
 
 const HEADING: &str = "Sampling (applied in this order)";
 
-/// The sampling settings of the target and of the draft model.
-#[derive(Debug)]
-pub(super) struct SamplingArgs {
-    /// Of the target.
-    pub(super) target: SamplingParams,
-    /// Those of the draft model that differ from the target's.
-    pub(super) draft: Params,
+/// The sampling settings of the target and of the draft model, as they were given.
+#[derive(Debug, Default)]
+pub(super) struct SamplingArgs(Params);
+
+impl SamplingArgs {
+    /// The settings of the target.
+    ///
+    /// # Errors
+    /// Names the first setting out of range and what is allowed.
+    pub(super) fn target(&self) -> Result<SamplingParams, BadParam> {
+        let settings = self.0.of(PROCESSORS.iter().map(|processor| &processor.setting))?;
+        let set = |params: SamplingParams, (key, value): (&str, &Value)| params.with(key, value);
+        Ok(settings.iter().fold(SamplingParams::NEUTRAL, set))
+    }
+
+    /// The settings that are given for the draft model.
+    ///
+    /// # Errors
+    /// As [`Self::target`].
+    pub(super) fn draft(&self) -> Result<Params, BadParam> {
+        self.0.of(&DRAFT_SAMPLING)
+    }
 }
 
 impl Args for SamplingArgs {
@@ -38,10 +52,7 @@ fn option(setting: &'static Param) -> Arg {
         .value_name("X")
         .allow_negative_numbers(true)
         .help(format!("{} [allowed: {}]", sentence(setting.summary), setting.allowed()))
-        .value_parser(|text: &str| {
-            let value = text.parse::<Value>().unwrap_or_else(|never| match never {});
-            setting.check(&value).map_err(|_| format!("allowed is {}", setting.allowed()))
-        });
+        .value_parser(str::parse::<Value>);
     match setting.default() {
         Some(default) => option.default_value(default.to_string()),
         None => option,
@@ -59,21 +70,16 @@ fn sentence(summary: &str) -> String {
 
 impl FromArgMatches for SamplingArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut args = Self { target: SamplingParams::NEUTRAL, draft: Params::default() };
+        let mut args = Self::default();
         args.update_from_arg_matches(matches)?;
         Ok(args)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        for Param { key, .. } in PROCESSORS.iter().map(|processor| &processor.setting) {
-            let value = matches.get_one::<Value>(key);
-            let value =
-                value.ok_or_else(|| clap::Error::new(ErrorKind::MissingRequiredArgument))?;
-            self.target = self.target.with(key, value);
-        }
-        for Param { key, .. } in &DRAFT_SAMPLING {
+        let settings = PROCESSORS.iter().map(|processor| &processor.setting);
+        for Param { key, .. } in settings.chain(&DRAFT_SAMPLING) {
             if let Some(value) = matches.get_one::<Value>(key) {
-                self.draft = std::mem::take(&mut self.draft).with(key, value.clone());
+                self.0 = std::mem::take(&mut self.0).with(key, value.clone());
             }
         }
         Ok(())

@@ -211,7 +211,7 @@ fn spec_bench_rows_are_prompts_too() {
 fn plan_prints_the_cells_and_an_estimate() {
     let output = specdec(&["plan", "experiments/00-smoke"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("c1cdacaa0996") && text.contains("model + rejection, K = 4, T = 0.7"));
+    assert!(text.contains("21c2fd54851b") && text.contains("model + rejection, K = 4, T = 0.7"));
     assert!(text.contains("estimate    156 generations"));
 }
 

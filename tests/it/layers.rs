@@ -23,6 +23,7 @@ const LAYERS: &[&[&str]] = &[
     &["round"],
     &["draft", "length", "verify"],
     &["decode"],
+    &["pair"],
     &["exactness", "experiment", "report"],
     &["bench"],
     &["cli"],

@@ -7,7 +7,8 @@ use specdec::exactness::mutants::{CHECKS, controls, mutants, refute};
 #[test]
 fn every_mutant_is_killed() {
     let reports = mutants().iter().map(|m| refute(m).unwrap()).collect::<Vec<_>>();
-    assert!(reports.len() >= 51);
+    // One needs the CPU engine's cache.
+    assert!(reports.len() >= 50 + usize::from(cfg!(feature = "engine")));
     let survivors = reports.iter().filter(|r| r.killed_by.is_empty()).collect::<Vec<_>>();
     assert!(survivors.is_empty(), "{survivors:?}");
     let names = mutants().iter().chain(&controls()).map(|m| m.name).collect::<Vec<_>>();

@@ -1,7 +1,6 @@
 //! One round of every verifier on small random distributions, by enumeration: its
-//! distribution, what it keeps, and where it draws. No model and no loop stands
-//! between the rule and the check, so a mistake is found in milliseconds and at its
-//! place.
+//! distribution, what it keeps, and where it draws. Without a model and a loop, a
+//! mistake is found in milliseconds and at its place.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -12,7 +12,7 @@ use clap::Args;
 use self::listener::Listener;
 use self::paint::Painter;
 use self::stats::{Report, Settings};
-use super::models::{Pair, open_pair};
+use super::models::{Names, open_pair};
 use super::options::{ModelArgs, PromptArgs, count};
 use super::output;
 use super::sampling::SamplingArgs;
@@ -21,7 +21,7 @@ use crate::clock::RealClock;
 use crate::decode::{self, Generation, MethodSpec, PLAIN, StopRules, class_of, find_param};
 use crate::draft::{Texts, Tools};
 use crate::input::text_of;
-use crate::model::Codec;
+use crate::model::{Codec, ModelInfo};
 use crate::params::Value;
 use crate::terminal;
 
@@ -131,7 +131,7 @@ impl GenerateArgs {
     /// The method in canonical spelling.
     fn spec(&self) -> Result<MethodSpec> {
         let method = &self.method;
-        let mut params = self.sampling.draft.clone();
+        let mut params = self.sampling.draft()?;
         let lengths = [
             ("prompt_lookup_max", method.prompt_lookup_max),
             ("prompt_lookup_min", method.prompt_lookup_min),
@@ -152,7 +152,7 @@ impl GenerateArgs {
             verifier: method.verifier.clone(),
             length: method.length.clone(),
             num_speculative_tokens: method.num_speculative_tokens,
-            sampling: self.sampling.target,
+            sampling: self.sampling.target()?,
             params,
         };
         spec.check_read()?;
@@ -196,7 +196,8 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     let spec = args.spec()?;
     let mut rules = args.stop.rules()?;
     let text = args.prompt.read()?;
-    let pair = open_pair(&args.models, args.prompt.special_tokens, spec.needs_draft_model())?;
+    let (pair, names) =
+        open_pair(&args.models, args.prompt.special_tokens, spec.needs_draft_model())?;
     let (target, codec) = (&*pair.target.model, &*pair.target.codec);
     if !args.stop.ignore_eos {
         rules.eos = target.info().eos.clone();
@@ -221,7 +222,7 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
         stop_reason: generation.stopped().map_or("", |reason| reason.name()),
         class: class_of(&spec, target.info().row_invariant)?,
         stats: tally.stats(&ended?, generation.new_tokens().len()),
-        settings: settings(args, &spec, &pair),
+        settings: settings(args, &spec, target.info(), &names),
     };
     if args.show.json {
         return output::write_json(&report);
@@ -240,11 +241,15 @@ fn painter(codec: &dyn Codec) -> Option<Painter<'_>> {
     Some(Painter::new(codec))
 }
 
-fn settings<'r>(args: &'r GenerateArgs, method: &'r MethodSpec, pair: &'r Pair) -> Settings<'r> {
-    let target = pair.target.model.info();
+fn settings<'r>(
+    args: &'r GenerateArgs,
+    method: &'r MethodSpec,
+    target: &'r ModelInfo,
+    (name, draft): &'r Names,
+) -> Settings<'r> {
     Settings {
-        target: &pair.names.0,
-        draft: pair.names.1.as_deref(),
+        target: name,
+        draft: draft.as_deref(),
         engine: target.engine,
         dtype: target.dtype,
         method,

@@ -114,7 +114,7 @@ struct Row {
 
 /// Runs the command.
 pub(super) fn run(args: &InspectArgs) -> Result<()> {
-    let (settings, params) = (args.sampling.target, args.sampling.draft.clone());
+    let (settings, params) = (args.sampling.target()?, args.sampling.draft()?);
     if let Some((key, _)) = params.iter().next().filter(|_| args.models.draft.is_none()) {
         let option = key.replace('_', "-");
         bail!("--{option} needs --draft: name a draft model, or leave it out");
@@ -126,7 +126,8 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
         bail!("--top 0 shows nothing: allowed is a whole number >= 1");
     }
     let text = args.prompt.read()?;
-    let pair = open_pair(&args.models, args.prompt.special_tokens, args.models.draft.is_some())?;
+    let (pair, names) =
+        open_pair(&args.models, args.prompt.special_tokens, args.models.draft.is_some())?;
     let prompt = args.prompt.encode(&text, &*pair.target.codec)?;
     let logits = next_logits(&*pair.target.model, &prompt)?;
     let history = History { prompt_len: prompt.len(), context: &prompt, drafted: &[] };
@@ -143,8 +144,8 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
     let info = pair.target.model.info();
     let models = [Some(&*pair.target.model), pair.draft_model()];
     let inspection = Inspection {
-        target: pair.names.0.clone(),
-        draft: pair.names.1.clone(),
+        target: names.0,
+        draft: names.1,
         held: models.iter().flatten().map(|model| held(model.info())).collect(),
         prompt_tokens: prompt.len(),
         vocab: info.vocab,

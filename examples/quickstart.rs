@@ -1,0 +1,36 @@
+//! The exact output distribution of a speculative decoder, by walking every random
+//! outcome of the production code: drafter, verifier, session and decode loop.
+//!
+//! ```text
+//! cargo run --example quickstart --no-default-features
+//! ```
+
+use std::error::Error;
+
+use specdec::decode::{Generation, MethodSpec, StopRules};
+use specdec::exactness::{enumerate, target_distribution};
+use specdec::model::ToyPair;
+use specdec::sampling::{Sampler, SamplingParams};
+
+#[allow(clippy::print_stdout)]
+fn main() -> Result<(), Box<dyn Error>> {
+    // Three tokens whose probabilities do not depend on the context.
+    let pair = ToyPair::context_free(&[0.5, 0.3, 0.2], &[0.2, 0.3, 0.5]);
+    let (target, draft) = (pair.target("target")?, pair.draft("draft")?);
+    let (prompt, tokens) = (&pair.prompt, 3);
+
+    // Two tokens are drafted per round and verified by rejection sampling.
+    let spec = MethodSpec { num_speculative_tokens: 2, ..MethodSpec::default() };
+    let (method, stop) = (spec.build(Some(&draft))?, StopRules::max_tokens(tokens));
+    let generation = Generation::new(&target, method, prompt, stop, None)?;
+    let found = enumerate(&target, generation, &mut [])?;
+
+    let sampler = Sampler::new(SamplingParams::default())?;
+    let expected = target_distribution(&target, &sampler, prompt, tokens)?;
+    println!("text         speculative  target");
+    for (text, p) in &found.dist {
+        println!("{text:?}    {p:.9}  {:.9}", expected[text]);
+    }
+    println!("{:.3} tokens per target pass in the first round", found.tally.first_emitted);
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! A target and its draft model, and the shortest way from a prompt to a text.
+
+use crate::chance::{Request, Seeded};
+use crate::clock::RealClock;
+use crate::decode::{Generation, MethodSpec, NoObserver, StopReason, StopRules, Totals, generate};
+use crate::distribution::Token;
+use crate::draft::Tools;
+use crate::model::{LanguageModel, Loaded, ModelError, Role, Source, check_pair, load};
+
+/// A target and, where there is one, a draft model with the same vocabulary.
+#[derive(Debug)]
+pub struct Pair {
+    /// The model whose distribution is kept.
+    pub target: Loaded,
+    /// The model that proposes.
+    pub draft: Option<Loaded>,
+}
+
+/// A continuation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Continuation {
+    /// Its text.
+    pub text: String,
+    /// Its tokens.
+    pub tokens: Vec<Token>,
+    /// Why it ended.
+    pub stop: Option<StopReason>,
+    /// What it cost.
+    pub totals: Totals,
+}
+
+impl Pair {
+    /// A target without a draft model.
+    ///
+    /// # Errors
+    /// One sentence that names the file and value at fault.
+    pub fn load(target: impl Into<Source>) -> Result<Self, ModelError> {
+        Ok(Self { target: load(target, Role::Target)?, draft: None })
+    }
+
+    /// The same target with a draft model.
+    ///
+    /// # Errors
+    /// As [`Self::load`], or if the two models have different vocabularies.
+    pub fn with_draft(self, draft: impl Into<Source>) -> Result<Self, ModelError> {
+        let draft = load(draft, Role::Draft)?;
+        check_pair(self.target.model.info(), draft.model.info())?;
+        Ok(Self { draft: Some(draft), ..self })
+    }
+
+    /// The draft model, if there is one.
+    pub fn draft_model(&self) -> Option<&dyn LanguageModel> {
+        self.draft.as_ref().map(|draft| &*draft.model)
+    }
+
+    /// Continues a prompt by at most `max_tokens` tokens. The same seed gives the same
+    /// text.
+    ///
+    /// # Errors
+    /// If the method does not exist or does not suit the pair, the prompt cannot be
+    /// encoded or leaves no room, or a model fails.
+    pub fn generate(
+        &self,
+        prompt: &str,
+        method: &MethodSpec,
+        max_tokens: usize,
+        seed: u64,
+    ) -> Result<Continuation, ModelError> {
+        let (target, codec) = (&*self.target.model, &*self.target.codec);
+        let tools = Tools { draft: self.draft_model(), target: Some(target), texts: None };
+        let (method, stop) = (method.build_with(tools)?, StopRules::max_tokens(max_tokens));
+        let tokens = codec.encode(prompt)?;
+        let mut generation = Generation::new(target, method, &tokens, stop, Some(codec))?;
+        let mut chance = Seeded::new(Request { seed, prompt, repeat: 0 });
+        let clock = RealClock::default();
+        let totals = generate(&mut generation, target, &mut chance, &clock, &mut NoObserver)?;
+        Ok(Continuation {
+            text: generation.text().to_owned(),
+            tokens: generation.new_tokens().to_vec(),
+            stop: generation.stopped(),
+            totals,
+        })
+    }
+}
