@@ -69,9 +69,13 @@ fn help_shows_examples_and_defaults() {
         assert!(help.contains(&format!("Examples:\n  specdec {command}")), "{help}");
     }
     let help = stdout(&["generate", "--help"]);
-    for part in
-        ["[default: 128]", "[default: rejection]", "0 < P <= 1", "--show-draft", "<SECONDS>"]
-    {
+    for part in [
+        "[default: 128]",
+        "[default: rejection]",
+        "[allowed: a finite",
+        "--show-draft",
+        "<SECONDS>",
+    ] {
         assert!(help.contains(part), "{part}: {help}");
     }
 }
