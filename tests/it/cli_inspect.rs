@@ -117,7 +117,7 @@ fn bad_inputs_get_one_sentence() {
     refuses(&with(&["--top-p", "1.5"]), "top_p = 1.5");
     refuses(&with(&["--draft", "toy:nope"]), "unknown toy model \"nope\"");
     refuses(&with(&["--draft", "toy:mixed"]), "vocabular");
-    refuses(&with(&["--draft-temperature", "1"]), "--draft-temperature is read with --draft alone");
+    refuses(&with(&["--draft-temperature", "1"]), "--draft-temperature needs --draft");
     refuses(&["inspect", "--target", "toy:thirds", "--prompt", ""], "the prompt is empty");
     refuses(&["inspect", "--target", "toy:thirds", "--prompt", "c"], "not 'c'");
 }
