@@ -79,7 +79,7 @@ pub fn certify(
     results.sort_by_key(|(i, _)| *i);
     for (_, result) in results {
         match result {
-            Done::Cell(cell) => certificate.cells.push(cell),
+            Done::Cell(cell) => certificate.cells.push(*cell),
             #[cfg(feature = "engine")]
             Done::Fit(fit) => certificate.fits.push(fit),
             Done::Mutant(report) => certificate.mutants.push(report),
@@ -107,7 +107,7 @@ enum Part {
 }
 
 enum Done {
-    Cell(CertificateCell),
+    Cell(Box<CertificateCell>),
     #[cfg(feature = "engine")]
     Fit(RealFit),
     Mutant(MutantReport),
@@ -150,12 +150,12 @@ fn run_all(parts: &[Part], progress: &mut dyn FnMut(Progress)) -> Vec<(usize, Do
 impl Part {
     fn run(&self) -> Done {
         match self {
-            Part::Walk { cell, runs } => Done::Cell(finish(cell, walk_cell(cell, *runs))),
+            Part::Walk { cell, runs } => Done::Cell(finish(cell, walk_cell(cell, *runs)).into()),
             Part::Sample { method, runs } => {
                 // The first toy has the largest vocabulary and both models
                 // overlap; sampling at temperature 1 uses the whole of it.
                 let cell = Cell::new(*method, &SETTINGS[0], Place::Named(&TOYS[0]), 2);
-                Done::Cell(finish(&cell, sample_cell(&cell, *runs)))
+                Done::Cell(finish(&cell, sample_cell(&cell, *runs)).into())
             }
             #[cfg(feature = "engine")]
             Part::Fit(cell) => Done::Fit(cell.run()),

@@ -8,7 +8,8 @@ use specdec::exactness::mutants::{CHECKS, controls, mutants, refute};
 fn every_mutant_is_killed() {
     let reports = mutants().iter().map(|m| refute(m).unwrap()).collect::<Vec<_>>();
     // One needs the CPU engine's cache.
-    assert!(reports.len() >= 50 + usize::from(cfg!(feature = "engine")));
+    let engine = cfg!(feature = "engine");
+    assert!(reports.len() >= 50 + usize::from(engine));
     let survivors = reports.iter().filter(|r| r.killed_by.is_empty()).collect::<Vec<_>>();
     assert!(survivors.is_empty(), "{survivors:?}");
     let names = mutants().iter().chain(&controls()).map(|m| m.name).collect::<Vec<_>>();
@@ -52,14 +53,16 @@ fn every_mutant_is_killed() {
     }
     let reused = find("residual_reuses_draft_noise");
     assert!(["joint", "goodness_of_fit"].iter().all(|by| reused.killed_by.contains(by)));
-    assert!(find("fork_loses_partial_tile").killed_by.contains(&"forked_rows"));
+    if engine {
+        assert!(find("fork_loses_partial_tile").killed_by.contains(&"forked_rows"));
+    }
     assert!(find("retrospective_length").killed_by.contains(&"draft_tokens"));
     // What is known on paper.
     let known = reports.iter().filter_map(|r| Some((r.name, r.tv_first_token, r.on_paper?)));
     let known = known.collect::<Vec<_>>();
     assert_eq!(known.len(), 3);
     assert!(known.iter().all(|(_, found, paper)| (found - paper).abs() < 1e-12), "{known:?}");
-    for (check, _) in CHECKS {
+    for (check, _) in CHECKS.iter().filter(|(check, _)| engine || *check != "forked_rows") {
         assert!(reports.iter().any(|r| r.killed_by.contains(check)), "{check} kills nothing");
     }
 }
