@@ -24,7 +24,7 @@ use super::lock::Lock;
 use super::machine::Machine;
 use super::manifest::{Manifest, Status};
 use super::provenance::utc_now;
-use super::raw::Raw;
+use super::raw::{Raw, compressed};
 use super::records::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow,
 };
@@ -105,6 +105,13 @@ impl ResultsFolder {
                 path.display(),
                 found.hash,
                 plan.hash
+            );
+        }
+        if let Some(name) = RAW_FILES.iter().find(|name| compressed(&path.join(name)).exists()) {
+            bail!(
+                "{} has {name}.gz, and compressed rows cannot be continued: decompress them first \
+                 (gunzip)",
+                path.display()
             );
         }
         Self::locked(path.to_owned(), Lock::take(path)?)

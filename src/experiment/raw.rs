@@ -2,11 +2,12 @@
 //! is continued.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
+use flate2::read::MultiGzDecoder;
 use serde::de::DeserializeOwned;
 
 use super::blocks::{BlockRows, Places};
@@ -99,7 +100,7 @@ fn complete_lines(
     torn: &mut Vec<&'static str>,
 ) -> Result<String> {
     let file = folder.join(name);
-    let mut bytes = match fs::read(&file) {
+    let mut bytes = match read_either(&file) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound && !needed => {
             return Ok(String::new());
@@ -112,6 +113,26 @@ fn complete_lines(
         torn.push(name);
     }
     String::from_utf8(bytes).map_err(|_| anyhow!("{name} is damaged: it is not UTF-8 text"))
+}
+
+/// The content of a file, or of the compressed file beside which it is missing.
+fn read_either(file: &Path) -> io::Result<Vec<u8>> {
+    match fs::read(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let packed = File::open(compressed(file)).map_err(|_| error)?;
+            let mut bytes = Vec::new();
+            MultiGzDecoder::new(packed).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        }
+        read => read,
+    }
+}
+
+/// The name of a raw file when it is compressed, as those of committed runs are.
+pub(super) fn compressed(file: &Path) -> PathBuf {
+    let mut name = file.to_owned().into_os_string();
+    name.push(".gz");
+    name.into()
 }
 
 /// The rows of a CSV file that has the columns of `T`, in any order.

@@ -2,9 +2,11 @@
 //! does, and what a crash leaves behind.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
+use specdec::experiment::records::RAW_FILES;
 use specdec::experiment::{Build, Manifest, PassCost, Status};
 use specdec::report;
 
@@ -238,6 +240,36 @@ fn a_report_that_failed_is_part_of_what_is_resumed() {
     let manifest = Manifest::read(&folder).unwrap();
     assert_eq!((manifest.status, manifest.sessions.len()), (Status::Finished, 1));
     assert!(fs::read(folder.join("report.md")).unwrap() == before);
+}
+
+#[test]
+fn compressed_rows_are_reported_and_not_continued() {
+    let out = tempfile::tempdir().unwrap();
+    succeed(run(out.path(), &[]));
+    let folder = folder(out.path());
+    let report = || fs::read(folder.join("report.md")).unwrap();
+    let before = report();
+    for name in RAW_FILES.iter().filter(|name| folder.join(name).exists()) {
+        let packed = fs::File::create(folder.join(format!("{name}.gz"))).unwrap();
+        let mut packed = flate2::write::GzEncoder::new(packed, flate2::Compression::best());
+        packed.write_all(&fs::read(folder.join(name)).unwrap()).unwrap();
+        packed.finish().unwrap();
+        fs::remove_file(folder.join(name)).unwrap();
+    }
+    fs::remove_file(folder.join("report.md")).unwrap();
+    succeed(specdec(&["report", folder.to_str().unwrap()]).output().unwrap());
+    assert_eq!(report(), before);
+
+    let mut manifest = Manifest::read(&folder).unwrap();
+    manifest.status = Status::Running;
+    manifest.write(&folder).unwrap();
+    fail(run(out.path(), &["--resume"]), &["rounds.csv.gz", "gunzip"]);
+
+    let rounds = folder.join("rounds.csv.gz");
+    let bytes = fs::read(&rounds).unwrap();
+    fs::write(&rounds, &bytes[..bytes.len() / 2]).unwrap();
+    let cut = specdec(&["report", folder.to_str().unwrap()]).output().unwrap();
+    fail(cut, &["cannot read", "rounds.csv"]);
 }
 
 #[test]
