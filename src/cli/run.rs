@@ -14,7 +14,7 @@ use super::output;
 use crate::draft::Texts;
 use crate::experiment::prompts::{self, Prompt};
 use crate::experiment::{
-    Bench, ClockKind, Experiment, Frozen, Material, Resume, Spec, describe, freeze, pass_time,
+    ClockKind, Experiment, Frozen, Material, Resume, Setup, Spec, describe, freeze, pass_time,
 };
 use crate::input::text_of;
 use crate::model::{Catalog, Loaded, Role, check_pair, load};
@@ -152,7 +152,7 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
     let Frozen { plan, prompts, tokens } = ready.freeze(&texts)?;
     plan.choice.sentences(LISTED).iter().for_each(terminal::say);
     let clock = plan.clock();
-    let bench = Bench {
+    let setup = Setup {
         threads: ready.threads,
         plan: &plan,
         target: &*ready.target.model,
@@ -170,7 +170,7 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
         Some(Some(path)) => Resume::Folder(path.clone()),
     };
     interrupts.enter(Stage::Measuring);
-    let ended = crate::experiment::run(&bench, &args.out, &resume);
+    let ended = crate::experiment::run(&setup, &args.out, &resume);
     let ended = ended.map_err(|error| match interrupts.wanted().load(Ordering::Relaxed) {
         true => Interrupted(format!("{error:#}")).into(),
         false => error,

@@ -165,9 +165,9 @@ pub(super) fn cells(methods: &[Combination], full: bool) -> Vec<Cell> {
     let (walked, rest) = first.into_iter().partition::<Vec<_>, _>(|cell| full && proved(cell));
     let factors = if full { Cell::factors_of_method } else { Cell::factors };
     let paired = [
-        pairwise(&rest, Cell::factors_of_method),
-        pairwise(&others, factors),
-        pairwise(&varied, Cell::factors),
+        pairwise(&rest, Cell::cost, Cell::factors_of_method),
+        pairwise(&others, Cell::cost, factors),
+        pairwise(&varied, Cell::cost, Cell::factors),
     ];
     [walked, paired.concat(), on_random_toys(methods, full)].concat()
 }

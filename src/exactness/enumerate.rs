@@ -20,11 +20,14 @@ use crate::chance::{Chance, Exhaustive, Site};
 use crate::clock::{Clock, VirtualClock, VirtualCosts, Who};
 use crate::decode::Generation;
 use crate::distribution::{Dist, Token};
-use crate::model::{LanguageModel, ModelError, evaluate_one};
+use crate::model::{KvCache, LanguageModel, ModelError, evaluate_one};
 use crate::round::RoundTimes;
 
 /// An adapter round a source of randomness.
 pub(super) type WrapChance = for<'c> fn(&'c mut dyn Chance) -> Box<dyn Chance + 'c>;
+
+/// An adapter round the cache of a sequence.
+pub(super) type WrapCache = fn(Box<dyn KvCache>) -> Box<dyn KvCache>;
 
 /// The adapter that changes nothing.
 pub(super) fn straight<'c>(inner: &'c mut dyn Chance) -> Box<dyn Chance + 'c> {

@@ -2,7 +2,7 @@
 //! its caches lie in tiles of sixteen slots, and a copy takes the last tile as far as
 //! it is filled. Toys have no tiles, so no walk sees it.
 
-use super::mutants::WrapCache;
+use super::enumerate::WrapCache;
 use crate::distribution::Token;
 use crate::lanes::LANES;
 use crate::model::{

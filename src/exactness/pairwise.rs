@@ -3,13 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
-use super::cells::Cell;
-
 /// Few cells in which every pair of properties that occurs in `cells` occurs:
 /// greedily the cell with the most new pairs, the one with more outcomes of equals.
-pub(super) fn pairwise(cells: &[Cell], factors: fn(&Cell) -> Vec<String>) -> Vec<Cell> {
+pub(super) fn pairwise<C: Clone>(
+    cells: &[C],
+    outcomes: fn(&C) -> usize,
+    factors: fn(&C) -> Vec<String>,
+) -> Vec<C> {
     let mut numbers = BTreeMap::new();
-    let mut pairs_of = |cell: &Cell| {
+    let mut pairs_of = |cell: &C| {
         let factors = factors(cell).into_iter().enumerate();
         let numbered = factors.map(|factor| {
             let next = numbers.len();
@@ -22,7 +24,7 @@ pub(super) fn pairwise(cells: &[Cell], factors: fn(&Cell) -> Vec<String>) -> Vec
     // A cell never gains pairs, so what it had is a bound, and most need no look.
     let mut bounds = pairs.iter().map(Vec::len).collect::<Vec<_>>();
     let mut order = (0..cells.len()).collect::<Vec<_>>();
-    order.sort_by_key(|&i| (Reverse(cells[i].cost()), Reverse(i)));
+    order.sort_by_key(|&i| (Reverse(outcomes(&cells[i])), Reverse(i)));
     let mut chosen = Vec::new();
     while !open.is_empty() {
         let mut best = (0, 0);
@@ -38,7 +40,7 @@ pub(super) fn pairwise(cells: &[Cell], factors: fn(&Cell) -> Vec<String>) -> Vec
         chosen.push(best.1);
     }
     chosen.sort_unstable();
-    chosen.into_iter().map(|i| cells[i]).collect()
+    chosen.into_iter().map(|i| cells[i].clone()).collect()
 }
 
 fn pairs(numbers: &[usize]) -> Vec<(usize, usize)> {

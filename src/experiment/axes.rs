@@ -6,7 +6,7 @@ use std::fmt;
 
 use anyhow::{Result, anyhow, bail};
 
-use super::keys;
+use super::values::setting as value_of_toml;
 use crate::decode::{MethodSpec, NUM_SPECULATIVE_TOKENS, all_params};
 use crate::draft::DRAFTERS;
 use crate::length::LENGTHS;
@@ -190,7 +190,7 @@ impl Axis {
             Kind::Verifier => name("verifier", VERIFIERS, given),
             Kind::Length => name("draft length policy", LENGTHS, given),
             Kind::Setting(param) => {
-                let value = keys::setting(given).and_then(|value| param.check(&value).ok());
+                let value = value_of_toml(given).and_then(|value| param.check(&value).ok());
                 value.ok_or_else(|| {
                     let is_k = param.key == NUM_SPECULATIVE_TOKENS.key;
                     let plain = match given.as_integer() {

@@ -13,7 +13,7 @@ use super::generation::one;
 use super::passes::{TURNS, target_passes};
 use super::progress::Progress;
 use super::records::RoundRow;
-use super::run::Bench;
+use super::setup::Setup;
 use super::statistics::median;
 
 /// The longest context at which passes are timed.
@@ -31,19 +31,19 @@ type WarmUp = Vec<RoundRow>;
 ///
 /// # Errors
 /// If the target fails, or if the run is told to stop.
-pub(super) fn calibrate(bench: &Bench<'_>) -> Result<Calibration> {
-    let (plan, prompts) = (bench.plan, bench.tokens);
-    let mut steps = Steps::new(bench, plan.cells.len() * plan.warmup as usize);
+pub(super) fn calibrate(setup: &Setup<'_>) -> Result<Calibration> {
+    let (plan, prompts) = (setup.plan, setup.tokens);
+    let mut steps = Steps::new(setup, plan.cells.len() * plan.warmup as usize);
     let mut warm_ups = vec![Vec::new(); plan.cells.len()];
     // In turns, so that what disturbs the machine for a while hits one warm-up
     // of each cell and not all of a few.
     for turn in 0..plan.warmup as usize {
         let at = turn % prompts.len();
-        let (prompt, tokens) = (&bench.prompts[at], &prompts[at]);
+        let (prompt, tokens) = (&setup.prompts[at], &prompts[at]);
         for (cell, warm_ups) in plan.cells.iter().zip(&mut warm_ups) {
             let block = Block { number: 0, prompt, tokens, repeat: 0, cells: vec![cell] };
             // A failure here will be recorded when the cell's turn comes.
-            warm_ups.extend(one(bench, cell, &block).ok().map(|done| done.rounds));
+            warm_ups.extend(one(setup, cell, &block).ok().map(|done| done.rounds));
             steps.done("warm-up")?;
         }
     }
@@ -52,7 +52,7 @@ pub(super) fn calibrate(bench: &Bench<'_>) -> Result<Calibration> {
     let context = &longest[..longest.len().min(CALIBRATION_CONTEXT)];
     steps.progress.more(TURNS * counts.len());
     let step = || steps.done("target passes");
-    let passes = target_passes(bench.target, context, &counts, bench.clock, step)?;
+    let passes = target_passes(setup.target, context, &counts, setup.clock, step)?;
     drop(steps);
     let ids = plan.cells.iter().map(|cell| cell.id.clone());
     let cells = ids.zip(&warm_ups).filter_map(|(id, warm_ups)| Some((id, cell_costs(warm_ups)?)));
@@ -66,9 +66,9 @@ struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    fn new(bench: &Bench<'a>, number: usize) -> Self {
+    fn new(setup: &Setup<'a>, number: usize) -> Self {
         let progress = Progress::new("calibration steps", number, 0);
-        Self { progress, interrupted: bench.interrupted }
+        Self { progress, interrupted: setup.interrupted }
     }
 
     /// One is done, unless the run was told to stop meanwhile.

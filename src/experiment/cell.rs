@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::choice::Choice;
 use crate::decode::MethodSpec;
+use crate::model::hex;
 
 /// One point of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -114,4 +116,31 @@ impl Plan {
     pub fn baseline_of(&self, cell: &Cell) -> Option<&Cell> {
         self.cells.iter().find(|c| c.is_baseline() && c.method.sampling == cell.method.sampling)
     }
+}
+
+/// A cell in words, for messages and progress.
+pub fn describe(cell: &Cell) -> String {
+    in_words(&cell.method) + if cell.control { ", again" } else { "" }
+}
+
+/// A method in words.
+pub(super) fn in_words(method: &MethodSpec) -> String {
+    let mut words = method.drafter.clone();
+    if !method.is_plain() {
+        words += &format!(" + {}, K = {}", method.verifier, method.num_speculative_tokens);
+    }
+    words += &format!(", T = {}", method.sampling.temperature);
+    let others = method.sampling.changes().filter(|(key, _)| *key != "temperature");
+    for (key, value) in others {
+        words += &format!(", {key} = {value}");
+    }
+    for (key, value) in method.params.iter() {
+        words += &format!(", {key} = {value}");
+    }
+    words
+}
+
+/// Twelve hexadecimal digits of a text's SHA-256.
+pub(super) fn short_hash(text: &str) -> String {
+    hex(&Sha256::digest(text))[..12].to_owned()
 }

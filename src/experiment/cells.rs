@@ -7,13 +7,31 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
 use super::axes::{Axes, Sets, axes, matches, with};
-use super::cell::{Cell, Plan, PlannedModel};
-use super::plan::{Material, in_words, short_hash};
+use super::cell::{Cell, Plan, PlannedModel, in_words, short_hash};
+use super::prompts::Prompt;
 use super::spec::Spec;
 use crate::decode::{MethodSpec, PLAIN, class_of, find_param};
-use crate::model::hex;
+use crate::draft::Texts;
+use crate::model::{Codec, ModelInfo, hex};
 use crate::params::Kind;
 use crate::sampling::SamplingParams;
+
+/// What a plan is made from, besides the experiment itself.
+#[derive(Debug)]
+pub struct Material<'a> {
+    /// Name of the experiment.
+    pub name: &'a str,
+    /// The target.
+    pub target: &'a ModelInfo,
+    /// The draft model, if there is one.
+    pub draft: Option<&'a ModelInfo>,
+    /// Text to tokens.
+    pub codec: &'a dyn Codec,
+    /// The prompts that the experiment names.
+    pub prompts: &'a [Prompt],
+    /// Text files that drafters read.
+    pub texts: &'a Texts<'a>,
+}
 
 /// The most cells that a plan may have.
 const MOST_CELLS: usize = 10_000;

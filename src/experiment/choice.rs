@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::prompts::Prompt;
-use super::spec::{LongPrompt, Spec};
+use super::spec::Spec;
+use super::values::LongPrompt;
 use crate::distribution::Token;
 use crate::model::Codec;
 

@@ -7,7 +7,7 @@ use super::cell::Cell;
 use super::divergence;
 use super::generation::{begin, failure};
 use super::records::{DivergenceRow, TextRow};
-use super::run::Bench;
+use super::setup::Setup;
 use crate::chance::Seeded;
 use crate::clock::RealClock;
 use crate::decode::{MethodSpec, NoObserver, PLAIN, generate};
@@ -69,10 +69,10 @@ fn of(text: &TextRow, found: DivergenceRow) -> DivergenceRow {
 /// does not. Nothing excuses a difference, unless the engine's rounding may
 /// depend on the number of rows (class `P~`). If plain decoding fails, that is
 /// recorded: a text that was not compared has not passed.
-pub(super) fn paths(bench: &Bench<'_>, block: &Block<'_>, rows: &mut BlockRows) {
+pub(super) fn paths(setup: &Setup<'_>, block: &Block<'_>, rows: &mut BlockRows) {
     let mut plain = Vec::<(MethodSpec, Vec<Token>)>::new();
     for (row, text) in rows.generations.iter_mut().zip(&rows.texts) {
-        if bench.interrupted.load(Ordering::Relaxed) {
+        if setup.interrupted.load(Ordering::Relaxed) {
             return;
         }
         let own = |cell: &&&Cell| cell.id == text.cell && cell.class.starts_with('P');
@@ -81,7 +81,7 @@ pub(super) fn paths(bench: &Bench<'_>, block: &Block<'_>, rows: &mut BlockRows) 
         // A method that cannot be built has failed before, and the failure is recorded.
         let Ok(method) = method else { continue };
         if !plain.iter().any(|(known, _)| *known == method) {
-            match generate_plain(bench, block, &method) {
+            match generate_plain(setup, block, &method) {
                 Ok(tokens) => plain.push((method.clone(), tokens)),
                 Err(error) => rows.failures.push(failure(cell, block, &error, PLAIN_FAILED)),
             }
@@ -97,15 +97,15 @@ pub(super) fn paths(bench: &Bench<'_>, block: &Block<'_>, rows: &mut BlockRows) 
 }
 
 fn generate_plain(
-    bench: &Bench<'_>,
+    setup: &Setup<'_>,
     block: &Block<'_>,
     method: &MethodSpec,
 ) -> anyhow::Result<Vec<Token>> {
     // If it is interrupted, half a text differs from a whole one in a block that is
     // not kept.
-    let mut generation = begin(bench, method.build_with(Tools::default())?, block)?;
-    let mut chance = Seeded::new(block.request(bench.plan.seed));
+    let mut generation = begin(setup, method.build_with(Tools::default())?, block)?;
+    let mut chance = Seeded::new(block.request(setup.plan.seed));
     let clock = RealClock::default();
-    generate(&mut generation, bench.target, &mut chance, &clock, &mut NoObserver)?;
+    generate(&mut generation, setup.target, &mut chance, &clock, &mut NoObserver)?;
     Ok(generation.new_tokens().to_vec())
 }

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::cell::Plan;
-use super::plan::describe;
+use super::cell::{Plan, describe};
 
 /// Warm-ups of a cell may differ by this factor. Work beside them that halves
 /// the pace for all of one warm-up goes beyond it; cold caches do not.

@@ -9,7 +9,7 @@ use super::blocks::Block;
 use super::cell::Cell;
 use super::recorder::{Recorder, micros};
 use super::records::{FailureRow, GenerationRow, PositionRow, RoundRow, TextRow};
-use super::run::Bench;
+use super::setup::Setup;
 use crate::chance::Seeded;
 use crate::decode::{Generation, Method, StopReason, StopRules, UserStop, generate};
 use crate::draft::Tools;
@@ -27,30 +27,30 @@ pub(super) struct Done {
 /// A fresh generation of a block's prompt. It ends with the round in which the run is
 /// interrupted.
 pub(super) fn begin<'a>(
-    bench: &'a Bench<'_>,
+    setup: &'a Setup<'_>,
     method: Method<'a>,
     block: &Block<'_>,
 ) -> Result<Generation<'a>> {
-    let interrupted: UserStop<'_> = Box::new(|_, _| bench.interrupted.load(Ordering::Relaxed));
+    let interrupted: UserStop<'_> = Box::new(|_, _| setup.interrupted.load(Ordering::Relaxed));
     let user = Some(interrupted);
-    let mut stop = StopRules { user, ..StopRules::max_tokens(bench.plan.max_tokens) };
-    if !bench.plan.ignore_eos {
-        stop.eos = bench.target.info().eos.clone();
+    let mut stop = StopRules { user, ..StopRules::max_tokens(setup.plan.max_tokens) };
+    if !setup.plan.ignore_eos {
+        stop.eos = setup.target.info().eos.clone();
     }
-    Ok(Generation::new(bench.target, method, block.tokens, stop, Some(bench.codec))?)
+    Ok(Generation::new(setup.target, method, block.tokens, stop, Some(setup.codec))?)
 }
 
 /// One generation: the only function that is ever timed, for baseline, cells
 /// and warm-up alike.
-pub(super) fn one(bench: &Bench<'_>, cell: &Cell, block: &Block<'_>) -> Result<Done> {
-    let plan = bench.plan;
-    let (draft, target) = (bench.draft, Some(bench.target));
-    let tools = Tools { draft, target, texts: Some(bench.texts) };
+pub(super) fn one(setup: &Setup<'_>, cell: &Cell, block: &Block<'_>) -> Result<Done> {
+    let plan = setup.plan;
+    let (draft, target) = (setup.draft, Some(setup.target));
+    let tools = Tools { draft, target, texts: Some(setup.texts) };
     let method = cell.method.build_with(tools)?;
-    let mut generation = begin(bench, method, block)?;
+    let mut generation = begin(setup, method, block)?;
     let mut chance = Seeded::new(block.request(plan.seed));
     let mut recorder = Recorder::new(cell, &block.prompt.id, block.repeat, plan.trace)?;
-    let totals = generate(&mut generation, bench.target, &mut chance, bench.clock, &mut recorder)?;
+    let totals = generate(&mut generation, setup.target, &mut chance, setup.clock, &mut recorder)?;
     let new_tokens = generation.new_tokens().len();
     let seconds = totals.decode.as_secs_f64();
     let text = generation.text().to_owned();

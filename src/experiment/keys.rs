@@ -4,9 +4,9 @@
 use anyhow::{Result, bail};
 use toml::{Table, Value};
 
-use super::spec::LongPrompt;
+use super::values::{LongPrompt, setting};
 use crate::model::{Dtype, Engine};
-use crate::params::{self, Param};
+use crate::params::Param;
 use crate::registry::UnknownName;
 
 /// A key of the top level.
@@ -217,20 +217,6 @@ impl Key {
         }
         bail!("\"{}\" = {value}: allowed is {}", self.name, self.allowed())
     }
-}
-
-/// A text, an integer or a number, as settings hold it.
-pub(super) fn setting(value: &Value) -> Option<params::Value> {
-    Some(match value {
-        Value::String(text) => params::Value::Text(text.clone()),
-        Value::Integer(n) => match usize::try_from(*n) {
-            Ok(n) => params::Value::Count(n),
-            Err(_) => params::Value::Number(*n as f64),
-        },
-        // -0.0 is written as 0: one setting, one id.
-        Value::Float(x) => params::Value::Number(x + 0.0),
-        _ => return None,
-    })
 }
 
 /// A name that no key has.

@@ -1,8 +1,7 @@
 //! The live line of a run.
 
-use super::cell::Cell;
+use super::cell::{Cell, describe};
 use super::generation::Done;
-use super::plan::describe;
 
 /// What the live line shows of a cell.
 #[derive(Debug, Default)]

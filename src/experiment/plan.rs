@@ -3,38 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, bail};
-use sha2::{Digest, Sha256};
 
-use super::cell::{Cell, FORMAT, Plan, PlannedModel};
-use super::cells::cells;
+use super::cell::{Cell, FORMAT, Plan, PlannedModel, short_hash};
+use super::cells::{Material, cells};
 use super::choice::{Room, choose};
 use super::keys::{MAX_TOKENS, REPEATS, WARMUP};
 use super::machine::MachineClock;
 use super::prompts::{self, Prompt};
 use super::spec::Spec;
 use crate::clock::{Clock, VirtualClock, VirtualCosts};
-use crate::decode::{MethodSpec, NUM_SPECULATIVE_TOKENS, find_param};
+use crate::decode::{NUM_SPECULATIVE_TOKENS, find_param};
 use crate::distribution::Token;
-use crate::draft::Texts;
-use crate::model::{CPU, Codec, ModelInfo, hex};
+use crate::model::{CPU, ModelInfo};
 use crate::params::Value;
-
-/// What a plan is made from, besides the experiment itself.
-#[derive(Debug)]
-pub struct Material<'a> {
-    /// Name of the experiment.
-    pub name: &'a str,
-    /// The target.
-    pub target: &'a ModelInfo,
-    /// The draft model, if there is one.
-    pub draft: Option<&'a ModelInfo>,
-    /// Text to tokens.
-    pub codec: &'a dyn Codec,
-    /// The prompts that the experiment names.
-    pub prompts: &'a [Prompt],
-    /// Text files that drafters read.
-    pub texts: &'a Texts<'a>,
-}
 
 /// A plan, and the prompts that it is for.
 #[derive(Debug)]
@@ -186,28 +167,6 @@ impl Plan {
     }
 }
 
-/// A cell in words, for messages and progress.
-pub fn describe(cell: &Cell) -> String {
-    in_words(&cell.method) + if cell.control { ", again" } else { "" }
-}
-
-/// A method in words.
-pub(super) fn in_words(method: &MethodSpec) -> String {
-    let mut words = method.drafter.clone();
-    if !method.is_plain() {
-        words += &format!(" + {}, K = {}", method.verifier, method.num_speculative_tokens);
-    }
-    words += &format!(", T = {}", method.sampling.temperature);
-    let others = method.sampling.changes().filter(|(key, _)| *key != "temperature");
-    for (key, value) in others {
-        words += &format!(", {key} = {value}");
-    }
-    for (key, value) in method.params.iter() {
-        words += &format!(", {key} = {value}");
-    }
-    words
-}
-
 /// Models go by the experiment's names: where they lie is no part of a plan.
 fn planned(name: &str, info: &ModelInfo) -> PlannedModel {
     PlannedModel {
@@ -217,8 +176,4 @@ fn planned(name: &str, info: &ModelInfo) -> PlannedModel {
         dtype: info.dtype.to_owned(),
         device: Some(info.device.clone()).filter(|device| device != CPU),
     }
-}
-
-pub(super) fn short_hash(text: &str) -> String {
-    hex(&Sha256::digest(text))[..12].to_owned()
 }

@@ -3,54 +3,24 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail};
 
 use super::blocks::{Block, BlockRows, blocks};
 use super::calibrate::calibrate;
-use super::cell::Plan;
+use super::cell::{Plan, describe};
 use super::compare;
 use super::disturbance::{self, DISTURBED, MOST_DISTURBED, Watch};
 use super::folder::ResultsFolder;
 use super::generation::{failure, one};
 use super::live::Live;
 use super::manifest::{Manifest, Session, Status};
-use super::plan::describe;
 use super::progress::Progress;
-use super::prompts::Prompt;
 use super::provenance::utc_now;
 use super::records::BlockRow;
-use crate::clock::Clock;
-use crate::distribution::Token;
-use crate::draft::Texts;
-use crate::model::{Codec, LanguageModel};
+use super::setup::Setup;
 use crate::{shown, terminal};
-
-/// What a run works with.
-#[derive(Debug)]
-pub struct Bench<'a> {
-    /// The plan.
-    pub plan: &'a Plan,
-    /// The target.
-    pub target: &'a dyn LanguageModel,
-    /// The draft model, if there is one.
-    pub draft: Option<&'a dyn LanguageModel>,
-    /// Text to tokens and back.
-    pub codec: &'a dyn Codec,
-    /// Texts that drafters learn from.
-    pub texts: &'a Texts<'a>,
-    /// The prompts, in the plan's order.
-    pub prompts: &'a [Prompt],
-    /// The tokens of each.
-    pub tokens: &'a [Vec<Token>],
-    /// What times are taken from: [`Plan::clock`], unless time is scripted.
-    pub clock: &'a dyn Clock,
-    /// Worker threads in use.
-    pub threads: usize,
-    /// Set from outside to end the run in an orderly way.
-    pub interrupted: &'a AtomicBool,
-}
 
 /// Which folder a run writes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,25 +48,25 @@ pub struct Ended {
 /// # Errors
 /// If a file cannot be written or the calibration fails. A generation that
 /// fails is recorded with its reason and does not end the run.
-pub fn run(bench: &Bench<'_>, out: &Path, resume: &Resume) -> Result<Ended> {
-    let blocks = blocks(bench.plan, bench.prompts, bench.tokens);
+pub fn run(setup: &Setup<'_>, out: &Path, resume: &Resume) -> Result<Ended> {
+    let blocks = blocks(setup.plan, setup.prompts, setup.tokens);
     let opened = match resume {
         Resume::No => None,
-        Resume::Newest => Some(ResultsFolder::newest_unfinished(out, bench.plan)?),
-        Resume::Folder(path) => Some(ResultsFolder::open(path, bench.plan)?),
+        Resume::Newest => Some(ResultsFolder::newest_unfinished(out, setup.plan)?),
+        Resume::Folder(path) => Some(ResultsFolder::open(path, setup.plan)?),
     };
     let (mut manifest, listed) = match &opened {
-        None => (Manifest::new(bench.plan, blocks.len()), Vec::new()),
-        Some(folder) => reopen(folder, bench.plan)?,
+        None => (Manifest::new(setup.plan, blocks.len()), Vec::new()),
+        Some(folder) => reopen(folder, setup.plan)?,
     };
-    let mut session = Session::begin(bench.threads);
+    let mut session = Session::begin(setup.threads);
     let done = listed.iter().filter(|row| !row.superseded).count();
     let open = done < blocks.len() || !disturbance::again(&listed).is_empty();
     if open {
-        let watch = Watch::begin(bench.clock);
-        session.calibration = calibrate(bench)?;
-        session.lost_before = watch.end(bench.threads, session.machine.cores).share();
-        announce(&session, bench.plan);
+        let watch = Watch::begin(setup.clock);
+        session.calibration = calibrate(setup)?;
+        session.lost_before = watch.end(setup.threads, session.machine.cores).share();
+        announce(&session, setup.plan);
         manifest.sessions.push(session);
         manifest.blocks.0 = done;
         manifest.status = Status::Running;
@@ -106,20 +76,20 @@ pub fn run(bench: &Bench<'_>, out: &Path, resume: &Resume) -> Result<Ended> {
             manifest.write(folder.path())?;
             folder
         }
-        None => ResultsFolder::create(out, bench.plan, &manifest)?,
+        None => ResultsFolder::create(out, setup.plan, &manifest)?,
     };
     terminal::say(format_args!("results: {}", folder.path().display()));
     let number = manifest.sessions.len().saturating_sub(1);
-    let sweep = Sweep { bench, folder: &folder, blocks: &blocks, session: number };
+    let sweep = Sweep { setup, folder: &folder, blocks: &blocks, session: number };
     if open {
-        let watch = Watch::begin(bench.clock);
+        let watch = Watch::begin(setup.clock);
         manifest.blocks.0 = sweep.run(listed)?;
         let session = &mut manifest.sessions[number];
-        session.lost_share = watch.end(bench.threads, session.machine.cores).share();
+        session.lost_share = watch.end(setup.threads, session.machine.cores).share();
         session.ended = Some(utc_now());
     }
     folder.check()?;
-    let interrupted = bench.interrupted.load(Ordering::Relaxed);
+    let interrupted = setup.interrupted.load(Ordering::Relaxed);
     manifest.status = if interrupted { Status::Interrupted } else { Status::Measured };
     manifest.write(folder.path())?;
     Ok(Ended { folder: folder.path().to_owned(), interrupted })
@@ -157,7 +127,7 @@ fn announce(session: &Session, plan: &Plan) {
 
 /// One session's part of the sweep.
 struct Sweep<'a> {
-    bench: &'a Bench<'a>,
+    setup: &'a Setup<'a>,
     folder: &'a ResultsFolder,
     blocks: &'a [Block<'a>],
     session: usize,
@@ -216,7 +186,7 @@ impl Sweep<'_> {
         };
         let share = |row: &BlockRow| disturbance::of(row).share();
         if before.as_ref().is_none_or(|before| share(&row) < share(before)) {
-            self.folder.set_aside(self.bench.plan, number)?;
+            self.folder.set_aside(self.setup.plan, number)?;
             let old = listed.iter_mut().filter(|old| old.block == number);
             old.for_each(|old| old.superseded = true);
         } else {
@@ -236,13 +206,13 @@ impl Sweep<'_> {
         progress: &mut Progress,
         live: &mut BTreeMap<String, Live>,
     ) -> Result<Option<(BlockRows, BlockRow)>> {
-        let watch = Watch::begin(self.bench.clock);
-        let rows = run_block(self.bench, block, progress, live);
+        let watch = Watch::begin(self.setup.clock);
+        let rows = run_block(self.setup, block, progress, live);
         if self.is_interrupted() {
             return Ok(None);
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let disturbance = watch.end(self.bench.threads, cores);
+        let disturbance = watch.end(self.setup.threads, cores);
         progress.disturbed_by(disturbance.share());
         let row = BlockRow {
             block: block.number,
@@ -260,7 +230,7 @@ impl Sweep<'_> {
     }
 
     fn is_interrupted(&self) -> bool {
-        self.bench.interrupted.load(Ordering::Relaxed)
+        self.setup.interrupted.load(Ordering::Relaxed)
     }
 }
 
@@ -274,16 +244,16 @@ fn superseded(rows: BlockRows) -> BlockRows {
 
 /// Runs all cells of a block in its order.
 fn run_block(
-    bench: &Bench<'_>,
+    setup: &Setup<'_>,
     block: &Block<'_>,
     progress: &mut Progress,
     live: &mut BTreeMap<String, Live>,
 ) -> BlockRows {
     let mut rows = BlockRows::default();
     for cell in &block.cells {
-        match one(bench, cell, block) {
+        match one(setup, cell, block) {
             // The block will be run again whole: there is nothing to compare.
-            _ if bench.interrupted.load(Ordering::Relaxed) => return rows,
+            _ if setup.interrupted.load(Ordering::Relaxed) => return rows,
             Ok(done) => {
                 let live = live.entry(cell.id.clone()).or_default();
                 live.add(&done);
@@ -303,7 +273,7 @@ fn run_block(
             }
         }
     }
-    compare::greedy(bench.target, block, &mut rows);
-    compare::paths(bench, block, &mut rows);
+    compare::greedy(setup.target, block, &mut rows);
+    compare::paths(setup, block, &mut rows);
     rows
 }

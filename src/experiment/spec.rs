@@ -1,8 +1,9 @@
 //! An experiment as people mean it: `experiment.toml`, checked.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::axes::Axes;
+use super::values::{ClockKind, LongPrompt};
 use crate::model::{Dtype, Engine, Role, Settings};
 
 /// An experiment, checked for its keys and their values.
@@ -76,56 +77,6 @@ impl Spec {
         let special_tokens = self.special_tokens;
         Settings { engine, dtype, device, special_tokens, ..Settings::default() }
             .of(role, self.draft_dtype)
-    }
-}
-
-/// What becomes of prompts that leave no room for `max_tokens` in the context of
-/// a model that the experiment uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LongPrompt {
-    /// The experiment is refused, with a list of them.
-    #[default]
-    Error,
-    /// They are left out, before any are chosen.
-    Skip,
-    /// They keep their last tokens, behind what the tokenizer sets before every
-    /// text.
-    Truncate,
-}
-
-impl LongPrompt {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Error, Self::Skip, Self::Truncate];
-
-    /// The name used in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Skip => "skip",
-            Self::Truncate => "truncate",
-        }
-    }
-}
-
-/// Which clock times a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ClockKind {
-    /// Wall-clock time.
-    #[default]
-    Real,
-    /// A fixed cost per pass and row: reproducible to the last digit.
-    Virtual,
-}
-
-impl ClockKind {
-    /// The name used in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            ClockKind::Real => "real",
-            ClockKind::Virtual => "virtual",
-        }
     }
 }
 

@@ -5,6 +5,8 @@
 mod candle;
 #[cfg(feature = "harness")]
 mod catalog;
+#[cfg(feature = "engine")]
+mod checkpoint;
 mod codec;
 #[cfg(feature = "engine")]
 mod device;

@@ -7,7 +7,7 @@ use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 use super::ToyPair;
-use super::zoo::{contexts, key};
+use super::toy::{contexts, key};
 use crate::distribution::Token;
 
 /// The seed of all pairs.

@@ -1,7 +1,8 @@
 //! Models with common shapes and random weights, for timing: speed does not depend on
 //! the values of the weights.
 
-use super::llama::{Checkpoint, Config, Rope, Scaling, Tensors};
+use super::checkpoint::Checkpoint;
+use super::llama::{Config, Rope, Scaling, Tensors};
 use super::{LanguageModel, ModelError, Settings};
 use crate::registry::UnknownName;
 

@@ -267,3 +267,22 @@ impl KvCache for ToyCache {
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
+
+/// All texts of up to `order` tokens.
+pub(super) fn contexts(vocab: usize, order: usize) -> Vec<Vec<Token>> {
+    let mut contexts = vec![vec![]];
+    let mut last = 0;
+    for _ in 0..order {
+        let longer = contexts[last..].iter().flat_map(|text: &Vec<Token>| {
+            (0..vocab as Token).map(move |token| [&text[..], &[token]].concat())
+        });
+        let longer = longer.collect::<Vec<_>>();
+        last = contexts.len();
+        contexts.extend(longer);
+    }
+    contexts
+}
+
+pub(super) fn key(context: &[Token]) -> String {
+    context.iter().map(Token::to_string).collect::<Vec<_>>().join(",")
+}

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 pub use super::random_toy::random;
-
+use super::toy::{contexts, key};
 use super::{ModelError, ToyPair};
 use crate::distribution::Token;
 use crate::registry::UnknownName;
@@ -102,21 +102,6 @@ pub fn toy(name: &str) -> Result<ToyPair, ModelError> {
     Ok((entry.build)())
 }
 
-/// All texts of up to `order` tokens.
-pub(super) fn contexts(vocab: usize, order: usize) -> Vec<Vec<Token>> {
-    let mut contexts = vec![vec![]];
-    let mut last = 0;
-    for _ in 0..order {
-        let longer = contexts[last..].iter().flat_map(|text: &Vec<Token>| {
-            (0..vocab as Token).map(move |token| [&text[..], &[token]].concat())
-        });
-        let longer = longer.collect::<Vec<_>>();
-        last = contexts.len();
-        contexts.extend(longer);
-    }
-    contexts
-}
-
 fn pair(
     vocab: usize,
     target: impl Fn(&[Token], Token) -> u64,
@@ -129,10 +114,6 @@ fn pair(
             .collect::<BTreeMap<_, _>>()
     };
     ToyPair::new(vocab, 2, table(&target), table(&draft))
-}
-
-pub(super) fn key(context: &[Token]) -> String {
-    context.iter().map(Token::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn distribution(vocab: usize, weight: impl Fn(Token) -> u64) -> Vec<f64> {

@@ -13,10 +13,9 @@ mod pin;
 mod roster;
 mod shared;
 mod state;
-mod worker;
 
 pub(crate) use shared::Shared;
-pub use worker::{Away, Job, Worker};
+pub use state::{Away, Job, Worker};
 
 use std::io;
 use std::panic;

@@ -1,6 +1,6 @@
 //! The best draft length of a series, and how sure that is.
 
-use super::load::Results;
+use super::results::Results;
 use super::series::Series;
 use crate::experiment::Cell;
 use crate::experiment::records::SummaryRow;

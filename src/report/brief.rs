@@ -2,8 +2,8 @@
 //! method and sampling setting.
 
 use super::best::{best, verdict};
-use super::load::Results;
 use super::plot::broken;
+use super::results::Results;
 use super::series::Series;
 use super::tables::{number, with_interval};
 use super::{controls, sessions, warnings};

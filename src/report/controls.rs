@@ -1,7 +1,7 @@
 //! Cells that were run twice: what differs there differs by chance, or because
 //! the machine was disturbed.
 
-use super::load::Results;
+use super::results::Results;
 use super::tables::{ends, markdown, number, with_interval};
 use crate::experiment::describe;
 use crate::experiment::statistics::{

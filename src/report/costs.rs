@@ -1,7 +1,7 @@
 //! Whether the calibration's costs are those of the sweep: where they are not, a
 //! predicted speedup is off however well it knows the acceptance.
 
-use super::load::Results;
+use super::results::Results;
 use crate::experiment::statistics::{rounds, timed};
 use crate::experiment::{Cell, describe};
 

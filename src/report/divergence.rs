@@ -1,7 +1,7 @@
 //! Text that must be plain decoding's: how much of it differs, and whether each
 //! first difference is a tie.
 
-use super::load::Results;
+use super::results::Results;
 use super::series::Series;
 use super::tables::markdown;
 use crate::experiment::Cell;

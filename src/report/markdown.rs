@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::best::{best, verdict};
 use super::figures::Figure;
-use super::load::Results;
+use super::results::Results;
 use super::series::{Names, Series, lines, series};
 use super::tables::{markdown, number, with_interval};
 use super::warnings::warnings;

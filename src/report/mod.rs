@@ -14,6 +14,7 @@ mod other_tools;
 mod outliers;
 pub(crate) mod plot;
 mod policies;
+mod results;
 mod series;
 mod sessions;
 mod summary;
@@ -27,8 +28,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 pub use brief::Brief;
-pub use load::{Results, load};
+pub use load::load;
 pub use plot::Drawn;
+pub use results::Results;
 pub use series::{Series, series};
 pub use summary::{summary, survival};
 pub use tables::headings;

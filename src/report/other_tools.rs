@@ -2,7 +2,7 @@
 //! rows, so that numbers can be compared across projects. The definitions are in
 //! `docs/metrics.md`.
 
-use super::load::Results;
+use super::results::Results;
 use super::series::Series;
 use super::tables::{markdown, number};
 use crate::experiment::Cell;
@@ -19,8 +19,8 @@ pub(super) fn section(results: &Results, series: &[Series<'_>], summary: &[Summa
         "K:",
         "vLLM mean acceptance length:",
         "vLLM draft acceptance rate:",
-        "Spec-Bench τ:",
-        "Spec-Bench speedup:",
+        "Spec-Setup τ:",
+        "Spec-Setup speedup:",
         "SGLang accept length:",
         "gpt-fast mean accepted:",
         "Leviathan E[tokens]:",

@@ -1,6 +1,6 @@
 //! Prompts that are far from the others, and what they do to speedups.
 
-use super::load::Results;
+use super::results::Results;
 use super::series::{Series, series};
 use super::tables::{markdown, number};
 use crate::experiment::Cell;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::load::Results;
+use super::results::Results;
 use super::series::{Series, settings_but};
 use super::tables::{ends, markdown, number, with_interval};
 use crate::experiment::Cell;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::load::Results;
+use super::results::Results;
 use crate::experiment::Cell;
 use crate::experiment::records::SummaryRow;
 use crate::registry::Entry;

@@ -1,6 +1,6 @@
 //! Who wrote a run, where, and how disturbed it was.
 
-use super::load::Results;
+use super::results::Results;
 use super::tables::markdown;
 use crate::experiment::{DISTURBED, MOST_DISTURBED, Session, Status};
 

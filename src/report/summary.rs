@@ -1,6 +1,6 @@
 //! `summary.csv` and `survival.csv` from the samples of a run.
 
-use super::load::Results;
+use super::results::Results;
 use super::series::{Series, series};
 use super::tables::ends;
 use crate::experiment::records::{SummaryRow, SurvivalRow};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::load::Results;
+use super::results::Results;
 use super::series::Series;
 use super::tables::{markdown, number};
 use crate::experiment::records::PositionRow;

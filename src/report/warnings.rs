@@ -1,7 +1,7 @@
 //! What a reader must know before believing a number.
 
 use super::best::verdict;
-use super::load::Results;
+use super::results::Results;
 use super::{costs, outliers};
 use crate::experiment::records::SummaryRow;
 use crate::experiment::statistics::{MIN_PROMPTS, rounds};

@@ -1,7 +1,7 @@
 //! What verifiers make of their drafts: against what any rule could reach, and
 //! at what distance from the target's distribution.
 
-use super::load::Results;
+use super::results::Results;
 use super::series::{Series, lines, settings_but};
 use super::tables::{ends, markdown, number, with_interval};
 use crate::experiment::Cell;

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use specdec::clock::Clock;
 use specdec::draft::Texts;
 use specdec::experiment::prompts::Prompt;
-use specdec::experiment::{Bench, Ended, Experiment, Frozen, Material, Plan, Resume, freeze, run};
+use specdec::experiment::{Ended, Experiment, Frozen, Material, Plan, Resume, Setup, freeze, run};
 use specdec::input::text_of;
 use specdec::model::{LanguageModel, Letters, Role, load};
 
@@ -66,7 +66,7 @@ pub(crate) fn try_run_smoke(
     };
     let Frozen { plan, prompts, tokens } = freeze(&experiment.spec, &material).unwrap();
     let own = plan.clock();
-    let bench = Bench {
+    let setup = Setup {
         plan: &plan,
         target,
         draft: Some(&*draft),
@@ -78,7 +78,7 @@ pub(crate) fn try_run_smoke(
         clock: clock.unwrap_or(&*own),
         interrupted,
     };
-    run(&bench, out, &Resume::No)
+    run(&setup, out, &Resume::No)
 }
 
 /// The plan of the smoke experiment, changed by `set`.

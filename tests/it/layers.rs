@@ -1,5 +1,6 @@
 //! The shape of the source: one-way layers, candle in one room, small files.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -76,20 +77,23 @@ fn code(text: &str) -> String {
 
 /// The rooms that `crate::` and `specdec::` paths of the code begin with.
 fn used(code: &str) -> Vec<String> {
-    let mut used = Vec::new();
-    for prefix in ["crate::", "specdec::"] {
-        for (at, _) in code.match_indices(prefix) {
-            let path = &code[at + prefix.len()..];
-            let name = |text: &str| {
-                text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
-            };
-            match path.strip_prefix('{') {
-                None => used.push(name(path)),
-                Some(group) => used.extend(heads(group).map(|part| name(part.trim_start()))),
-            }
+    ["crate::", "specdec::"].into_iter().flat_map(|prefix| heads_after(code, prefix)).collect()
+}
+
+/// The names that paths begin with after a prefix, groups taken apart.
+fn heads_after(code: &str, prefix: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices(prefix) {
+        let path = &code[at + prefix.len()..];
+        let name = |text: &str| {
+            text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
+        };
+        match path.strip_prefix('{') {
+            None => found.push(name(path)),
+            Some(group) => found.extend(heads(group).map(|part| name(part.trim_start()))),
         }
     }
-    used
+    found
 }
 
 /// The top-level parts of a group `a::b, c::{d, e}, f}…`.
@@ -128,6 +132,77 @@ fn dependencies_point_one_way() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The parts of a room that each of its parts uses: by `super::` from as deep as the
+/// file lies, or by the room's own path.
+fn used_in_room(room: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let name = room.file_name().unwrap().to_string_lossy().into_owned();
+    let mut uses = BTreeMap::<String, BTreeSet<String>>::new();
+    for (path, text) in files(room) {
+        let inside = path.strip_prefix(room).unwrap().with_extension("");
+        let mut parts = inside.iter().map(|p| p.to_string_lossy().into_owned()).collect::<Vec<_>>();
+        if parts.last().is_some_and(|last| last == "mod") {
+            parts.pop();
+        }
+        let Some(own) = parts.first().cloned() else { continue };
+        // What tests use is nobody's business.
+        let code = code(text.split("#[cfg(test)]").next().unwrap_or_default());
+        let prefixes =
+            [format!("use {}", "super::".repeat(parts.len())), format!("crate::{name}::")];
+        let mut found = prefixes.iter().flat_map(|prefix| heads_after(&code, prefix));
+        let is_part =
+            |part: &String| room.join(part).is_dir() || room.join(format!("{part}.rs")).is_file();
+        let others = found.by_ref().filter(|part| *part != own && is_part(part));
+        uses.entry(own.clone()).or_default().extend(others.collect::<Vec<_>>());
+    }
+    uses
+}
+
+/// Whether `from` leads back to itself.
+fn in_circle(uses: &BTreeMap<String, BTreeSet<String>>, from: &str) -> bool {
+    let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+    while let Some(part) = open.pop() {
+        for next in uses.get(part).into_iter().flatten() {
+            if next == from {
+                return true;
+            }
+            if seen.insert(next) {
+                open.push(next);
+            }
+        }
+    }
+    false
+}
+
+#[test]
+fn no_part_of_a_room_leads_back_to_itself() {
+    let rooms = fs::read_dir(root().join("src")).unwrap().flatten().map(|entry| entry.path());
+    let mut circles = Vec::new();
+    for room in rooms.filter(|path| path.is_dir()) {
+        let uses = used_in_room(&room);
+        let parts = uses.keys().filter(|part| in_circle(&uses, part));
+        circles.extend(parts.map(|part| format!("{}/{part}", room.display())));
+    }
+    assert!(circles.is_empty(), "in circles:\n{}", circles.join("\n"));
+}
+
+#[test]
+fn circles_are_seen() {
+    let uses = |pairs: &[(&str, &str)]| {
+        let mut uses = BTreeMap::<String, BTreeSet<String>>::new();
+        for (from, to) in pairs {
+            uses.entry((*from).to_owned()).or_default().insert((*to).to_owned());
+        }
+        uses
+    };
+    let circle = uses(&[("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")]);
+    assert_eq!(
+        ["a", "b", "c", "d"].map(|part| in_circle(&circle, part)),
+        [true, true, true, false]
+    );
+    let code = "use super::{run::Setup, cells};\nuse super::plan;\nuse super::super::far;";
+    assert_eq!(heads_after(code, "use super::"), ["run", "cells", "plan", "super"]);
 }
 
 #[test]

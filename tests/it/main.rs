@@ -51,7 +51,7 @@ mod native;
 mod pool;
 #[cfg(feature = "engine")]
 mod races;
-#[cfg(feature = "candle")]
+#[cfg(feature = "peers")]
 mod reference;
 
 // Experiments, reports, the command line.

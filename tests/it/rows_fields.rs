@@ -128,12 +128,12 @@ pub(crate) struct Finished {
 pub(crate) static FINISHED: LazyLock<Vec<Finished>> = LazyLock::new(|| {
     let finish = |scenario: &'static Scenario| {
         let out = tempfile::tempdir().unwrap();
-        scenario.with(|bench| {
-            let folder = scenario.finish(bench, out.path());
-            let (found, mut expected) = (Rows::read(&folder), replay(scenario, bench));
+        scenario.with(|setup| {
+            let folder = scenario.finish(setup, out.path());
+            let (found, mut expected) = (Rows::read(&folder), replay(scenario, setup));
             assert_eq!(found.blocks.len(), expected.blocks.len(), "{}", scenario.name);
-            expected.blocks = sealed(&folder, bench.plan, expected.blocks);
-            Finished { scenario, plan: bench.plan.clone(), folder, found, expected, _out: out }
+            expected.blocks = sealed(&folder, setup.plan, expected.blocks);
+            Finished { scenario, plan: setup.plan.clone(), folder, found, expected, _out: out }
         })
     };
     SCENARIOS.iter().map(finish).collect()

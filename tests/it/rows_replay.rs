@@ -9,7 +9,7 @@ use specdec::experiment::prompts::Prompt;
 use specdec::experiment::records::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow,
 };
-use specdec::experiment::{Bench, Cell};
+use specdec::experiment::{Cell, Setup};
 use specdec::model::{ModelError, ToyPair};
 
 use crate::rows_blocks::attempts;
@@ -19,9 +19,9 @@ use crate::rows_steps::{Step, tokens_of};
 use crate::rows_support::{Scenario, Temper};
 
 /// The rows that the run of a scenario must leave, but for digests of files.
-pub(crate) fn replay(scenario: &Scenario, bench: &Bench<'_>) -> Rows {
-    let replay = Replay { bench, pair: (scenario.pair)(), temper: scenario.temper };
-    let (plan, prompts) = (bench.plan, bench.prompts);
+pub(crate) fn replay(scenario: &Scenario, setup: &Setup<'_>) -> Rows {
+    let replay = Replay { setup, pair: (scenario.pair)(), temper: scenario.temper };
+    let (plan, prompts) = (setup.plan, setup.prompts);
     let mut blocks = Vec::new();
     for repeat in 0..plan.repeats {
         for (number, prompt) in prompts.iter().enumerate() {
@@ -38,7 +38,7 @@ pub(crate) fn replay(scenario: &Scenario, bench: &Bench<'_>) -> Rows {
 
 /// A run and what its target is.
 pub(crate) struct Replay<'a> {
-    pub(crate) bench: &'a Bench<'a>,
+    pub(crate) setup: &'a Setup<'a>,
     pub(crate) pair: ToyPair,
     pub(crate) temper: Temper,
 }
@@ -154,7 +154,7 @@ impl Replay<'_> {
             prompt: prompt.id.clone(),
             category: prompt.category.clone(),
             repeat,
-            seed: self.bench.plan.seed,
+            seed: self.setup.plan.seed,
             prompt_tokens: prompt.text.len(),
             new_tokens: tokens.len(),
             stop_reason: stop.to_owned(),
@@ -185,7 +185,7 @@ impl Replay<'_> {
                 tokens.push(token);
                 if self.eos(drafter).contains(&token) {
                     stop = "eos";
-                } else if tokens.len() == self.bench.plan.max_tokens {
+                } else if tokens.len() == self.setup.plan.max_tokens {
                     stop = "max_tokens";
                 }
             }

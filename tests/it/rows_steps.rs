@@ -9,7 +9,7 @@ use specdec::clock::{Clock, Who};
 use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::distribution::Token;
 use specdec::draft::Tools;
-use specdec::experiment::Bench;
+use specdec::experiment::Setup;
 use specdec::experiment::prompts::Prompt;
 use specdec::model::{ModelError, evaluate_one};
 
@@ -89,7 +89,7 @@ impl Replay<'_> {
         prompt: &Prompt,
         repeat: u32,
     ) -> Result<(u64, Vec<Step>), ModelError> {
-        let Bench { plan, target, draft, texts, .. } = self.bench;
+        let Setup { plan, target, draft, texts, .. } = self.setup;
         let tools = Tools { draft: *draft, target: Some(*target), texts: Some(*texts) };
         let stop = StopRules {
             eos: self.eos(&method.drafter).to_vec(),
@@ -128,7 +128,7 @@ impl Replay<'_> {
 
     /// What ends a text.
     pub(crate) fn eos(&self, drafter: &str) -> &'static [Token] {
-        let obeyed = !self.bench.plan.ignore_eos;
+        let obeyed = !self.setup.plan.ignore_eos;
         if obeyed { self.temper.eos[usize::from(drafter != "none")] } else { &[] }
     }
 }

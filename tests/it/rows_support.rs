@@ -12,7 +12,7 @@ use specdec::clock::{Clock, Lost, Who};
 use specdec::distribution::Token;
 use specdec::draft::Texts;
 use specdec::experiment::prompts::Prompt;
-use specdec::experiment::{Bench, Experiment, Frozen, Material, Plan, Resume, freeze, run};
+use specdec::experiment::{Experiment, Frozen, Material, Plan, Resume, Setup, freeze, run};
 use specdec::input::text_of;
 use specdec::model::{
     Evaluation, LanguageModel, Letters, ModelError, ModelInfo, Session, Toy, ToyPair, Work,
@@ -231,7 +231,7 @@ impl Scenario {
     }
 
     /// Freezes the plan and calls `see` with all that the run works with.
-    pub(crate) fn with<T>(&self, see: impl FnOnce(&Bench<'_>) -> T) -> T {
+    pub(crate) fn with<T>(&self, see: impl FnOnce(&Setup<'_>) -> T) -> T {
         let (pair, clock, drafts) = ((self.pair)(), Script::default(), Slot::new(false));
         let (toy, prompts) = (pair.target("target").unwrap(), self.texts());
         let draft = DraftModel { toy: pair.draft("draft").unwrap(), drafts: &drafts };
@@ -256,7 +256,7 @@ impl Scenario {
         };
         let Frozen { plan, prompts, tokens } = freeze(&experiment.spec, &material).unwrap();
         clock.busy.replace(self.attempts(&plan).into_iter().map(|(_, busy)| busy).collect());
-        see(&Bench {
+        see(&Setup {
             plan: &plan,
             target: &target,
             draft: Some(&draft),
@@ -271,8 +271,8 @@ impl Scenario {
     }
 
     /// The results folder of the finished run.
-    pub(crate) fn finish(&self, bench: &Bench<'_>, out: &Path) -> PathBuf {
-        let ended = run(bench, out, &Resume::No).unwrap();
+    pub(crate) fn finish(&self, setup: &Setup<'_>, out: &Path) -> PathBuf {
+        let ended = run(setup, out, &Resume::No).unwrap();
         assert!(!ended.interrupted, "{}", self.name);
         ended.folder
     }

@@ -16,10 +16,10 @@ mod verifiers;
 pub use checks::{CHECKS, MutantReport, refute};
 
 use super::closed::Rule;
-use super::enumerate::{WrapChance, straight};
+use super::enumerate::{WrapCache, WrapChance, straight};
 use crate::distribution::Token;
 use crate::draft::{MakeDrafter, ModelDrafter};
-use crate::model::{KvCache, LanguageModel, ModelError, Toy};
+use crate::model::{LanguageModel, ModelError, Toy};
 use crate::sampling::SamplingParams;
 use crate::verify::{Rejection, Verifier};
 
@@ -57,9 +57,6 @@ pub enum Pair {
     /// Distributions p and q without context, for which the mistake is known on paper.
     Distributions(&'static [f64], &'static [f64]),
 }
-
-/// An adapter round the cache of a sequence.
-pub(super) type WrapCache = fn(Box<dyn KvCache>) -> Box<dyn KvCache>;
 
 /// A known-wrong method.
 #[derive(Debug, Clone, Copy)]

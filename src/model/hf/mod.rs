@@ -16,7 +16,8 @@ use self::config::read_config;
 use self::files::Text;
 use self::tokenizer::HfTokenizer;
 use self::weights::Weights;
-use super::llama::{Checkpoint, Tensors};
+use super::checkpoint::Checkpoint;
+use super::llama::Tensors;
 use super::toy::hex;
 use super::{Loaded, ModelError, Settings};
 

@@ -2,10 +2,8 @@
 //! (Touvron et al. 2023, arXiv 2302.13971). This module holds what every engine needs;
 //! the engines themselves are in sibling modules.
 
-mod checkpoint;
 mod rope;
 
-pub(super) use checkpoint::Checkpoint;
 pub(super) use rope::{Rope, Scaling, angles};
 
 use super::{Dtype, ModelError};

@@ -4,7 +4,7 @@ use super::looks::Looks;
 use crate::experiment::Cell;
 use crate::experiment::records::{SummaryRow, SurvivalRow};
 use crate::report::best::best;
-use crate::report::load::Results;
+use crate::report::results::Results;
 use crate::report::series::{Series, series};
 
 /// Fewer points are no curve.

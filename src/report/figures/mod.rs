@@ -23,8 +23,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::load::Results;
 use super::plot::Page;
+use super::results::Results;
 use crate::experiment::records::{SummaryRow, SurvivalRow};
 use data::Data;
 

@@ -1,6 +1,6 @@
 //! Building a model from a checkpoint and settings, on one of the engines.
 
-use super::{Config, Tensors};
+use super::llama::{Config, Tensors};
 use crate::distribution::Token;
 use crate::lanes::IsaKind;
 #[cfg(feature = "candle")]
@@ -14,7 +14,7 @@ use crate::pool::Pool;
 
 /// A checkpoint without its weights.
 #[derive(Debug)]
-pub(in crate::model) struct Checkpoint {
+pub(super) struct Checkpoint {
     /// Name by which it was requested.
     pub name: String,
     /// Its shape.
@@ -34,7 +34,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// If the settings are inconsistent, or a weight is missing or invalid.
-    pub(in crate::model) fn build(
+    pub(super) fn build(
         self,
         settings: &Settings,
         tensors: &dyn Tensors,

@@ -1,0 +1,35 @@
+//! What the parts of a run share.
+
+use std::sync::atomic::AtomicBool;
+
+use super::cell::Plan;
+use super::prompts::Prompt;
+use crate::clock::Clock;
+use crate::distribution::Token;
+use crate::draft::Texts;
+use crate::model::{Codec, LanguageModel};
+
+/// What a run works with.
+#[derive(Debug)]
+pub struct Setup<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The target.
+    pub target: &'a dyn LanguageModel,
+    /// The draft model, if there is one.
+    pub draft: Option<&'a dyn LanguageModel>,
+    /// Text to tokens and back.
+    pub codec: &'a dyn Codec,
+    /// Texts that drafters learn from.
+    pub texts: &'a Texts<'a>,
+    /// The prompts, in the plan's order.
+    pub prompts: &'a [Prompt],
+    /// The tokens of each.
+    pub tokens: &'a [Vec<Token>],
+    /// What times are taken from: [`Plan::clock`], unless time is scripted.
+    pub clock: &'a dyn Clock,
+    /// Worker threads in use.
+    pub threads: usize,
+    /// Set from outside to end the run in an orderly way.
+    pub interrupted: &'a AtomicBool,
+}
