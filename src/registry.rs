@@ -19,6 +19,27 @@ pub enum Class {
     X,
 }
 
+impl Class {
+    const ALL: [Self; 4] = [Self::D, Self::G, Self::P, Self::X];
+
+    /// The guarantee in a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::D => "lossless",
+            Self::G => "greedy-exact",
+            Self::P => "seed-exact",
+            Self::X => "approximate",
+        }
+    }
+}
+
+/// A class as people read it, `D lossless` or `G~ greedy-exact`, from its letter with or
+/// without a `~`.
+pub fn class_with_word(class: &str) -> String {
+    let known = Class::ALL.into_iter().find(|known| class.starts_with(&format!("{known:?}")));
+    known.map_or_else(|| class.to_owned(), |known| format!("{class} {}", known.word()))
+}
+
 /// One method: its name in configs, its settings and its source.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<B: 'static> {

@@ -11,7 +11,7 @@ use crate::exactness::{Certified, certified};
 use crate::length::LENGTHS;
 use crate::model::zoo::TOYS;
 use crate::params::{Param, Params, Value};
-use crate::registry::{Class, Entry};
+use crate::registry::{Class, Entry, class_with_word};
 use crate::sampling::PROCESSORS;
 use crate::tree::{DraftShape, Siblings};
 use crate::verify::{BuildVerifier, VERIFIERS};
@@ -24,9 +24,10 @@ Examples:
   specdec list --json | jq -r '.verifiers[].name'
 
 Names and aliases are what --drafter, --verifier, --length and the keys of an experiment.toml
-accept. A guarantee class belongs to a verifier: D output distribution equals sampling from the processed
-target, G identical to greedy decoding (every D method at temperature 0), P same seed gives the
-same tokens as plain decoding, X approximate.")]
+accept. A guarantee class belongs to a verifier: D (lossless) the output distribution equals that
+of sampling from the processed target, G (greedy-exact) the text is that of greedy decoding (every
+D method at temperature 0), P (seed-exact) the same seed gives the tokens of plain decoding, X
+(approximate).")]
 pub(super) struct ListArgs {
     /// Print one JSON object: drafters, lengths, verifiers, sampling, toys
     #[arg(long, conflicts_with = "markdown")]
@@ -197,7 +198,8 @@ fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
         writeln!(text, "| --- | --- | --- | --- | --- | --- | --- |")?;
         for m in methods {
             let aliases = m.aliases.iter().map(|a| format!("`{a}`")).collect::<Vec<_>>().join(", ");
-            let class = m.class.map(|class| format!("{class:?}")).unwrap_or_default();
+            let class =
+                m.class.map(|class| format!("{class:?} {}", class.word())).unwrap_or_default();
             let keys = m.params.iter().map(|p| format!("`{}`", p.key)).collect::<Vec<_>>();
             let (Method { name, summary, paper, .. }, keys) = (m, keys.join(", "));
             let status = status(m);
@@ -250,7 +252,8 @@ fn print_methods(text: &mut String, title: &str, methods: &[Method]) -> std::fmt
     for method in methods {
         writeln!(text, "  {:<19} {}", method.name, method.summary)?;
         if let Some(class) = method.class.map(|class| format!("{class:?}")) {
-            writeln!(text, "  {:19} class {class}: {}", "", class::explain(&class))?;
+            let named = class_with_word(&class);
+            writeln!(text, "  {:19} class {named}: {}", "", class::explain(&class))?;
         }
         if let Some(drafts) = &method.drafts {
             writeln!(text, "  {:19} for {drafts}", "")?;

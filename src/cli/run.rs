@@ -18,6 +18,7 @@ use crate::experiment::{
 };
 use crate::input::text_of;
 use crate::model::{Catalog, Loaded, Role, check_pair, load};
+use crate::registry::class_with_word;
 use crate::{report, terminal};
 
 /// Prompts per category and tokens per prompt of `--quick`.
@@ -136,9 +137,10 @@ pub(super) fn plan(args: &PlanArgs) -> Result<()> {
         writeln!(text, "            {sentence}")?;
     }
     writeln!(text, "plan hash   {}\n", plan.hash)?;
-    writeln!(text, "{:>4}  {:12}  {:5}  cell", "no.", "id", "class")?;
+    writeln!(text, "{:>4}  {:12}  {:15}  cell", "no.", "id", "class")?;
     for (number, cell) in plan.cells.iter().enumerate() {
-        writeln!(text, "{:>4}  {:12}  {:5}  {}", number + 1, cell.id, cell.class, describe(cell))?;
+        let (number, class) = (number + 1, class_with_word(&cell.class));
+        writeln!(text, "{number:>4}  {:12}  {class:15}  {}", cell.id, describe(cell))?;
     }
     writeln!(text, "\n{}", estimate(&ready, &frozen)?)?;
     output::write(&text)

@@ -8,6 +8,7 @@ use super::series::Series;
 use super::tables::{number, with_interval};
 use super::{controls, sessions, warnings};
 use crate::experiment::records::SummaryRow;
+use crate::registry::class_with_word;
 use crate::shown;
 
 /// The most warnings and rows that are shown; all are in `report.md`.
@@ -47,7 +48,7 @@ impl Brief {
             Some([
                 shown::line(&series.method),
                 series.sampling.clone(),
-                row.class.clone(),
+                class_with_word(&row.class),
                 k,
                 with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2),
                 number(row.acceptance_rate, 3),

@@ -26,7 +26,7 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     }
     if let Some(tables) = paths {
         text += &format!(
-            "## Same seed, same text\n\nCells of class P should repeat the tokens of plain \
+            "## Same seed, same text\n\nCells of class P (seed-exact) should repeat the tokens of plain \
              decoding with the same verifier and seed, whatever the drafter and K are.\n\n{tables}"
         );
     }

@@ -14,6 +14,7 @@ use crate::experiment::records::SummaryRow;
 use crate::experiment::statistics::{
     Acceptance, MIN_PROMPTS, RESAMPLES, deciles, median, pair_by_prompt, rounds, speedup,
 };
+use crate::registry::class_with_word;
 use crate::shown::{self, markdown_block};
 
 /// Prompts that are listed where it says what became of them.
@@ -134,7 +135,7 @@ fn checks(results: &Results, summary: &[SummaryRow]) -> String {
         let row = summary.iter().find(|row| row.cell == cell.id)?;
         Some(vec![
             names.sampling(&cell.method.sampling),
-            cell.class.clone(),
+            class_with_word(&cell.class),
             row.generations.to_string(),
             row.tokens.to_string(),
             number(row.tokens_per_second, 1),
@@ -200,9 +201,10 @@ fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
         ])
     });
     format!(
-        "## All cells\n\nClass: D the output distribution equals sampling from the target; G identical to \
-         greedy decoding; P same seed, same tokens as plain decoding; X approximate; with `~` the \
-         engine's rounding may depend on the number of rows of a pass.\n\n{}\n",
+        "## All cells\n\nClass: D (lossless) the output distribution equals sampling from the target; G \
+         (greedy-exact) the text is that of greedy decoding; P (seed-exact) the same seed gives \
+         the tokens of plain decoding; X approximate; with `~` the engine's rounding may depend \
+         on the number of rows of a pass.\n\n{}\n",
         markdown(&head, &table)
     )
 }
@@ -232,7 +234,7 @@ fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
         Some(vec![
             series.method.clone(),
             series.sampling.clone(),
-            series.cells[0].class.clone(),
+            class_with_word(&series.cells[0].class),
             gaps.len().to_string(),
             format!("{:.1} %", 100.0 * median(&sizes)?),
             format!("{:+.1} %", 100.0 * largest),

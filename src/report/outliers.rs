@@ -5,6 +5,7 @@ use super::series::{Series, series};
 use super::tables::{markdown, number};
 use crate::experiment::Cell;
 use crate::experiment::statistics::{Outlier, Side, outliers, pair_by_prompt, speedup};
+use crate::registry::class_with_word;
 
 /// Rows of the table.
 const ROWS: usize = 20;
@@ -108,7 +109,7 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
             number(Some(outlier.factor), 2),
             far.cells.to_string(),
             series.method.clone(),
-            cell.class.clone(),
+            class_with_word(&cell.class),
             cell.method.num_speculative_tokens.to_string(),
             number(Some(far.speedup), 3),
             number(Some(outlier.without), 3),

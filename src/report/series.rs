@@ -6,6 +6,7 @@ use super::results::Results;
 use crate::experiment::Cell;
 use crate::experiment::records::SummaryRow;
 use crate::registry::Entry;
+use crate::registry::class_with_word;
 use crate::sampling::SamplingParams;
 
 /// One line of a figure: the same method and sampling setting at several K.
@@ -28,7 +29,7 @@ impl<'a> Series<'a> {
     /// What begins the table line of one of its cells: method, sampling, class and K.
     pub(super) fn line(&self, cell: &Cell) -> Vec<String> {
         let k = cell.method.num_speculative_tokens.to_string();
-        vec![self.method.clone(), self.sampling.clone(), cell.class.clone(), k]
+        vec![self.method.clone(), self.sampling.clone(), class_with_word(&cell.class), k]
     }
 }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::cli::class;
 use crate::decode::{MethodSpec, Totals};
 use crate::distribution::Token;
+use crate::registry::class_with_word;
 use crate::round::RoundEvent;
 
 /// Counts over the rounds of a generation. Truncated rounds count in full: a
@@ -159,6 +160,6 @@ impl fmt::Display for Report<'_> {
             write!(f, ", verifier {}, length {}, K = {k}", method.verifier, method.length)?;
         }
         writeln!(f, "; target {} ({}, {})", settings.target, settings.engine, settings.dtype)?;
-        write!(f, "guarantee {}: {}", self.class, class::explain(&self.class))
+        write!(f, "guarantee {}: {}", class_with_word(&self.class), class::explain(&self.class))
     }
 }
