@@ -1,6 +1,8 @@
 //! What a run found, for a terminal: warnings first, then the best draft length of every
 //! method and sampling setting.
 
+use std::collections::BTreeSet;
+
 use super::best::{best, verdict};
 use super::plot::broken;
 use super::results::Results;
@@ -23,6 +25,9 @@ const NARROW: usize = 13;
 
 const HEAD: [&str; 7] =
     ["method", "sampling", "class", "best K", "speedup [95 %]", "acceptance", "verdict"];
+
+/// The column of the guarantee class.
+const CLASS: usize = 2;
 
 /// Columns of words that may take several lines.
 const WORDS: [usize; 2] = [0, 1];
@@ -48,7 +53,7 @@ impl Brief {
             Some([
                 shown::line(&series.method),
                 series.sampling.clone(),
-                class_with_word(&row.class),
+                row.class.clone(),
                 k,
                 with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2),
                 number(row.acceptance_rate, 3),
@@ -77,6 +82,9 @@ impl Brief {
             lines.extend(row_lines(row, widths));
         }
         lines.extend(more(self.rows.len(), ROWS));
+        let classes = self.rows.iter().map(|row| class_with_word(&row[CLASS]));
+        let classes = classes.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
+        lines.extend(fold(&format!("class {classes}"), columns.max(NARROW)));
         lines.join("\n")
     }
 }

@@ -39,11 +39,14 @@ fn standard_output_is_the_continuation_and_nothing_else() {
     let report = json(&with(&["-n", "20", "--seed", "3", "--json"]));
     assert_eq!(text(&output.stdout), report["text"]);
     let stats = text(&output.stderr);
-    for part in ["20 tokens", "tokens/s", "acceptance", "block efficiency", "max_tokens", "D: "] {
+    for part in
+        ["20 tokens", "tokens/s", "acceptance", "block efficiency", "max_tokens", "D lossless: "]
+    {
         assert!(stats.contains(part), "{stats} does not say {part}");
     }
     assert!(
-        text(&specdec(&with(&["--temperature", "0"])).output().unwrap().stderr).contains("G: ")
+        text(&specdec(&with(&["--temperature", "0"])).output().unwrap().stderr)
+            .contains("G greedy-exact: ")
     );
 }
 

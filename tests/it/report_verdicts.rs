@@ -153,7 +153,7 @@ fn a_draft_length_that_failed_takes_no_part_in_the_choice() {
         "{text}"
     );
     let best = line(&text, "## Best draft length", "| model | T = 1 |");
-    assert!(best.contains("| D | 3 |") && best.ends_with("| – | faster |"), "{best}");
+    assert!(best.contains("| D lossless | 3 |") && best.ends_with("| – | faster |"), "{best}");
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn few_prompts_have_ratios_without_intervals() {
         assert!(row.speedup.is_some() && row.alpha.is_some());
         let ends = [row.alpha_lo, row.block_efficiency_hi, row.speedup_lo, row.speedup_hi];
         assert_eq!(ends.map(|end| end.is_some()), [given; 4]);
-        let cell = line(&text, "## All cells", "| model | T = 1 | D | 3 |");
+        let cell = line(&text, "## All cells", "| model | T = 1 | D lossless | 3 |");
         assert_eq!(cell.contains(" ["), given, "{cell}");
         assert_eq!(text.contains("With 7 prompts ratios have no interval"), !given, "{text}");
         let best = line(&text, "## Best draft length", "| model | T = 1 |");
@@ -239,14 +239,14 @@ fn trees_have_a_ceiling_and_nothing_of_leviathan() {
     assert!(!text.contains("## Against the ceiling"), "one verifier, chains");
     branch(&mut rows, "model-3-1");
     let (_folder, text) = reported(&rows);
-    let ceiling = line(&text, "## Against the ceiling", "| model | T = 1 | D | 3 |");
+    let ceiling = line(&text, "## Against the ceiling", "| model | T = 1 | D lossless | 3 |");
     assert!(ceiling.contains("| – | 0."), "no alpha, but a ceiling: {ceiling}");
     let (tree, chain) = (row(&rows, "model-3-1"), row(&rows, "model-1-1"));
     assert_eq!((tree.alpha, tree.alpha_lo, tree.alpha_hi), (None, None, None));
     assert!(tree.ceiling.is_some() && chain.alpha.is_some());
-    let tree = line(&text, "## In the terms of other tools", "| model | T = 1 | D | 3 |");
+    let tree = line(&text, "## In the terms of other tools", "| model | T = 1 | D lossless | 3 |");
     assert!(tree.ends_with("| – | – |"), "{tree}");
-    let chain = line(&text, "## In the terms of other tools", "| model | T = 1 | D | 1 |");
+    let chain = line(&text, "## In the terms of other tools", "| model | T = 1 | D lossless | 1 |");
     assert!(!chain.contains('–'), "{chain}");
 }
 
@@ -304,7 +304,8 @@ fn siblings_after_the_accepted_one_were_not_reached() {
     }
     let reached = rows.rounds.iter().filter(|r| r.cell == cell).map(|r| r.reached).sum::<usize>();
     let (_folder, text) = reported(&rows);
-    let found = line(&text, "## Acceptance by the target's entropy", "| model | T = 1 | D | 3 |");
+    let found =
+        line(&text, "## Acceptance by the target's entropy", "| model | T = 1 | D lossless | 3 |");
     assert_eq!(found.split('|').nth(5).unwrap().trim(), reached.to_string(), "{found}");
 }
 
@@ -342,7 +343,8 @@ fn only_texts_with_a_baseline_were_compared() {
     rows.generations.retain(|g| g.cell != "none-0-0" || g.prompt == "prompt-00");
     let (_folder, text) = reported(&rows);
     let of = |k: usize| {
-        line(&text, "## Greedy text", &format!("| model | T = 0 | G~ | {k} |")).to_owned()
+        line(&text, "## Greedy text", &format!("| model | T = 0 | G~ greedy-exact | {k} |"))
+            .to_owned()
     };
     assert!(of(3).contains("| 1 of 1 |") && of(1).contains("| 0 of 1 |"), "{text}");
     // Nothing looked at its logits.

@@ -86,7 +86,8 @@ fn a_run_ends_with_its_results() {
         "acceptance",
         "verdict"
     ]));
-    assert_eq!(table.len(), 1 + 12, "{error}");
+    assert_eq!(table.len(), 1 + 12 + 1, "{error}");
+    assert_eq!(table[13], "class D lossless, G greedy-exact");
     assert!(error.lines().all(|line| line.chars().count() <= 100 || line.starts_with("results:")));
     // A report that is made again says the same.
     let folder = folder(out.path());
