@@ -1,8 +1,16 @@
 //! Rows of logits in both precisions: what is refused, what is impossible, and
 //! that many rows give what each gives alone.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use specdec::chance::{Request, Seeded};
+use specdec::clock::{VirtualClock, VirtualCosts};
+use specdec::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
 use specdec::distribution::DistError;
-use specdec::sampling::{History, Logits, Sampler, SamplingParams};
+use specdec::model::{
+    Evaluation, LanguageModel, ModelError, ModelInfo, Session, Toy, ToyPair, Work,
+};
+use specdec::sampling::{ForEachRow, History, Logits, Sampler, SamplingParams};
 
 use crate::sampling::{PLAIN, distribution, distribution_after, params};
 
@@ -111,6 +119,55 @@ fn penalties_are_those_of_the_formula_in_both_precisions() {
     }
 }
 
+/// Rows that were done through [`on_threads`].
+static SPREAD: AtomicUsize = AtomicUsize::new(0);
+
+/// A thread for each row.
+fn on_threads(rows: usize, work: &(dyn Fn(usize) + Sync)) {
+    SPREAD.fetch_add(rows, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        (0..rows).for_each(|row| _ = scope.spawn(move || work(row)));
+    });
+}
+
+/// A toy whose rows are done on threads.
+#[derive(Debug)]
+struct Spread(Toy);
+
+impl LanguageModel for Spread {
+    fn info(&self) -> &ModelInfo {
+        self.0.info()
+    }
+
+    fn session(&self) -> Result<Session, ModelError> {
+        self.0.session()
+    }
+
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+        self.0.evaluate(work)
+    }
+
+    fn for_each_row(&self) -> ForEachRow {
+        ForEachRow(on_threads)
+    }
+}
+
+#[test]
+fn a_generation_does_its_rows_as_the_target_says() {
+    let even = vec![1.0 / 40_000.0; 40_000];
+    let pair = ToyPair::context_free(&even, &even);
+    let (target, draft) = (Spread(pair.target("t").unwrap()), pair.draft("d").unwrap());
+    let spec = MethodSpec { num_speculative_tokens: 2, ..MethodSpec::default() };
+    let method = spec.build(Some(&draft)).unwrap();
+    let stop = StopRules::max_tokens(3);
+    let mut generation = Generation::new(&target, method, &[0], stop, None).unwrap();
+    let mut chance = Seeded::new(Request { seed: 0, prompt: "", repeat: 0 });
+    let clock = VirtualClock::new(VirtualCosts::default());
+    let before = SPREAD.load(Ordering::Relaxed);
+    generate(&mut generation, &target, &mut chance, &clock, &mut NoObserver).unwrap();
+    assert!(SPREAD.load(Ordering::Relaxed) >= before + 3);
+}
+
 /// Rows of a draft are turned into distributions together; each is what it is alone,
 /// whether one thread does them or all.
 #[test]
@@ -125,7 +182,7 @@ fn distributions_of_many_rows_are_those_of_each() {
         for params in
             [params(|_| ()), params(|p| p.temperature = 0.0), params(|p| p.presence_penalty = 0.5)]
         {
-            let sampler = Sampler::new(params).unwrap();
+            let sampler = Sampler::new(params).unwrap().on(ForEachRow(on_threads));
             let history =
                 |i: usize| History { prompt_len: 0, context: &text[..i.min(3)], drafted: &[] };
             let positions =

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use specdec::model::{SMALL_PAIR, Settings};
 use specdec::pool::{Away, Pool, Worker};
 
 /// Fails instead of waiting for good. A minute is a thousand times what any of
@@ -289,5 +290,25 @@ fn jobs_come_to_an_end_beside_busy_threads() {
             }
             busy.store(0, Relaxed);
         });
+    });
+}
+
+#[test]
+fn the_engine_spreads_the_work_on_its_rows() {
+    within_a_minute(|| {
+        let model = SMALL_PAIR[0].model(&Settings::default()).unwrap();
+        let caller = thread::current().id();
+        let (done, others) = (counters(16), AtomicUsize::new(0));
+        let mut jobs = 0;
+        // A worker takes part in most jobs, if there is one.
+        while jobs == 0 || others.load(Relaxed) == 0 && Pool::shared().threads() > 1 {
+            (model.for_each_row().0)(done.len(), &|row| {
+                done[row].fetch_add(1, Relaxed);
+                others.fetch_add(usize::from(thread::current().id() != caller), Relaxed);
+                thread::sleep(Duration::from_millis(1));
+            });
+            jobs += 1;
+        }
+        assert!(done.iter().all(|row| row.load(Relaxed) == jobs), "{done:?}");
     });
 }

@@ -32,7 +32,7 @@ pub(in crate::model) fn start_threads(count: usize) -> Result<usize, ModelError>
 /// Sets the variable from which candle reads the number of worker threads, in every
 /// matrix product. Without it, candle counts the machine's cores each time by reading
 /// `/proc/cpuinfo`, which takes longer (20 µs) than the product itself in a small
-/// model; and it would not follow [`set_threads`].
+/// model; and it would not follow `set_threads`.
 #[allow(unsafe_code)]
 pub(super) fn tell_candle() {
     static ONCE: Once = Once::new();
