@@ -94,19 +94,27 @@ pub mod input;
 #[cfg_attr(not(feature = "engine"), allow(dead_code))]
 pub mod lanes;
 pub mod length;
+#[cfg(feature = "harness")]
+pub mod machine;
 pub mod model;
 #[cfg(feature = "engine")]
 pub mod pair;
 pub mod params;
+#[cfg(feature = "harness")]
+pub(crate) mod plot;
 #[cfg(feature = "engine")]
 pub mod pool;
 pub mod registry;
 #[cfg(feature = "harness")]
 pub mod report;
 pub mod round;
+#[cfg(feature = "harness")]
+pub mod rows;
 pub mod sampling;
 #[cfg(feature = "harness")]
 pub mod shown;
+#[cfg(feature = "harness")]
+pub mod statistics;
 #[cfg(feature = "harness")]
 pub mod terminal;
 pub mod tree;

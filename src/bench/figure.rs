@@ -3,9 +3,7 @@
 use anyhow::{Result, bail};
 
 use super::{Costs, Measured};
-use crate::report::plot::{
-    Axis, Body, Curve, Drawn, Even, Grid, Key, Page, Panel, Point, Sample, hue,
-};
+use crate::plot::{Axis, Body, Curve, Drawn, Even, Grid, Key, Page, Panel, Point, Sample, hue};
 
 /// Acceptances for which the best speedup is drawn.
 const ACCEPTANCES: std::ops::RangeInclusive<u32> = 30..=95;

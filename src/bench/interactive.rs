@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::sample::Stopwatch;
 use super::{Reading, check_room, pass, prefill, text};
-use crate::experiment::MachineClock;
 use crate::lanes::IsaKind;
+use crate::machine::MachineClock;
 use crate::model::{LanguageModel, Want, Work, evaluate_one};
 use crate::pool::Pool;
 use crate::sampling::Logits;

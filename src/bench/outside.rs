@@ -7,7 +7,7 @@ use super::text;
 use super::timed::Timed;
 use crate::chance::{Request, Seeded};
 use crate::decode::{Generation, MethodSpec, Observer, PLAIN, StopRules, generate};
-use crate::experiment::Watch;
+use crate::machine::Watch;
 use crate::model::{LanguageModel, ModelError};
 use crate::round::RoundEvent;
 use crate::sampling::SamplingParams;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::experiment::Watch;
+use crate::machine::Watch;
 use crate::model::ModelError;
 use crate::pool::Pool;
 

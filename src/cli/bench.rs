@@ -11,8 +11,8 @@ use super::models::{open_pair, start_threads};
 use super::options::{ModelArgs, count};
 use super::output;
 use crate::bench::{CONTEXT, Costs, Measured, PassRow, answer, draw, measure};
-use crate::experiment::MachineClock;
 use crate::lanes::IsaKind;
+use crate::machine::MachineClock;
 use crate::model::{LanguageModel, ModelInfo, Role, SHAPES, Shape};
 use crate::pool::Pool;
 

@@ -8,13 +8,13 @@ use anyhow::{Context, Result, bail};
 
 use super::blocks::Block;
 use super::cell::Plan;
-use super::costs::{Calibration, CellCosts};
 use super::generation::one;
 use super::passes::{TURNS, target_passes};
 use super::progress::Progress;
-use super::records::RoundRow;
 use super::setup::Setup;
-use super::statistics::median;
+use crate::rows::RoundRow;
+use crate::rows::{Calibration, CellCosts};
+use crate::statistics::median;
 
 /// The longest context at which passes are timed.
 const CALIBRATION_CONTEXT: usize = 64;

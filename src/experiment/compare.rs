@@ -2,11 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use super::blocks::{Block, BlockRows};
+use super::blocks::Block;
 use super::cell::Cell;
 use super::divergence;
 use super::generation::{begin, failure};
-use super::records::{DivergenceRow, TextRow};
 use super::setup::Setup;
 use crate::chance::Seeded;
 use crate::clock::RealClock;
@@ -14,6 +13,7 @@ use crate::decode::{MethodSpec, NoObserver, PLAIN, generate};
 use crate::distribution::Token;
 use crate::draft::Tools;
 use crate::model::LanguageModel;
+use crate::rows::{BlockRows, DivergenceRow, TextRow};
 use crate::sampling::Sampler;
 
 /// Why a cell of class P was not compared.

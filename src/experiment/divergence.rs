@@ -6,9 +6,9 @@
 //! largest logits of the baseline after penalties, as close as rounding can make
 //! them.
 
-use super::records::DivergenceRow;
 use crate::distribution::Token;
 use crate::model::{LanguageModel, ModelError, Want, Work, evaluate_one};
+use crate::rows::DivergenceRow;
 use crate::sampling::{History, Logits, Sampler};
 use crate::tree::Draft;
 

@@ -6,11 +6,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
-use super::columns::columns;
-use super::records::TextRow;
 
 /// Writes a file whole or not at all: under another name first, then renamed.
 ///
@@ -43,25 +38,4 @@ pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     // Elsewhere a folder cannot be opened as a file.
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
-}
-
-/// The rows, with their header if `headers`, even where there is no row.
-pub(super) fn csv_bytes<R>(rows: &[R], headers: bool) -> Result<Vec<u8>>
-where
-    R: Serialize + DeserializeOwned,
-{
-    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-    if headers {
-        writer.write_record(columns::<R>())?;
-    }
-    for row in rows {
-        writer.serialize(row)?;
-    }
-    Ok(writer.into_inner()?)
-}
-
-/// The texts as JSON lines.
-pub(super) fn text_lines(rows: &[TextRow]) -> Result<Vec<u8>> {
-    let lines = rows.iter().map(|row| Ok(serde_json::to_string(row)? + "\n"));
-    Ok(lines.collect::<Result<String>>()?.into_bytes())
 }

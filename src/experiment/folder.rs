@@ -16,17 +16,16 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::blocks::{BlockRows, Places};
+use super::blocks::Places;
 use super::cell::{FORMAT, Plan};
-use super::columns::columns;
-use super::files::{csv_bytes, sync_folder, text_lines, write_whole};
+use super::files::{sync_folder, write_whole};
 use super::lock::Lock;
-use super::machine::Machine;
 use super::manifest::{Manifest, Status};
 use super::provenance::utc_now;
-use super::raw::{Raw, compressed};
-use super::records::{
-    BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow,
+use crate::machine::Machine;
+use crate::rows::{
+    BlockRow, BlockRows, DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, Raw,
+    RoundRow, columns, compressed, csv_bytes, text_lines,
 };
 
 /// How a folder is called while it is being made.
@@ -180,7 +179,7 @@ impl ResultsFolder {
         let raw = Raw::read(&self.path)?;
         let places = Places::new(plan);
         // The block that lacks a row of which nobody knows is run again.
-        let (rows, _) = raw.by_block(&places);
+        let (rows, _) = raw.by_block(places.lookup());
         let none = BlockRows::default();
         let mut kept = BTreeSet::new();
         for (number, block) in raw.standing() {

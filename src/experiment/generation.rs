@@ -8,12 +8,12 @@ use sha2::{Digest, Sha256};
 use super::blocks::Block;
 use super::cell::Cell;
 use super::recorder::{Recorder, micros};
-use super::records::{FailureRow, GenerationRow, PositionRow, RoundRow, TextRow};
 use super::setup::Setup;
 use crate::chance::Seeded;
 use crate::decode::{Generation, Method, StopReason, StopRules, UserStop, generate};
 use crate::draft::Tools;
 use crate::model::hex;
+use crate::rows::{FailureRow, GenerationRow, PositionRow, RoundRow, TextRow};
 
 /// A finished generation.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::cell::{Plan, PlannedModel};
-use super::costs::Calibration;
 use super::files::write_whole;
-use super::machine::{Machine, load_average};
 use super::provenance::{Build, utc_now};
+use crate::machine::{Machine, load_average};
+use crate::rows::Calibration;
 
 /// How far a run came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-use super::costs::PassCost;
 use super::recorder::micros;
-use super::statistics::quantile;
 use crate::clock::{Clock, RealClock, Who};
 use crate::distribution::Token;
 use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
+use crate::rows::PassCost;
+use crate::statistics::quantile;
 use crate::tree::Draft;
 
 /// Times that passes of all row counts take turns, the first of which fills the

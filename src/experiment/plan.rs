@@ -8,12 +8,12 @@ use super::cell::{Cell, FORMAT, Plan, PlannedModel, short_hash};
 use super::cells::{Material, cells};
 use super::choice::{Room, choose};
 use super::keys::{MAX_TOKENS, REPEATS, WARMUP};
-use super::machine::MachineClock;
 use super::prompts::{self, Prompt};
 use super::spec::Spec;
 use crate::clock::{Clock, VirtualClock, VirtualCosts};
 use crate::decode::{NUM_SPECULATIVE_TOKENS, find_param};
 use crate::distribution::Token;
+use crate::machine::MachineClock;
 use crate::model::{CPU, ModelInfo};
 use crate::params::Value;
 

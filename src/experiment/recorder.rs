@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use super::cell::Cell;
-use super::records::{PositionRow, RoundRow};
 use crate::decode::Observer;
 use crate::model::ModelError;
 use crate::registry::{Class, UnknownName, find};
 use crate::round::RoundEvent;
+use crate::rows::{PositionRow, RoundRow};
 use crate::tree::NodeId;
 use crate::verify::{VERIFIERS, Verifier, ceiling};
 

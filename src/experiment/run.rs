@@ -7,19 +7,21 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail};
 
-use super::blocks::{Block, BlockRows, blocks};
+use super::blocks::{Block, blocks};
 use super::calibrate::calibrate;
 use super::cell::{Plan, describe};
 use super::compare;
-use super::disturbance::{self, DISTURBED, MOST_DISTURBED, Watch};
+use super::costs::doubts;
 use super::folder::ResultsFolder;
 use super::generation::{failure, one};
 use super::live::Live;
 use super::manifest::{Manifest, Session, Status};
 use super::progress::Progress;
 use super::provenance::utc_now;
-use super::records::BlockRow;
+use super::repeats::{self, MOST_DISTURBED};
 use super::setup::Setup;
+use crate::machine::{DISTURBED, Watch};
+use crate::rows::{BlockRow, BlockRows};
 use crate::{shown, terminal};
 
 /// Which folder a run writes to.
@@ -61,7 +63,7 @@ pub fn run(setup: &Setup<'_>, out: &Path, resume: &Resume) -> Result<Ended> {
     };
     let mut session = Session::begin(setup.threads);
     let done = listed.iter().filter(|row| !row.superseded).count();
-    let open = done < blocks.len() || !disturbance::again(&listed).is_empty();
+    let open = done < blocks.len() || !repeats::again(&listed).is_empty();
     if open {
         let watch = Watch::begin(setup.clock);
         session.calibration = calibrate(setup)?;
@@ -121,8 +123,8 @@ fn announce(session: &Session, plan: &Plan) {
             100.0 * MOST_DISTURBED
         ));
     }
-    let doubts = session.calibration.doubts(plan);
-    doubts.iter().for_each(|doubt| terminal::say(format_args!("warning: {doubt}")));
+    let found = doubts(&session.calibration, plan);
+    found.iter().for_each(|doubt| terminal::say(format_args!("warning: {doubt}")));
 }
 
 /// One session's part of the sweep.
@@ -152,7 +154,7 @@ impl Sweep<'_> {
             listed.push(row);
         }
         while !self.is_interrupted() {
-            let again = disturbance::again(&listed);
+            let again = repeats::again(&listed);
             if again.is_empty() {
                 break;
             }
@@ -184,7 +186,7 @@ impl Sweep<'_> {
         else {
             return Ok(false);
         };
-        let share = |row: &BlockRow| disturbance::of(row).share();
+        let share = |row: &BlockRow| repeats::of(row).share();
         if before.as_ref().is_none_or(|before| share(&row) < share(before)) {
             self.folder.set_aside(self.setup.plan, number)?;
             let old = listed.iter_mut().filter(|old| old.block == number);

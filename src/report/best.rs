@@ -3,8 +3,8 @@
 use super::results::Results;
 use super::series::Series;
 use crate::experiment::Cell;
-use crate::experiment::records::SummaryRow;
-use crate::experiment::statistics::{Contest, PairedTime, pair_by_prompt};
+use crate::rows::SummaryRow;
+use crate::statistics::{Contest, PairedTime, pair_by_prompt};
 
 /// The fastest cell of a series.
 pub(super) struct Best<'a> {

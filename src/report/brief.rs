@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 
 use super::best::{best, verdict};
-use super::plot::broken;
 use super::results::Results;
 use super::series::Series;
 use super::tables::{number, with_interval};
 use super::{controls, sessions, warnings};
-use crate::experiment::records::SummaryRow;
+use crate::plot::broken;
 use crate::registry::class_with_word;
+use crate::rows::SummaryRow;
 use crate::shown;
 
 /// The most warnings and rows that are shown; all are in `report.md`.

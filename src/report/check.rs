@@ -7,9 +7,9 @@ use anyhow::Result;
 use sha2::{Digest, Sha256};
 
 use crate::experiment::Plan;
-use crate::experiment::blocks::BlockRows;
-use crate::experiment::records::{BlockRow, GenerationRow, RoundRow, TextRow};
 use crate::model::hex;
+use crate::rows::BlockRows;
+use crate::rows::{BlockRow, GenerationRow, RoundRow, TextRow};
 
 /// Times are whole nanoseconds: sums that differ by less than half of one differ
 /// by the rounding of floats alone.

@@ -4,7 +4,7 @@
 use super::results::Results;
 use super::tables::{ends, markdown, number, with_interval};
 use crate::experiment::describe;
-use crate::experiment::statistics::{
+use crate::statistics::{
     Interval, LEVEL, SignFlip, pair_by_prompt, sign_flips, speedup, speedup_interval,
 };
 

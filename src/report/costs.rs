@@ -2,8 +2,8 @@
 //! predicted speedup is off however well it knows the acceptance.
 
 use super::results::Results;
-use crate::experiment::statistics::{rounds, timed};
-use crate::experiment::{Cell, describe};
+use crate::experiment::{Cell, describe, doubts};
+use crate::statistics::{rounds, timed};
 
 /// Rounds may cost this factor more or less than the calibration says. It times
 /// passes at one context, which grows in the sweep: that alone stays well below.
@@ -26,7 +26,7 @@ pub(super) fn warnings(results: &Results) -> Vec<String> {
             describe(cell)
         )
     });
-    session.calibration.doubts(plan).into_iter().chain(off).collect()
+    doubts(&session.calibration, plan).into_iter().chain(off).collect()
 }
 
 /// What the rounds of a cell took ÷ what the calibration says that they cost;

@@ -5,8 +5,8 @@ use super::results::Results;
 use super::series::Series;
 use super::tables::markdown;
 use crate::experiment::Cell;
-use crate::experiment::records::{DivergenceRow, FailureRow};
-use crate::experiment::statistics::Sample;
+use crate::rows::{DivergenceRow, FailureRow};
+use crate::statistics::Sample;
 
 /// Tables by cell and, if any text differs, of the differences: greedy cells,
 /// then those of class P.

@@ -8,11 +8,10 @@ use anyhow::{Result, bail};
 use super::check::misfits;
 use super::controls;
 use super::results::{Results, disturbed_share};
-use crate::experiment::blocks::{BlockRows, Places};
-use crate::experiment::raw::Raw;
-use crate::experiment::records::{BlockRow, RoundRow};
-use crate::experiment::statistics::Sample;
+use crate::experiment::blocks::Places;
 use crate::experiment::{MOST_DISTURBED, Manifest, Plan, read_plan};
+use crate::rows::{BlockRow, BlockRows, Raw, RoundRow};
+use crate::statistics::Sample;
 
 /// Reads a results folder. What does not fit together is left out with a note: a
 /// last line that was torn by a crash, blocks that are not listed as done, and
@@ -41,7 +40,7 @@ pub fn load(folder: &Path) -> Result<Results> {
     if superseded > 0 {
         notes.push(format!("{superseded} generations of blocks that were run again are left out."));
     }
-    let (mut rows, stranger) = raw.by_block(&Places::new(&plan));
+    let (mut rows, stranger) = raw.by_block(Places::new(&plan).lookup());
     if let Some(stranger) = stranger {
         bail!(stranger);
     }

@@ -10,12 +10,12 @@ use super::series::{Names, Series, lines, series};
 use super::tables::{markdown, number, with_interval};
 use super::warnings::warnings;
 use super::{controls, divergence, other_tools, outliers, policies, sessions, trace, worth};
-use crate::experiment::records::SummaryRow;
-use crate::experiment::statistics::{
+use crate::registry::class_with_word;
+use crate::rows::SummaryRow;
+use crate::shown::{self, markdown_block};
+use crate::statistics::{
     Acceptance, MIN_PROMPTS, RESAMPLES, deciles, median, pair_by_prompt, rounds, speedup,
 };
-use crate::registry::class_with_word;
-use crate::shown::{self, markdown_block};
 
 /// Prompts that are listed where it says what became of them.
 const LISTED: usize = 12;

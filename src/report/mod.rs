@@ -12,7 +12,6 @@ mod load;
 mod markdown;
 mod other_tools;
 mod outliers;
-pub(crate) mod plot;
 mod policies;
 mod results;
 mod series;
@@ -27,9 +26,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+pub use crate::plot::Drawn;
 pub use brief::Brief;
 pub use load::load;
-pub use plot::Drawn;
 pub use results::Results;
 pub use series::{Series, series};
 pub use summary::{summary, survival};

@@ -6,8 +6,8 @@ use super::results::Results;
 use super::series::Series;
 use super::tables::{markdown, number};
 use crate::experiment::Cell;
-use crate::experiment::records::SummaryRow;
-use crate::experiment::statistics::{Acceptance, Sample, rounds, timed};
+use crate::rows::SummaryRow;
+use crate::statistics::{Acceptance, Sample, rounds, timed};
 
 /// Two tables: single numbers of all cells, and acceptance by position of the
 /// longest drafts.

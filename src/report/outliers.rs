@@ -4,8 +4,8 @@ use super::results::Results;
 use super::series::{Series, series};
 use super::tables::{markdown, number};
 use crate::experiment::Cell;
-use crate::experiment::statistics::{Outlier, Side, outliers, pair_by_prompt, speedup};
 use crate::registry::class_with_word;
+use crate::statistics::{Outlier, Side, outliers, pair_by_prompt, speedup};
 
 /// Rows of the table.
 const ROWS: usize = 20;

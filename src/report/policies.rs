@@ -7,11 +7,11 @@ use super::results::Results;
 use super::series::{Series, settings_but};
 use super::tables::{ends, markdown, number, with_interval};
 use crate::experiment::Cell;
-use crate::experiment::statistics::{
+use crate::length::LENGTHS;
+use crate::statistics::{
     Interval, LEVEL, PairedTime, SignFlip, against_tuned, pair_by_prompt, sign_flips, speedup,
     speedup_interval,
 };
-use crate::length::LENGTHS;
 
 /// A cell whose draft length is not fixed, held against the tuned fixed length.
 #[derive(Debug, Clone, PartialEq)]

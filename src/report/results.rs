@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::experiment::records::{BlockRow, DivergenceRow, FailureRow, PositionRow};
-use crate::experiment::statistics::Sample;
 use crate::experiment::{Cell, MOST_DISTURBED, Manifest, Plan, Session};
+use crate::rows::{BlockRow, DivergenceRow, FailureRow, PositionRow};
+use crate::statistics::Sample;
 
 /// What a run left behind, reduced to what counts: rows of blocks that are
 /// superseded, unfinished or damaged are gone.

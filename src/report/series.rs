@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::results::Results;
 use crate::experiment::Cell;
-use crate::experiment::records::SummaryRow;
 use crate::registry::Entry;
 use crate::registry::class_with_word;
+use crate::rows::SummaryRow;
 use crate::sampling::SamplingParams;
 
 /// One line of a figure: the same method and sampling setting at several K.

@@ -2,7 +2,8 @@
 
 use super::results::Results;
 use super::tables::markdown;
-use crate::experiment::{DISTURBED, MOST_DISTURBED, Session, Status};
+use crate::experiment::{MOST_DISTURBED, Session, Status};
+use crate::machine::DISTURBED;
 
 /// Says that too much was disturbed for any verdict; empty if it was not.
 pub(super) fn alarm(results: &Results) -> String {

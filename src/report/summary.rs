@@ -3,13 +3,14 @@
 use super::results::Results;
 use super::series::{Series, series};
 use super::tables::ends;
-use crate::experiment::records::{SummaryRow, SurvivalRow};
-use crate::experiment::statistics::{
+use crate::experiment::Cell;
+use crate::rows::Calibration;
+use crate::rows::{SummaryRow, SurvivalRow};
+use crate::statistics::{
     Acceptance, Costs, Interval, Progress, Sample, Survival, alpha, block_efficiency, branches,
     by_prompt, forwards_per_token, pair_by_prompt, predicted_speedup, rounds, speedup,
     speedup_interval, survival_ratios, timed, tokens_per_second, tv,
 };
-use crate::experiment::{Calibration, Cell};
 
 /// One row per cell, in the order of the plan.
 pub fn summary(results: &Results) -> Vec<SummaryRow> {

@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::experiment::statistics::Interval;
 use crate::shown;
+use crate::statistics::Interval;
 
 /// The columns of a table, those of structs within its rows included.
 pub fn headings<T: Serialize + Default>() -> Vec<String> {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::results::Results;
 use super::series::Series;
 use super::tables::{markdown, number};
-use crate::experiment::records::PositionRow;
-use crate::experiment::statistics::deciles;
+use crate::rows::PositionRow;
+use crate::statistics::deciles;
 
 /// Acceptance by decile of the target's entropy, one line per series; empty if
 /// the run was not traced.

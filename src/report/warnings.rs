@@ -3,9 +3,9 @@
 use super::best::verdict;
 use super::results::Results;
 use super::{costs, outliers};
-use crate::experiment::records::SummaryRow;
-use crate::experiment::statistics::{MIN_PROMPTS, rounds};
 use crate::experiment::{Status, describe};
+use crate::rows::SummaryRow;
+use crate::statistics::{MIN_PROMPTS, rounds};
 
 /// Below this many rounds the standard error of a probability near 0.8 exceeds
 /// 0.028, more than neighbouring draft lengths differ by.

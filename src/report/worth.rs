@@ -5,11 +5,11 @@ use super::results::Results;
 use super::series::{Series, lines, settings_but};
 use super::tables::{ends, markdown, number, with_interval};
 use crate::experiment::Cell;
-use crate::experiment::records::SummaryRow;
-use crate::experiment::statistics::{
+use crate::rows::SummaryRow;
+use crate::sampling::SamplingParams;
+use crate::statistics::{
     Interval, block_efficiency_ratio, branches, pair_by_prompt, speedup, speedup_interval,
 };
-use crate::sampling::SamplingParams;
 use crate::verify::VERIFIERS;
 
 /// Acceptance against its ceiling, where more than one verifier or a tree makes

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use specdec::clock::{Clock, VirtualClock, VirtualCosts, Who};
-use specdec::experiment::{Calibration, Manifest};
+use specdec::experiment::Manifest;
 use specdec::model::{Evaluation, LanguageModel, ModelError, ModelInfo, Role, Session, Work, load};
+use specdec::rows::Calibration;
 
 use crate::experiment_support::{run_smoke_on, try_run_smoke};
 use crate::report::reported;

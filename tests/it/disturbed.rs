@@ -8,9 +8,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use specdec::clock::{Clock, Lost, VirtualClock, VirtualCosts, Who};
-use specdec::experiment::records::{BlockRow, RoundRow};
 use specdec::model::{Role, load};
 use specdec::report;
+use specdec::rows::{BlockRow, RoundRow};
 
 use crate::experiment_support::{rows, run_smoke, run_smoke_on};
 use crate::report::reported;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use specdec::experiment::records::{DivergenceRow, FailureRow, GenerationRow};
 use specdec::model::{Evaluation, LanguageModel, ModelError, ModelInfo, Role, Session, Work, load};
 use specdec::report::report;
+use specdec::rows::{DivergenceRow, FailureRow, GenerationRow};
 use specdec::sampling::Logits;
 
 use crate::experiment_support::{rows, run_smoke};

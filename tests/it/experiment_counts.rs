@@ -1,8 +1,9 @@
 //! Counts have maxima, and settings that mean nothing are refused, wherever they
 //! come from.
 
-use specdec::experiment::records::SummaryRow;
-use specdec::experiment::{Spec, columns, read_plan};
+use specdec::experiment::{Spec, read_plan};
+use specdec::rows::SummaryRow;
+use specdec::rows::columns;
 
 use crate::experiment_support::{planned, rows};
 use crate::run_support::{fail, folder, run, specdec, succeed};

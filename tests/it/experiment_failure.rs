@@ -4,9 +4,9 @@
 use std::sync::atomic::AtomicBool;
 
 use specdec::experiment::read_plan;
-use specdec::experiment::records::{FailureRow, GenerationRow};
 use specdec::model::{Evaluation, LanguageModel, ModelError, ModelInfo, Role, Session, Work, load};
 use specdec::report::report;
+use specdec::rows::{FailureRow, GenerationRow};
 use specdec::sampling::Logits;
 
 use crate::experiment_support::{rows, run_smoke};

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use specdec::experiment::records::RoundRow;
 use specdec::params::{Params, Value};
 use specdec::report::report;
+use specdec::rows::RoundRow;
 
 use crate::figures::{drawn, imitate};
 use crate::report::{reported, written};

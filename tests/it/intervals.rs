@@ -3,8 +3,8 @@
 
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::experiment::records::{GenerationRow, RoundRow};
-use specdec::experiment::statistics::*;
+use specdec::rows::{GenerationRow, RoundRow};
+use specdec::statistics::*;
 
 use crate::fixtures::uniform;
 use crate::statistics::{round, sample};

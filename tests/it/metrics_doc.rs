@@ -2,12 +2,12 @@
 
 use serde::de::DeserializeOwned;
 use specdec::bench::PassRow;
-use specdec::experiment::columns;
-use specdec::experiment::records::{
+use specdec::report::headings;
+use specdec::rows::columns;
+use specdec::rows::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow,
     SummaryRow, SurvivalRow, TextRow,
 };
-use specdec::report::headings;
 
 const DOC: &str = include_str!("../../docs/metrics.md");
 

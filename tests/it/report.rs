@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use specdec::experiment::records::{DivergenceRow, FailureRow, SummaryRow, SurvivalRow};
 use specdec::report::{load, report, summary};
+use specdec::rows::{DivergenceRow, FailureRow, SummaryRow, SurvivalRow};
 use tempfile::TempDir;
 
 use crate::synthetic::{Rows, Synthetic};

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use specdec::experiment::records::{DivergenceRow, FailureRow, RoundRow, SummaryRow};
 use specdec::params::{Params, Value};
 use specdec::report::{load, report, summary};
+use specdec::rows::{DivergenceRow, FailureRow, RoundRow, SummaryRow};
 
 use crate::report::{reported, written};
 use crate::synthetic::{Rows, Synthetic};

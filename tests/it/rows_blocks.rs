@@ -5,7 +5,7 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 use specdec::experiment::Plan;
-use specdec::experiment::records::BlockRow;
+use specdec::rows::BlockRow;
 
 use crate::rows_fields::Rows;
 use crate::rows_support::Busy;

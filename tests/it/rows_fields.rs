@@ -6,11 +6,12 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use specdec::experiment::Plan;
 use specdec::experiment::divergence;
-use specdec::experiment::records::{
+use specdec::rows::columns;
+use specdec::rows::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow, TextRow,
 };
-use specdec::experiment::{Plan, columns};
 
 use crate::experiment_support::rows;
 use crate::rows_blocks::sealed;

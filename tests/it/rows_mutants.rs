@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use sha2::{Digest, Sha256};
 use specdec::clock::Who;
 use specdec::distribution::Token;
-use specdec::experiment::records::{GenerationRow, PositionRow, RoundRow, TextRow};
 use specdec::experiment::{Cell, Plan};
+use specdec::rows::{GenerationRow, PositionRow, RoundRow, TextRow};
 
 use crate::rows_fields::{FINISHED, Rows, replayed_columns};
 use crate::rows_mutants_files::{BLOCKS, OTHERS};

@@ -1,7 +1,7 @@
 //! Known-wrong rows of the files that hold no times of rounds.
 
 use specdec::decode::PLAIN;
-use specdec::experiment::records::{BlockRow, DivergenceRow};
+use specdec::rows::{BlockRow, DivergenceRow};
 
 use crate::rows_fields::Rows;
 use crate::rows_mutants::{Mutant, cell, tokens_of};

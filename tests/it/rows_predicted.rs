@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use specdec::decode::MethodSpec;
 use specdec::experiment::Cell;
-use specdec::experiment::records::RoundRow;
+use specdec::rows::RoundRow;
 
 use crate::rows_summary::{Sums, ratio};
 

@@ -1,8 +1,8 @@
 //! The unit of chance is the prompt: repeats of a prompt are not taken for more
 //! prompts by any interval, however it is computed.
 
-use specdec::experiment::records::{GenerationRow, RoundRow};
 use specdec::report::{load, summary, survival};
+use specdec::rows::{GenerationRow, RoundRow};
 
 use crate::synthetic::{Rows, Synthetic};
 

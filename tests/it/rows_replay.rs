@@ -6,11 +6,11 @@ use sha2::{Digest, Sha256};
 use specdec::decode::{MethodSpec, PLAIN};
 use specdec::distribution::Token;
 use specdec::experiment::prompts::Prompt;
-use specdec::experiment::records::{
-    BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow,
-};
 use specdec::experiment::{Cell, Setup};
 use specdec::model::{ModelError, ToyPair};
+use specdec::rows::{
+    BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow,
+};
 
 use crate::rows_blocks::attempts;
 use crate::rows_distributions::gap;

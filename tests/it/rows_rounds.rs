@@ -6,7 +6,7 @@ use specdec::clock::Who;
 use specdec::distribution::Token;
 use specdec::experiment::Cell;
 use specdec::experiment::prompts::Prompt;
-use specdec::experiment::records::{PositionRow, RoundRow};
+use specdec::rows::{PositionRow, RoundRow};
 
 use crate::rows_distributions::{
     Drawn, ceiling, distribution, entropy, gap, lenient, one_hot, overlap,

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use specdec::decode::PLAIN;
-use specdec::experiment::records::{BlockRow, GenerationRow, RoundRow, SummaryRow, SurvivalRow};
-use specdec::experiment::{Calibration, Cell, Manifest};
+use specdec::experiment::{Cell, Manifest};
 use specdec::report::report;
+use specdec::rows::Calibration;
+use specdec::rows::{BlockRow, GenerationRow, RoundRow, SummaryRow, SurvivalRow};
 
 use crate::experiment_support::rows;
 use crate::rows_fields::{FINISHED, Finished, differing};
@@ -91,8 +92,7 @@ fn us_per_token(generations: &[&GenerationRow]) -> Option<f64> {
 /// How a cell went, and the first of its failures.
 fn status(sums: &Sums<'_>) -> (String, String) {
     let run = sums.run;
-    let own =
-        |f: &&specdec::experiment::records::FailureRow| f.cell == sums.cell.id && !f.superseded;
+    let own = |f: &&specdec::rows::FailureRow| f.cell == sums.cell.id && !f.superseded;
     let failures = run.found.failures.iter().filter(own).collect::<Vec<_>>();
     let all = run.plan.prompts.len() * run.plan.repeats as usize;
     let status = match (sums.generations.len(), failures.len()) {

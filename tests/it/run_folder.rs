@@ -6,9 +6,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use specdec::experiment::records::RAW_FILES;
-use specdec::experiment::{Build, Manifest, PassCost, Status};
+use specdec::experiment::{Build, Manifest, Status};
 use specdec::report;
+use specdec::rows::PassCost;
+use specdec::rows::RAW_FILES;
 
 use crate::run_support::{
     LONG, begun, blocks, fail, folder, generations, rounds, run, spawn, specdec, standing, succeed,
@@ -197,9 +198,7 @@ fn blocks_whose_rows_were_changed_are_run_again() {
     succeed(run(out.path(), &["--resume"]));
     let mut found = rounds(&folder);
     let mut expected = expected;
-    let key = |r: &specdec::experiment::records::RoundRow| {
-        (r.prompt.clone(), r.repeat, r.cell.clone(), r.round)
-    };
+    let key = |r: &specdec::rows::RoundRow| (r.prompt.clone(), r.repeat, r.cell.clone(), r.round);
     found.sort_by_key(key);
     expected.sort_by_key(key);
     assert_eq!(found, expected);

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use specdec::experiment::Manifest;
-use specdec::experiment::records::{BlockRow, GenerationRow, RoundRow};
+use specdec::rows::{BlockRow, GenerationRow, RoundRow};
 
 use crate::experiment_support::rows;
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use specdec::experiment::read_plan;
-use specdec::experiment::records::{GenerationRow, RoundRow, TextRow};
 use specdec::report;
+use specdec::rows::{GenerationRow, RoundRow, TextRow};
 use specdec::shown::{self, cell};
 
 use crate::experiment_support::rows;

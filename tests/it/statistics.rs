@@ -1,8 +1,8 @@
 //! Statistics against rows counted by hand.
 
-use specdec::experiment::records::{GenerationRow, RoundRow};
-use specdec::experiment::statistics::*;
-use specdec::experiment::{Calibration, CellCosts, PassCost};
+use specdec::rows::{Calibration, CellCosts, PassCost};
+use specdec::rows::{GenerationRow, RoundRow};
+use specdec::statistics::*;
 
 use crate::synthetic::Synthetic;
 

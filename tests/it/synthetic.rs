@@ -10,13 +10,12 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use specdec::decode::MethodSpec;
-use specdec::experiment::records::{
-    DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow,
-};
-use specdec::experiment::{
-    Calibration, Cell, CellCosts, Choice, FORMAT, PassCost, Plan, PlannedModel,
-};
+use specdec::experiment::{Cell, Choice, FORMAT, Plan, PlannedModel};
 use specdec::model::hex;
+use specdec::rows::{
+    Calibration, CellCosts, DivergenceRow, FailureRow, GenerationRow, PassCost, PositionRow,
+    RoundRow,
+};
 use specdec::sampling::SamplingParams;
 
 use crate::fixtures::uniform;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use specdec::experiment::Plan;
-use specdec::experiment::records::{BlockRow, TextRow};
+use specdec::rows::{BlockRow, TextRow};
 
 use crate::synthetic::Rows;
 
@@ -29,7 +29,7 @@ fn short(bytes: &[u8]) -> String {
 /// The texts that go with the generations: `new_tokens` times token 0.
 pub(crate) fn texts(rows: &Rows) -> Vec<TextRow> {
     let counted = rows.generations.iter().filter(|g| !g.superseded);
-    let text = |g: &specdec::experiment::records::GenerationRow| TextRow {
+    let text = |g: &specdec::rows::GenerationRow| TextRow {
         cell: g.cell.clone(),
         prompt: g.prompt.clone(),
         repeat: g.repeat,

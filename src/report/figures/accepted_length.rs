@@ -3,8 +3,8 @@
 use super::data::Data;
 use super::table::{self, Entry};
 use crate::experiment::Cell;
-use crate::experiment::statistics::rounds;
-use crate::report::plot::{Axis, Column, Key, NOTHING, Page, Sample, Value, ramp};
+use crate::plot::{Axis, Column, Key, NOTHING, Page, Sample, Value, ramp};
+use crate::statistics::rounds;
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let entries = data.series.iter().filter_map(|series| {

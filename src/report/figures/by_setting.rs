@@ -8,10 +8,10 @@ use super::Figure;
 use super::data::{CURVE, Data};
 use super::facets::even;
 use crate::experiment::Cell;
-use crate::experiment::records::SummaryRow;
-use crate::report::plot::{
+use crate::plot::{
     Axis, Body, Curve, Even, Grid, HUES, Key, Page, Panel, Point, Sample, Style, hue, ramp,
 };
+use crate::rows::SummaryRow;
 
 /// Everything but K that tells two cells apart, as text.
 type Attributes = BTreeMap<String, String>;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::data::Data;
 use super::facets::even;
 use super::table::{self, Entry};
-use crate::experiment::statistics::{pair_by_prompt, speedup, speedup_interval};
-use crate::report::plot::{Axis, Column, Even, MOST_PANELS, Page, Value};
+use crate::plot::{Axis, Column, Even, MOST_PANELS, Page, Value};
+use crate::statistics::{pair_by_prompt, speedup, speedup_interval};
 
 /// So many categories stand side by side.
 const ABREAST: usize = 4;

@@ -2,10 +2,10 @@
 
 use super::looks::Looks;
 use crate::experiment::Cell;
-use crate::experiment::records::{SummaryRow, SurvivalRow};
 use crate::report::best::best;
 use crate::report::results::Results;
 use crate::report::series::{Series, series};
+use crate::rows::{SummaryRow, SurvivalRow};
 
 /// Fewer points are no curve.
 pub(super) const CURVE: usize = 3;

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::data::{CURVE, Data};
-use crate::report::plot::{
+use crate::plot::{
     Axis, Body, Curve, Even, Grid, HUES, Key, MOST_PANELS, NEUTRAL, Page, Panel, Point, Sample,
     Style,
 };

@@ -3,11 +3,11 @@
 use super::data::{Data, once};
 use super::facets::even;
 use crate::experiment::Cell;
-use crate::experiment::records::SummaryRow;
-use crate::report::plot::{
+use crate::plot::{
     Axis, Body, Curve, Even, Grid, HUES, Key, MOST_PANELS, Page, Panel, Point, Sample, Style, hue,
 };
 use crate::report::series::Series;
+use crate::rows::SummaryRow;
 
 /// A cell that has a distance.
 struct Spot<'d> {

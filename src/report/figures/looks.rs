@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::data::{CURVE, Data, once};
 use crate::experiment::Cell;
-use crate::report::plot::{HUES, MOST_PANELS, NEUTRAL, Style, hue, ramp};
+use crate::plot::{HUES, MOST_PANELS, NEUTRAL, Style, hue, ramp};
 use crate::report::series::Series;
 
 /// The looks of a run's methods and sampling settings.

@@ -4,10 +4,10 @@ use super::data::{CURVE, Data};
 use super::facets::even;
 use super::table::{self, Entry};
 use crate::experiment::Cell;
-use crate::experiment::statistics::share_of_ceiling;
-use crate::report::plot::{Axis, Column, Even, Key, Page, Sample, Value};
+use crate::plot::{Axis, Column, Even, Key, Page, Sample, Value};
 use crate::report::series::Series;
 use crate::report::tables::ends;
+use crate::statistics::share_of_ceiling;
 
 /// A measure of cells.
 struct Measure {

@@ -23,9 +23,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::plot::Page;
 use super::results::Results;
-use crate::experiment::records::{SummaryRow, SurvivalRow};
+use crate::plot::Page;
+use crate::rows::{SummaryRow, SurvivalRow};
 use data::Data;
 
 /// A figure that was written, as `figures/<name>.svg` and `figures/<name>.png`.

@@ -2,7 +2,7 @@
 
 use super::data::{Data, once};
 use super::table;
-use crate::report::plot::{Axis, Column, Even, Group, Key, Page, Row, Rows, Sample, Value};
+use crate::plot::{Axis, Column, Even, Group, Key, Page, Row, Rows, Sample, Value};
 use crate::report::policies::{Policy, policies};
 use crate::report::tables::ends;
 

@@ -2,7 +2,7 @@
 
 use super::data::Data;
 use super::facets::{Frame, Line, page};
-use crate::report::plot::{Page, Point};
+use crate::plot::{Page, Point};
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let lines = data.series.iter().map(|series| {

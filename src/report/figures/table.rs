@@ -2,9 +2,9 @@
 
 use super::data::{Data, once};
 use crate::experiment::Cell;
-use crate::experiment::records::SummaryRow;
-use crate::report::plot::{Body, Column, Group, Key, Page, Row, Rows, Value};
+use crate::plot::{Body, Column, Group, Key, Page, Row, Rows, Value};
 use crate::report::series::Series;
+use crate::rows::SummaryRow;
 
 /// More rows do not fit a page.
 pub(super) const MOST: usize = 60;

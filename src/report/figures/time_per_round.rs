@@ -3,10 +3,8 @@
 use super::data::{Data, once};
 use super::table::{self, Entry, MOST};
 use crate::experiment::Cell;
-use crate::experiment::statistics::{rounds, timed};
-use crate::report::plot::{
-    Axis, Column, Group, Key, NEUTRAL, PARTS, Page, Row, Rows, Sample, Value,
-};
+use crate::plot::{Axis, Column, Group, Key, NEUTRAL, PARTS, Page, Row, Rows, Sample, Value};
+use crate::statistics::{rounds, timed};
 
 const NAMES: [&str; 4] = ["target", "draft", "verify", "other"];
 /// So many sampling settings stand side by side; more are groups of rows.

@@ -2,10 +2,10 @@
 
 use super::data::Data;
 use super::table::{self, Entry};
-use crate::experiment::statistics::Interval;
-use crate::report::plot::{Axis, Column, Even, Key, Page, Sample, Value};
+use crate::plot::{Axis, Column, Even, Key, Page, Sample, Value};
 use crate::report::tables::ends;
 use crate::report::worth::{Rival, rivals};
+use crate::statistics::Interval;
 
 type Ratio = fn(&Rival<'_>) -> (Option<f64>, Option<Interval>);
 

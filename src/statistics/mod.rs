@@ -15,7 +15,7 @@ mod speedup;
 
 use std::collections::BTreeMap;
 
-use super::records::{GenerationRow, RoundRow};
+use crate::rows::{GenerationRow, RoundRow};
 
 pub use acceptance::{
     Acceptance, Survival, alpha, block_efficiency, block_efficiency_ratio, share_of_ceiling,

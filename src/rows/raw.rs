@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use flate2::read::MultiGzDecoder;
 use serde::de::DeserializeOwned;
 
-use super::blocks::{BlockRows, Places};
+use super::block::BlockRows;
 use super::columns::columns;
 use super::records::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow,
@@ -51,18 +51,19 @@ impl Raw {
         })
     }
 
-    /// The rows that are not superseded, by block. A row that belongs to no block
-    /// of the plan is left out; of the last such row there is a sentence.
+    /// The rows that are not superseded, by block; `block_of` gives the block of a
+    /// cell, prompt and repeat. A row that belongs to no block of the plan is left
+    /// out; the sentence names the last such row.
     pub(crate) fn by_block(
         &self,
-        places: &Places<'_>,
+        block_of: impl Fn(&str, &str, u32) -> Option<usize>,
     ) -> (BTreeMap<usize, BlockRows>, Option<String>) {
         let mut blocks = BTreeMap::<usize, BlockRows>::new();
         let mut stranger = None;
         macro_rules! share_out {
             ($field:ident, $name:literal, $counts:expr) => {
                 for row in self.$field.iter().filter($counts) {
-                    let Some(block) = places.block(&row.cell, &row.prompt, row.repeat) else {
+                    let Some(block) = block_of(&row.cell, &row.prompt, row.repeat) else {
                         stranger = Some(format!(
                             "{} has a row of cell {}, prompt {}, repeat {}, which plan.toml does \
                              not know",
@@ -129,7 +130,7 @@ fn read_either(file: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// The name of a raw file when it is compressed, as those of committed runs are.
-pub(super) fn compressed(file: &Path) -> PathBuf {
+pub(crate) fn compressed(file: &Path) -> PathBuf {
     let mut name = file.to_owned().into_os_string();
     name.push(".gz");
     name.into()

@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 
 use super::interval::Ratio;
 use super::{Sample, by_prompt, ratio, rounds};
-use crate::experiment::records::RoundRow;
+use crate::rows::RoundRow;
 
 /// Sums over rounds from which the ratios follow. A truncated round counts with
 /// the verifier's count before the cut.

@@ -1,10 +1,7 @@
-//! Which blocks were disturbed by other work on the machine, and which of them
-//! are run again.
+//! How much other work on the machine took of a span of time.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::records::BlockRow;
 use crate::clock::{Clock, Lost};
 
 /// A block is disturbed if our threads waited because of other processes, or the
@@ -12,23 +9,13 @@ use crate::clock::{Clock, Lost};
 /// time.
 pub const DISTURBED: f64 = 0.1;
 
-/// With a larger share of disturbed blocks no verdict is given.
-pub const MOST_DISTURBED: f64 = 0.1;
-
-/// How often a block is run at the most.
-const ATTEMPTS: u32 = 3;
-
-/// A run repeats at most one block in so many, though [`FEW`] always may be.
-const ONE_IN: usize = 4;
-const FEW: usize = 4;
-
 /// How disturbed a span of time was, as shares of its wall time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Disturbance {
     /// Waiting for a core, all threads together.
     pub(crate) waiting: f64,
     /// What other processes used of the cores, all together.
-    pub(super) others: f64,
+    pub(crate) others: f64,
     /// Time that the host took from this many cores.
     pub(crate) stolen: f64,
 }
@@ -71,36 +58,9 @@ impl Disturbance {
     }
 
     /// Whether times from this span can be trusted.
-    pub(super) fn is_disturbed(self) -> bool {
+    pub(crate) fn is_disturbed(self) -> bool {
         self.share() > DISTURBED
     }
-}
-
-/// How disturbed a block was.
-pub(super) fn of(block: &BlockRow) -> Disturbance {
-    Disturbance {
-        waiting: block.waiting_share,
-        others: block.others_share,
-        stolen: block.stolen_share,
-    }
-}
-
-/// The blocks to run again, the most disturbed first, until the repetitions of a
-/// run are used up. `all` are the rows of `blocks.csv`, the superseded ones
-/// included.
-pub(super) fn again(all: &[BlockRow]) -> Vec<usize> {
-    let mut attempts = BTreeMap::<usize, u32>::new();
-    for row in all {
-        let most = attempts.entry(row.block).or_default();
-        *most = row.attempt.max(*most);
-    }
-    let spent = attempts.values().map(|&most| most as usize).sum::<usize>();
-    let most = (attempts.len() / ONE_IN).max(FEW);
-    let may =
-        |row: &&BlockRow| row.disturbed && !row.superseded && attempts[&row.block] + 1 < ATTEMPTS;
-    let mut blocks = all.iter().filter(may).collect::<Vec<_>>();
-    blocks.sort_by(|a, b| of(b).share().total_cmp(&of(a).share()));
-    blocks.into_iter().map(|row| row.block).take(most.saturating_sub(spent)).collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
-//! What this machine is and how disturbed it is.
+//! What this machine is, and how much of a span of time other work on it took.
+
+mod watch;
 
 use std::fs;
 use std::time::Duration;
@@ -7,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, Lost, RealClock};
 use crate::lanes::IsaKind;
+
+pub use watch::DISTURBED;
+pub(crate) use watch::{Disturbance, Watch};
 
 /// The processor as results name it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +61,7 @@ impl Machine {
 }
 
 /// The load averages over 1, 5 and 15 minutes; zeros where unknown.
-pub(super) fn load_average() -> [f64; 3] {
+pub(crate) fn load_average() -> [f64; 3] {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let mut values = text.split_whitespace().filter_map(|w| w.parse().ok());
     std::array::from_fn(|_| values.next().unwrap_or(0.0))

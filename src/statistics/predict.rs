@@ -16,7 +16,7 @@
 //! proposed, this is the formula above.
 
 use super::{Sample, ratio};
-use crate::experiment::costs::{Calibration, CellCosts};
+use crate::rows::{Calibration, CellCosts};
 
 /// What passes and bookkeeping cost, from the calibration, in µs.
 #[derive(Debug, Clone, Copy)]

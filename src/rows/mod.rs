@@ -1,0 +1,19 @@
+//! The rows of a results folder: their types, their text in CSV and JSON lines, and
+//! the reader of raw files. Runs write them; reports and statistics read them.
+
+mod block;
+mod columns;
+mod costs;
+mod raw;
+mod records;
+mod text;
+
+pub(crate) use block::BlockRows;
+pub use columns::columns;
+pub use costs::{Calibration, CellCosts, PassCost};
+pub(crate) use raw::{Raw, compressed};
+pub use records::{
+    BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow,
+    SummaryRow, SurvivalRow, TextRow,
+};
+pub(crate) use text::{csv_bytes, text_lines};
