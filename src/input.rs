@@ -2,58 +2,42 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use thiserror::Error;
+use crate::error::Error;
 
 /// The largest file that is read as a whole, in MiB: eight times the tokenizer file of
 /// a vocabulary of 256k tokens.
 const MOST_MIB: u64 = 256;
-
-/// Why a file cannot be read as text.
-#[derive(Debug, Error)]
-#[error("{}: {why}", file.display())]
-pub struct InputError {
-    file: PathBuf,
-    why: String,
-}
 
 /// The text of a regular file.
 ///
 /// # Errors
 /// If there is no such file, it is a device, a pipe or a folder, is larger than
 /// 256 MiB, or is not UTF-8 text.
-pub fn read_text(file: &Path) -> Result<String, InputError> {
+pub fn read_text(file: &Path) -> Result<String, Error> {
     // Opening a pipe would block until another process opens it for writing.
     match file.metadata() {
-        Ok(found) if !found.is_file() => Err(refused(file, "not a regular file")),
+        Ok(found) if !found.is_file() => Err(Error::file(file, "not a regular file")),
         _ => read_any_text(file),
     }
-}
-
-/// [`read_text`], with the error as a sentence.
-///
-/// # Errors
-/// As [`read_text`].
-pub fn text_of(file: &Path) -> Result<String, String> {
-    read_text(file).map_err(|error| error.to_string())
 }
 
 /// The text of a file of any kind, a pipe included.
 ///
 /// # Errors
 /// If it cannot be read, is larger than 256 MiB, or is not UTF-8 text.
-pub fn read_any_text(file: &Path) -> Result<String, InputError> {
-    read_text_from(File::open(file).map_err(|error| refused(file, error))?, file)
+pub fn read_any_text(file: &Path) -> Result<String, Error> {
+    read_text_from(File::open(file).map_err(|error| Error::file(file, error))?, file)
 }
 
 /// The text from an open reader; messages call it `file`.
 ///
 /// # Errors
 /// As [`read_any_text`].
-pub fn read_text_from(opened: impl Read, file: &Path) -> Result<String, InputError> {
-    let bytes = read_whole(opened).map_err(|error| refused(file, error))?;
-    String::from_utf8(bytes).map_err(|_| refused(file, "not UTF-8 text"))
+pub fn read_text_from(opened: impl Read, file: &Path) -> Result<String, Error> {
+    let bytes = read_whole(opened).map_err(|error| Error::file(file, error))?;
+    String::from_utf8(bytes).map_err(|_| Error::file(file, "not UTF-8 text"))
 }
 
 /// All bytes from an open reader.
@@ -68,8 +52,4 @@ pub(crate) fn read_whole(opened: impl Read) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
     }
     Ok(bytes)
-}
-
-fn refused(file: &Path, why: impl ToString) -> InputError {
-    InputError { file: file.to_owned(), why: why.to_string() }
 }

@@ -53,7 +53,7 @@
 //! let generation = Generation::new(&target, method, &pair.prompt, stop, None)?;
 //! let found = enumerate(&target, generation, &mut [])?;
 //! assert!((found.dist[&vec![0, 1]] - 0.7 * 0.3).abs() < 1e-12);
-//! # Ok::<(), specdec::model::ModelError>(())
+//! # Ok::<(), specdec::Error>(())
 //! ```
 #![cfg_attr(
     feature = "engine",
@@ -72,7 +72,7 @@ let fast = pair.generate("ab", &speculative, max_tokens, seed)?;
 let slow = pair.generate("ab", &plain, max_tokens, seed)?;
 assert_eq!(fast.text, slow.text);
 assert!(fast.totals.target_forwards < slow.totals.target_forwards);
-# Ok::<(), specdec::model::ModelError>(())
+# Ok::<(), specdec::Error>(())
 ```
 "#
 )]
@@ -85,6 +85,7 @@ pub mod clock;
 pub mod decode;
 pub mod distribution;
 pub mod draft;
+pub mod error;
 pub mod exactness;
 #[cfg(feature = "harness")]
 pub mod experiment;
@@ -121,6 +122,7 @@ pub mod tree;
 pub mod verify;
 
 pub use decode::MethodSpec;
+pub use error::Error;
 #[cfg(feature = "engine")]
 pub use pair::Pair;
 pub use sampling::SamplingParams;

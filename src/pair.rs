@@ -5,7 +5,8 @@ use crate::clock::RealClock;
 use crate::decode::{Generation, MethodSpec, NoObserver, StopReason, StopRules, Totals, generate};
 use crate::distribution::Token;
 use crate::draft::Tools;
-use crate::model::{LanguageModel, Loaded, ModelError, Role, Source, check_pair, load};
+use crate::error::Error;
+use crate::model::{LanguageModel, Loaded, Role, Source, check_pair, load};
 
 /// A target and, where there is one, a draft model with the same vocabulary.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ impl Pair {
     ///
     /// # Errors
     /// One sentence that names the file and value at fault.
-    pub fn load(target: impl Into<Source>) -> Result<Self, ModelError> {
+    pub fn load(target: impl Into<Source>) -> Result<Self, Error> {
         Ok(Self { target: load(target, Role::Target)?, draft: None })
     }
 
@@ -42,7 +43,7 @@ impl Pair {
     ///
     /// # Errors
     /// As [`Self::load`], or if the two models have different vocabularies.
-    pub fn with_draft(self, draft: impl Into<Source>) -> Result<Self, ModelError> {
+    pub fn with_draft(self, draft: impl Into<Source>) -> Result<Self, Error> {
         let draft = load(draft, Role::Draft)?;
         check_pair(self.target.model.info(), draft.model.info())?;
         Ok(Self { draft: Some(draft), ..self })
@@ -65,7 +66,7 @@ impl Pair {
         method: &MethodSpec,
         max_tokens: usize,
         seed: u64,
-    ) -> Result<Continuation, ModelError> {
+    ) -> Result<Continuation, Error> {
         let (target, codec) = (&*self.target.model, &*self.target.codec);
         let tools = Tools { draft: self.draft_model(), target: Some(target), texts: None };
         let (method, stop) = (method.build_with(tools)?, StopRules::max_tokens(max_tokens));

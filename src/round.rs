@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::distribution::{Dist, Token};
 use crate::sampling::Logits;
-use crate::tree::{Draft, NodeId};
+use crate::tree::{Draft, NodeId, Row};
 
 /// A verifier's decision: the accepted path and the token that follows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -21,8 +21,8 @@ pub struct Verdict {
 
 impl Verdict {
     /// The row of target logits that the token after the path belongs to.
-    pub fn last_row(&self) -> usize {
-        self.path.last().map_or(0, |id| id + 1)
+    pub fn last_row(&self) -> Row {
+        Row::after(self.path.last().copied())
     }
 }
 
@@ -100,7 +100,7 @@ impl RoundEvent<'_> {
 
     /// The target's distribution after a node, or after the context.
     pub fn target(&self, at: Option<NodeId>) -> &Dist {
-        &self.targets[at.map_or(0, |id| id + 1)]
+        &self.targets[Row::after(at).number()]
     }
 
     /// `Σ_x min(p(x), q(x))` at a fork, with p the target's distribution there and q

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn uneven_work_has_no_time_left() {
+    fn uneven_work_shows_no_remaining_time() {
         let mut progress = Progress::new("checks", 0, 0).uneven();
         progress.begun -= Duration::from_secs(360);
         (progress.done, progress.total) = (29, 50_125);

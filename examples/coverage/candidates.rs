@@ -3,7 +3,7 @@
 
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::experiment::statistics::{Interval, Ratio, quantile, student};
+use specdec::statistics::{Interval, Ratio, quantile, student};
 
 /// A way to make an interval.
 #[derive(Debug)]

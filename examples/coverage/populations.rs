@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use specdec::experiment::statistics::{
+use specdec::experiment::{Cell, describe};
+use specdec::report::Results;
+use specdec::statistics::{
     Ratio, alpha, block_efficiency, block_efficiency_ratio, outliers, pair_by_prompt,
     speedup_ratio, survival_ratios, tv,
 };
-use specdec::experiment::{Cell, describe};
-use specdec::report::Results;
 
 /// A ratio of a cell, by prompt.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import llama_cpp
 import numpy as np
 
-from peers import CACHED, PeerError, Sample, Stopwatch, package_version, tokens
+from common import CACHED, PeerError, Sample, Stopwatch, package_version, tokens
 
 POSITIONS = 1024
 F32 = 0  # ggml's number for the type

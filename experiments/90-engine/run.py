@@ -14,7 +14,8 @@ import figure
 import machine
 import rows
 import summary
-from peers import ENGINES, Engine, PeerError, Sample, Setup, open_engine
+from common import PeerError, Sample
+from peers import ENGINES, Engine, Setup, open_engine
 from rows import Row
 from weights import DTYPES, SHAPES
 

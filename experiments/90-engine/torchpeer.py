@@ -7,7 +7,7 @@ import torch
 from transformers import DynamicCache, LlamaForCausalLM
 from transformers.utils import logging
 
-from peers import CACHED, PeerError, Sample, Stopwatch, package_version, tokens
+from common import CACHED, PeerError, Sample, Stopwatch, package_version, tokens
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 

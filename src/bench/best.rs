@@ -1,5 +1,7 @@
 //! The best speedup that measured costs allow.
 
+use crate::statistics::expected_tokens;
+
 /// Costs of a round, in µs.
 #[derive(Debug, Clone)]
 pub struct Costs {
@@ -29,7 +31,7 @@ impl Costs {
     /// probability `acceptance` (Leviathan et al. 2023, arXiv 2211.17192,
     /// theorem 3.8, with the measured cost of K + 1 rows).
     pub fn speedup(&self, acceptance: f64, length: usize) -> f64 {
-        let tokens: f64 = (0..=length as i32).map(|i| acceptance.powi(i)).sum();
+        let tokens = expected_tokens(acceptance, length);
         let plain = self.passes[0] + self.plain_outside;
         tokens * plain / (length as f64 * self.draft + self.passes[length] + self.outside)
     }

@@ -15,7 +15,7 @@ use crate::machine::MachineClock;
 use crate::model::{LanguageModel, Want, Work, evaluate_one};
 use crate::pool::Pool;
 use crate::sampling::Logits;
-use crate::tree::Draft;
+use crate::tree::{Draft, Row};
 
 /// Answers every line of `requests` with a line of JSON, until `quit` or the end.
 ///
@@ -94,7 +94,12 @@ fn logits(model: &dyn LanguageModel, length: usize) -> Result<Vec<f32>> {
     let context = text(model, length);
     let draft = Draft::empty(model.info().vocab);
     let mut session = model.session()?;
-    let work = Work { session: &mut session, context: &context, draft: &draft, want: Want::Row(0) };
+    let work = Work {
+        session: &mut session,
+        context: &context,
+        draft: &draft,
+        want: Want::Row(Row::CONTEXT),
+    };
     match evaluate_one(model, work)?.rows.pop() {
         Some(Logits::F32(row)) => Ok(row),
         _ => Err(anyhow!("a toy model has no f32 logits")),

@@ -22,8 +22,9 @@ use std::time::Duration;
 use self::sample::{Stopwatch, Task};
 use crate::clock::Clock;
 use crate::distribution::Token;
+use crate::error::Error;
 use crate::lanes::IsaKind;
-use crate::model::{LanguageModel, ModelError, Want, Work, evaluate_one};
+use crate::model::{LanguageModel, Want, Work, evaluate_one};
 use crate::pool::Pool;
 use crate::tree::Draft;
 
@@ -107,7 +108,7 @@ pub fn measure(
     context: usize,
     budget: Duration,
     clock: &dyn Clock,
-) -> Result<Measured, ModelError> {
+) -> Result<Measured, Error> {
     let (isa, pool, stopwatch) = (IsaKind::active(), Pool::shared(), Stopwatch::new(clock));
     let models = [Some(target), draft];
     models.into_iter().flatten().try_for_each(|model| check_room(model, context, MOST_ROWS - 1))?;
@@ -159,8 +160,8 @@ pub fn measure(
 struct Reading(limits::Memory);
 
 impl Reading {
-    fn new(bytes: usize) -> Result<Self, ModelError> {
-        let fail = |e| ModelError::new(format!("cannot allocate {bytes} bytes to read: {e}"));
+    fn new(bytes: usize) -> Result<Self, Error> {
+        let fail = |e| Error::input(format!("cannot allocate {bytes} bytes to read: {e}"));
         limits::Memory::new(bytes).map(Self).map_err(fail)
     }
 
@@ -170,13 +171,13 @@ impl Reading {
 }
 
 /// Checks that a model has room for a text of `context` tokens and `more` after it.
-fn check_room(model: &dyn LanguageModel, context: usize, more: usize) -> Result<(), ModelError> {
+fn check_room(model: &dyn LanguageModel, context: usize, more: usize) -> Result<(), Error> {
     let info = model.info();
     let most = info.context_length.saturating_sub(more);
     if (1..=most).contains(&context) {
         return Ok(());
     }
-    Err(ModelError::new(format!(
+    Err(Error::input(format!(
         "--context {context}: allowed is 1 to {most} here, for model {} has {} positions and {more} \
          tokens follow",
         info.name, info.context_length
@@ -190,7 +191,7 @@ fn text(model: &dyn LanguageModel, length: usize) -> Vec<Token> {
 
 /// A pass of `rows` rows, of which the first is the last token of a text of
 /// `context` tokens.
-fn pass(model: &dyn LanguageModel, context: usize, rows: usize) -> Result<Task<'_>, ModelError> {
+fn pass(model: &dyn LanguageModel, context: usize, rows: usize) -> Result<Task<'_>, Error> {
     let text = text(model, context);
     let mut session = model.session()?;
     let mut draft = Draft::empty(model.info().vocab);
@@ -205,12 +206,12 @@ fn pass(model: &dyn LanguageModel, context: usize, rows: usize) -> Result<Task<'
 
 /// As many passes of one row as a round has: only the first of them finds the
 /// weights pushed out of the caches by the target's.
-fn drafting(draft: &dyn LanguageModel, context: usize) -> Result<Task<'_>, ModelError> {
+fn drafting(draft: &dyn LanguageModel, context: usize) -> Result<Task<'_>, Error> {
     let mut one = pass(draft, context, 1)?;
     Ok(Box::new(move || (0..DRAFTED).try_for_each(|_| one())))
 }
 
-fn prefill(model: &dyn LanguageModel, length: usize) -> Result<(), ModelError> {
+fn prefill(model: &dyn LanguageModel, length: usize) -> Result<(), Error> {
     let (context, draft) = (text(model, length), Draft::empty(model.info().vocab));
     let session = &mut model.session()?;
     evaluate_one(model, Work { session, context: &context, draft: &draft, want: Want::Nothing })?;

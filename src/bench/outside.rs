@@ -7,8 +7,9 @@ use super::text;
 use super::timed::Timed;
 use crate::chance::{Request, Seeded};
 use crate::decode::{Generation, MethodSpec, Observer, PLAIN, StopRules, generate};
+use crate::error::Error;
 use crate::machine::Watch;
-use crate::model::{LanguageModel, ModelError};
+use crate::model::LanguageModel;
 use crate::round::RoundEvent;
 use crate::sampling::SamplingParams;
 
@@ -53,7 +54,7 @@ struct Rounds<'a> {
 }
 
 impl Observer for Rounds<'_> {
-    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), ModelError> {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
         let spent = self.models.iter().map(|model| model.spent()).sum();
         self.seen += 1;
         // Between the first round of a text and the round before lies the prefill.
@@ -79,7 +80,7 @@ pub(super) fn outside(
     context: usize,
     (drafted, temperature): (usize, f64),
     stopwatch: &Stopwatch<'_>,
-) -> Result<Outside, ModelError> {
+) -> Result<Outside, Error> {
     let clock = stopwatch.clock();
     let [target, draft] = models.map(|model| Timed::new(model, clock));
     let drafter = if drafted == 0 { PLAIN } else { "model" };
@@ -107,7 +108,7 @@ pub(super) fn outside(
         },
     };
     while rounds.seen < WARM_UP + ROUNDS {
-        let method = spec.build(Some(&draft)).map_err(|e| ModelError::new(e.to_string()))?;
+        let method = spec.build(Some(&draft))?;
         let text = text(&target, context);
         let stop = StopRules::max_tokens(most);
         let mut generation = Generation::new(&target, method, &text, stop, None)?;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use crate::clock::Clock;
+use crate::error::Error;
 use crate::machine::Watch;
-use crate::model::ModelError;
 use crate::pool::Pool;
+use crate::statistics::quantile;
 
 /// A sample during which our threads waited for a core, or the host took it away,
 /// for more than this share of it was disturbed by other work: it is dropped. It is
@@ -29,18 +30,17 @@ pub struct Timing {
 }
 
 /// Something to be timed.
-pub(super) type Run<'a> = dyn FnMut() -> Result<(), ModelError> + 'a;
+pub(super) type Run<'a> = dyn FnMut() -> Result<(), Error> + 'a;
 /// One that is owned.
 pub(super) type Task<'a> = Box<Run<'a>>;
 
 impl Timing {
-    /// The quantile by the nearest rank, in µs; `None` of fewer than [`ENOUGH`]
+    /// The quantile, in µs; `None` of fewer than [`ENOUGH`]
     /// undisturbed samples.
     fn quantile(&self, q: f64) -> Option<f64> {
         let mut sorted = self.kept.clone();
         sorted.sort_by(f64::total_cmp);
-        let rank = (sorted.len().checked_sub(1)? as f64 * q).round() as usize;
-        self.is_enough().then(|| sorted[rank])
+        quantile(&sorted, q).filter(|_| self.is_enough())
     }
 
     /// Whether there are enough undisturbed samples.
@@ -136,7 +136,7 @@ impl<'a> Stopwatch<'a> {
         &self,
         tasks: &mut [Task<'_>],
         budget: Duration,
-    ) -> Result<Vec<Timing>, ModelError> {
+    ) -> Result<Vec<Timing>, Error> {
         let counts = tasks.iter_mut().map(|task| self.repeats(&mut **task));
         let counts = counts.collect::<Result<Vec<_>, _>>()?;
         let mut timings = vec![Timing::default(); tasks.len()];
@@ -159,7 +159,7 @@ impl<'a> Stopwatch<'a> {
     ///
     /// # Errors
     /// If the task fails.
-    pub(super) fn repeats(&self, task: &mut Run<'_>) -> Result<u32, ModelError> {
+    pub(super) fn repeats(&self, task: &mut Run<'_>) -> Result<u32, Error> {
         task()?;
         let mut shortest = Duration::MAX;
         for _ in 0..3 {
@@ -175,7 +175,7 @@ impl<'a> Stopwatch<'a> {
     ///
     /// # Errors
     /// If the task fails.
-    pub(super) fn sample(&self, task: &mut Run<'_>, repeats: u32) -> Result<Sample, ModelError> {
+    pub(super) fn sample(&self, task: &mut Run<'_>, repeats: u32) -> Result<Sample, Error> {
         let watch = self.watch();
         let start = self.clock.now();
         for _ in 0..repeats {

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::model::{Evaluation, LanguageModel, ModelError, ModelInfo, Session, Work};
+use crate::error::Error;
+use crate::model::{Evaluation, LanguageModel, ModelInfo, Session, Work};
 use crate::sampling::ForEachRow;
 
 /// Passes everything on and times the passes.
@@ -31,11 +32,11 @@ impl LanguageModel for Timed<'_> {
         self.inner.info()
     }
 
-    fn session(&self) -> Result<Session, ModelError> {
+    fn session(&self) -> Result<Session, Error> {
         self.inner.session()
     }
 
-    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
         let start = self.clock.now();
         let done = self.inner.evaluate(work);
         self.spent.set(self.spent.get() + self.clock.now() - start);

@@ -7,10 +7,11 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use super::output;
+use crate::error::Error;
 use crate::exactness::mutants::mutants;
 use crate::exactness::{Certificate, CertifyOptions, RealModels, certify};
 use crate::experiment::Provenance;
-use crate::model::{Catalog, Dtype, ModelError, Settings};
+use crate::model::{Catalog, Dtype, Settings};
 use crate::terminal::{self, Progress};
 
 /// Options of `specdec certify`.
@@ -82,7 +83,7 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
 fn embedded() -> Result<RealModels> {
     let catalog = Catalog::near(Path::new("."));
     let settings = Settings { dtype: Some(Dtype::F32), ..Settings::default() };
-    let source = |name| Ok::<_, ModelError>(catalog.model(name)?.with(settings.clone()));
+    let source = |name| Ok::<_, Error>(catalog.model(name)?.with(settings.clone()));
     let name = "embedded-target".to_owned();
     let (target, draft) = (source("embedded-target")?, source("embedded-draft")?);
     Ok(RealModels::Loaded { name, target, draft, prompt: "impl Iterator for".to_owned() })

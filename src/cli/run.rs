@@ -16,8 +16,9 @@ use crate::experiment::prompts::{self, Prompt};
 use crate::experiment::{
     ClockKind, Experiment, Frozen, Material, Resume, Setup, Spec, describe, freeze, pass_time,
 };
-use crate::input::text_of;
-use crate::model::{Catalog, Loaded, Role, check_pair, load};
+use crate::input::read_text;
+use crate::model::{Catalog, LanguageModel, Role};
+use crate::pair::Pair;
 use crate::registry::class_with_word;
 use crate::{report, terminal};
 
@@ -91,8 +92,7 @@ struct SourceArgs {
 struct Ready {
     experiment: Experiment,
     prompts: Vec<Prompt>,
-    target: Loaded,
-    draft: Option<Loaded>,
+    pair: Pair,
     threads: usize,
 }
 
@@ -101,9 +101,9 @@ impl Ready {
     fn freeze(&self, texts: &Texts<'_>) -> Result<Frozen> {
         let material = Material {
             name: &self.experiment.name,
-            target: self.target.model.info(),
-            draft: self.draft.as_ref().map(|d| d.model.info()),
-            codec: &*self.target.codec,
+            target: self.pair.target.model.info(),
+            draft: self.pair.draft_model().map(LanguageModel::info),
+            codec: &*self.pair.target.codec,
             prompts: &self.prompts,
             texts,
         };
@@ -115,7 +115,7 @@ impl Ready {
 /// Runs `specdec plan`.
 pub(super) fn plan(args: &PlanArgs) -> Result<()> {
     let ready = prepare(&args.source)?;
-    let frozen = ready.freeze(&Texts::new(&*ready.target.codec, text_of))?;
+    let frozen = ready.freeze(&Texts::new(&*ready.pair.target.codec, read_text))?;
     let plan = &frozen.plan;
     let mut text = String::new();
     writeln!(text, "experiment  {} ({})", plan.experiment, ready.experiment.file.display())?;
@@ -150,16 +150,16 @@ pub(super) fn plan(args: &PlanArgs) -> Result<()> {
 pub(super) fn run(args: &RunArgs) -> Result<()> {
     let interrupts = Interrupts::listen()?;
     let ready = prepare(&args.source)?;
-    let texts = Texts::new(&*ready.target.codec, text_of);
+    let texts = Texts::new(&*ready.pair.target.codec, read_text);
     let Frozen { plan, prompts, tokens } = ready.freeze(&texts)?;
     plan.choice.sentences(LISTED).iter().for_each(terminal::say);
     let clock = plan.clock();
     let setup = Setup {
         threads: ready.threads,
         plan: &plan,
-        target: &*ready.target.model,
-        draft: ready.draft.as_ref().map(|d| &*d.model),
-        codec: &*ready.target.codec,
+        target: &*ready.pair.target.model,
+        draft: ready.pair.draft_model(),
+        codec: &*ready.pair.target.codec,
         texts: &texts,
         prompts: &prompts,
         tokens: &tokens,
@@ -205,18 +205,15 @@ fn prepare(source: &SourceArgs) -> Result<Ready> {
     let folder = experiment.file.parent().unwrap_or(Path::new("."));
     let catalog = Catalog::near(folder);
     let prompts = read_prompts(&catalog, spec).with_context(place)?;
-    let open = |name: &str, role| -> Result<Loaded> {
-        Ok(load(catalog.model(name)?.with(spec.settings(role)), role)?)
+    let source = |name: &str, role| Ok(catalog.model(name)?.with(spec.settings(role)));
+    let target = source(&spec.target, Role::Target).and_then(Pair::load).context("target")?;
+    let pair = match &spec.draft {
+        Some(name) => {
+            source(name, Role::Draft).and_then(|draft| target.with_draft(draft)).context("draft")?
+        }
+        None => target,
     };
-    let target = open(&spec.target, Role::Target).context("target")?;
-    let draft = match &spec.draft {
-        Some(name) => Some(open(name, Role::Draft).context("draft")?),
-        None => None,
-    };
-    if let Some(draft) = &draft {
-        check_pair(target.model.info(), draft.model.info())?;
-    }
-    Ok(Ready { prompts, target, draft, threads, experiment })
+    Ok(Ready { prompts, pair, threads, experiment })
 }
 
 fn apply_flags(spec: &mut Spec, source: &SourceArgs) {
@@ -247,7 +244,7 @@ fn read_prompts(catalog: &Catalog, spec: &Spec) -> Result<Vec<Prompt>> {
 /// Time and disk that the plan will take, from a few timed passes.
 fn estimate(ready: &Ready, Frozen { plan, tokens: prompts, .. }: &Frozen) -> Result<String> {
     let (generations, tokens) = (plan.generations(), plan.tokens());
-    let pass = pass_time(&*ready.target.model, &prompts[0])?;
+    let pass = pass_time(&*ready.pair.target.model, &prompts[0])?;
     let seconds = Duration::from_secs_f64(tokens as f64 * pass.as_secs_f64());
     // Some 150 bytes per round and 10 per token of text, with a round per token; a trace
     // adds a row for each of some three drafted tokens.

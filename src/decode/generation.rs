@@ -9,12 +9,16 @@ use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::distribution::{Dist, Token};
 use crate::draft::{Drafter, Round};
+use crate::error::Error;
 use crate::length::DraftLength;
-use crate::model::{Codec, Evaluation, LanguageModel, ModelError, Session, Want, Work};
+use crate::model::{Codec, Evaluation, LanguageModel, Session, Want, Work};
 use crate::round::{RoundEvent, RoundTimes, Verdict};
 use crate::sampling::{History, Sampler};
-use crate::tree::Draft;
+use crate::tree::{Draft, Row};
 use crate::verify::Verifier;
+
+/// Begins the sentence on logits that are NaN or infinite.
+const NO_DISTRIBUTION: &str = "the target's logits do not define a distribution";
 
 /// How tokens are proposed, verified and sampled.
 #[derive(Debug)]
@@ -84,20 +88,20 @@ impl<'a> Generation<'a> {
         prompt: &[Token],
         stop: StopRules<'a>,
         codec: Option<&'a dyn Codec>,
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self, Error> {
         let info = target.info();
         if prompt.is_empty() {
-            return Err(ModelError::new("the prompt is empty: give at least one token"));
+            return Err(Error::input("the prompt is empty: give at least one token"));
         }
         if let Some(token) = prompt.iter().find(|&&t| t as usize >= info.vocab) {
-            return Err(ModelError::new(format!(
+            return Err(Error::input(format!(
                 "the prompt contains token {token}, but {} has tokens 0 to {}",
                 info.name,
                 info.vocab - 1
             )));
         }
         if prompt.len() >= info.context_length {
-            return Err(ModelError::new(format!(
+            return Err(Error::input(format!(
                 "the prompt has {} tokens, but {} has room for {} including the continuation",
                 prompt.len(),
                 info.name,
@@ -151,7 +155,7 @@ impl<'a> Generation<'a> {
     ///
     /// # Errors
     /// If the drafter's model fails.
-    pub fn prefill(&mut self, clock: &dyn Clock) -> Result<Option<Work<'_>>, ModelError> {
+    pub fn prefill(&mut self, clock: &dyn Clock) -> Result<Option<Work<'_>>, Error> {
         self.method.drafter.prefill(&self.tokens, clock)?;
         let head = &self.tokens[..self.tokens.len() - 1];
         Ok((!head.is_empty()).then_some(Work {
@@ -187,7 +191,7 @@ impl<'a> Generation<'a> {
         &mut self,
         chance: &mut dyn Chance,
         clock: &dyn Clock,
-    ) -> Result<Proposal, ModelError> {
+    ) -> Result<Proposal, Error> {
         let may_emit = self.stop.max_tokens - self.new_tokens().len();
         let room = self.context_length - self.tokens.len();
         let mut round = Round {
@@ -224,18 +228,17 @@ impl<'a> Generation<'a> {
         proposal: &Proposal,
         evaluation: &Evaluation,
         chance: &mut dyn Chance,
-    ) -> Result<Verified, ModelError> {
+    ) -> Result<Verified, Error> {
         let draft = &proposal.draft;
-        let drafted = (0..evaluation.rows.len())
-            .map(|row| row.checked_sub(1).map_or_else(Vec::new, |node| draft.tokens_to(node)))
-            .collect::<Vec<_>>();
+        let drafted = Row::all(draft).map(|row| row.drafted(draft)).collect::<Vec<_>>();
         let history =
             |drafted| History { prompt_len: self.prompt_len, context: &self.tokens, drafted };
         let positions = evaluation.rows.iter().zip(&drafted).map(|(row, d)| (row, history(d)));
-        let targets =
-            self.method.sampler.distributions(&positions.collect::<Vec<_>>()).map_err(|e| {
-                ModelError::new(format!("the target's logits do not define a distribution: {e}"))
-            })?;
+        let targets = self
+            .method
+            .sampler
+            .distributions(&positions.collect::<Vec<_>>())
+            .map_err(Error::distribution(NO_DISTRIBUTION))?;
         let verdict = self.method.verifier.verify(draft, &targets, chance);
         Ok(Verified { targets, verdict })
     }
@@ -244,11 +247,7 @@ impl<'a> Generation<'a> {
     ///
     /// # Errors
     /// If a token cannot be turned into text.
-    pub fn apply(
-        &mut self,
-        proposal: &Proposal,
-        verified: Verified,
-    ) -> Result<Outcome, ModelError> {
+    pub fn apply(&mut self, proposal: &Proposal, verified: Verified) -> Result<Outcome, Error> {
         let Verified { targets, verdict } = verified;
         let before = self.tokens.len();
         let accepted = verdict.path.iter().map(|&id| proposal.draft.node(id).token);
@@ -298,7 +297,7 @@ impl<'a> Generation<'a> {
     ///
     /// # Errors
     /// If the last tokens cannot be turned into text.
-    pub fn finish(&mut self) -> Result<(), ModelError> {
+    pub fn finish(&mut self) -> Result<(), Error> {
         self.text.as_mut().map_or(Ok(()), TextStream::finish)
     }
 
@@ -306,7 +305,7 @@ impl<'a> Generation<'a> {
     ///
     /// # Errors
     /// If a session cannot be brought to the committed tokens.
-    pub fn state_key(&mut self) -> Result<Vec<u8>, ModelError> {
+    pub fn state_key(&mut self) -> Result<Vec<u8>, Error> {
         self.session.rewind(&self.tokens)?;
         let mut key = self.session.state_key();
         for token in &self.tokens {
@@ -322,7 +321,7 @@ impl<'a> Generation<'a> {
     ///
     /// # Errors
     /// If a session cannot be copied.
-    pub fn fork(&self) -> Result<Generation<'a>, ModelError> {
+    pub fn fork(&self) -> Result<Generation<'a>, Error> {
         Ok(Generation {
             method: Method {
                 drafter: self.method.drafter.fork()?,

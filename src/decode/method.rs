@@ -1,7 +1,6 @@
 //! Decoding methods by name, as in configs and on the command line: checked, and built
 //! into a drafter, a length policy, a verifier and a sampler.
 
-use std::fmt::Display;
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
@@ -10,8 +9,9 @@ use super::Method;
 use crate::draft::{
     AUTO, BuildDrafter, DRAFTERS, DrafterParams, SIBLINGS, Tools, draft_sampling, without_repeats,
 };
+use crate::error::Error;
 use crate::length::{BuildLength, LENGTHS, LengthParams};
-use crate::model::{LanguageModel, ModelError};
+use crate::model::LanguageModel;
 use crate::params::{Param, Params, Value};
 use crate::registry::{Class, Entry, UnknownName, find};
 use crate::sampling::{Sampler, SamplingParams};
@@ -77,8 +77,8 @@ impl Entries {
 
     /// All settings that the method reads, defaults included; `siblings = auto` becomes
     /// the kind that suits the verifier best.
-    fn resolve(&self, params: &Params) -> Result<Params, ModelError> {
-        let params = params.of(self.params()).map_err(sentence)?;
+    fn resolve(&self, params: &Params) -> Result<Params, Error> {
+        let params = params.of(self.params())?;
         if params.set(&SIBLINGS) != Some(&Value::Text(AUTO.to_owned())) {
             return Ok(params);
         }
@@ -93,23 +93,23 @@ impl MethodSpec {
     ///
     /// # Errors
     /// One sentence that names the first invalid setting and the allowed values.
-    pub fn validate(&self) -> Result<(), ModelError> {
+    pub fn validate(&self) -> Result<(), Error> {
         let entries = self.entries()?;
-        self.sampling.validate().map_err(sentence)?;
+        self.sampling.validate()?;
         let params = entries.resolve(&self.params)?;
         let draft = draft_sampling(self.sampling, &params).validate();
-        draft.map_err(|e| ModelError::new(format!("the draft model's {e}")))?;
+        draft.map_err(|e| Error::setting(format!("the draft model's {e}")))?;
         if entries.drafter.name != PLAIN {
             let k = self.num_speculative_tokens;
             let plain = "; plain decoding is the drafter \"none\"";
             let hint = if k == 0 { plain } else { "" };
             let checked = NUM_SPECULATIVE_TOKENS.check(&Value::Count(k));
-            checked.map_err(|bad| sentence(format_args!("{bad}{hint}")))?;
+            checked.map_err(|bad| Error::setting(format!("{bad}{hint}")))?;
         }
         let verifier = (entries.verifier.build.make)(&params);
-        let shape = (entries.drafter.build.shape)(&params).map_err(ModelError::new)?;
+        let shape = (entries.drafter.build.shape)(&params)?;
         if !verifier.supports(&shape) {
-            return Err(ModelError::new(format!(
+            return Err(Error::setting(format!(
                 "verifier \"{}\" is not exact for what drafter \"{}\" proposes: see \
                  `specdec list` for verifiers that are",
                 entries.verifier.name, entries.drafter.name
@@ -123,12 +123,12 @@ impl MethodSpec {
     /// # Errors
     /// If there is one, or a name is unknown; the sentence lists the methods that read
     /// it.
-    pub fn check_read(&self) -> Result<(), ModelError> {
+    pub fn check_read(&self) -> Result<(), Error> {
         let entries = self.entries()?;
         let read = |key: &str| entries.params().any(|param| param.key == key);
         match self.params.iter().map(|(key, _)| key).find(|key| !read(key)) {
             None => Ok(()),
-            Some(key) => Err(ModelError::new(format!(
+            Some(key) => Err(Error::setting(format!(
                 "{key} is not a setting of {}, {} or {}: leave it out, or choose one of {}",
                 entries.drafter.name,
                 entries.verifier.name,
@@ -144,7 +144,7 @@ impl MethodSpec {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn canonical(&self) -> Result<Self, ModelError> {
+    pub fn canonical(&self) -> Result<Self, Error> {
         self.validate()?;
         let entries = self.entries()?;
         let mut spec = self.clone();
@@ -176,7 +176,7 @@ impl MethodSpec {
     pub fn build<'a>(
         &self,
         draft_model: Option<&'a dyn LanguageModel>,
-    ) -> Result<Method<'a>, ModelError> {
+    ) -> Result<Method<'a>, Error> {
         self.build_with(Tools { draft: draft_model, ..Tools::default() })
     }
 
@@ -185,13 +185,12 @@ impl MethodSpec {
     /// # Errors
     /// As [`Self::validate`], or if the drafter needs something that is absent, or a
     /// model cannot open a session.
-    pub fn build_with<'a>(&self, tools: Tools<'a>) -> Result<Method<'a>, ModelError> {
+    pub fn build_with<'a>(&self, tools: Tools<'a>) -> Result<Method<'a>, Error> {
         self.validate()?;
         let entries = self.entries()?;
         let params = entries.resolve(&self.params)?;
-        let draft_sampler =
-            Sampler::new(draft_sampling(self.sampling, &params)).map_err(sentence)?;
-        let sampler = Sampler::new(self.sampling).map_err(sentence)?;
+        let draft_sampler = Sampler::new(draft_sampling(self.sampling, &params))?;
+        let sampler = Sampler::new(self.sampling)?;
         let drafter = DrafterParams {
             tools,
             sampler: &draft_sampler,
@@ -213,11 +212,11 @@ impl MethodSpec {
         self.entries().is_ok_and(|entries| entries.drafter.build.needs_model)
     }
 
-    fn entries(&self) -> Result<Entries, ModelError> {
+    fn entries(&self) -> Result<Entries, Error> {
         Ok(Entries {
-            drafter: find("drafter", DRAFTERS, &self.drafter).map_err(sentence)?,
-            verifier: find("verifier", VERIFIERS, &self.verifier).map_err(sentence)?,
-            length: find("draft length policy", LENGTHS, &self.length).map_err(sentence)?,
+            drafter: find("drafter", DRAFTERS, &self.drafter)?,
+            verifier: find("verifier", VERIFIERS, &self.verifier)?,
+            length: find("draft length policy", LENGTHS, &self.length)?,
         })
     }
 }
@@ -265,8 +264,8 @@ pub fn find_param(name: &str) -> Result<&'static Param, UnknownName> {
 ///
 /// # Errors
 /// If the verifier's name is unknown.
-pub fn class_of(spec: &MethodSpec, row_invariant: bool) -> Result<String, ModelError> {
-    let verifier = find("verifier", VERIFIERS, &spec.verifier).map_err(sentence)?;
+pub fn class_of(spec: &MethodSpec, row_invariant: bool) -> Result<String, Error> {
+    let verifier = find("verifier", VERIFIERS, &spec.verifier)?;
     let class = match verifier.build.class {
         Class::D if spec.sampling.is_greedy() => Class::G,
         class => class,
@@ -274,8 +273,4 @@ pub fn class_of(spec: &MethodSpec, row_invariant: bool) -> Result<String, ModelE
     let compares = matches!(class, Class::G | Class::P) && !spec.is_plain();
     let mark = if compares && !row_invariant { "~" } else { "" };
     Ok(format!("{class:?}{mark}"))
-}
-
-fn sentence(error: impl Display) -> ModelError {
-    ModelError::new(error.to_string())
 }

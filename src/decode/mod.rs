@@ -20,7 +20,8 @@ use std::time::Duration;
 
 use crate::chance::Chance;
 use crate::clock::{Clock, Who};
-use crate::model::{LanguageModel, ModelError, evaluate_one};
+use crate::error::Error;
+use crate::model::{LanguageModel, evaluate_one};
 use crate::round::{RoundEvent, RoundTimes};
 
 /// Receives the events of a generation. All methods do nothing by default; the time
@@ -30,7 +31,7 @@ pub trait Observer {
     ///
     /// # Errors
     /// If the event cannot be recorded; the generation then ends.
-    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), ModelError> {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
         let _ = event;
         Ok(())
     }
@@ -71,7 +72,7 @@ pub fn generate(
     chance: &mut dyn Chance,
     clock: &dyn Clock,
     observer: &mut dyn Observer,
-) -> Result<Totals, ModelError> {
+) -> Result<Totals, Error> {
     let mut totals = Totals::default();
     let start = clock.now();
     if let Some(work) = generation.prefill(clock)? {

@@ -1,7 +1,8 @@
 //! Tokens to text, one token at a time and never in the middle of a character.
 
 use crate::distribution::Token;
-use crate::model::{Codec, ModelError};
+use crate::error::Error;
+use crate::model::Codec;
 
 /// A longer run of U+FFFD cannot be an incomplete character: a character has at most
 /// four bytes, and a tokenizer that writes one U+FFFD per byte may also write those of
@@ -34,7 +35,7 @@ impl<'a> TextStream<'a> {
     ///
     /// # Errors
     /// If the token is unknown to the codec.
-    pub fn push(&mut self, token: Token) -> Result<(), ModelError> {
+    pub fn push(&mut self, token: Token) -> Result<(), Error> {
         self.tokens.push(token);
         let now = self.codec.decode(&self.tokens[self.window..])?;
         // A replacement character at the end may still become another character.
@@ -55,7 +56,7 @@ impl<'a> TextStream<'a> {
     ///
     /// # Errors
     /// As [`Self::push`].
-    pub fn finish(&mut self) -> Result<(), ModelError> {
+    pub fn finish(&mut self) -> Result<(), Error> {
         let now = self.codec.decode(&self.tokens[self.window..])?;
         self.emit(&now);
         Ok(())

@@ -12,10 +12,10 @@ use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
 use crate::clock::Clock;
 use crate::distribution::Token;
-use crate::model::ModelError;
+use crate::error::Error;
 use crate::params::Param;
 use crate::registry::Entry;
-use crate::tree::{Draft, DraftShape, NodeId};
+use crate::tree::{Draft, DraftShape, NodeId, Row};
 
 const GUESSED: Param = Param::count(
     "cascade_tokens",
@@ -71,16 +71,16 @@ impl Cascade<'_> {
 }
 
 impl<'a> Drafter<'a> for Cascade<'a> {
-    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), ModelError> {
+    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
         self.reader.prefill(prompt, clock)
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
         let mut draft = Draft::empty(round.vocab);
         let mut parent: Option<NodeId> = None;
         while round.go_deeper(&draft) {
             let guess = self.guess(round, &draft);
-            let rows = (draft.len()..=guess.len()).collect::<Vec<_>>();
+            let rows = Row::all(&guess).skip(draft.len()).collect::<Vec<_>>();
             for prediction in self.reader.predict(round, &guess, &rows)? {
                 let drawn = round.draw_predicted(&mut draft, parent, &prediction);
                 parent = Some(drawn);
@@ -93,11 +93,11 @@ impl<'a> Drafter<'a> for Cascade<'a> {
         Ok(draft)
     }
 
-    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
         self.reader.state_key(context)
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         let reader = self.reader.fork()?;
         Ok(Box::new(Self { reader, lookup: self.lookup, guessed: self.guessed }))
     }

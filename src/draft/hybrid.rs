@@ -5,7 +5,7 @@ use super::prompt_lookup::{MATCH, MAX, MIN, PromptLookup};
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
 use crate::clock::Clock;
 use crate::distribution::Token;
-use crate::model::ModelError;
+use crate::error::Error;
 use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape};
 
@@ -38,20 +38,20 @@ struct Hybrid<'a> {
 }
 
 impl<'a> Drafter<'a> for Hybrid<'a> {
-    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), ModelError> {
+    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
         self.model.prefill(prompt, clock)
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
         let found = self.lookup.propose(round)?;
         if found.is_empty() { self.model.propose(round) } else { Ok(found) }
     }
 
-    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
         self.model.state_key(context)
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         Ok(Box::new(Self { lookup: self.lookup, model: self.model.fork()? }))
     }
 }

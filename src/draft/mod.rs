@@ -32,8 +32,9 @@ use std::rc::Rc;
 use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::distribution::{Dist, Token};
+use crate::error::Error;
 use crate::length::DraftLength;
-use crate::model::{LanguageModel, ModelError};
+use crate::model::LanguageModel;
 use crate::params::{Param, Params, Value};
 use crate::registry::Entry;
 use crate::round::RoundEvent;
@@ -49,7 +50,7 @@ pub trait Drafter<'a>: std::fmt::Debug {
     ///
     /// # Errors
     /// If the drafter's model fails.
-    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), ModelError> {
+    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
         let _ = (prompt, clock);
         Ok(())
     }
@@ -58,7 +59,7 @@ pub trait Drafter<'a>: std::fmt::Debug {
     ///
     /// # Errors
     /// If the drafter's model fails, or its logits do not define a distribution.
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError>;
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error>;
 
     /// Called after every round with the target's logits of all rows, those of rejected
     /// nodes included.
@@ -70,13 +71,13 @@ pub trait Drafter<'a>: std::fmt::Debug {
     ///
     /// # Errors
     /// If the drafter's session cannot be brought to `context`.
-    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError>;
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error>;
 
     /// An independent copy.
     ///
     /// # Errors
     /// If the drafter's session cannot be copied.
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError>;
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error>;
 }
 
 /// What a drafter can see and use in one round.
@@ -238,9 +239,9 @@ impl<'a> DrafterParams<'a, '_> {
     ///
     /// # Errors
     /// If there is no draft model.
-    pub fn model(&self, drafter: &str) -> Result<&'a dyn LanguageModel, ModelError> {
+    pub fn model(&self, drafter: &str) -> Result<&'a dyn LanguageModel, Error> {
         self.tools.draft.ok_or_else(|| {
-            ModelError::new(format!("drafter \"{drafter}\" needs a draft model: set \"draft\""))
+            Error::setting(format!("drafter \"{drafter}\" needs a draft model: set \"draft\""))
         })
     }
 }
@@ -252,14 +253,14 @@ pub struct BuildDrafter {
     pub needs_model: bool,
     /// Everything that its drafts may contain under these settings, or a sentence if
     /// the settings are inconsistent.
-    pub shape: fn(&Params) -> Result<DraftShape, String>,
+    pub shape: fn(&Params) -> Result<DraftShape, Error>,
     /// Builds the drafter.
     pub make: MakeDrafter,
 }
 
 /// A function that builds a drafter.
 pub type MakeDrafter =
-    for<'a, 's> fn(&DrafterParams<'a, 's>) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError>;
+    for<'a, 's> fn(&DrafterParams<'a, 's>) -> Result<Box<dyn Drafter<'a> + 'a>, Error>;
 
 /// All drafters. `none` is plain autoregressive decoding in the same loop.
 pub const DRAFTERS: &[Entry<BuildDrafter>] = &[

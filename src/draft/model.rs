@@ -4,10 +4,11 @@ use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
 use crate::clock::Clock;
 use crate::distribution::Token;
-use crate::model::{LanguageModel, ModelError};
+use crate::error::Error;
+use crate::model::LanguageModel;
 use crate::registry::Entry;
 use crate::sampling::Sampler;
-use crate::tree::{Draft, DraftShape};
+use crate::tree::{Draft, DraftShape, Row};
 
 /// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
@@ -34,32 +35,32 @@ impl<'a> ModelDrafter<'a> {
     ///
     /// # Errors
     /// If the model cannot open a session.
-    pub fn new(model: &'a dyn LanguageModel, sampler: Sampler) -> Result<Self, ModelError> {
+    pub fn new(model: &'a dyn LanguageModel, sampler: Sampler) -> Result<Self, Error> {
         Ok(Self(Reader::new(model, sampler)?))
     }
 }
 
 impl<'a> Drafter<'a> for ModelDrafter<'a> {
-    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), ModelError> {
+    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
         self.0.prefill(prompt, clock)
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
         let mut draft = Draft::empty(round.vocab);
         let mut parent = None;
         while round.go_deeper(&draft) {
-            for prediction in self.0.predict(round, &draft, &[draft.len()])? {
+            for prediction in self.0.predict(round, &draft, &[Row::after(parent)])? {
                 parent = Some(round.draw_predicted(&mut draft, parent, &prediction));
             }
         }
         Ok(draft)
     }
 
-    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
         self.0.state_key(context)
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         Ok(Box::new(Self(self.0.fork()?)))
     }
 }

@@ -4,10 +4,10 @@ use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
 use crate::clock::Clock;
 use crate::distribution::Token;
-use crate::model::ModelError;
+use crate::error::Error;
 use crate::params::{Param, Params};
 use crate::registry::Entry;
-use crate::tree::{Draft, DraftShape, Siblings};
+use crate::tree::{Draft, DraftShape, MAX_NODES, Row, Siblings};
 
 const TREE: Param =
     Param::text("tree", "2,2,1", "children per node, by depth: 2,1 is two branches of two tokens");
@@ -20,9 +20,6 @@ pub(crate) const SIBLINGS: Param = Param::text(
 );
 /// The kind of siblings that suits the verifier best.
 pub(crate) const AUTO: &str = "auto";
-
-/// The maximum number of draft nodes that a cache has room for.
-const MOST_NODES: usize = 64;
 
 /// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
@@ -37,7 +34,8 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
         shape: |params| {
             let (tree, siblings) = (tree(params)?, siblings(params)?);
             if siblings == Siblings::Hub && tree.iter().any(|&children| children > 2) {
-                return Err("siblings = hub: a node of the tree has at most 2 children".to_owned());
+                let sentence = "siblings = hub: a node of the tree has at most 2 children";
+                return Err(Error::setting(sentence));
             }
             let sampled = siblings != Siblings::Listed;
             let certain = siblings != Siblings::Independent;
@@ -53,14 +51,14 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
         make: |params| {
             let reader =
                 Reader::new(params.model("model_tree")?, params.sampler.clone())?.ranking();
-            let tree = tree(params.params).map_err(ModelError::new)?;
-            let siblings = siblings(params.params).map_err(ModelError::new)?;
+            let tree = tree(params.params)?;
+            let siblings = siblings(params.params)?;
             Ok(Box::new(ModelTree { reader, tree, siblings }))
         },
     },
 };
 
-fn tree(params: &Params) -> Result<Vec<usize>, String> {
+fn tree(params: &Params) -> Result<Vec<usize>, Error> {
     parse_tree(TREE.key, &params.text(&TREE))
 }
 
@@ -68,11 +66,11 @@ fn tree(params: &Params) -> Result<Vec<usize>, String> {
 ///
 /// # Errors
 /// One sentence that names the key and the allowed values.
-pub(super) fn parse_tree(key: &str, text: &str) -> Result<Vec<usize>, String> {
+pub(super) fn parse_tree(key: &str, text: &str) -> Result<Vec<usize>, Error> {
     let fault = |why: &str| {
-        format!(
+        Error::setting(format!(
             "{key} = {text}: {why}; give the children per node, at least 1, by depth, as in 2,2,1"
-        )
+        ))
     };
     let counts = text.split(',').map(|part| part.trim().parse().ok().filter(|&n| n > 0));
     let counts = counts.collect::<Option<Vec<usize>>>().ok_or_else(|| fault("not a tree shape"))?;
@@ -81,18 +79,18 @@ pub(super) fn parse_tree(key: &str, text: &str) -> Result<Vec<usize>, String> {
         nodes.0 = nodes.0.saturating_mul(children);
         nodes.1 = nodes.1.saturating_add(nodes.0);
     }
-    if nodes.1 > MOST_NODES {
-        return Err(fault(&format!("{} nodes exceed the limit of {MOST_NODES}", nodes.1)));
+    if nodes.1 > MAX_NODES {
+        return Err(fault(&format!("{} nodes exceed the limit of {MAX_NODES}", nodes.1)));
     }
     Ok(counts)
 }
 
-fn siblings(params: &Params) -> Result<Siblings, String> {
+fn siblings(params: &Params) -> Result<Siblings, Error> {
     let name = params.text(&SIBLINGS);
     let known = Siblings::CHOICES.iter().find(|kind| kind.name() == name);
     known.copied().ok_or_else(|| {
         let names = Siblings::CHOICES.map(Siblings::name).join(", ");
-        format!("siblings = {name}: allowed are {AUTO}, {names}")
+        Error::setting(format!("siblings = {name}: allowed are {AUTO}, {names}"))
     })
 }
 
@@ -105,19 +103,19 @@ struct ModelTree<'a> {
 }
 
 impl<'a> Drafter<'a> for ModelTree<'a> {
-    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), ModelError> {
+    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
         self.reader.prefill(prompt, clock)
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
         let mut draft = Draft::empty(round.vocab);
         let mut level = vec![None];
         for &children in &self.tree {
             if !round.go_deeper(&draft) {
                 break;
             }
-            let (first, known) = (draft.len() + 1 - level.len(), draft.len());
-            let rows = (first..=known).collect::<Vec<_>>();
+            let known = draft.len();
+            let rows = level.iter().map(|&at| Row::after(at)).collect::<Vec<_>>();
             let predictions = self.reader.predict(round, &draft, &rows)?;
             for (&parent, prediction) in level.iter().zip(&predictions) {
                 round.grow(&mut draft, (parent, prediction), (self.siblings, children));
@@ -127,11 +125,11 @@ impl<'a> Drafter<'a> for ModelTree<'a> {
         Ok(draft)
     }
 
-    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
         self.reader.state_key(context)
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         let (tree, siblings) = (self.tree.clone(), self.siblings);
         Ok(Box::new(Self { reader: self.reader.fork()?, tree, siblings }))
     }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
 use crate::clock::Clock;
 use crate::distribution::{Dist, Token};
-use crate::model::ModelError;
+use crate::error::Error;
 use crate::params::Param;
 use crate::registry::Entry;
 use crate::sampling::{History, Logits, Sampler};
@@ -103,7 +103,7 @@ impl NgramLm {
         &self,
         round: &Round<'_>,
         drafted: &[Token],
-    ) -> Result<Option<Rc<Dist>>, ModelError> {
+    ) -> Result<Option<Rc<Dist>>, Error> {
         // The counts depend on the last few tokens only.
         let tail = round.context.len().saturating_sub(self.counts.order);
         let text = [&round.context[tail..], drafted].concat();
@@ -117,17 +117,17 @@ impl NgramLm {
         let (prompt_len, context) = (round.prompt_len, round.context);
         let history = History { prompt_len, context, drafted };
         let dist = self.sampler.distribution(&Logits::F64(logits), history);
-        dist.map(|dist| Some(Rc::new(dist))).map_err(|e| ModelError::new(format!("ngram_lm: {e}")))
+        dist.map(|dist| Some(Rc::new(dist))).map_err(Error::distribution("ngram_lm"))
     }
 }
 
 impl<'a> Drafter<'a> for NgramLm {
-    fn prefill(&mut self, prompt: &[Token], _clock: &dyn Clock) -> Result<(), ModelError> {
+    fn prefill(&mut self, prompt: &[Token], _clock: &dyn Clock) -> Result<(), Error> {
         self.learn(prompt);
         Ok(())
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
         self.learn(round.context);
         let mut draft = Draft::empty(round.vocab);
         let mut parent: Option<NodeId> = None;
@@ -139,12 +139,12 @@ impl<'a> Drafter<'a> for NgramLm {
         Ok(draft)
     }
 
-    fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, ModelError> {
+    fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, Error> {
         // The counts are a function of the committed tokens.
         Ok(Vec::new())
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         Ok(Box::new(self.clone()))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{BuildDrafter, Drafter, Round};
 use crate::distribution::Token;
-use crate::model::ModelError;
+use crate::error::Error;
 use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape};
 
@@ -25,15 +25,15 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
 pub struct NoDraft;
 
 impl<'a> Drafter<'a> for NoDraft {
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
         Ok(Draft::empty(round.vocab))
     }
 
-    fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, ModelError> {
+    fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, Error> {
         Ok(Vec::new())
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         Ok(Box::new(*self))
     }
 }

@@ -13,10 +13,10 @@ use super::reader::Reader;
 use super::{BuildDrafter, Drafter, Round};
 use crate::clock::Clock;
 use crate::distribution::{Dist, Token};
-use crate::model::ModelError;
+use crate::error::Error;
 use crate::params::Param;
 use crate::registry::Entry;
-use crate::tree::{Draft, DraftShape};
+use crate::tree::{Draft, DraftShape, Row};
 
 const ACCEPTANCE: Param =
     Param::number("oracle_acceptance", 0.8, 0.0..=1.0, "a: the acceptance rate to aim for");
@@ -33,7 +33,7 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
         shape: |_| Ok(DraftShape::SAMPLED),
         make: |params| {
             let target = params.tools.target.ok_or_else(|| {
-                ModelError::new("drafter \"oracle\" needs the target, which is not available")
+                Error::setting("drafter \"oracle\" needs the target, which is not available")
             })?;
             let reader = Reader::new(target, params.target_sampler.clone())?;
             Ok(Box::new(Oracle { reader, acceptance: params.params.number(&ACCEPTANCE) }))
@@ -61,15 +61,15 @@ impl Oracle<'_> {
 }
 
 impl<'a> Drafter<'a> for Oracle<'a> {
-    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), ModelError> {
+    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
         self.reader.prefill(prompt, clock)
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
         let mut draft = Draft::empty(round.vocab);
         let mut parent = None;
         while round.go_deeper(&draft) {
-            for prediction in &self.reader.predict(round, &draft, &[draft.len()])? {
+            for prediction in &self.reader.predict(round, &draft, &[Row::after(parent)])? {
                 parent =
                     Some(round.draw(&mut draft, parent, &self.distribution(&prediction.dist), 0));
             }
@@ -77,11 +77,11 @@ impl<'a> Drafter<'a> for Oracle<'a> {
         Ok(draft)
     }
 
-    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
         self.reader.state_key(context)
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         let reader = self.reader.fork()?;
         Ok(Box::new(Self { reader, acceptance: self.acceptance }))
     }

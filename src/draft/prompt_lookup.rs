@@ -3,7 +3,7 @@
 use super::copy::copy_from;
 use super::{BuildDrafter, Drafter, Round};
 use crate::distribution::Token;
-use crate::model::ModelError;
+use crate::error::Error;
 use crate::params::{Param, Params};
 use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape};
@@ -61,17 +61,20 @@ impl PromptLookup {
     ///
     /// # Errors
     /// One sentence that names the settings and the allowed values.
-    pub(super) fn check(params: &Params) -> Result<(), String> {
+    pub(super) fn check(params: &Params) -> Result<(), Error> {
         let Self { max, min, .. } = Self::new(params);
         let which = params.text(&MATCH);
         if max < min {
-            return Err(format!(
+            return Err(Error::setting(format!(
                 "prompt_lookup_min = {min} and prompt_lookup_max = {max} are out of range: \
                  allowed is 1 <= prompt_lookup_min <= prompt_lookup_max"
-            ));
+            )));
         }
         if ![RECENT, LEFTMOST].contains(&which.as_str()) {
-            return Err(format!("prompt_lookup_match = {which}: allowed are {RECENT}, {LEFTMOST}"));
+            let allowed = format!("{RECENT}, {LEFTMOST}");
+            return Err(Error::setting(format!(
+                "prompt_lookup_match = {which}: allowed are {allowed}"
+            )));
         }
         Ok(())
     }
@@ -93,7 +96,7 @@ impl PromptLookup {
 }
 
 impl<'a> Drafter<'a> for PromptLookup {
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
         let mut draft = Draft::empty(round.vocab);
         if let Some(next) = self.find(round.context) {
             copy_from(next, round, &mut draft);
@@ -101,11 +104,11 @@ impl<'a> Drafter<'a> for PromptLookup {
         Ok(draft)
     }
 
-    fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, ModelError> {
+    fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, Error> {
         Ok(Vec::new())
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         Ok(Box::new(*self))
     }
 }

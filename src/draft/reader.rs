@@ -6,9 +6,10 @@ use std::rc::Rc;
 use super::Round;
 use crate::clock::{Clock, Who};
 use crate::distribution::{Dist, Token};
-use crate::model::{LanguageModel, ModelError, Session, Want, Work, evaluate_one};
+use crate::error::Error;
+use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
 use crate::sampling::{History, Logits, Sampler};
-use crate::tree::Draft;
+use crate::tree::{Draft, Row};
 
 /// A draft model with its session and sampler. The session reconciles itself with the
 /// committed tokens, so no bookkeeping of accepted tokens is needed here.
@@ -47,11 +48,11 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// If the model cannot open a session.
-    pub(super) fn new(model: &'a dyn LanguageModel, sampler: Sampler) -> Result<Self, ModelError> {
+    pub(super) fn new(model: &'a dyn LanguageModel, sampler: Sampler) -> Result<Self, Error> {
         let greedy = sampler.params().is_greedy();
         let params = sampler.params().penalties();
         let plain = greedy.then(|| Sampler::new(params)).transpose();
-        let plain = plain.map_err(|e| ModelError::new(e.to_string()))?;
+        let plain = plain?;
         Ok(Self { session: model.session()?, model, sampler, plain, ranks: false })
     }
 
@@ -61,11 +62,7 @@ impl<'a> Reader<'a> {
     }
 
     /// See [`super::Drafter::prefill`].
-    pub(super) fn prefill(
-        &mut self,
-        prompt: &[Token],
-        clock: &dyn Clock,
-    ) -> Result<(), ModelError> {
+    pub(super) fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
         let Some((_, head)) = prompt.split_last().filter(|(_, head)| !head.is_empty()) else {
             return Ok(());
         };
@@ -82,8 +79,8 @@ impl<'a> Reader<'a> {
         &mut self,
         round: &mut Round<'_>,
         draft: &Draft,
-        rows: &[usize],
-    ) -> Result<Vec<Prediction>, ModelError> {
+        rows: &[Row],
+    ) -> Result<Vec<Prediction>, Error> {
         let (session, context) = (&mut self.session, round.context);
         let work = Work { session, context, draft, want: Want::Rows(rows) };
         let evaluation = evaluate_one(self.model, work)?;
@@ -91,7 +88,7 @@ impl<'a> Reader<'a> {
         round.forwards += 1;
         let looked_at = self.ranks || round.length.needs_confidence();
         let predictions = rows.iter().zip(&evaluation.rows).map(|(row, logits)| {
-            let drafted = row.checked_sub(1).map_or_else(Vec::new, |id| draft.tokens_to(id));
+            let drafted = row.drafted(draft);
             let history = History { prompt_len: round.prompt_len, context, drafted: &drafted };
             let dist = self.distribution(&self.sampler, logits, history)?;
             let plain = self.plain.as_ref().filter(|_| looked_at);
@@ -107,19 +104,19 @@ impl<'a> Reader<'a> {
         sampler: &Sampler,
         logits: &Logits,
         history: History<'_>,
-    ) -> Result<Rc<Dist>, ModelError> {
-        let fault = |e| ModelError::new(format!("draft model {}: {e}", self.model.info().name));
+    ) -> Result<Rc<Dist>, Error> {
+        let fault = Error::distribution(format!("draft model {}", self.model.info().name));
         sampler.distribution(logits, history).map(Rc::new).map_err(fault)
     }
 
     /// See [`super::Drafter::state_key`].
-    pub(super) fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
+    pub(super) fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
         self.session.rewind(context)?;
         Ok(self.session.state_key())
     }
 
     /// An independent copy.
-    pub(super) fn fork(&self) -> Result<Self, ModelError> {
+    pub(super) fn fork(&self) -> Result<Self, Error> {
         let session = self.session.fork()?;
         let (sampler, plain) = (self.sampler.clone(), self.plain.clone());
         Ok(Self { model: self.model, session, sampler, plain, ranks: self.ranks })

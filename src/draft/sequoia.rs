@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_nodes_the_older_is_taken_first() {
+    fn ties_between_nodes_go_to_the_older_one() {
         let parents = |by_rank: &[f64], depth| {
             best_tree(by_rank, 12, depth).into_iter().map(|node| node.parent).collect::<Vec<_>>()
         };
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn best_first_is_as_good_as_every_way_to_share_the_nodes() {
+    fn best_first_growth_matches_the_brute_force_optimum() {
         for by_rank in [&[0.6, 0.2, 0.1][..], &[0.9, 0.05], &[0.5, 0.5], &[0.3, 0.3, 0.3, 0.1]] {
             for nodes in 0..9 {
                 for depth in 1..5 {

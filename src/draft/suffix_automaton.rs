@@ -9,7 +9,7 @@ use super::copy::copy_from;
 use super::{BuildDrafter, Drafter, Round};
 use crate::clock::Clock;
 use crate::distribution::Token;
-use crate::model::ModelError;
+use crate::error::Error;
 use crate::params::Param;
 use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape};
@@ -50,12 +50,12 @@ impl SuffixAutomaton {
 }
 
 impl<'a> Drafter<'a> for SuffixAutomaton {
-    fn prefill(&mut self, prompt: &[Token], _clock: &dyn Clock) -> Result<(), ModelError> {
+    fn prefill(&mut self, prompt: &[Token], _clock: &dyn Clock) -> Result<(), Error> {
         self.read(prompt);
         Ok(())
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
         self.read(round.context);
         let mut draft = Draft::empty(round.vocab);
         if let Some(suffix) = self.text.repeated().filter(|s| s.longest >= self.least) {
@@ -64,12 +64,12 @@ impl<'a> Drafter<'a> for SuffixAutomaton {
         Ok(draft)
     }
 
-    fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, ModelError> {
+    fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, Error> {
         // The automaton is a function of the committed tokens.
         Ok(Vec::new())
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         Ok(Box::new(self.clone()))
     }
 }

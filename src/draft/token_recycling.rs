@@ -10,7 +10,7 @@ use super::model_tree::parse_tree;
 use super::{BuildDrafter, Drafter, Round};
 use crate::clock::Clock;
 use crate::distribution::Token;
-use crate::model::ModelError;
+use crate::error::Error;
 use crate::params::Param;
 use crate::registry::Entry;
 use crate::round::RoundEvent;
@@ -35,7 +35,7 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
             Ok(if branches { shape.with(Siblings::Listed) } else { shape })
         },
         make: |params| {
-            let tree = parse_tree(TREE.key, &params.params.text(&TREE)).map_err(ModelError::new)?;
+            let tree = parse_tree(TREE.key, &params.params.text(&TREE))?;
             Ok(Box::new(TokenRecycling { tree, successors: BTreeMap::new() }))
         },
     },
@@ -50,7 +50,7 @@ struct TokenRecycling {
 }
 
 impl<'a> Drafter<'a> for TokenRecycling {
-    fn prefill(&mut self, prompt: &[Token], _clock: &dyn Clock) -> Result<(), ModelError> {
+    fn prefill(&mut self, prompt: &[Token], _clock: &dyn Clock) -> Result<(), Error> {
         // Until the target has scored the successors of a token, its last successor in
         // the prompt is used.
         for pair in prompt.windows(2) {
@@ -59,7 +59,7 @@ impl<'a> Drafter<'a> for TokenRecycling {
         Ok(())
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
         let mut draft = Draft::empty(round.vocab);
         let mut level: Vec<Option<NodeId>> = vec![None];
         for &children in &self.tree {
@@ -90,7 +90,7 @@ impl<'a> Drafter<'a> for TokenRecycling {
         }
     }
 
-    fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, ModelError> {
+    fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, Error> {
         let entry = |(token, next): (&Token, &Vec<Token>)| {
             let count = next.len() as Token;
             [*token, count].into_iter().chain(next.iter().copied()).collect::<Vec<_>>()
@@ -98,7 +98,7 @@ impl<'a> Drafter<'a> for TokenRecycling {
         Ok(self.successors.iter().flat_map(entry).flat_map(Token::to_le_bytes).collect())
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         Ok(Box::new(self.clone()))
     }
 }

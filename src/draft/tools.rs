@@ -6,7 +6,8 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::ngram_lm::Counts;
-use crate::model::{Codec, LanguageModel, ModelError};
+use crate::error::Error;
+use crate::model::{Codec, LanguageModel};
 
 /// Models and texts that a drafter may use. Building a drafter fails if one that it
 /// needs is absent.
@@ -21,7 +22,7 @@ pub struct Tools<'a> {
 }
 
 /// Reads a text file; the error is a sentence that names it.
-pub type ReadText = fn(&Path) -> Result<String, String>;
+pub type ReadText = fn(&Path) -> Result<String, Error>;
 
 /// Text files. Each is read once, so the content that is hashed is the content that is
 /// counted.
@@ -44,18 +45,18 @@ impl<'a> Texts<'a> {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn content(&self, file: &str) -> Result<Rc<str>, ModelError> {
+    pub fn content(&self, file: &str) -> Result<Rc<str>, Error> {
         if let Some(text) = self.read.borrow().get(file) {
             return Ok(Rc::clone(text));
         }
         let text = (self.read_text)(Path::new(file))
-            .map_err(|e| ModelError::new(format!("ngram_text cannot be read: {e}")))?;
+            .map_err(|e| Error::setting(format!("ngram_text cannot be read: {e}")))?;
         let text = Rc::<str>::from(text);
         self.read.borrow_mut().insert(file.to_owned(), Rc::clone(&text));
         Ok(text)
     }
 
-    fn counts(&self, file: &str, order: usize) -> Result<Rc<Counts>, ModelError> {
+    fn counts(&self, file: &str, order: usize) -> Result<Rc<Counts>, Error> {
         let key = (file.to_owned(), order);
         if let Some(counts) = self.counted.borrow().get(&key) {
             return Ok(Rc::clone(counts));
@@ -75,9 +76,9 @@ impl<'a> Texts<'a> {
 
 impl Tools<'_> {
     /// The n-gram counts of a text file.
-    pub(super) fn counts(&self, file: &str, order: usize) -> Result<Rc<Counts>, ModelError> {
+    pub(super) fn counts(&self, file: &str, order: usize) -> Result<Rc<Counts>, Error> {
         let texts = self.texts.ok_or_else(|| {
-            ModelError::new(format!("ngram_text = {file}: no tokenizer is available to read it"))
+            Error::setting(format!("ngram_text = {file}: no tokenizer is available to read it"))
         })?;
         texts.counts(file, order)
     }

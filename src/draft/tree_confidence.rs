@@ -12,10 +12,10 @@ use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
 use crate::clock::Clock;
 use crate::distribution::{Dist, Token};
-use crate::model::ModelError;
+use crate::error::Error;
 use crate::params::Param;
 use crate::registry::Entry;
-use crate::tree::{Draft, DraftShape, NodeId, Siblings};
+use crate::tree::{Draft, DraftShape, MAX_NODES, NodeId, Row, Siblings};
 
 const NODES: Param = Param::count("tree_nodes", 8, 1..=32, "number of nodes proposed");
 const WIDTH: Param = Param::count(
@@ -24,9 +24,6 @@ const WIDTH: Param = Param::count(
     1..=8,
     "nodes expanded per level, and children per expanded node",
 );
-
-/// The maximum number of draft nodes that a cache has room for; growth ends there.
-const ROOM: usize = 64;
 
 /// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
@@ -56,17 +53,17 @@ struct TreeConfidence<'a> {
 }
 
 impl<'a> Drafter<'a> for TreeConfidence<'a> {
-    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), ModelError> {
+    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
         self.reader.prefill(prompt, clock)
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
         let mut grown = Draft::empty(round.vocab);
         let mut values = Vec::new();
         let mut level: Vec<Option<NodeId>> = vec![None];
-        while !level.is_empty() && grown.len() < ROOM && round.go_deeper(&grown) {
+        while !level.is_empty() && grown.len() < MAX_NODES && round.go_deeper(&grown) {
             let known = grown.len();
-            let rows = level.iter().map(|parent| parent.map_or(0, |id| id + 1));
+            let rows = level.iter().map(|&parent| Row::after(parent));
             let predictions = self.reader.predict(round, &grown, &rows.collect::<Vec<_>>())?;
             for (&parent, prediction) in level.iter().zip(&predictions) {
                 let value = parent.map_or(1.0, |id| values[id]);
@@ -81,11 +78,11 @@ impl<'a> Drafter<'a> for TreeConfidence<'a> {
         Ok(best_of(&grown, &values, self.nodes))
     }
 
-    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
         self.reader.state_key(context)
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         let reader = self.reader.fork()?;
         Ok(Box::new(Self { reader, nodes: self.nodes, width: self.width }))
     }
@@ -102,7 +99,7 @@ impl TreeConfidence<'_> {
         for token in belief.most_probable(self.width) {
             let value = value * belief.p(token);
             let better = values.iter().filter(|&&other| other >= value).count();
-            if better < self.nodes && grown.len() < ROOM {
+            if better < self.nodes && grown.len() < MAX_NODES {
                 let id = grown.certain(parent, token);
                 grown.believe(id, belief);
                 values.push(value);

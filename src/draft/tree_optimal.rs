@@ -12,16 +12,14 @@ use super::sequoia::{Planned, best_tree};
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
 use crate::clock::Clock;
 use crate::distribution::Token;
-use crate::model::ModelError;
+use crate::error::Error;
 use crate::params::Param;
 use crate::registry::Entry;
 use crate::round::RoundEvent;
-use crate::tree::{Draft, DraftShape, NodeId, Siblings};
+use crate::tree::{Draft, DraftShape, MAX_NODES, NodeId, Row, Siblings};
 
 const NODES: Param =
-    Param::count("tree_most_nodes", 16, 1..=ROOM, "nodes of the largest tree considered");
-/// The maximum number of draft nodes that a cache has room for.
-const ROOM: usize = 64;
+    Param::count("tree_most_nodes", 16, 1..=MAX_NODES, "nodes of the largest tree considered");
 
 /// Number of sibling ranks with separate acceptance estimates.
 const RANKS: usize = 4;
@@ -145,11 +143,11 @@ impl Learned {
 }
 
 impl<'a> Drafter<'a> for TreeOptimal<'a> {
-    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), ModelError> {
+    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
         self.reader.prefill(prompt, clock)
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
         let mut draft = Draft::empty(round.vocab);
         let tree = self.learned.tree(self.most, round.limit);
         // The draft node of each planned node.
@@ -171,7 +169,7 @@ impl<'a> Drafter<'a> for TreeOptimal<'a> {
             if below.is_empty() {
                 break;
             }
-            let rows = below.keys().map(|at| at.map_or(0, |id| id + 1)).collect::<Vec<_>>();
+            let rows = below.keys().map(|&at| Row::after(at)).collect::<Vec<_>>();
             let predictions = self.reader.predict(round, &draft, &rows)?;
             for ((at, ids), prediction) in below.into_iter().zip(&predictions) {
                 let known = draft.len();
@@ -187,7 +185,7 @@ impl<'a> Drafter<'a> for TreeOptimal<'a> {
         self.learned.learn(event);
     }
 
-    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
         let Learned { decided, kept, target, draft } = self.learned;
         let numbers = decided.into_iter().chain(kept).chain(target).chain(draft);
         let mut key = self.reader.state_key(context)?;
@@ -195,7 +193,7 @@ impl<'a> Drafter<'a> for TreeOptimal<'a> {
         Ok(key)
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         let (most, learned) = (self.most, self.learned);
         Ok(Box::new(Self { reader: self.reader.fork()?, most, learned }))
     }

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn sampled_cells_are_counted_apart() {
+    fn walked_and_sampled_cells_are_counted_separately() {
         let mixed = words("verifier,gumbel,exact,816,9,2816,968,49273942,2.42e-16,0.0211");
         let expected = "exact: 816 cells walked with soft distributions, 2000 others, largest TV 2e-16; \
                         968 sampled, TV < 0.03";

@@ -19,7 +19,7 @@ use super::place::Place;
 use super::real::{RealCell, RealModels, real_cells};
 use super::settings::SETTINGS;
 use crate::decode::class_of;
-use crate::model::ModelError;
+use crate::error::Error;
 use crate::model::zoo::TOYS;
 use crate::registry::UnknownName;
 
@@ -178,7 +178,7 @@ fn report(mutant: &Mutant, otherwise: &[&'static str]) -> MutantReport {
     })
 }
 
-fn finish(cell: &Cell, finding: Result<Finding, ModelError>) -> CertificateCell {
+fn finish(cell: &Cell, finding: Result<Finding, Error>) -> CertificateCell {
     let finding = finding.unwrap_or_else(|error| {
         let verdict = Err(error.to_string());
         let kinds = Kinds::default();

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use super::joint::row;
 use crate::distribution::Token;
-use crate::model::{LanguageModel, ModelError, Toy};
+use crate::error::Error;
+use crate::model::{LanguageModel, Toy};
 use crate::sampling::Sampler;
 
 /// How likely a drafted chain is kept down to a token.
@@ -66,7 +67,7 @@ impl ChainCase<'_> {
     ///
     /// # Errors
     /// If a sampler leaves no token at some context.
-    pub fn expected_accepted(&self, rule: Rule, k: usize) -> Result<f64, ModelError> {
+    pub fn expected_accepted(&self, rule: Rule, k: usize) -> Result<f64, Error> {
         self.walk(self.prompt.to_vec(), k, rule, 1.0, &[])
     }
 
@@ -75,7 +76,7 @@ impl ChainCase<'_> {
     ///
     /// # Errors
     /// As [`Self::expected_accepted`].
-    pub fn expected_emitted(&self, rule: Rule, k: usize) -> Result<f64, ModelError> {
+    pub fn expected_emitted(&self, rule: Rule, k: usize) -> Result<f64, Error> {
         let eos = &self.target.info().eos;
         Ok(1.0 + self.walk(self.prompt.to_vec(), k, rule, 1.0, eos)?)
     }
@@ -86,7 +87,7 @@ impl ChainCase<'_> {
     ///
     /// # Errors
     /// If a sampler leaves no token at some context.
-    pub fn accepted_bound(&self, k: usize) -> Result<f64, ModelError> {
+    pub fn accepted_bound(&self, k: usize) -> Result<f64, Error> {
         let mut level = BTreeMap::from([(self.prompt.to_vec(), (1.0, 1.0))]);
         let mut bound = 0.0;
         for _ in 0..k {
@@ -113,7 +114,7 @@ impl ChainCase<'_> {
         rule: Rule,
         w: f64,
         ends: &[Token],
-    ) -> Result<f64, ModelError> {
+    ) -> Result<f64, Error> {
         if k == 0 || w == 0.0 {
             return Ok(0.0);
         }
@@ -130,12 +131,12 @@ impl ChainCase<'_> {
         Ok(expected)
     }
 
-    fn target_row(&self, text: &[Token]) -> Result<BTreeMap<Token, f64>, ModelError> {
+    fn target_row(&self, text: &[Token]) -> Result<BTreeMap<Token, f64>, Error> {
         let dist = row(self.target, self.target_sampler, self.prompt.len(), text)?;
         Ok(dist.into_iter().collect())
     }
 
-    fn draft_row(&self, text: &[Token]) -> Result<Vec<(Token, f64)>, ModelError> {
+    fn draft_row(&self, text: &[Token]) -> Result<Vec<(Token, f64)>, Error> {
         row(self.draft, self.draft_sampler, self.prompt.len(), text)
     }
 }

@@ -20,7 +20,8 @@ use crate::chance::{Chance, Exhaustive, Site};
 use crate::clock::{Clock, VirtualClock, VirtualCosts, Who};
 use crate::decode::Generation;
 use crate::distribution::{Dist, Token};
-use crate::model::{KvCache, LanguageModel, ModelError, evaluate_one};
+use crate::error::Error;
+use crate::model::{KvCache, LanguageModel, evaluate_one};
 use crate::round::RoundTimes;
 
 /// An adapter round a source of randomness.
@@ -88,7 +89,7 @@ pub fn enumerate<'a>(
     target: &'a dyn LanguageModel,
     generation: Generation<'a>,
     probes: &mut [&mut dyn Probe],
-) -> Result<Enumeration, ModelError> {
+) -> Result<Enumeration, Error> {
     walk(target, generation, probes, straight)
 }
 
@@ -98,7 +99,7 @@ pub(super) fn walk<'a>(
     generation: Generation<'a>,
     probes: &mut [&mut dyn Probe],
     wrap: WrapChance,
-) -> Result<Enumeration, ModelError> {
+) -> Result<Enumeration, Error> {
     walk_within(target, generation, probes, wrap, MOST_STATES)
 }
 
@@ -109,7 +110,7 @@ fn walk_within<'a>(
     probes: &mut [&mut dyn Probe],
     wrap: WrapChance,
     most: usize,
-) -> Result<Enumeration, ModelError> {
+) -> Result<Enumeration, Error> {
     let clock = VirtualClock::new(VirtualCosts::default());
     let mut found = Enumeration::default();
     if let Some(work) = generation.prefill(&clock)? {
@@ -155,7 +156,7 @@ fn next_state<S>(frontier: &mut BTreeMap<State, S>, most: usize) -> Option<(Stat
     if frontier.len() > most { frontier.pop_last() } else { frontier.pop_first() }
 }
 
-fn state(generation: &mut Generation<'_>) -> Result<State, ModelError> {
+fn state(generation: &mut Generation<'_>) -> Result<State, Error> {
     let key = generation.state_key()?;
     Ok((generation.new_tokens().len(), generation.tokens().to_vec(), key))
 }
@@ -177,7 +178,7 @@ impl Walk<'_> {
         mass: f64,
         found: &mut Enumeration,
         probes: &mut [&mut dyn Probe],
-    ) -> Result<f64, ModelError> {
+    ) -> Result<f64, Error> {
         let mut chance = (self.wrap)(&mut self.chance);
         chance.begin_round(self.round);
         let begun = self.clock.now();
@@ -212,7 +213,7 @@ mod tests {
     use crate::model::zoo;
 
     #[test]
-    fn a_walk_with_little_room_finds_the_same_distribution() {
+    fn a_walk_that_keeps_few_states_finds_the_same_distribution() {
         let pair = zoo::toy("mixed").unwrap();
         let (target, draft) = (pair.target("t").unwrap(), pair.draft("d").unwrap());
         let spec = MethodSpec { num_speculative_tokens: 2, ..MethodSpec::default() };

@@ -4,17 +4,16 @@
 
 use super::enumerate::WrapCache;
 use crate::distribution::Token;
+use crate::error::Error;
 use crate::lanes::LANES;
-use crate::model::{
-    Evaluation, ModelError, SMALL_PAIR, Session, Settings, Want, Work, evaluate_one,
-};
+use crate::model::{Evaluation, SMALL_PAIR, Session, Settings, Want, Work, evaluate_one};
 use crate::tree::Draft;
 
 /// Lengths at which sequences are copied: with no, one and two whole tiles.
 const LENGTHS: usize = 2 * LANES + LANES / 2;
 
 /// Whether copies at every length yield the bits of what they are copies of.
-pub(super) fn forks_go_on(wrap: WrapCache) -> Result<bool, ModelError> {
+pub(super) fn forks_go_on(wrap: WrapCache) -> Result<bool, Error> {
     let settings = Settings { threads: Some(1), ..Settings::default() };
     let model = SMALL_PAIR[0].model(&settings)?;
     let vocab = model.info().vocab;

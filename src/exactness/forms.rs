@@ -9,7 +9,8 @@ use super::joint::{off, worse};
 use super::mutants::MutantReport;
 use super::probe::Probe;
 use crate::decode::{Generation, MethodSpec, StopRules};
-use crate::model::{ModelError, ToyPair};
+use crate::error::Error;
+use crate::model::ToyPair;
 use crate::params::{Params, Value};
 use crate::round::RoundEvent;
 use crate::verify::ceiling;
@@ -47,7 +48,7 @@ const RANDOM: (usize, u64) = (100, 2026);
 ///
 /// # Errors
 /// If a method cannot be run.
-pub(super) fn closed_forms() -> Result<Vec<ClosedForm>, ModelError> {
+pub(super) fn closed_forms() -> Result<Vec<ClosedForm>, Error> {
     // ρ* of two drafts solves a quadratic equation in both fixtures.
     let (rho_1, rho_2) = ((5.0 + f64::sqrt(13.0)) / 6.0, 0.9 + f64::sqrt(0.31));
     let chains: &[(&str, Distributions<'_>, &str, usize, f64)] = &[
@@ -76,11 +77,10 @@ pub(super) fn closed_forms() -> Result<Vec<ClosedForm>, ModelError> {
         ("F2: ceiling, 3 distinct", "distinct", "3", 1.0),
     ];
     let mut forms = Vec::new();
-    let mut add =
-        |name: &str, expected, found: Result<Walked, ModelError>, of: fn(Walked) -> f64| {
-            forms.push(ClosedForm { name: name.to_owned(), expected, found: of(found?) });
-            Ok::<_, ModelError>(())
-        };
+    let mut add = |name: &str, expected, found: Result<Walked, Error>, of: fn(Walked) -> f64| {
+        forms.push(ClosedForm { name: name.to_owned(), expected, found: of(found?) });
+        Ok::<_, Error>(())
+    };
     for &(name, dists, verifier, k, expected) in chains {
         add(name, expected, walk(dists, chain(verifier, k)), |walked| walked.accepted)?;
     }
@@ -106,7 +106,7 @@ pub(super) fn on_paper(mutants: &[MutantReport]) -> Vec<ClosedForm> {
 
 /// By how much rejection sampling of independent siblings ever accepts more than
 /// K-SEQ, or K-SEQ more than the ceiling: by nothing.
-fn ordering() -> Result<ClosedForm, ModelError> {
+fn ordering() -> Result<ClosedForm, Error> {
     let mut rng = ChaCha8Rng::seed_from_u64(RANDOM.1);
     let mut found = 0.0;
     for i in 0..RANDOM.0 {
@@ -146,7 +146,7 @@ struct Walked {
     ceiling: f64,
 }
 
-fn walk((p, q): Distributions<'_>, spec: MethodSpec) -> Result<Walked, ModelError> {
+fn walk((p, q): Distributions<'_>, spec: MethodSpec) -> Result<Walked, Error> {
     let pair = ToyPair::context_free(p, q);
     let (target, draft) = (pair.target("fixture")?, pair.draft("fixture")?);
     let stop = StopRules::max_tokens(spec.num_speculative_tokens + 1);

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::distribution::Token;
-use crate::model::{LanguageModel, ModelError, Toy};
+use crate::error::Error;
+use crate::model::{LanguageModel, Toy};
 use crate::sampling::{History, Logits, Sampler};
 
 /// Probability of every possible continuation of N tokens, or of fewer that end the
@@ -40,7 +41,7 @@ pub fn target_distribution(
     sampler: &Sampler,
     prompt: &[Token],
     tokens: usize,
-) -> Result<JointDistribution, ModelError> {
+) -> Result<JointDistribution, Error> {
     let ended = |text: &[Token]| text.last().is_some_and(|t| target.info().eos.contains(t));
     let mut dist = JointDistribution::from([(Vec::new(), 1.0)]);
     for _ in 0..tokens {
@@ -66,11 +67,11 @@ pub(super) fn row(
     sampler: &Sampler,
     prompt_len: usize,
     context: &[Token],
-) -> Result<Vec<(Token, f64)>, ModelError> {
+) -> Result<Vec<(Token, f64)>, Error> {
     let logits = Logits::F64(model.logits(context)?.to_vec());
     let history = History { prompt_len, context, drafted: &[] };
     let dist =
-        sampler.distribution(&logits, history).map_err(|e| ModelError::new(e.to_string()))?;
+        sampler.distribution(&logits, history).map_err(Error::distribution("the toy target"))?;
     Ok(dist.support().collect())
 }
 
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_a_number_is_an_error_and_the_worst() {
+    fn nan_counts_as_an_error_and_as_the_worst_value() {
         assert!(off(f64::NAN) && off(2.0 * TOLERANCE) && !off(TOLERANCE));
         assert!(worse(1.0, f64::NAN).is_nan() && worse(f64::NAN, 1.0).is_nan());
         assert_eq!((worse(1.0, 2.0), worse(2.0, 1.0)), (2.0, 2.0));

@@ -16,7 +16,8 @@ use super::watch::Watched;
 use crate::decode::{Generation, Method, MethodSpec, PLAIN, StopRules};
 use crate::distribution::Token;
 use crate::draft::{Tools, draft_sampling};
-use crate::model::{LanguageModel, ModelError, Toy};
+use crate::error::Error;
+use crate::model::{LanguageModel, Toy};
 use crate::registry::Class;
 use crate::sampling::Sampler;
 
@@ -55,9 +56,9 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(cell: &Cell) -> Result<Self, ModelError> {
+    fn of(cell: &Cell) -> Result<Self, Error> {
         let pair = cell.place.pair();
-        let sampler = |params| Sampler::new(params).map_err(|e| ModelError::new(e.to_string()));
+        let sampler = |params| Ok::<_, Error>(Sampler::new(params)?);
         let spec = spec(cell);
         Ok(Self {
             target: pair.target("target")?,
@@ -69,33 +70,29 @@ impl Parts {
         })
     }
 
-    fn generation(&self, tokens: usize) -> Result<Generation<'_>, ModelError> {
+    fn generation(&self, tokens: usize) -> Result<Generation<'_>, Error> {
         self.begin(self.method()?, tokens)
     }
 
     /// The same; `stopped` is set if the length policy ends a draft before K.
-    fn watched(
-        &self,
-        tokens: usize,
-        stopped: &Rc<Shared<bool>>,
-    ) -> Result<Generation<'_>, ModelError> {
+    fn watched(&self, tokens: usize, stopped: &Rc<Shared<bool>>) -> Result<Generation<'_>, Error> {
         let method = self.method()?;
         let length = Watched::new(method.length, self.spec.num_speculative_tokens, stopped);
         self.begin(Method { length: Box::new(length), ..method }, tokens)
     }
 
-    fn method(&self) -> Result<Method<'_>, ModelError> {
+    fn method(&self) -> Result<Method<'_>, Error> {
         let (draft, target) = (Some(&self.draft as _), Some(&self.target as _));
         self.spec.build_with(Tools { draft, target, texts: None })
     }
 
-    fn begin<'a>(&self, method: Method<'a>, tokens: usize) -> Result<Generation<'a>, ModelError> {
+    fn begin<'a>(&self, method: Method<'a>, tokens: usize) -> Result<Generation<'a>, Error> {
         let eos = self.target.info().eos.clone();
         let stop = StopRules { eos, ..StopRules::max_tokens(tokens) };
         Generation::new(&self.target, method, &self.prompt, stop, None)
     }
 
-    fn distribution(&self, tokens: usize) -> Result<JointDistribution, ModelError> {
+    fn distribution(&self, tokens: usize) -> Result<JointDistribution, Error> {
         target_distribution(&self.target, &self.target_sampler, &self.prompt, tokens)
     }
 
@@ -111,7 +108,7 @@ impl Parts {
 }
 
 /// Walks a cell, or samples it `runs` times where it cannot be walked.
-pub(super) fn walk_cell(cell: &Cell, runs: u32) -> Result<Finding, ModelError> {
+pub(super) fn walk_cell(cell: &Cell, runs: u32) -> Result<Finding, Error> {
     if cell.method.is_coupled() {
         return sample_cell(cell, runs);
     }
@@ -181,7 +178,7 @@ fn vacuous(cell: &Cell, tally: &Tally) -> Option<String> {
 }
 
 /// E\[L\] of the first round, where a closed form is known.
-fn expected_length(cell: &Cell, parts: &Parts) -> Result<Option<f64>, ModelError> {
+fn expected_length(cell: &Cell, parts: &Parts) -> Result<Option<f64>, Error> {
     let rule = Rule::of(cell.method.verifier.entry.name);
     let chain = cell.method.proposer.entry.name == "model";
     match rule.filter(|_| chain && !cell.adapts()) {
@@ -196,7 +193,7 @@ fn wrong_length(found: &Enumeration, expected: f64) -> Option<String> {
 }
 
 /// Says in which run a method of class P has other tokens than plain decoding.
-fn leaves_the_path(cell: &Cell, parts: &Parts) -> Result<Option<String>, ModelError> {
+fn leaves_the_path(cell: &Cell, parts: &Parts) -> Result<Option<String>, Error> {
     if cell.method.verifier.entry.build.class != Class::P {
         return Ok(None);
     }
@@ -213,7 +210,7 @@ const PATH: (usize, u32) = (24, 100);
 const SEED: u64 = 2026;
 
 /// Samples a cell `runs` times.
-pub(super) fn sample_cell(cell: &Cell, runs: u32) -> Result<Finding, ModelError> {
+pub(super) fn sample_cell(cell: &Cell, runs: u32) -> Result<Finding, Error> {
     let parts = Parts::of(cell)?;
     let tokens = cell.sampled_tokens();
     let mut tally = Tally::default();
@@ -260,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sampled_drafter_that_proposes_nothing_proves_nothing() {
+    fn a_sampled_cell_without_proposals_is_vacuous() {
         let mut cell = cell("gumbel+suffix_automaton", 2);
         assert_eq!(sample_cell(&cell, 500).unwrap().verdict, Ok(Verdict::Consistent));
         cell.method.proposer.settings = &[("suffix_min", "99")];
@@ -269,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_is_told_the_time_ends_drafts_in_the_walk() {
+    fn adaptive_length_policies_end_drafts_in_the_walk() {
         for policy in ["optimal_stopping", "ucb", "adaedl", "confidence", "entropy(0.38)"] {
             let cell = cell(&format!("rejection+model+{policy}"), 2);
             assert!(walk_cell(&cell, 0).unwrap().stopped, "{policy}");

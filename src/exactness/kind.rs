@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_is_told_from_the_distributions() {
+    fn the_kind_of_a_decision_follows_from_p_and_q() {
         let dist = |probs: &[f64]| Dist::from_probs(probs.to_vec()).unwrap();
         let kind = |p: &[f64], q: &[f64]| Kind::of(&dist(p), &dist(q));
         assert_eq!(kind(&[0.5, 0.5, 0.0], &[0.0, 0.5, 0.5]), Kind::Soft);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_decisions_make_a_cell_soft() {
+    fn a_cell_is_soft_if_half_of_its_decisions_are() {
         let kinds = |counts: [f64; 6]| Kinds(counts);
         assert_eq!(kinds([0.0; 6]).of_most(), Kind::Undrafted);
         assert_eq!(kinds([1.0, 1.0, 0.0, 0.0, 0.0, 0.0]).of_most(), Kind::Soft);

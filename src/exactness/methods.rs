@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn all_settings_are_read_by_what_they_are_for() {
+    fn every_variant_uses_only_settings_that_its_entry_reads() {
         let all = [unsound(DRAFTERS), unsound(VERIFIERS), unsound(LENGTHS)].concat();
         assert!(all.is_empty(), "{all:?}");
         assert!(variants(DRAFTERS).iter().all(|proposer| proposer.shape().is_some()));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_published_setting_of_a_verifier_meets_every_drafter() {
+    fn a_verifier_variant_is_combined_with_the_same_drafters() {
         let all = Combination::all();
         let of = |verifier: &str| {
             let of = all.iter().filter(|c| c.verifier.name() == verifier);

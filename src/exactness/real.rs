@@ -16,9 +16,8 @@ use crate::clock::{VirtualClock, VirtualCosts};
 use crate::decode::{Generation, MethodSpec, StopRules};
 use crate::distribution::Token;
 use crate::draft::draft_sampling;
-use crate::model::{
-    LanguageModel, ModelError, Role, SMALL_PAIR, Settings, Source, evaluate_one, load,
-};
+use crate::error::Error;
+use crate::model::{LanguageModel, Role, SMALL_PAIR, Settings, Source, evaluate_one, load};
 use crate::registry::{Class, Entry};
 use crate::sampling::SamplingParams;
 use crate::verify::{BuildVerifier, VERIFIERS};
@@ -66,7 +65,7 @@ impl RealModels {
     }
 
     /// Opens the models, each on one thread: others test beside this one.
-    fn open(&self) -> Result<Opened, ModelError> {
+    fn open(&self) -> Result<Opened, Error> {
         let settings = Settings { threads: Some(1), ..Settings::default() };
         match self {
             Self::Random => {
@@ -158,7 +157,7 @@ impl RealCell {
         }
     }
 
-    fn fit(&self) -> Result<Fit, ModelError> {
+    fn fit(&self) -> Result<Fit, Error> {
         let (target, draft, prompt) = self.models.open()?;
         let (target, draft) = (&*target, &*draft);
         let spec = MethodSpec {
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn models_that_cannot_be_loaded_fail_with_a_sentence() {
+    fn models_that_cannot_be_loaded_fail_with_a_reason() {
         let (target, draft) = ("/nowhere/t".into(), "/nowhere/d".into());
         let (name, prompt) = ("nothing".to_owned(), String::new());
         let models = RealModels::Loaded { name, target, draft, prompt };

@@ -10,7 +10,8 @@ use crate::chance::{Chance, Exhaustive, Request, Seeded};
 use crate::clock::{VirtualClock, VirtualCosts};
 use crate::decode::{Generation, NoObserver, Observer, generate};
 use crate::distribution::Token;
-use crate::model::{LanguageModel, ModelError};
+use crate::error::Error;
+use crate::model::LanguageModel;
 use crate::round::RoundEvent;
 
 /// What a replay found.
@@ -28,10 +29,7 @@ pub struct Replay {
 ///
 /// # Errors
 /// If a model fails or logits are no distribution.
-pub fn replay(
-    target: &dyn LanguageModel,
-    generation: &Generation<'_>,
-) -> Result<Replay, ModelError> {
+pub fn replay(target: &dyn LanguageModel, generation: &Generation<'_>) -> Result<Replay, Error> {
     let mut chance = Exhaustive::default();
     let mut found = Replay::default();
     loop {
@@ -54,7 +52,7 @@ pub fn sample(
     generation: &Generation<'_>,
     seed: u64,
     runs: u32,
-) -> Result<BTreeMap<Vec<Token>, u64>, ModelError> {
+) -> Result<BTreeMap<Vec<Token>, u64>, Error> {
     sample_by(target, generation, seed, runs, straight, &mut NoObserver)
 }
 
@@ -65,7 +63,7 @@ pub(super) fn sample_with(
     seed: u64,
     runs: u32,
     tally: &mut Tally,
-) -> Result<BTreeMap<Vec<Token>, u64>, ModelError> {
+) -> Result<BTreeMap<Vec<Token>, u64>, Error> {
     sample_by(target, generation, seed, runs, straight, &mut Counting(tally))
 }
 
@@ -73,7 +71,7 @@ pub(super) fn sample_with(
 struct Counting<'t>(&'t mut Tally);
 
 impl Observer for Counting<'_> {
-    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), ModelError> {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
         self.0.round(event, 1.0);
         Ok(())
     }
@@ -87,7 +85,7 @@ pub(super) fn sample_by(
     runs: u32,
     wrap: WrapChance,
     observer: &mut dyn Observer,
-) -> Result<BTreeMap<Vec<Token>, u64>, ModelError> {
+) -> Result<BTreeMap<Vec<Token>, u64>, Error> {
     let mut counts = BTreeMap::new();
     for repeat in 0..runs {
         let mut chance = Seeded::new(Request { seed, prompt: SAMPLED, repeat });
@@ -107,7 +105,7 @@ pub fn first_difference(
     methods: [&Generation<'_>; 2],
     seed: u64,
     runs: u32,
-) -> Result<Option<u32>, ModelError> {
+) -> Result<Option<u32>, Error> {
     first_difference_by(target, methods, seed, runs, straight)
 }
 
@@ -119,7 +117,7 @@ pub(super) fn first_difference_by(
     seed: u64,
     runs: u32,
     wrap: WrapChance,
-) -> Result<Option<u32>, ModelError> {
+) -> Result<Option<u32>, Error> {
     for repeat in 0..runs {
         let chance = || Seeded::new(Request { seed, prompt: SAMPLED, repeat });
         let text = run(target, one, &mut *wrap(&mut chance()), &mut NoObserver)?;
@@ -139,7 +137,7 @@ pub fn audit(
     generation: &Generation<'_>,
     seed: u64,
     runs: u32,
-) -> Result<AuditReport, ModelError> {
+) -> Result<AuditReport, Error> {
     audit_by(target, generation, seed, runs, straight)
 }
 
@@ -150,7 +148,7 @@ pub(super) fn audit_by(
     seed: u64,
     runs: u32,
     wrap: WrapChance,
-) -> Result<AuditReport, ModelError> {
+) -> Result<AuditReport, Error> {
     let mut total = AuditReport::default();
     for repeat in 0..runs {
         let mut chance = Audit::new(Seeded::new(Request { seed, prompt: SAMPLED, repeat }));
@@ -168,7 +166,7 @@ fn run(
     generation: &Generation<'_>,
     chance: &mut dyn Chance,
     observer: &mut dyn Observer,
-) -> Result<Vec<Token>, ModelError> {
+) -> Result<Vec<Token>, Error> {
     let clock = VirtualClock::new(VirtualCosts::default());
     let mut generation = generation.fork()?;
     generate(&mut generation, target, chance, &clock, observer)?;

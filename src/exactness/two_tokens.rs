@@ -9,9 +9,10 @@
 
 use super::joint::JointDistribution;
 use crate::distribution::{Dist, Token};
-use crate::model::{LanguageModel, ModelError, Session, Want, Work, evaluate_one};
+use crate::error::Error;
+use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
 use crate::sampling::{History, Sampler, SamplingParams};
-use crate::tree::Draft;
+use crate::tree::{Draft, Row};
 
 /// Bins of a token.
 const BINS: usize = 8;
@@ -30,14 +31,11 @@ pub(super) struct TwoTokens {
 
 impl TwoTokens {
     /// The distribution by the target's logits; the draft model's only order the tokens.
-    pub(super) fn of(
-        target: &mut Reading<'_>,
-        draft: &mut Reading<'_>,
-    ) -> Result<Self, ModelError> {
+    pub(super) fn of(target: &mut Reading<'_>, draft: &mut Reading<'_>) -> Result<Self, Error> {
         let mut after = |text: &[Token]| {
             let p = target.distribution(text)?;
             let bins = bins(&p, &draft.distribution(text)?);
-            Ok::<_, ModelError>((p, bins))
+            Ok::<_, Error>((p, bins))
         };
         let (p, first) = after(&[])?;
         let (mut dist, mut second) = (JointDistribution::new(), vec![Bins::new(); p.vocab()]);
@@ -92,19 +90,20 @@ impl<'a> Reading<'a> {
         model: &'a dyn LanguageModel,
         params: SamplingParams,
         prompt: &'a [Token],
-    ) -> Result<Self, ModelError> {
-        let sampler = Sampler::new(params).map_err(|e| ModelError::new(e.to_string()))?;
+    ) -> Result<Self, Error> {
+        let sampler = Sampler::new(params)?;
         Ok(Self { model, session: model.session()?, sampler, prompt })
     }
 
-    fn distribution(&mut self, text: &[Token]) -> Result<Dist, ModelError> {
+    fn distribution(&mut self, text: &[Token]) -> Result<Dist, Error> {
         let context = [self.prompt, text].concat();
         let draft = Draft::empty(self.model.info().vocab);
         let session = &mut self.session;
-        let work = Work { session, context: &context, draft: &draft, want: Want::Row(0) };
+        let work =
+            Work { session, context: &context, draft: &draft, want: Want::Row(Row::CONTEXT) };
         let rows = evaluate_one(self.model, work)?.rows;
         let history = History { prompt_len: self.prompt.len(), context: &context, drafted: &[] };
-        self.sampler.distribution(&rows[0], history).map_err(|e| ModelError::new(e.to_string()))
+        self.sampler.distribution(&rows[0], history).map_err(Error::distribution("the target"))
     }
 }
 
@@ -113,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_tokens_are_told_apart_and_many_lie_in_bins_of_equal_mass() {
+    fn few_tokens_get_a_bin_each_and_many_share_bins_of_equal_mass() {
         let few = Dist::from_probs(vec![0.5, 0.0, 0.25, 0.25]).unwrap();
         let other = Dist::from_probs(vec![0.25, 0.25, 0.25, 0.25]).unwrap();
         // By p/q: 1, 1 and 2; equal ones stay in order.

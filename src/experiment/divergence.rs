@@ -7,10 +7,11 @@
 //! them.
 
 use crate::distribution::Token;
-use crate::model::{LanguageModel, ModelError, Want, Work, evaluate_one};
+use crate::error::Error;
+use crate::model::{LanguageModel, Want, Work, evaluate_one};
 use crate::rows::DivergenceRow;
 use crate::sampling::{History, Logits, Sampler};
-use crate::tree::Draft;
+use crate::tree::{Draft, Row};
 
 /// Logits of one token, computed in passes of different shape, differ by the
 /// rounding of f32 sums: by about 1e-6 of the largest logit per layer, which
@@ -57,11 +58,16 @@ pub fn explain(
     plain: &[Token],
     tokens: &[Token],
     at: usize,
-) -> Result<DivergenceRow, ModelError> {
+) -> Result<DivergenceRow, Error> {
     let context = [prompt, &plain[..at]].concat();
     let mut session = target.session()?;
     let draft = Draft::empty(0);
-    let work = Work { session: &mut session, context: &context, draft: &draft, want: Want::Row(0) };
+    let work = Work {
+        session: &mut session,
+        context: &context,
+        draft: &draft,
+        want: Want::Row(Row::CONTEXT),
+    };
     let evaluation = evaluate_one(target, work)?;
     let history = History { prompt_len: prompt.len(), context: &context, drafted: &[] };
     let scores = sampler.scores(&evaluation.rows[0], history);

@@ -1,5 +1,5 @@
 //! Prompt sets: JSON lines, `{"prompt": …}` with an `id` and a `category` if
-//! wanted, or Spec-Setup's `{question_id, category, turns}`, of which the first
+//! wanted, or Spec-Bench's `{question_id, category, turns}`, of which the first
 //! turn is used.
 
 use std::path::Path;
@@ -23,7 +23,7 @@ pub struct Prompt {
     pub text: String,
 }
 
-/// The keys of a line: what each means, and what Spec-Setup calls it.
+/// The keys of a line: what each means, and what Spec-Bench calls it.
 const ID: [&str; 2] = ["id", "question_id"];
 const CATEGORY: &str = "category";
 const TEXT: [&str; 2] = ["prompt", "turns"];
@@ -85,7 +85,7 @@ fn text(row: &Map<String, Value>) -> Result<String> {
         let hint = hint.map_or_else(String::new, |(key, near)| {
             format!(" (did you mean \"{near}\" by \"{key}\"?)")
         });
-        bail!("there is no \"prompt\"{hint}: write {{\"prompt\": …}}, or Spec-Setup's \"turns\"");
+        bail!("there is no \"prompt\"{hint}: write {{\"prompt\": …}}, or Spec-Bench's \"turns\"");
     };
     let first = value.as_array().map_or(Some(value), |turns| turns.first());
     match first.and_then(Value::as_str) {

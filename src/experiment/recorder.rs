@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::cell::Cell;
 use crate::decode::Observer;
-use crate::model::ModelError;
-use crate::registry::{Class, UnknownName, find};
+use crate::error::Error;
+use crate::registry::{Class, find};
 use crate::round::RoundEvent;
 use crate::rows::{PositionRow, RoundRow};
-use crate::tree::NodeId;
+use crate::tree::{NodeId, Row};
 use crate::verify::{VERIFIERS, Verifier, ceiling};
 
 /// Collects the rows of one generation.
@@ -37,7 +37,7 @@ impl<'a> Recorder<'a> {
         prompt: &'a str,
         repeat: u32,
         trace: bool,
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self, Error> {
         let verifier = approximate(cell)?;
         let (rounds, positions) = (Vec::new(), Vec::new());
         Ok(Self { cell, prompt, repeat, trace, verifier, rounds, positions })
@@ -64,7 +64,7 @@ impl<'a> Recorder<'a> {
         let nodes = event.draft.nodes().iter().enumerate();
         nodes
             .map(|(id, node)| {
-                let row = node.parent.map_or(0, |parent| parent + 1);
+                let row = Row::after(node.parent).number();
                 let (p, q) = (&event.targets[row], node.distribution(vocab));
                 PositionRow {
                     cell: self.cell.id.clone(),
@@ -89,7 +89,7 @@ impl<'a> Recorder<'a> {
 }
 
 impl Observer for Recorder<'_> {
-    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), ModelError> {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
         let forks = event.forks();
         let ceilings = forks.iter().map(|&at| ceiling(event.draft, at, event.target(at)));
         self.rounds.push(RoundRow {
@@ -125,13 +125,12 @@ impl Observer for Recorder<'_> {
 }
 
 /// The verifier of a cell that does not claim to be exact.
-fn approximate(cell: &Cell) -> Result<Option<Box<dyn Verifier>>, ModelError> {
-    let sentence = |error: UnknownName| ModelError::new(error.to_string());
-    let entry = find("verifier", VERIFIERS, &cell.method.verifier).map_err(sentence)?;
+fn approximate(cell: &Cell) -> Result<Option<Box<dyn Verifier>>, Error> {
+    let entry = find("verifier", VERIFIERS, &cell.method.verifier)?;
     if entry.build.class != Class::X {
         return Ok(None);
     }
-    let params = cell.method.params.of(entry.params).map_err(|e| ModelError::new(e.to_string()))?;
+    let params = cell.method.params.of(entry.params)?;
     Ok(Some((entry.build.make)(&params)))
 }
 

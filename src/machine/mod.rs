@@ -144,7 +144,7 @@ mod tests {
 
     /// 64 cores count more than 2³² ticks within eight days.
     #[test]
-    fn cores_that_have_worked_for_long_are_still_counted() {
+    fn tick_counts_beyond_32_bits_are_read() {
         let text = "cpu  5000000000 1 4000000000 9 9 20 300 7000000000 0 0\ncpu0 1 1 1 1 1 1 1 1\n";
         let cores = Cores { busy: 9_000_000_321, stolen: 7_000_000_000 };
         assert_eq!(Cores::of(text), cores);

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rounding_alone_may_show_is_no_disturbance() {
+    fn shares_within_the_reading_error_are_no_disturbance() {
         let share = |others| {
             let clock = Second { others, readings: Cell::new(0) };
             let share = Watch::begin(&clock).end(2, 2).share();

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Dtype, Engine, ModelError, Settings, Source, layout};
+use super::{Dtype, Engine, Settings, Source, layout};
+use crate::error::Error;
 use crate::registry::UnknownName;
 
 /// The folders in which names are looked up, one after the other.
@@ -77,7 +78,7 @@ impl Catalog {
     ///
     /// # Errors
     /// If there is no such name or folder, or a `configs/models.toml` is invalid.
-    pub fn model(&self, name: &str) -> Result<Source, ModelError> {
+    pub fn model(&self, name: &str) -> Result<Source, Error> {
         if name.starts_with("toy:") {
             return Ok(name.into());
         }
@@ -109,7 +110,7 @@ impl Catalog {
     ///
     /// # Errors
     /// If there is no such set or file.
-    pub fn prompts(&self, name: &str) -> Result<PathBuf, ModelError> {
+    pub fn prompts(&self, name: &str) -> Result<PathBuf, Error> {
         let mut known = Vec::new();
         for root in &self.roots {
             let folder = root.join("configs/prompts");
@@ -126,7 +127,7 @@ impl Catalog {
             return Ok(file);
         }
         if looks_like_path(name) {
-            return Err(ModelError::new(format!("prompt set {name}: no such file")));
+            return Err(Error::setting(format!("prompt set {name}: no such file")));
         }
         Err(unknown("prompt set", name, known, "file"))
     }
@@ -139,11 +140,11 @@ impl Catalog {
     }
 }
 
-fn read_models(file: &Path) -> Result<BTreeMap<String, Entry>, ModelError> {
+fn read_models(file: &Path) -> Result<BTreeMap<String, Entry>, Error> {
     if !file.exists() {
         return Ok(BTreeMap::new());
     }
-    let fail = |what: String| ModelError::new(format!("{}: {}", file.display(), what));
+    let fail = |what: String| Error::file(file, what);
     let text = std::fs::read_to_string(file).map_err(|e| fail(e.to_string()))?;
     // The further lines of the library's message draw the location; here it becomes
     // part of the sentence.
@@ -154,11 +155,11 @@ fn read_models(file: &Path) -> Result<BTreeMap<String, Entry>, ModelError> {
     toml::from_str(&text).map_err(|e: toml::de::Error| fail(place(&e)))
 }
 
-fn unknown(kind: &'static str, name: &str, mut known: Vec<String>, otherwise: &str) -> ModelError {
+fn unknown(kind: &'static str, name: &str, mut known: Vec<String>, otherwise: &str) -> Error {
     known.sort();
     known.dedup();
     let error = UnknownName::new(kind, name, known.iter().map(String::as_str));
-    ModelError::new(format!("{error}, or the path of a {otherwise}"))
+    Error::setting(format!("{error}, or the path of a {otherwise}"))
 }
 
 fn looks_like_path(name: &str) -> bool {

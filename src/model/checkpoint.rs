@@ -2,6 +2,7 @@
 
 use super::llama::{Config, Tensors};
 use crate::distribution::Token;
+use crate::error::Error;
 use crate::lanes::IsaKind;
 #[cfg(feature = "candle")]
 use crate::model::candle::Llama;
@@ -9,7 +10,7 @@ use crate::model::device::Device;
 use crate::model::native::Native;
 use crate::model::options::BLOCK;
 use crate::model::threads::own_pool;
-use crate::model::{CPU, Dtype, Engine, LanguageModel, ModelError, ModelInfo, Settings};
+use crate::model::{CPU, Dtype, Engine, LanguageModel, ModelInfo, Settings};
 use crate::pool::Pool;
 
 /// A checkpoint without its weights.
@@ -38,7 +39,7 @@ impl Checkpoint {
         self,
         settings: &Settings,
         tensors: &dyn Tensors,
-    ) -> Result<Box<dyn LanguageModel>, ModelError> {
+    ) -> Result<Box<dyn LanguageModel>, Error> {
         let device = Device::named(settings.device.as_deref().unwrap_or(CPU))?;
         let engine = settings.engine.unwrap_or(match device {
             Device::Cpu => Engine::Native,
@@ -53,7 +54,7 @@ impl Checkpoint {
                         self.fault("engine = native runs on the CPU only: leave out device")
                     );
                 }
-                let isa = settings.isa.map_or_else(IsaKind::choose, Ok).map_err(ModelError)?;
+                let isa = settings.isa.map_or_else(IsaKind::choose, Ok).map_err(Error::Setting)?;
                 let pool = match settings.threads {
                     None => Pool::shared(),
                     Some(threads) => own_pool(threads, settings.restless)?,
@@ -106,7 +107,7 @@ impl Checkpoint {
         (!inputs.is_empty()).then_some(note)
     }
 
-    fn fault(&self, sentence: &str) -> ModelError {
-        ModelError::new(format!("model {}: {sentence}", self.name))
+    fn fault(&self, sentence: &str) -> Error {
+        Error::setting(format!("model {}: {sentence}", self.name))
     }
 }

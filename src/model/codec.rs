@@ -1,8 +1,7 @@
 //! Text to tokens and back.
 
 use crate::distribution::Token;
-
-use super::ModelError;
+use crate::error::Error;
 
 /// Turns text into tokens and tokens into text.
 pub trait Codec: std::fmt::Debug {
@@ -16,7 +15,7 @@ pub trait Codec: std::fmt::Debug {
     /// # Errors
     /// If the text cannot be encoded, or if it is empty and there is no
     /// beginning-of-text token.
-    fn encode(&self, text: &str) -> Result<Vec<Token>, ModelError>;
+    fn encode(&self, text: &str) -> Result<Vec<Token>, Error>;
 
     /// A string in the text that names a control token but is encoded as plain text.
     fn control_string(&self, _text: &str) -> Option<String> {
@@ -28,7 +27,7 @@ pub trait Codec: std::fmt::Debug {
     ///
     /// # Errors
     /// If a token is unknown.
-    fn decode(&self, tokens: &[Token]) -> Result<String, ModelError>;
+    fn decode(&self, tokens: &[Token]) -> Result<String, Error>;
 
     /// How one token is shown in a table, special tokens included.
     fn token_label(&self, token: Token) -> String;
@@ -42,9 +41,9 @@ pub struct Letters {
 }
 
 impl Codec for Letters {
-    fn encode(&self, text: &str) -> Result<Vec<Token>, ModelError> {
+    fn encode(&self, text: &str) -> Result<Vec<Token>, Error> {
         if text.is_empty() {
-            return Err(ModelError::new(
+            return Err(Error::input(
                 "the prompt is empty, and a toy has no beginning-of-text token to start from: \
                  give at least one letter",
             ));
@@ -57,7 +56,7 @@ impl Codec for Letters {
             .collect()
     }
 
-    fn decode(&self, tokens: &[Token]) -> Result<String, ModelError> {
+    fn decode(&self, tokens: &[Token]) -> Result<String, Error> {
         Ok(tokens.iter().map(|&t| self.token_label(t)).collect())
     }
 
@@ -67,8 +66,8 @@ impl Codec for Letters {
 }
 
 impl Letters {
-    fn unknown(&self, c: char) -> ModelError {
+    fn unknown(&self, c: char) -> Error {
         let last = self.token_label(self.vocab.saturating_sub(1) as Token);
-        ModelError::new(format!("a toy prompt may contain only the letters a to {last}, not {c:?}"))
+        Error::input(format!("a toy prompt may contain only the letters a to {last}, not {c:?}"))
     }
 }

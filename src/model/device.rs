@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::{CPU, ModelError};
+use super::CPU;
+use crate::error::Error;
 
 /// A device, by the names that settings use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,8 +21,8 @@ impl Device {
     ///
     /// # Errors
     /// If there is none, or this build does not support it.
-    pub(super) fn named(name: &str) -> Result<Self, ModelError> {
-        let fault = |why: &str| Err(ModelError::new(format!("device = {name}: {why}")));
+    pub(super) fn named(name: &str) -> Result<Self, Error> {
+        let fault = |why: &str| Err(Error::setting(format!("device = {name}: {why}")));
         let number = name.strip_prefix("cuda:").and_then(|n| n.parse().ok());
         match (name, number) {
             (CPU, _) => Ok(Self::Cpu),

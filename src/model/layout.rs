@@ -1,8 +1,7 @@
 //! Error messages for models that are missing or incomplete.
 
+use crate::error::Error;
 use std::path::Path;
-
-use super::ModelError;
 
 /// What a model must be.
 const LAYOUT: &str =
@@ -31,7 +30,7 @@ pub(super) fn is_gguf(name: &str) -> bool {
 }
 
 /// The error for a name that refers to no model.
-pub(super) fn absent(name: &str) -> ModelError {
+pub(super) fn absent(name: &str) -> Error {
     let what = if is_gguf(name) {
         format!("{GGUF}; a model is {LAYOUT}")
     } else if is_on_hub(name) {
@@ -44,15 +43,15 @@ pub(super) fn absent(name: &str) -> ModelError {
     } else {
         "no such folder".to_owned()
     };
-    ModelError::new(format!("model {name}: {what}"))
+    Error::setting(format!("model {name}: {what}"))
 }
 
 /// Checks that `folder` holds the files of a model.
 ///
 /// # Errors
 /// If it does not; the sentence says what is missing and what to do.
-pub(super) fn check(name: &str, folder: &Path) -> Result<(), ModelError> {
-    let fail = |what: String| Err(ModelError::new(format!("model {name}: {what}")));
+pub(super) fn check(name: &str, folder: &Path) -> Result<(), Error> {
+    let fail = |what: String| Err(Error::setting(format!("model {name}: {what}")));
     if !folder.exists() {
         return Err(absent(name));
     }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::{
-    Codec, LanguageModel, Letters, ModelError, Settings, Source, ToyPair, hf, layout, zoo,
-};
+use super::{Codec, LanguageModel, Letters, Settings, Source, ToyPair, hf, layout, zoo};
+use crate::error::Error;
+use crate::input::read_text;
 
 /// The role of a model; a toy pair contains both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,11 +29,11 @@ pub struct Loaded {
 ///
 /// # Errors
 /// One sentence that names the file and value at fault.
-pub fn load(source: impl Into<Source>, role: Role) -> Result<Loaded, ModelError> {
+pub fn load(source: impl Into<Source>, role: Role) -> Result<Loaded, Error> {
     let Source { path, settings } = source.into();
     if let Some(name) = path.strip_prefix("toy:") {
         let Settings { engine: None, dtype: None, device: None, .. } = settings else {
-            return Err(ModelError::new(format!(
+            return Err(Error::setting(format!(
                 "{path} is a toy model: leave out engine, dtype and device"
             )));
         };
@@ -44,11 +44,9 @@ pub fn load(source: impl Into<Source>, role: Role) -> Result<Loaded, ModelError>
     hf::load(&path, folder, &settings)
 }
 
-fn load_toy(source: &str, name: &str, role: Role) -> Result<Loaded, ModelError> {
+fn load_toy(source: &str, name: &str, role: Role) -> Result<Loaded, Error> {
     let pair = if name.ends_with(".json") {
-        let text = std::fs::read_to_string(Path::new(name))
-            .map_err(|e| ModelError::new(format!("cannot read toy model {name}: {e}")))?;
-        ToyPair::from_json(name, &text)?
+        ToyPair::from_json(name, &read_text(Path::new(name))?)?
     } else {
         zoo::toy(name)?
     };

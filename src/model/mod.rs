@@ -49,11 +49,10 @@ pub use shapes::{SHAPES, SMALL_PAIR, Shape};
 pub use threads::{Threads, set_threads};
 pub use toy::{Toy, ToyPair, hex};
 
-use thiserror::Error;
-
 use crate::distribution::Token;
+use crate::error::Error;
 use crate::sampling::{ForEachRow, Logits};
-use crate::tree::Draft;
+use crate::tree::{Draft, Row};
 
 /// A model that scores the next token after any number of positions at once.
 pub trait LanguageModel: std::fmt::Debug {
@@ -64,14 +63,14 @@ pub trait LanguageModel: std::fmt::Debug {
     ///
     /// # Errors
     /// If the cache cannot be allocated.
-    fn session(&self) -> Result<Session, ModelError>;
+    fn session(&self) -> Result<Session, Error>;
 
     /// Computes the wanted rows of one or many sequences in one pass.
     /// Tokens that a session has cached already are not computed again.
     ///
     /// # Errors
     /// If a sequence does not fit the context, or the engine fails.
-    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError>;
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error>;
 
     /// Spreads work on the rows of logits over the engine's threads, if it has any.
     fn for_each_row(&self) -> ForEachRow {
@@ -92,8 +91,7 @@ pub struct Work<'a> {
     pub want: Want<'a>,
 }
 
-/// Which rows of logits a pass returns. Row 0 scores the token after the
-/// context, row `i` the token after node `i − 1` of the draft.
+/// Which rows of logits a pass returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Want<'w> {
     /// None: the pass only fills the cache (prefill).
@@ -101,9 +99,9 @@ pub enum Want<'w> {
     /// Row 0 and one row per node.
     All,
     /// One row.
-    Row(usize),
+    Row(Row),
     /// These rows, ascending.
-    Rows(&'w [usize]),
+    Rows(&'w [Row]),
 }
 
 impl Want<'_> {
@@ -112,8 +110,8 @@ impl Want<'_> {
         match self {
             Want::Nothing => Vec::new(),
             Want::All => (0..=nodes).collect(),
-            Want::Row(row) => vec![*row],
-            Want::Rows(rows) => rows.to_vec(),
+            Want::Row(row) => vec![row.number()],
+            Want::Rows(rows) => rows.iter().map(|row| row.number()).collect(),
         }
     }
 }
@@ -164,32 +162,19 @@ pub struct ModelInfo {
     pub note: Option<String>,
 }
 
-/// Why a model could not be loaded or evaluated. The text is one sentence that
-/// names the file or value at fault.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct ModelError(pub String);
-
-impl ModelError {
-    /// An error with this sentence.
-    pub fn new(sentence: impl Into<String>) -> Self {
-        Self(sentence.into())
-    }
-}
-
 /// Checks that a draft model may propose tokens to a target.
 ///
 /// # Errors
 /// If their vocabularies differ.
-pub fn check_pair(target: &ModelInfo, draft: &ModelInfo) -> Result<(), ModelError> {
+pub fn check_pair(target: &ModelInfo, draft: &ModelInfo) -> Result<(), Error> {
     if target.vocab != draft.vocab {
-        return Err(ModelError::new(format!(
+        return Err(Error::input(format!(
             "target {} has {} tokens and draft {} has {}: they must share one vocabulary",
             target.name, target.vocab, draft.name, draft.vocab
         )));
     }
     if target.tokenizer_sha256 != draft.tokenizer_sha256 {
-        return Err(ModelError::new(format!(
+        return Err(Error::input(format!(
             "target {} and draft {} have different tokenizers: the same number would stand for \
              different tokens",
             target.name, draft.name
@@ -202,7 +187,7 @@ pub fn check_pair(target: &ModelInfo, draft: &ModelInfo) -> Result<(), ModelErro
 ///
 /// # Errors
 /// As [`LanguageModel::evaluate`].
-pub fn evaluate_one(model: &dyn LanguageModel, work: Work<'_>) -> Result<Evaluation, ModelError> {
+pub fn evaluate_one(model: &dyn LanguageModel, work: Work<'_>) -> Result<Evaluation, Error> {
     let mut results = model.evaluate(&mut [work])?;
-    results.pop().ok_or_else(|| ModelError::new("the engine returned no evaluation"))
+    results.pop().ok_or_else(|| Error::engine("the engine returned no evaluation"))
 }

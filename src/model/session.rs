@@ -11,8 +11,9 @@
 
 use std::any::Any;
 
-use super::{Evaluation, ModelError, Work};
+use super::{Evaluation, Work};
 use crate::distribution::Token;
+use crate::error::Error;
 use crate::sampling::Logits;
 use crate::tree::{Draft, NodeId};
 
@@ -22,13 +23,13 @@ pub trait KvCache: std::fmt::Debug {
     ///
     /// # Errors
     /// If the engine fails to copy.
-    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), ModelError>;
+    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), Error>;
 
     /// A deep copy of the first `slots` rows.
     ///
     /// # Errors
     /// If the engine fails to copy.
-    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, ModelError>;
+    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error>;
 
     /// The content of the first `slots` rows, for telling two states apart.
     fn key(&self, slots: usize) -> Vec<u8>;
@@ -113,7 +114,7 @@ impl Session {
     ///
     /// # Errors
     /// If the engine fails to copy its rows.
-    pub fn fork(&self) -> Result<Self, ModelError> {
+    pub fn fork(&self) -> Result<Self, Error> {
         Ok(Self {
             cache: self.cache.fork(self.context.len() + self.tree.len())?,
             slots: self.slots,
@@ -129,7 +130,7 @@ impl Session {
     ///
     /// # Errors
     /// If the context is empty or does not fit.
-    pub fn prepare(work: &mut Work<'_>) -> Result<Step, ModelError> {
+    pub fn prepare(work: &mut Work<'_>) -> Result<Step, Error> {
         let (context, draft) = (work.context, work.draft);
         let session = &mut *work.session;
         session.check_room(context, draft)?;
@@ -158,7 +159,7 @@ impl Session {
                 let slot = context.len() - 1 + row;
                 let found = feed.iter().position(|f| f.slot == slot);
                 found.ok_or_else(|| {
-                    ModelError::new(format!(
+                    Error::input(format!(
                         "row {row} is wanted of a draft with {} nodes",
                         draft.len()
                     ))
@@ -195,12 +196,12 @@ impl Session {
     /// engine's.
     pub fn evaluate_each<C: KvCache + 'static>(
         work: &mut [Work<'_>],
-        mut run: impl FnMut(&mut C, &Step) -> Result<Vec<Logits>, ModelError>,
-    ) -> Result<Vec<Evaluation>, ModelError> {
+        mut run: impl FnMut(&mut C, &Step) -> Result<Vec<Logits>, Error>,
+    ) -> Result<Vec<Evaluation>, Error> {
         let one = |work: &mut Work<'_>| {
             let step = Self::prepare(work)?;
             let cache = work.session.cache().as_any().downcast_mut();
-            let cache = cache.ok_or_else(|| ModelError::new("not a session of this model"))?;
+            let cache = cache.ok_or_else(|| Error::engine("not a session of this model"))?;
             let rows = run(cache, &step)?;
             Self::commit(work, &step);
             Ok(Evaluation { rows, computed: step.feed.len() })
@@ -212,7 +213,7 @@ impl Session {
     ///
     /// # Errors
     /// If the engine fails to move a row.
-    pub fn rewind(&mut self, context: &[Token]) -> Result<(), ModelError> {
+    pub fn rewind(&mut self, context: &[Token]) -> Result<(), Error> {
         self.reconcile(context, &Draft::empty(0))
     }
 
@@ -234,19 +235,17 @@ impl Session {
         key
     }
 
-    fn check_room(&self, context: &[Token], draft: &Draft) -> Result<(), ModelError> {
+    fn check_room(&self, context: &[Token], draft: &Draft) -> Result<(), Error> {
         if context.is_empty() {
-            return Err(ModelError::new("an empty context cannot be evaluated"));
+            return Err(Error::input("an empty context cannot be evaluated"));
         }
         let (positions, slots) = (context.len() + draft.depth(), context.len() + draft.len());
         if positions > self.positions {
             let room = self.positions;
-            return Err(ModelError::new(format!(
-                "{positions} tokens do not fit a context of {room}"
-            )));
+            return Err(Error::input(format!("{positions} tokens do not fit a context of {room}")));
         }
         if slots > self.slots {
-            return Err(ModelError::new(format!(
+            return Err(Error::input(format!(
                 "a context of {} tokens and a draft of {} do not fit a cache of {} rows",
                 context.len(),
                 draft.len(),
@@ -258,7 +257,7 @@ impl Session {
 
     /// Keeps the longest part of `context` and `draft` that is cached, with
     /// every kept row in its right slot.
-    fn reconcile(&mut self, context: &[Token], draft: &Draft) -> Result<(), ModelError> {
+    fn reconcile(&mut self, context: &[Token], draft: &Draft) -> Result<(), Error> {
         let old = self.context.len();
         let common = self.context.iter().zip(context).take_while(|(a, b)| a == b).count();
         let tree = std::mem::take(&mut self.tree);
@@ -289,7 +288,7 @@ impl Session {
         root: Option<NodeId>,
         old: usize,
         draft: &Draft,
-    ) -> Result<Vec<Cached>, ModelError> {
+    ) -> Result<Vec<Cached>, Error> {
         let base = self.context.len();
         let mut home: Vec<Option<NodeId>> = Vec::with_capacity(draft.len());
         let mut kept = Vec::with_capacity(draft.len());
@@ -322,7 +321,7 @@ impl Session {
 }
 
 impl dyn KvCache {
-    fn copy_row_if_apart(&mut self, from: usize, to: usize) -> Result<(), ModelError> {
+    fn copy_row_if_apart(&mut self, from: usize, to: usize) -> Result<(), Error> {
         if from == to { Ok(()) } else { self.copy_row(from, to) }
     }
 }

@@ -3,7 +3,8 @@
 
 use super::checkpoint::Checkpoint;
 use super::llama::{Config, Rope, Scaling, Tensors};
-use super::{LanguageModel, ModelError, Settings};
+use super::{LanguageModel, Settings};
+use crate::error::Error;
 use crate::registry::UnknownName;
 
 /// A shape; the context length is 8192.
@@ -100,7 +101,7 @@ impl Shape {
     ///
     /// # Errors
     /// If the settings are inconsistent, or memory cannot be allocated.
-    pub fn model(self, settings: &Settings) -> Result<Box<dyn LanguageModel>, ModelError> {
+    pub fn model(self, settings: &Settings) -> Result<Box<dyn LanguageModel>, Error> {
         let config = Config {
             hidden: self.hidden,
             intermediate: self.intermediate,
@@ -127,11 +128,11 @@ impl Shape {
 }
 
 impl Tensors for Shape {
-    fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, ModelError> {
+    fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
         Ok(random(name, shape))
     }
 
-    fn sha256(&self) -> Result<String, ModelError> {
+    fn sha256(&self) -> Result<String, Error> {
         Ok(format!("random {}", self.name))
     }
 }

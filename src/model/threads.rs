@@ -1,9 +1,8 @@
 //! How many threads the engines use.
 
-use std::error::Error;
 use std::sync::Arc;
 
-use super::ModelError;
+use crate::error::Error;
 use crate::pool::Pool;
 
 /// Worker threads of this process.
@@ -33,7 +32,7 @@ impl Threads {
 /// # Errors
 /// If they have already been started with another number, or if the system refuses to
 /// start a thread.
-pub fn set_threads(wanted: Option<usize>) -> Result<Threads, ModelError> {
+pub fn set_threads(wanted: Option<usize>) -> Result<Threads, Error> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = Threads::on(cores, wanted);
     let count = threads.count;
@@ -44,9 +43,9 @@ pub fn set_threads(wanted: Option<usize>) -> Result<Threads, ModelError> {
     let running = [own];
     match running.into_iter().find(|&running| running != count) {
         None => Ok(threads),
-        Some(running) => Err(ModelError::new(format!(
-            "cannot use {count} threads: {running} are running already"
-        ))),
+        Some(running) => {
+            Err(Error::engine(format!("cannot use {count} threads: {running} are running already")))
+        }
     }
 }
 
@@ -54,12 +53,12 @@ pub fn set_threads(wanted: Option<usize>) -> Result<Threads, ModelError> {
 ///
 /// # Errors
 /// If the system refuses to start a thread.
-pub(super) fn own_pool(threads: usize, restless: bool) -> Result<Arc<Pool>, ModelError> {
+pub(super) fn own_pool(threads: usize, restless: bool) -> Result<Arc<Pool>, Error> {
     let start = if restless { Pool::restless } else { Pool::new };
     start(threads).map(Arc::new).map_err(|e| refused(threads, &e))
 }
 
-pub(super) fn refused(threads: usize, why: &dyn Error) -> ModelError {
+pub(super) fn refused(threads: usize, why: &dyn std::error::Error) -> Error {
     let (many, fewer) = match threads {
         1 => ("a thread".to_owned(), ""),
         _ => (
@@ -67,7 +66,7 @@ pub(super) fn refused(threads: usize, why: &dyn Error) -> ModelError {
             ", or take fewer threads (--threads, or threads = N in an experiment)",
         ),
     };
-    ModelError::new(format!(
+    Error::engine(format!(
         "the system refuses to start {many}: {why}; allow this user more processes (ulimit -u, or \
          pids.max of its cgroup){fewer}"
     ))

@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Evaluation, KvCache, LanguageModel, ModelError, ModelInfo, Session, Step, Work};
+use super::{Evaluation, KvCache, LanguageModel, ModelInfo, Session, Step, Work};
 use crate::distribution::{Dist, Token};
+use crate::error::Error;
 use crate::sampling::Logits;
+use crate::tree::MAX_NODES;
 
 /// Positions of a toy: far more than any test needs.
 const CONTEXT_LENGTH: usize = 1024;
-/// Slots beyond the positions, for the nodes of a tree.
-const TREE_SLOTS: usize = 64;
 
 /// A target and a draft table over one vocabulary, as read from JSON:
 /// `{"vocab": 3, "order": 2, "target": {"": [...], "0": [...], "0,1": [...]},
@@ -75,8 +75,8 @@ impl ToyPair {
     ///
     /// # Errors
     /// If the text is not such a pair; `name` is named in the sentence.
-    pub fn from_json(name: &str, json: &str) -> Result<Self, ModelError> {
-        serde_json::from_str(json).map_err(|e| ModelError::new(format!("toy model {name}: {e}")))
+    pub fn from_json(name: &str, json: &str) -> Result<Self, Error> {
+        serde_json::from_str(json).map_err(|e| Error::input(format!("toy model {name}: {e}")))
     }
 
     /// The same pair with a prompt that is not empty: an empty prompt is replaced by a
@@ -99,7 +99,7 @@ impl ToyPair {
     /// # Errors
     /// If the vocabulary is empty, or a table entry is invalid. A missing context is an
     /// error only once a text reaches it.
-    pub fn target(&self, name: &str) -> Result<Toy, ModelError> {
+    pub fn target(&self, name: &str) -> Result<Toy, Error> {
         Toy::new(name, self, &self.target)
     }
 
@@ -107,19 +107,15 @@ impl ToyPair {
     ///
     /// # Errors
     /// As [`Self::target`].
-    pub fn draft(&self, name: &str) -> Result<Toy, ModelError> {
+    pub fn draft(&self, name: &str) -> Result<Toy, Error> {
         Toy::new(name, self, &self.draft)
     }
 }
 
 impl Toy {
-    fn new(
-        name: &str,
-        pair: &ToyPair,
-        dists: &BTreeMap<String, Vec<f64>>,
-    ) -> Result<Self, ModelError> {
+    fn new(name: &str, pair: &ToyPair, dists: &BTreeMap<String, Vec<f64>>) -> Result<Self, Error> {
         let &ToyPair { vocab, order, start, .. } = pair;
-        let fail = |what: String| ModelError::new(format!("toy model {name}: {what}"));
+        let fail = |what: String| Error::input(format!("toy model {name}: {what}"));
         if vocab == 0 {
             return Err(fail("vocab is 0, but must be at least 1".to_owned()));
         }
@@ -180,19 +176,19 @@ impl Toy {
     ///
     /// # Errors
     /// If the table has no such context.
-    pub fn logits(&self, text: &[Token]) -> Result<&[f64], ModelError> {
+    pub fn logits(&self, text: &[Token]) -> Result<&[f64], Error> {
         let tail = &text[text.len().saturating_sub(self.order)..];
         let start = tail.iter().rposition(|&token| Some(token) == self.start);
         let tail = &tail[start.map_or(0, |at| at + 1)..];
         self.table.get(tail).map(Vec::as_slice).ok_or_else(|| {
-            ModelError::new(format!(
+            Error::input(format!(
                 "toy model {}: no distribution for context {tail:?}",
                 self.info.name
             ))
         })
     }
 
-    fn run(&self, cache: &mut ToyCache, step: &Step) -> Result<Vec<Logits>, ModelError> {
+    fn run(&self, cache: &mut ToyCache, step: &Step) -> Result<Vec<Logits>, Error> {
         for feed in &step.feed {
             cache.put(feed.slot, Some(feed.token));
         }
@@ -203,9 +199,7 @@ impl Toy {
                 .iter()
                 .map(|&slot| cache.get(slot))
                 .collect::<Option<Vec<_>>>()
-                .ok_or_else(|| {
-                    ModelError::new("the toy's cache has a row that was never written")
-                })?;
+                .ok_or_else(|| Error::engine("the toy's cache has a row that was never written"))?;
             Ok(Logits::F64(self.logits(&tail)?.to_vec()))
         });
         rows.collect()
@@ -217,12 +211,12 @@ impl LanguageModel for Toy {
         &self.info
     }
 
-    fn session(&self) -> Result<Session, ModelError> {
-        let slots = CONTEXT_LENGTH + TREE_SLOTS;
+    fn session(&self) -> Result<Session, Error> {
+        let slots = CONTEXT_LENGTH + MAX_NODES;
         Ok(Session::new(Box::new(ToyCache::default()), slots, CONTEXT_LENGTH))
     }
 
-    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
         Session::evaluate_each(work, |cache, step| self.run(cache, step))
     }
 }
@@ -245,12 +239,12 @@ impl ToyCache {
 }
 
 impl KvCache for ToyCache {
-    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), ModelError> {
+    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), Error> {
         self.put(to, self.get(from));
         Ok(())
     }
 
-    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, ModelError> {
+    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
         Ok(Box::new(Self { rows: self.rows[..slots.min(self.rows.len())].to_vec() }))
     }
 

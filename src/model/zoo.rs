@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use super::ToyPair;
 pub use super::random_toy::random;
 use super::toy::{contexts, key};
-use super::{ModelError, ToyPair};
 use crate::distribution::Token;
+use crate::error::Error;
 use crate::registry::UnknownName;
 
 /// A built-in toy pair.
@@ -91,13 +92,13 @@ pub const TOYS: &[ToyEntry] = &[
 ///
 /// # Errors
 /// If there is none; the sentence lists the allowed names.
-pub fn toy(name: &str) -> Result<ToyPair, ModelError> {
+pub fn toy(name: &str) -> Result<ToyPair, Error> {
     if let Some(number) = name.strip_prefix("random-").and_then(|number| number.parse().ok()) {
         return Ok(random(number));
     }
     let entry = TOYS.iter().find(|t| t.name == name).ok_or_else(|| {
         let names = TOYS.iter().map(|t| t.name).chain(["random-0 to random-4294967295"]);
-        ModelError::new(UnknownName::new("toy model", name, names).to_string())
+        UnknownName::new("toy model", name, names)
     })?;
     Ok((entry.build)())
 }

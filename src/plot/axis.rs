@@ -1,6 +1,6 @@
-//! Axes: from values to places between 0 and 1, and the ticks on the way.
+//! Axes: map values to positions between 0 and 1, and choose ticks.
 
-/// A direction of a panel.
+/// The x or y axis of a panel.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
     /// What is shown, with its unit.
@@ -9,19 +9,19 @@ pub(crate) struct Axis {
     hi: f64,
     log: bool,
     ticks: Vec<f64>,
-    /// Whether its values were chosen, so that several curves have the same ones.
+    /// Whether its values are settings, so that several curves have points at the same ones.
     chosen: bool,
 }
 
-/// From this ratio of the largest setting to the smallest an axis may be logarithmic.
+/// The minimum ratio of the largest to the smallest setting for a logarithmic axis.
 const DECADE: f64 = 10.0;
 
 impl Axis {
-    /// Between round numbers that hold all `values`.
+    /// A linear axis between round numbers that enclose all `values`.
     pub(crate) fn holding(label: &str, values: impl IntoIterator<Item = f64>) -> Self {
         let (lo, hi) = ends(values).unwrap_or((0.0, 1.0));
         let step = step((hi - lo).max(1e-9 * hi.abs()).max(f64::MIN_POSITIVE));
-        // Values that rounding alone lifts above a tick do not need a further one.
+        // A value above the last tick only by rounding needs no further tick.
         let first = (lo / step + 1e-9).floor();
         let last = (hi / step - 1e-9).ceil().max(first + 1.0);
         let ticks = (0..=(last - first) as u32).map(|i| (first + f64::from(i)) * step).collect();
@@ -29,23 +29,24 @@ impl Axis {
         Self { label: label.to_owned(), lo, hi, log: false, ticks, chosen: false }
     }
 
-    /// Around all `values` and 1, with a tick below: what lies there was lost.
+    /// A linear axis that encloses all `values` and 1 and has a tick below 1, so that the side
+    /// of losses is visible.
     pub(crate) fn around_one(label: &str, values: impl IntoIterator<Item = f64>) -> Self {
         Self::holding(label, values.into_iter().chain([1.0 - 1e-6, 1.0]))
     }
 
-    /// With a margin before its beginning, for marks that lie on it.
+    /// Adds a margin before the beginning, for markers that lie on it.
     pub(crate) fn with_margin(self) -> Self {
         Self { lo: self.lo - (self.hi - self.lo) / 24.0, ..self }
     }
 
-    /// From 0 to 1.
+    /// A linear axis from 0 to 1.
     pub(crate) fn unit(label: &str) -> Self {
         Self::holding(label, [0.0, 1.0])
     }
 
-    /// With a tick at every one of `values`: settings that somebody chose. It is
-    /// logarithmic where they span a decade and lie more evenly so.
+    /// An axis of settings, with a tick at every one of `values`. It is logarithmic if they
+    /// span a decade and are spaced more evenly on a logarithmic scale.
     pub(crate) fn of_settings(label: &str, values: impl IntoIterator<Item = f64>) -> Self {
         let mut ticks = values.into_iter().filter(|x| x.is_finite()).collect::<Vec<_>>();
         ticks.sort_by(f64::total_cmp);
@@ -59,18 +60,18 @@ impl Axis {
         Self { lo: end(axis.scaled(lo) - margin), hi: end(axis.scaled(hi) + margin), ..axis }
     }
 
-    /// The place of a value: 0 at the axis' beginning, 1 at its end.
+    /// The position of a value: 0 at the beginning of the axis, 1 at its end.
     pub(super) fn place(&self, value: f64) -> f64 {
         let (lo, hi) = (self.scaled(self.lo), self.scaled(self.hi));
         (self.scaled(value) - lo) / (hi - lo)
     }
 
-    /// Whether its values were chosen.
+    /// Whether its values are settings.
     pub(super) fn chosen(&self) -> bool {
         self.chosen
     }
 
-    /// Whether a value lies inside.
+    /// Whether a value lies on the axis.
     pub(super) fn holds(&self, value: f64) -> bool {
         (-1e-9..=1.0 + 1e-9).contains(&self.place(value))
     }
@@ -85,7 +86,7 @@ impl Axis {
     }
 }
 
-/// A number without the digits that only rounding made.
+/// A number with at most 10 decimals and without trailing zeros, which hides rounding.
 fn number(x: f64) -> String {
     let text = format!("{x:.10}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -102,12 +103,12 @@ fn ends(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
 fn step(span: f64) -> f64 {
     let raw = span / 5.0;
     let magnitude = 10f64.powf(raw.log10().floor());
-    // A hair of tolerance, since a tenth is no number of this machine.
+    // A small tolerance, since 0.1 has no exact binary representation.
     let nice = [1.0, 2.0, 5.0].into_iter().find(|m| m * magnitude >= raw * (1.0 - 1e-9));
     nice.unwrap_or(10.0) * magnitude
 }
 
-/// The widest distance between neighbours over the narrowest.
+/// The widest distance between neighbours ÷ the narrowest.
 fn unevenness(sorted: &[f64]) -> f64 {
     let gaps = sorted.windows(2).map(|pair| pair[1] - pair[0]);
     ends(gaps).map_or(1.0, |(least, most)| most / least)

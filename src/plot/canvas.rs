@@ -1,4 +1,4 @@
-//! Ink: text, lines, areas and markers at their places in pixels, printed by kuva.
+//! The canvas: text, lines, areas and markers at positions in pixels, rendered by kuva.
 
 use anyhow::{Result, anyhow};
 use kuva::backend::svg::SvgBackend;
@@ -8,14 +8,14 @@ use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
 use super::style::{Colour, Shape, Style};
 use crate::shown;
 
-/// Pixels from left to right: what a page of a repository shows without scaling. The
-/// PNG has two dots per pixel.
+/// Width in pixels: repository pages show this width without scaling. The PNG has two dots
+/// per pixel.
 pub(super) const WIDTH: f64 = 800.0;
 
-/// Free pixels around everything.
+/// Margin in pixels on all sides.
 pub(super) const MARGIN: f64 = 14.0;
 
-/// Sizes of text: a figure's title, panels' titles, everything else.
+/// Font sizes of the figure's title, of panel titles and of all other text.
 pub(super) const TITLE: u32 = 16;
 pub(super) const HEAD: u32 = 12;
 pub(super) const BODY: u32 = 11;
@@ -29,13 +29,13 @@ pub(super) const RADIUS: f64 = 3.8;
 
 const FONTS: &str = "DejaVu Sans, Verdana, Liberation Sans, Arial, sans-serif";
 
-/// Dash and gap of what was not measured but predicted.
+/// Dash and gap of lines of predictions.
 const DASH: [f64; 2] = [6.0, 4.0];
 
-/// A place: to the right, downwards.
+/// A position: pixels to the right and downwards.
 pub(super) type Place = (f64, f64);
 
-/// Which part of a text lies at its place.
+/// Which part of a text lies at its position.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Anchor {
     Start,
@@ -43,16 +43,16 @@ pub(super) enum Anchor {
     End,
 }
 
-/// A figure as files.
+/// A rendered figure.
 #[derive(Debug)]
 pub struct Drawn {
-    /// Text of the SVG file.
+    /// The contents of the SVG file.
     pub svg: String,
-    /// Bytes of the PNG file, the same drawing in pixels.
+    /// The contents of the PNG file, which shows the same drawing.
     pub png: Vec<u8>,
 }
 
-/// A sheet that grows downwards.
+/// A canvas of fixed width that grows downwards.
 pub(super) struct Canvas {
     scene: Scene,
 }
@@ -64,7 +64,7 @@ impl Canvas {
         Self { scene }
     }
 
-    /// The files, once it is known how far down the sheet goes.
+    /// Renders the canvas, whose height is known only now.
     ///
     /// # Errors
     /// If the renderer fails.
@@ -72,7 +72,7 @@ impl Canvas {
         self.scene.height = height.ceil();
         let png = kuva::PngBackend::new().render_scene(&self.scene);
         let svg = SvgBackend::new().render_scene(&self.scene);
-        // Without a view box a page that shows the SVG smaller would cut it off.
+        // Without a view box, a page that shows the SVG smaller would crop it.
         let view = format!("<svg viewBox=\"0 0 {WIDTH} {}\"", self.scene.height);
         let svg = svg.replacen("<svg", &view, 1);
         Ok(Drawn { svg, png: png.map_err(|e| anyhow!("cannot be drawn: {e}"))? })
@@ -83,7 +83,7 @@ impl Canvas {
         self.scene.add(Primitive::Text {
             x: at.0,
             y: at.1,
-            // The renderer would read a formula between dollar signs.
+            // The renderer would parse text between dollar signs as a formula.
             content: shown::line(text).replace('$', "\\$"),
             size,
             anchor: match anchor {
@@ -106,7 +106,8 @@ impl Canvas {
         });
     }
 
-    /// A dashed line, dash by dash: the renderers do not agree on the unit of dashes.
+    /// A dashed line, drawn dash by dash since the SVG and PNG renderers disagree on the unit
+    /// of dash lengths.
     pub(super) fn dashed(&mut self, points: &[Place], ink: Colour, width: f64, dash: [f64; 2]) {
         for (from, to) in points.iter().zip(points.iter().skip(1)) {
             let length = (to.0 - from.0).hypot(to.1 - from.1);
@@ -121,12 +122,12 @@ impl Canvas {
         }
     }
 
-    /// A line of what was predicted.
+    /// A dashed line of predictions.
     pub(super) fn predicted(&mut self, points: &[Place], ink: Colour) {
         self.dashed(points, ink, 1.5, DASH);
     }
 
-    /// A line that data are held against.
+    /// A dashed reference line.
     pub(super) fn reference(&mut self, from: Place, to: Place) {
         self.dashed(&[from, to], FAINT, 1.2, [2.0, 2.5]);
     }
@@ -174,7 +175,7 @@ impl Canvas {
         }
     }
 
-    /// A value that was predicted: a hollow diamond.
+    /// A predicted value: a hollow diamond.
     pub(super) fn hollow(&mut self, at: Place, ink: Colour) {
         let r = RADIUS + 0.7;
         let outline = [(0.0, -r), (r, 0.0), (0.0, r), (-r, 0.0), (0.0, -r)];

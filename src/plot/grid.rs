@@ -1,4 +1,4 @@
-//! Small multiples: panels of curves that share their axes wherever they can.
+//! Small multiples: panels of curves that share axes where possible.
 
 use super::MOST_PANELS;
 use super::axis::Axis;
@@ -23,17 +23,17 @@ pub(crate) struct Panel {
     pub(crate) curves: Vec<Curve>,
 }
 
-/// A value that data are held against.
+/// A reference value, drawn as a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Even {
     /// Neither side is a loss.
     Line(f64),
-    /// What lies below it was lost.
+    /// Values below it are losses.
     Loss(f64),
 }
 
 impl Even {
-    /// The value, if it lies on the axis, and whether there is a side of losses.
+    /// The value and whether one side of it is a loss; `None` if it is not on the axis.
     pub(super) fn on(self, axis: &Axis) -> Option<(f64, bool)> {
         let (value, loss) = match self {
             Self::Line(value) => (value, false),
@@ -43,16 +43,16 @@ impl Even {
     }
 }
 
-/// Values that belong together, by rising x.
+/// Values that belong together, in order of increasing x.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Curve {
     pub(crate) style: Style,
     pub(crate) points: Vec<Point>,
-    /// What was predicted of them.
+    /// Predictions as (x, y).
     pub(crate) predicted: Vec<(f64, f64)>,
 }
 
-/// A value with its intervals, where they are known.
+/// A value with its intervals, if they are known.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Point {
     pub(crate) x: f64,
@@ -65,17 +65,17 @@ pub(crate) struct Point {
 /// Pixels between panels.
 const GAP: f64 = 26.0;
 const HEAD_LINE: f64 = 15.0;
-/// More bands than that hide each other; then intervals are bars.
+/// With more curves than this, bands would hide each other and intervals are drawn as bars.
 const MOST_BANDS: usize = 3;
-/// What lies on the losing side of a reference line.
+/// The colour of the area on the losing side of a reference line.
 const LOSS: Colour = [0xf7, 0xef, 0xec];
 
-/// An area in which something is lost.
+/// Shades the area of losses.
 pub(super) fn shade(canvas: &mut Canvas, corner: Place, width: f64, height: f64) {
     canvas.rect(corner, width, height, LOSS);
 }
 
-/// Columns of a grid of `panels`, and the height of a panel.
+/// The number of columns of a grid of `panels`, and the height of a panel in pixels.
 fn shape(panels: usize) -> (usize, f64) {
     match panels {
         0 | 1 => (1, 260.0),
@@ -86,7 +86,7 @@ fn shape(panels: usize) -> (usize, f64) {
 }
 
 impl Grid {
-    /// Draws all panels and returns where they end.
+    /// Draws all panels from `top` and returns where they end, in pixels.
     pub(super) fn draw(&self, canvas: &mut Canvas, top: f64) -> f64 {
         let panels = &self.panels[..self.panels.len().min(MOST_PANELS)];
         let Some(first) = panels.first() else { return top };
@@ -95,7 +95,7 @@ impl Grid {
         let same_y = panels.iter().all(|p| p.y == first.y);
         let ticks = panels.iter().flat_map(|p| p.y.ticks());
         let gutter = 7.0 + ticks.map(|(_, label)| width(&label, BODY)).fold(0.0, f64::max);
-        // Ticks stand at the left of a row of panels, or at every panel.
+        // A shared y axis has its ticks once, at the left of a row of panels.
         let (once, each) = if same_y { (gutter, 0.0) } else { (0.0, gutter) };
         let gaps = (columns - 1) as f64 * GAP;
         let cell = (WIDTH - 2.0 * MARGIN - 6.0 - once - gaps) / columns as f64;
@@ -140,7 +140,7 @@ impl Grid {
 }
 
 impl Panel {
-    /// The lines above a panel: its title and, if it has one of its own, its measure.
+    /// The lines above a panel: its title and, unless all panels share it, its y label.
     fn head(&self, room: f64, same_y: bool) -> Vec<(String, Colour)> {
         let lines = |text: &str, size, ink| {
             let lines = if text.is_empty() { vec![] } else { wrap(text, size, room, 2) };
@@ -154,7 +154,7 @@ impl Panel {
     }
 }
 
-/// A panel in its place.
+/// A panel and its position.
 struct Frame<'a> {
     panel: &'a Panel,
     left: f64,
@@ -185,7 +185,7 @@ impl Frame<'_> {
         let beside = !banded && self.panel.x.chosen();
         let middle = (self.panel.curves.len() as f64 - 1.0) / 2.0;
         for (i, curve) in self.panel.curves.iter().enumerate() {
-            // Bars of several curves at the same x stand side by side.
+            // Bars of several curves at the same x are drawn side by side.
             let aside = if beside { (i as f64 - middle) * 2.5 } else { 0.0 };
             let places = curve.points.iter().map(|p| (self.x(p.x) + aside, self.y(p.y)));
             let places = places.collect::<Vec<_>>();
@@ -231,7 +231,8 @@ impl Frame<'_> {
         canvas.text(at, &label, BODY, Anchor::Middle, FAINT);
     }
 
-    /// Few curves with an interval at every point have a band.
+    /// Whether intervals are drawn as a band: if there are few curves and every point of this
+    /// one has an interval.
     fn has_band(&self, curve: &Curve) -> bool {
         let whole = curve.points.iter().all(|p| p.y_interval.is_some() && p.x_interval.is_none());
         self.panel.curves.len() <= MOST_BANDS && curve.points.len() > 1 && whole
@@ -248,7 +249,7 @@ impl Frame<'_> {
         canvas.area(&upper.chain(lower).collect::<Vec<_>>(), curve.style.colour, 0.16);
     }
 
-    /// Labels of points, beside them where there is room.
+    /// Writes the labels of points beside them if there is room.
     fn labels(&self, canvas: &mut Canvas) {
         let mut labels = Labels::within((self.left, self.top), self.width, self.height);
         let points = || self.panel.curves.iter().flat_map(|c| c.points.iter().map(move |p| (c, p)));
@@ -272,8 +273,8 @@ impl Frame<'_> {
     }
 }
 
-/// Ticks below a panel and, where `baseline` says so, labels of every one or of every
-/// second, third, … so that none touches the next; a tick at 1 keeps its label.
+/// Draws ticks below a panel. With a `baseline`, labels every n-th tick there, with the
+/// smallest n for which labels do not touch; a tick at 1 keeps its label.
 pub(super) fn x_axis(
     canvas: &mut Canvas,
     ticks: impl Iterator<Item = (f64, String)>,

@@ -1,14 +1,14 @@
-//! Labels beside points: where nothing else lies, or nowhere.
+//! Labels beside points: placed where they cover nothing, or left out.
 
 use super::canvas::{Anchor, Canvas, Place};
 use super::style::Colour;
 use super::text::width;
 
 const SIZE: u32 = 10;
-/// From a point's middle to its label.
+/// Distance in pixels from the centre of a point to its label.
 const OFF: f64 = 6.0;
 
-/// The area that labels may be in, and what they must not touch.
+/// The area for labels, and the boxes within it that they must not touch.
 pub(super) struct Labels {
     corner: Place,
     far: Place,
@@ -20,7 +20,7 @@ impl Labels {
         Self { corner, far: (corner.0 + width, corner.1 + height), taken: Vec::new() }
     }
 
-    /// Keeps labels out of a box, given by its upper left and lower right corner.
+    /// Keeps labels out of the box with this upper left and lower right corner.
     pub(super) fn avoid(&mut self, corner: Place, far: Place) {
         self.taken.push((corner, far));
     }
@@ -35,7 +35,8 @@ impl Labels {
         }
     }
 
-    /// Writes a label to the right of a point, to the left, above or below.
+    /// Writes a label beside a point: right, left, above or below, whichever is free first.
+    /// Leaves it out if none is.
     pub(super) fn put(&mut self, canvas: &mut Canvas, at: Place, text: &str, ink: Colour) {
         let (wide, high) = (width(text, SIZE), f64::from(SIZE));
         let corners = [

@@ -1,10 +1,10 @@
-//! Figures as data, and what prints them.
+//! Describes figures as data and renders them.
 //!
-//! A [`Page`] says what a figure shows: a title, a legend, and panels of curves or
-//! rows of values. Nothing in it is measured in pixels, and nothing here knows of
-//! speculative decoding. [`Page::draw`] lays it out on a canvas of a fixed width
-//! that grows downwards until everything has its place, so that nothing is clipped
-//! and no text lies on another; kuva turns the canvas into SVG and PNG.
+//! A [`Page`] describes what a figure shows: a title, a legend, and panels of curves or rows
+//! of values. It contains no pixels, and this module knows nothing of speculative decoding.
+//! [`Page::draw`] lays the figure out on a canvas of fixed width that grows downwards as
+//! needed, so that nothing is clipped and no two texts overlap; kuva renders the canvas as
+//! SVG and PNG.
 
 mod axis;
 mod canvas;
@@ -23,5 +23,5 @@ pub(crate) use rows::{Column, Group, Row, Rows, Value};
 pub(crate) use style::{HUES, NEUTRAL, NOTHING, PARTS, Style, hue, ramp};
 pub(crate) use text::broken;
 
-/// The most panels a figure has; more cannot be taken in at a glance.
+/// The maximum number of panels of a figure; more cannot be compared at a glance.
 pub(crate) const MOST_PANELS: usize = 12;

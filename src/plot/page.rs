@@ -12,14 +12,14 @@ use super::text::{width, wrap};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Page {
     pub(crate) title: String,
-    /// What a reader must know to read it, such as what was left out.
+    /// Sentences that readers need, such as what was left out.
     pub(crate) notes: Vec<String>,
-    /// What differs within the figure, and nothing else.
+    /// Entries only for what differs within the figure.
     pub(crate) legend: Vec<Key>,
     pub(crate) body: Body,
 }
 
-/// What a figure consists of.
+/// The body of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Body {
     Grid(Grid),
@@ -33,7 +33,7 @@ pub(crate) struct Key {
     pub(crate) sample: Sample,
 }
 
-/// What an entry explains.
+/// The sample that a legend entry explains.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Sample {
     /// A line with markers.
@@ -44,7 +44,7 @@ pub(crate) enum Sample {
     Hollow,
     /// A part of a bar.
     Part(Colour),
-    /// A line that data are held against, and its side on which something is lost.
+    /// A reference line and the area of losses beside it.
     Loss,
 }
 
@@ -54,13 +54,13 @@ impl Key {
     }
 }
 
-/// Room for the sample of an entry, and from one entry to the next.
+/// Width of the sample of an entry, gap between entries, and height of a line, in pixels.
 const SAMPLE: f64 = 24.0;
 const APART: f64 = 18.0;
 const LINE: f64 = 18.0;
 
 impl Page {
-    /// Lays the figure out and prints it.
+    /// Lays the figure out and renders it.
     ///
     /// # Errors
     /// If the renderer fails.
@@ -84,7 +84,8 @@ impl Page {
         canvas.print(bottom + MARGIN)
     }
 
-    /// Entries from left to right, and on in the next line; returns where they end.
+    /// Draws the entries from left to right in as many lines as needed; returns where they
+    /// end, in pixels.
     fn legend(&self, canvas: &mut Canvas, top: f64) -> f64 {
         let (mut x, mut y) = (MARGIN, top);
         for (i, key) in self.legend.iter().enumerate() {
@@ -101,7 +102,7 @@ impl Page {
     }
 }
 
-/// The sample of an entry, `at` being the middle of its left end.
+/// Draws the sample of an entry; `at` is the middle of its left edge.
 fn sample(canvas: &mut Canvas, sample: Sample, at: (f64, f64)) {
     let end = (at.0 + SAMPLE - 6.0, at.1);
     let middle = (at.0 + (SAMPLE - 6.0) / 2.0, at.1);

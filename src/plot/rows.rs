@@ -1,4 +1,4 @@
-//! Rows of values: a label at the left, and a value or a bar in every column.
+//! Rows of values: a label on the left, and a value or a bar in every column.
 
 use super::axis::Axis;
 use super::canvas::{Anchor, BODY, Canvas, FAINT, HEAD, INK, MARGIN, Place, RULE, WIDTH};
@@ -6,7 +6,7 @@ use super::grid::{Even, shade, x_axis};
 use super::style::{Colour, Style};
 use super::text::{width, wrap};
 
-/// A table whose cells are drawn.
+/// A table with drawn cells.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Rows {
     pub(crate) columns: Vec<Column>,
@@ -15,7 +15,7 @@ pub(crate) struct Rows {
     pub(crate) parts: Vec<Colour>,
 }
 
-/// What a column shows.
+/// A column: its title, axis and reference value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Column {
     pub(crate) title: String,
@@ -23,7 +23,7 @@ pub(crate) struct Column {
     pub(crate) even: Option<Even>,
 }
 
-/// Rows under a common title, which may be empty.
+/// Rows under a common title; the title may be empty.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Group {
     pub(crate) title: String,
@@ -38,20 +38,20 @@ pub(crate) struct Row {
     pub(crate) values: Vec<Value>,
 }
 
-/// What stands in a cell.
+/// The contents of a cell.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum Value {
     /// Nothing was measured.
     #[default]
     None,
-    /// A value with its interval, and what was predicted of it.
+    /// A value with its interval and its prediction.
     Dot { x: f64, interval: Option<(f64, f64)>, predicted: Option<f64> },
-    /// The parts of a whole, from 0.
+    /// The parts of a whole, stacked from 0.
     Bar(Vec<f64>),
 }
 
 impl Value {
-    /// A value that nothing was predicted of, or nothing.
+    /// A value without a prediction; [`Value::None`] if there is no value.
     pub(crate) fn dot(x: Option<f64>, interval: Option<(f64, f64)>) -> Self {
         x.map_or(Self::None, |x| Self::Dot { x, interval, predicted: None })
     }
@@ -60,17 +60,18 @@ impl Value {
 const LINE: f64 = 14.0;
 const PITCH: f64 = 16.0;
 const GAP: f64 = 24.0;
-/// Between groups.
+/// Pixels between groups.
 const APART: f64 = 5.0;
-/// The narrowest column, and the widest that labels may be.
+/// The minimum width of a column and the maximum width of labels, in pixels.
 const COLUMN: f64 = 110.0;
 const LABELS: f64 = 350.0;
 const MOST_COLUMNS: usize = 4;
-/// Ticks are repeated above so many rows.
+/// With more rows than this, ticks are repeated above them.
 const TALL: usize = 25;
 
 impl Rows {
-    /// Draws the rows once for every few columns and returns where they end.
+    /// Draws the rows, repeated for each band of columns if not all columns fit side by side;
+    /// returns where they end, in pixels.
     pub(super) fn draw(&self, canvas: &mut Canvas, top: f64) -> f64 {
         let labels = self.rows().map(|row| width(&row.label, BODY)).fold(0.0, f64::max);
         let labels = labels.min(LABELS) + 10.0;
@@ -92,7 +93,7 @@ impl Rows {
     }
 }
 
-/// All rows with some of the columns.
+/// A band: all rows with some of the columns.
 struct Sheet<'a> {
     rows: &'a Rows,
     first: usize,
@@ -101,14 +102,14 @@ struct Sheet<'a> {
     wide: f64,
 }
 
-/// Where a row lies: its middle, and the lines of its label.
+/// A row with the y of its middle and the lines of its label.
 struct Placed<'a> {
     row: &'a Row,
     y: f64,
     label: Vec<String>,
 }
 
-/// Where everything lies that goes from the left to the right.
+/// The vertical positions of titles and rows.
 struct Lines<'a> {
     titles: Vec<(f64, String)>,
     rows: Vec<Placed<'a>>,
@@ -154,8 +155,8 @@ impl Sheet<'_> {
         bottom + 20.0 + self.axis_labels(canvas, bottom + 31.0)
     }
 
-    /// What the axes show: below every column, or once if it is the same. Returns the
-    /// height.
+    /// Writes the axis labels below every column, or only once if all are the same. Returns
+    /// their height in pixels.
     fn axis_labels(&self, canvas: &mut Canvas, baseline: f64) -> f64 {
         let ends = |left: f64| (left, left + self.wide);
         let labels = self.columns().map(|(_, left, column)| (ends(left), &*column.axis.label));
@@ -177,7 +178,7 @@ impl Sheet<'_> {
         most as f64 * LINE
     }
 
-    /// Gives titles and rows their places, downwards.
+    /// Places titles and rows from `top` downwards.
     fn place(&self, top: f64) -> Lines<'_> {
         let mut lines = Lines { titles: Vec::new(), rows: Vec::new(), top, bottom: top };
         for group in &self.rows.groups {

@@ -1,11 +1,11 @@
-//! Colours and markers that readers can tell apart, colour-blind ones included:
-//! seven hues of Okabe and Ito (2008) without their yellow, which is no line on
-//! white, and a brown; each has a marker of its own.
+//! Colours and markers that all readers can distinguish, including colour-blind ones: the
+//! palette of Okabe and Ito (2008) with a brown in place of its yellow, which is hard to see
+//! on white. Each colour has its own marker.
 
 /// Red, green and blue.
 pub(crate) type Colour = [u8; 3];
 
-/// The form of a marker.
+/// The shape of a marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Circle,
@@ -18,14 +18,14 @@ pub(crate) enum Shape {
     Ring,
 }
 
-/// How a method, or another thing that is told apart by colour, looks.
+/// The colour and marker of a method, or of anything else that is distinguished by colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Style {
     pub(crate) colour: Colour,
     pub(crate) shape: Shape,
 }
 
-/// So many looks can be told apart within a panel.
+/// The number of distinct styles within a panel.
 pub(crate) const HUES: usize = LOOKS.len();
 
 const LOOKS: [Style; 8] = [
@@ -39,23 +39,24 @@ const LOOKS: [Style; 8] = [
     Style { colour: [0x7a, 0x3b, 0x10], shape: Shape::Ring },
 ];
 
-/// Parts of bars, of which none is a method: told apart by how dark they are.
+/// Colours of the parts of bars, distinguished by brightness. They differ from the colours
+/// of methods.
 pub(crate) const PARTS: [Colour; 4] =
     [[0xb8, 0xc2, 0xcc], [0x5b, 0x7d, 0xb1], [0x2b, 0x36, 0x5c], [0xd0, 0x85, 0x6b]];
 
-/// A part that counts for nothing.
+/// The colour of a part that stands for nothing, such as rounds that accepted no token.
 pub(crate) const NOTHING: Colour = [0xdd, 0xdd, 0xdd];
 
-/// What is told apart by its label alone.
+/// The style of things that are distinguished only by their labels.
 pub(crate) const NEUTRAL: Style = Style { colour: [0x33, 0x33, 0x33], shape: Shape::Circle };
 
-/// The look of the `i`-th of at most [`HUES`] things without an order.
+/// The style of the `i`-th of at most [`HUES`] unordered things.
 pub(crate) fn hue(i: usize) -> Style {
     LOOKS[i % HUES]
 }
 
-/// Dark to light, even to those who see no colours: five stops of viridis (van der
-/// Walt and Smith 2015), short of its yellow.
+/// Five stops of viridis (van der Walt and Smith 2015) without its yellow end. They go from
+/// dark to light, so they remain ordered without colour vision.
 const RAMP: [Colour; 5] = [
     [0x44, 0x01, 0x54],
     [0x41, 0x44, 0x87],
@@ -64,7 +65,7 @@ const RAMP: [Colour; 5] = [
     [0x7a, 0xd1, 0x51],
 ];
 
-/// The look of the `i`-th of `n` things in an order.
+/// The style of the `i`-th of `n` ordered things.
 pub(crate) fn ramp(i: usize, n: usize) -> Style {
     let last = RAMP.len() - 1;
     let at = if n > 1 { (i * last) as f64 / (n - 1) as f64 } else { 0.0 };

@@ -1,11 +1,9 @@
-//! How wide text is, and where it breaks. The advances are those of DejaVu Sans,
-//! which the PNG is drawn with and the SVG asks for first; a test compares them with
-//! what is drawn.
+//! Measures and wraps text. The advances are those of DejaVu Sans, which the PNG is drawn
+//! with and which is the SVG's first choice; a test compares them with the drawing.
 
 use crate::shown;
 
-/// Advances of the printable characters of ASCII, from the space on, in 2048ths of
-/// the size.
+/// Advances of the printable ASCII characters, from the space, in 2048ths of the font size.
 #[rustfmt::skip]
 const ADVANCES: [u16; 95] = [
     651, 821, 942, 1716, 1303, 1946, 1597, 563, 799, 799, 1024, 1716, 651, 739, 651, 690,
@@ -16,7 +14,7 @@ const ADVANCES: [u16; 95] = [
     1300, 1300, 842, 1067, 803, 1298, 1212, 1675, 1212, 1212, 1075, 1303, 690, 1303, 1716,
 ];
 
-/// Width in pixels. Other characters count as wide as any letter is.
+/// Width in pixels. Characters outside ASCII count as wide as the widest letters.
 pub(super) fn width(text: &str, size: u32) -> f64 {
     let advance = |c: char| match c {
         ' '..='~' => ADVANCES[c as usize - ' ' as usize],
@@ -27,7 +25,8 @@ pub(super) fn width(text: &str, size: u32) -> f64 {
     units as f64 / 2048.0 * f64::from(size)
 }
 
-/// The text in lines that fit, broken at spaces, or anywhere where a word alone does not.
+/// Wraps a text into lines that satisfy `fits`: at spaces, and within a word only if the word
+/// alone does not fit.
 pub(crate) fn broken(text: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
@@ -46,9 +45,9 @@ pub(crate) fn broken(text: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
     lines.iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// The text in at most `most` lines of at most `room` pixels, broken at spaces but for
-/// those around an equals sign, or anywhere where a word alone is wider. What does not
-/// fit ends in an ellipsis.
+/// Wraps a text into at most `most` lines of at most `room` pixels: at spaces, except around
+/// an equals sign, and within a word only if the word alone is wider. Text that does not fit
+/// is cut and ends in an ellipsis.
 pub(super) fn wrap(text: &str, size: u32, room: f64, most: usize) -> Vec<String> {
     const KEPT: &str = "\u{a0}=\u{a0}";
     let text = shown::line(text).replace(" = ", KEPT);

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_the_others_up_longer_than_it_works_for_them_steps_back() {
+    fn a_thread_that_delays_more_than_it_contributes_is_excluded() {
         // With a quarter of the pieces, a thread may hold up the others for a quarter
         // of the time.
         for (ms, stays) in [(0, true), (24, true), (25, true), (26, false), (90, false)] {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_is_beaten_steps_back_and_never_the_caller() {
+    fn only_the_delaying_thread_is_excluded_and_never_the_caller() {
         let mut roster = Roster::new(4);
         judge(&mut roster, &[(10, 80), (10, 0), (10, 60), (10, 5)]);
         assert_eq!(present(&roster), [0, 1, 3]);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn it_tries_again_ever_more_rarely_and_is_forgiven_step_by_step() {
+    fn repeated_exclusions_double_and_good_windows_halve_them() {
         let (bad, good) = ((10, 80), (10, 0));
         let mut roster = Roster::new(2);
         assert_eq!(absences(&mut roster, &[bad; 7]), [1, 2, 4, 8, 16, 16, 16]);

@@ -1,4 +1,4 @@
-//! The best draft length of a series, and how sure that is.
+//! The best draft length of a series, and how stable that choice is.
 
 use super::results::Results;
 use super::series::Series;
@@ -10,19 +10,19 @@ use crate::statistics::{Contest, PairedTime, pair_by_prompt};
 pub(super) struct Best<'a> {
     /// The cell.
     pub(super) cell: &'a Cell,
-    /// Its summary.
+    /// Its row of `summary.csv`.
     pub(super) row: &'a SummaryRow,
-    /// In which share of the resamples it is the fastest of its series; `None`
-    /// without a rival or a second prompt.
+    /// The share of resamples in which it is the fastest cell of its series; `None` if the
+    /// series has only one cell or the run only one prompt.
     pub(super) wins: Option<f64>,
-    /// Its times and the baseline's, by prompt.
+    /// Its times paired with the baseline's, one pair per prompt.
     pub(super) times: Vec<PairedTime>,
-    /// Cells that finished fewer prompts than others and so took no part, with the
-    /// number of prompts.
+    /// Cells that were excluded because they finished fewer prompts than others, with the
+    /// number of prompts they finished.
     pub(super) left_out: Vec<(&'a Cell, usize)>,
 }
 
-/// The best cell of a series; `None` if none was timed.
+/// The fastest cell of a series; `None` if no cell was timed.
 pub(super) fn best<'a>(
     results: &'a Results,
     series: &Series<'a>,
@@ -47,7 +47,7 @@ pub(super) fn best<'a>(
     Some(Best { cell, row, wins, times, left_out })
 }
 
-/// What an interval of a speedup says.
+/// The conclusion that the confidence interval of a speedup allows.
 pub(super) fn verdict(row: &SummaryRow) -> &'static str {
     match (row.speedup_lo, row.speedup_hi) {
         (Some(lo), _) if lo > 1.0 => "faster",

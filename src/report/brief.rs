@@ -1,5 +1,5 @@
-//! What a run found, for a terminal: warnings first, then the best draft length of every
-//! method and sampling setting.
+//! The summary of a run for the terminal: warnings first, then the best draft length of
+//! every method and sampling setting.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,14 @@ use crate::registry::class_with_word;
 use crate::rows::SummaryRow;
 use crate::shown;
 
-/// The most warnings and rows that are shown; all are in `report.md`.
+/// How many warnings and rows are shown at most; `report.md` has all of them.
 const WARNINGS: usize = 8;
 const ROWS: usize = 30;
 
-/// Blanks between columns.
+/// Spaces between columns.
 const GAP: usize = 2;
 
-/// A narrower column would break names of methods.
+/// The minimum width of a column: narrower ones would break method names in two.
 const NARROW: usize = 13;
 
 const HEAD: [&str; 7] =
@@ -29,13 +29,13 @@ const HEAD: [&str; 7] =
 /// The column of the guarantee class.
 const CLASS: usize = 2;
 
-/// Columns of words that may take several lines.
+/// Text columns, which may be wrapped.
 const WORDS: [usize; 2] = [0, 1];
 
-/// Columns of numbers.
+/// Columns of numbers, which are aligned to the right.
 const NUMBERS: [usize; 3] = [3, 4, 5];
 
-/// What a run found.
+/// The summary of a run: its warnings, and one row per series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Brief {
     warnings: Vec<String>,
@@ -64,7 +64,8 @@ impl Brief {
         Self { warnings, rows: series.iter().filter_map(row).collect() }
     }
 
-    /// The text in lines of at most so many columns, as far as numbers allow.
+    /// The text, wrapped at `columns` columns. Numbers are never broken, so rows of the table
+    /// may be longer on a very narrow terminal.
     pub fn text(&self, columns: usize) -> String {
         let mut lines = Vec::new();
         for warning in self.warnings.iter().take(WARNINGS) {
@@ -89,13 +90,13 @@ impl Brief {
     }
 }
 
-/// Columns that a text takes.
+/// The width of a text in columns.
 fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The widths of the columns: as wide as what is in them, but for columns of words, the
-/// widest of which gives way until all fit.
+/// Fits every column to its contents. If the table is then too wide, shrinks the widest
+/// text column until it fits.
 fn widths(table: &[&[String; 7]], columns: usize) -> [usize; 7] {
     let mut widths: [usize; 7] = std::array::from_fn(|column| {
         table.iter().map(|row| length(&row[column])).max().unwrap_or(0)
@@ -108,7 +109,7 @@ fn widths(table: &[&[String; 7]], columns: usize) -> [usize; 7] {
     widths
 }
 
-/// The lines of a row.
+/// A row as lines of text: several if a cell is wrapped.
 fn row_lines(row: &[String; 7], widths: [usize; 7]) -> Vec<String> {
     let cells: [Vec<String>; 7] = std::array::from_fn(|i| match WORDS.contains(&i) {
         true => fold(&row[i], widths[i]),
@@ -129,7 +130,7 @@ fn row_lines(row: &[String; 7], widths: [usize; 7]) -> Vec<String> {
     (0..height).map(line).collect()
 }
 
-/// The text in lines of at most so many characters.
+/// The text wrapped at `columns` characters.
 fn fold(text: &str, columns: usize) -> Vec<String> {
     broken(text, |line| length(line) <= columns)
 }

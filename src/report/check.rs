@@ -1,5 +1,5 @@
-//! Rows held against each other: what was written, what was counted twice, and
-//! what follows from what.
+//! Consistency checks of the raw rows: against the digests recorded when they were written,
+//! and against each other.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::model::hex;
 use crate::rows::BlockRows;
 use crate::rows::{BlockRow, GenerationRow, RoundRow, TextRow};
 
-/// Times are whole nanoseconds: sums that differ by less than half of one differ
-/// by the rounding of floats alone.
+/// Times are whole nanoseconds, so a difference of less than half a nanosecond between two
+/// sums is floating-point rounding.
 const ROUNDING_US: f64 = 0.0005;
 
-/// What does not fit about the rows of a block, in words; empty if all does.
+/// Describes every inconsistency in the rows of a block; empty if there is none.
 ///
 /// # Errors
-/// If a row cannot be written as text.
+/// If a row cannot be serialized.
 pub(super) fn misfits(plan: &Plan, block: &BlockRow, rows: &BlockRows) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     if !block.is_sealed()? {
@@ -50,7 +50,7 @@ pub(super) fn misfits(plan: &Plan, block: &BlockRow, rows: &BlockRows) -> Result
     Ok(wrong)
 }
 
-/// The first thing that does not fit about a generation.
+/// The first inconsistency in the rows of a generation.
 fn misfit(
     plan: &Plan,
     generation: &GenerationRow,
@@ -80,7 +80,7 @@ fn misfit(
     checks.into_iter().find(|(fits, _)| !fits).map(|(_, what)| what)
 }
 
-/// Whether each round begins where the one before it ended.
+/// Whether each round begins at the context length at which the previous one ended.
 fn follow(prompt_tokens: usize, rounds: &[&RoundRow]) -> bool {
     let mut context = prompt_tokens;
     rounds.iter().all(|round| {
@@ -90,7 +90,7 @@ fn follow(prompt_tokens: usize, rounds: &[&RoundRow]) -> bool {
     })
 }
 
-/// Whether the counts of a round are possible.
+/// Whether the counts and times of a round are possible.
 fn is_sound(round: &RoundRow) -> bool {
     let times = [round.draft_us, round.target_us, round.verify_us, round.other_us];
     round.accepted <= round.depth

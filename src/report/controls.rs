@@ -1,5 +1,5 @@
-//! Cells that were run twice: what differs there differs by chance, or because
-//! the machine was disturbed.
+//! Control cells, which run twice in every block. A difference between the two runs is
+//! chance or a disturbed machine, never an effect of the method.
 
 use super::results::Results;
 use super::tables::{ends, markdown, number, with_interval};
@@ -13,7 +13,7 @@ use crate::statistics::{
 pub(super) struct Control {
     /// The cell in words.
     cell: String,
-    /// Time per token of the first ÷ that of the second.
+    /// Time per token of the first run ÷ that of the second.
     ratio: Option<f64>,
     interval: Option<Interval>,
     test: SignFlip,
@@ -29,7 +29,7 @@ impl Control {
     }
 }
 
-/// All cells that were run twice and timed.
+/// Compares the two runs of every control cell that was timed.
 fn controls(results: &Results) -> Vec<Control> {
     let both = results.plan.controls().into_iter().map(|(first, again)| {
         (first, pair_by_prompt(results.samples(&first.id), results.samples(&again.id)))
@@ -48,17 +48,18 @@ fn controls(results: &Results) -> Vec<Control> {
     controls.collect()
 }
 
-/// Says that the run was disturbed; empty if it was not, or nobody can tell.
+/// A paragraph saying that the run was disturbed; empty if it was not, or if there are too
+/// few prompts to tell.
 pub(super) fn alarm(results: &Results) -> String {
     disturbed(results).map_or_else(String::new, |sentence| format!("**{sentence}**\n\n"))
 }
 
-/// How many cells differ from themselves by more than chance.
+/// The number of control cells whose two runs differ by more than chance.
 pub(super) fn differing(results: &Results) -> usize {
     controls(results).iter().filter(|control| control.test.differs()).count()
 }
 
-/// That the run was disturbed, if it was.
+/// A sentence saying that the run was disturbed; `None` if it was not.
 pub(super) fn disturbed(results: &Results) -> Option<String> {
     let disturbed = results.differing();
     (disturbed > 0).then(|| {
@@ -69,7 +70,7 @@ pub(super) fn disturbed(results: &Results) -> Option<String> {
     })
 }
 
-/// The table of all controls; empty if nothing was run twice.
+/// The section with the table of all control cells; empty if there are none.
 pub(super) fn section(results: &Results) -> String {
     let rows = controls(results).into_iter().map(|control| {
         let (lo, hi) = ends(control.interval);

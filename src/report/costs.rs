@@ -1,15 +1,16 @@
-//! Whether the calibration's costs are those of the sweep: where they are not, a
-//! predicted speedup is off however well it knows the acceptance.
+//! Checks that rounds cost in the sweep what the calibration measured. If they do not,
+//! predicted speedups are wrong even if the predicted acceptance is right.
 
 use super::results::Results;
 use crate::experiment::{Cell, describe, doubts};
 use crate::statistics::{rounds, timed};
 
-/// Rounds may cost this factor more or less than the calibration says. It times
-/// passes at one context, which grows in the sweep: that alone stays well below.
+/// The tolerated ratio, in either direction, between the cost of rounds and the calibration.
+/// The calibration times passes at one context length, and the context grows in the sweep;
+/// that alone changes costs by much less.
 const OFF: f64 = 1.25;
 
-/// Why predicted speedups are uncertain, as sentences.
+/// One sentence per reason why predicted speedups are uncertain.
 pub(super) fn warnings(results: &Results) -> Vec<String> {
     let (plan, session) = (&results.plan, results.session());
     let known = |cell| Some((cell, taken(results, cell)?));
@@ -29,8 +30,8 @@ pub(super) fn warnings(results: &Results) -> Vec<String> {
     doubts(&session.calibration, plan).into_iter().chain(off).collect()
 }
 
-/// What the rounds of a cell took ÷ what the calibration says that they cost;
-/// `None` if it does not say so of all of them.
+/// Measured time of a cell's rounds ÷ their time according to the calibration; `None` if
+/// the calibration lacks the cost of any of them.
 fn taken(results: &Results, cell: &Cell) -> Option<f64> {
     let calibration = &results.session().calibration;
     let costs = calibration.cells.get(&cell.id)?;

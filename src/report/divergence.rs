@@ -1,5 +1,5 @@
-//! Text that must be plain decoding's: how much of it differs, and whether each
-//! first difference is a tie.
+//! Texts that must equal those of plain decoding: how many differ, and whether each first
+//! difference is a tie.
 
 use super::results::Results;
 use super::series::Series;
@@ -8,8 +8,8 @@ use crate::experiment::Cell;
 use crate::rows::{DivergenceRow, FailureRow};
 use crate::statistics::Sample;
 
-/// Tables by cell and, if any text differs, of the differences: greedy cells,
-/// then those of class P.
+/// The sections on greedy cells and on cells of class P, each with a table of cells and, if
+/// any text differs, a table of the differences.
 pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     let greedy = part(results, series, |cell| cell.method.sampling.is_greedy());
     let paths = part(results, series, |cell| {
@@ -47,7 +47,7 @@ fn part(
             let compared = samples.iter().filter(|s| compared(results, cell, s)).count();
             let differ = samples.iter().filter(|s| s.generation.first_divergence.is_some()).count();
             let ties = rows.iter().filter(|d| d.tie).count();
-            // Those of class P~ are excused, and only counted.
+            // Differences in class P~ are excused: they are counted but have no rows.
             let differ = format!("{} of {compared}", rows.len().max(differ));
             cells.push([series.line(cell), vec![differ, ties.to_string()]].concat());
             let k = cell.method.num_speculative_tokens.to_string();
@@ -74,8 +74,9 @@ fn part(
     Some(text)
 }
 
-/// Whether there was a text to compare with: for class P plain decoding's, whose
-/// failure is the cell's; else the baseline's.
+/// Whether there was a text to compare with. Class P is compared with plain decoding under
+/// the same verifier and seed, whose failure is recorded as one of the cell; other classes
+/// are compared with the baseline.
 fn compared(results: &Results, cell: &Cell, sample: &Sample) -> bool {
     let (prompt, repeat) = (&sample.generation.prompt, sample.generation.repeat);
     if cell.class.starts_with('P') {

@@ -1,4 +1,4 @@
-//! From the raw rows of a results folder to [`Results`].
+//! Reads the raw rows of a results folder into [`Results`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,13 +13,12 @@ use crate::experiment::{MOST_DISTURBED, Manifest, Plan, read_plan};
 use crate::rows::{BlockRow, BlockRows, Raw, RoundRow};
 use crate::statistics::Sample;
 
-/// Reads a results folder. What does not fit together is left out with a note: a
-/// last line that was torn by a crash, blocks that are not listed as done, and
-/// blocks whose rows are not those that were written.
+/// Reads a results folder. Leaves out, with a note, a last line that was torn by a crash,
+/// blocks that are not listed as done, and blocks whose rows are not those that were
+/// written.
 ///
 /// # Errors
-/// If a file is missing or cannot be read as what it should be; the sentence
-/// names it.
+/// If a file is missing or malformed, or contradicts another one; the message names it.
 pub fn load(folder: &Path) -> Result<Results> {
     if !folder.is_dir() {
         bail!("{} is not a folder: give the results folder of a run", folder.display());
@@ -71,7 +70,7 @@ pub fn load(folder: &Path) -> Result<Results> {
     collect(plan, manifest, blocks, rows, notes)
 }
 
-/// Joins generations with their rounds and says whose times count.
+/// Joins generations with their rounds and decides which times count.
 fn collect(
     plan: Plan,
     manifest: Manifest,
@@ -98,7 +97,8 @@ fn collect(
         differing: 0,
     };
     for (block, (_, rows)) in results.blocks.iter().zip(rows) {
-        // Where most is disturbed nothing is left to prefer; no verdict is given.
+        // If most blocks were disturbed, dropping them would leave too few: all times count,
+        // and no verdict is given.
         let timed = groups[block.session] == session && (all || !block.disturbed);
         let mut rounds = BTreeMap::<String, Vec<RoundRow>>::new();
         for round in rows.rounds {
@@ -117,8 +117,8 @@ fn collect(
     Ok(results)
 }
 
-/// The group of sessions with the most undisturbed blocks, the earliest of
-/// several.
+/// The group of comparable sessions with the most undisturbed blocks; the earliest if
+/// several have equally many.
 fn most_common(groups: &[usize], blocks: &[BlockRow]) -> usize {
     let count = |group: usize| {
         let own = blocks.iter().filter(|block| groups[block.session] == group);

@@ -1,4 +1,4 @@
-//! `report.md`: the run in words, tables and figures.
+//! Writes `report.md`: text, tables and figures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -17,7 +17,7 @@ use crate::statistics::{
     Acceptance, MIN_PROMPTS, RESAMPLES, deciles, median, pair_by_prompt, rounds, speedup,
 };
 
-/// Prompts that are listed where it says what became of them.
+/// The maximum number of prompts named in a sentence about how prompts were chosen.
 const LISTED: usize = 12;
 
 /// The whole report.
@@ -283,7 +283,7 @@ fn categories(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) 
     format!("## By category of prompt\n\n{}\n", markdown(&head, &table.collect::<Vec<_>>()))
 }
 
-/// Deciles of the prompts' own speedups, at the best K of each series.
+/// Deciles of the speedups of single prompts, at the best K of each series.
 fn spread(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> String {
     let head = [
         "method",

@@ -1,5 +1,5 @@
-//! The report: everything that is said about a run, regenerated from its raw
-//! rows alone. The same rows give the same bytes.
+//! Builds the report of a run (tables, figures and `report.md`) from its raw rows alone.
+//! The output is deterministic: the same rows give the same bytes.
 
 mod best;
 mod brief;
@@ -35,10 +35,10 @@ pub use summary::{summary, survival};
 pub use tables::headings;
 
 /// Reads a results folder and writes `summary.csv`, `survival.csv`, `figures/`
-/// (SVG and PNG) and `report.md` into it. Returns the gist of it.
+/// (SVG and PNG) and `report.md` into it. Returns the summary for the terminal.
 ///
 /// # Errors
-/// If a file is missing, damaged or cannot be written; the sentence names it.
+/// If a file is missing, damaged or cannot be written; the message names the file.
 pub fn report(folder: &Path) -> Result<Brief> {
     let results = load(folder)?;
     let rows = summary(&results);

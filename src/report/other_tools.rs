@@ -1,16 +1,15 @@
-//! What other tools would have printed: their definitions, applied to the same
-//! rows, so that numbers can be compared across projects. The definitions are in
-//! `docs/metrics.md`.
+//! The metrics of other tools, computed from the same rows by their definitions, so that
+//! numbers can be compared across projects. `docs/metrics.md` has the definitions.
 
 use super::results::Results;
 use super::series::Series;
 use super::tables::{markdown, number};
 use crate::experiment::Cell;
 use crate::rows::SummaryRow;
-use crate::statistics::{Acceptance, Sample, rounds, timed};
+use crate::statistics::{Acceptance, Sample, expected_tokens, rounds, timed};
 
-/// Two tables: single numbers of all cells, and acceptance by position of the
-/// longest drafts.
+/// Two tables: the metrics of every cell, and acceptance by position for the longest draft
+/// length of every series.
 pub(super) fn section(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> String {
     let head = [
         "method",
@@ -19,8 +18,8 @@ pub(super) fn section(results: &Results, series: &[Series<'_>], summary: &[Summa
         "K:",
         "vLLM mean acceptance length:",
         "vLLM draft acceptance rate:",
-        "Spec-Setup τ:",
-        "Spec-Setup speedup:",
+        "Spec-Bench τ:",
+        "Spec-Bench speedup:",
         "SGLang accept length:",
         "gpt-fast mean accepted:",
         "Leviathan E[tokens]:",
@@ -49,7 +48,7 @@ pub(super) fn section(results: &Results, series: &[Series<'_>], summary: &[Summa
 fn numbers(results: &Results, cell: &Cell, row: Option<&SummaryRow>) -> Vec<String> {
     let samples = results.samples(&cell.id);
     let all = Acceptance::of(rounds(samples));
-    // vLLM counts steps with a draft only.
+    // vLLM counts only steps that have a draft.
     let drafted = Acceptance::of(rounds(samples).filter(|r| r.proposed > 0));
     let emitted = rounds(samples).map(|r| r.emitted).sum::<usize>();
     let per_pass = (all.rounds > 0).then(|| emitted as f64 / all.rounds as f64);
@@ -72,14 +71,8 @@ fn numbers(results: &Results, cell: &Cell, row: Option<&SummaryRow>) -> Vec<Stri
     .collect()
 }
 
-/// (1 − α^(K+1)) / (1 − α): expected tokens per round if acceptances were
-/// independent and alike (Leviathan et al. 2023, equation 1).
-fn expected_tokens(alpha: f64, k: usize) -> f64 {
-    (0..=k).map(|i| alpha.powi(i as i32)).sum()
-}
-
-/// Mean over generations of tokens per second, prefill included, divided by the
-/// same of the baseline.
+/// Mean over generations of tokens per second, including prefill, divided by the same mean
+/// of the baseline.
 fn spec_bench_speedup(baseline: &[Sample], samples: &[Sample]) -> Option<f64> {
     let mean_rate = |samples: &[Sample]| {
         let rates = timed(samples).map(|Sample { generation: g, .. }| {
@@ -90,7 +83,8 @@ fn spec_bench_speedup(baseline: &[Sample], samples: &[Sample]) -> Option<f64> {
     Some(mean_rate(samples) / mean_rate(baseline)).filter(|x| x.is_finite())
 }
 
-/// By position i: the share of drafted steps that accepted at least i tokens.
+/// For each position i from 1 to `k`: the share of steps with a draft that accepted at
+/// least i tokens.
 fn per_position(samples: &[Sample], k: usize) -> Vec<f64> {
     let drafted = rounds(samples).filter(|r| r.proposed > 0).collect::<Vec<_>>();
     let share = |i: usize| {

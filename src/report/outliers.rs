@@ -1,4 +1,4 @@
-//! Prompts that are far from the others, and what they do to speedups.
+//! Outlier prompts and their influence on speedups.
 
 use super::results::Results;
 use super::series::{Series, series};
@@ -7,14 +7,14 @@ use crate::experiment::Cell;
 use crate::registry::class_with_word;
 use crate::statistics::{Outlier, Side, outliers, pair_by_prompt, speedup};
 
-/// Rows of the table.
+/// The maximum number of rows of the table.
 const ROWS: usize = 20;
 
-/// An influence of this size is worth a warning: neighbouring draft lengths
+/// The relative influence on a speedup that is worth a warning: neighbouring draft lengths
 /// differ by less.
 const LARGE: f64 = 0.02;
 
-/// A prompt that is far from the others in a cell.
+/// A prompt that is an outlier in a cell.
 #[derive(Debug)]
 struct Far<'a> {
     series: &'a Series<'a>,
@@ -22,13 +22,13 @@ struct Far<'a> {
     outlier: Outlier<'a>,
     /// The speedup with all prompts.
     speedup: f64,
-    /// The cells that it is far in: all that share the baseline, if that is what
-    /// is far.
+    /// The number of cells in which it is an outlier. A baseline generation that is an
+    /// outlier counts in all cells that share the baseline.
     cells: usize,
 }
 
 impl Far<'_> {
-    /// Whether both are the same generation of plain decoding.
+    /// Whether both outliers are the same generation of plain decoding.
     fn is_same(&self, other: &Self) -> bool {
         let key = |far: &Self| (far.outlier.prompt.to_owned(), far.cell.method.sampling);
         self.outlier.side == Side::Plain
@@ -37,8 +37,8 @@ impl Far<'_> {
     }
 }
 
-/// All far prompts, the largest influence first; a generation of plain decoding
-/// once, with the cell that it moves the most.
+/// All outliers, the largest influence first. An outlier of plain decoding appears once,
+/// with the cell whose speedup it changes the most.
 fn far<'a>(results: &'a Results, series: &'a [Series<'a>]) -> Vec<Far<'a>> {
     let mut all = Vec::new();
     for series in series {
@@ -61,7 +61,7 @@ fn far<'a>(results: &'a Results, series: &'a [Series<'a>]) -> Vec<Far<'a>> {
     each
 }
 
-/// The largest influence of a single prompt, if it is large.
+/// A warning about the prompt with the largest influence, if that is at least [`LARGE`].
 pub(super) fn warning(results: &Results) -> Option<String> {
     let series = series(results);
     let far = far(results, &series);
@@ -81,7 +81,7 @@ pub(super) fn warning(results: &Results) -> Option<String> {
     })
 }
 
-/// The table of far prompts; empty if there are none.
+/// The section with the table of outliers; empty if there are none.
 pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     let far = far(results, series);
     if far.is_empty() {

@@ -1,5 +1,5 @@
-//! Draft length policies against the best fixed length, which is what they
-//! must beat to be worth anything.
+//! Compares draft length policies with the best fixed length, the baseline that an adaptive
+//! policy must beat to be useful.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::statistics::{
     speedup_interval,
 };
 
-/// A cell whose draft length is not fixed, held against the tuned fixed length.
+/// A cell whose draft length is not fixed, compared with the tuned fixed length.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Policy<'a> {
     /// Its method and sampling setting.
@@ -22,14 +22,14 @@ pub(super) struct Policy<'a> {
     pub(super) cell: &'a Cell,
     /// Time per token of the fixed length ÷ that of the policy.
     pub(super) ratio: Option<f64>,
-    /// Its interval over prompts.
+    /// The 95 % interval of `ratio` over prompts.
     pub(super) interval: Option<Interval>,
     test: SignFlip,
 }
 
 impl Policy<'_> {
-    /// What the test says; it is of the prompts' own ratios, so the ratio of all times
-    /// may go the other way.
+    /// The conclusion of the test. The test is of the ratios of single prompts, so the ratio
+    /// of all times may point the other way.
     fn verdict(&self) -> &'static str {
         match (self.ratio, self.test) {
             (Some(ratio), test) if test.differs() => match (test.mean_log > 0.0, ratio > 1.0) {
@@ -43,8 +43,8 @@ impl Policy<'_> {
     }
 }
 
-/// Every cell whose draft length is not fixed, where the same drafter and
-/// verifier also ran with fixed ones.
+/// Every cell whose draft length is not fixed, if the same drafter and verifier also ran
+/// with fixed lengths.
 pub(super) fn policies<'a>(results: &Results, series: &'a [Series<'_>]) -> Vec<Policy<'a>> {
     let mut held = Vec::new();
     for own in series.iter().filter(|s| !is_fixed(s.cells[0])) {
@@ -82,7 +82,7 @@ fn same_but_length(a: &Cell, b: &Cell) -> bool {
         && settings_but(LENGTHS, &a.method.length, a) == settings_but(LENGTHS, &b.method.length, b)
 }
 
-/// The table of all policies; empty without any.
+/// The section with the table of all policies; empty if there are none.
 pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     let rows = policies(results, series).into_iter().map(|policy| {
         let (lo, hi) = ends(policy.interval);

@@ -1,4 +1,4 @@
-//! What a run left behind, as typed data.
+//! The data of a run, read from its results folder.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,12 @@ use crate::experiment::{Cell, MOST_DISTURBED, Manifest, Plan, Session};
 use crate::rows::{BlockRow, DivergenceRow, FailureRow, PositionRow};
 use crate::statistics::Sample;
 
-/// What a run left behind, reduced to what counts: rows of blocks that are
-/// superseded, unfinished or damaged are gone.
+/// The data of a run, without the rows of superseded, unfinished and damaged blocks.
 #[derive(Debug, Clone)]
 pub struct Results {
-    /// What was decided before the run.
+    /// The plan that was frozen before the run.
     pub plan: Plan,
-    /// Where and with what it was run.
+    /// The status of the run, and the machine, build and calibration of every session.
     pub manifest: Manifest,
     /// The blocks that count, in the order of the plan.
     pub blocks: Vec<BlockRow>,
@@ -20,40 +19,40 @@ pub struct Results {
     pub samples: BTreeMap<String, Vec<Sample>>,
     /// Generations that failed.
     pub failures: Vec<FailureRow>,
-    /// Texts that left plain decoding's and should not have.
+    /// Texts that differ from plain decoding although they should not.
     pub divergences: Vec<DivergenceRow>,
     /// Drafted tokens of the finished generations, if the run was traced.
     pub positions: Vec<PositionRow>,
-    /// What was left out while reading, as sentences.
+    /// One sentence per thing that was left out while reading.
     pub notes: Vec<String>,
-    /// The session whose times count, with those that are comparable.
+    /// The index of the session whose times count, and with it those of comparable sessions.
     pub(super) session: usize,
-    /// Cells that were run twice and differ from themselves.
+    /// The number of control cells whose two runs differ by more than chance.
     pub(super) differing: usize,
 }
 
 impl Results {
-    /// The samples of a cell; empty if it has none.
+    /// The samples of the cell with this id; empty if it has none.
     pub fn samples(&self, cell: &str) -> &[Sample] {
         self.samples.get(cell).map_or(&[], Vec::as_slice)
     }
 
-    /// The samples of the baseline with the sampling setting of `cell`.
+    /// The samples of the baseline that has the sampling setting of `cell`.
     pub fn baseline(&self, cell: &Cell) -> &[Sample] {
         self.plan.baseline_of(cell).map_or(&[], |baseline| self.samples(&baseline.id))
     }
 
-    /// The session with which all times that count are comparable.
+    /// The session whose times count; all other times that count are comparable with it.
     pub fn session(&self) -> &Session {
         &self.manifest.sessions[self.session]
     }
 
-    /// The number of that session.
+    /// The index of that session, which identifies its group of comparable sessions.
     pub(super) fn group(&self) -> usize {
         self.session
     }
 
-    /// The share of the blocks that were disturbed and stayed so.
+    /// The share of blocks that were disturbed on every attempt.
     pub fn disturbed_share(&self) -> f64 {
         disturbed_share(&self.blocks)
     }
@@ -63,24 +62,24 @@ impl Results {
         self.disturbed_share() > MOST_DISTURBED
     }
 
-    /// How many cells that were run twice differ from themselves.
+    /// The number of control cells whose two runs differ by more than chance.
     pub(super) fn differing(&self) -> usize {
         self.differing
     }
 
-    /// Whether times allow no verdict: blocks were disturbed, or cells differ from
-    /// themselves.
+    /// Whether no verdict on times is given: too many blocks were disturbed, or the two runs
+    /// of a control cell differ.
     pub(super) fn withholds(&self) -> bool {
         self.is_disturbed() || self.differing > 0
     }
 
-    /// A verdict on times, unless times allow none.
+    /// The verdict, or a note that it is withheld because the run was disturbed.
     pub(super) fn verdict<'v>(&self, verdict: &'v str) -> &'v str {
         if self.withholds() { "withheld: disturbed" } else { verdict }
     }
 }
 
-/// The share of blocks that were disturbed and stayed so.
+/// The share of blocks that were disturbed on every attempt.
 pub(super) fn disturbed_share(blocks: &[BlockRow]) -> f64 {
     blocks.iter().filter(|block| block.disturbed).count() as f64 / blocks.len().max(1) as f64
 }

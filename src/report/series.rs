@@ -1,4 +1,4 @@
-//! Cells that differ in the draft length alone, and what to call them.
+//! Groups cells that differ only in the draft length into series, and names them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,28 +12,28 @@ use crate::sampling::SamplingParams;
 /// One line of a figure: the same method and sampling setting at several K.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series<'a> {
-    /// The method, named by what distinguishes it within the run.
+    /// The name of the method, which mentions only what distinguishes it within the run.
     pub method: String,
-    /// The sampling setting, likewise.
+    /// The name of the sampling setting, shortened in the same way.
     pub sampling: String,
-    /// Its cells by rising K.
+    /// Its cells in order of increasing K.
     pub cells: Vec<&'a Cell>,
 }
 
 impl<'a> Series<'a> {
-    /// The longest draft length that has samples.
+    /// The cell with the longest draft length among those that have samples.
     pub fn longest(&self, results: &Results) -> Option<&'a Cell> {
         self.cells.iter().rev().copied().find(|c| !results.samples(&c.id).is_empty())
     }
 
-    /// What begins the table line of one of its cells: method, sampling, class and K.
+    /// The first columns of the table row of one of its cells: method, sampling, class, K.
     pub(super) fn line(&self, cell: &Cell) -> Vec<String> {
         let k = cell.method.num_speculative_tokens.to_string();
         vec![self.method.clone(), self.sampling.clone(), class_with_word(&cell.class), k]
     }
 }
 
-/// A table line per cell for which `rest` has something to say.
+/// One table row per cell; cells for which `rest` returns `None` are left out.
 pub(super) fn lines(
     series: &[Series<'_>],
     summary: &[SummaryRow],
@@ -47,7 +47,8 @@ pub(super) fn lines(
     lines.collect()
 }
 
-/// All series of a run without the baselines, in the order of the plan.
+/// All series of a run, in the order of the plan, without baselines and second runs of
+/// control cells.
 pub fn series(results: &Results) -> Vec<Series<'_>> {
     let mut found = Vec::<Series<'_>>::new();
     let cells = || results.plan.cells.iter().filter(|c| !c.is_baseline() && !c.control);
@@ -78,7 +79,7 @@ fn same_but_k(a: &Cell, b: &Cell) -> bool {
     key(a) == key(b) && a.method.sampling == b.method.sampling
 }
 
-/// The settings of a cell that are not those of its method `name` in `registry`.
+/// The settings of a cell, except those declared by the method `name` of `registry`.
 pub(super) fn settings_but<'a, B>(
     registry: &'static [Entry<B>],
     name: &str,
@@ -90,14 +91,14 @@ pub(super) fn settings_but<'a, B>(
     others.map(|(key, value)| (key, value.to_string())).collect()
 }
 
-/// A setting of a cell as text; empty if its methods have no such setting.
+/// The value of a setting as text; empty if the cell's methods have no such setting.
 fn param(cell: &Cell, key: &str) -> String {
     let found = cell.method.params.iter().find(|(name, _)| *name == key);
     found.map_or_else(String::new, |(_, value)| value.to_string())
 }
 
-/// The settings in which cells of the same methods differ: what all of them share,
-/// a default above all, needs no mention.
+/// The settings in which cells of the same methods differ. A value that all of them share,
+/// usually the default, need not be mentioned.
 fn varying_params(cells: &[&Cell]) -> BTreeSet<String> {
     let keys = cells.iter().flat_map(|c| c.method.params.iter().map(|(key, _)| key));
     let keys = keys.collect::<BTreeSet<_>>();
@@ -137,7 +138,7 @@ impl Names {
         }
     }
 
-    /// The drafter, with verifier, length policy and settings if they vary.
+    /// The drafter, followed by the verifier, length policy and settings that vary.
     pub(super) fn method(&self, cell: &Cell) -> String {
         let mut name = cell.method.drafter.clone();
         if self.verifiers {
@@ -152,7 +153,7 @@ impl Names {
         name
     }
 
-    /// The temperature and every other setting that varies.
+    /// The temperature, followed by the other settings that vary.
     pub(super) fn sampling(&self, sampling: &SamplingParams) -> String {
         let mut name = format!("T = {}", sampling.temperature);
         for key in self.sampling.iter().filter(|key| **key != "temperature") {

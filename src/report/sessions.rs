@@ -1,16 +1,16 @@
-//! Who wrote a run, where, and how disturbed it was.
+//! Provenance of a run: machine, build and disturbance of every session.
 
 use super::results::Results;
 use super::tables::markdown;
 use crate::experiment::{MOST_DISTURBED, Session, Status};
 use crate::machine::DISTURBED;
 
-/// Says that too much was disturbed for any verdict; empty if it was not.
+/// A paragraph saying that too many blocks were disturbed for any verdict; empty otherwise.
 pub(super) fn alarm(results: &Results) -> String {
     disturbed(results).map_or_else(String::new, |sentence| format!("**{sentence}**\n\n"))
 }
 
-/// Why no verdict is given, if none is.
+/// A sentence saying that too many blocks were disturbed for any verdict; `None` otherwise.
 pub(super) fn disturbed(results: &Results) -> Option<String> {
     results.is_disturbed().then(|| {
         format!(
@@ -81,7 +81,7 @@ pub(super) fn section(results: &Results) -> String {
     format!("\n## Machine and provenance\n\n{table}")
 }
 
-/// What the target's passes cost by their rows.
+/// The cost of the target's passes by their number of rows.
 fn passes(session: &Session) -> String {
     let costs = session.calibration.passes.iter();
     let costs = costs.map(|c| format!("T({}) = {:.0}", c.rows, c.us)).collect::<Vec<_>>();

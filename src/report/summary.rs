@@ -1,4 +1,4 @@
-//! `summary.csv` and `survival.csv` from the samples of a run.
+//! Computes the rows of `summary.csv` and `survival.csv` from the samples of a run.
 
 use super::results::Results;
 use super::series::{Series, series};
@@ -38,7 +38,7 @@ pub fn summary(results: &Results) -> Vec<SummaryRow> {
         .collect()
 }
 
-/// What the cell is, and how it went.
+/// The columns that identify a cell, its status and its counts.
 fn identity(results: &Results, cell: &Cell) -> SummaryRow {
     let plan = &results.plan;
     let samples = results.samples(&cell.id);
@@ -98,9 +98,9 @@ fn acceptance(row: &mut SummaryRow, samples: &[Sample]) {
     (row.tv_lo, row.tv_hi) = ends(tv(samples).and_then(|tv| tv.interval()));
 }
 
-/// c = t_draft / t_target and T(n+1) / T(1) for the most tokens n that were
-/// proposed in a round, K on a chain. A drafter without passes of a model
-/// is not calibrated alone: its cost per drafted token is what the rounds took.
+/// c = t_draft / t_target, and T(n+1) / T(1) for the largest number n of tokens proposed in
+/// a round (K for a chain). A drafter that runs no model has no calibrated cost: its cost per
+/// drafted token is measured from the rounds.
 fn costs(row: &mut SummaryRow, calibration: &Calibration, cell: &Cell, samples: &[Sample]) {
     let single = calibration.target_us(1).filter(|us| *us > 0.0);
     let forwards = samples.iter().map(|s| s.generation.draft_forwards).sum::<usize>();
@@ -132,11 +132,11 @@ fn compare(row: &mut SummaryRow, results: &Results, cell: &Cell) {
 
 fn predict(results: &Results, series: &Series<'_>, cell: &Cell) -> Option<f64> {
     if results.plan.warmup == 0 {
-        return None; // No round was timed before the sweep.
+        return None; // Without warm-up, no round was timed before the sweep.
     }
     let calibration = &results.session().calibration;
     let costs = *calibration.cells.get(&cell.id)?;
-    // The baseline's own bookkeeping: it samples one row, not K + 1.
+    // Plain decoding has its own overhead: it samples one row instead of K + 1.
     let baseline = results.plan.baseline_of(cell)?;
     let plain = calibration.cells.get(&baseline.id)?;
     let costs = Costs {
@@ -144,14 +144,14 @@ fn predict(results: &Results, series: &Series<'_>, cell: &Cell) -> Option<f64> {
         plain_us: calibration.target_us(1)? + plain.beside_target(0)?,
         cell: costs,
     };
-    // A fixed chain proposes what a longer one begins with; other rounds are
-    // known only from the cell itself.
+    // A fixed chain is a prefix of a longer one, so the longest cell of the series predicts
+    // all of them; rounds of trees and of length policies are known only from the cell itself.
     let samples = results.samples(&cell.id);
     let own_rounds = branches(samples) || cell.method.length != FIXED;
     let longest = if own_rounds { cell } else { series.longest(results)? };
     let own = by_prompt(samples);
     let others = by_prompt(results.samples(&longest.id));
-    // A policy may go deeper than the K that it begins with.
+    // A policy may draft deeper than its initial K.
     let deepest = rounds(results.samples(&longest.id)).map(|r| r.depth).max()?;
     let k = longest.method.num_speculative_tokens.max(deepest);
     let wanted = if own_rounds { k } else { cell.method.num_speculative_tokens };
@@ -167,11 +167,11 @@ fn predict(results: &Results, series: &Series<'_>, cell: &Cell) -> Option<f64> {
     predicted_speedup(&folds, wanted, &costs)
 }
 
-/// The policy under which a draft has always K tokens.
+/// The policy under which every draft has K tokens.
 const FIXED: &str = "fixed";
 
-/// One row per cell and position that was ever reached. Where there is no interval
-/// (few prompts came so far, or none survived), it is the whole range 0 to 1.
+/// One row per cell and reached position. Where there is no interval, because too few
+/// prompts reached the position or no draft survived, it is the whole range 0 to 1.
 pub fn survival(results: &Results) -> Vec<SurvivalRow> {
     let mut rows = Vec::new();
     for cell in results.plan.cells.iter().filter(|c| !c.is_baseline() && !c.control) {

@@ -1,4 +1,4 @@
-//! Tables as files and as Markdown.
+//! Writes tables as CSV files and as Markdown.
 
 use std::path::Path;
 
@@ -9,15 +9,15 @@ use serde_json::Value;
 use crate::shown;
 use crate::statistics::Interval;
 
-/// The columns of a table, those of structs within its rows included.
+/// The column names of a table, including those of nested structs.
 pub fn headings<T: Serialize + Default>() -> Vec<String> {
     fields(&T::default()).map_or_else(|_| Vec::new(), |row| row.into_iter().map(|f| f.0).collect())
 }
 
-/// Writes rows as CSV; without rows, the header alone.
+/// Writes rows as CSV; if there are no rows, writes only the header.
 ///
 /// # Errors
-/// If the file cannot be written; the sentence names it.
+/// If the file cannot be written; the message names it.
 pub(super) fn write_csv<T: Serialize + Default>(path: &Path, rows: &[T]) -> Result<()> {
     let write = || -> Result<()> {
         let mut writer = csv::Writer::from_path(path)?;
@@ -30,7 +30,7 @@ pub(super) fn write_csv<T: Serialize + Default>(path: &Path, rows: &[T]) -> Resu
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The fields of a row as CSV holds them: what is absent is empty.
+/// The names and values of a row as written to CSV; absent values are empty.
 fn fields<T: Serialize>(row: &T) -> Result<Vec<(String, String)>> {
     let text = |value: Value| match value {
         Value::Null => String::new(),
@@ -43,8 +43,8 @@ fn fields<T: Serialize>(row: &T) -> Result<Vec<(String, String)>> {
     }
 }
 
-/// A Markdown table. Columns whose head ends with `:` are aligned to the right. Cells are text,
-/// not Markdown: they are shown as they are.
+/// A Markdown table. Columns whose heading ends with `:` are aligned to the right. Cells are
+/// plain text: Markdown in them is escaped.
 pub(super) fn markdown(head: &[&str], rows: &[Vec<String>]) -> String {
     let line = |cells: Vec<String>| {
         let cells = cells.iter().map(|cell| shown::markdown(cell)).collect::<Vec<_>>();
@@ -60,17 +60,17 @@ pub(super) fn markdown(head: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A number with fixed decimals, or a dash where there is none.
+/// A number with a fixed number of decimals; a dash for `None`.
 pub(super) fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "–".to_owned(), |x| format!("{x:.decimals$}"))
 }
 
-/// Both ends of an interval, as far as there is one.
+/// Both ends of an interval; `None` twice without one.
 pub(super) fn ends(interval: Option<Interval>) -> (Option<f64>, Option<f64>) {
     interval.map(|i| (i.lo, i.hi)).unzip()
 }
 
-/// `value [lo, hi]`, or the value alone where there is no interval.
+/// `value [lo, hi]`, or only the value if there is no interval.
 pub(super) fn with_interval(
     value: Option<f64>,
     lo: Option<f64>,

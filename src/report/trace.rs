@@ -1,4 +1,4 @@
-//! What a traced run adds: where in the target's uncertainty drafts fail.
+//! For traced runs: acceptance as a function of the target's entropy.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use super::tables::{markdown, number};
 use crate::rows::PositionRow;
 use crate::statistics::deciles;
 
-/// Acceptance by decile of the target's entropy, one line per series; empty if
-/// the run was not traced.
+/// The section on acceptance by decile of the target's entropy, with one row per series;
+/// empty if the run was not traced.
 pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     let mut table = Vec::new();
     for series in series {
@@ -46,8 +46,8 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     )
 }
 
-/// The drafted tokens of a cell whose acceptance was decided: below the context and
-/// below every accepted token, its children up to the one that was accepted.
+/// The drafted tokens of a cell that the verifier decided on: the children of the context
+/// and of every accepted token, each up to and including the accepted child.
 fn reached<'a>(results: &'a Results, cell: &str) -> Vec<&'a PositionRow> {
     let rows = || results.positions.iter().filter(|p| p.cell == cell);
     let round = |p: &'a PositionRow| (p.prompt.as_str(), p.repeat, p.round);
@@ -61,7 +61,8 @@ fn reached<'a>(results: &'a Results, cell: &str) -> Vec<&'a PositionRow> {
     rows().filter(decided).collect()
 }
 
-/// `None` if the entropies do not differ, as at temperature 0.
+/// Number of positions, median entropy and acceptance by decile; `None` if all entropies are
+/// equal, as at temperature 0.
 fn line(positions: &[&PositionRow]) -> Option<Vec<String>> {
     let entropies = positions.iter().map(|p| p.p_entropy).collect::<Vec<_>>();
     let cuts = deciles(&entropies)?;

@@ -1,4 +1,4 @@
-//! What a reader must know before believing a number.
+//! Warnings about a run that affect how its numbers may be read.
 
 use super::best::verdict;
 use super::results::Results;
@@ -7,14 +7,14 @@ use crate::experiment::{Status, describe};
 use crate::rows::SummaryRow;
 use crate::statistics::{MIN_PROMPTS, rounds};
 
-/// Below this many rounds the standard error of a probability near 0.8 exceeds
-/// 0.028, more than neighbouring draft lengths differ by.
+/// With fewer rounds than this, the standard error of a probability near 0.8 exceeds 0.028,
+/// which is more than neighbouring draft lengths differ by.
 const FEW_ROUNDS: usize = 200;
 
-/// Unfinished cells that are named.
+/// The maximum number of unfinished cells that are named.
 const NAMED: usize = 3;
 
-/// All warnings, the gravest first.
+/// All warnings, the most serious first.
 pub(super) fn warnings(results: &Results, summary: &[SummaryRow]) -> Vec<String> {
     let mut found = Vec::new();
     let wrong = results.divergences.iter().filter(|d| !d.tie).count();
@@ -101,7 +101,7 @@ fn machine(results: &Results, found: &mut Vec<String>) {
     }
 }
 
-/// How many cells have not finished, and the first few with what became of them.
+/// The number of unfinished cells, with status and reason of the first few.
 fn unfinished(results: &Results, summary: &[SummaryRow]) -> Option<String> {
     let rows = summary.iter().filter(|row| row.status != "finished").collect::<Vec<_>>();
     let said = |row: &&SummaryRow| {

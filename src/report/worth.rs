@@ -1,5 +1,5 @@
-//! What verifiers make of their drafts: against what any rule could reach, and
-//! at what distance from the target's distribution.
+//! Compares verifiers: with the ceiling of any exact rule, with rejection sampling of the
+//! same drafts, and with the target's distribution.
 
 use super::results::Results;
 use super::series::{Series, lines, settings_but};
@@ -12,8 +12,8 @@ use crate::statistics::{
 };
 use crate::verify::VERIFIERS;
 
-/// Acceptance against its ceiling, where more than one verifier or a tree makes
-/// that a question.
+/// The section on acceptance relative to its ceiling. Empty unless the run has several
+/// verifiers or a drafter that branches, since a single chain verifier has nothing to compare.
 pub(super) fn ceilings(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> String {
     let head = [
         "method",
@@ -56,15 +56,15 @@ pub(super) fn ceilings(results: &Results, series: &[Series<'_>], summary: &[Summ
     )
 }
 
-/// The verifier that others are held against.
+/// The verifier that others are compared with.
 const COMMON: &str = "rejection";
 
-/// A cell held against rejection sampling of the same drafts.
+/// A cell compared with rejection sampling of the same drafts.
 pub(super) struct Rival<'a> {
     series: &'a Series<'a>,
     /// The cell.
     pub(super) cell: &'a Cell,
-    /// τ over that of rejection sampling.
+    /// τ of the cell ÷ τ of rejection sampling.
     pub(super) tau: f64,
     pub(super) tau_interval: Option<Interval>,
     /// Time per token of rejection sampling ÷ that of the cell.
@@ -72,7 +72,7 @@ pub(super) struct Rival<'a> {
     pub(super) speed_interval: Option<Interval>,
 }
 
-/// Other verifiers against rejection sampling of the same drafts.
+/// Compares every cell that has another verifier with rejection sampling of the same drafts.
 pub(super) fn rivals<'a>(results: &Results, series: &'a [Series<'_>]) -> Vec<Rival<'a>> {
     let cells = || series.iter().flat_map(|s| s.cells.iter().map(move |c| (s, *c)));
     let others = cells().filter(|(_, cell)| cell.method.verifier != COMMON);
@@ -93,7 +93,7 @@ pub(super) fn rivals<'a>(results: &Results, series: &'a [Series<'_>]) -> Vec<Riv
     rivals.collect()
 }
 
-/// The table of all of them; empty without any.
+/// The section with the table of these comparisons; empty if there are none.
 pub(super) fn against_rejection(results: &Results, series: &[Series<'_>]) -> String {
     let ratio = |x: Option<f64>, interval: Option<Interval>| {
         let (lo, hi) = ends(interval);
@@ -116,7 +116,7 @@ pub(super) fn against_rejection(results: &Results, series: &[Series<'_>]) -> Str
     )
 }
 
-/// What two methods must share to be held against each other.
+/// What two cells must share to be compared, in addition to the settings in [`drafts`].
 fn rest(cell: &Cell) -> (&str, &str, usize, SamplingParams) {
     (
         &cell.method.drafter,
@@ -126,12 +126,13 @@ fn rest(cell: &Cell) -> (&str, &str, usize, SamplingParams) {
     )
 }
 
-/// The settings that are not the verifier's.
+/// The settings of a cell, except those of its verifier.
 fn drafts(cell: &Cell) -> Vec<(&str, String)> {
     settings_but(VERIFIERS, &cell.method.verifier, cell)
 }
 
-/// The measured distance of approximate verifiers.
+/// The section on the total variation of approximate verifiers from the target; empty if
+/// there are none.
 pub(super) fn distances(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
     let head =
         ["method", "sampling", "class", "K:", "TV per token [95 %]:", "τ:", "speedup [95 %]:"];

@@ -24,7 +24,7 @@ pub use acceptance::{
 pub use interval::{Interval, MIN_PROMPTS, Ratio, student};
 pub use outliers::{Outlier, Side, outliers};
 pub use paired::{LEVEL, SignFlip, against_tuned, flips, holm, log_ratios, sign_flip, sign_flips};
-pub use predict::{Costs, Progress, predicted_speedup};
+pub use predict::{Costs, Progress, expected_tokens, predicted_speedup};
 pub use quantile::{deciles, median, quantile};
 pub use resamples::{RESAMPLES, SEED};
 pub use speedup::{

@@ -18,6 +18,13 @@
 use super::{Sample, ratio};
 use crate::rows::{Calibration, CellCosts};
 
+/// (1 − α^(K+1)) / (1 − α): the expected tokens of a round if each drafted token is
+/// accepted independently with probability `alpha` (Leviathan et al. 2023, arXiv
+/// 2211.17192, equation 1).
+pub fn expected_tokens(alpha: f64, k: usize) -> f64 {
+    (0..=k).map(|i| alpha.powi(i as i32)).sum()
+}
+
 /// What passes and bookkeeping cost, from the calibration, in µs.
 #[derive(Debug, Clone, Copy)]
 pub struct Costs<'a> {

@@ -3,7 +3,7 @@
 use crate::chance::{Chance, Purpose, Site};
 use crate::distribution::{Dist, Token};
 use crate::round::Verdict;
-use crate::tree::{Draft, NodeId};
+use crate::tree::{Draft, NodeId, Row};
 
 /// A node of the draft whose children are to be accepted or rejected.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +41,7 @@ impl<'f> Fork<'f> {
 
     /// Draws the token that follows this node.
     pub(super) fn draw(&self, purpose: Purpose, dist: &Dist, chance: &mut dyn Chance) -> Token {
-        chance.categorical(Site { purpose, node: self.at.map_or(0, |id| id + 1) }, dist)
+        chance.categorical(Site { purpose, node: Row::after(self.at).number() }, dist)
     }
 
     /// Draws the token that follows this node after all children were rejected: from
@@ -73,7 +73,7 @@ pub(super) fn descend(
     let mut verdict = Verdict::default();
     loop {
         let at = verdict.path.last().copied();
-        match rule(&Fork { draft, at, p: &targets[verdict.last_row()] }) {
+        match rule(&Fork { draft, at, p: &targets[verdict.last_row().number()] }) {
             Choice::Keep(child) => verdict.path.push(child),
             Choice::Next { token, fallbacks } => {
                 verdict.next = token;

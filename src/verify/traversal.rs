@@ -17,7 +17,7 @@ use crate::chance::{Chance, Purpose, Site};
 use crate::distribution::Dist;
 use crate::registry::{Class, Entry};
 use crate::round::Verdict;
-use crate::tree::{Draft, DraftShape, NodeId};
+use crate::tree::{Draft, DraftShape, NodeId, Row};
 
 /// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
@@ -60,7 +60,7 @@ impl Walk<'_> {
         if w <= 0.0 {
             return None;
         }
-        let (draft, row) = (self.draft, at.map_or(0, |id| id + 1));
+        let (draft, row) = (self.draft, Row::after(at).number());
         let mut dist = Cow::Borrowed(&self.targets[row]);
         let mut purpose = Purpose::Bonus;
         let mut fallbacks = 0;

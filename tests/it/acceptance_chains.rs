@@ -1,4 +1,4 @@
-//! How many tokens a chain or a tree keeps, by enumeration against formulas.
+//! How many tokens of a chain or a tree are kept: enumeration against formulas.
 
 use std::rc::Rc;
 
@@ -30,12 +30,12 @@ impl Probe for Survival {
 fn survival(pair: &ToyPair, spec: &MethodSpec) -> Vec<f64> {
     let (target, draft) = (pair.target("t").unwrap(), pair.draft("d").unwrap());
     let method = spec.build(Some(&draft)).unwrap();
-    // Room for a whole first round and no second one after full acceptance.
+    // Just enough for a whole first round: no second one follows full acceptance.
     let stop = StopRules::max_tokens(spec.num_speculative_tokens + 1);
     let generation = Generation::new(&target, method, &pair.prompt, stop, None).unwrap();
     let mut survival = Survival::default();
     let found = enumerate(&target, generation, &mut [&mut survival]).unwrap();
-    // E[L] = 1 + Σ S(i): every round adds one token to the accepted ones.
+    // E[L] = 1 + Σ S(i): a round emits one token more than it accepts.
     near(found.tally.first_emitted, survival.0.iter().sum());
     survival.0
 }
@@ -45,11 +45,12 @@ fn chain(verifier: &str, k: usize) -> MethodSpec {
     MethodSpec { verifier, num_speculative_tokens: k, ..MethodSpec::default() }
 }
 
-/// A distribution after every last token.
+/// A distribution for every last token.
 type Table = Vec<Vec<f64>>;
 
-/// Σ over texts of i drafted tokens of their probability to be drafted and
-/// kept; `keep` continues that of a text by one token from (kept, drafted, p, q).
+/// The probability that a draft of `length` tokens is kept, summed over all drafted
+/// texts; `keep` extends the probability of a text by one token, given (kept, drafted,
+/// p, q).
 fn by_text(
     (p, q): (&Table, &Table),
     length: usize,
@@ -70,7 +71,7 @@ fn by_text(
 }
 
 #[test]
-fn chains_survive_as_their_formulas_say_whatever_k_is() {
+fn chain_survival_matches_its_formula_for_every_k() {
     let mut rng = seeded(11);
     for _ in 0..6 {
         let (p, q) = (random_table(3, &mut rng), random_table(3, &mut rng));
@@ -89,7 +90,7 @@ fn chains_survive_as_their_formulas_say_whatever_k_is() {
 }
 
 #[test]
-fn without_context_the_expected_length_is_leviathans() {
+fn context_free_expected_length_matches_leviathan_et_al() {
     // Overlap 0.7, and 2/3: E[L] = (1 − α^(K+1)) / (1 − α).
     let pairs = [
         (ToyPair::context_free(&[0.5, 0.3, 0.2], &[0.2, 0.3, 0.5]), 0.7_f64),
@@ -104,7 +105,7 @@ fn without_context_the_expected_length_is_leviathans() {
 }
 
 #[test]
-fn traversal_keeps_at_least_what_rejection_keeps() {
+fn traversal_keeps_at_least_as_many_tokens_as_rejection() {
     let mut rng = seeded(12);
     let mut more = 0;
     for case in 0..24 {
@@ -130,14 +131,13 @@ fn traversal_keeps_at_least_what_rejection_keeps() {
     assert!(more > 24, "{more} of 96 trees keep more");
 }
 
-/// Positions that are raced for: with the fixed seeds a share has a standard
-/// error below 0.0025.
+/// Number of positions with a race: the standard error of a share is at most 0.0025.
 const RACES: usize = 40_000;
-/// Standard errors that a share may be off: a chance below 1e-6.
+/// How many standard errors a share may be off: more has a probability below 1e-6.
 const SIGMAS: f64 = 5.0;
 
-/// The share of positions whose token is among k drafts that were raced against
-/// the same k lists of noise, and five standard errors of it.
+/// The share of positions at which the target's token is among drafts raced against the
+/// same lists of noise, one draft per list, and five standard errors of that share.
 fn coupled(p: &[f64], q: &[f64], lists: usize) -> (f64, f64) {
     let mut chance = Seeded::new(Request { seed: 13, prompt: "race", repeat: 0 });
     let (q, rule) = (Rc::new(dist(q)), Gumbel { lists });
@@ -153,7 +153,7 @@ fn coupled(p: &[f64], q: &[f64], lists: usize) -> (f64, f64) {
     (share, SIGMAS * (share * (1.0 - share) / RACES as f64).sqrt())
 }
 
-/// The probability that one of k lists decides for a token in both distributions:
+/// The probability that on one of k lists the same token wins under both distributions:
 /// `Σ_x k / (Σ_y max(p_y/p_x, q_y/q_x) + (k − 1) / p_x)`. For k = 1 it is the
 /// acceptance; for more lists a draft of another list may match as well.
 fn deciding(p: &[f64], q: &[f64], lists: usize) -> f64 {
@@ -166,9 +166,9 @@ fn deciding(p: &[f64], q: &[f64], lists: usize) -> f64 {
 }
 
 #[test]
-fn coupled_drafts_are_kept_as_often_as_their_races_agree() {
+fn coupled_drafts_are_kept_as_often_as_their_races_have_one_winner() {
     let (p, q) = ([0.5, 0.3, 0.2], [0.2, 0.3, 0.5]);
-    // The fixture's value in four printed digits.
+    // The known value for this pair, to four decimals.
     assert!((deciding(&p, &q, 1) - 0.6308).abs() <= 0.5e-4);
     let mut rng = seeded(14);
     let random = [4, 6]
@@ -180,12 +180,12 @@ fn coupled_drafts_are_kept_as_often_as_their_races_agree() {
         assert!(expected >= (1.0 - tv) / (1.0 + tv) && expected <= 1.0 - tv);
         let (two, error) = coupled(&p, &q, 2);
         assert!(two >= deciding(&p, &q, 2) - error, "{two} of two lists");
-        assert!(two > one + error, "two lists keep more: {two} and {one}");
+        assert!(two > one + error, "two lists must keep more: {two} and {one}");
     }
 }
 
 #[test]
-fn a_race_for_equal_distributions_is_always_won_by_the_draft() {
+fn coupled_drafts_are_always_kept_if_p_equals_q_and_never_if_disjoint() {
     let p = [0.5, 0.3, 0.2];
     assert_eq!((coupled(&p, &p, 1).0, coupled(&p, &p, 2).0), (1.0, 1.0));
     assert_eq!(coupled(&[1.0, 0.0, 0.0], &[0.0, 0.5, 0.5], 1).0, 0.0);

@@ -1,5 +1,5 @@
 //! How often a drafted token is kept: known values, inequalities between rules,
-//! and the ceiling that no rule exceeds. A distribution cannot show any of it.
+//! and the ceiling that no rule exceeds. None of this shows in the output distribution.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -35,7 +35,7 @@ fn kept(rule: &dyn Verifier, siblings: Siblings, k: usize, p: &Dist, q: &Dist) -
     let q = Rc::new(q.clone());
     let tried = outcomes(|chance| {
         let draft = grow(siblings, k, &q, chance);
-        // After a child that is kept, nothing is left to chance.
+        // Once a child is kept, the rest of the round is deterministic.
         let mut targets = vec![Dist::one_hot(q.vocab(), 0); draft.len() + 1];
         targets[0] = p.clone();
         !rule.verify(&draft, &targets, chance).path.is_empty()
@@ -43,7 +43,7 @@ fn kept(rule: &dyn Verifier, siblings: Siblings, k: usize, p: &Dist, q: &Dist) -
     tried.into_iter().filter(|(kept, _)| *kept).map(|(_, weight)| weight).sum()
 }
 
-/// The same by the whole production round on a toy.
+/// The same probability, from a whole production round on a toy.
 fn kept_in_a_round(verifier: &str, siblings: &str, k: usize) -> f64 {
     let pair = ToyPair::context_free(&P, &Q);
     let (target, draft) = (pair.target("t").unwrap(), pair.draft("d").unwrap());
@@ -63,26 +63,26 @@ fn kept_in_a_round(verifier: &str, siblings: &str, k: usize) -> f64 {
     enumerate(&target, generation, &mut []).unwrap().tally.first_accepted
 }
 
-/// Equal to four printed digits.
-fn printed(a: f64, b: f64) {
+/// Asserts equality to four decimals.
+fn near_printed(a: f64, b: f64) {
     assert!((a - b).abs() <= 0.5e-4, "{a} is not {b}");
 }
 
 #[test]
-fn the_fixture_has_its_known_acceptance() {
+fn verifiers_have_their_known_acceptance_on_the_fixture() {
     let kept = kept_in_a_round;
     for (k, rejection, k_seq, distinct) in [(2, 0.76, 0.7914, 0.82), (3, 0.808, 0.8585, 1.0)] {
-        printed(kept("rejection", "independent", k), rejection);
-        printed(kept("k_seq", "independent", k), k_seq);
-        printed(kept("rejection", "distinct", k), distinct);
-        // At depth one traversal is rejection.
+        near_printed(kept("rejection", "independent", k), rejection);
+        near_printed(kept("k_seq", "independent", k), k_seq);
+        near_printed(kept("rejection", "distinct", k), distinct);
+        // On trees of depth one traversal and rejection are the same rule.
         near(kept("traversal", "distinct", k), kept("rejection", "distinct", k));
     }
-    printed(kept("spechub", "hub", 2), 0.9);
+    near_printed(kept("spechub", "hub", 2), 0.9);
     for verifier in ["rejection", "traversal", "k_seq"] {
-        printed(kept(verifier, "independent", 1), 0.7);
+        near_printed(kept(verifier, "independent", 1), 0.7);
     }
-    printed(kept("token_match", "independent", 1), 0.29);
+    near_printed(kept("token_match", "independent", 1), 0.29);
     // Two tries of the target's own token: 1 − Σ p (1 − q)².
     near(kept("token_match", "independent", 2), 1.0 - (0.5 * 0.64 + 0.3 * 0.49 + 0.2 * 0.25));
     // The two most probable tokens of the draft are b and c.
@@ -94,34 +94,34 @@ fn the_fixture_has_its_known_acceptance() {
 }
 
 #[test]
-fn k_seq_accepts_what_its_published_rho_accepts() {
+fn k_seq_acceptance_matches_its_published_rho() {
     for (k, rho) in [(2, 1.4568), (3, 1.7926)] {
         let b = P.iter().zip(Q).map(|(p, q)| f64::min(q, p / rho)).sum::<f64>();
-        printed(kept_in_a_round("k_seq", "independent", k), 1.0 - (1.0 - b).powi(k as i32));
-        // The root of acceptance = rho b: a smaller one would not be exact. The
-        // printed digits of rho move either side by less than 1e-4.
+        near_printed(kept_in_a_round("k_seq", "independent", k), 1.0 - (1.0 - b).powi(k as i32));
+        // Rho solves acceptance = rho b; a smaller rho would not be exact. Its rounding to
+        // four decimals moves either side by less than 1e-4.
         assert!((1.0 - (1.0 - b).powi(k as i32) - rho * b).abs() < 1e-4);
     }
 }
 
 #[test]
-fn the_fixture_has_its_known_ceilings() {
+fn ceilings_of_the_fixture_match_known_values() {
     let (p, q) = (dist(&P), Rc::new(dist(&Q)));
     let ceiling = |siblings, k| {
         let draft = outcomes(|chance| grow(siblings, k, &q, chance)).swap_remove(0).0;
         ceiling(&draft, None, &p).unwrap()
     };
-    printed(ceiling(Siblings::Independent, 1), 0.7);
-    printed(ceiling(Siblings::Independent, 2), 0.86);
-    printed(ceiling(Siblings::Independent, 3), 0.988);
-    printed(ceiling(Siblings::Distinct, 2), 0.9857);
-    printed(ceiling(Siblings::Distinct, 3), 1.0);
-    printed(ceiling(Siblings::Hub, 2), 0.9);
-    printed(ceiling(Siblings::LastSampled, 2), 0.9);
-    printed(ceiling(Siblings::Listed, 2), 0.5);
+    near_printed(ceiling(Siblings::Independent, 1), 0.7);
+    near_printed(ceiling(Siblings::Independent, 2), 0.86);
+    near_printed(ceiling(Siblings::Independent, 3), 0.988);
+    near_printed(ceiling(Siblings::Distinct, 2), 0.9857);
+    near_printed(ceiling(Siblings::Distinct, 3), 1.0);
+    near_printed(ceiling(Siblings::Hub, 2), 0.9);
+    near_printed(ceiling(Siblings::LastSampled, 2), 0.9);
+    near_printed(ceiling(Siblings::Listed, 2), 0.5);
 }
 
-/// Distributions and numbers of children, few enough to walk every draft.
+/// Distributions and numbers of children, small enough to walk through every draft.
 fn cases(count: usize, seed: u64) -> Vec<(Dist, Dist, usize)> {
     let mut rng = seeded(seed);
     let sizes = [(3, 2), (3, 3), (3, 4), (4, 2), (4, 3), (4, 4), (5, 2), (5, 3), (6, 2), (6, 3)];
@@ -130,7 +130,7 @@ fn cases(count: usize, seed: u64) -> Vec<(Dist, Dist, usize)> {
     sizes.into_iter().cycle().take(count).map(case).collect()
 }
 
-/// What each set of children is drawn with.
+/// The probability of each set of children.
 fn drawn_sets(siblings: Siblings, k: usize, q: &Dist) -> BTreeMap<u32, f64> {
     let q = Rc::new(q.clone());
     let mut sets = BTreeMap::new();
@@ -142,7 +142,7 @@ fn drawn_sets(siblings: Siblings, k: usize, q: &Dist) -> BTreeMap<u32, f64> {
 }
 
 /// `1 + min_S (p(S) − P(children ⊆ S))` over all sets of tokens.
-fn least_cut(sets: &BTreeMap<u32, f64>, p: &Dist) -> f64 {
+fn min_cut(sets: &BTreeMap<u32, f64>, p: &Dist) -> f64 {
     let gap = |s: u32| {
         let tokens = (0..p.vocab() as Token).filter(|token| s >> token & 1 == 1);
         let inside = sets.iter().filter(|(set, _)| *set & !s == 0).map(|(_, weight)| weight);
@@ -151,15 +151,15 @@ fn least_cut(sets: &BTreeMap<u32, f64>, p: &Dist) -> f64 {
     1.0 + (0..1 << p.vocab()).map(gap).fold(0.0, f64::min)
 }
 
-/// The most mass that flows from sets through their members into p: the largest
-/// probability that a coupling keeps a child. By augmenting paths.
-fn most_flow(sets: &BTreeMap<u32, f64>, p: &Dist) -> f64 {
+/// The maximum flow of mass from sets through their members into p, by augmenting paths:
+/// the largest probability with which a coupling keeps a child.
+fn max_flow(sets: &BTreeMap<u32, f64>, p: &Dist) -> f64 {
     let mut supply = sets.iter().map(|(&set, &weight)| (set, weight)).collect::<Vec<_>>();
     let mut room = (0..p.vocab() as Token).map(|token| p.p(token)).collect::<Vec<_>>();
     let mut flow = vec![vec![0.0; room.len()]; supply.len()];
     let mut total = 0.0;
     for from in 0..supply.len() {
-        while let Some(path) = path_to_room(&supply, &room, &flow, from) {
+        while let Some(path) = augmenting_path(&supply, &room, &flow, from) {
             let back = path.windows(2).map(|step| flow[step[1].0][step[0].1]);
             let end = room[path[path.len() - 1].1];
             let mass = back.fold(supply[from].1.min(end), f64::min);
@@ -173,15 +173,15 @@ fn most_flow(sets: &BTreeMap<u32, f64>, p: &Dist) -> f64 {
     total
 }
 
-/// Steps (set, token that it sends more to), shortest first; a later set takes
-/// back what it sent to the token before.
-fn path_to_room(
+/// The shortest augmenting path, as steps (set, token to which it sends more); every set
+/// but the first takes back what it sent to the token of the step before.
+fn augmenting_path(
     supply: &[(u32, f64)],
     room: &[f64],
     flow: &[Vec<f64>],
     from: usize,
 ) -> Option<Vec<(usize, usize)>> {
-    // Less than this is rounding of sums of at most 300 terms.
+    // Anything smaller is the rounding of sums of at most 300 terms.
     const NOTHING: f64 = 1e-15;
     if supply[from].1 <= NOTHING {
         return None;
@@ -207,13 +207,13 @@ fn path_to_room(
 const KINDS: [Siblings; 5] = Siblings::CHOICES;
 
 #[test]
-fn the_ceiling_is_the_least_cut_and_the_most_flow() {
+fn the_ceiling_equals_the_minimum_cut_and_the_maximum_flow() {
     for (p, q, k) in cases(200, 1) {
         for siblings in KINDS {
             let sets = drawn_sets(siblings, k, &q);
-            let cut = least_cut(&sets, &p);
-            near(most_flow(&sets, &p), cut);
-            // Whatever was drawn, it is the ceiling of the way of drawing.
+            let cut = min_cut(&sets, &p);
+            near(max_flow(&sets, &p), cut);
+            // The ceiling belongs to the way of drawing: it is the same for every draft.
             let q = Rc::new(q.clone());
             for (draft, _) in outcomes(|chance| grow(siblings, k, &q, chance)) {
                 near(ceiling(&draft, None, &p).unwrap(), cut);
@@ -223,7 +223,7 @@ fn the_ceiling_is_the_least_cut_and_the_most_flow() {
 }
 
 #[test]
-fn the_ceiling_of_two_distinct_children_holds_for_more_tokens_than_all_sets_are_tried_for() {
+fn the_ceiling_of_two_distinct_children_is_right_for_eleven_tokens() {
     let mut rng = seeded(2);
     for _ in 0..20 {
         let (p, q) =
@@ -233,7 +233,7 @@ fn the_ceiling_of_two_distinct_children_holds_for_more_tokens_than_all_sets_are_
             let draft = outcomes(|chance| grow(Siblings::Distinct, k, &rc, chance)).swap_remove(0);
             ceiling(&draft.0, None, &p)
         };
-        near(ceiling_of(2).unwrap(), least_cut(&one, &p));
+        near(ceiling_of(2).unwrap(), min_cut(&one, &p));
         assert!(rc.support().count() <= 8 || ceiling_of(3).is_none());
     }
 }
@@ -242,10 +242,10 @@ fn the_ceiling_of_two_distinct_children_holds_for_more_tokens_than_all_sets_are_
 const ROUNDING: f64 = 1e-12;
 
 #[test]
-fn rules_keep_their_order_and_stay_below_their_ceilings() {
+fn verifiers_stay_ordered_and_below_their_ceilings() {
     let mut strictly = [0; 4];
     for (p, q, k) in cases(200, 3) {
-        let best = |siblings| least_cut(&drawn_sets(siblings, k, &q), &p);
+        let best = |siblings| min_cut(&drawn_sets(siblings, k, &q), &p);
         let kept = |rule: &dyn Verifier, siblings| kept(rule, siblings, k, &p, &q);
         let ladder = [
             kept(&TokenMatch, Siblings::Independent),
@@ -257,7 +257,7 @@ fn rules_keep_their_order_and_stay_below_their_ceilings() {
         assert!(ladder.is_sorted_by(|a, b| *a <= b + ROUNDING), "{ladder:?} {p:?} {q:?} {k}");
         assert!(distinct <= best(Siblings::Distinct) + ROUNDING);
         near(kept(&Traversal, Siblings::Distinct), distinct);
-        // These two reach what is possible for the way they draw.
+        // These two reach the ceiling of their way of drawing.
         near(kept(&SpecHub, Siblings::Hub), best(Siblings::Hub));
         near(kept(&GreedyMulti, Siblings::LastSampled), best(Siblings::LastSampled));
         for rule in [&Rejection as &dyn Verifier, &TokenMatch, &GreedyMulti] {
@@ -267,18 +267,18 @@ fn rules_keep_their_order_and_stay_below_their_ceilings() {
         let steps = steps.chain([best(Siblings::Distinct) > distinct + 1e-6]);
         strictly.iter_mut().zip(steps).for_each(|(count, step)| *count += usize::from(step));
     }
-    // Not because all are the same.
+    // The inequalities must be strict in most cases.
     assert!(strictly.iter().all(|&count| count > 100), "{strictly:?}");
 }
 
 #[test]
-fn lenience_keeps_more_and_distorts_no_more_than_it_says() {
+fn lenient_acceptance_and_output_match_their_formulas() {
     for (p, q, _) in cases(50, 4) {
         for lenience in [1.0, 0.5, 0.3] {
             let rule = Lenient { lenience };
             let overlap = p.zip(&q, |p, q| (p / lenience).min(q)).into_iter().sum::<f64>();
             near(kept(&rule, Siblings::Independent, 1, &p, &q), overlap);
-            // The rest comes from (p - l q)+, and nothing grows beyond p / l.
+            // The rest comes from (p - l q)+, and no probability grows beyond p / l.
             let rest = p.zip(&q, |p, q| (p - lenience * q).max(0.0));
             let scale = (1.0 - overlap) / rest.iter().sum::<f64>().max(f64::MIN_POSITIVE);
             for (token, out) in (0..).zip(emitted(&rule, &p, &q)) {
@@ -288,7 +288,7 @@ fn lenience_keeps_more_and_distorts_no_more_than_it_says() {
             }
         }
     }
-    // The bound is reached where the draft sees too much: q / p = 2.5.
+    // The bound is reached where q is much larger than p: q / p = 2.5.
     near(emitted(&Lenient { lenience: 0.5 }, &dist(&P), &dist(&Q))[2], 0.4);
 }
 
@@ -307,7 +307,7 @@ fn emitted(rule: &dyn Verifier, p: &Dist, q: &Dist) -> Vec<f64> {
 }
 
 #[test]
-fn typical_acceptance_keeps_what_is_probable_for_the_entropy() {
+fn typical_acceptance_compares_p_with_a_threshold_from_the_entropy() {
     let keeps = |rule: &Typical, p: &[f64], token: Token| {
         let one = Dist::one_hot(p.len(), token);
         kept(rule, Siblings::Independent, 1, &dist(p), &one)
@@ -321,9 +321,9 @@ fn typical_acceptance_keeps_what_is_probable_for_the_entropy() {
     // e^-H is 0.357: the threshold is 0.214 and the last token lies below it.
     assert_eq!([0, 1, 2].map(|token| keeps(&rule, &P, token)), [1.0, 1.0, 0.0]);
     assert_eq!(keeps(&Typical { epsilon: 0.19, ..rule }, &P, 2), 1.0);
-    // Where the target is sure, epsilon is the threshold.
+    // Where the target has low entropy, epsilon is the threshold.
     assert_eq!(keeps(&rule, &[0.68, 0.31, 0.01], 1), 1.0);
     assert_eq!(keeps(&rule, &[0.98, 0.01, 0.01], 1), 0.0);
-    // A sibling that is not typical does not hide one that is: c, then b.
+    // A sibling that is not typical does not hide a typical one: c comes first, then b.
     assert_eq!(kept(&rule, Siblings::Listed, 2, &dist(&P), &dist(&Q)), 1.0);
 }

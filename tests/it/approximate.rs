@@ -1,4 +1,4 @@
-//! Approximate verifiers: the distance that a run measures is the one that
+//! Approximate verifiers: the distance to the target that a run measures is the one that
 //! enumeration finds.
 
 use specdec::decode::{Generation, MethodSpec, StopRules};
@@ -16,7 +16,8 @@ fn distribution(model: &Toy, params: SamplingParams) -> specdec::distribution::D
     Sampler::new(params).unwrap().distribution(&logits, history).unwrap()
 }
 
-/// The total variation of the first token's distribution, by enumerating one round.
+/// The total variation between the first token's distribution and the target's, by
+/// enumerating one round.
 fn enumerated(toy: &str, verifier: &str, key: (&str, f64), sampling: SamplingParams) -> f64 {
     let pair = zoo::toy(toy).unwrap();
     let (target, draft) = (pair.target("t").unwrap(), pair.draft("d").unwrap());
@@ -37,7 +38,7 @@ fn enumerated(toy: &str, verifier: &str, key: (&str, f64), sampling: SamplingPar
 }
 
 #[test]
-fn the_stated_distribution_is_the_enumerated_one() {
+fn next_distribution_has_the_enumerated_distance_to_the_target() {
     let settings = [
         SamplingParams::default(),
         SamplingParams { temperature: 0.7, ..SamplingParams::default() },
@@ -51,7 +52,9 @@ fn the_stated_distribution_is_the_enumerated_one() {
             let q = distribution(&pair.draft("d").unwrap(), sampling);
             let distance = |verifier: &dyn Verifier| {
                 p.total_variation(
-                    &verifier.next_distribution(&p, &q).expect("approximate rules state it"),
+                    &verifier
+                        .next_distribution(&p, &q)
+                        .expect("approximate rules know their output distribution"),
                 )
             };
             for lenience in [0.2, 0.6, 1.0] {

@@ -1,5 +1,4 @@
-//! Asking a drafter for a draft and telling it of rounds, with no target and no
-//! verifier about.
+//! Asks a drafter for drafts and tells it about rounds, without a target or a verifier.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use specdec::round::{RoundEvent, RoundTimes, Verdict};
 use specdec::sampling::Logits;
 use specdec::tree::{Draft, NodeId};
 
-/// A method with a drafter and settings.
+/// A method with this drafter, K and settings.
 pub(crate) fn spec(drafter: &str, k: usize, settings: &[(&str, &str)]) -> MethodSpec {
     let set =
         |params: Params, (key, value): &(&str, &str)| params.with(key, value.parse().unwrap());
@@ -25,7 +24,7 @@ pub(crate) fn spec(drafter: &str, k: usize, settings: &[(&str, &str)]) -> Method
     }
 }
 
-/// A drafter that can be asked.
+/// A drafter outside of a generation, which can be asked for drafts.
 pub(crate) struct Asking<'a> {
     method: Method<'a>,
     clock: VirtualClock,
@@ -33,7 +32,7 @@ pub(crate) struct Asking<'a> {
     prompt_len: usize,
     /// Passes of the drafter's model for the last draft.
     pub(crate) passes: usize,
-    /// Time of these passes: [`VirtualCosts::default`] of each and of its rows.
+    /// Virtual time of these passes and their rows, at [`VirtualCosts::default`].
     pub(crate) took: Duration,
 }
 
@@ -51,7 +50,7 @@ impl<'a> Asking<'a> {
         Asking { method, clock, vocab, prompt_len: prompt.len(), passes: 0, took: Duration::ZERO }
     }
 
-    /// Its draft after `context`, with room for `limit` levels.
+    /// Its draft after `context`, of at most `limit` levels.
     pub(crate) fn ask_within(
         &mut self,
         context: &[Token],
@@ -81,19 +80,19 @@ impl<'a> Asking<'a> {
         self.ask_within(context, usize::MAX, chance)
     }
 
-    /// Its tokens after `context`, in the order of proposal; drawn with a fixed
-    /// seed if they are drawn.
+    /// The tokens of its draft after `context`, in the order of proposal; random drafts are
+    /// drawn with a fixed seed.
     pub(crate) fn tokens(&mut self, context: &[Token]) -> Vec<Token> {
         let draft = self.ask(context, &mut seeded_draws(0));
         draft.nodes().iter().map(|node| node.token).collect()
     }
 
-    /// What its future after `context` depends on.
+    /// The key of the state on which its later drafts after `context` depend.
     pub(crate) fn key(&mut self, context: &[Token]) -> Vec<u8> {
         self.method.drafter.state_key(context).unwrap()
     }
 
-    /// Tells it of a round.
+    /// Tells it about a round.
     pub(crate) fn tell(&mut self, told: &Told<'_>) {
         told.event(|event| self.method.drafter.observe(event));
     }

@@ -1,4 +1,4 @@
-//! What `bench` makes of samples that other work on the machine disturbed.
+//! How `bench` treats samples that other work on the machine disturbed.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -10,10 +10,10 @@ use specdec::model::{Role, load};
 
 use crate::checkpoint::Checkpoint;
 
-/// Tasks that take turns: reading, passes, and one of the draft model.
+/// Tasks that take turns: reading the weights, passes, and a pass of the draft model.
 const TASKS: usize = MOST_ROWS + 2;
 
-/// A clock on which some spans that are watched lose a minute, and take it.
+/// A clock on which some of the watched spans lose a minute and last that much longer.
 #[derive(Debug)]
 struct Busy {
     clock: RealClock,
@@ -24,7 +24,7 @@ struct Busy {
 }
 
 impl Busy {
-    /// `is_busy` says it by the number of the span.
+    /// `is_busy` tells by the number of a span whether it loses time.
     fn new(is_busy: fn(usize) -> bool) -> Self {
         let (clock, readings, busy) = (RealClock::default(), Cell::new(0), Cell::new(false));
         Self { clock, is_busy, readings, busy, lost: Cell::default() }
@@ -79,15 +79,15 @@ fn disturbed_samples_are_dropped_and_counted() {
 }
 
 #[test]
-fn nothing_is_concluded_from_few_undisturbed_samples() {
-    // Of plain passes all samples count, of longer ones hardly any.
+fn too_few_undisturbed_samples_give_no_conclusion() {
+    // All samples of one-row passes count, but hardly any of longer ones.
     let (measured, rows) = measured(|span| span < 6 * TASKS && span % TASKS > 1);
     assert!(rows[0].median_us.is_some() && rows[1].median_us.is_none(), "{rows:?}");
     assert_eq!((rows[1].kept, rows[1].dropped), (1, 6));
     assert!(measured.costs().is_none());
     let sentence = measured.too_few().unwrap();
     assert!(sentence.contains("no conclusion") && sentence.contains("T(2) 1 of 7"), "{sentence}");
-    // Only rounds outside of passes.
+    // Passes have enough samples; only whole rounds do not.
     let all = self::measured(|span| span >= 7 * TASKS).0;
     assert!(all.passes.iter().all(|timing| timing.is_enough()) && all.costs().is_none());
     assert!(all.too_few().unwrap().contains("a round at K = 0, T = 1"));

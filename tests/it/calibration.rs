@@ -1,5 +1,5 @@
-//! The calibration: which passes it times, what a disturbed warm-up does to it,
-//! how soon it ends when it is told to, and when its costs are doubted.
+//! The calibration: which passes it times, how it handles a disturbed warm-up, how soon
+//! it ends after an interrupt, and when the report doubts its costs.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -7,15 +7,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use specdec::clock::{Clock, VirtualClock, VirtualCosts, Who};
+use specdec::error::Error;
 use specdec::experiment::Manifest;
-use specdec::model::{Evaluation, LanguageModel, ModelError, ModelInfo, Role, Session, Work, load};
+use specdec::model::{Evaluation, LanguageModel, ModelInfo, Role, Session, Work, load};
 use specdec::rows::Calibration;
 
 use crate::experiment_support::{run_smoke_on, try_run_smoke};
 use crate::report::reported;
 use crate::synthetic::{Rows, Synthetic};
 
-/// A clock on which passes take fifty times as long for a while.
+/// A clock on which a range of passes takes fifty times as long.
 #[derive(Debug)]
 struct Slow {
     clock: VirtualClock,
@@ -51,15 +52,15 @@ fn calibrated(clock: &dyn Clock, set: &[&str]) -> Calibration {
     Manifest::read(&folder).unwrap().sessions.remove(0).calibration
 }
 
-/// Row counts of which passes were timed.
+/// The row counts of the passes that were timed.
 fn counts(set: &[&str]) -> Vec<usize> {
     calibrated(&Slow::new(0..0), set).passes.iter().map(|pass| pass.rows).collect()
 }
 
 #[test]
-fn one_disturbed_warm_up_changes_no_cost_and_is_seen() {
+fn a_disturbed_warm_up_widens_the_spread_but_changes_no_cost() {
     let calm = calibrated(&Slow::new(0..0), &["max_tokens=8"]);
-    // More passes than a warm-up has, fewer than a cell waits for its next one.
+    // Longer than one warm-up, but shorter than the gap to the next one of the same cell.
     let disturbed = calibrated(&Slow::new(40..70), &["max_tokens=8"]);
     let costs = |c: &Calibration| {
         let costs = c.cells.values().map(|c| (c.draft_us_per_token, c.verify_us, c.other_us));
@@ -77,13 +78,13 @@ fn one_disturbed_warm_up_changes_no_cost_and_is_seen() {
 fn only_passes_that_can_occur_are_timed() {
     let k = "sweep.num_speculative_tokens";
     assert_eq!(counts(&["max_tokens=24", "sweep.drafter=model"]), [1, 2, 3, 4, 5]);
-    // A draft of four tokens cannot hold more than three and the bonus token.
+    // A generation of four tokens never needs more than three drafted ones and the bonus.
     assert_eq!(counts(&["max_tokens=4", &format!("{k}=64")]), [1, 2, 3, 4]);
     let many = counts(&["max_tokens=200", "sweep.drafter=prompt_lookup", &format!("{k}=150")]);
     assert!(many.len() <= 16 && many[0] == 1 && many.ends_with(&[151]), "{many:?}");
 }
 
-/// A target during whose passes the run is told to stop.
+/// A target that interrupts the run during one of its passes.
 #[derive(Debug)]
 struct Stopped<'a> {
     model: Box<dyn LanguageModel>,
@@ -97,11 +98,11 @@ impl LanguageModel for Stopped<'_> {
         self.model.info()
     }
 
-    fn session(&self) -> Result<Session, ModelError> {
+    fn session(&self) -> Result<Session, Error> {
         self.model.session()
     }
 
-    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
         let pass = self.passes.fetch_add(1, Ordering::Relaxed);
         self.interrupted.fetch_or(pass == self.last, Ordering::Relaxed);
         self.model.evaluate(work)
@@ -109,9 +110,9 @@ impl LanguageModel for Stopped<'_> {
 }
 
 #[test]
-fn a_calibration_that_is_told_to_stop_ends_at_the_next_pass() {
+fn an_interrupted_calibration_ends_after_at_most_one_more_pass() {
     let set = ["sweep.drafter=model", "sweep.verifier=rejection", "sweep.temperature=1"];
-    // In a warm-up, and in the passes that are timed after all of them.
+    // During a warm-up, and during the timed passes that follow all warm-ups.
     for last in [5, 250] {
         let (interrupted, out) = (AtomicBool::new(false), tempfile::tempdir().unwrap());
         let model = load("toy:mixed", Role::Target).unwrap().model;
@@ -125,7 +126,7 @@ fn a_calibration_that_is_told_to_stop_ends_at_the_next_pass() {
     }
 }
 
-/// The report of a run whose calibration was changed.
+/// The report of a run with a changed calibration.
 fn told(change: fn(&mut Rows)) -> String {
     let mut rows = Synthetic::large().rows();
     change(&mut rows);
@@ -133,7 +134,7 @@ fn told(change: fn(&mut Rows)) -> String {
 }
 
 #[test]
-fn costs_that_spread_or_are_not_those_of_the_sweep_are_doubted() {
+fn the_report_doubts_costs_that_spread_or_disagree_with_the_sweep() {
     let doubts = ["differ by more than a factor", "interquartile range", "speedups are off"];
     let found = |report: &str| doubts.map(|doubt| report.contains(doubt));
     assert_eq!(found(&told(|_| {})), [false; 3]);

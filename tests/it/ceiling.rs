@@ -41,17 +41,17 @@ fn by_definition(p: &Dist, drafts: &[(Draft, f64)]) -> f64 {
     1.0 + (0..1 << p.vocab()).map(gap).fold(0.0, f64::min)
 }
 
-/// Where the draft is sure to the last digit, one minus its probability is not
-/// what the other tokens have.
+/// If q is almost one-hot, one minus its largest probability is rounded and no longer the
+/// mass of the other tokens.
 #[test]
-fn a_draft_that_is_sure_has_a_ceiling() {
+fn the_ceiling_is_accurate_when_q_is_almost_one_hot() {
     for rest in [1e-12, 1e-16, 1e-18] {
         for vocab in [3, 12] {
             let mut weights = vec![0.0; vocab];
             (weights[0], weights[1], weights[vocab - 1]) = (1.0, 0.75 * rest, 0.25 * rest);
             let spread = weights.iter().map(|w| w + 1e-40).collect::<Vec<_>>();
             let q = Rc::new(Dist::from_weights(spread).unwrap());
-            // The second child is the token 1 in three of four draws, else the last.
+            // The second child is token 1 in three of four draws and otherwise the last token.
             let mut p = vec![0.0; vocab];
             (p[1], p[vocab - 1]) = (0.5, 0.5);
             let p = Dist::from_probs(p).unwrap();
@@ -65,9 +65,9 @@ fn a_draft_that_is_sure_has_a_ceiling() {
     }
 }
 
-/// Races on several lists may have one winner: it was drawn twice.
+/// Races on several lists may have the same winner, which was then drawn twice.
 #[test]
-fn a_ceiling_counts_races_and_not_their_winners() {
+fn the_ceiling_counts_races_rather_than_distinct_winners() {
     let (p, q) = (dist([0.4, 0.6]), Rc::new(dist([0.9, 0.1])));
     let mut chance = Seeded::new(Request { seed: 1, prompt: "p", repeat: 0 });
     let mut merged = 0;
@@ -75,7 +75,7 @@ fn a_ceiling_counts_races_and_not_their_winners() {
         let mut draft = Draft::empty(2).at(position);
         (0..2).for_each(|list| _ = draft.race(None, &q, (position, list), &mut chance));
         merged += usize::from(draft.len() == 1);
-        // Two draws of q: the set {0} has 0.81 of the drafts and 0.4 of p.
+        // Two draws from q: both are token 0 with probability 0.81, and p(0) is 0.4.
         let found = ceiling(&draft, None, &p).unwrap();
         assert!((found - (1.0 + 0.4 - 0.81)).abs() < TOLERANCE, "{found}");
     }
@@ -86,9 +86,9 @@ fn dist(probs: [f64; 2]) -> Dist {
     Dist::from_probs(probs.to_vec()).unwrap()
 }
 
-/// The kinds whose ceiling does not depend on which tokens were drawn.
+/// For these kinds of siblings the ceiling does not depend on which tokens were drawn.
 #[test]
-fn the_ceiling_of_drawn_children_is_that_of_its_definition() {
+fn the_ceiling_of_sampled_children_matches_its_definition() {
     let mut rng = ChaCha8Rng::seed_from_u64(2026);
     let mut below_one = 0;
     for vocab in [2, 3, 5] {
@@ -103,7 +103,7 @@ fn the_ceiling_of_drawn_children_is_that_of_its_definition() {
                     let drafts = drafts(&q, (kind, count));
                     let expected = by_definition(&p, &drafts);
                     below_one += usize::from(expected < 1.0 - TOLERANCE);
-                    // Fewer children than asked for are another kind of draft.
+                    // A draft with fewer children than requested is of another kind.
                     let whole = drafts.iter().filter(|(draft, _)| draft.len() == count);
                     for (draft, _) in whole {
                         let found = ceiling(draft, None, &p).unwrap();
@@ -117,14 +117,14 @@ fn the_ceiling_of_drawn_children_is_that_of_its_definition() {
     assert!(below_one > 80, "{below_one}");
 }
 
-/// Where more than eight tokens are possible not all sets are looked at.
+/// With more than eight possible tokens the implementation does not try all sets.
 #[test]
-fn two_distinct_children_among_many_tokens_have_the_ceiling_of_the_definition() {
+fn the_ceiling_of_two_distinct_children_matches_its_definition_for_many_tokens() {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     let mut below_one = 0;
     for vocab in [9, 10] {
         for _ in 0..6 {
-            // Every token is possible, so the fast form is the one looked at.
+            // Every token is possible, so that the fast formula is used.
             let mut dist = || {
                 let few = random_distribution(vocab, &mut rng);
                 let weight = |t| few.p(t) + 0.01 * f64::from(t + 1);
@@ -141,10 +141,10 @@ fn two_distinct_children_among_many_tokens_have_the_ceiling_of_the_definition() 
     assert!(below_one > 6, "{below_one}");
 }
 
-/// For three draws without replacement no fast form is known; up to eight
-/// possible tokens none is needed.
+/// No fast formula is known for three draws without replacement; up to eight possible
+/// tokens none is needed.
 #[test]
-fn three_distinct_children_have_a_ceiling_only_among_few_tokens() {
+fn the_ceiling_of_three_distinct_children_is_known_only_for_few_tokens() {
     let three = |vocab: usize| {
         let q = Rc::new(Dist::from_weights(vec![1.0; vocab]).unwrap());
         let mut draft = Draft::empty(vocab);
@@ -156,10 +156,10 @@ fn three_distinct_children_have_a_ceiling_only_among_few_tokens() {
     assert_eq!(three(9), None);
 }
 
-/// Certain children leave one way to keep as much as possible: what the target
-/// gives them, and the overlap with the one that was drawn.
+/// With listed children the ceiling is their mass under p; if the last one is sampled, its
+/// overlap is added, as in the definition.
 #[test]
-fn the_ceiling_of_listed_children_is_the_mass_that_the_target_gives_them() {
+fn the_ceiling_of_listed_children_is_their_mass_under_p() {
     let mut rng = ChaCha8Rng::seed_from_u64(11);
     for _ in 0..8 {
         let (p, q) = (random_distribution(5, &mut rng), random_distribution(5, &mut rng));
@@ -180,11 +180,11 @@ fn the_ceiling_of_listed_children_is_the_mass_that_the_target_gives_them() {
     }
 }
 
-/// Without children nothing can be kept, and of a mixture nothing is known.
+/// Without children nothing can be kept, and for mixed kinds no ceiling is known.
 #[test]
-fn the_ceiling_is_of_the_children_of_one_node() {
+fn the_ceiling_depends_only_on_the_children_of_the_given_node() {
     let dist = Rc::new(Dist::from_weights(vec![1.0, 2.0, 1.0]).unwrap());
-    // A hub alone is a single child, whatever it might have been one of.
+    // A hub with one child is treated as a single certain child.
     let mut hub = Draft::empty(3);
     hub.sample_hub(None, &Rc::new(Dist::one_hot(3, 2)), &mut Exhaustive::default());
     assert_eq!((hub.siblings(None), hub.len()), (Siblings::Hub, 1));

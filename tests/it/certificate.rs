@@ -1,5 +1,5 @@
-//! The certificate in its quick form: every registered method, what the cells cover,
-//! and the fields of its JSON.
+//! The quick certificate: every registered method, what its cells cover, and the fields
+//! of its JSON.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ fn the_quick_certificate_holds_for_every_method() {
     let certificate = certify(&CertifyOptions::default(), &mut |p| last = p.total - p.done);
     let certificate = certificate.unwrap();
     assert!(certificate.holds(), "{}", certificate.failures().join("\n"));
-    assert_eq!(last, 0, "progress ends at the end");
+    assert_eq!(last, 0, "the last progress report says that all is done");
     for verifier in VERIFIERS {
         let of = |v: Verdict, drafter: &str, length: &str| {
             let cells = certificate.cells.iter();
@@ -29,7 +29,7 @@ fn the_quick_certificate_holds_for_every_method() {
             cells.filter(|c| c.drafter.starts_with(drafter) && c.length.starts_with(length)).count()
         };
         let expected = match verifier.build.class {
-            // Without two races at one position P is enumerated.
+            // Class P is enumerated only if no position has two races.
             Class::P => Verdict::Consistent,
             Class::D => Verdict::Exact,
             class => {
@@ -52,8 +52,8 @@ fn the_quick_certificate_holds_for_every_method() {
             }
         }
     }
-    it_says_what_it_covers(&certificate);
-    // A setting that looks like a number is no reason to leave a drafter out.
+    assert_coverage(&certificate);
+    // A text setting that looks like a number must not exclude its drafter.
     let named = |c: &CertificateCell| (c.drafter, &*c.settings) == ("model_tree", "3 independent");
     assert!(certificate.cells.iter().any(named));
     let with = |sampler: &str| {
@@ -76,7 +76,7 @@ fn the_quick_certificate_holds_for_every_method() {
     }
     assert!(certificate.table().contains("known-wrong methods"));
     assert!(certificate.table().contains("~: sampled only, not distinguishable from"));
-    // What `list` says of a method is what this run says, unless it is too new.
+    // The verdicts that `list` shows are those of this run.
     let now = certificate.certified();
     assert!(certified().unwrap().len() >= 25);
     for known in certified().unwrap() {
@@ -100,8 +100,9 @@ fn json_has_the_documented_fields(certificate: &Certificate) {
     assert_eq!(keys(&json["fits"][0]).join(" "), fit);
 }
 
-/// Soft distributions on chains and trees, on named toys and random ones, and what else.
-fn it_says_what_it_covers(certificate: &Certificate) {
+/// Asserts that the cells cover soft distributions on chains and trees and on named and
+/// random toys, among others.
+fn assert_coverage(certificate: &Certificate) {
     let proofs = certificate.cells.iter().filter(|c| c.verdict == Verdict::Exact);
     let soft = proofs.clone().filter(|c| c.kind == Kind::Soft).collect::<Vec<_>>();
     let toys = |of: &dyn Fn(&CertificateCell) -> bool| {
@@ -113,7 +114,7 @@ fn it_says_what_it_covers(certificate: &Certificate) {
     assert!(soft.iter().any(|c| c.ends) && soft.iter().any(|c| c.k > 3));
     let prompts = soft.iter().map(|c| c.prompt).collect::<BTreeSet<_>>();
     assert!(prompts.len() >= 5, "{prompts:?}");
-    // What a cell is follows from its distributions; these can be told from its name.
+    // The kind of a cell follows from its distributions; for these names it is known.
     for cell in proofs {
         let kind = cell.kind;
         assert!((cell.soft >= 0.5) == (kind == Kind::Soft), "{cell:?}");
@@ -141,7 +142,7 @@ fn it_says_what_it_covers(certificate: &Certificate) {
 }
 
 #[test]
-fn a_certificate_of_one_method_holds_that_method_only() {
+fn a_certificate_of_one_method_contains_only_that_method() {
     let of =
         |name: &str| CertifyOptions { methods: vec![name.to_owned()], ..CertifyOptions::default() };
     let certificate = certify(&of("strict_match+ngram"), &mut |_| {}).unwrap();

@@ -17,7 +17,7 @@ pub(crate) fn site(purpose: Purpose, node: usize) -> Site {
     Site { purpose, node }
 }
 
-/// The first 40 bits of the uniform at a site, by bisection.
+/// The first 40 bits of the uniform number at a site, found by bisection.
 fn bits(chance: &mut dyn Chance, site: Site) -> u64 {
     let (mut low, mut bits) = (0.0, 0);
     for i in 1..=40 {
@@ -30,7 +30,7 @@ fn bits(chance: &mut dyn Chance, site: Site) -> u64 {
 }
 
 #[test]
-fn the_walk_meets_every_outcome_once_with_its_probability() {
+fn the_walk_visits_every_outcome_once_with_its_probability() {
     let dist = Dist::from_probs(vec![0.5, 0.0, 0.25, 0.25]).unwrap();
     let mut found = BTreeMap::new();
     let mut chance = Exhaustive::default();
@@ -60,7 +60,7 @@ fn certain_decisions_do_not_branch() {
 }
 
 #[test]
-fn two_races_at_one_position_are_not_independent_and_said_to_be_so() {
+fn two_races_at_one_position_are_reported_as_coupled() {
     let dist = Dist::from_probs(vec![0.5, 0.5]).unwrap();
     let mut chance = Exhaustive::default();
     chance.race(3, 0..1, &dist);
@@ -70,7 +70,7 @@ fn two_races_at_one_position_are_not_independent_and_said_to_be_so() {
     assert!(chance.coupled());
 }
 
-/// Published results can be repeated only as long as these values stay.
+/// Published results can be reproduced only as long as these values stay the same.
 #[test]
 fn the_values_of_the_generator_are_stable() {
     let mut chance = seeded(42, "prompt-1", 3);
@@ -113,7 +113,7 @@ const STABLE_TOKENS: [Token; 8] = [15, 45, 39, 41, 10, 47, 16, 17];
 const STABLE_RACES: [Token; 8] = [43, 24, 27, 3, 41, 11, 44, 26];
 
 #[test]
-fn a_draw_depends_on_its_address_alone() {
+fn a_draw_depends_only_on_its_address() {
     let mut forwards = seeded(7, "p", 0);
     let mut backwards = seeded(7, "p", 0);
     let mut sites = Vec::new();
@@ -172,7 +172,7 @@ fn bernoulli_draws_have_their_probability() {
 /// `bernoulli(p)` is true on the same uniforms for which a distribution (p, 1 − p) gives
 /// its first token, so both treat a uniform that equals p alike.
 #[test]
-fn a_coin_is_a_distribution_over_two_sides() {
+fn bernoulli_agrees_with_categorical_over_two_outcomes() {
     let mut chance = seeded(1, "p", 0);
     for node in 0..50 {
         let site = site(Purpose::Accept, node);
@@ -191,9 +191,9 @@ fn a_coin_is_a_distribution_over_two_sides() {
     }
 }
 
-/// A race over several lists is won by the token that arrives first on any.
+/// A race over several lists is won by the token that arrives first on any of them.
 #[test]
-fn a_race_over_lists_is_won_by_the_first_of_all() {
+fn a_race_over_two_lists_is_won_by_the_winner_of_one_of_them() {
     let dist = Dist::from_weights(vec![1.0, 0.0, 2.0, 0.0, 3.0]).unwrap();
     let mut chance = seeded(1, "lists", 0);
     let mut from_second = 0;
@@ -209,8 +209,8 @@ fn a_race_over_lists_is_won_by_the_first_of_all() {
     assert!((30..=92).contains(&from_second), "{from_second}");
 }
 
-/// The noise of a token is that of its address, whatever else may win: so a
-/// winner goes on to win where some of the others are impossible.
+/// The noise of a token depends only on its address and not on its competitors: a winner
+/// still wins if some of the other tokens become impossible.
 #[test]
 fn a_race_gives_a_token_the_same_noise_in_every_distribution() {
     let all = Dist::from_weights(vec![1.0; 12]).unwrap();
@@ -218,7 +218,7 @@ fn a_race_gives_a_token_the_same_noise_in_every_distribution() {
     for lists in [0..1, 1..2, 0..3] {
         for position in 0..200 {
             let winner = chance.race(position, lists.clone(), &all);
-            // The winner alone, with its neighbours, and beyond a gap.
+            // The winner with token 0 alone, and with more and more of its neighbours.
             for reach in [0, 1, 4] {
                 let near = |t: u32| t == 0 || t.abs_diff(winner) <= reach;
                 let weights = (0..12).map(|t| f64::from(u8::from(near(t)))).collect();
@@ -232,7 +232,7 @@ fn a_race_gives_a_token_the_same_noise_in_every_distribution() {
 /// Paths may have different lengths; each is walked once, and the weights of
 /// all sum to one.
 #[test]
-fn the_walk_forgets_what_a_shorter_path_does_not_decide() {
+fn the_walk_visits_paths_of_different_lengths_once() {
     let dist = Dist::from_probs(vec![0.25, 0.75]).unwrap();
     let mut chance = Exhaustive::default();
     let mut found = Vec::new();
@@ -261,9 +261,9 @@ fn the_walk_forgets_what_a_shorter_path_does_not_decide() {
     assert_eq!((chance.weight(), chance.decisions()), (1.0, 0), "a new walk begins");
 }
 
-/// Races of one walk say nothing about those of the next.
+/// Races of one path are independent of those of the next.
 #[test]
-fn races_are_coupled_within_a_walk_only() {
+fn races_of_different_paths_are_not_coupled() {
     let dist = Dist::from_probs(vec![0.5, 0.5]).unwrap();
     let mut chance = Exhaustive::default();
     chance.race(3, 0..1, &dist);

@@ -1,4 +1,4 @@
-//! How the seeded generator's draws fit their distributions, and how they are used.
+//! The seeded generator's draws fit their distributions, and no address is used twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use specdec::verify::VERIFIERS;
 
 use crate::chance::{PURPOSES, seeded, site};
 
-/// Counts of single tokens, as sequences of one.
+/// Counts of single tokens, each as a sequence of length one.
 fn counts(tokens: impl Iterator<Item = Token>) -> BTreeMap<Vec<Token>, u64> {
     let mut counts = BTreeMap::new();
     for token in tokens {
@@ -30,7 +30,7 @@ fn as_joint(dist: &Dist) -> JointDistribution {
 }
 
 #[test]
-fn categorical_draws_fit_their_distribution_by_every_address() {
+fn categorical_draws_fit_across_rounds_nodes_and_repeats() {
     let dist = Dist::from_weights(vec![1.0, 0.0, 2.0, 3.0, 4.0, 0.5, 6.0]).unwrap();
     let expected = as_joint(&dist);
     for purpose in PURPOSES {
@@ -69,7 +69,7 @@ fn races_fit_their_distribution_and_are_coupled() {
     // A race does not depend on the round.
     chance.begin_round(9);
     assert_eq!(winners(&mut chance, &p), of_p);
-    // The coupling agrees with probability Σ min(p, q) / Σ max(p, q) at least.
+    // Coupled races agree with probability at least Σ min(p, q) / Σ max(p, q).
     let agree = of_p.iter().zip(&of_q).filter(|(a, b)| a == b).count() as f64 / 20_000.0;
     let tv = p.total_variation(&q);
     let bound = (1.0 - tv) / (1.0 + tv);
@@ -80,8 +80,8 @@ fn races_fit_their_distribution_and_are_coupled() {
 }
 
 #[test]
-fn the_test_of_fit_has_its_level_and_power() {
-    // Even degrees of freedom have a closed survival function.
+fn the_goodness_of_fit_test_has_its_level_and_power() {
+    // For even degrees of freedom the survival function has a closed form.
     let survival = |x: f64, freedom: u32| {
         let mut term = (-x / 2.0).exp();
         let mut sum = 0.0;
@@ -109,8 +109,8 @@ fn the_test_of_fit_has_its_level_and_power() {
 }
 
 #[test]
-fn what_is_merged_counts_as_unseen() {
-    // A hundred sequences that are expected once each, in one cell of mass 0.1.
+fn merging_rare_sequences_raises_the_smallest_detectable_distance() {
+    // A hundred sequences, each expected once, are merged into one cell of mass 0.1.
     let rare = (2..102).map(|t| (vec![t], 0.001));
     let dist =
         [(vec![0], 0.5), (vec![1], 0.4)].into_iter().chain(rare).collect::<JointDistribution>();
@@ -118,20 +118,20 @@ fn what_is_merged_counts_as_unseen() {
     let fit = Fit::test(&fitting(2), &dist);
     assert!(fit.is_plausible() && fit.statistic < 1e-9, "{fit:?}");
     assert!(fit.min_detectable_tv > 0.1, "{fit:?}");
-    // One that is expected half a time takes its neighbour in.
+    // A sequence with an expected count of one half is merged with its neighbour.
     let dist = JointDistribution::from([(vec![0], 0.9), (vec![1], 0.0995), (vec![2], 0.0005)]);
     let counts = BTreeMap::from([(vec![0], 900), (vec![1], 90), (vec![2], 10)]);
     let fit = Fit::test(&counts, &dist);
     assert!(fit.is_plausible() && fit.statistic < 1e-9, "{fit:?}");
     assert!(fit.min_detectable_tv > 0.1, "{fit:?}");
-    // Nothing is merged, nothing is added.
+    // Without merging the smallest detectable distance stays small.
     let even = JointDistribution::from([(vec![0], 0.5), (vec![1], 0.5)]);
     let fit = Fit::test(&BTreeMap::from([(vec![0], 5000), (vec![1], 5000)]), &even);
     assert!(fit.min_detectable_tv < 0.04, "{fit:?}");
 }
 
 #[test]
-fn every_address_is_drawn_once_and_every_loop_fits() {
+fn methods_draw_each_address_once_and_fit_the_target_distribution() {
     let pair = zoo::toy("close").unwrap();
     let (target, draft) = (pair.target("close").unwrap(), pair.draft("close").unwrap());
     let sampler = Sampler::new(SamplingParams::default()).unwrap();
@@ -172,7 +172,7 @@ fn every_address_is_drawn_once_and_every_loop_fits() {
 }
 
 #[test]
-fn an_audit_sees_what_is_drawn_twice() {
+fn the_audit_reports_addresses_that_are_drawn_twice() {
     let mut chance = Audit::new(seeded(1, "audit", 0));
     let dist = Dist::one_hot(2, 1);
     chance.begin_round(0);

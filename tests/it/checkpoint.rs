@@ -11,20 +11,20 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 
-/// Tokens of the tokenizer: two special ones, 256 bytes, the merges.
+/// Number of tokens: two special ones, 256 bytes and the merges.
 pub(crate) const VOCAB: usize = 2 + 256 + MERGES.len();
-/// Id of the token that the post-processor puts in front.
+/// Id of the token that the post-processor prepends.
 pub(crate) const BOS: u32 = 0;
 /// Id of the token that ends a text.
 pub(crate) const EOS: u32 = 1;
 
 const MERGES: &[(&str, &str)] = &[("t", "h"), ("th", "e"), ("Ġ", "the"), ("i", "n")];
 
-/// What a checkpoint looks like; the defaults are the smallest shape that has
-/// grouped heads, a `head_dim` of its own and padded rows.
+/// The shape and weights of a checkpoint; the default is the smallest shape with grouped
+/// heads, a `head_dim` other than hidden / heads, and padding rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Checkpoint {
-    /// Of the weights.
+    /// Seed of the weights.
     pub(crate) seed: u64,
     pub(crate) hidden: usize,
     pub(crate) intermediate: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Checkpoint {
     pub(crate) heads: usize,
     pub(crate) kv_heads: usize,
     pub(crate) head_dim: usize,
-    /// Rows of embedding and head: at least [`VOCAB`], more are padding.
+    /// Rows of embedding and head: at least [`VOCAB`]; any beyond are padding.
     pub(crate) vocab_rows: usize,
     /// `max_position_embeddings`.
     pub(crate) positions: usize,
@@ -40,9 +40,9 @@ pub(crate) struct Checkpoint {
     pub(crate) dtype: DType,
     /// Number of weight files; 1 is plain `model.safetensors`.
     pub(crate) shards: usize,
-    /// Standard deviation of the head's logits; larger is more decided.
+    /// Standard deviation of the logits; larger values give more peaked distributions.
     pub(crate) sharpness: f32,
-    /// Keys of `config.json` to add or to replace; `null` removes one.
+    /// Keys of `config.json` to add or replace; `null` removes a key.
     pub(crate) config: Value,
 }
 
@@ -68,7 +68,7 @@ impl Default for Checkpoint {
 }
 
 impl Checkpoint {
-    /// Writes config, tokenizer and weights into `folder`, which is made.
+    /// Creates `folder` and writes configuration, tokenizer and weights into it.
     pub(crate) fn write(&self, folder: &Path) {
         fs::create_dir_all(folder).unwrap();
         write_json(&folder.join("config.json"), &self.config_json());
@@ -127,7 +127,7 @@ impl Checkpoint {
     pub(crate) fn tensors(&self) -> HashMap<String, Tensor> {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         let mut random = |shape: &[usize], scale: f32, center: f32| {
-            // A sum of four uniform numbers is near enough to a normal one.
+            // A sum of four uniform numbers is close enough to a normal one.
             let data = (0..shape.iter().product())
                 .map(|_| {
                     let sum = (0..4).map(|_| rng.random::<f32>() - 0.5).sum::<f32>();
@@ -175,8 +175,8 @@ pub(crate) fn write_json(file: &Path, value: &Value) {
     fs::write(file, serde_json::to_string_pretty(value).unwrap()).unwrap();
 }
 
-/// A byte-level BPE tokenizer that puts `<|bos|>` in front. It also asks for
-/// truncation and padding, which must not be applied.
+/// A byte-level BPE tokenizer that prepends `<|bos|>`. It also asks for truncation and
+/// padding, which must not be applied.
 pub(crate) fn tokenizer_json() -> Value {
     let mut vocab = serde_json::Map::new();
     let special = ["<|bos|>", "<|eos|>"].map(str::to_owned);
@@ -231,8 +231,8 @@ pub(crate) fn tokenizer_json() -> Value {
     })
 }
 
-/// How a byte is written in the vocabulary of a byte-level BPE: itself if it is
-/// printable, else the next free character from U+0100 on.
+/// The character for a byte in the vocabulary of a byte-level BPE: the byte itself if it is
+/// printable, otherwise the next free character from U+0100 on.
 fn byte_char(byte: u8) -> char {
     let printable = |b: u8| matches!(b, 33..=126 | 161..=172 | 174..=255);
     if printable(byte) {

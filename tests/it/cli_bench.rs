@@ -31,7 +31,7 @@ fn measures_a_pair_and_writes_csv() {
     for part in ["reading as much", "of the peak of", "at K = 0, T = 1", "at K = 4, T = 1"] {
         assert!(table.contains(part), "no {part:?} in\n{table}");
     }
-    // It depends on what else the machine does.
+    // Whether there is a conclusion depends on other work on the machine.
     let concludes = ["at alpha = 0.7", "even"].iter().all(|part| table.contains(part));
     assert_ne!(concludes, table.contains("no conclusion"), "{table}");
     let rows = fs::read_to_string(csv).unwrap();
@@ -43,9 +43,9 @@ fn measures_a_pair_and_writes_csv() {
     assert!(m.eq(1..=16));
 }
 
-/// The figure itself is tested with a clock that is not this machine's.
+/// The content of the figure is tested in `bench.rs`, on a simulated clock.
 #[test]
-fn a_figure_is_drawn_or_why_not_is_said_after_the_table() {
+fn bench_draws_a_figure_or_says_why_not_after_the_table() {
     let (folder, target, _) = pair();
     let figure = folder.path().join("passes.svg");
     let args = ["bench", "--target", &target, "--seconds", "0", "--figure"];
@@ -122,13 +122,13 @@ fn the_best_length_follows_from_the_costs() {
     };
     assert_eq!(costs.best(0.5), best(0.5, 1));
     assert_eq!(costs.best(1.0), best(1.0, 2));
-    // (1 + a) 10.5 > 12 from a = 1/7 on.
+    // (1 + a) 10.5 >= 12 for a >= 1/7.
     assert_eq!(costs.break_even(), Some(0.143));
-    let dear = Costs { passes: vec![10.0, 30.0], ..costs };
-    assert_eq!(dear.break_even(), None);
+    let costly = Costs { passes: vec![10.0, 30.0], ..costs };
+    assert_eq!(costly.break_even(), None);
 }
 
-/// A worker without work sleeps: reading a request takes no processor time.
+/// Workers without work sleep: waiting for a request takes no processor time.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_idle_engine_sleeps() {
@@ -153,7 +153,7 @@ fn an_idle_engine_sleeps() {
     sleep(std::time::Duration::from_millis(50));
     let before = ticks();
     sleep(std::time::Duration::from_millis(500));
-    // A tick is 10 ms; a thread that looks for work all the time takes 50.
+    // A tick is 10 ms; a thread that polls for work would take 50.
     assert!(ticks() - before <= 1, "{} ticks while idle", ticks() - before);
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());

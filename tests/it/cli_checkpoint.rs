@@ -1,4 +1,4 @@
-//! The command line on checkpoints it has never seen: random Llamas.
+//! The command line on random Llama checkpoints.
 
 use std::path::{Path, PathBuf};
 
@@ -28,8 +28,8 @@ fn pair(target: Checkpoint, draft: Checkpoint) -> Pair {
 }
 
 fn default_pair() -> Pair {
-    // The draft is the target's twin with flatter logits, so that drafts are
-    // accepted and rejected.
+    // The draft has the target's weights with flatter logits, so that some drafts are
+    // accepted and some rejected.
     let flat = Checkpoint { sharpness: 1.5, ..Checkpoint::default() };
     pair(Checkpoint::default(), flat)
 }
@@ -42,7 +42,7 @@ impl Pair {
 }
 
 #[test]
-fn greedy_text_is_the_same_plain_and_speculative() {
+fn speculative_greedy_text_equals_plain_greedy_text() {
     let pair = default_pair();
     let run = |more: &[&str]| {
         let args = [&["--temperature", "0", "--ignore-eos", "--json"], more].concat();
@@ -59,9 +59,9 @@ fn greedy_text_is_the_same_plain_and_speculative() {
 }
 
 #[test]
-fn streamed_text_is_whole_characters_and_nothing_is_lost() {
-    // A random model emits bytes that are no UTF-8; what is streamed must be,
-    // and must agree with the text as a whole.
+fn streamed_text_is_complete_and_in_whole_characters() {
+    // A random model emits bytes that are not valid UTF-8; the streamed text must be valid
+    // and must equal the whole text.
     let pair = default_pair();
     for seed in ["1", "2", "3"] {
         let args = pair.args(&["--seed", seed, "--ignore-eos"]);
@@ -77,7 +77,7 @@ fn streamed_text_is_whole_characters_and_nothing_is_lost() {
 }
 
 #[test]
-fn inspect_shows_labels_and_the_draft() {
+fn inspect_cuts_padding_rows_and_shows_the_overlap_with_the_draft() {
     let pair = default_pair();
     let common = ["inspect", "--target", &pair.target, "--draft", &pair.draft];
     let shown = json(&[&common[..], &["--prompt", "the", "--top", "5", "--json"]].concat());
@@ -88,7 +88,7 @@ fn inspect_shows_labels_and_the_draft() {
 }
 
 #[test]
-fn broken_models_get_one_sentence() {
+fn broken_models_are_refused_in_one_line() {
     let pair = default_pair();
     let refuse = |part: &str| refuses(&pair.args(&[]), part);
     let weights = PathBuf::from(&pair.draft).join("model.safetensors");
@@ -108,7 +108,7 @@ fn broken_models_get_one_sentence() {
 }
 
 #[test]
-fn models_that_do_not_fit_are_refused() {
+fn unsupported_or_mismatched_models_are_refused() {
     let strange = Checkpoint { config: json!({"model_type": "mamba"}), ..Checkpoint::default() };
     let pair = pair(Checkpoint::default(), strange);
     refuses(&pair.args(&[]), "mamba");
@@ -123,7 +123,7 @@ fn models_that_do_not_fit_are_refused() {
     );
 }
 
-/// The same file with NaN for every weight (f32).
+/// The same file with every f32 weight replaced by NaN.
 fn with_nan(safetensors: &[u8]) -> Vec<u8> {
     let mut bytes = safetensors.to_vec();
     let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
@@ -134,7 +134,7 @@ fn with_nan(safetensors: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn inspect_says_how_weights_are_held() {
+fn inspect_states_the_dtype_of_the_weights() {
     let narrow =
         pair(Checkpoint { intermediate: 72, ..Checkpoint::default() }, Checkpoint::default());
     let run = |dtype| {

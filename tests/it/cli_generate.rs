@@ -14,7 +14,7 @@ fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn greedy_text_is_the_same_plain_and_speculative() {
+fn speculative_greedy_text_equals_plain_greedy_text() {
     for toy in TOYS {
         let target = format!("toy:{}", toy.name);
         let run = |more: &[&str]| {
@@ -34,7 +34,7 @@ fn greedy_text_is_the_same_plain_and_speculative() {
 }
 
 #[test]
-fn standard_output_is_the_continuation_and_nothing_else() {
+fn stdout_contains_only_the_continuation() {
     let output = specdec(&with(&["-n", "20", "--seed", "3"])).output().unwrap();
     let report = json(&with(&["-n", "20", "--seed", "3", "--json"]));
     assert_eq!(text(&output.stdout), report["text"]);
@@ -118,7 +118,7 @@ fn stops_at_strings_tokens_and_deadlines() {
     let stopped = greedy(&["--stop", "baab", "--stop", "zz"]);
     assert_eq!(stopped["text"], "aa");
     assert_eq!(stopped["stop_reason"], "stop_string");
-    // The earliest of several counts, and a round may be cut in its middle.
+    // The earliest of several stop strings counts; it may lie in the middle of a round.
     assert_eq!(greedy(&["--stop", "baab", "--stop", "ab"])["text"], "a");
     assert_eq!(stdout(&with(&["--temperature", "0", "--stop", "baab"])), "aa");
     let deadline = greedy(&["--timeout", "0.000000001"]);
@@ -142,7 +142,7 @@ fn show_draft_colours_accepted_corrected_and_bonus_tokens() {
         }
         (text(&output.stdout), stdout(&args[..7]))
     };
-    // p = q: all drafts are kept. Disjoint: none is.
+    // If p = q all drafts are kept; if p and q are disjoint, none is.
     let (equal, plain) = run("toy:equal");
     assert!(equal.contains(accepted) && equal.contains(bonus) && !equal.contains(corrected));
     assert_eq!(without_escapes(&equal), plain);
@@ -189,7 +189,7 @@ fn prompts_come_from_files_and_standard_input() {
 }
 
 #[test]
-fn bad_inputs_get_one_sentence() {
+fn bad_inputs_are_refused_in_one_line() {
     let cases: &[(&[&str], &str)] = &[
         (&["--drafter", "modle"], "did you mean \"model\"?"),
         (&["--drafter", "modle"], "allowed are none, model, model_tree"),
@@ -287,7 +287,7 @@ fn wrong_usage_names_the_option() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_error() {
+fn a_closed_output_pipe_is_not_an_error() {
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("specdec"))
         .args(with(&["-n", "1000"]))
         .stdout(Stdio::piped())

@@ -16,7 +16,7 @@ fn close(value: &Value, expected: f64) {
 }
 
 #[test]
-fn closed_forms_of_the_thirds() {
+fn inspect_shows_the_closed_form_values_of_the_thirds_toy() {
     // p = (1/3, 2/3), q = (2/3, 1/3).
     let shown = json(&with(&["--draft", "toy:thirds", "--json"]));
     let first = &shown["tokens"][0];
@@ -34,7 +34,7 @@ fn closed_forms_of_the_thirds() {
 }
 
 #[test]
-fn temperature_sharpens_and_zero_decides() {
+fn low_temperature_sharpens_and_zero_keeps_only_the_argmax() {
     // T = 1/2 squares the probabilities: (1/9, 4/9) → (1/5, 4/5).
     let half = json(&with(&["--temperature", "0.5", "--json"]));
     assert_eq!(half["stages"][1]["name"], "temperature");
@@ -111,7 +111,7 @@ fn an_impossible_token_has_a_logit_of_minus_infinity() {
 }
 
 #[test]
-fn bad_inputs_get_one_sentence() {
+fn bad_inputs_are_refused_in_one_line() {
     refuses(&with(&["--top", "0"]), "--top 0");
     refuses(&with(&["--temperature", "-1"]), "temperature = -1");
     refuses(&with(&["--top-p", "1.5"]), "top_p = 1.5");

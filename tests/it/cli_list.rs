@@ -8,7 +8,7 @@ use specdec::verify::VERIFIERS;
 
 use crate::cli_support::{json, specdec, stdout, text};
 
-/// Every name with its class in the registries.
+/// The registered names by registry.
 fn registered() -> Vec<(&'static str, Vec<&'static str>)> {
     vec![
         ("drafters", DRAFTERS.iter().map(|e| e.name).collect()),
@@ -19,7 +19,7 @@ fn registered() -> Vec<(&'static str, Vec<&'static str>)> {
 }
 
 #[test]
-fn lists_all_that_is_registered() {
+fn list_shows_every_registered_name() {
     let (shown, table) = (json(&["list", "--json"]), stdout(&["list"]));
     for (kind, names) in registered() {
         let rows = shown[kind].as_array().unwrap();
@@ -41,7 +41,7 @@ fn lists_all_that_is_registered() {
 }
 
 #[test]
-fn processors_are_described_in_the_order_in_which_they_act() {
+fn processors_have_the_keys_and_neutral_values_of_the_sampling_parameters() {
     let neutral = serde_json::to_value(SamplingParams::default()).unwrap();
     for (processor, (key, value)) in PROCESSORS.iter().zip(SamplingParams::NEUTRAL.settings()) {
         assert_eq!(

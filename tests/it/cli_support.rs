@@ -2,7 +2,7 @@
 
 use assert_cmd::Command;
 
-/// The command with these arguments; colours are as if nobody had said no.
+/// The command with these arguments and without the NO_COLOR of the test environment.
 pub(crate) fn specdec(args: &[&str]) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("specdec"));
     command.env_remove("NO_COLOR").args(args);

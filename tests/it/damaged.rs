@@ -1,4 +1,4 @@
-//! Damage to the raw rows of a finished run never passes without a note.
+//! Damage to the raw rows of a finished run never goes unnoticed.
 
 use std::fs;
 
@@ -7,14 +7,14 @@ use specdec::report;
 
 use crate::run_support::{folder, run, succeed};
 
-/// Changes to each file.
+/// Number of changes that are tried on each file.
 const MUTATIONS: usize = 60;
 
-/// Something that a disk, an editor or a careless script does to a line.
+/// Damages a line as a disk, an editor or a careless script might.
 fn mutate(text: &str, rng: &mut rand_chacha::ChaCha8Rng) -> String {
     let mut lines = text.lines().map(str::to_owned).collect::<Vec<_>>();
     let mut below = |n: usize| rng.next_u64() as usize % n;
-    // The head of a CSV file is checked by another test.
+    // The header of a CSV file is checked by another test.
     let at = 1 + below(lines.len() - 1);
     match below(5) {
         0 => drop(lines.remove(at)),
@@ -42,7 +42,7 @@ fn mutate(text: &str, rng: &mut rand_chacha::ChaCha8Rng) -> String {
 }
 
 #[test]
-fn every_change_of_a_raw_file_is_noticed() {
+fn a_change_to_a_raw_file_is_refused_noted_or_harmless() {
     let out = tempfile::tempdir().unwrap();
     succeed(run(out.path(), &["--trace"]));
     let folder = folder(out.path());
@@ -61,7 +61,7 @@ fn every_change_of_a_raw_file_is_noticed() {
         for _ in 0..MUTATIONS {
             let damaged = mutate(&text, &mut rng);
             fs::write(&file, &damaged).unwrap();
-            // Refused, noted, or nothing that counts has changed.
+            // The damage is refused, noted, or changes nothing that counts.
             if let Ok(results) = report::load(&folder) {
                 let same = rows(&results) == sound;
                 assert!(!results.notes.is_empty() || same, "{name}: {damaged}");

@@ -1,5 +1,5 @@
-//! Distributions: checks, residual, overlap, quantile, and the same behaviour whatever
-//! the storage.
+//! Distributions: checks, residual, overlap and quantile, with the same behaviour for every
+//! kind of storage.
 
 use proptest::prelude::*;
 use specdec::distribution::{Dist, DistError};
@@ -8,7 +8,8 @@ fn dense(probs: &[f64]) -> Dist {
     Dist::from_probs(probs.to_vec()).unwrap()
 }
 
-/// One distribution of dyadic probabilities, which every storage holds without error.
+/// One distribution in every kind of storage; its probabilities are dyadic and therefore
+/// exact in each.
 fn storages(eighths: &[u32]) -> [Dist; 3] {
     let exact = |&n: &u32| f64::from(n) / 8.0;
     let entries = eighths.iter().enumerate().map(|(t, n)| (t as u32, exact(n))).collect();
@@ -24,7 +25,7 @@ fn probs(dist: &Dist) -> Vec<f64> {
 }
 
 #[test]
-fn what_is_no_distribution_is_refused() {
+fn invalid_distributions_are_refused() {
     assert_eq!(Dist::from_probs(vec![]).unwrap_err(), DistError::Empty);
     assert!(matches!(
         Dist::from_probs(vec![0.5, f64::NAN]).unwrap_err(),
@@ -80,12 +81,12 @@ fn quantile_never_returns_an_impossible_token() {
     for dist in storages(&[0, 4, 0, 4, 0]) {
         assert_eq!(dist.quantile(0.0), 1);
         assert_eq!(dist.quantile(0.499_999), 1);
-        assert_eq!(dist.quantile(0.5), 3, "intervals are closed below");
+        assert_eq!(dist.quantile(0.5), 3, "intervals include their lower end");
         assert_eq!(dist.quantile(1.0 - f64::EPSILON), 3);
-        // Beyond all mass, which rounding could ask for.
+        // At 1, beyond all mass, as rounding could request.
         assert_eq!(dist.quantile(1.0), 3);
     }
-    // Ten times 0.1 sums to just below one.
+    // Ten times 0.1 adds up to just below one.
     assert_eq!(dense(&[0.1; 10]).quantile(1.0 - f64::EPSILON / 2.0), 9);
 }
 
@@ -97,16 +98,16 @@ fn argmax_ties_go_to_the_lowest_token() {
 }
 
 #[test]
-fn entropy_of_a_fair_choice() {
+fn entropy_of_a_uniform_distribution_is_the_log_of_its_size() {
     for dist in storages(&[2, 2, 2, 2]) {
         assert!((dist.entropy() - 4f64.ln()).abs() < 1e-15);
     }
 }
 
-/// Weights of many tokens are summed in blocks; the cumulative distribution is the same.
+/// Weights of many tokens are summed in blocks, which must not change any quantile.
 #[test]
-fn quantiles_of_many_tokens_are_those_of_the_cumulative_distribution() {
-    // Blocks of whole weight, of none, and partial ones, of powers of two.
+fn quantiles_of_many_tokens_match_the_cumulative_distribution() {
+    // Full, empty and partly filled blocks; all weights are powers of two.
     let weight = |t: usize| match t {
         0..256 => 1.0,
         300..310 | 600..602 => 16.0,
@@ -122,10 +123,10 @@ fn quantiles_of_many_tokens_are_those_of_the_cumulative_distribution() {
     for dist in dists {
         let mut below = 0.0;
         for (t, w) in weights.iter().enumerate().filter(|(_, w)| **w > 0.0) {
-            // Ends are closed below and open above; a quarter is inside.
+            // The lower end belongs to the interval; a quarter of it lies inside.
             for part in [0.0, 0.25] {
                 let u = (below + part * w) / mass;
-                // The quotient may be rounded down, out of the interval.
+                // Rounding may move the quotient below the interval.
                 let u = if u * mass < below { u.next_up() } else { u };
                 assert_eq!(dist.quantile(u), t as u32, "{u}");
             }
@@ -137,13 +138,13 @@ fn quantiles_of_many_tokens_are_those_of_the_cumulative_distribution() {
 }
 
 #[test]
-fn the_first_token_at_fault_is_named() {
+fn the_error_names_the_first_invalid_token() {
     let fault = |weights: Vec<f64>| Dist::from_weights(weights).unwrap_err();
     assert_eq!(fault(vec![0.0, 1.0, -2.0, -3.0]), DistError::Negative { token: 2, value: -2.0 });
     let infinite = DistError::NotFinite { token: 1, value: f64::INFINITY };
     assert_eq!(fault(vec![0.0, f64::INFINITY, -1.0]), infinite);
     assert_eq!(fault(vec![1e308, 1e308]), DistError::TooLarge);
-    // Behind a whole vector of lanes, and behind a block.
+    // Within the first vector of lanes, after it, and after a whole block.
     for place in [3, 20, 300] {
         let mut weights = vec![0.5; 301];
         weights[place] = -0.5;
@@ -155,7 +156,7 @@ fn the_first_token_at_fault_is_named() {
 }
 
 #[test]
-fn a_sparse_distribution_holds_what_is_possible_in_order() {
+fn a_sparse_distribution_sorts_merges_and_checks_its_entries() {
     let dist = Dist::sparse(5, vec![(3, 3.0), (1, 0.0), (0, 1.0)]).unwrap();
     assert_eq!(dist.support().collect::<Vec<_>>(), [(0, 0.25), (3, 0.75)]);
     assert_eq!(dist.vocab(), 5);
@@ -173,7 +174,7 @@ fn a_sparse_distribution_holds_what_is_possible_in_order() {
 }
 
 #[test]
-fn a_measure_has_a_distribution_if_it_has_mass() {
+fn a_measure_is_normalised_if_it_has_mass() {
     let (dist, mass) = Dist::from_measure(vec![0.5, 0.0, 1.5]).unwrap();
     assert_eq!((probs(&dist), mass), (vec![0.25, 0.0, 0.75], 2.0));
     assert!(Dist::from_measure(vec![0.0, 0.0]).is_none());
@@ -181,7 +182,7 @@ fn a_measure_has_a_distribution_if_it_has_mass() {
     assert!(Dist::from_measure(vec![]).is_none());
 }
 
-/// Explicit probabilities are kept as they are, and may be off by 1e-9.
+/// Given probabilities are stored unchanged; their sum may be off by 1e-9.
 #[test]
 fn probabilities_are_not_normalised_again() {
     let dist = dense(&[0.5 + 5e-10, 0.5]);
@@ -194,22 +195,22 @@ fn probabilities_are_not_normalised_again() {
 }
 
 #[test]
-fn the_most_probable_tokens_come_in_order() {
+fn most_probable_tokens_are_sorted_and_never_impossible() {
     for dist in storages(&[1, 2, 0, 3, 2]) {
         let of = |count| dist.most_probable(count);
         assert!(of(0).is_empty());
         assert_eq!(of(1), [3]);
         assert_eq!(of(2), [3, 1]);
         assert_eq!(of(3), [3, 1, 4]);
-        // All that are possible, however many are asked for.
+        // All possible tokens, even if more are requested.
         assert_eq!(of(4), [3, 1, 4, 0]);
         assert_eq!(of(9), [3, 1, 4, 0]);
     }
 }
 
-/// Where the draft counts in part only: (p − q/2)⁺ = (3, 0, 1)/8 of mass 1/2.
+/// With half of q subtracted: (p − q/2)⁺ = (3, 0, 1)/8, of mass 1/2.
 #[test]
-fn a_residual_may_count_the_draft_in_part() {
+fn residual_of_subtracts_a_fraction_of_q() {
     for p in storages(&[4, 2, 2]) {
         for q in storages(&[2, 4, 2]) {
             assert_eq!(probs(&p.residual_of(&q, 0.5).unwrap()), [0.75, 0.0, 0.25]);
@@ -218,7 +219,7 @@ fn a_residual_may_count_the_draft_in_part() {
     }
 }
 
-/// Eighths that sum to eight, over five tokens.
+/// Five counts of eighths that add up to eight.
 fn eighths() -> impl Strategy<Value = Vec<u32>> {
     proptest::collection::vec(0usize..5, 8).prop_map(|hits| {
         let mut counts = vec![0; 5];
@@ -250,7 +251,7 @@ proptest! {
         }
     }
 
-    /// p = min(p, q) + TV · residual: what makes rejection sampling exact.
+    /// p = min(p, q) + TV · residual, the identity that makes rejection sampling exact.
     #[test]
     fn acceptance_and_residual_add_up_to_p(
         a in proptest::collection::vec(0.0..1.0f64, 6),

@@ -1,5 +1,5 @@
-//! Other work on the machine: blocks that it disturbs are run again, within
-//! bounds, and above a share of them no verdict is given.
+//! Other work on the machine: disturbed blocks are rerun a bounded number of times, and no
+//! verdict is given if too many of them stay disturbed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,12 +17,12 @@ use crate::report::reported;
 use crate::synthetic::Synthetic;
 use crate::synthetic_blocks::sealed;
 
-/// Readings of lost time before the first block: both ends of the calibration and
-/// the beginning of the sweep.
+/// Readings of lost time before the first block: at both ends of the calibration and at the
+/// beginning of the sweep.
 const BEFORE: usize = 3;
 
-/// A clock on which each block that is run loses a share of its time that the
-/// test says; none when it has said no more.
+/// A clock on which each block loses the share of its time that the test lists; blocks
+/// beyond the list lose none.
 #[derive(Debug)]
 struct Busy {
     clock: VirtualClock,
@@ -67,10 +67,10 @@ impl Clock for Busy {
     }
 }
 
-/// Blocks of the run: three temperatures of one prompt, four times.
+/// Number of blocks: one prompt at three temperatures, repeated four times.
 const BLOCKS: usize = 12;
 
-/// A run of which the blocks lose these shares in the order in which they are run.
+/// A run whose blocks lose these shares of their time, in the order in which they run.
 fn run_with(shares: &[f64], out: &Path) -> PathBuf {
     let target = load("toy:mixed", Role::Target).unwrap().model;
     let busy = Busy::new(shares);
@@ -79,7 +79,7 @@ fn run_with(shares: &[f64], out: &Path) -> PathBuf {
     run_smoke_on(Some(&busy), &*target, &["ab"], &set, &never, out)
 }
 
-/// Attempt, whether it was disturbed and whether it is superseded, of a block's rows.
+/// The rows of a block, as (attempt, disturbed, superseded).
 fn attempts(folder: &Path, block: usize) -> Vec<(u32, bool, bool)> {
     let rows = rows::<BlockRow>(folder, "blocks.csv");
     let own = rows.iter().filter(|row| row.block == block);
@@ -87,7 +87,7 @@ fn attempts(folder: &Path, block: usize) -> Vec<(u32, bool, bool)> {
 }
 
 #[test]
-fn a_disturbed_block_is_run_again_and_the_better_one_counts() {
+fn a_disturbed_block_is_rerun_and_the_better_attempt_counts() {
     let (out, quiet) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut shares = [0.0; BLOCKS];
     shares[5] = 0.5;
@@ -97,7 +97,7 @@ fn a_disturbed_block_is_run_again_and_the_better_one_counts() {
     let results = report::load(&folder).unwrap();
     assert_eq!((results.blocks.len(), results.disturbed_share()), (BLOCKS, 0.0));
     assert!(results.samples.values().flatten().all(|sample| sample.timed));
-    // Its rows are there once, and are those of an undisturbed run.
+    // The rows of the block appear once and equal those of an undisturbed run.
     let target = load("toy:mixed", Role::Target).unwrap().model;
     let never = AtomicBool::new(false);
     let set = ["repeats=4", "max_tokens=8"];
@@ -111,16 +111,16 @@ fn a_disturbed_block_is_run_again_and_the_better_one_counts() {
 }
 
 #[test]
-fn a_repetition_that_is_no_better_does_not_count() {
+fn a_rerun_that_is_no_better_is_superseded() {
     let out = tempfile::tempdir().unwrap();
     let mut shares = vec![0.0; BLOCKS];
     shares[5] = 0.5;
     shares.extend([0.6, 0.7, 0.0]);
     let folder = run_with(&shares, out.path());
-    // Three attempts are all there are.
+    // There are at most three attempts.
     assert_eq!(attempts(&folder, 5), [(0, true, false), (1, true, true), (2, true, true)]);
     let results = report::load(&folder).unwrap();
-    // One of twelve: its times are left out, its tokens count.
+    // One block of twelve: its times are left out, but its tokens count.
     assert!(!results.is_disturbed());
     let samples = results.samples.values().flatten();
     let timed = samples.clone().filter(|sample| sample.timed).count();
@@ -128,10 +128,10 @@ fn a_repetition_that_is_no_better_does_not_count() {
 }
 
 #[test]
-fn repetitions_are_bounded_and_the_worst_blocks_come_first() {
+fn reruns_are_bounded_and_start_with_the_worst_blocks() {
     let out = tempfile::tempdir().unwrap();
     let shares = (0..BLOCKS).map(|i| 0.2 + 0.01 * i as f64).collect::<Vec<_>>();
-    // Nothing gets better.
+    // No rerun is better.
     let folder = run_with(&[&shares[..], &[0.9; 100]].concat(), out.path());
     let again = rows::<BlockRow>(&folder, "blocks.csv").into_iter().filter(|row| row.attempt > 0);
     let again = again.map(|row| row.block).collect::<Vec<_>>();
@@ -140,7 +140,7 @@ fn repetitions_are_bounded_and_the_worst_blocks_come_first() {
 }
 
 #[test]
-fn the_limit_is_a_tenth_of_the_time() {
+fn a_block_is_disturbed_if_it_loses_more_than_a_tenth_of_its_time() {
     let out = tempfile::tempdir().unwrap();
     let mut shares = [0.0; BLOCKS];
     (shares[3], shares[4]) = (0.0999, 0.1001);
@@ -163,7 +163,7 @@ fn disturb(folder: &Path, blocks: usize) -> String {
 }
 
 #[test]
-fn above_a_share_of_disturbed_blocks_no_verdict_is_given() {
+fn verdicts_are_withheld_if_more_than_a_tenth_of_blocks_is_disturbed() {
     // 40 prompts at three temperatures: 120 blocks.
     let (folder, before) = reported(&Synthetic::large().rows());
     assert!(before.contains("| faster |") && !before.contains("DISTURBED"), "{before}");
@@ -177,7 +177,7 @@ fn above_a_share_of_disturbed_blocks_no_verdict_is_given() {
     assert!(!says("speedup.svg"));
     let many = disturb(folder.path(), 13);
     assert!(says("speedup.svg") && says("categories.svg") && !says("acceptance.svg"));
-    // The first thing after the question.
+    // It comes first after the question.
     let first = many.lines().filter(|line| !line.is_empty()).nth(2).unwrap();
     assert!(first.starts_with("**DISTURBED: 11 % of the blocks lost"), "{first}");
     assert!(many.contains("| withheld: disturbed |"), "{many}");

@@ -1,6 +1,6 @@
-//! A draft model is penalised as the target is, with the drafted tokens before a node
-//! counted as committed ones. Whatever a draft's distribution is, the output is
-//! exact: only the distribution itself can show it.
+//! A draft model gets the same penalties as the target, and drafted tokens before a node
+//! count like committed ones. The output is exact whatever q is, so that only q itself
+//! shows a mistake.
 
 use specdec::decode::MethodSpec;
 use specdec::draft::Tools;
@@ -21,8 +21,8 @@ const PENALISED: SamplingParams = SamplingParams {
     ..SamplingParams::NEUTRAL
 };
 
-/// The penalised distribution after the context and some drafted tokens. Logits are
-/// logarithms of probabilities: a repetition penalty r makes q to q^r.
+/// The penalised distribution after the context and some drafted tokens. Logits of toys are
+/// log-probabilities, so that a repetition penalty r turns q into q^r.
 fn penalised(table: &[Vec<f64>], drafted: &[u32]) -> Vec<f64> {
     let text = [CONTEXT, drafted].concat();
     let last = text[text.len() - 1] as usize;
@@ -77,7 +77,7 @@ fn drawn_tokens_have_the_penalised_distribution() {
 }
 
 #[test]
-fn greedy_drafts_are_ranked_by_the_penalised_distribution() {
+fn greedy_drafts_record_the_penalised_distribution_as_their_belief() {
     let table = positive_table(VOCAB, &mut seeded(72));
     let toy = toy(&table);
     let greedy = SamplingParams { temperature: 0.0, ..PENALISED };

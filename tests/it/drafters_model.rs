@@ -1,4 +1,4 @@
-//! Drafters with a model: distributions, siblings, passes.
+//! Drafters with a model: their distributions, siblings and passes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,8 +8,9 @@ use specdec::clock::{VirtualClock, VirtualCosts};
 use specdec::decode::{Generation, MethodSpec, Observer, StopRules, generate};
 use specdec::distribution::Token;
 use specdec::draft::{BuildDrafter, DRAFTERS, Tools};
+use specdec::error::Error;
 use specdec::exactness::enumerate;
-use specdec::model::{ModelError, Toy, ToyPair, zoo};
+use specdec::model::{Toy, ToyPair, zoo};
 use specdec::registry::Entry;
 use specdec::round::RoundEvent;
 use specdec::sampling::SamplingParams;
@@ -29,7 +30,7 @@ fn asking<'a>(spec: &MethodSpec, model: &'a Toy, prompt: &[Token]) -> Asking<'a>
     Asking::new(spec, tools, vocab, prompt)
 }
 
-/// Recorded distributions and tokens of a draft.
+/// The tokens of a draft with their recorded distributions.
 fn content(draft: &Draft) -> Vec<(Token, Vec<f64>)> {
     let dists = draft.nodes().iter().map(|node| (node.token, node.distribution(draft.vocab())));
     let probs = |dist: std::rc::Rc<specdec::distribution::Dist>| {
@@ -39,7 +40,7 @@ fn content(draft: &Draft) -> Vec<(Token, Vec<f64>)> {
 }
 
 #[test]
-fn a_draft_model_is_sampled_as_it_is_set_and_else_as_the_target() {
+fn a_draft_model_uses_its_own_sampling_settings_or_else_the_targets() {
     let q = vec![0.1, 0.2, 0.3, 0.4];
     let toy = model(&vec![q.clone(); 4]);
     let dist = |temperature: f64, settings: &[(&str, &str)]| {
@@ -63,7 +64,7 @@ fn a_draft_model_is_sampled_as_it_is_set_and_else_as_the_target() {
 }
 
 #[test]
-fn a_draft_model_follows_its_own_tokens_with_a_pass_each() {
+fn a_draft_model_conditions_on_its_own_tokens_with_one_pass_each() {
     let mut rng = seeded(31);
     let q = random_table(3, &mut rng);
     let toy = model(&q);
@@ -82,7 +83,7 @@ fn a_draft_model_follows_its_own_tokens_with_a_pass_each() {
     assert_eq!(drafter.passes, 3);
 }
 
-/// Every draft of a drafter with its probability, and the expected passes.
+/// Every draft of a drafter with its probability, and the expected number of passes.
 fn drafts(
     spec: &MethodSpec,
     toy: &Toy,
@@ -94,13 +95,13 @@ fn drafts(
     for ((draft, used), weight) in outcomes(|chance| (drafter.ask(text, chance), drafter.passes)) {
         passes += weight * used as f64;
         let tokens = draft.nodes().iter().map(|node| node.token).collect();
-        assert!(all.insert(tokens, (weight, draft)).is_none(), "a draft is reached one way");
+        assert!(all.insert(tokens, (weight, draft)).is_none(), "two outcomes give the same draft");
     }
     (all, passes)
 }
 
 #[test]
-fn a_cascade_drafts_as_its_model_in_fewer_passes() {
+fn a_cascade_drafts_like_its_model_in_fewer_passes() {
     let mut rng = seeded(32);
     for case in 0..30 {
         let (toy, text) = (model(&positive_table(3, &mut rng)), random_text(3, 4 + case, &mut rng));
@@ -116,15 +117,15 @@ fn a_cascade_drafts_as_its_model_in_fewer_passes() {
             }
             near(plain_passes, 4.0);
             let repeats = (0..text.len() - 1).any(|at| text[at] == text[text.len() - 1]);
-            // A guess has the first token right with some probability.
+            // If the last token occurred before, the first guessed token may be right.
             assert!(passes <= 4.0 && (!repeats || passes < 4.0 - 1e-3), "{text:?} {passes}");
         }
     }
 }
 
 #[test]
-fn a_cascade_that_guesses_right_needs_a_pass_for_its_guess_and_one_token() {
-    // a b c a b c … is certain.
+fn a_correct_cascade_guess_and_one_more_token_take_one_pass() {
+    // The model is certain of a b c a b c …
     let toy = model(&[vec![0.0, 1.0, 0.0], vec![0.0, 0.0, 1.0], vec![1.0, 0.0, 0.0]]);
     let text = [0, 1, 2, 0];
     for (guessed, passes) in [("1", 3), ("2", 2), ("3", 2), ("5", 1), ("9", 1)] {
@@ -132,32 +133,32 @@ fn a_cascade_that_guesses_right_needs_a_pass_for_its_guess_and_one_token() {
         let mut drafter = asking(&cascade, &toy, &[0]);
         assert_eq!(drafter.tokens(&text), [1, 2, 0, 1, 2, 0]);
         assert_eq!(drafter.passes, passes, "{guessed}");
-        // Nothing to guess from.
+        // A text from which nothing can be guessed.
         assert_eq!(drafter.tokens(&[0]), [1, 2, 0, 1, 2, 0]);
     }
-    // The last token of a draft is not guessed: after four tokens of the text
-    // there are rows for the five before it.
+    // The last token of a draft needs no guess: the pass has rows for the four tokens of
+    // the text and for the five guessed ones.
     let mut drafter = asking(&spec("cascade", 6, &[("cascade_tokens", "9")]), &toy, &[0]);
     drafter.ask_within(&text, 6, &mut seeded_draws(0));
     assert_eq!(drafter.took, Duration::from_micros(95 + 5 * (4 + 5)));
 }
 
-/// Notes whether whole drafts were kept.
+/// Counts drafted and kept tokens.
 #[derive(Debug, Default)]
 struct Kept(usize, usize);
 
 impl Observer for Kept {
-    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), ModelError> {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
         self.0 += event.draft.depth();
         self.1 += event.verdict.path.len();
         Ok(())
     }
 }
 
-/// Drafts are raced against the noise of the positions where they are verified,
-/// siblings against a list each.
+/// Drafts are raced against the noise of the positions at which they are verified, with a
+/// list of noise for each sibling.
 #[test]
-fn coupled_drafts_of_the_targets_own_distribution_are_all_kept() {
+fn coupled_drafts_are_all_kept_if_the_target_is_the_draft_model() {
     let toy = zoo::toy("mixed").unwrap().target("same").unwrap();
     let tools = Tools { draft: Some(&toy), ..Tools::default() };
     let tree = [("tree", "2,2"), ("siblings", "independent"), ("gumbel_lists", "2")];
@@ -174,7 +175,7 @@ fn coupled_drafts_of_the_targets_own_distribution_are_all_kept() {
 }
 
 #[test]
-fn a_hybrid_copies_where_it_can_and_draws_where_it_cannot() {
+fn a_hybrid_copies_where_the_lookup_matches_and_samples_elsewhere() {
     let mut rng = seeded(33);
     let toy = model(&random_table(4, &mut rng));
     let settings = [("prompt_lookup_min", "2")];
@@ -191,16 +192,16 @@ fn a_hybrid_copies_where_it_can_and_draws_where_it_cannot() {
         assert_eq!(content(&found), content(&expected));
         assert_eq!((hybrid.passes, found.shape()), (passes, expected.shape()));
     }
-    assert!((5..=35).contains(&copied), "both happen: {copied}");
+    assert!((5..=35).contains(&copied), "both must happen: {copied}");
 }
 
 #[test]
-fn a_prompt_is_read_before_the_first_draft() {
+fn prefill_reads_the_prompt_before_the_first_draft() {
     let toy = model(&vec![vec![0.5, 0.3, 0.2]; 3]);
     let text = [0, 1, 2, 1];
     let trees = ["model_tree", "tree_confidence", "tree_optimal"];
     for drafter in ["model", "cascade", "hybrid", "oracle"].into_iter().chain(trees) {
-        // A text in which the hybrid finds nothing, and one pass of one row.
+        // The hybrid finds nothing to copy in this text; drafting takes one pass of one row.
         let spec = spec(drafter, 1, &[("prompt_lookup_min", "2")]);
         let mut drafter = asking(&spec, &toy, &text);
         drafter.ask_within(&text, 1, &mut seeded_draws(0));
@@ -208,10 +209,10 @@ fn a_prompt_is_read_before_the_first_draft() {
     }
 }
 
-/// What is in a model's cache is in the key: a walk would not notice a cache that
-/// went wrong if it merged states by their tokens alone.
+/// If the walk merged states by their tokens alone, it would miss a cache with wrong
+/// content.
 #[test]
-fn what_a_cache_holds_is_in_the_key() {
+fn the_state_key_covers_the_content_of_the_cache() {
     let toy = model(&vec![vec![0.5, 0.3, 0.2]; 3]);
     let has_cache = |e: &&Entry<BuildDrafter>| e.build.needs_model || e.name == "oracle";
     for entry in DRAFTERS.iter().filter(has_cache) {
@@ -226,7 +227,7 @@ fn what_a_cache_holds_is_in_the_key() {
 }
 
 #[test]
-fn a_hub_of_one_child_is_drawn_from_the_whole_distribution() {
+fn a_hub_of_one_child_is_sampled_from_the_full_q() {
     let toy = model(&vec![vec![0.5, 0.3, 0.2]; 3]);
     let spec = spec("model_tree", 2, &[("tree", "1,2"), ("siblings", "hub")]);
     let draft = asking(&spec, &toy, &[0]).ask(&[0], &mut seeded_draws(0));
@@ -235,7 +236,7 @@ fn a_hub_of_one_child_is_drawn_from_the_whole_distribution() {
     content(&draft)[0].1.iter().zip([0.5, 0.3, 0.2]).for_each(|(&p, q)| near(p, q));
 }
 
-/// E[accepted] of the first round of K drafted tokens, by enumeration.
+/// E[accepted] in the first round with K drafted tokens, by enumeration.
 fn accepted(p: &[f64], dial: f64, k: usize) -> f64 {
     let target = ToyPair::context_free(p, p).target("t").unwrap();
     let dial = dial.to_string();
@@ -247,19 +248,18 @@ fn accepted(p: &[f64], dial: f64, k: usize) -> f64 {
 }
 
 #[test]
-fn an_oracle_is_accepted_as_often_as_its_dial_says() {
+fn an_oracle_is_accepted_at_its_configured_rate() {
     for dial in [0.0, 0.25, 0.8, 1.0] {
-        // Token c never follows, so the wrong share of drafts is always refused.
+        // Token c is impossible, so that wrong drafts are always rejected.
         near(accepted(&[0.6, 0.4, 0.0], dial, 1), dial);
         near(accepted(&[0.6, 0.4, 0.0], dial, 3), dial + dial * dial + dial.powi(3));
-        // Where the least probable token has probability 0.1 a draft of it may
-        // be right.
+        // If the least probable token has probability 0.1, a wrong draft may be accepted.
         let least = f64::min(0.1, dial * 0.1 + (1.0 - dial));
         near(accepted(&[0.6, 0.1, 0.3], dial, 1), dial * 0.9 + least);
     }
 }
 
-/// The distribution of the children's tokens, in draw order, of a tree of one level.
+/// The joint distribution of the children's tokens, in draw order, in a tree of one level.
 fn children(siblings: &str, k: &str, q: &[f64]) -> BTreeMap<Vec<Token>, f64> {
     let toy = model(&vec![q.to_vec(); q.len()]);
     let spec = spec("model_tree", 1, &[("tree", k), ("siblings", siblings)]);
@@ -279,7 +279,7 @@ fn assert_distributions(found: &BTreeMap<Vec<Token>, f64>, expected: &[(&[Token]
 }
 
 #[test]
-fn siblings_are_drawn_as_their_kind_says() {
+fn each_kind_of_siblings_has_its_own_joint_distribution() {
     let q = [0.5, 0.3, 0.2];
     let pair = |a: usize, b: usize| q[a] * q[b];
     assert_distributions(
@@ -296,7 +296,7 @@ fn siblings_are_drawn_as_their_kind_says() {
             (&[2, 2], pair(2, 2)),
         ],
     );
-    // In draw order, each from what is left.
+    // Each child is drawn from the tokens that are left.
     let then = |a: usize, b: usize| q[a] * q[b] / (1.0 - q[a]);
     assert_distributions(
         &children("distinct", "2", &q),
@@ -314,7 +314,7 @@ fn siblings_are_drawn_as_their_kind_says() {
     assert_eq!(children("distinct", "4", &q), three, "there are only three tokens");
     assert_distributions(&children("top_k", "2", &q), &[(&[0, 1], 1.0)]);
     assert_distributions(&children("top_k", "2", &[0.2, 0.3, 0.5]), &[(&[2, 1], 1.0)]);
-    // The most probable one, then one of the others.
+    // The most probable token, then a sample from the others.
     assert_distributions(&children("last_sampled", "2", &q), &[(&[0, 1], 0.6), (&[0, 2], 0.4)]);
     assert_distributions(&children("last_sampled", "3", &q), &[(&[0, 1, 2], 1.0)]);
     // Q(x, a) = q(x), Q(a, x) = q(a) q(x) / (1 - q(a)).
@@ -325,7 +325,7 @@ fn siblings_are_drawn_as_their_kind_says() {
 }
 
 #[test]
-fn siblings_are_as_the_verifier_likes_them_unless_said() {
+fn the_default_kind_of_siblings_depends_on_the_verifier() {
     let toy = model(&vec![vec![0.5, 0.3, 0.2]; 3]);
     let kinds = [
         ("rejection", "distinct"),
@@ -346,7 +346,7 @@ fn siblings_are_as_the_verifier_likes_them_unless_said() {
 }
 
 #[test]
-fn a_tree_has_its_shape_and_the_distributions_of_its_paths() {
+fn a_model_tree_has_the_given_shape_and_conditions_on_its_paths() {
     let mut rng = seeded(34);
     let q = positive_table(4, &mut rng);
     let toy = model(&q);

@@ -1,9 +1,10 @@
-//! Drafters that read the text so far: what they find, copy, remember, count.
+//! Drafters that use the text so far: what they find, copy, remember and count.
 
 use std::collections::BTreeMap;
 
 use specdec::distribution::Token;
 use specdec::draft::{Texts, Tools};
+use specdec::error::Error;
 use specdec::model::Letters;
 use specdec::sampling::Logits;
 use specdec::tree::Draft;
@@ -11,8 +12,8 @@ use specdec::tree::Draft;
 use crate::asking::{Asking, Told, spec};
 use crate::fixtures::{near, outcomes, random_text, seeded};
 
-/// What k tokens a copy from `next` on has; past its end the text goes on with
-/// what was copied.
+/// The k tokens of a copy from `next` on; beyond the end of the text the copy continues
+/// with its own tokens.
 fn copied(text: &[Token], next: usize, k: usize) -> Vec<Token> {
     let mut text = text.to_vec();
     let end = text.len();
@@ -20,7 +21,7 @@ fn copied(text: &[Token], next: usize, k: usize) -> Vec<Token> {
     text.split_off(end)
 }
 
-/// Where the last n tokens occurred before, earliest first.
+/// The earlier positions of the last n tokens, in ascending order.
 fn earlier(text: &[Token], n: usize) -> Vec<usize> {
     let key = &text[text.len() - n..];
     (0..text.len() - n).filter(|&at| &text[at..at + n] == key).collect()
@@ -34,27 +35,27 @@ fn text_drafter(name: &str, k: usize, settings: &[(&str, &str)]) -> Asking<'stat
 }
 
 #[test]
-fn prompt_lookup_continues_the_occurrence_it_is_told_to() {
+fn prompt_lookup_continues_the_configured_occurrence() {
     let text = [1, 2, 3, 4, 0, 1, 2, 5, 6, 0, 7, 1, 2];
     let tokens =
         |settings: &[(&str, &str)]| text_drafter("prompt_lookup", 2, settings).tokens(&text);
-    assert_eq!(tokens(&[]), [5, 6], "the most recent by default");
+    assert_eq!(tokens(&[]), [5, 6], "the most recent occurrence by default");
     assert_eq!(tokens(&[("prompt_lookup_match", "recent")]), [5, 6]);
     assert_eq!(tokens(&[("prompt_lookup_match", "leftmost")]), [3, 4]);
-    // A longer match is better than a more recent one.
+    // A longer match takes precedence over a more recent one.
     let text = [8, 1, 2, 3, 0, 5, 2, 4, 0, 8, 1, 2];
     let tokens = |max, min| {
         let settings = [("prompt_lookup_max", max), ("prompt_lookup_min", min)];
         text_drafter("prompt_lookup", 1, &settings).tokens(&text)
     };
     assert_eq!((tokens("3", "1"), tokens("2", "1"), tokens("1", "1")), (vec![3], vec![3], vec![4]));
-    assert_eq!(tokens("5", "4"), NOTHING, "nothing of four tokens occurs twice");
-    assert_eq!(text_drafter("prompt_lookup", 2, &[]).tokens(&[1, 2, 3]), NOTHING, "not itself");
+    assert_eq!(tokens("5", "4"), NOTHING, "no four tokens occur twice");
+    assert_eq!(text_drafter("prompt_lookup", 2, &[]).tokens(&[1, 2, 3]), NOTHING, "no match");
     assert_eq!(text_drafter("prompt_lookup", 5, &[]).tokens(&[1, 2, 1]), [2, 1, 2, 1, 2]);
 }
 
 #[test]
-fn prompt_lookup_finds_what_a_search_through_the_text_finds() {
+fn prompt_lookup_agrees_with_a_brute_force_search() {
     let mut rng = seeded(21);
     for (max, min) in [(1, 1), (2, 2), (3, 1), (5, 3)] {
         for leftmost in [false, true] {
@@ -80,7 +81,7 @@ fn prompt_lookup_finds_what_a_search_through_the_text_finds() {
 }
 
 #[test]
-fn a_copy_ends_where_the_round_does() {
+fn copied_drafts_respect_the_limit_of_the_round() {
     for name in ["prompt_lookup", "suffix_automaton"] {
         let mut drafter = text_drafter(name, 6, &[("suffix_min", "1")]);
         let text = [1, 2, 3, 4, 1, 2];
@@ -93,7 +94,7 @@ fn a_copy_ends_where_the_round_does() {
 }
 
 #[test]
-fn suffix_automaton_finds_the_first_place_of_the_longest_suffix() {
+fn suffix_automaton_finds_the_first_occurrence_of_the_longest_suffix() {
     let mut rng = seeded(22);
     let mut lengths = BTreeMap::new();
     for least in 1..=3 {
@@ -101,7 +102,7 @@ fn suffix_automaton_finds_the_first_place_of_the_longest_suffix() {
             let text = random_text(3, 60, &mut rng);
             let least_set = least.to_string();
             let mut drafter = text_drafter("suffix_automaton", 4, &[("suffix_min", &*least_set)]);
-            // Rounds add more than one token.
+            // The text grows by one to three tokens per round.
             let mut end = 1;
             while end <= text.len() {
                 let text = &text[..end];
@@ -118,15 +119,15 @@ fn suffix_automaton_finds_the_first_place_of_the_longest_suffix() {
 }
 
 #[test]
-fn suffix_automaton_continues_a_period_and_nothing_new() {
+fn suffix_automaton_continues_repetitions_and_drafts_nothing_after_new_text() {
     let mut drafter = text_drafter("suffix_automaton", 5, &[]);
-    assert_eq!(drafter.tokens(&[1, 2, 3]), NOTHING, "the text itself is no earlier text");
+    assert_eq!(drafter.tokens(&[1, 2, 3]), NOTHING, "the suffix itself does not count");
     assert_eq!(drafter.tokens(&[1, 2, 3, 1]), NOTHING, "one token is less than suffix_min");
     assert_eq!(drafter.tokens(&[1, 2, 3, 1, 2]), [3, 1, 2, 3, 1]);
     assert_eq!(drafter.tokens(&[1, 2, 3, 1, 2, 0]), NOTHING);
 }
 
-/// Scores in which these tokens come first, in this order.
+/// Logits that rank these tokens first, in this order.
 fn preferring(best: &[Token]) -> Logits {
     let rank = |token: &Token| best.iter().position(|other| other == token);
     Logits::F64((0..9).map(|token| rank(&token).map_or(-9.0, |at| -(at as f64))).collect())
@@ -138,11 +139,11 @@ fn paths(draft: &Draft) -> Vec<Vec<Token>> {
 }
 
 #[test]
-fn token_recycling_remembers_what_the_target_preferred_even_after_rejected_tokens() {
+fn token_recycling_learns_from_target_rows_of_rejected_tokens_too() {
     let recycling = spec("token_recycling", 4, &[("recycling_tree", "2,1")]);
     let mut drafter = Asking::new(&recycling, Tools::default(), 9, &[0, 1, 3, 1, 2]);
     let draws = &mut crate::asking::seeded_draws(0);
-    // At first what the prompt says last: 1 is followed by 2, and 0 by 1.
+    // At first the last successors in the prompt count: 1 is followed by 2, and 0 by 1.
     assert_eq!(paths(&drafter.ask(&[0, 1, 3, 1, 2, 0], draws)), [vec![1], vec![1, 2]]);
     let mut draft = Draft::empty(9);
     let three = draft.certain(None, 3);
@@ -153,21 +154,22 @@ fn token_recycling_remembers_what_the_target_preferred_even_after_rejected_token
     let told = Told { context: &context, logits: &logits, ..Told::new(&draft, &none_kept) };
     let before = drafter.key(&context);
     drafter.tell(&told);
-    assert_ne!(drafter.key(&context), before, "what was learned is no function of the text");
+    assert_ne!(drafter.key(&context), before, "the key must depend on more than the text");
     let mut ask = |last: Token| paths(&drafter.ask(&[0, last], draws));
-    // Row 0 belongs to the context's last token, row i to node i − 1, kept or not.
+    // Row 0 belongs to the last token of the context and row i to node i − 1, whether the
+    // node was kept or not.
     assert_eq!(ask(1), [vec![6], vec![7]]);
     assert_eq!(ask(4), [vec![2], vec![3], vec![3, 5]]);
     assert_eq!(ask(3), [vec![5], vec![0], vec![5, 7], vec![0, 1]]);
-    assert_eq!(ask(8), Vec::<Vec<Token>>::new(), "nothing is known of 8");
-    // What is preferred now replaces what was preferred before.
+    assert_eq!(ask(8), Vec::<Vec<Token>>::new(), "nothing is known about 8");
+    // New preferences replace the old ones.
     let logits = [&[8, 6][..], &[4, 1], &[2, 3], &[1, 7]].map(preferring);
     drafter.tell(&Told { logits: &logits, path: &[four], ..told });
     assert_eq!(paths(&drafter.ask(&[0, 3], draws)), [vec![4], vec![1], vec![4, 2], vec![1, 8]]);
 }
 
 #[test]
-fn token_recycling_spins_its_tree_level_by_level() {
+fn token_recycling_grows_its_tree_level_by_level() {
     for (k, levels) in [(4, [2, 4, 4, 0]), (2, [2, 4, 0, 0])] {
         let recycling = spec("token_recycling", k, &[("recycling_tree", "2,2,1")]);
         let mut drafter = Asking::new(&recycling, Tools::default(), 9, &[0]);
@@ -203,24 +205,24 @@ fn ngram_distributions_are_the_counts_after_the_longest_known_context() {
         let mut drafter = Asking::new(&spec, Tools::default(), 4, text);
         first_distribution(&mut drafter, text, 4)
     };
-    // a b a c a b a: a is followed twice by b and once by c; b a once by c.
+    // In a b a c a b a, a is followed twice by b and once by c, and b a once by c.
     let text = [0, 1, 0, 2, 0, 1, 0];
     assert_distribution(&ngram("1", &text), &[4.0, 2.0, 1.0, 0.0]);
     assert_distribution(&ngram("2", &text), &[0.0, 2.0, 1.0, 0.0]);
     assert_distribution(&ngram("3", &text), &[0.0, 0.0, 1.0, 0.0]);
-    // a b a is new, so its shorter ends decide.
+    // a b a has not occurred before, so that its shorter suffixes decide.
     assert_distribution(&ngram("4", &text), &[0.0, 0.0, 1.0, 0.0]);
-    // d has no successor: back to single tokens.
+    // d has no successor, so that counts of single tokens decide.
     assert_distribution(&ngram("3", &[0, 1, 0, 3]), &[2.0, 1.0, 0.0, 1.0]);
 }
 
 #[test]
-fn ngram_drafts_follow_their_own_tokens_and_their_sampler() {
+fn ngram_drafts_condition_on_their_own_tokens_and_use_the_sampler() {
     let spec = spec("ngram_lm", 2, &[("draft_temperature", "0.5")]);
     let text = [0, 1, 0, 2, 0, 1, 0];
     let mut drafter = Asking::new(&spec, Tools::default(), 4, &text);
     let drafts = outcomes(|chance| drafter.ask(&text, chance).tokens_to(1));
-    // Squared counts: 4 to 1; both are always followed by a.
+    // Squared counts give odds of 4 to 1; b and c are always followed by a.
     let dist = drafts.into_iter().collect::<BTreeMap<_, _>>();
     assert_eq!(dist.keys().collect::<Vec<_>>(), [&[1, 0], &[2, 0]]);
     near(dist[&vec![1, 0]], 0.8);
@@ -243,18 +245,18 @@ fn ngrams_learn_every_committed_token_once() {
 }
 
 #[test]
-fn ngrams_of_a_file_are_counted_from_it_and_from_nothing_else() {
+fn ngrams_of_a_file_ignore_the_generated_text() {
     let letters = Letters { vocab: 4 };
     let texts = Texts::new(&letters, |file| match file.to_str() {
         Some("counted") => Ok("abacab".to_owned()),
         Some("empty") => Ok(String::new()),
         Some("odd") => Ok("abz".to_owned()),
-        _ => Err(format!("{}: no such file", file.display())),
+        _ => Err(Error::file(file, "no such file")),
     });
     let tools = Tools { texts: Some(&texts), ..Tools::default() };
     let settings = |file: &str| spec("ngram_lm", 1, &[("ngram_text", file)]);
     let counted = settings("counted");
-    // The text itself says d after a.
+    // In the generated text, a is followed by d.
     let text = [0, 3, 0, 3, 0];
     let mut drafter = Asking::new(&counted, tools, 4, &text);
     assert_distribution(&first_distribution(&mut drafter, &text, 4), &[0.0, 2.0, 1.0, 0.0]);
@@ -263,7 +265,7 @@ fn ngrams_of_a_file_are_counted_from_it_and_from_nothing_else() {
     assert_eq!(
         first_distribution(&mut drafter, &text, 4),
         [0.0; 0],
-        "nothing known, nothing drafted"
+        "nothing is known, so nothing is drafted"
     );
     let refusal =
         |spec: &specdec::decode::MethodSpec, tools| spec.build_with(tools).unwrap_err().to_string();

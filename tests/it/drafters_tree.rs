@@ -1,4 +1,4 @@
-//! Drafters whose trees depend on confidence or on what has been learned.
+//! Drafters whose trees depend on confidence or on earlier rounds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,11 +17,11 @@ fn asking<'a>(drafter: &str, k: usize, settings: &[(&str, &str)], model: &'a Toy
     Asking::new(&spec(drafter, k, settings), tools, model.logits(&[0]).unwrap().len(), &[0])
 }
 
-/// A path of tokens after the context and the product of its probabilities.
+/// Paths of tokens after the context, each with the product of its probabilities.
 type Grown = BTreeMap<Vec<Token>, f64>;
 
-/// Level by level the `width` most probable children of the `width` best nodes,
-/// then the `nodes` best of all: EAGLE-2's expansion and reranking.
+/// EAGLE-2's expansion and reranking: level by level the `width` most probable children of
+/// the `width` best nodes, and finally the best `nodes` of all.
 fn grown(q: &[Vec<f64>], last: usize, k: usize, nodes: usize, width: usize) -> Grown {
     let best = |all: Grown, count: usize| {
         let mut ranked = all.into_iter().collect::<Vec<_>>();
@@ -46,7 +46,7 @@ fn grown(q: &[Vec<f64>], last: usize, k: usize, nodes: usize, width: usize) -> G
 }
 
 #[test]
-fn a_confident_tree_is_the_best_of_what_grows() {
+fn a_confidence_tree_holds_the_best_nodes_of_the_expansion() {
     let mut rng = seeded(41);
     let sizes = [("1", "1", 3), ("4", "2", 3), ("8", "3", 4), ("16", "3", 4), ("32", "4", 3)];
     for case in 0..60 {
@@ -60,14 +60,14 @@ fn a_confident_tree_is_the_best_of_what_grows() {
         let expected = grown(&q, 3, k, nodes.parse().unwrap(), width.parse().unwrap());
         assert_eq!(found.len(), expected.len());
         assert!(found.iter().all(|path| expected.contains_key(path)), "{found:?} {expected:?}");
-        // A pass per level that may hold one of the best.
+        // One pass per level that may contain one of the best nodes.
         assert!((draft.depth()..=k).contains(&drafter.passes));
-        assert!(!draft.shape().sampled, "what is most probable is not random");
+        assert!(!draft.shape().sampled, "the most probable nodes are not random");
     }
 }
 
 #[test]
-fn a_confident_tree_is_deep_where_the_draft_is_sure_and_wide_where_it_is_not() {
+fn a_confidence_tree_is_deep_where_q_is_peaked_and_wide_where_it_is_flat() {
     let hot = |token: usize| (0..4).map(|t| if t == token { 0.97 } else { 0.01 }).collect();
     let unsure = vec![0.26, 0.25, 0.25, 0.24];
     let q: Vec<Vec<f64>> = vec![unsure, hot(2), hot(3), hot(1)];
@@ -91,18 +91,18 @@ struct Costs {
     draft: f64,
 }
 
-/// How often the r-th of four siblings is kept, of 100 rounds.
+/// In how many of 100 rounds each of four siblings is kept, by rank.
 type Kept = [usize; 4];
 
-/// Rounds that are told; what is believed before them weighs as much as four.
+/// Number of rounds that are told; the prior belief weighs as much as four of them.
 const ROUNDS: usize = 20_000;
 
 fn seconds(s: f64) -> Duration {
     Duration::from_secs_f64(s)
 }
 
-/// Tells of rounds that keep ranks as often as `kept` says; half of them have
-/// four rows more, so that the cost of a row shows.
+/// Tells about rounds that keep each rank as often as `kept` says; some have four more
+/// rows, which reveals the cost of a row.
 fn teach(drafter: &mut Asking<'_>, kept: Kept, costs: Costs) {
     let mut small = Draft::empty(6);
     (0..4).for_each(|token| _ = small.certain(None, token));
@@ -111,11 +111,11 @@ fn teach(drafter: &mut Asking<'_>, kept: Kept, costs: Costs) {
     (0..4).for_each(|token| parent = large.certain(Some(parent), token));
     let none = kept.iter().sum::<usize>();
     for round in 0..ROUNDS {
-        // 61 and 100 have no common factor, so each number comes equally often.
+        // 61 and 100 have no common factor, so that each number occurs equally often.
         let number = round * 61 % 100;
         let rank = (0..4).find(|&rank| number < kept[..=rank].iter().sum());
-        // Rank 3 has children in the large draft, so it is told where none is kept
-        // and nobody decides on them.
+        // Rank 3 has children in the large draft, which is therefore told only in rounds
+        // that keep nothing, so that no decision on these children is observed.
         let draft = if number >= none && round % 2 == 0 { &large } else { &small };
         let rows = draft.len() as f64 + 1.0;
         let path = rank.into_iter().collect::<Vec<_>>();
@@ -128,8 +128,8 @@ fn teach(drafter: &mut Asking<'_>, kept: Kept, costs: Costs) {
     }
 }
 
-/// The most that `nodes` nodes yield below one node, in at most `depth` levels,
-/// shared among siblings from `rank` on: Sequoia's dynamic program.
+/// Sequoia's dynamic program: the largest expected number of kept tokens of `nodes` nodes
+/// below one node, in at most `depth` levels and among siblings from `rank` on.
 #[derive(Default)]
 struct Sharing(BTreeMap<(usize, usize, usize), f64>);
 
@@ -151,13 +151,13 @@ impl Sharing {
     }
 }
 
-/// Tokens per second of a tree that yields `accepted` tokens.
+/// Tokens per second with a tree of which `accepted` tokens are kept on average.
 fn rate(accepted: f64, nodes: usize, depth: usize, costs: Costs) -> f64 {
     let time = costs.target + costs.row * (nodes as f64 + 1.0) + costs.draft * depth as f64;
     (1.0 + accepted) / time
 }
 
-/// What a drafted tree yields: products of the probabilities of ranks.
+/// The expected number of kept tokens of a tree: sums of products of rank probabilities.
 fn yields(draft: &Draft, by_rank: &[f64]) -> f64 {
     let mut values = Vec::<f64>::new();
     for (id, node) in draft.nodes().iter().enumerate() {
@@ -180,13 +180,13 @@ fn taught(kept: Kept, costs: Costs, most: usize, limit: usize) -> Draft {
 const CHEAP: Costs = Costs { target: 1.0, row: 0.01, draft: 0.05 };
 
 #[test]
-fn the_optimal_tree_is_as_good_as_the_best_of_sequoias_program() {
+fn the_optimal_tree_is_as_good_as_that_of_sequoias_dynamic_program() {
     let kept = [[60, 20, 10, 5], [90, 5, 2, 1], [40, 30, 15, 10], [25, 25, 25, 20], [10, 5, 3, 1]];
-    let dear_rows = Costs { row: 0.08, ..CHEAP };
-    let dear_drafts = Costs { draft: 0.4, ..CHEAP };
+    let costly_rows = Costs { row: 0.08, ..CHEAP };
+    let costly_drafts = Costs { draft: 0.4, ..CHEAP };
     for kept in kept {
         let by_rank = kept.map(|count| count as f64 / 100.0);
-        for costs in [CHEAP, dear_rows, dear_drafts] {
+        for costs in [CHEAP, costly_rows, costly_drafts] {
             for (most, limit) in [(24, 6), (7, 3), (24, 1)] {
                 let mut sharing = Sharing::default();
                 let best =
@@ -198,8 +198,8 @@ fn the_optimal_tree_is_as_good_as_the_best_of_sequoias_program() {
                 let tree = taught(kept, costs, most, limit);
                 assert!(tree.len() <= most && tree.depth() <= limit);
                 let found = rate(yields(&tree, &by_rank), tree.len(), tree.depth(), costs);
-                // What is believed before the first round moves probabilities by
-                // 4 / 20000 and so the rate by less than a thousandth.
+                // The prior belief moves probabilities by 4 / 20000, and thereby the rate by
+                // less than a thousandth.
                 assert!(found <= best + 1e-12 && found >= best * 0.999, "{kept:?} {costs:?}");
             }
         }
@@ -207,7 +207,7 @@ fn the_optimal_tree_is_as_good_as_the_best_of_sequoias_program() {
 }
 
 #[test]
-fn the_optimal_tree_is_drawn_from_what_the_model_says_at_each_node() {
+fn the_optimal_tree_samples_each_node_from_the_draft_model() {
     let q = positive_table(6, &mut seeded(43));
     let toy = markov(&q, &q).draft("d").unwrap();
     let mut drafter = asking("tree_optimal", 99, &[("tree_most_nodes", "24")], &toy);
@@ -216,7 +216,7 @@ fn the_optimal_tree_is_drawn_from_what_the_model_says_at_each_node() {
         let draft = drafter.ask_within(&[0], 4, &mut seeded_draws(seed));
         assert!(draft.depth() > 2 && draft.children(None).count() > 1);
         for at in std::iter::once(None).chain((0..draft.len()).map(Some)) {
-            // Those after the first child are drawn from what is left.
+            // Only the first child is drawn from all of q; later ones from the rest.
             let Some(first) = draft.children(at).next() else { continue };
             let last = at.map_or(0, |id| draft.node(id).token as usize);
             let dist = draft.node(first).distribution(draft.vocab());
@@ -226,14 +226,14 @@ fn the_optimal_tree_is_drawn_from_what_the_model_says_at_each_node() {
 }
 
 #[test]
-fn the_optimal_tree_turns_with_acceptance_and_costs() {
+fn the_optimal_tree_adapts_to_acceptance_and_costs() {
     let children = |tree: &Draft| tree.children(None).count();
     let sure = taught([98, 1, 0, 0], CHEAP, 16, 12);
     assert!(children(&sure) == 1 && sure.depth() == sure.len() && sure.depth() >= 8, "a chain");
     let even = taught([25, 25, 25, 20], CHEAP, 16, 12);
     assert_eq!(children(&even), 4);
     let hopeless = taught([0, 0, 0, 0], CHEAP, 16, 12);
-    assert_eq!(hopeless.len(), 1, "nothing that pays, so as little as possible");
+    assert_eq!(hopeless.len(), 1, "no draft pays, so the smallest one is proposed");
     let [cheap, rows, drafts] = [CHEAP, Costs { row: 0.1, ..CHEAP }, Costs { draft: 0.5, ..CHEAP }]
         .map(|costs| taught([60, 20, 10, 5], costs, 24, 8));
     assert!(rows.len() < cheap.len(), "fewer nodes where rows cost more");

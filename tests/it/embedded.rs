@@ -1,5 +1,5 @@
-//! The pair that ships with the project: it is what the card says, and its
-//! greedy speculative text is its greedy text.
+//! The model pair that ships with the project: its sizes, and the same text with and
+//! without speculation.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ fn all_prompts() -> Vec<Prompt> {
 }
 
 #[test]
-fn the_pair_is_what_it_should_be() {
+fn the_embedded_pair_has_the_expected_vocabulary_and_sizes() {
     let (target, draft) = pair();
     let (t, d) = (target.model.info(), draft.model.info());
     check_pair(t, d).unwrap();
@@ -51,7 +51,7 @@ fn the_pair_is_what_it_should_be() {
 }
 
 #[test]
-fn there_are_prompts_of_three_kinds() {
+fn each_of_the_three_prompt_categories_has_ten_prompts() {
     let prompts = all_prompts();
     prompts::check_unique(&prompts).unwrap();
     assert!(prompts.len() >= 40);
@@ -60,11 +60,11 @@ fn there_are_prompts_of_three_kinds() {
     }
 }
 
-/// Tokens per generation: enough for several rounds of every length.
+/// Tokens per generation: enough for several rounds of every draft length.
 const TOKENS: usize = 24;
 
 #[test]
-fn greedy_speculative_text_is_greedy_text() {
+fn speculative_greedy_text_equals_plain_greedy_text_up_to_rare_ties() {
     let (target, draft) = pair();
     let text_of = |prompt: &[Token], drafter: &str, k: usize| -> Vec<Token> {
         let spec = MethodSpec {
@@ -100,12 +100,12 @@ fn greedy_speculative_text_is_greedy_text() {
             ties.push(format!("{} {drafter} K = {k}: token {at}, {row:?}", prompt.id));
         }
     }
-    // Ties are rare: more than a few would mean that the bound hides a mistake.
+    // Ties are rare; more than a few would suggest that the bound hides a mistake.
     assert!(ties.len() <= 8, "of 384 texts these differ by a tie: {ties:#?}");
 }
 
 #[test]
-fn with_coupled_noise_the_drafter_and_the_length_change_nothing() {
+fn with_coupled_noise_every_drafter_and_length_policy_gives_the_same_text() {
     let (target, draft) = pair();
     let text_of = |prompt: &[Token], drafter: &str, length: &str, k: usize| -> Vec<Token> {
         let spec = MethodSpec {

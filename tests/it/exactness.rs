@@ -34,7 +34,7 @@ fn setup(toy: &str, verifier: &str, drafter: &str, k: usize) -> Setup {
     }
 }
 
-/// The same with a tree of drafts.
+/// The same with a draft tree.
 fn tree_setup(toy: &str, verifier: &str, tree: &str, siblings: &str) -> Setup {
     let mut setup = setup(toy, verifier, "model_tree", 2);
     let text = |text: &str| Value::Text(text.to_owned());
@@ -72,7 +72,7 @@ fn near(a: f64, b: f64) {
 }
 
 #[test]
-fn merging_equal_states_changes_nothing() {
+fn merging_equal_states_preserves_the_distribution() {
     let cases =
         [("binary", 1, 5), ("binary", 2, 5), ("binary", 3, 5), ("close", 1, 4), ("close", 2, 4)];
     for (toy, k, tokens) in cases {
@@ -86,7 +86,7 @@ fn merging_equal_states_changes_nothing() {
 }
 
 #[test]
-fn merging_equal_states_changes_nothing_for_trees() {
+fn merging_equal_states_preserves_the_distribution_for_trees() {
     for siblings in ["independent", "distinct", "top_k", "last_sampled", "hub"] {
         for verifier in ["rejection", "traversal"] {
             let setup = tree_setup("binary", verifier, "2,1", siblings);
@@ -102,7 +102,7 @@ fn merging_equal_states_changes_nothing_for_trees() {
 }
 
 #[test]
-fn thirds_has_its_closed_forms() {
+fn acceptance_on_the_thirds_toy_matches_closed_forms() {
     // p = (1/3, 2/3), q = (2/3, 1/3): alpha = 2/3.
     let one = setup("thirds", "rejection", "model", 1).walk(3);
     near(one.tally.first_accepted, 2.0 / 3.0);
@@ -111,10 +111,10 @@ fn thirds_has_its_closed_forms() {
     near(two.tally.first_emitted, 19.0 / 9.0);
     let strict = setup("thirds", "token_match", "model", 1).walk(3);
     near(strict.tally.first_accepted, 4.0 / 9.0);
-    // Block verification keeps 11/9 of two tokens.
+    // Block verification keeps 11/9 of two drafted tokens on average.
     near(setup("thirds", "traversal", "model", 1).walk(3).tally.first_accepted, 2.0 / 3.0);
     near(setup("thirds", "traversal", "model", 2).walk(4).tally.first_accepted, 11.0 / 9.0);
-    // Two drafts of one token.
+    // Two sibling drafts of a single token.
     let kept = |verifier, siblings| {
         tree_setup("thirds", verifier, "2", siblings).walk(3).tally.first_accepted
     };
@@ -127,7 +127,7 @@ fn thirds_has_its_closed_forms() {
 }
 
 #[test]
-fn every_round_adds_one_token_to_the_accepted_ones() {
+fn the_first_round_emits_one_token_more_than_the_expected_acceptance() {
     for toy in zoo::TOYS {
         for (verifier, rule) in [("rejection", Rule::Rejection), ("token_match", Rule::Match)] {
             let setup = setup(toy.name, verifier, "model", 2);
@@ -141,15 +141,15 @@ fn every_round_adds_one_token_to_the_accepted_ones() {
 }
 
 #[test]
-fn the_bound_on_acceptance_is_that_of_the_joint_distributions() {
+fn the_acceptance_bound_is_the_summed_overlap_of_joint_distributions() {
     // Two drafted tokens at 1/3 and 2/3: 2/3 + (1/9 + 2/9 + 2/9 + 1/9) = 12/9.
     near(setup("thirds", "rejection", "model", 2).chain().accepted_bound(2).unwrap(), 12.0 / 9.0);
-    // Equal distributions: everything can be kept.
+    // If the distributions are equal, everything can be kept.
     near(setup("equal", "rejection", "model", 3).chain().accepted_bound(3).unwrap(), 3.0);
 }
 
 #[test]
-fn what_cannot_happen_does_not_and_what_must_does() {
+fn the_walk_accepts_and_rejects_exactly_where_it_can() {
     let equal = setup("equal", "rejection", "model", 2).walk(4).tally;
     assert_eq!(equal.rejected, 0.0);
     near(equal.first_accepted, 2.0);
@@ -182,7 +182,7 @@ fn the_target_distribution_is_a_product_of_the_tables() {
 }
 
 #[test]
-fn a_gap_is_what_it_says() {
+fn a_gap_reports_total_variation_lost_support_and_largest_error() {
     let dist = |cells: &[(&[u32], f64)]| {
         cells.iter().map(|(text, p)| (text.to_vec(), *p)).collect::<JointDistribution>()
     };
@@ -200,8 +200,8 @@ fn a_gap_is_what_it_says() {
 }
 
 #[test]
-fn texts_without_a_prompt_begin_with_the_shortest_contexts() {
-    // Contexts that no text reaches are not asked for: after "" comes 0 or 1.
+fn an_empty_prompt_starts_from_the_shortest_contexts() {
+    // The tables may omit contexts that no text reaches: only 0 or 1 follows "".
     let json = r#"{"vocab": 3, "order": 2, "prompt": [],
         "target": {"": [0.25, 0.75, 0], "0": [0, 0, 1], "1": [0.5, 0.5, 0]},
         "draft": {"": [0.5, 0.5, 0], "0": [0, 0.5, 0.5], "1": [1, 0, 0]}}"#;
@@ -219,7 +219,7 @@ fn texts_without_a_prompt_begin_with_the_shortest_contexts() {
         assert_eq!(*text, expected_text);
         near(*p, expected_p);
     }
-    // A drafter may propose the token before the text: there it begins anew.
+    // A drafter may propose the start token itself; after it the text begins anew.
     assert_eq!(target.logits(&[1, 3]).unwrap(), target.logits(&[3]).unwrap());
     let missing = target.logits(&[2, 0]).unwrap_err().to_string();
     assert!(missing.contains("no distribution for context [2, 0]"), "{missing}");

@@ -1,5 +1,5 @@
-//! Texts that may end: an end token inside a draft ends the text there, and the
-//! distribution of texts of any length is the target's.
+//! Texts with end tokens: an end token inside a draft ends the text there, and texts of
+//! every length keep the target distribution.
 
 use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::exactness::{ChainCase, Gap, Rule, enumerate, replay, target_distribution};
@@ -44,7 +44,7 @@ fn neutral() -> Sampler {
 fn the_distribution_of_texts_that_end_is_a_product_of_the_tables() {
     let pair = zoo::toy("close").unwrap();
     let dist = target_distribution(&ending("close").0, &neutral(), PROMPT, 3).unwrap();
-    // 1 + 2 + 4 texts: two, ending or going on, one or two tokens before the last.
+    // One text ends after one token, two after two, and four prefixes reach a third token.
     assert_eq!(dist.len(), 1 + 2 + 4 * 3);
     assert_eq!(dist[&vec![2]], pair.target["1,0"][2]);
     let ended = pair.target["1,0"][1] * pair.target["0,1"][2];
@@ -53,7 +53,7 @@ fn the_distribution_of_texts_that_end_is_a_product_of_the_tables() {
 }
 
 #[test]
-fn every_way_of_verifying_ends_texts_as_the_target_does() {
+fn texts_with_end_tokens_keep_the_target_distribution() {
     for toy in ["close", "mixed", "gaps"] {
         let models = ending(toy);
         for (verifier, drafter) in [
@@ -70,13 +70,13 @@ fn every_way_of_verifying_ends_texts_as_the_target_does() {
             assert!(Gap::between(&found.dist, &expected).is_zero(), "{toy} {verifier} {drafter}");
             let lengths =
                 found.dist.keys().map(Vec::len).collect::<std::collections::BTreeSet<_>>();
-            assert_eq!(lengths, (1..=5).collect(), "texts of every length come out");
+            assert_eq!(lengths, (1..=5).collect(), "texts of every length must occur");
         }
     }
 }
 
 #[test]
-fn whole_generations_end_where_the_walk_ends_them() {
+fn replayed_generations_and_the_walk_agree_on_texts_that_end() {
     let models = ending("close");
     for verifier in ["rejection", "traversal"] {
         let spec = spec(verifier, "model", 2);
@@ -87,7 +87,7 @@ fn whole_generations_end_where_the_walk_ends_them() {
 }
 
 #[test]
-fn a_round_has_as_many_tokens_as_there_are_up_to_its_end() {
+fn a_round_emits_nothing_after_an_end_token() {
     let models = ending("close");
     let sampler = neutral();
     let chain = ChainCase {
@@ -105,16 +105,16 @@ fn a_round_has_as_many_tokens_as_there_are_up_to_its_end() {
             let found = enumerate(&models.0, generation(&models, &spec, k + 1), &mut []).unwrap();
             let expected = chain.expected_emitted(rule, k).unwrap();
             assert!((found.tally.first_emitted - expected).abs() < 1e-12, "{verifier} {k}");
-            // Verification does not know of ends.
+            // Verification itself ignores end tokens.
             let accepted = chain.expected_accepted(rule, k).unwrap();
             assert!((found.tally.first_accepted - accepted).abs() < 1e-12, "{verifier} {k}");
-            assert!(expected < accepted + 1.0, "some rounds are cut");
+            assert!(expected < accepted + 1.0, "some rounds are cut short");
         }
     }
 }
 
 #[test]
-fn an_end_token_of_a_toy_is_one_of_its_tokens_and_part_of_what_it_is() {
+fn end_tokens_of_a_toy_are_checked_and_change_its_checksum() {
     let json = |eos: &str| {
         format!(
             r#"{{"vocab": 2, "order": 0, "target": {{"": [0.5, 0.5]}},

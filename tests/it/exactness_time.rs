@@ -1,5 +1,5 @@
-//! A walk through every outcome takes the time of its passes, so what learns
-//! from times does there what it does in whole generations.
+//! A walk through every outcome runs on virtual time, so that methods which learn from
+//! times behave there as in whole generations.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,14 +8,15 @@ use specdec::chance::{Request, Seeded};
 use specdec::clock::{VirtualClock, VirtualCosts};
 use specdec::decode::{Generation, MethodSpec, Observer, StopRules, generate};
 use specdec::distribution::Token;
+use specdec::error::Error;
 use specdec::exactness::{Gap, Probe, enumerate, replay};
-use specdec::model::{ModelError, Toy, zoo};
+use specdec::model::{Toy, zoo};
 use specdec::params::{Params, Value};
 use specdec::round::{RoundEvent, RoundTimes};
 
 const PROMPT: &[u32] = &[0, 1, 0];
 
-/// Every round: the tokens before it, the size of its draft, and its times.
+/// All rounds, as (tokens before the round, draft size, draft time, target time).
 #[derive(Debug, Default)]
 struct Rounds(BTreeSet<(Vec<Token>, usize, Duration, Duration)>);
 
@@ -33,7 +34,7 @@ impl Probe for Rounds {
 }
 
 impl Observer for Rounds {
-    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), ModelError> {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
         self.note(event);
         Ok(())
     }
@@ -85,7 +86,7 @@ impl Setup {
 }
 
 #[test]
-fn a_walked_round_takes_the_time_of_its_passes() {
+fn a_walked_round_takes_the_virtual_time_of_its_passes() {
     let VirtualCosts { target_pass, target_row, draft_pass, .. } = VirtualCosts::default();
     for (_, drafted, draft, target) in setup("model", "fixed").walked(5).0 {
         let passes = drafted as u32;
@@ -95,7 +96,7 @@ fn a_walked_round_takes_the_time_of_its_passes() {
 }
 
 #[test]
-fn what_learns_from_times_does_in_the_walk_what_it_does_in_generations() {
+fn the_walk_covers_every_sampled_round_of_methods_that_learn_from_times() {
     for (drafter, length) in
         [("model", "optimal_stopping"), ("model", "ucb"), ("tree_optimal", "fixed")]
     {
@@ -103,7 +104,7 @@ fn what_learns_from_times_does_in_the_walk_what_it_does_in_generations() {
         let (walked, sampled) = (setup.walked(7).0, setup.sampled(7).0);
         let missed = sampled.difference(&walked).next();
         assert!(missed.is_none(), "{drafter} {length}: {missed:?}");
-        // A policy ends a draft that K and the tokens left would let go on.
+        // Some policy must end a draft before K and the token limit do.
         let ended = |(text, drafted, ..): &(Vec<Token>, usize, Duration, Duration)| {
             text.len() - PROMPT.len() <= 4 && *drafted == 1
         };
@@ -112,7 +113,7 @@ fn what_learns_from_times_does_in_the_walk_what_it_does_in_generations() {
 }
 
 #[test]
-fn merging_equal_states_changes_nothing_for_what_learns_from_times() {
+fn merging_equal_states_is_exact_for_methods_that_learn_from_times() {
     for (drafter, length) in
         [("model", "optimal_stopping"), ("model", "ucb"), ("tree_optimal", "fixed")]
     {

@@ -1,17 +1,19 @@
-//! Texts that must be plain decoding's: what is found, and what excuses it.
+//! Texts that must equal those of plain decoding: which differences are found, and which
+//! are excused as ties.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use specdec::model::{Evaluation, LanguageModel, ModelError, ModelInfo, Role, Session, Work, load};
+use specdec::error::Error;
+use specdec::model::{Evaluation, LanguageModel, ModelInfo, Role, Session, Work, load};
 use specdec::report::report;
 use specdec::rows::{DivergenceRow, FailureRow, GenerationRow};
 use specdec::sampling::Logits;
 
 use crate::experiment_support::{rows, run_smoke};
 
-/// Prefers token 0, but token `other` in passes over a draft; token 1 is nearly
-/// as good as the best everywhere.
+/// Prefers token 0, but token `other` in passes with a draft; token 1 is always within
+/// rounding of the best.
 #[derive(Debug)]
 struct Wavering {
     model: Box<dyn LanguageModel>,
@@ -28,7 +30,7 @@ impl Wavering {
         Self { model, info, other, third: 1.0 }
     }
 
-    /// The differences of greedy texts under this verifier.
+    /// The rows of greedy texts that differ from plain decoding under this verifier.
     fn differences(&self, verifier: &str) -> Vec<DivergenceRow> {
         self.differences_with(verifier, &[])
     }
@@ -48,11 +50,11 @@ impl LanguageModel for Wavering {
         &self.info
     }
 
-    fn session(&self) -> Result<Session, ModelError> {
+    fn session(&self) -> Result<Session, Error> {
         self.model.session()
     }
 
-    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
         let mut logits = vec![8.0_f32, 8.0 - 1e-5, self.third, 0.0];
         if work.iter().any(|w| !w.draft.is_empty()) {
             logits[self.other] = 8.0 + 1e-5;
@@ -65,35 +67,35 @@ impl LanguageModel for Wavering {
 }
 
 #[test]
-fn a_tie_excuses_only_an_engine_whose_rounding_may_depend_on_the_rows() {
+fn a_tie_excuses_only_engines_that_are_not_row_invariant() {
     let found = Wavering::new(false, 1).differences("rejection");
     assert!(!found.is_empty() && found.iter().all(|d| d.tie && d.top2_gap <= d.bound));
     let found = Wavering::new(true, 1).differences("rejection");
     assert!(!found.is_empty() && found.iter().all(|d| !d.tie && d.top2_gap <= d.bound));
-    // Approximate rules are greedy at temperature 0, too.
+    // Approximate rules are greedy at temperature 0 as well.
     let found = Wavering::new(false, 1).differences("typical");
     assert!(!found.is_empty() && found.iter().all(|d| d.tie), "{found:?}");
 }
 
 #[test]
-fn a_tie_is_one_of_the_scores_that_greedy_decoding_compares() {
-    // Alone token 2 of the prompt, the "c", has a far larger logit than the two that
-    // differ; the penalty takes it out of the way.
+fn a_tie_is_judged_on_the_penalised_logits() {
+    // Without the penalty, token 2 (the "c" of the prompt) has a far larger logit than the
+    // two tokens that differ; the penalty moves it below them.
     let model = Wavering { third: 12.0, ..Wavering::new(false, 1) };
     let found = model.differences_with("rejection", &["sweep.repetition_penalty=2.0"]);
     assert!(!found.is_empty() && found.iter().all(|d| d.tie), "{found:?}");
 }
 
 #[test]
-fn a_tie_is_between_the_two_tokens_that_differ() {
+fn a_tie_must_be_between_the_two_tokens_that_differ() {
     let found = Wavering::new(false, 2).differences("rejection");
     assert!(!found.is_empty() && found.iter().all(|d| d.token == Some(2) && !d.tie), "{found:?}");
 }
 
 #[test]
-fn a_text_has_one_row() {
-    // Class P has a comparison of its own, at temperature 0 too; P~ is excused by
-    // that and is left to the greedy one.
+fn each_differing_text_has_one_row() {
+    // Class P is compared with plain decoding of its own verifier, also at temperature 0;
+    // class P~ is exempt from that and gets only the greedy comparison.
     for row_invariant in [true, false] {
         let found = Wavering::new(row_invariant, 1).differences("gumbel");
         let cells = found.iter().map(|d| d.cell.as_str()).collect::<BTreeSet<_>>();
@@ -104,7 +106,7 @@ fn a_text_has_one_row() {
     }
 }
 
-/// Interrupts the run at one of its passes, and has only so many sequences.
+/// Interrupts the run at one of its passes, and allows a limited number of sessions.
 #[derive(Debug)]
 struct Limited<'a> {
     model: Box<dyn LanguageModel>,
@@ -128,14 +130,14 @@ impl LanguageModel for Limited<'_> {
         self.model.info()
     }
 
-    fn session(&self) -> Result<Session, ModelError> {
+    fn session(&self) -> Result<Session, Error> {
         if self.sessions.fetch_add(1, Ordering::Relaxed) >= self.last_session {
-            return Err(ModelError::new("no room for another sequence"));
+            return Err(Error::engine("no room for another sequence"));
         }
         self.model.session()
     }
 
-    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
         if self.passes.fetch_add(1, Ordering::Relaxed) == self.last_pass {
             self.interrupted.store(true, Ordering::Relaxed);
         }
@@ -152,7 +154,7 @@ const COUPLED: [&str; 5] = [
 ];
 
 #[test]
-fn an_interrupt_ends_the_round_in_work_and_makes_no_differences() {
+fn an_interrupt_ends_the_current_round_and_reports_no_divergence() {
     let run = |last_pass: usize| {
         let (interrupted, out) = (AtomicBool::new(false), tempfile::tempdir().unwrap());
         let target = Limited::new(&interrupted, last_pass, usize::MAX);
@@ -165,16 +167,16 @@ fn an_interrupt_ends_the_round_in_work_and_makes_no_differences() {
     };
     let all = run(usize::MAX);
     for last in (0..all).rev().step_by(3).take(20) {
-        // The pass itself and, after a prefill, one of the round.
+        // The pass itself and, if it was a prefill, one more of the round.
         assert!(run(last) <= last + 2, "interrupted at pass {last} of {all}");
     }
 }
 
 #[test]
-fn a_text_that_was_not_compared_has_not_passed() {
+fn a_text_that_was_not_compared_does_not_count_as_passed() {
     let (go_on, out) = (AtomicBool::new(false), tempfile::tempdir().unwrap());
-    // The calibration, the baseline and two cells; none for plain decoding with
-    // the verifier of the one that is of class P.
+    // Enough sessions for the calibration, the baseline and two cells, but not for plain
+    // decoding with the verifier of the class P cell.
     let target = Limited::new(&go_on, usize::MAX, 4);
     let folder = run_smoke(&target, &["abc"], &COUPLED, &go_on, out.path());
     assert_eq!(rows::<GenerationRow>(&folder, "generations.csv").len(), 3);

@@ -1,5 +1,4 @@
-//! Counts have maxima, and settings that mean nothing are refused, wherever they
-//! come from.
+//! Counts have maxima and settings without effect are refused, in files and in `--set`.
 
 use specdec::experiment::{Spec, read_plan};
 use specdec::rows::SummaryRow;
@@ -8,7 +7,8 @@ use specdec::rows::columns;
 use crate::experiment_support::{planned, rows};
 use crate::run_support::{fail, folder, run, specdec, succeed};
 
-/// Plans the smoke experiment, changed by `set`.
+/// Asserts that the smoke experiment, changed by `set`, is refused in one line with these
+/// parts.
 fn refused(set: &[&str], parts: &[&str]) {
     let error = planned(set).expect_err(&format!("{set:?} must be refused"));
     for part in parts {
@@ -47,7 +47,7 @@ fn every_count_has_a_maximum() {
 }
 
 #[test]
-fn a_plan_has_a_size_that_can_be_run() {
+fn plans_with_too_many_cells_or_tokens_are_refused() {
     let list =
         |n: usize| (1..=n).map(|i| format!("{}", i as f64 / 1e4)).collect::<Vec<_>>().join(",");
     let many = format!("sweep.temperature=[{}]", list(3000));
@@ -65,16 +65,16 @@ fn a_plan_has_a_size_that_can_be_run() {
 }
 
 #[test]
-fn a_value_is_listed_once() {
+fn duplicate_axis_values_are_refused() {
     refused(&["sweep.temperature=[0.7, 1, 0.7]"], &["\"sweep.temperature\" = 0.7 is listed twice"]);
     refused(&["sweep.temperature=[0.0, -0.0]"], &["\"sweep.temperature\"", "listed twice"]);
     refused(&["sweep.num_speculative_tokens=[2, 2]"], &["num_speculative_tokens\" = 2 is listed"]);
-    // By any of its names.
+    // Aliases count as the same value.
     refused(&["sweep.drafter=[\"model\", \"draft_model\"]"], &["\"draft_model\" is listed twice"]);
 }
 
 #[test]
-fn what_no_method_reads_is_refused() {
+fn settings_that_no_method_reads_are_refused() {
     let lookup = "sweep.drafter=prompt_lookup";
     let readers = "choose one of model, model_tree";
     refused(
@@ -89,14 +89,14 @@ fn what_no_method_reads_is_refused() {
         &["\"draft_temperature\" is read by no method", readers],
     );
     refused(&["adaedl_gamma=0.3"], &["\"adaedl_gamma\"", "choose one of adaedl"]);
-    assert!(planned(&["draft_temperature=0.5"]).is_ok(), "the model reads it");
+    assert!(planned(&["draft_temperature=0.5"]).is_ok(), "the draft model reads it");
     assert!(planned(&["adaedl_gamma=0.3", "length=adaedl"]).is_ok(), "the policy reads it");
-    // A text that the tokenizer cannot express would fail in every generation.
+    // A text that the tokenizer cannot encode would fail in every generation.
     let text = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(text.path(), "abz").unwrap();
     let text = format!("ngram_text={:?}", text.path().display().to_string());
     refused(&["sweep.drafter=ngram_lm", &text], &["ngram_text = ", "not 'z'"]);
-    // A key of the top level goes to the sweeps that read it.
+    // A top-level key applies to the sweeps that read it.
     let sweeps = "sweep=[{drafter=\"model\"}, {drafter=\"prompt_lookup\"}]";
     let plan = planned(&[sweeps, "prompt_lookup_max=2"]).unwrap();
     assert_eq!(
@@ -106,14 +106,14 @@ fn what_no_method_reads_is_refused() {
 }
 
 #[test]
-fn an_exclusion_excludes_something_and_never_the_baseline() {
+fn an_exclusion_must_match_a_cell_and_never_the_baseline() {
     let parts = ["[[exclude]] number 2 (num_speculative_tokens = 3 or 5) matches no cell"];
     let first = "{drafter=\"model\", temperature=1}";
     refused(&[&format!("exclude=[{first}, {{num_speculative_tokens=[3, 5]}}]")], &parts);
-    // Who replaces an axis need not touch the file's conditions.
+    // Replacing an axis with --set must not invalidate the exclusions of the file.
     let condition = format!("exclude=[{first}, {{num_speculative_tokens=[3, 5]}}]");
     planned(&["sweep.num_speculative_tokens=4", &condition]).unwrap();
-    // Some axes may stand at the top.
+    // Some axes may be given at the top level.
     let lengths = ["length=fixed", "exclude=[{length=\"svip\"}]"];
     planned(&lengths).unwrap();
     refused(&lengths[1..], &["matches no cell"]);
@@ -122,7 +122,7 @@ fn an_exclusion_excludes_something_and_never_the_baseline() {
 }
 
 #[test]
-fn a_key_in_the_wrong_place_is_sent_to_the_right_one() {
+fn the_error_for_a_misplaced_key_names_the_right_place() {
     let read = |set: &str| planned(&[set]).unwrap_err();
     assert_eq!(
         read("temperature=0"),
@@ -159,7 +159,7 @@ fn penalties_are_axes() {
     assert_eq!(rest.settings().len(), 1);
 }
 
-/// A damaged count of a plan that is read back would be memory and time.
+/// A damaged count in a saved plan would cost memory and time.
 #[test]
 fn a_plan_that_is_read_back_is_checked() {
     let out = tempfile::tempdir().unwrap();
@@ -184,7 +184,7 @@ fn a_plan_that_is_read_back_is_checked() {
 }
 
 #[test]
-fn plan_and_run_refuse_the_same() {
+fn plan_and_run_refuse_inputs_with_the_same_message() {
     let out = tempfile::tempdir().unwrap();
     let set = ["--set", "max_tokens=1020"];
     let planned = specdec(&["plan", "experiments/00-smoke"]).args(set).output().unwrap();
@@ -194,9 +194,9 @@ fn plan_and_run_refuse_the_same() {
     assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0);
 }
 
-/// What was left out, and an axis that is none of the method's, show in the report.
+/// The report shows which prompts were left out, and axes that belong to no method.
 #[test]
-fn the_report_names_choice_and_penalties() {
+fn the_report_names_the_choice_of_prompts_and_the_penalties() {
     let out = tempfile::tempdir().unwrap();
     let set = ["prompts_limit=2", "max_tokens=8", "sweep.repetition_penalty=[1.0, 1.5]"];
     let set = set.iter().chain(&["sweep.temperature=1"]).flat_map(|set| ["--set", *set]);
@@ -205,7 +205,7 @@ fn the_report_names_choice_and_penalties() {
     let report = std::fs::read_to_string(folder.join("report.md")).unwrap();
     assert!(report.contains("Chosen by the seed, of 4 prompts: prompts_limit = 2."), "{report}");
     assert!(report.contains("T = 1, repetition_penalty = 1.5"), "{report}");
-    assert!(!report.contains("presence_penalty"), "only what differs is named");
+    assert!(!report.contains("presence_penalty"), "only penalties that differ are named");
     let rows: Vec<SummaryRow> = rows(&folder, "summary.csv");
     let penalties = rows.iter().map(|row| row.sampling.repetition_penalty.to_string());
     let penalties = penalties.collect::<std::collections::BTreeSet<_>>();
@@ -213,7 +213,7 @@ fn the_report_names_choice_and_penalties() {
 }
 
 #[test]
-fn every_key_is_explained_with_what_it_may_be() {
+fn the_reference_page_states_the_allowed_values_of_every_key() {
     let page = specdec::experiment::reference::page();
     let row = |key: &str| page.lines().find(|line| line.starts_with(&format!("| `{key}` |")));
     for key in columns::<Spec>() {

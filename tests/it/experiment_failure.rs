@@ -1,10 +1,10 @@
-//! A generation that fails is recorded with its reason, is not timed, and does
-//! not end the sweep.
+//! A failed generation is recorded with its reason and does not end the sweep.
 
 use std::sync::atomic::AtomicBool;
 
+use specdec::error::Error;
 use specdec::experiment::read_plan;
-use specdec::model::{Evaluation, LanguageModel, ModelError, ModelInfo, Role, Session, Work, load};
+use specdec::model::{Evaluation, LanguageModel, ModelInfo, Role, Session, Work, load};
 use specdec::report::report;
 use specdec::rows::{FailureRow, GenerationRow};
 use specdec::sampling::Logits;
@@ -20,11 +20,11 @@ impl LanguageModel for Moody {
         self.0.info()
     }
 
-    fn session(&self) -> Result<Session, ModelError> {
+    fn session(&self) -> Result<Session, Error> {
         self.0.session()
     }
 
-    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
         let moody = work.iter().any(|w| w.context[0] == 3);
         let mut results = self.0.evaluate(work)?;
         for row in results.iter_mut().flat_map(|r| &mut r.rows).filter(|_| moody) {
@@ -39,7 +39,7 @@ fn moody() -> Moody {
 }
 
 #[test]
-fn failures_are_rows_and_the_rest_goes_on() {
+fn failed_generations_are_recorded_and_the_sweep_goes_on() {
     let out = tempfile::tempdir().unwrap();
     let go_on = AtomicBool::new(false);
     let folder = run_smoke(&moody(), &["abc", "dab"], &["sweep.temperature=1"], &go_on, out.path());

@@ -1,9 +1,9 @@
-//! Plans: what is refused, and what cell ids depend on.
+//! Plans: their cells, what is refused, and what cell ids depend on.
 
 use specdec::draft::Texts;
 use specdec::experiment::prompts::Prompt;
 use specdec::experiment::{Experiment, Material, Plan, freeze};
-use specdec::input::text_of;
+use specdec::input::read_text;
 use specdec::model::{Letters, ModelInfo, Role, load};
 
 const GOOD: &str = r#"
@@ -36,7 +36,7 @@ fn plan_of(target: &ModelInfo, draft: &ModelInfo, set: &[&str]) -> Result<Plan, 
         draft: has_draft.then_some(draft),
         codec: &Letters { vocab: 4 },
         prompts: &[prompt],
-        texts: &Texts::new(&Letters { vocab: 4 }, text_of),
+        texts: &Texts::new(&Letters { vocab: 4 }, read_text),
     };
     let frozen = freeze(&experiment.spec, &material).map_err(|e| format!("{e:#}"))?;
     Ok(frozen.plan)
@@ -59,7 +59,7 @@ fn refused(set: &[&str], parts: &[&str]) {
 }
 
 #[test]
-fn every_sampling_setting_has_one_baseline_first() {
+fn every_sampling_setting_starts_with_its_only_baseline() {
     let plan = plan(&[]).unwrap();
     assert_eq!(plan.cells.len(), 2 * (1 + 2 * 2));
     for group in plan.settings() {
@@ -70,7 +70,7 @@ fn every_sampling_setting_has_one_baseline_first() {
 }
 
 #[test]
-fn ids_ignore_what_cannot_change_tokens() {
+fn ids_ignore_settings_that_cannot_change_tokens() {
     let reference = plan(&[]).unwrap();
     let sets: &[&[&str]] = &[
         &["threads=2"],
@@ -81,12 +81,12 @@ fn ids_ignore_what_cannot_change_tokens() {
     for set in sets {
         assert_eq!(ids(&plan(set).unwrap()), ids(&reference), "{set:?}");
     }
-    // The plan as a whole does differ: its rows could not be mixed.
+    // The hash of the plan still differs, so that rows of both plans are never mixed.
     assert_ne!(plan(&["max_tokens=7"]).unwrap().hash, reference.hash);
 }
 
 #[test]
-fn ids_depend_on_what_can_change_tokens() {
+fn ids_depend_on_settings_that_can_change_tokens() {
     let reference = plan(&[]).unwrap();
     let of = |set: &[&str]| plan(set).unwrap();
     for set in [
@@ -104,7 +104,7 @@ fn ids_depend_on_what_can_change_tokens() {
     }
     let other_model = plan_with("toy:zeros", &[]).unwrap();
     assert!(ids(&other_model).iter().all(|id| !ids(&reference).contains(id)));
-    // A lookup does not read the draft model, so its ids survive without one.
+    // Prompt lookup does not use the draft model, so that its ids stay the same without one.
     let lookup = of(&["draft=none", "sweep.drafter=prompt_lookup"]);
     assert!(ids(&lookup).iter().all(|id| ids(&reference).contains(id)));
 }
@@ -112,7 +112,7 @@ fn ids_depend_on_what_can_change_tokens() {
 #[test]
 fn ids_depend_on_the_device() {
     let reference = plan(&[]).unwrap();
-    assert!(!toml::to_string(&reference).unwrap().contains("device"), "the CPU goes unsaid");
+    assert!(!toml::to_string(&reference).unwrap().contains("device"), "the CPU is not written");
     let toy = |role| load("toy:mixed", role).unwrap().model.info().clone();
     let target = ModelInfo { device: "cuda:0".to_owned(), ..toy(Role::Target) };
     let other = plan_of(&target, &toy(Role::Draft), &[]).unwrap();
@@ -123,13 +123,13 @@ fn ids_depend_on_the_device() {
 
 #[test]
 fn ids_are_the_same_in_every_build() {
-    // Published results name these: a change here breaks their link to plans.
+    // Published results contain these ids: a change here breaks their link to plans.
     let plan = plan(&["sweep.drafter=model", "sweep.num_speculative_tokens=2"]).unwrap();
     assert_eq!(ids(&plan), ["21c2fd54851b", "73ed3e21bca2", "f255c5a07725", "746617862f42"]);
 }
 
 #[test]
-fn a_draft_temperature_equal_to_the_targets_is_no_cell_of_its_own() {
+fn a_draft_temperature_equal_to_the_targets_adds_no_cell() {
     let plan = plan(&["sweep.draft_temperature=[0.5, 1]", "sweep.temperature=1"]).unwrap();
     // baseline, model: 2 K × 2 temperatures, lookup: 2 K.
     assert_eq!(plan.cells.len(), 1 + 4 + 2);
@@ -152,11 +152,11 @@ fn excluded_cells_are_left_out() {
 }
 
 #[test]
-fn conditions_are_spelt_and_checked_as_axes_are() {
+fn exclude_conditions_are_spelt_and_checked_like_axes() {
     let verifiers = "sweep.verifier=[\"rejection\", \"block\"]";
     let rest = plan(&[verifiers, "exclude=[{verifier=\"block_verification\"}]"]).unwrap();
     assert_eq!(ids(&rest), ids(&plan(&[]).unwrap()));
-    // An integer where a number is meant is that number.
+    // An integer is accepted where a number is expected.
     let temperatures = "sweep.draft_temperature=[2.0, 0.5]";
     let rest = plan(&[temperatures, "exclude=[{draft_temperature=2}]"]).unwrap();
     assert_eq!(ids(&rest), ids(&plan(&["sweep.draft_temperature=0.5"]).unwrap()));
@@ -177,7 +177,7 @@ fn a_control_repeats_the_baseline_and_the_first_method() {
     let plain = plan(&[]).unwrap();
     let plan = plan(&["control=true"]).unwrap();
     assert_eq!(plan.cells.len(), plain.cells.len() + 2 * 2);
-    assert!(ids(&plain).iter().all(|id| ids(&plan).contains(id)), "ids do not depend on it");
+    assert!(ids(&plain).iter().all(|id| ids(&plan).contains(id)), "ids ignore the control");
     for group in plan.settings() {
         assert_eq!(group.iter().filter(|c| c.is_baseline()).count(), 1);
     }
@@ -190,7 +190,7 @@ fn a_control_repeats_the_baseline_and_the_first_method() {
 }
 
 #[test]
-fn several_sweeps_are_one_plan_without_repetitions() {
+fn several_sweeps_form_one_plan_without_duplicates() {
     let sweeps = "sweep=[{drafter=\"model\", temperature=[0, 1]}, \
                   {drafter=[\"model\", \"prompt_lookup\"], temperature=[1, 0.5]}]";
     let plan = plan(&[sweeps]).unwrap();
@@ -214,7 +214,7 @@ fn several_sweeps_are_one_plan_without_repetitions() {
 }
 
 #[test]
-fn classes_say_what_is_guaranteed() {
+fn greedy_cells_have_class_g_and_sampled_cells_class_d() {
     let plan = plan(&[]).unwrap();
     for cell in &plan.cells {
         let expected = if cell.method.sampling.is_greedy() { "G" } else { "D" };
@@ -241,7 +241,7 @@ fn values_out_of_range_are_refused_by_name() {
     refused(&["sweep.temperature=[]"], &["sweep.temperature", "empty"]);
     refused(&["prompt_lookup_min=5"], &["prompt_lookup_max"]);
     refused(&["draft=none"], &["draft"]);
-    // A number is shown as it was written.
+    // The message shows the number as it was written.
     let allowed = "allowed is an integer from 1 to 1024";
     refused(&["prompt_lookup_max=3.0"], &[&format!("\"prompt_lookup_max\" = 3.0: {allowed}")]);
     refused(&["prompt_lookup_max=0"], &[&format!("\"prompt_lookup_max\" = 0: {allowed}")]);
@@ -250,7 +250,7 @@ fn values_out_of_range_are_refused_by_name() {
 }
 
 #[test]
-fn what_prompts_may_hold_is_a_part_of_plan_and_ids() {
+fn special_tokens_is_part_of_the_plan_and_of_ids() {
     let (text, tokens) = (plan(&[]).unwrap(), plan(&["special_tokens=true"]).unwrap());
     assert!(!text.special_tokens && tokens.special_tokens);
     assert!(ids(&text).iter().all(|id| !ids(&tokens).contains(id)));

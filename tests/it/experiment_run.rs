@@ -1,5 +1,5 @@
-//! Runs from the command line, on toys and the virtual clock, so that every
-//! byte that should be the same is the same.
+//! Runs from the command line, on toys and the virtual clock, so that results are
+//! reproducible to the byte.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn the_smoke_experiment_is_reproducible_to_the_byte() {
 }
 
 #[test]
-fn rows_agree_with_each_other() {
+fn round_rows_agree_with_generation_rows() {
     let out = tempfile::tempdir().unwrap();
     succeed(run(out.path(), &[]));
     let folder = folder(out.path());
@@ -52,7 +52,7 @@ fn rows_agree_with_each_other() {
             assert_eq!((g.target_forwards, g.draft_forwards), (g.new_tokens, 0));
         }
         if cell.method.sampling.is_greedy() {
-            assert_eq!(g.first_divergence, None, "greedy speculative text is greedy text");
+            assert_eq!(g.first_divergence, None, "greedy texts equal plain decoding's");
         }
     }
     assert_eq!(Manifest::read(&folder).unwrap().status, Status::Finished);
@@ -125,7 +125,7 @@ fn an_interrupt_leaves_a_folder_that_can_be_resumed() {
 }
 
 #[test]
-fn what_cannot_be_resumed_is_refused() {
+fn resuming_a_finished_missing_or_different_run_is_refused() {
     let out = tempfile::tempdir().unwrap();
     fail(run(out.path(), &["--resume"]), &["nothing to resume"]);
     succeed(run(out.path(), &[]));
@@ -136,7 +136,7 @@ fn what_cannot_be_resumed_is_refused() {
     fail(run(out.path(), &[&given, "--set", "seed=2"]), &["another plan"]);
 }
 
-/// A finished run, as if it had been killed before its end.
+/// A finished run whose manifest says that it is still running, as after a kill.
 fn unfinished(out: &Path) -> PathBuf {
     succeed(run(out, &[]));
     let folder = folder(out);
@@ -147,7 +147,7 @@ fn unfinished(out: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_damaged_line_is_named() {
+fn resume_names_the_damaged_line() {
     let out = tempfile::tempdir().unwrap();
     let folder = unfinished(out.path());
     let file = folder.join("generations.jsonl");
@@ -173,7 +173,7 @@ fn a_taken_folder_name_gets_a_number() {
 }
 
 #[test]
-fn bad_input_gets_one_sentence() {
+fn bad_input_is_refused_with_the_reason() {
     let out = tempfile::tempdir().unwrap();
     fail(run(out.path(), &["--set", "target=toy:mixd"]), &["mixd", "\"mixed\""]);
     fail(run(out.path(), &["--set", "target=no-such-model"]), &["no-such-model"]);
@@ -181,7 +181,7 @@ fn bad_input_gets_one_sentence() {
     fail(run(out.path(), &["--set", "prompts=smoek"]), &["smoek"]);
     fail(run(out.path(), &["--set", "max_tokens=2000"]), &["max_tokens = 2000 leaves no room"]);
     fail(run(out.path(), &["--set", "sweep.drafter=modle"]), &["modle", "\"model\""]);
-    // No folder can be made below a file.
+    // No folder can be created below a file.
     let file = out.path().join("file");
     std::fs::write(&file, "").unwrap();
     fail(run(&file, &[]), &["results folder", "file"]);
@@ -197,7 +197,7 @@ fn bad_input_gets_one_sentence() {
 }
 
 #[test]
-fn spec_bench_rows_are_prompts_too() {
+fn spec_bench_rows_are_read_as_prompts() {
     let out = tempfile::tempdir().unwrap();
     let prompts = out.path().join("question.jsonl");
     let row = r#"{"question_id": 81, "category": "writing", "turns": ["abca", "bb"]}"#;
@@ -224,7 +224,7 @@ fn every_experiment_can_be_planned() {
             continue;
         }
         assert!(path.join("README.md").exists(), "{} has no README.md", path.display());
-        // Comparisons with other programs are programs of their own.
+        // Comparisons with other programs are scripts without an experiment.toml.
         if path.join("experiment.toml").exists() {
             let output = specdec(&["plan", path.to_str().unwrap()]).output().unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

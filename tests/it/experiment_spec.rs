@@ -1,4 +1,4 @@
-//! What people write: accepted spellings, and one clear sentence for each
+//! Experiment files and `--set`: accepted spellings, and a clear one-line message for each
 //! mistake.
 
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ fn refused(text: &str, set: &[&str], parts: &[&str]) {
 }
 
 #[test]
-fn defaults_and_names_of_other_tools() {
+fn defaults_apply_and_names_of_other_tools_are_accepted() {
     let spec = read(GOOD, &[]).unwrap().spec;
     assert_eq!((spec.max_tokens, spec.repeats, spec.warmup), (64, 1, 3));
     assert!(spec.ignore_eos);
@@ -88,7 +88,7 @@ fn unknown_keys_are_answered_with_the_nearest_name() {
 }
 
 #[test]
-fn a_name_is_near_if_a_slip_lies_between() {
+fn nearest_finds_names_that_differ_by_a_typo() {
     let names = ["none", "model", "model_tree", "prompt_lookup", "oracle"];
     for (name, near) in [
         ("modle", Some("model")),
@@ -108,7 +108,7 @@ fn a_key_given_under_two_names_is_refused() {
 }
 
 #[test]
-fn wrong_types_name_key_and_allowed_values() {
+fn values_of_the_wrong_type_are_refused_with_what_is_allowed() {
     refused(GOOD, &["max_tokens=many"], &["max_tokens", "an integer from 1 to 1000000"]);
     refused(GOOD, &["max_tokens=-1"], &["max_tokens", "an integer from 1 to 1000000"]);
     refused(GOOD, &["clock=sundial"], &["clock", "real", "virtual"]);

@@ -1,4 +1,4 @@
-//! Running an experiment on a model of a test's own.
+//! Runs experiments on a model that the test provides.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -8,11 +8,11 @@ use specdec::clock::Clock;
 use specdec::draft::Texts;
 use specdec::experiment::prompts::Prompt;
 use specdec::experiment::{Ended, Experiment, Frozen, Material, Plan, Resume, Setup, freeze, run};
-use specdec::input::text_of;
+use specdec::input::read_text;
 use specdec::model::{LanguageModel, Letters, Role, load};
 
-/// Runs the smoke experiment, changed by `set`, with this target of four letters
-/// and a prompt per text, named like it; returns the results folder.
+/// Runs the smoke experiment, changed by `set`, with this target over four letters and one
+/// prompt per text, whose id is the text; returns the results folder.
 pub(crate) fn run_smoke(
     target: &dyn LanguageModel,
     texts: &[&str],
@@ -23,7 +23,7 @@ pub(crate) fn run_smoke(
     run_smoke_on(None, target, texts, set, interrupted, out)
 }
 
-/// The same on a clock of the test's own.
+/// The same on a clock that the test provides.
 pub(crate) fn run_smoke_on(
     clock: Option<&dyn Clock>,
     target: &dyn LanguageModel,
@@ -35,7 +35,7 @@ pub(crate) fn run_smoke_on(
     try_run_smoke(clock, target, texts, set, interrupted, out).unwrap().folder
 }
 
-/// The same, if nothing goes wrong.
+/// The same, but returns errors.
 pub(crate) fn try_run_smoke(
     clock: Option<&dyn Clock>,
     target: &dyn LanguageModel,
@@ -55,7 +55,7 @@ pub(crate) fn try_run_smoke(
     };
     let prompts = texts.iter().map(prompt).collect::<Vec<_>>();
     let codec = Letters { vocab: 4 };
-    let texts = Texts::new(&codec, text_of);
+    let texts = Texts::new(&codec, read_text);
     let material = Material {
         name: "test",
         target: target.info(),
@@ -99,7 +99,7 @@ pub(crate) fn planned(set: &[&str]) -> Result<Plan, String> {
         draft: Some(draft.model.info()),
         codec: &*target.codec,
         prompts: &[prompt],
-        texts: &Texts::new(&*target.codec, text_of),
+        texts: &Texts::new(&*target.codec, read_text),
     };
     Ok(freeze(&experiment.spec, &material).map_err(sentence)?.plan)
 }

@@ -1,4 +1,4 @@
-//! Figures of runs of every shape: what is drawn, and that all of it can be read.
+//! Figures of runs of every shape: what is drawn, and that all of it is legible.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::figures_support::Drawing;
 use crate::report::written;
 use crate::synthetic::{Rows, Synthetic};
 
-/// The figures of a run, drawn and free of faults.
+/// Draws the figures of a run and asserts that they have no faults.
 #[track_caller]
 pub(crate) fn drawn(rows: &Rows) -> Figures {
     let folder = written(rows);
@@ -59,7 +59,7 @@ fn faults(folder: &Path) -> Vec<String> {
     found
 }
 
-/// A run of so many methods, each of which `change` makes into what it is to imitate.
+/// A run of so many methods; `change` turns each into the method that it imitates.
 pub(crate) fn imitate(
     methods: usize,
     synthetic: Synthetic,
@@ -77,7 +77,7 @@ pub(crate) fn imitate(
     rows
 }
 
-/// Chains at several K beside trees of many kinds at one.
+/// Chains at several K beside many kinds of trees at a single K.
 fn verifiers() -> Rows {
     let run = Synthetic {
         draft_lengths: vec![1, 2, 4, 8],
@@ -106,20 +106,20 @@ fn verifiers() -> Rows {
 }
 
 #[test]
-fn methods_without_a_curve_are_rows_and_those_with_one_are_panels() {
+fn methods_without_a_curve_appear_only_in_the_methods_figure() {
     let figures = drawn(&verifiers());
     for name in ["speedup", "acceptance", "survival"] {
         let figure = figures.get(name);
         assert_eq!(figure.heads(), ["T = 0", "T = 1", "T = 1.5"], "{name}");
         let trees = figure.texts().filter(|text| text.contains("model_tree")).count();
-        assert_eq!(trees, 0, "{name}: a single point is no curve");
+        assert_eq!(trees, 0, "{name}: a single point is not a curve");
     }
     let methods = figures.get("methods");
     assert!(methods.texts().any(|text| text.contains("siblings = hub")));
 }
 
 #[test]
-fn one_draft_length_has_no_curves_over_it_but_over_other_settings() {
+fn a_single_draft_length_is_plotted_over_other_settings_instead() {
     let run = Synthetic {
         draft_lengths: vec![4],
         temperatures: vec![0.0, 0.25, 0.5, 0.75, 1.0],
@@ -144,7 +144,7 @@ fn one_draft_length_has_no_curves_over_it_but_over_other_settings() {
 }
 
 #[test]
-fn too_many_methods_and_settings_are_cut_by_a_rule_that_is_stated() {
+fn figures_state_by_which_rule_methods_and_settings_are_cut() {
     let run = Synthetic {
         draft_lengths: vec![1, 2, 3],
         temperatures: (0..20).map(|i| f64::from(i) / 10.0).collect(),
@@ -171,14 +171,14 @@ fn too_many_methods_and_settings_are_cut_by_a_rule_that_is_stated() {
 fn many_methods_under_few_settings_have_a_panel_each() {
     let run = Synthetic { draft_lengths: vec![4, 8], prompts: 6, ..Synthetic::tiny() };
     let figures = drawn(&imitate(11, run, |i, cell| cell.method.drafter = format!("drafter_{i}")));
-    assert!(!figures.names().contains(&"speedup".to_owned()), "two lengths are no curve");
+    assert!(!figures.names().contains(&"speedup".to_owned()), "two lengths are not a curve");
     let survival = figures.get("survival");
     assert_eq!(survival.heads().len(), 11);
     let legend = survival.legend().into_iter().map(|(label, _)| label).collect::<Vec<_>>();
     assert_eq!(legend, ["T = 0", "T = 1"]);
 }
 
-/// Every prompt in a category of its own kind.
+/// A run whose prompts are spread over these categories.
 fn categories(names: &[String]) -> Rows {
     let run = Synthetic { prompts: 2 * names.len(), ..Synthetic::tiny() };
     let mut rows = run.rows();
@@ -190,7 +190,7 @@ fn categories(names: &[String]) -> Rows {
 }
 
 #[test]
-fn twelve_categories_fit_and_of_more_the_largest_are_shown() {
+fn at_most_twelve_categories_are_shown() {
     let name = |i: usize| format!("a category with a rather long name {i:02}");
     let twelve = (0..12).map(name).collect::<Vec<_>>();
     let figure = drawn(&categories(&twelve)).get("categories");
@@ -201,7 +201,7 @@ fn twelve_categories_fit_and_of_more_the_largest_are_shown() {
 }
 
 #[test]
-fn names_of_any_length_and_kind_are_shown_harmlessly() {
+fn long_names_are_shortened_and_special_characters_escaped() {
     let long = "a_method_whose_name_has_no_end_and_no_space".repeat(4);
     let run = Synthetic { draft_lengths: vec![1, 2, 3, 4], prompts: 4, ..Synthetic::tiny() };
     let mut rows = imitate(3, run, |i, cell| cell.method.drafter = format!("{long}_{i}"));
@@ -230,7 +230,7 @@ fn small_multiples_share_their_axes() {
 }
 
 #[test]
-fn a_method_looks_the_same_in_all_figures() {
+fn a_method_has_the_same_colour_in_all_figures() {
     let run = Synthetic { draft_lengths: vec![1, 2, 4], prompts: 6, ..Synthetic::tiny() };
     let run = Synthetic { temperatures: vec![0.0, 0.5, 1.0], ..run };
     let figures = drawn(&imitate(6, run, |i, cell| cell.method.drafter = format!("drafter_{i}")));
@@ -250,9 +250,9 @@ fn a_method_looks_the_same_in_all_figures() {
 }
 
 #[test]
-fn names_mention_only_what_differs() {
+fn method_names_mention_only_settings_that_differ() {
     let run = Synthetic { draft_lengths: vec![1, 2, 4], prompts: 4, ..Synthetic::tiny() };
-    // Every method has its default, and one drafter a setting of its own.
+    // gumbel_lists differs, but drafter and verifier already distinguish the methods.
     let change = |i: usize, cell: &mut Cell| {
         cell.method.drafter = ["model", "model", "model_tree"][i].to_owned();
         cell.method.verifier = ["rejection", "gumbel", "gumbel"][i].to_owned();
@@ -267,7 +267,7 @@ fn names_mention_only_what_differs() {
     let names = series(&results).into_iter().map(|s| s.method).collect::<Vec<_>>();
     assert_eq!(names[..3], ["model + rejection", "model + gumbel", "model_tree + gumbel"]);
     drawn(&rows);
-    // Without the setting and with it are two methods.
+    // The same method with and without a setting counts as two methods.
     let rows = imitate(2, run, |i, cell| {
         cell.method.drafter = "model".to_owned();
         if i == 1 {
@@ -281,7 +281,7 @@ fn names_mention_only_what_differs() {
 }
 
 #[test]
-fn figures_of_committed_runs_can_be_read() {
+fn figures_of_committed_runs_are_legible() {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
     let folders = |parent: &Path| {
         let entries = fs::read_dir(parent).into_iter().flatten().flatten();
@@ -300,7 +300,7 @@ fn figures_of_committed_runs_can_be_read() {
 }
 
 #[test]
-fn the_check_sees_what_cannot_be_read() {
+fn the_legibility_check_finds_clipped_overlapping_and_tall_figures() {
     let (folder, _) = crate::report::reported(&Synthetic::large().rows());
     let svg = fs::read_to_string(folder.path().join("figures/speedup.svg")).unwrap();
     let faults = |svg: &str| Drawing::of(svg).faults();
@@ -313,7 +313,7 @@ fn the_check_sees_what_cannot_be_read() {
     );
     let short = svg.replace("draft length K (tokens)", &"draft length ".repeat(30));
     assert!(!faults(&short).is_empty());
-    // A title that is as long as its neighbour is far away.
+    // A title that reaches its neighbour.
     let long = svg.replace(">T = 0<", ">model_tree + rejection, siblings = independent, tree = 2<");
     assert!(faults(&long).iter().any(|f| f.contains("lie on each other")), "{:?}", faults(&long));
     let tall = svg.replacen("height=\"", "height=\"7", 1);
@@ -321,7 +321,7 @@ fn the_check_sees_what_cannot_be_read() {
 }
 
 #[test]
-fn text_is_as_wide_as_the_figures_believe() {
+fn the_legend_layout_matches_the_true_width_of_texts() {
     let printable = ('!'..='~').collect::<Vec<_>>();
     let names = printable.chunks(12).map(|chars| chars.iter().collect::<String>());
     let names = names.collect::<Vec<_>>();
@@ -334,7 +334,7 @@ fn text_is_as_wide_as_the_figures_believe() {
     let labels = labels.map(|e| e.bounds).collect::<Vec<_>>();
     assert_eq!(labels.len(), names.len());
     for pair in labels.windows(2).filter(|pair| pair[0][1] == pair[1][1]) {
-        // The sample of an entry and what is between entries.
+        // The width of a legend sample plus the space between entries.
         let apart = pair[1][0] - pair[0][2];
         assert!((apart - 42.0).abs() < 2.0, "{apart}");
     }

@@ -1,5 +1,4 @@
-//! What an SVG figure says, measured: the boxes of its texts and marks, and what is
-//! wrong with them.
+//! Reads SVG figures: the bounding boxes of their texts and marks, and legibility faults.
 
 use std::collections::HashMap;
 
@@ -19,14 +18,14 @@ pub(crate) struct Drawing {
 /// A text, or ink of another kind.
 pub(crate) struct Element {
     pub(crate) bounds: Bounds,
-    /// Of a text: what it says.
+    /// The content of a text; none for other marks.
     pub(crate) text: Option<String>,
     pub(crate) size: u32,
     pub(crate) colour: String,
 }
 
 impl Drawing {
-    /// Reads what the renderer writes: one tag per element, without nesting.
+    /// Reads the renderer's output, which has one tag per element and no nesting.
     pub(crate) fn of(svg: &str) -> Self {
         let mut elements = Vec::new();
         let mut inks = HashMap::new();
@@ -69,7 +68,7 @@ impl Drawing {
         heads.filter_map(|e| e.text.as_deref()).collect()
     }
 
-    /// The colours of the legend by label: that of the ink before a dark text beside it.
+    /// The entries of the legend as (label, colour): a dark text right after a mark.
     pub(crate) fn legend(&self) -> Vec<(&str, &str)> {
         let mut samples = None::<&Element>;
         let mut legend = Vec::new();
@@ -89,7 +88,7 @@ impl Drawing {
         legend
     }
 
-    /// Everything that is off the canvas, and every text on a text.
+    /// Elements off the canvas, texts that overlap, and figures that are too tall.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for element in &self.elements {
@@ -103,7 +102,7 @@ impl Drawing {
         let texts = texts.collect::<Vec<_>>();
         for (i, (a, first)) in texts.iter().enumerate() {
             for (b, second) in &texts[i + 1..] {
-                // Half a pixel is what the measuring itself may be off by.
+                // The measurement itself may be off by half a pixel.
                 let across = a[2].min(b[2]) - a[0].max(b[0]);
                 let down = a[3].min(b[3]) - a[1].max(b[1]);
                 if across > 0.5 && down > 0.5 {
@@ -118,7 +117,7 @@ impl Drawing {
     }
 }
 
-/// Two pages of a screen; nobody scrolls through more for one figure.
+/// The largest acceptable height: two screens.
 const MOST_HEIGHT: f64 = 1600.0;
 
 fn attribute<'t>(tag: &'t str, name: &str) -> Option<&'t str> {
@@ -162,8 +161,8 @@ fn text_bounds(tag: &str, inks: &mut HashMap<(String, u32), Bounds>) -> Bounds {
     [x + left - shift, y + top, x + right - shift, y + bottom]
 }
 
-/// The pixels that a text covers, from its own beginning on the baseline: drawn alone
-/// and looked at, so that nothing is believed of any table of widths.
+/// The pixels that a text covers, relative to its start on the baseline. The text is
+/// rendered alone and measured, so that no table of character widths has to be trusted.
 fn ink(text: &str, size: u32) -> Bounds {
     const SCALE: f64 = 2.0;
     const PAD: f64 = 8.0;

@@ -1,4 +1,4 @@
-//! What figures say in words, in their captions and notes, and which files they are.
+//! Captions, notes and labels of figures, and which files a report writes and removes.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::report::{reported, written};
 use crate::synthetic::{Rows, Synthetic};
 
 #[test]
-fn policies_with_several_lengths_are_told_apart() {
+fn policies_with_several_draft_lengths_are_labelled_with_k() {
     let run = Synthetic { draft_lengths: vec![4, 8], prompts: 8, ..Synthetic::tiny() };
     let mut rows = imitate(3, run, |i, cell| {
         cell.method.drafter = "model".to_owned();
@@ -23,12 +23,12 @@ fn policies_with_several_lengths_are_told_apart() {
     rows.generations.retain(|g| !dropped(&g.cell));
     let figure = drawn(&rows).get("policies");
     let count = |label: &str| figure.texts().filter(|text| *text == label).count();
-    // One of each temperature.
+    // One label per temperature.
     assert_eq!(["adaedl, K = 4", "adaedl, K = 8", "entropy"].map(count), [2, 2, 2]);
 }
 
 #[test]
-fn captions_claim_nothing_that_is_not_drawn() {
+fn captions_mention_only_what_is_drawn() {
     let caption = |rows: &Rows| {
         let (_folder, text) = reported(rows);
         assert!(!text.contains("dashed") && !text.contains("diamonds"), "{text}");
@@ -42,14 +42,14 @@ fn captions_claim_nothing_that_is_not_drawn() {
     };
     let mut rows = run.rows();
     assert!(caption(&rows).contains("`: alpha, tokens per target pass, speedup"));
-    // Of trees there is no alpha.
+    // Trees have no alpha.
     let full = |r: &&mut RoundRow| r.proposed == 3 && r.accepted < 3;
     rows.rounds.iter_mut().filter(full).for_each(|r| r.depth = 2);
     assert!(caption(&rows).contains("`: tokens per target pass, speedup"));
 }
 
 #[test]
-fn what_more_settings_than_rows_and_panels_leave_out_is_stated() {
+fn figures_state_which_sampling_settings_are_left_out() {
     let run = Synthetic {
         draft_lengths: vec![4],
         temperatures: (0..70).map(|i| f64::from(i) / 10.0).collect(),
@@ -72,7 +72,7 @@ fn what_more_settings_than_rows_and_panels_leave_out_is_stated() {
 }
 
 #[test]
-fn the_frontier_joins_points_by_their_distance() {
+fn the_frontier_joins_points_in_order_of_distance() {
     let run = Synthetic { draft_lengths: vec![4], temperatures: vec![1.0], ..Synthetic::tiny() };
     let distances = [0.03, 0.01, 0.02];
     let mut rows = imitate(3, run, |i, cell| {
@@ -99,7 +99,7 @@ fn the_frontier_joins_points_by_their_distance() {
 }
 
 #[test]
-fn figures_of_an_earlier_report_go_and_other_files_stay() {
+fn stale_figures_are_removed_and_other_files_are_kept() {
     let folder = written(&Synthetic { draft_lengths: vec![1, 2, 3], ..Synthetic::tiny() }.rows());
     report(folder.path()).unwrap();
     let figures = folder.path().join("figures");

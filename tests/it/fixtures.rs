@@ -1,4 +1,4 @@
-//! Distributions and toys to try methods on, and every outcome of what draws.
+//! Distributions and toys on which tests try methods, and the outcomes of random functions.
 
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -6,12 +6,12 @@ use specdec::chance::{Chance, Exhaustive};
 use specdec::distribution::{Dist, Token};
 use specdec::model::ToyPair;
 
-/// A uniform in `[0, 1)`.
+/// A uniform random number in `[0, 1)`.
 pub(crate) fn uniform(rng: &mut ChaCha8Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// A distribution.
+/// The distribution with these probabilities.
 pub(crate) fn dist(probs: &[f64]) -> Dist {
     Dist::from_probs(probs.to_vec()).unwrap()
 }
@@ -21,8 +21,8 @@ pub(crate) fn seeded(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }
 
-/// A distribution in which some tokens are far more probable than others and one in
-/// eight is impossible, but never all.
+/// A random distribution in which some tokens are far more probable than others and about
+/// one in eight is impossible, but never all of them.
 pub(crate) fn random_distribution(vocab: usize, rng: &mut ChaCha8Rng) -> Vec<f64> {
     let sure = (uniform(rng) * vocab as f64) as usize;
     let mut weight = |token| match uniform(rng) {
@@ -48,7 +48,7 @@ pub(crate) fn outcomes<T>(mut make: impl FnMut(&mut Exhaustive) -> T) -> Vec<(T,
     }
 }
 
-/// Equal up to the rounding of sums of at most 1e4 products.
+/// Asserts equality up to the rounding of sums of at most 1e4 products.
 pub(crate) fn near(a: f64, b: f64) {
     assert!((a - b).abs() < 1e-12, "{a} is not {b}");
 }
@@ -62,12 +62,12 @@ pub(crate) fn markov(p: &[Vec<f64>], q: &[Vec<f64>]) -> ToyPair {
     ToyPair::new(p.len(), 1, table(p), table(q))
 }
 
-/// Random distributions after every last token.
+/// A random distribution for every last token.
 pub(crate) fn random_table(vocab: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
     (0..vocab).map(|_| random_distribution(vocab, rng)).collect()
 }
 
-/// Random distributions after every last token in which every token is possible.
+/// The same, with every token possible in every distribution.
 pub(crate) fn positive_table(vocab: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
     let share = 0.1 / vocab as f64;
     let smooth = |dist: Vec<f64>| dist.into_iter().map(|p| 0.9 * p + share).collect();

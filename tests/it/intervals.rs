@@ -1,5 +1,5 @@
-//! Intervals against Student's tables, against cases that can be counted by
-//! hand, and against the truth of populations that are known.
+//! Intervals against Student's tables, cases that can be computed by hand, and populations
+//! whose true value is known.
 
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -14,13 +14,13 @@ fn close(a: f64, b: f64, tolerance: f64) {
     assert!((a - b).abs() < tolerance, "{a} is not {b}");
 }
 
-/// Numbers of a mean, as a ratio to their count.
+/// The mean of these values, as a ratio of sums.
 fn mean(values: &[f64]) -> Ratio {
     Ratio::of(values.iter().map(|x| ([*x], [1.0])))
 }
 
 #[test]
-fn student_is_that_of_the_tables() {
+fn student_quantiles_match_the_tables() {
     for (df, t) in [(7.0, 2.3646), (10.0, 2.2281), (15.0, 2.1314), (47.0, 2.0117)] {
         // The tables have four decimals.
         close(student(df), t, 1e-4);
@@ -29,7 +29,7 @@ fn student_is_that_of_the_tables() {
 
 #[test]
 fn a_symmetric_sample_has_students_interval() {
-    // Eight prompts, 10 % above and below in turns: x = ±0.1 / 8.
+    // Eight prompts, alternately 10 % below and above: x = ±0.1 / 8.
     let values = [0.9, 1.1, 0.9, 1.1, 0.9, 1.1, 0.9, 1.1];
     let Interval { lo, hi } = mean(&values).interval().unwrap();
     let error = 0.1 / 7_f64.sqrt();
@@ -38,14 +38,14 @@ fn a_symmetric_sample_has_students_interval() {
 }
 
 #[test]
-fn a_skewed_sample_has_a_longer_side_and_no_shorter_one() {
+fn skewness_lengthens_one_side_and_shortens_neither() {
     let values = [1.0, 1.0, 1.0, 1.1, 1.1, 1.2, 1.4, 3.0];
     let Interval { lo, hi } = mean(&values).interval().unwrap();
     let truth = mean(&values).value().unwrap();
     let x = mean(&values).influences();
     let error = (x.iter().map(|x| x * x).sum::<f64>() * 8.0 / 7.0).sqrt();
-    // Hall's transformation of T = (mean − truth) / error at the ends gives back
-    // Student's quantile, where that lengthens the side.
+    // Where it lengthens a side, Hall's transformation of T = (mean − truth) / error at
+    // that end gives Student's quantile.
     let skewness = x.iter().map(|x| x.powi(3)).sum::<f64>()
         / 8.0
         / (x.iter().map(|x| x * x).sum::<f64>() / 8.0).powf(1.5);
@@ -63,18 +63,18 @@ fn few_prompts_have_no_interval() {
     let values = |n: usize| (0..n).map(|i| 1.0 + 0.1 * (i % 3) as f64).collect::<Vec<_>>();
     assert_eq!(mean(&values(MIN_PROMPTS - 1)).interval(), None);
     assert!(mean(&values(MIN_PROMPTS)).interval().is_some());
-    // A prompt that adds nothing below the line tells nothing.
+    // A prompt that adds nothing to the denominator does not count.
     let mut prompts = values(MIN_PROMPTS).into_iter().map(|x| ([x], [1.0])).collect::<Vec<_>>();
     prompts[0] = ([0.0], [0.0]);
     assert_eq!(Ratio::of(prompts).interval(), None);
-    // Nothing has a logarithm but what is positive.
+    // Only a positive ratio has a logarithm.
     assert_eq!(mean(&[0.0; 20]).interval(), None);
     assert_eq!(mean(&[0.0; 20]).value(), Some(0.0));
 }
 
 #[test]
-fn what_does_not_vary_has_no_interval_and_a_probability_ends_at_one() {
-    // No spread is no certainty, also where sums round.
+fn constant_samples_have_no_interval_and_probabilities_are_capped_at_one() {
+    // A lack of spread is not certainty, not even if sums are rounded.
     assert_eq!(mean(&[2.0; 10]).interval(), None);
     let alike = (1..=10).map(|i| ([0.3 * f64::from(i)], [0.1 * f64::from(i)]));
     assert_eq!(Ratio::of(alike).interval(), None);
@@ -83,7 +83,7 @@ fn what_does_not_vary_has_no_interval_and_a_probability_ends_at_one() {
     assert_eq!(mean(&wide).at_most_one().interval().unwrap().hi, 1.0);
 }
 
-/// Nine generations of four kinds of rounds, each so many times.
+/// Nine generations of four rounds, each round repeated `times` times.
 fn samples(times: usize) -> Vec<Sample> {
     let prompt = |i: usize| {
         let accepted = |j: usize| if j <= i % 4 { 3 } else { i % 3 };
@@ -96,7 +96,7 @@ fn samples(times: usize) -> Vec<Sample> {
 }
 
 #[test]
-fn tau_is_one_more_than_what_is_accepted() {
+fn tau_is_one_plus_the_accepted_tokens_per_round() {
     let accepted = samples(1).into_iter().map(|s| s.rounds.iter().map(|r| r.accepted as f64).sum());
     let accepted = accepted.collect::<Vec<f64>>();
     let rate = Ratio::of(accepted.iter().map(|a| ([*a], [4.0])));
@@ -106,14 +106,14 @@ fn tau_is_one_more_than_what_is_accepted() {
 }
 
 #[test]
-fn more_rounds_of_the_same_prompts_tell_no_more() {
+fn more_rounds_of_the_same_prompts_do_not_shorten_intervals() {
     let interval = |samples: &[Sample]| {
         let tau = block_efficiency(samples).interval().unwrap();
         let alpha = alpha(samples).unwrap().interval().unwrap();
         [tau.lo, tau.hi, alpha.lo, alpha.hi]
     };
     let few = interval(&samples(1));
-    // Counting rounds, or generations, would make intervals shorter.
+    // Counting rounds or generations instead of prompts would give shorter intervals.
     interval(&samples(16)).iter().zip(few).for_each(|(a, b)| close(*a, b, 1e-12));
     let mut repeated = samples(1);
     repeated.extend(samples(1).into_iter().map(|s| {
@@ -121,14 +121,14 @@ fn more_rounds_of_the_same_prompts_tell_no_more() {
         Sample { generation, ..s }
     }));
     interval(&repeated).iter().zip(few).for_each(|(a, b)| close(*a, b, 1e-12));
-    // That is what they would be.
+    // The interval that results from counting rounds.
     let rounds = samples(16).into_iter().flat_map(|s| s.rounds).collect::<Vec<_>>();
     let wrong = Ratio::of(rounds.iter().map(|r| ([r.accepted as f64], [1.0]))).interval().unwrap();
     assert!(wrong.hi - wrong.lo < 0.5 * (few[1] - few[0]));
 }
 
 #[test]
-fn survival_is_a_product_with_an_interval() {
+fn survival_ratios_match_the_survival_curve_and_have_intervals() {
     let ratios = survival_ratios(&samples(1));
     let curve = Survival::of(rounds(&samples(1))).curve();
     assert_eq!(ratios.len(), 3);
@@ -140,9 +140,9 @@ fn survival_is_a_product_with_an_interval() {
 }
 
 #[test]
-fn both_sides_of_a_prompt_stay_together() {
-    // Prompts differ a thousandfold, their ratios by 2 %: two sides apart would give
-    // a wide interval.
+fn speedup_intervals_pair_both_sides_of_each_prompt() {
+    // Prompts differ a thousandfold, but their ratios only by 2 %: unpaired sides would
+    // give a wide interval.
     let names = (0..10).map(|i| format!("p{i}")).collect::<Vec<_>>();
     let time = |i: usize| 10f64.powi(i as i32 % 4);
     let side = |factor: fn(usize) -> f64| {
@@ -157,8 +157,8 @@ fn both_sides_of_a_prompt_stay_together() {
     assert_eq!(block_efficiency_ratio(&samples(1), &samples(1)).interval(), None);
 }
 
-/// 48 prompts, as in the committed runs: accepted tokens per round are skewed to
-/// the right, and so are times.
+/// 48 prompts, as in the committed runs; accepted tokens per round and times are both
+/// skewed to the right.
 fn population() -> Vec<([f64; 2], [f64; 2])> {
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     let mut normal = || (0..12).map(|_| uniform(&mut rng)).sum::<f64>() - 6.0;
@@ -172,7 +172,7 @@ fn population() -> Vec<([f64; 2], [f64; 2])> {
 
 type Make = fn(&Ratio) -> Option<Interval>;
 
-/// How often intervals of so many prompts cover what is true of the population.
+/// How often intervals from so many prompts cover the true value of the population.
 fn coverage(population: &Ratio, prompts: usize, draws: usize, interval: Make) -> f64 {
     let truth = population.value().unwrap();
     let mut rng = ChaCha8Rng::seed_from_u64(11);
@@ -184,7 +184,7 @@ fn coverage(population: &Ratio, prompts: usize, draws: usize, interval: Make) ->
     covered.count() as f64 / draws as f64
 }
 
-/// The quantiles of 200 resamples: what these intervals replace.
+/// Percentile intervals from 200 resamples, which `Ratio::interval` replaces.
 fn percentile(drawn: &Ratio) -> Option<Interval> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let resample = |_| {
@@ -196,7 +196,7 @@ fn percentile(drawn: &Ratio) -> Option<Interval> {
     Some(Interval { lo: quantile(&values, 0.025)?, hi: quantile(&values, 0.975)? })
 }
 
-/// Each sum on prompts of its own.
+/// The interval if the sums come from different prompts.
 fn unpaired(drawn: &Ratio) -> Option<Interval> {
     let columns = drawn.terms().map(|(_, sum)| sum.to_vec()).collect::<Vec<_>>();
     let turn = |j: usize, i: usize| columns[j][(i + j) % drawn.prompts()];
@@ -205,7 +205,7 @@ fn unpaired(drawn: &Ratio) -> Option<Interval> {
 }
 
 #[test]
-fn intervals_cover_the_truth_as_often_as_they_say() {
+fn intervals_have_their_nominal_coverage() {
     const DRAWS: usize = 4000;
     let ratio = Ratio::of(population());
     // Four standard errors of a share of 95 %.
@@ -214,11 +214,11 @@ fn intervals_cover_the_truth_as_often_as_they_say() {
         let share = coverage(&ratio, prompts, DRAWS, Ratio::interval);
         assert!((least - noise..=most + noise).contains(&share), "{prompts} prompts: {share}");
     }
-    // The bootstrap that they replace does not.
+    // The percentile bootstrap covers too rarely.
     let share = coverage(&ratio, 8, 1000, percentile);
     let noise = 4.0 * f64::sqrt(0.9 * 0.1 / 1000.0);
     assert!(share < 0.92 - noise, "percentiles cover {share}");
-    // Nor does what tears pairs apart: it covers always.
+    // Unpaired intervals are too wide and cover nearly always.
     let share = coverage(&ratio, 16, DRAWS, unpaired);
     assert!(share > 0.99, "unpaired intervals cover {share}");
 }

@@ -1,4 +1,4 @@
-//! The arithmetic on lanes, seen through what it is used for.
+//! The vectorised exponential, tested through the sampler that uses it.
 
 use specdec::sampling::{History, Logits, Sampler, SamplingParams};
 
@@ -13,7 +13,7 @@ fn exp(xs: &[f32]) -> Vec<f64> {
 }
 
 #[test]
-fn the_exponential_is_right_to_two_units_in_the_last_place() {
+fn the_exponential_is_accurate_to_two_units_in_the_last_place() {
     let xs = (0..200_000).map(|i| -87.0 * (i as f32 / 200_000.0)).collect::<Vec<_>>();
     for (x, found) in xs.iter().zip(exp(&xs)) {
         let gap = found / f64::from(*x).exp() - 1.0;
@@ -24,7 +24,7 @@ fn the_exponential_is_right_to_two_units_in_the_last_place() {
 }
 
 #[test]
-fn far_below_the_most_probable_token_nothing_is_left() {
+fn tokens_far_below_the_most_probable_one_underflow_to_zero() {
     let found = exp(&[-88.5, -1e3, -1e30, f32::NEG_INFINITY]);
     assert_eq!(found, [0.0; 4]);
     assert_eq!(exp(&[0.0, -0.0]), [1.0; 2]);

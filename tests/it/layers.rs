@@ -1,10 +1,10 @@
-//! The shape of the source: one-way layers, candle in one room, small files.
+//! The structure of the source: one-way layers, candle in one module, small files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Rooms from the bottom up; a room may use its own layer and those below.
+/// Top-level modules from the bottom up; a module may use its own layer and those below.
 const LAYERS: &[&[&str]] = &[
     &[
         "distribution",
@@ -18,6 +18,7 @@ const LAYERS: &[&[&str]] = &[
         "shown",
         "terminal",
         "input",
+        "error",
         "machine",
         "plot",
     ],
@@ -34,7 +35,7 @@ const LAYERS: &[&[&str]] = &[
     &["cli"],
     &["main"],
 ];
-/// The longest file that can be read in one sitting.
+/// The most lines that a file may have.
 const MOST_LINES: usize = 400;
 
 fn root() -> PathBuf {
@@ -60,31 +61,30 @@ fn files(folder: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-fn rank(room: &str) -> Option<usize> {
-    LAYERS.iter().position(|layer| layer.contains(&room))
+fn rank(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|layer| layer.contains(&module))
 }
 
-/// The room a file of `src` belongs to; none for `lib.rs`, which names all.
-fn room(path: &Path) -> Option<String> {
+/// The top-level module of a file in `src`; none for `lib.rs`, which names all of them.
+fn module(path: &Path) -> Option<String> {
     let inside = path.strip_prefix(root().join("src")).unwrap();
     let first = inside.components().next().unwrap().as_os_str().to_string_lossy().into_owned();
-    let room = first.trim_end_matches(".rs").to_owned();
-    (room != "lib").then_some(room)
+    let module = first.trim_end_matches(".rs").to_owned();
+    (module != "lib").then_some(module)
 }
 
-/// The text without comments, so that links in the documentation may point
-/// upwards.
+/// The text without comments, since links in the documentation may point upwards.
 fn code(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The rooms that `crate::` and `specdec::` paths of the code begin with.
+/// The top-level modules with which `crate::` and `specdec::` paths in the code begin.
 fn used(code: &str) -> Vec<String> {
     ["crate::", "specdec::"].into_iter().flat_map(|prefix| heads_after(code, prefix)).collect()
 }
 
-/// The names that paths begin with after a prefix, groups taken apart.
+/// The first names of paths after a prefix; groups in braces are split.
 fn heads_after(code: &str, prefix: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices(prefix) {
@@ -125,8 +125,8 @@ fn heads(group: &str) -> impl Iterator<Item = &str> {
 fn dependencies_point_one_way() {
     let mut wrong = Vec::new();
     for (path, text) in files(&root().join("src")) {
-        let Some(room) = room(&path) else { continue };
-        let own = rank(&room).unwrap_or_else(|| panic!("room \"{room}\" has no layer"));
+        let Some(module) = module(&path) else { continue };
+        let own = rank(&module).unwrap_or_else(|| panic!("module \"{module}\" has no layer"));
         for other in used(&code(&text)) {
             match rank(&other) {
                 Some(rank) if rank <= own => {}
@@ -138,33 +138,34 @@ fn dependencies_point_one_way() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The parts of a room that each of its parts uses: by `super::` from as deep as the
-/// file lies, or by the room's own path.
-fn used_in_room(room: &Path) -> BTreeMap<String, BTreeSet<String>> {
-    let name = room.file_name().unwrap().to_string_lossy().into_owned();
+/// The submodules that each submodule of a module uses: by as many `super::` as the file is
+/// deep, or by the module's own path.
+fn used_in_module(module: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let name = module.file_name().unwrap().to_string_lossy().into_owned();
     let mut uses = BTreeMap::<String, BTreeSet<String>>::new();
-    for (path, text) in files(room) {
-        let inside = path.strip_prefix(room).unwrap().with_extension("");
+    for (path, text) in files(module) {
+        let inside = path.strip_prefix(module).unwrap().with_extension("");
         let mut parts = inside.iter().map(|p| p.to_string_lossy().into_owned()).collect::<Vec<_>>();
         if parts.last().is_some_and(|last| last == "mod") {
             parts.pop();
         }
         let Some(own) = parts.first().cloned() else { continue };
-        // What tests use is nobody's business.
+        // Unit tests may use anything.
         let code = code(text.split("#[cfg(test)]").next().unwrap_or_default());
         let prefixes =
             [format!("use {}", "super::".repeat(parts.len())), format!("crate::{name}::")];
         let mut found = prefixes.iter().flat_map(|prefix| heads_after(&code, prefix));
-        let is_part =
-            |part: &String| room.join(part).is_dir() || room.join(format!("{part}.rs")).is_file();
+        let is_part = |part: &String| {
+            module.join(part).is_dir() || module.join(format!("{part}.rs")).is_file()
+        };
         let others = found.by_ref().filter(|part| *part != own && is_part(part));
         uses.entry(own.clone()).or_default().extend(others.collect::<Vec<_>>());
     }
     uses
 }
 
-/// Whether `from` leads back to itself.
-fn in_circle(uses: &BTreeMap<String, BTreeSet<String>>, from: &str) -> bool {
+/// Whether `from` depends on itself.
+fn in_cycle(uses: &BTreeMap<String, BTreeSet<String>>, from: &str) -> bool {
     let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(part) = open.pop() {
         for next in uses.get(part).into_iter().flatten() {
@@ -180,19 +181,19 @@ fn in_circle(uses: &BTreeMap<String, BTreeSet<String>>, from: &str) -> bool {
 }
 
 #[test]
-fn no_part_of_a_room_leads_back_to_itself() {
-    let rooms = fs::read_dir(root().join("src")).unwrap().flatten().map(|entry| entry.path());
-    let mut circles = Vec::new();
-    for room in rooms.filter(|path| path.is_dir()) {
-        let uses = used_in_room(&room);
-        let parts = uses.keys().filter(|part| in_circle(&uses, part));
-        circles.extend(parts.map(|part| format!("{}/{part}", room.display())));
+fn submodules_have_no_circular_dependencies() {
+    let modules = fs::read_dir(root().join("src")).unwrap().flatten().map(|entry| entry.path());
+    let mut cycles = Vec::new();
+    for module in modules.filter(|path| path.is_dir()) {
+        let uses = used_in_module(&module);
+        let parts = uses.keys().filter(|part| in_cycle(&uses, part));
+        cycles.extend(parts.map(|part| format!("{}/{part}", module.display())));
     }
-    assert!(circles.is_empty(), "in circles:\n{}", circles.join("\n"));
+    assert!(cycles.is_empty(), "in cycles:\n{}", cycles.join("\n"));
 }
 
 #[test]
-fn circles_are_seen() {
+fn the_cycle_check_finds_cycles() {
     let uses = |pairs: &[(&str, &str)]| {
         let mut uses = BTreeMap::<String, BTreeSet<String>>::new();
         for (from, to) in pairs {
@@ -200,17 +201,14 @@ fn circles_are_seen() {
         }
         uses
     };
-    let circle = uses(&[("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")]);
-    assert_eq!(
-        ["a", "b", "c", "d"].map(|part| in_circle(&circle, part)),
-        [true, true, true, false]
-    );
+    let cycle = uses(&[("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")]);
+    assert_eq!(["a", "b", "c", "d"].map(|part| in_cycle(&cycle, part)), [true, true, true, false]);
     let code = "use super::{run::Setup, cells};\nuse super::plan;\nuse super::super::far;";
     assert_eq!(heads_after(code, "use super::"), ["run", "cells", "plan", "super"]);
 }
 
 #[test]
-fn paths_are_read_from_every_spelling() {
+fn used_modules_are_found_in_every_spelling_of_a_path() {
     let code = code(
         "// crate::cli\nuse crate::{distribution::{Dist, Token}, tree, model::{self}};\n\
          fn f(x: crate::chance::Site) { crate::verify::go() }",
@@ -219,16 +217,16 @@ fn paths_are_read_from_every_spelling() {
 }
 
 #[test]
-fn only_the_model_room_names_candle() {
+fn only_the_model_module_names_candle() {
     for (path, text) in files(&root().join("src")) {
-        if room(&path).as_deref() != Some("model") {
+        if module(&path).as_deref() != Some("model") {
             assert!(!code(&text).contains("candle_"), "{} names candle", path.display());
         }
     }
 }
 
 #[test]
-fn no_file_is_longer_than_one_sitting() {
+fn no_file_exceeds_the_line_limit() {
     let mut long = Vec::new();
     for folder in ["src", "tests"] {
         for (path, text) in files(&root().join(folder)) {

@@ -35,7 +35,7 @@ pub(crate) fn confident(probs: &[f64]) -> Draft {
     chain(&probs.iter().map(|p| vec![*p, 1.0 - p, 0.0, 0.0]).collect::<Vec<_>>())
 }
 
-/// How many tokens are drafted if all have the same distribution.
+/// How many tokens are drafted if all have this distribution.
 pub(crate) fn drafted(policy: &mut dyn DraftLength, probs: &[f64]) -> usize {
     let (mut draft, dist) = (Draft::empty(4), Rc::new(dist(probs)));
     while policy.go_deeper(&draft) {
@@ -44,7 +44,7 @@ pub(crate) fn drafted(policy: &mut dyn DraftLength, probs: &[f64]) -> usize {
     draft.len()
 }
 
-/// Tells of a round that kept the first tokens of a chain.
+/// Tells about a round that kept the first `kept` tokens of a chain.
 pub(crate) fn tell(policy: &mut dyn DraftLength, draft: &Draft, kept: usize, times: RoundTimes) {
     let path = (0..kept).collect::<Vec<NodeId>>();
     Told { times, ..Told::new(draft, &path) }.event(|event| policy.observe(event));
@@ -57,14 +57,14 @@ fn tell_plainly(policy: &mut dyn DraftLength, draft: &Draft, kept: usize) {
 pub(crate) const EVEN: [f64; 4] = [0.25; 4];
 
 #[test]
-fn only_policies_that_look_at_beliefs_make_them_be_computed() {
+fn only_policies_that_use_confidence_request_it() {
     let looks = |name: &&str| policy(name, 3, &[]).needs_confidence();
     assert!(!["fixed", "heuristic", "ucb"].iter().any(looks));
     assert!(["confidence", "entropy", "adaedl", "optimal_stopping"].iter().all(looks));
 }
 
 #[test]
-fn heuristic_adds_two_or_takes_one() {
+fn heuristic_adds_two_or_subtracts_one() {
     let mut policy = policy("heuristic", 3, &[]);
     let mut rounds = |kept: &[usize]| {
         let next = kept.iter().map(|&kept| {
@@ -74,14 +74,14 @@ fn heuristic_adds_two_or_takes_one() {
         });
         next.collect::<Vec<_>>()
     };
-    // All 3, all 5, 6 of 7, 5 of 6, then nothing at all.
+    // Keeps all 3, all 5, 6 of 7 and 5 of 6 tokens, and then none.
     assert_eq!(rounds(&[3, 5, 6, 5, 0, 0, 0, 0]), [5, 7, 6, 5, 4, 3, 2, 1]);
     assert_eq!(rounds(&[0, 0, 1, 2]), [1, 1, 3, 2], "never less than one");
-    assert_eq!(*rounds(&[99; 30]).last().unwrap(), 32, "what a cache has room for");
+    assert_eq!(*rounds(&[99; 30]).last().unwrap(), 32, "at most what a cache has room for");
 }
 
 #[test]
-fn heuristic_never_takes_away_for_full_acceptance() {
+fn heuristic_never_shortens_after_full_acceptance() {
     let mut policy = policy("heuristic", 40, &[]);
     tell_plainly(&mut *policy, &confident(&[0.5; 40]), 40);
     assert_eq!(policy.max_depth(), 40);
@@ -90,7 +90,7 @@ fn heuristic_never_takes_away_for_full_acceptance() {
 }
 
 #[test]
-fn heuristic_learns_nothing_from_a_round_without_a_draft() {
+fn heuristic_ignores_rounds_without_a_draft() {
     let mut policy = policy("heuristic", 3, &[]);
     tell_plainly(&mut *policy, &Draft::empty(4), 0);
     assert_eq!(drafted(&mut *policy, &EVEN), 3);
@@ -102,12 +102,12 @@ fn confidence_stops_after_the_first_token_of_low_probability() {
         let name = specdec::decode::find_param(threshold).unwrap().key;
         let mut policy = policy("confidence", 4, &[(name, "0.5"), ("confidence_tuned", "0")]);
         let mut goes_on = |probs: &[f64]| policy.go_deeper(&confident(probs));
-        assert!(goes_on(&[]), "there is nothing to be unsure of yet");
+        assert!(goes_on(&[]), "no token has been drafted yet");
         assert!(goes_on(&[0.5]) && goes_on(&[0.9, 0.5, 0.51]));
         assert!(!goes_on(&[0.49]) && !goes_on(&[0.9, 0.2]));
         assert!(goes_on(&[0.2, 0.9]), "only the last token counts");
         assert!(!goes_on(&[0.9; 4]), "no more than K");
-        // A threshold that is not to be tuned stays.
+        // A threshold without tuning stays.
         (0..9).for_each(|_| tell_plainly(&mut *policy, &confident(&[0.2, 0.2, 0.1]), 2));
         assert!(!policy.go_deeper(&confident(&[0.49])));
     }
@@ -115,8 +115,8 @@ fn confidence_stops_after_the_first_token_of_low_probability() {
     assert!(policy.go_deeper(&confident(&[0.41])) && !policy.go_deeper(&confident(&[0.39])));
 }
 
-/// False positive rate + 3 × false negative rate of predicting that tokens are
-/// kept for which `predicted` holds.
+/// False positive rate + 3 × false negative rate of `predicted` as a prediction of which
+/// tokens are kept.
 fn cost(seen: &[(f64, bool)], predicted: impl Fn(f64) -> bool) -> f64 {
     let rate = |kept: bool, said: bool| {
         let of_kind = seen.iter().filter(|(_, k)| *k == kept);
@@ -135,12 +135,12 @@ fn confidence_learns_the_threshold_of_least_cost() {
         let mut seen = Vec::new();
         for _ in 0..12 {
             let probs = (0..3).map(|_| 0.05 + 0.9 * uniform(&mut rng)).collect::<Vec<_>>();
-            // Improbable tokens are refused more often; by how much varies.
+            // Improbable tokens are rejected more often; how much more depends on the case.
             let keep =
                 probs.iter().map(|q| uniform(&mut rng) < q.powf(0.3 + f64::from(case) / 20.0));
             let kept = keep.take_while(|&kept| kept).count();
             tell_plainly(&mut *policy, &confident(&probs), kept);
-            // Tokens after a refused one were never decided on.
+            // No decision is made on tokens after a rejected one.
             seen.extend(probs.into_iter().take(kept + 1).enumerate().map(|(i, q)| (q, i < kept)));
         }
         let mut goes_on = |q: f64| policy.go_deeper(&confident(&[q]));
@@ -151,12 +151,12 @@ fn confidence_learns_the_threshold_of_least_cost() {
         assert!((cost(&seen, said) - best).abs() < 1e-12, "{seen:?} {found:?}");
         thresholds.push(found.iter().filter(|(_, on)| !on).count());
     }
-    // Neither always everything nor always nothing.
+    // The thresholds neither always keep everything nor always stop at once.
     assert!(thresholds.contains(&0) && thresholds.iter().any(|&stops| stops > 3));
 }
 
 #[test]
-fn confidence_learns_from_more_than_five_tokens_of_both_kinds() {
+fn confidence_learns_only_from_six_or_more_tokens_of_both_outcomes() {
     let decides = |rounds: &[(&[f64], usize)]| {
         let mut policy = policy("confidence", 9, &[("confidence_threshold", "0.4")]);
         rounds
@@ -164,19 +164,20 @@ fn confidence_learns_from_more_than_five_tokens_of_both_kinds() {
             .for_each(|(probs, kept)| tell_plainly(&mut *policy, &confident(probs), *kept));
         policy.go_deeper(&confident(&[0.3]))
     };
-    // Kept at 0.2, refused at 0.1: 0.3 would be kept.
+    // Kept at 0.2 and rejected at 0.1, so that 0.3 would be kept.
     assert!(!decides(&[(&[0.2, 0.2, 0.2, 0.2, 0.1], 4)]), "five tokens");
     assert!(decides(&[(&[0.2, 0.2, 0.2, 0.2, 0.2, 0.1], 5)]), "six tokens");
-    assert!(!decides(&[(&[0.2; 8], 8)]), "none was refused");
+    assert!(!decides(&[(&[0.2; 8], 8)]), "none was rejected");
     assert!(!decides(&[(&[0.2][..], 0); 8]), "none was kept");
-    assert!(!decides(&[(&[0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.1], 4)]), "two were not decided on");
-    // At 0.3 four are wrongly tried, at 0.4 one of five is missed: the latter.
+    assert!(!decides(&[(&[0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.1], 4)]), "two were undecided");
+    // A threshold of 0.3 wrongly tries four tokens and 0.4 misses one of five, which is
+    // cheaper.
     let equals = [[(&[0.3][..], 0); 4], [(&[0.4][..], 1); 4]].concat();
     assert!(!decides(&[&equals[..], &[(&[0.3], 1)]].concat()), "five of equal confidence");
 }
 
-/// A distribution of four tokens with this entropy: one token of probability x, the rest
-/// shared equally.
+/// A distribution of four tokens with this entropy: one token has probability x, the others
+/// share the rest equally.
 fn distribution_of_entropy(entropy: f64) -> Vec<f64> {
     let probs = |x: f64| vec![x, (1.0 - x) / 3.0, (1.0 - x) / 3.0, (1.0 - x) / 3.0];
     let (mut even, mut sure) = (0.25, 1.0);
@@ -187,7 +188,7 @@ fn distribution_of_entropy(entropy: f64) -> Vec<f64> {
     probs(sure)
 }
 
-/// The entropy from which on a policy stops.
+/// The entropy above which a policy stops.
 pub(crate) fn limit_of_entropy(policy: &mut dyn DraftLength) -> f64 {
     let (mut on, mut off) = (0.0, 4_f64.ln());
     for _ in 0..50 {
@@ -202,9 +203,9 @@ pub(crate) fn limit_of_entropy(policy: &mut dyn DraftLength) -> f64 {
 }
 
 #[test]
-fn entropy_stops_after_an_undecided_distribution() {
-    // sqrt(0.15 H) > h; 50 halvings of 1.4 leave less than 1e-14, entropies of
-    // distributions found by halving are right to 1e-13.
+fn entropy_stops_after_a_distribution_of_high_entropy() {
+    // It stops if sqrt(0.15 H) > h. 50 bisections of 1.4 leave less than 1e-14, and the
+    // bisected entropies are accurate to 1e-13.
     let mut default = policy("entropy", 4, &[]);
     assert!((limit_of_entropy(&mut *default) - 0.09 / 0.15).abs() < 1e-12);
     let mut bold = policy("entropy", 4, &[("entropy_threshold", "0.4")]);
@@ -212,19 +213,19 @@ fn entropy_stops_after_an_undecided_distribution() {
     let one_hot = Dist::one_hot(4, 0);
     let sure = (0..4).map(|token: Token| one_hot.p(token)).collect::<Vec<_>>();
     assert_eq!(drafted(&mut *bold, &sure), 4, "K");
-    assert_eq!(drafted(&mut *bold, &EVEN), 1, "the undecided token itself stays");
+    assert_eq!(drafted(&mut *bold, &EVEN), 1, "the token of high entropy itself stays");
     // Only the last distribution counts.
     assert!(bold.go_deeper(&chain(&[EVEN.to_vec(), sure])));
 }
 
 #[test]
-fn adaedl_follows_the_acceptance_it_is_told_to_reach() {
+fn adaedl_adjusts_its_threshold_towards_the_configured_acceptance() {
     let (factor, wanted) = (0.5, 0.6);
     let mut policy = policy("adaedl", 9, &[("adaedl_gamma", "0.5"), ("adaedl_acceptance", "0.6")]);
     let (mut rate, mut threshold) = (wanted, 0.4_f64);
     let mut rng = seeded(52);
     for round in 0..60 {
-        // 1 - sqrt(factor H) < threshold.
+        // It stops if 1 - sqrt(factor H) < threshold.
         let limit = (1.0 - threshold).powi(2) / factor;
         assert!((limit_of_entropy(&mut *policy) - limit).abs() < 1e-12, "round {round}");
         let drafted = 1 + (uniform(&mut rng) * 5.0) as usize;
@@ -238,7 +239,7 @@ fn adaedl_follows_the_acceptance_it_is_told_to_reach() {
 }
 
 #[test]
-fn no_policy_takes_back_what_it_looked_at() {
+fn the_token_at_which_a_policy_stops_stays_in_the_draft() {
     // The improbable token that makes a policy stop stays in the draft.
     let q = vec![vec![0.26, 0.25, 0.25, 0.24]; 4];
     let toy = markov(&q, &q).draft("d").unwrap();
@@ -253,9 +254,9 @@ fn no_policy_takes_back_what_it_looked_at() {
     }
 }
 
-/// The key holds all that was learned: states that differ are not merged.
+/// States that learned different things must not be merged.
 #[test]
-fn what_a_policy_has_learned_is_in_its_key() {
+fn the_state_key_covers_what_a_policy_has_learned() {
     let draft = confident(&[0.9, 0.6, 0.3]);
     for name in LENGTHS.iter().map(|entry| entry.name) {
         let keys = [0, 0, 3].map(|kept| {

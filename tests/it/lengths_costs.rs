@@ -1,4 +1,4 @@
-//! Draft length policies that learn from times: in worlds of known costs.
+//! Draft length policies that learn from times, in simulated worlds with known costs.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use specdec::round::RoundTimes;
 
 use crate::lengths::{EVEN, confident, drafted, policy, tell};
 
-/// Rounds in a world in which every token is kept with probability alpha, a
-/// draft pass costs c and a target pass 1 and `row` per row.
+/// A world in which every token is kept with probability alpha, a draft pass takes c
+/// seconds, and a target pass one second plus `row` per row.
 #[derive(Debug, Clone, Copy)]
 struct World {
     alpha: f64,
@@ -17,7 +17,7 @@ struct World {
 }
 
 impl World {
-    /// Tokens per second of a fixed length: (1 − α^(n+1)) / (1 − α) over time.
+    /// Tokens per second with a fixed length: (1 − α^(n+1)) / (1 − α) over the time.
     fn rate(&self, n: usize) -> f64 {
         (1.0 - self.alpha.powi(n as i32 + 1))
             / (1.0 - self.alpha)
@@ -37,8 +37,8 @@ impl World {
         }
     }
 
-    /// Drafted lengths of so many rounds. Uniforms come from a sequence that
-    /// fills [0, 1) evenly, so that counts are near what is expected.
+    /// The drafted lengths of so many rounds. The uniform numbers are a sequence that fills
+    /// [0, 1) evenly, so that counts are close to their expectation.
     fn run(&self, policy: &mut dyn DraftLength, rounds: usize) -> Vec<usize> {
         let lengths = (1..=rounds).map(|round| {
             let n = drafted(policy, &[0.7, 0.1, 0.1, 0.1]);
@@ -54,7 +54,7 @@ impl World {
 #[test]
 fn ucb_tries_every_length_once_and_then_mostly_the_best() {
     let mut policy = policy("ucb", 12, &[]);
-    // Three tokens are kept wherever three are drafted: longer drafts only cost.
+    // At most three tokens are kept: longer drafts only cost time.
     let world = World { alpha: 0.8, c: 0.1, row: 0.0 };
     let lengths = (0..2000).map(|_| {
         let n = drafted(&mut *policy, &EVEN);
@@ -65,8 +65,8 @@ fn ucb_tries_every_length_once_and_then_mostly_the_best() {
     assert_eq!(lengths[..4], [12, 6, 3, 1]);
     let rate = |n: usize| (n.min(3) as f64 + 1.0) / world.times(n).total().as_secs_f64();
     for n in [12, 6, 1] {
-        // An arm whose reward falls short of the best by a share d is taken in
-        // round t only while its rounds are fewer than 2 ln t / d².
+        // An arm whose reward is lower than the best by a share d is taken in round t only
+        // while it has fewer than 2 ln t / d² rounds.
         let short = 1.0 - rate(n) / rate(3);
         let most = 2.0 * 2000_f64.ln() / short.powi(2) + 1.0;
         let times = lengths.iter().filter(|&&other| other == n).count();
@@ -75,11 +75,11 @@ fn ucb_tries_every_length_once_and_then_mostly_the_best() {
 }
 
 #[test]
-fn ucb_takes_the_length_with_the_largest_bound_in_any_unit_of_time() {
+fn ucb_takes_the_length_with_the_largest_bound_for_any_unit_of_time() {
     let world = World { alpha: 0.8, c: 0.1, row: 0.0 };
     for unit in [1e-4, 1.0] {
         let mut policy = policy("ucb", 8, &[]);
-        // Lengths in the order of trial with their rounds, tokens and seconds.
+        // Lengths in the order of first trial, each with its rounds, tokens and seconds.
         let mut arms = [8, 4, 2, 1].map(|n| (n, 0.0_f64, 0.0_f64, 0.0_f64));
         for round in 0..500 {
             // Auer et al. 2002, figure 1, with the best mean as the unit of reward.
@@ -92,7 +92,7 @@ fn ucb_takes_the_length_with_the_largest_bound_in_any_unit_of_time() {
             });
             let n = drafted(&mut *policy, &EVEN);
             assert_eq!(n, arms[expected].0, "round {round}");
-            // Never the same twice, so that bounds are not equal by chance.
+            // Times vary from round to round, so that no bounds are equal by chance.
             let seconds = unit * (world.times(n).total().as_secs_f64() + 1e-3 * all.sin());
             let target = Duration::from_secs_f64(seconds);
             let times = RoundTimes { target, ..RoundTimes::default() };
@@ -117,8 +117,8 @@ fn ucb_comes_near_the_best_length_in_tokens_per_second() {
         let tokens = |n: usize| world.rate(n) * world.times(n).total().as_secs_f64();
         let time = lengths.iter().map(|&n| world.times(n).total().as_secs_f64()).sum::<f64>();
         let reached = lengths.iter().map(|&n| tokens(n)).sum::<f64>() / time;
-        // UCB1's regret in units of the best reward: 8 ln t / d per worse arm,
-        // which for four arms that are a tenth worse is 3200 of 20000 rounds.
+        // UCB1's regret in units of the best reward is 8 ln t / d per worse arm: for four
+        // arms that are worse by a tenth, 3200 of 20000 rounds.
         assert!(reached > 0.84 * best, "{world:?}: {reached} of {best}");
         let taken = |n: usize| lengths.iter().filter(|&&other| other == n).count();
         let most = [16, 8, 4, 2, 1].into_iter().max_by_key(|&n| taken(n)).unwrap();
@@ -126,7 +126,7 @@ fn ucb_comes_near_the_best_length_in_tokens_per_second() {
     }
 }
 
-/// The best constant lengths for alpha (rows) and c (columns), free rows.
+/// The best constant lengths by alpha (rows) and c (columns) if rows cost nothing.
 const BEST: [(f64, [usize; 5]); 5] = [
     (0.5, [5, 4, 3, 2, 1]),
     (0.6, [7, 6, 4, 3, 2]),
@@ -166,7 +166,7 @@ fn optimal_stopping_ends_after_a_token_that_is_unlikely_to_be_kept() {
     let mut policy = policy("optimal_stopping", 8, &[]);
     let world = World { alpha: 0.5, c: 0.1, row: 0.0 };
     for round in 0..400 {
-        // Confident tokens are kept, others once in ten times.
+        // Confident tokens are always kept, others once in ten rounds.
         let sure = 1 + round % 3;
         let draft = confident(&[&vec![0.9; sure][..], &[0.3]].concat());
         let kept = sure + usize::from(round % 10 == 0);
@@ -179,10 +179,10 @@ fn optimal_stopping_ends_after_a_token_that_is_unlikely_to_be_kept() {
 }
 
 #[test]
-fn optimal_stopping_drafts_one_token_whatever_it_has_seen() {
+fn optimal_stopping_always_drafts_at_least_one_token() {
     let mut policy = policy("optimal_stopping", 8, &[]);
     let world = World { alpha: 0.0, c: 1.0, row: 0.5 };
-    // Nothing is kept and everything is dear, but two rounds are needed to know.
+    // Nothing is kept and everything is expensive, but it takes two rounds to learn that.
     for told in 0..6 {
         assert!(policy.go_deeper(&confident(&[])), "{told} rounds");
         assert_eq!(policy.go_deeper(&confident(&[1.0])), told < 2, "{told} rounds");
@@ -192,12 +192,13 @@ fn optimal_stopping_drafts_one_token_whatever_it_has_seen() {
 }
 
 #[test]
-fn rows_cost_what_passes_cost_while_all_drafts_are_of_one_length() {
+fn a_row_costs_its_share_of_a_pass_while_all_drafts_have_one_length() {
     let mut policy = policy("optimal_stopping", 8, &[]);
     let world = World { alpha: 0.0, c: 0.01, row: 0.0 };
     let draft = confident(&[1.0, 0.3, 0.3]);
     (0..2).for_each(|_| tell(&mut *policy, &draft, 1, world.times(3)));
-    // 2 tokens in 1.03 s; a token more costs 0.01 s and a row, 1 s / 4: as much as
-    // 0.50 tokens. The first class was kept 2 + 1.4 of 4 times, all 9 of 14: 0.55.
+    // A round yields 2 tokens in 1.03 s. One more drafted token costs 0.01 s and a row, which
+    // is 1 s / 4: as much as 0.50 tokens. With the prior, the most confident class was kept
+    // 3.4 of 4 times and all classes 9 of 14 times; the product is 0.55.
     assert!(policy.go_deeper(&confident(&[1.0])));
 }

@@ -1,5 +1,5 @@
-//! Draft length policies over trees: what was drafted is counted in levels, since
-//! no more than one node of a level can be kept.
+//! Draft length policies over trees: drafts are counted in levels, since at most one node
+//! per level can be kept.
 
 use specdec::chance::Exhaustive;
 use specdec::length::DraftLength;
@@ -20,7 +20,7 @@ fn two_by_two() -> Draft {
     draft
 }
 
-/// Tells of a round that kept some nodes of the first branch.
+/// Tells about a round that kept the first `kept` nodes of the path 0, 2.
 fn tell_of_tree(policy: &mut dyn DraftLength, kept: usize) {
     let draft = two_by_two();
     let path = &[0, 2][..kept];
@@ -28,11 +28,11 @@ fn tell_of_tree(policy: &mut dyn DraftLength, kept: usize) {
 }
 
 #[test]
-fn adaedl_takes_the_share_of_levels_for_the_acceptance() {
-    // 1 - sqrt(H) is held against the threshold, which begins at 0.4.
+fn adaedl_measures_acceptance_in_levels_not_nodes() {
+    // 1 - sqrt(H) is compared with the threshold, which starts at 0.4.
     for (kept, step) in [(0, 0.01), (1, -0.01), (2, -0.01)] {
-        // A rate of 0.4 is wanted, and assumed: with one of two levels it becomes
-        // 0.45, with one of six nodes it would be 0.28.
+        // The wanted rate of 0.4 is also the initial estimate: one of two levels raises it
+        // to 0.45, whereas one of six nodes would lower it to 0.28.
         let settings = [("adaedl_gamma", "1"), ("adaedl_acceptance", "0.4")];
         let mut policy = policy("adaedl", 9, &settings);
         tell_of_tree(&mut *policy, kept);
@@ -43,7 +43,7 @@ fn adaedl_takes_the_share_of_levels_for_the_acceptance() {
 }
 
 #[test]
-fn heuristic_takes_a_whole_path_for_full_acceptance() {
+fn heuristic_counts_a_fully_kept_path_as_full_acceptance() {
     for (kept, next) in [(2, 4), (1, 1), (0, 1)] {
         let mut policy = policy("heuristic", 2, &[]);
         tell_of_tree(&mut *policy, kept);

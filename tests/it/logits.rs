@@ -1,5 +1,5 @@
-//! Rows of logits in both precisions: what is refused, what is impossible, and
-//! that many rows give what each gives alone.
+//! Rows of logits in both precisions: invalid values, impossible tokens, penalties, and the
+//! same distributions for many rows as for each row alone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,21 +7,20 @@ use specdec::chance::{Request, Seeded};
 use specdec::clock::{VirtualClock, VirtualCosts};
 use specdec::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
 use specdec::distribution::DistError;
-use specdec::model::{
-    Evaluation, LanguageModel, ModelError, ModelInfo, Session, Toy, ToyPair, Work,
-};
+use specdec::error::Error;
+use specdec::model::{Evaluation, LanguageModel, ModelInfo, Session, Toy, ToyPair, Work};
 use specdec::sampling::{ForEachRow, History, Logits, Sampler, SamplingParams};
 
 use crate::sampling::{PLAIN, distribution, distribution_after, params};
 
-/// Scores in both precisions; dyadic values are the same in both.
+/// Logits in both precisions; dyadic values are the same in both.
 fn both(scores: &[f64]) -> [Logits; 2] {
     [Logits::F32(scores.iter().map(|&x| x as f32).collect()), Logits::F64(scores.to_vec())]
 }
 
 #[test]
-fn unsound_scores_are_found_wherever_they_are() {
-    // Rows that end within a vector of lanes, and rows of whole ones.
+fn nan_and_infinite_logits_are_found_at_every_position() {
+    // Rows that end within a vector of lanes, and rows of whole vectors.
     for len in [1, 15, 16, 17, 32, 40] {
         for place in 0..len {
             for (value, all) in [(f64::NAN, false), (f64::INFINITY, false), (f64::NAN, true)] {
@@ -43,9 +42,9 @@ fn unsound_scores_are_found_wherever_they_are() {
     }
 }
 
-/// What cannot happen may stand anywhere in a row.
+/// Impossible tokens may be anywhere in a row.
 #[test]
-fn impossible_tokens_have_no_weight_wherever_they_are() {
+fn impossible_tokens_have_no_mass_at_any_position() {
     for len in [2, 16, 17, 40] {
         for place in 0..len {
             let mut scores = vec![f64::NEG_INFINITY; len];
@@ -70,7 +69,7 @@ fn impossible_tokens_have_no_weight_wherever_they_are() {
 }
 
 #[test]
-fn logits_know_their_order() {
+fn largest_and_top2_gap_follow_the_order_of_the_logits() {
     let scores = [1.0, 3.0, f64::NEG_INFINITY, 3.0, -2.0, 0.5];
     for logits in both(&scores) {
         assert_eq!((logits.len(), logits.is_empty()), (6, false));
@@ -79,7 +78,7 @@ fn logits_know_their_order() {
         assert_eq!(logits.largest(1), [1]);
         assert_eq!(logits.largest(2), [1, 3], "ties to the lowest id");
         assert_eq!(logits.largest(4), [1, 3, 0, 5]);
-        assert_eq!(logits.largest(9), [1, 3, 0, 5, 4], "the impossible is left out");
+        assert_eq!(logits.largest(9), [1, 3, 0, 5, 4], "impossible tokens are left out");
     }
     assert!(both(&[]).iter().all(|logits| logits.is_empty()));
     let gap = |scores: &[f64]| both(scores).map(|logits| logits.top2_gap());
@@ -90,22 +89,22 @@ fn logits_know_their_order() {
     assert_eq!(gap(&[3.0]), [f64::INFINITY; 2], "only one token is possible");
 }
 
-/// Penalties of either sign and scores of either sign, against the formula.
+/// All penalties at once on logits of either sign, against the formula; then each alone.
 #[test]
-fn penalties_are_those_of_the_formula_in_both_precisions() {
+fn penalties_match_their_formula_in_both_precisions() {
     let scores = [1.0, -1.0, 0.0, 2.0, -0.5, 0.5];
     let history = History { prompt_len: 2, context: &[0, 1, 1, 4, 3, 9], drafted: &[3, 2] };
     let all = params(|p| {
         (p.repetition_penalty, p.presence_penalty, p.frequency_penalty) = (2.0, 0.25, 0.5);
     });
-    // Seen: 0 to 4; in the continuation 1, 4 and 2 once and 3 twice. Token 9 lies
+    // Tokens 0 to 4 were seen; the continuation has 1, 4 and 2 once and 3 twice. Token 9 is
     // outside the vocabulary.
     let expected = [0.5, -2.75, -0.75, -0.25, -1.75, 0.5];
     for logits in both(&scores) {
         let dist = Sampler::new(all).unwrap().distribution(&logits, history).unwrap();
         for (t, x) in expected.iter().enumerate() {
             let found = (dist.p(t as u32) / dist.p(5)).ln() + 0.5;
-            // Rows of f32 carry its rounding.
+            // Rows of f32 have its rounding errors.
             assert!((found - x).abs() < 1e-6, "token {t}: {found} is not {x}");
         }
     }
@@ -119,10 +118,10 @@ fn penalties_are_those_of_the_formula_in_both_precisions() {
     }
 }
 
-/// Rows that were done through [`on_threads`].
+/// Number of rows that were processed by [`on_threads`].
 static SPREAD: AtomicUsize = AtomicUsize::new(0);
 
-/// A thread for each row.
+/// Runs each row on a thread of its own.
 fn on_threads(rows: usize, work: &(dyn Fn(usize) + Sync)) {
     SPREAD.fetch_add(rows, Ordering::Relaxed);
     std::thread::scope(|scope| {
@@ -130,7 +129,7 @@ fn on_threads(rows: usize, work: &(dyn Fn(usize) + Sync)) {
     });
 }
 
-/// A toy whose rows are done on threads.
+/// A toy whose rows are processed on threads.
 #[derive(Debug)]
 struct Spread(Toy);
 
@@ -139,11 +138,11 @@ impl LanguageModel for Spread {
         self.0.info()
     }
 
-    fn session(&self) -> Result<Session, ModelError> {
+    fn session(&self) -> Result<Session, Error> {
         self.0.session()
     }
 
-    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
         self.0.evaluate(work)
     }
 
@@ -153,7 +152,7 @@ impl LanguageModel for Spread {
 }
 
 #[test]
-fn a_generation_does_its_rows_as_the_target_says() {
+fn a_generation_processes_rows_with_the_targets_for_each_row() {
     let even = vec![1.0 / 40_000.0; 40_000];
     let pair = ToyPair::context_free(&even, &even);
     let (target, draft) = (Spread(pair.target("t").unwrap()), pair.draft("d").unwrap());
@@ -168,10 +167,10 @@ fn a_generation_does_its_rows_as_the_target_says() {
     assert!(SPREAD.load(Ordering::Relaxed) >= before + 3);
 }
 
-/// Rows of a draft are turned into distributions together; each is what it is alone,
-/// whether one thread does them or all.
+/// Rows of a draft are turned into distributions together, on one thread or several; each
+/// distribution must equal that of the row alone.
 #[test]
-fn distributions_of_many_rows_are_those_of_each() {
+fn distributions_of_many_rows_equal_those_of_single_rows() {
     for vocab in [8, 40_000] {
         let row = |i: usize| {
             let score = |t: usize| ((t * 7 + i * 3) % 23) as f32 / 4.0;

@@ -1,4 +1,4 @@
-//! The one test binary: each file is a subject.
+//! The only integration test binary, with one file per subject.
 
 mod acceptance_chains;
 mod acceptance_theory;
@@ -12,6 +12,7 @@ mod draft_penalties;
 mod drafters_model;
 mod drafters_text;
 mod drafters_tree;
+mod errors;
 mod exactness;
 mod exactness_ends;
 mod exactness_time;

@@ -1,9 +1,9 @@
-//! The docs table is what the registries say.
+//! `docs/methods.md` matches the registries.
 
 use std::process::Command;
 
 #[test]
-fn the_page_of_methods_is_up_to_date() {
+fn the_methods_page_is_up_to_date() {
     let output =
         Command::new(env!("CARGO_BIN_EXE_specdec")).args(["list", "--markdown"]).output().unwrap();
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/methods.md");

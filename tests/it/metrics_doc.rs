@@ -11,8 +11,7 @@ use specdec::rows::{
 
 const DOC: &str = include_str!("../../docs/metrics.md");
 
-/// The first cells of the table under the heading of a file: `(column, unit,
-/// definition)`.
+/// The rows of the table under the heading of a file, as `(column, unit, definition)`.
 fn table(file: &str) -> Vec<(String, String, String)> {
     let heading = format!("### `{file}`");
     let section = DOC.split(&heading).nth(1).unwrap_or_else(|| panic!("no heading for {file}"));
@@ -62,7 +61,7 @@ fn every_file_is_documented_once() {
 }
 
 #[test]
-fn columns_of_what_has_none() {
+fn types_that_are_not_rows_have_no_columns() {
     assert!(headings::<u32>().is_empty());
     assert!(columns::<u32>().is_empty());
     assert!(columns::<Vec<RoundRow>>().is_empty());

@@ -1,8 +1,9 @@
-//! Names of models and prompt sets through `configs/` folders.
+//! Names of models and prompt sets, as found through `configs/` folders.
 
 use std::fs;
 use std::path::Path;
 
+use specdec::error::Error;
 use specdec::model::Catalog;
 
 fn write(file: &Path, text: &str) {
@@ -10,7 +11,7 @@ fn write(file: &Path, text: &str) {
     fs::write(file, text).unwrap();
 }
 
-fn sentence(result: Result<impl std::fmt::Debug, specdec::model::ModelError>) -> String {
+fn sentence(result: Result<impl std::fmt::Debug, Error>) -> String {
     let text = result.unwrap_err().to_string();
     assert!(!text.contains('\n'), "more than one line: {text}");
     text
@@ -30,13 +31,13 @@ fn the_nearest_configs_folder_comes_first_and_the_project_last() {
     assert_eq!(catalog.model("b").unwrap().path, big, "by its alias");
     assert_eq!(catalog.model("toy").unwrap().path, "toy:mixed");
     assert_eq!(catalog.model("toy:close").unwrap().path, "toy:close");
-    // The project's own names stay within reach of a stranger's folder.
+    // The project's own names are found from any folder.
     assert!(catalog.model("embedded-target").unwrap().path.ends_with("models/target"));
     assert!(catalog.model("embedded-draft").unwrap().path.ends_with("models/draft"));
 }
 
 #[test]
-fn folders_are_found_from_the_start_and_by_absolute_path() {
+fn folders_are_found_by_relative_and_absolute_path() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("checkpoints/mine");
     fs::create_dir_all(&folder).unwrap();
@@ -49,7 +50,7 @@ fn folders_are_found_from_the_start_and_by_absolute_path() {
 }
 
 #[test]
-fn an_unknown_model_lists_the_names_and_the_nearest() {
+fn the_error_for_an_unknown_model_lists_known_names_and_the_nearest() {
     let dir = tempfile::tempdir().unwrap();
     let text = sentence(Catalog::near(dir.path()).model("embeded-draft"));
     assert!(text.contains("did you mean \"embedded-draft\""), "{text}");
@@ -57,7 +58,7 @@ fn an_unknown_model_lists_the_names_and_the_nearest() {
 }
 
 #[test]
-fn a_broken_list_of_models_is_one_sentence_with_file_and_line() {
+fn a_broken_models_toml_is_reported_in_one_line_with_its_file() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("configs/models.toml");
     for (broken, part) in
@@ -70,7 +71,7 @@ fn a_broken_list_of_models_is_one_sentence_with_file_and_line() {
 }
 
 #[test]
-fn prompt_sets_by_name_or_path() {
+fn prompt_sets_are_found_by_name_or_path() {
     let dir = tempfile::tempdir().unwrap();
     let named = dir.path().join("configs/prompts/mine.jsonl");
     let loose = dir.path().join("loose.jsonl");

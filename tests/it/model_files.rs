@@ -1,5 +1,4 @@
-//! Where a model should be and is not; files that are damaged, absurd or change
-//! while they are read.
+//! Missing models, and model files that are damaged, absurd or change while they are read.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +12,7 @@ use specdec::model::{Catalog, Dtype, Role, Settings, Source, load};
 use crate::checkpoint::{Checkpoint, replace, tokenizer_json, write_json};
 use crate::cli_support::text;
 
-/// The sentence that a checkpoint is refused with, after `spoil`.
+/// The one-line message with which a checkpoint is refused after `spoil` changed its folder.
 #[track_caller]
 fn refusal(checkpoint: &Checkpoint, spoil: impl Fn(&Path)) -> String {
     let dir = tempfile::tempdir().unwrap();
@@ -32,7 +31,7 @@ fn says(sentence: &str, parts: &[&str]) {
 }
 
 #[test]
-fn names_that_lead_nowhere_are_told_what_a_model_is() {
+fn the_error_for_a_missing_model_explains_what_a_model_is() {
     let dir = tempfile::tempdir().unwrap();
     let catalog = Catalog::near(dir.path());
     let absent = |name: &str| catalog.model(name).unwrap_err().to_string();
@@ -53,7 +52,7 @@ fn names_that_lead_nowhere_are_told_what_a_model_is() {
 }
 
 #[test]
-fn folders_of_other_formats_are_told_what_to_do() {
+fn the_error_for_a_folder_in_another_format_explains_what_to_do() {
     let replaced = |missing: &'static str, other: &'static str| {
         refusal(&Checkpoint::default(), move |folder| {
             fs::rename(folder.join(missing), folder.join(other)).unwrap();
@@ -73,7 +72,7 @@ fn folders_of_other_formats_are_told_what_to_do() {
 }
 
 #[test]
-fn damaged_tokenizers_are_refused_and_nothing_panics() {
+fn damaged_tokenizers_are_refused_without_a_panic() {
     let whole = serde_json::to_string_pretty(&tokenizer_json()).unwrap();
     let whole = whole.as_bytes();
     for cut in (0..whole.len() - 2).step_by(211) {
@@ -81,14 +80,14 @@ fn damaged_tokenizers_are_refused_and_nothing_panics() {
             |folder: &Path| fs::write(folder.join("tokenizer.json"), &whole[..cut]).unwrap();
         says(&refusal(&Checkpoint::default(), damaged), &["tokenizer.json", "not a tokenizer"]);
     }
-    // Within its decoder the library panics.
+    // The library panics on a malformed decoder.
     let broken = text(whole).replacen("\"decoder\": {", "\"decoder\": {\"type\": \"Fuse\" ", 1);
     let damaged = |folder: &Path| fs::write(folder.join("tokenizer.json"), &broken).unwrap();
     says(&refusal(&Checkpoint::default(), damaged), &["tokenizer.json", "not a tokenizer"]);
 }
 
 #[test]
-fn nothing_is_allocated_that_the_weights_do_not_bear_out() {
+fn sizes_in_the_configuration_that_the_weights_contradict_are_refused() {
     let refused = |config: Value| refusal(&Checkpoint { config, ..Checkpoint::default() }, |_| ());
     for key in [
         "hidden_size",
@@ -117,7 +116,7 @@ fn nothing_is_allocated_that_the_weights_do_not_bear_out() {
 }
 
 #[test]
-fn values_of_another_type_are_named_with_their_key() {
+fn configuration_values_of_the_wrong_type_are_named_with_their_key() {
     let refused = |config: Value| refusal(&Checkpoint { config, ..Checkpoint::default() }, |_| ());
     let sentence = refused(json!({"num_attention_heads": "many"}));
     says(&sentence, &["config.json", "num_attention_heads: ", "\"many\"", "a whole number >= 0"]);
@@ -129,7 +128,7 @@ fn values_of_another_type_are_named_with_their_key() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_not_read() {
+fn folders_and_oversized_files_are_refused_as_configuration() {
     let sentence = refusal(&Checkpoint::default(), |folder| {
         fs::remove_file(folder.join("config.json")).unwrap();
         fs::create_dir(folder.join("config.json")).unwrap();
@@ -143,7 +142,7 @@ fn what_is_no_regular_file_is_not_read() {
 }
 
 #[test]
-fn headers_that_describe_more_than_there_can_be_are_refused() {
+fn weight_headers_with_overflowing_sizes_are_refused() {
     let sentence = refusal(&Checkpoint::default(), |folder| {
         let most = (1u64 << 61) - 1;
         let sizes = [most; 8].into_iter().chain([7]).enumerate();
@@ -162,29 +161,29 @@ fn headers_that_describe_more_than_there_can_be_are_refused() {
 
 #[cfg(unix)]
 #[test]
-fn links_that_lead_nowhere_are_not_passed_over() {
+fn dangling_links_are_reported() {
     use std::os::unix::fs::symlink;
     let name = "generation_config.json";
     let sentence = refusal(&Checkpoint::default(), |folder| {
         symlink("nowhere", folder.join(name)).unwrap();
     });
-    says(&sentence, &["cannot read", name]);
+    says(&sentence, &[name, "cannot be read"]);
     let name = "model.safetensors";
     let sharded = Checkpoint { shards: 2, ..Checkpoint::default() };
     let sentence = refusal(&sharded, |folder| symlink("nowhere", folder.join(name)).unwrap());
-    says(&sentence, &["cannot read", name]);
+    says(&sentence, &[name, "cannot be read"]);
 }
 
-/// Nothing lies at the beginning of a process's memory.
+/// Reading `/proc/self/mem` at offset 0 fails, since nothing is mapped there.
 #[cfg(target_os = "linux")]
 #[test]
-fn weights_that_the_system_does_not_read_are_not_called_incomplete() {
+fn an_io_error_on_weights_is_not_reported_as_an_incomplete_file() {
     let sentence = refusal(&Checkpoint::default(), |folder| {
         let weights = folder.join("model.safetensors");
         fs::remove_file(&weights).unwrap();
         std::os::unix::fs::symlink("/proc/self/mem", weights).unwrap();
     });
-    says(&sentence, &["cannot read", "model.safetensors: Input/output error"]);
+    says(&sentence, &["model.safetensors: cannot be read: Input/output error"]);
 }
 
 #[test]
@@ -199,7 +198,7 @@ fn weights_that_a_dtype_cannot_hold_are_refused() {
         let source = Source { settings, ..dir.path().to_str().unwrap().into() };
         load(source, Role::Target)
     };
-    // 65,520 is the least number that rounds to infinity in f16.
+    // 65,520 is the smallest number that f16 rounds to infinity.
     for (dtype, most, too_large) in [
         (Dtype::F16, 65_519.0, 65_520.0),
         (Dtype::Q8_0, 127.0 * 65_519.0, 127.0 * 65_520.0),
@@ -213,7 +212,7 @@ fn weights_that_a_dtype_cannot_hold_are_refused() {
 }
 
 #[test]
-fn weights_that_are_cut_off_while_they_are_read_are_one_sentence() {
+fn weights_truncated_while_they_are_read_never_crash_the_command() {
     let dir = tempfile::tempdir().unwrap();
     let large = Checkpoint { hidden: 256, intermediate: 1024, layers: 4, ..Checkpoint::default() };
     large.write(dir.path());

@@ -1,4 +1,4 @@
-//! Greedy speculative text is greedy text, on both engines.
+//! On both engines greedy speculative decoding gives the text of plain greedy decoding.
 
 use candle_core::DType;
 use specdec::chance::{Request, Seeded};
@@ -33,28 +33,28 @@ fn greedy(
 }
 
 #[test]
-fn speculative_greedy_text_equals_plain_text() {
+fn speculative_greedy_text_equals_plain_greedy_text() {
     for (engine, seed) in [(Engine::Native, 1), (Engine::Native, 2), (Engine::Candle, 3)] {
         let target = Checkpoint { seed, ..Checkpoint::default() };
-        // A coarser copy of the target agrees often, a stranger hardly ever.
+        // A rounded copy of the target often agrees with it, an unrelated model hardly ever.
         let copy = Checkpoint { dtype: DType::BF16, ..target.clone() };
-        let stranger = Checkpoint { seed: 99, tied: false, ..target.clone() };
-        let [target, copy, stranger] = [target, copy, stranger].map(|c| on(engine, &c).model);
+        let unrelated = Checkpoint { seed: 99, tied: false, ..target.clone() };
+        let [target, copy, unrelated] = [target, copy, unrelated].map(|c| on(engine, &c).model);
         let plain = greedy(&*target, &*copy, ("none", 0));
         assert_eq!(plain.len(), 60);
-        for draft in [&copy, &stranger] {
+        for draft in [&copy, &unrelated] {
             for method in [("model", 1), ("model", 4), ("model", 7), ("prompt_lookup", 4)] {
                 let text = greedy(&*target, &**draft, method);
                 let Some(at) = plain.iter().zip(&text).position(|(a, b)| a != b) else {
                     assert_eq!(text, plain);
                     continue;
                 };
-                // Only without row invariance may a tie come out another way.
-                assert_eq!(engine, Engine::Candle, "{method:?} leaves plain at {at}");
+                // A tie may be decided differently only by an engine without row invariance.
+                assert_eq!(engine, Engine::Candle, "{method:?} differs from plain at {at}");
                 let before = [&[0, 70, 80, 90, 70, 80], &plain[..at]].concat();
                 let logits = Logits::F32(all_rows(&*target, &before).pop().unwrap());
                 let gap = logits.top2_gap();
-                assert!(gap <= 2.0 * TOLERANCE, "{method:?} leaves plain at {at}, gap {gap}");
+                assert!(gap <= 2.0 * TOLERANCE, "{method:?} differs from plain at {at}, gap {gap}");
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The Llama decoders of both engines against independent implementations, and
-//! against themselves with and without a cache.
+//! The Llama decoders of both engines: against independent implementations, and with
+//! against without a cache.
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
@@ -13,14 +13,14 @@ use specdec::model::{
     evaluate_one, load,
 };
 use specdec::sampling::Logits;
-use specdec::tree::Draft;
+use specdec::tree::{Draft, Row};
 
 use crate::checkpoint::{Checkpoint, VOCAB};
 use crate::reference;
 
-/// How far two f32 computations of one logit may lie apart. A logit of these
-/// models is of size 10 at most and the end of a chain of some 30 sums of at
-/// most 50 products; each of those roundings moves it by about 10 · 6e-8.
+/// How much two f32 computations of one logit may differ. A logit of these models is at
+/// most 10 in magnitude and results from a chain of about 30 sums of at most 50 products;
+/// each rounding moves it by about 10 · 6e-8.
 pub(crate) const TOLERANCE: f64 = 2e-4;
 
 pub(crate) fn on(engine: Engine, checkpoint: &Checkpoint) -> Loaded {
@@ -30,7 +30,7 @@ pub(crate) fn on(engine: Engine, checkpoint: &Checkpoint) -> Loaded {
     load(Source { settings, ..dir.path().to_str().unwrap().into() }, Role::Target).unwrap()
 }
 
-/// The model on every engine.
+/// The same model on every engine.
 fn engines(checkpoint: &Checkpoint) -> [Box<dyn LanguageModel>; 2] {
     Engine::ALL.map(|engine| on(engine, checkpoint).model)
 }
@@ -91,7 +91,7 @@ fn assert_rows_near(left: &[f32], right: &[f32], what: &str) {
     assert_near(left, right.iter().map(|&x| f64::from(x)), what);
 }
 
-/// Shapes in which `hidden = heads · head_dim`, which the stock decoders need.
+/// Shapes with `hidden = heads · head_dim`, which the stock decoders require.
 fn stock_shapes() -> Vec<Checkpoint> {
     let base = Checkpoint { hidden: 48, ..Checkpoint::default() };
     vec![
@@ -173,8 +173,8 @@ fn all_rows_agree_with_candle_transformers_llama2_c() {
     }
 }
 
-/// From rotate-half order, where entries `i` and `i + d/2` of a head make a
-/// pair, to the order in which `2i` and `2i + 1` do.
+/// Converts from rotate-half order, where entries `i` and `i + d/2` of a head form a pair, to
+/// interleaved order, where `2i` and `2i + 1` do.
 fn interleaved(matrix: &Tensor, head_dim: usize) -> Tensor {
     let (rows, columns) = matrix.dims2().unwrap();
     matrix
@@ -190,8 +190,8 @@ fn interleaved(matrix: &Tensor, head_dim: usize) -> Tensor {
 fn all_rows_agree_with_an_f64_reference_in_every_stored_type() {
     for dtype in [DType::F32, DType::BF16, DType::F16] {
         for tied in [true, false] {
-            // head_dim 12 with 4 heads and hidden 32: nothing may be derived
-            // from hidden / heads.
+            // head_dim is 12 with 4 heads and hidden 32, so that it must not be derived from
+            // hidden / heads.
             let c = Checkpoint { dtype, tied, seed: 11, ..Checkpoint::default() };
             let text = tokens(6, 50);
             let frequencies = reference::frequencies(c.head_dim, 10_000.0);
@@ -207,7 +207,7 @@ fn all_rows_agree_with_an_f64_reference_in_every_stored_type() {
 }
 
 #[test]
-fn rope_is_read_in_both_spellings() {
+fn rope_settings_are_read_in_both_spellings() {
     let text = tokens(8, 30);
     let base = Checkpoint::default();
     let rows = |config: serde_json::Value| {
@@ -230,7 +230,7 @@ fn rope_is_read_in_both_spellings() {
     let parameters = json!({"rope_type": "default", "rope_theta": theta});
     agree(&rows(json!({"rope_theta": null, "rope_parameters": parameters})), &other);
     agree(&rows(json!({"rope_theta": theta, "rope_scaling": {"type": "default"}})), &other);
-    // Checkpoints are saved with both keys; the newer one counts.
+    // Some checkpoints are saved with both keys; the newer one takes precedence.
     let both = json!({"rope_type": "default", "type": "linear", "factor": 2.0});
     agree(&rows(json!({"rope_theta": theta, "rope_scaling": both})), &other);
 
@@ -245,7 +245,7 @@ fn rope_is_read_in_both_spellings() {
 }
 
 #[test]
-fn a_long_prompt_is_taken_in_by_pieces() {
+fn a_long_prompt_is_prefilled_in_pieces() {
     let c = Checkpoint { positions: 900, ..Checkpoint::default() };
     let text = tokens(9, 700);
     for model in engines(&c) {
@@ -263,7 +263,7 @@ fn a_long_prompt_is_taken_in_by_pieces() {
 }
 
 #[test]
-fn padded_and_unused_rows_never_come_out() {
+fn padding_rows_are_never_returned() {
     let c = Checkpoint { vocab_rows: VOCAB + 250, ..Checkpoint::default() };
     for model in engines(&c) {
         assert_eq!(model.info().vocab, VOCAB);
@@ -281,7 +281,12 @@ fn two_sequences_in_one_call_do_not_mix() {
         let drafts = [chain(&a[10..]), chain(&b[25..])];
         let mut work = [
             Work { session: first, context: &a[..10], draft: &drafts[0], want: Want::All },
-            Work { session: second, context: &b[..25], draft: &drafts[1], want: Want::Row(3) },
+            Work {
+                session: second,
+                context: &b[..25],
+                draft: &drafts[1],
+                want: Want::Row(Row::after(Some(2))),
+            },
         ];
         let evaluations = model.evaluate(&mut work).unwrap();
         for (row, own) in f32s(&evaluations[0]).into_iter().enumerate() {
@@ -293,9 +298,10 @@ fn two_sequences_in_one_call_do_not_mix() {
 }
 
 #[test]
-fn a_tree_with_more_nodes_than_rows_is_refused_in_a_sentence() {
+fn a_tree_that_does_not_fit_the_cache_is_refused() {
     let context = tokens(3, 90);
-    // Siblings share one position but not one row: 96 positions and 64 more rows.
+    // Siblings share a position but need a row each: the cache has 96 positions and 64 extra
+    // rows.
     let mut draft = Draft::empty(VOCAB);
     for token in 0..71 {
         draft.certain(None, token);
@@ -324,12 +330,12 @@ fn a_session_of_another_engine_is_refused() {
     }
 }
 
-/// A random tree: every node hangs below a random earlier one.
+/// A random tree: the parent of every node is a random earlier one or the context.
 fn random_tree(rng: &mut impl Rng, nodes: usize) -> Draft {
     let mut draft = Draft::empty(VOCAB);
     for _ in 0..nodes {
         let parent = rng.random_range(0..=draft.len()).checked_sub(1);
-        // Few tokens, so that trees of successive rounds share paths.
+        // Few different tokens, so that trees of successive rounds share paths.
         draft.certain(parent, rng.random_range(2..6));
     }
     draft
@@ -346,7 +352,7 @@ fn play(model: &dyn LanguageModel, seed: u64) {
     for _ in 0..8 {
         let nodes = rng.random_range(0..7);
         let draft = random_tree(&mut rng, nodes);
-        let some = rng.random_range(0..=draft.len());
+        let some = Row::all(&draft).nth(rng.random_range(0..=draft.len())).unwrap();
         let want = if rng.random() { Want::All } else { Want::Row(some) };
         if rng.random_bool(0.2) {
             session = session.fork().unwrap();

@@ -1,5 +1,5 @@
-//! Folders in the Hugging Face layout: what is read, and what is refused with
-//! one sentence.
+//! Folders in the Hugging Face layout: what is read, and what is refused with a one-line
+//! message.
 
 use std::fs;
 use std::path::Path;
@@ -7,20 +7,19 @@ use std::path::Path;
 use candle_core::{DType, Device, Tensor};
 use serde_json::{Value, json};
 use specdec::decode::TextStream;
-use specdec::model::{
-    Loaded, ModelError, Role, Source, Want, Work, check_pair, evaluate_one, load,
-};
+use specdec::error::Error;
+use specdec::model::{Loaded, Role, Source, Want, Work, check_pair, evaluate_one, load};
 use specdec::sampling::Logits;
 use specdec::tree::Draft;
 
 use crate::checkpoint::{BOS, Checkpoint, EOS, VOCAB, replace, tokenizer_json, write_json};
 
-fn open(folder: &Path) -> Result<Loaded, ModelError> {
+fn open(folder: &Path) -> Result<Loaded, Error> {
     load(folder.to_str().unwrap(), Role::Target)
 }
 
 /// Writes a checkpoint, lets `spoil` change the folder, and loads it.
-fn opened(checkpoint: &Checkpoint, spoil: impl Fn(&Path)) -> Result<Loaded, ModelError> {
+fn opened(checkpoint: &Checkpoint, spoil: impl Fn(&Path)) -> Result<Loaded, Error> {
     let dir = tempfile::tempdir().unwrap();
     checkpoint.write(dir.path());
     spoil(dir.path());
@@ -31,7 +30,7 @@ fn small() -> Checkpoint {
     Checkpoint::default()
 }
 
-/// The folder must be refused in one line that holds all of `parts`.
+/// Asserts that the folder is refused in one line that contains all of `parts`.
 #[track_caller]
 fn refused(checkpoint: &Checkpoint, spoil: impl Fn(&Path), parts: &[&str]) {
     let text = opened(checkpoint, spoil).unwrap_err().to_string();
@@ -50,7 +49,7 @@ fn logits(loaded: &Loaded) -> Logits {
 }
 
 #[test]
-fn the_model_says_what_it_is() {
+fn model_info_describes_the_checkpoint() {
     let c = Checkpoint { tied: false, ..small() };
     let loaded = opened(&c, |_| ()).unwrap();
     let info = loaded.model.info();
@@ -59,14 +58,14 @@ fn the_model_says_what_it_is() {
     assert_eq!(info.eos, [EOS]);
     let count = c.tensors().values().map(Tensor::elem_count).sum::<usize>();
     assert_eq!(info.parameters, count);
-    // Projections of both layers and the real rows of the head, in f32.
+    // Projections of both layers and the head without its padding rows, in f32.
     let layer = 32 * 12 * (4 + 2) * 2 + 3 * 32 * 48;
     assert_eq!(info.bytes_per_token, 4 * (2 * layer + VOCAB * 32));
     assert_eq!(info.sha256.len(), 64);
 }
 
 #[test]
-fn the_checksum_follows_content_and_not_place() {
+fn the_checksum_depends_on_content_and_not_on_folder_or_engine() {
     let sum = |c: &Checkpoint, spoil: &dyn Fn(&Path)| {
         opened(c, spoil).unwrap().model.info().sha256.clone()
     };
@@ -83,7 +82,7 @@ fn the_checksum_follows_content_and_not_place() {
     let settings = serde_json::from_value(json!({"engine": "candle"})).unwrap();
     let source = Source { settings, ..dir.path().to_str().unwrap().into() };
     let candle = load(source, Role::Target).unwrap();
-    assert_eq!(candle.model.info().sha256, base, "whatever computes with it");
+    assert_eq!(candle.model.info().sha256, base, "the engine does not matter");
 }
 
 #[test]
@@ -107,12 +106,12 @@ fn generation_config_overrides_the_end_tokens() {
     assert_eq!(eos(json!({"eos_token_id": [1, 7]}), None), [1, 7]);
     assert_eq!(eos(json!({"eos_token_id": null}), None), [] as [u32; 0]);
     let both = Some(json!({"eos_token_id": [3, 4, 100_000], "temperature": 0.6}));
-    assert_eq!(eos(json!({}), both), [3, 4], "padding rows are no end tokens");
+    assert_eq!(eos(json!({}), both), [3, 4], "padding rows are not end tokens");
     assert_eq!(eos(json!({}), Some(json!({"temperature": 0.6}))), [EOS]);
 }
 
 #[test]
-fn text_gets_its_bos_and_is_neither_cut_nor_padded() {
+fn encoding_prepends_bos_and_neither_truncates_nor_pads() {
     let codec = opened(&small(), |_| ()).unwrap().codec;
     let text = "in the end: the ñandú";
     let tokens = codec.encode(text).unwrap();
@@ -137,7 +136,7 @@ fn characters_split_over_tokens_are_streamed_whole() {
     let mut stream = TextStream::new(&*codec);
     for &token in &tokens {
         stream.push(token).unwrap();
-        assert!(text.starts_with(stream.text()), "{:?} is no beginning", stream.text());
+        assert!(text.starts_with(stream.text()), "{:?} is not a prefix", stream.text());
     }
     assert_eq!(stream.text(), text);
     stream.finish().unwrap();
@@ -145,7 +144,7 @@ fn characters_split_over_tokens_are_streamed_whole() {
 }
 
 #[test]
-fn an_unfinished_character_comes_out_at_the_end() {
+fn an_unfinished_character_is_emitted_at_the_end() {
     let codec = opened(&small(), |_| ()).unwrap().codec;
     let tokens = codec.encode("a🦀").unwrap();
     let mut stream = TextStream::new(&*codec);
@@ -158,7 +157,7 @@ fn an_unfinished_character_comes_out_at_the_end() {
 }
 
 #[test]
-fn models_with_different_tokenizers_are_no_pair() {
+fn models_with_different_tokenizers_or_vocabularies_cannot_be_paired() {
     let target = opened(&small(), |_| ()).unwrap();
     let same = opened(&Checkpoint { seed: 2, ..small() }, |_| ()).unwrap();
     check_pair(target.model.info(), same.model.info()).unwrap();
@@ -178,10 +177,10 @@ fn models_with_different_tokenizers_are_no_pair() {
 }
 
 #[test]
-fn ids_that_stand_for_nothing_are_impossible() {
+fn unassigned_token_ids_are_impossible() {
     let loaded = opened(&small(), |folder| {
         let mut tokenizer = tokenizer_json();
-        // The last merge and its token go two ids up.
+        // The token of the last merge moves up by two ids.
         tokenizer["model"]["vocab"]["in"] = json!(VOCAB + 1);
         write_json(&folder.join("tokenizer.json"), &tokenizer);
     });
@@ -258,7 +257,7 @@ fn wrong_tensors_are_named() {
 }
 
 #[test]
-fn configurations_without_a_decoder_are_refused() {
+fn unsupported_configurations_are_refused() {
     let refuse = |config: Value, parts: &[&str]| {
         refused(&Checkpoint { config, ..small() }, |_| (), parts);
     };
@@ -284,7 +283,7 @@ fn configurations_without_a_decoder_are_refused() {
 }
 
 #[test]
-fn engines_and_devices_that_do_not_go_together_are_refused() {
+fn unavailable_devices_and_unsupported_engine_settings_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     small().write(dir.path());
     let refuse = |settings: Value, parts: &[&str]| {

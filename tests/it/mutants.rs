@@ -1,4 +1,4 @@
-//! Known-wrong methods must be refuted, production code in their place not.
+//! Known-wrong methods must be refuted; production code in their place must not.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use specdec::exactness::mutants::{CHECKS, controls, mutants, refute};
 #[test]
 fn every_mutant_is_killed() {
     let reports = mutants().iter().map(|m| refute(m).unwrap()).collect::<Vec<_>>();
-    // One needs the CPU engine's cache.
+    // One mutant needs the cache of the CPU engine.
     let engine = cfg!(feature = "engine");
     assert!(reports.len() >= 50 + usize::from(engine));
     let survivors = reports.iter().filter(|r| r.killed_by.is_empty()).collect::<Vec<_>>();
@@ -17,7 +17,7 @@ fn every_mutant_is_killed() {
     assert_eq!(different.len(), names.len(), "{names:?}");
     let find = |name: &str| reports.iter().find(|r| r.name == name).unwrap();
 
-    // Invisible in the first token: what a test of one token would let pass.
+    // Invisible in the first token: a test of a single token would miss these.
     for name in [
         "bonus_from_q",
         "bonus_row_not_warped",
@@ -33,13 +33,13 @@ fn every_mutant_is_killed() {
         assert!(report.tv_joint > 0.05, "{report:?}");
         assert!(report.killed_by.contains(&"joint"), "{report:?}");
     }
-    // Invisible in every distribution.
+    // Invisible in every output distribution.
     assert_eq!(find("no_bonus").killed_by, ["expected_length"]);
     assert_eq!(find("draft_laws_lost").killed_by, ["expected_length"]);
     assert_eq!(find("race_keyed_by_round").killed_by, ["same_tokens"]);
     assert_eq!(find("position_keyed_draft").killed_by, ["draw_addresses"]);
     assert_eq!(find("uniform_24_bit_tail").killed_by, ["uniform_bits"]);
-    // Seen where the mistake is, not only in its consequence.
+    // Detected at the mistake itself, not only by its consequences.
     for name in ["stale_kv", "target_row_off_by_one", "tree_rows_not_compacted"] {
         assert!(find(name).killed_by.contains(&"target_rows"), "{name}");
     }
@@ -57,7 +57,7 @@ fn every_mutant_is_killed() {
         assert!(find("fork_loses_partial_tile").killed_by.contains(&"forked_rows"));
     }
     assert!(find("retrospective_length").killed_by.contains(&"draft_tokens"));
-    // What is known on paper.
+    // Distances that are known analytically.
     let known = reports.iter().filter_map(|r| Some((r.name, r.tv_first_token, r.on_paper?)));
     let known = known.collect::<Vec<_>>();
     assert_eq!(known.len(), 3);
@@ -68,7 +68,7 @@ fn every_mutant_is_killed() {
 }
 
 #[test]
-fn production_code_in_the_place_of_a_mutant_passes_every_check() {
+fn production_code_in_place_of_a_mutant_passes_every_check() {
     for control in controls() {
         let report = refute(&control).unwrap();
         assert!(report.killed_by.is_empty(), "{report:?}");

@@ -1,4 +1,4 @@
-//! The native engine: kernels against f64, and the same bits in every shape.
+//! The native engine: kernels against f64, and the same bits for every shape of a pass.
 
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
@@ -12,7 +12,7 @@ use specdec::model::{
 };
 use specdec::pool::Pool;
 use specdec::sampling::Logits;
-use specdec::tree::Draft;
+use specdec::tree::{Draft, Row};
 
 use crate::checkpoint::{Checkpoint, VOCAB};
 
@@ -24,9 +24,8 @@ fn isas() -> impl Iterator<Item = IsaKind> {
     IsaKind::ALL.into_iter().filter(|isa| isa.is_available())
 }
 
-/// What the product of `x` with the packed weights is in f64, and how far an
-/// f32 chain may be from it: every one of `k` roundings moves a sum of
-/// magnitudes `m` by at most m · 2⁻²⁴.
+/// The product of `x` with the packed weights in f64, and how far an f32 chain may be from
+/// it: each of `k` roundings moves a sum of magnitudes `m` by at most m · 2⁻²⁴.
 fn exact(matrix: &PackedMatrix, output: usize, x: &[f32]) -> (f64, f64) {
     let row = matrix.row(output);
     let products = row.iter().zip(x).map(|(w, x)| f64::from(*w) * f64::from(*x));
@@ -34,13 +33,13 @@ fn exact(matrix: &PackedMatrix, output: usize, x: &[f32]) -> (f64, f64) {
     (sum, (x.len() + 1) as f64 * size * 2f64.powi(-24))
 }
 
-/// Outputs, inputs and rows: one of each, whole tiles, tails, more rows than a
-/// kernel takes at once and more inputs than a turn.
+/// (Outputs, inputs, rows): one of each, whole tiles, tails, more rows than a kernel takes at
+/// once, and more inputs than one turn of the kernel.
 const SHAPES: &[(usize, usize, usize)] =
     &[(1, 1, 1), (16, 32, 1), (17, 33, 2), (64, 64, 5), (75, 96, 16), (130, 640, 17), (33, 31, 40)];
 
 #[test]
-fn products_are_those_of_the_weights_in_f64() {
+fn products_match_f64_within_the_rounding_bound() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let pool = Pool::new(2).unwrap();
     for &(outputs, inputs, rows) in SHAPES {
@@ -63,10 +62,10 @@ fn products_are_those_of_the_weights_in_f64() {
 }
 
 #[test]
-fn stored_weights_are_as_near_as_their_type_allows() {
+fn stored_weights_are_within_the_precision_of_their_type() {
     let weights = uniform(&mut ChaCha8Rng::seed_from_u64(2), 48 * 64);
-    // Half a unit in the last place of numbers of 8 and 11 bits; for blocks half
-    // a step of 1/127 of the largest weight, plus the rounding of the scale.
+    // Half a unit in the last place of 8 and 11 bits; for blocks half a step of 1/127 of the
+    // largest weight, plus the rounding of the scale.
     let bounds = [
         (Dtype::F32, 0.0, 0.0),
         (Dtype::Bf16, 2f32.powi(-8), 0.0),
@@ -88,7 +87,7 @@ fn stored_weights_are_as_near_as_their_type_allows() {
 }
 
 #[test]
-fn quantised_weights_are_those_of_gguf_blocks() {
+fn quantised_weights_equal_those_of_gguf_blocks() {
     let mut weights = uniform(&mut ChaCha8Rng::seed_from_u64(5), 20 * 96);
     weights[..32].fill(0.0);
     weights[32..64].iter_mut().for_each(|w| *w *= 1e-6);
@@ -103,7 +102,7 @@ fn quantised_weights_are_those_of_gguf_blocks() {
 
 #[test]
 fn quantised_products_are_exact_within_blocks() {
-    // Weights and values that the blocks hold exactly: the product is exact, too.
+    // Blocks store these weights and values exactly, so that the product is exact as well.
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let mut whole = |count: usize| -> Vec<f32> {
         let mut x = (0..count).map(|_| rng.random_range(-127..=127) as f32).collect::<Vec<_>>();
@@ -124,7 +123,7 @@ fn quantised_products_are_exact_within_blocks() {
 }
 
 #[test]
-fn a_product_has_the_same_bits_for_any_rows_threads_and_instructions() {
+fn a_product_has_the_same_bits_for_any_row_count_threads_and_isa() {
     let mut rng = ChaCha8Rng::seed_from_u64(4);
     for &(outputs, inputs) in &[(75, 320), (32, 33), (16, 544)] {
         let weights = uniform(&mut rng, outputs * inputs);
@@ -148,7 +147,7 @@ fn source(folder: &std::path::Path, settings: Settings) -> Source {
     Source { settings, ..folder.to_str().unwrap().into() }
 }
 
-/// One model in many ways: every instruction set, several numbers of threads.
+/// One model, loaded for every instruction set and several numbers of threads.
 fn ways(checkpoint: &Checkpoint, dtype: Dtype) -> Vec<Loaded> {
     let dir = tempfile::tempdir().unwrap();
     checkpoint.write(dir.path());
@@ -178,17 +177,17 @@ fn bits(
     found.rows.into_iter().map(row).collect()
 }
 
-/// The logits after each token of a text, one token per pass: plain decoding.
+/// The logits after each token of a text by plain decoding, with one token per pass.
 fn plain(model: &dyn LanguageModel, text: &[u32]) -> Vec<Vec<u32>> {
     let mut session = model.session().unwrap();
     let nothing = Draft::empty(VOCAB);
     let rows = (1..=text.len())
-        .flat_map(|n| bits(model, &mut session, &text[..n], &nothing, Want::Row(0)));
+        .flat_map(|n| bits(model, &mut session, &text[..n], &nothing, Want::Row(Row::CONTEXT)));
     rows.collect()
 }
 
-/// Reads a text in passes of random size, each with a tree in which the text is
-/// one path among others; returns the logits after each token from some point on.
+/// Reads a text in passes of random size, each over a tree that contains the text as one
+/// path among others; returns the logits after each token from a random position on.
 fn in_trees(model: &dyn LanguageModel, text: &[u32], seed: u64) -> Vec<(usize, Vec<u32>)> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut session = model.session().unwrap();
@@ -213,12 +212,12 @@ fn in_trees(model: &dyn LanguageModel, text: &[u32], seed: u64) -> Vec<(usize, V
     found
 }
 
-/// Odd shapes: no whole tiles, no whole blocks, heads of their own width.
+/// Odd shapes: no whole tiles or blocks, and heads of an unusual width.
 fn odd() -> Checkpoint {
     Checkpoint { hidden: 48, intermediate: 72, head_dim: 20, ..Checkpoint::default() }
 }
 
-/// Shapes of whole blocks, so that Q8 is not replaced.
+/// Shapes of whole blocks, so that Q8 is not replaced by f32.
 fn even() -> Checkpoint {
     Checkpoint { hidden: 64, intermediate: 96, head_dim: 16, kv_heads: 1, ..Checkpoint::default() }
 }
@@ -245,7 +244,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_tree_around_a_token_leaves_its_bits_alone(seed in any::<u64>()) {
+    fn logits_of_a_token_have_the_same_bits_in_any_tree(seed in any::<u64>()) {
         thread_local! {
             static MODELS: Vec<Loaded> = Dtype::ALL.map(|dtype| {
                 ways(&even(), dtype).pop().unwrap()
@@ -263,7 +262,7 @@ proptest! {
 }
 
 #[test]
-fn a_long_text_has_the_same_bits_in_pieces_and_at_once() {
+fn a_long_text_has_the_same_bits_prefilled_in_pieces_or_at_once() {
     let checkpoint = Checkpoint { positions: 900, ..even() };
     let text = (0..700).map(|i| (i * 31 + i / 7) % VOCAB as u32).collect::<Vec<_>>();
     let models = ways(&checkpoint, Dtype::F32);
@@ -276,7 +275,13 @@ fn a_long_text_has_the_same_bits_in_pieces_and_at_once() {
             let mut last = Vec::new();
             for piece in pieces {
                 until += piece;
-                last = bits(&*loaded.model, &mut session, &text[..until], &nothing, Want::Row(0));
+                last = bits(
+                    &*loaded.model,
+                    &mut session,
+                    &text[..until],
+                    &nothing,
+                    Want::Row(Row::CONTEXT),
+                );
             }
             assert!(*expected.get_or_insert_with(|| last.clone()) == last, "way {way}");
         }

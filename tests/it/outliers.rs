@@ -1,4 +1,4 @@
-//! Prompts that are far from the others, and what they do to a speedup.
+//! Prompts whose times are far from those of the others, and their influence on a speedup.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use specdec::statistics::{Outlier, PairedTime, Side, outliers, speedup};
 
 const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
-/// Eight prompts that are twice as fast, within 2 %, in rounds of two tokens.
+/// Eight prompts with a speedup of two, within 2 %, in rounds of two tokens.
 fn calm() -> BTreeMap<&'static str, PairedTime> {
     let pair = |(i, name): (usize, &'static str)| {
         let noise = 1.0 + 0.01 * (i as f64 % 3.0 - 1.0);
@@ -28,7 +28,7 @@ fn times(plain: (f64, usize, usize), cell: (f64, usize, usize)) -> PairedTime {
     }
 }
 
-/// The only far prompt once "c" takes these times.
+/// The only outlier if "c" takes these times.
 #[track_caller]
 fn far(times: PairedTime) -> Outlier<'static> {
     let mut pairs = calm();
@@ -37,7 +37,7 @@ fn far(times: PairedTime) -> Outlier<'static> {
     assert_eq!(found.prompt, "c");
     let mut rest = pairs.clone();
     rest.remove("c");
-    // What is said of the speedup without it is the speedup without it.
+    // The reported speedup without the prompt is that of the other prompts.
     let (all, without) = (speedup(pairs.values()).unwrap(), speedup(rest.values()).unwrap());
     assert_eq!(found.without, without);
     assert!((found.influence - (all / without - 1.0)).abs() < 1e-12);
@@ -45,9 +45,9 @@ fn far(times: PairedTime) -> Outlier<'static> {
 }
 
 #[test]
-fn calm_times_have_no_far_prompt() {
+fn undisturbed_times_have_no_outlier() {
     assert_eq!(outliers(&calm()), []);
-    // Nor has a prompt that takes 1.4 times as long, however near the others are.
+    // A factor of 1.4 is not an outlier, however close the other prompts are.
     let mut pairs = calm();
     pairs.insert("c", times((140.0, 10, 10), (50.0, 10, 5)));
     assert_eq!(outliers(&pairs), []);
@@ -55,17 +55,17 @@ fn calm_times_have_no_far_prompt() {
 }
 
 #[test]
-fn a_disturbed_baseline_flatters_the_cell() {
+fn a_disturbed_baseline_inflates_the_speedup() {
     let found = far(times((330.0, 10, 10), (50.0, 10, 5)));
     assert_eq!(found.side, Side::Plain);
-    // The median of seven prompts near 100 µs and this one is 100 µs.
+    // The median of seven prompts near 100 µs and this one is about 100 µs.
     assert!((found.factor - 3.3).abs() < 0.05, "{found:?}");
     // (7 · 100 + 330) / 800 is 29 % more than 1, within the noise of 2 %.
     assert!((found.influence - 0.29).abs() < 0.02, "{found:?}");
 }
 
 #[test]
-fn a_disturbed_cell_slows_it() {
+fn a_disturbed_cell_deflates_the_speedup() {
     let found = far(times((100.0, 10, 10), (165.0, 10, 5)));
     assert_eq!(found.side, Side::Cell);
     assert!((found.factor - 3.3).abs() < 0.05, "{found:?}");
@@ -73,8 +73,8 @@ fn a_disturbed_cell_slows_it() {
 }
 
 #[test]
-fn a_prompt_that_accepts_more_is_no_disturbance() {
-    // One pass for all ten tokens takes as long as any pass.
+fn an_outlier_by_acceptance_is_attributed_to_the_speedup() {
+    // A single pass for all ten tokens, at the usual time per pass.
     let found = far(times((100.0, 10, 10), (10.0, 10, 1)));
     assert_eq!(found.side, Side::Speedup);
     assert!((found.factor - 5.0).abs() < 0.1, "{found:?}");
@@ -82,7 +82,7 @@ fn a_prompt_that_accepts_more_is_no_disturbance() {
 }
 
 #[test]
-fn where_prompts_differ_more_it_takes_more_to_be_far() {
+fn a_wider_spread_of_prompts_raises_the_outlier_threshold() {
     let mut pairs = calm();
     for (i, pair) in pairs.values_mut().enumerate() {
         pair.plain_us *= 1.3_f64.powi(i as i32 % 3 - 1);

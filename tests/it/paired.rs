@@ -1,4 +1,4 @@
-//! Tests of paired times, against cases that can be counted by hand.
+//! Significance tests of paired times, against cases that can be computed by hand.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use specdec::statistics::{
 
 use crate::fixtures::uniform;
 
-/// Patterns of a single test.
+/// Number of sign patterns of a single test.
 const FLIPS: usize = 9_999;
 
 /// Equal numbers of tokens on both sides.
@@ -27,16 +27,16 @@ fn close(a: f64, b: f64, tolerance: f64) {
 }
 
 #[test]
-fn the_sign_flip_test_counts_patterns() {
-    // Three pairs of one sign: only +++ and --- of 8 patterns are as extreme.
-    // Five standard errors of a share over 9999 flips.
+fn the_sign_flip_test_counts_patterns_that_are_as_extreme() {
+    // Three pairs of one sign: of 8 patterns only +++ and --- are as extreme. The tolerance
+    // is five standard errors of a share over 9999 flips.
     let tolerance = 5.0 * f64::sqrt(0.25 * 0.75 / FLIPS as f64);
     let three = [pair(1.1, 1.0), pair(1.3, 1.0), pair(1.2, 1.0)];
     close(sign_flip(&three, FLIPS).unwrap(), 0.25, tolerance);
     // The other direction is as extreme.
     let slower = three.map(|p| pair(p.us, p.plain_us));
     assert_eq!(sign_flip(&slower, FLIPS), sign_flip(&three, FLIPS));
-    // Forty pairs of one sign are more than the flips can find twice.
+    // With forty pairs of one sign, no random pattern is as extreme again.
     close(sign_flip(&vec![pair(1.01, 1.0); 40], FLIPS).unwrap(), 1.0 / (FLIPS + 1) as f64, 1e-12);
     assert_eq!(sign_flip(&[pair(1.0, 1.0); 4], FLIPS), Some(1.0));
     assert_eq!(sign_flip(&[], FLIPS), None);
@@ -58,24 +58,24 @@ fn the_sign_flip_test_keeps_its_level() {
 }
 
 #[test]
-fn holm_stays_reachable_however_many_tests_there_are() {
+fn significance_after_holm_is_reachable_for_any_number_of_tests() {
     assert_eq!(flips(1), FLIPS);
     let tests = vec![vec![pair(1.01, 1.0); 40]; 120];
     let found = sign_flips(&tests);
     assert!(found.iter().all(|test| test.is_some_and(|t| t.possible && t.differs())));
-    // With as many patterns as for one test none of them could be shown.
+    // With the patterns of a single test none of them could become significant.
     assert!(tests.len() as f64 / (FLIPS + 1) as f64 > LEVEL);
 }
 
 #[test]
-fn a_test_without_pairs_is_none_of_the_tests() {
+fn a_test_without_pairs_is_left_out_of_holms_correction() {
     let found = sign_flips(&[vec![], vec![pair(1.01, 1.0); 8]]);
     assert_eq!(found[0], None);
     assert!(found[1].is_some_and(|test| test.possible && test.p == test.adjusted));
 }
 
 #[test]
-fn a_test_says_which_side_of_most_prompts_is_the_faster() {
+fn the_mean_log_ratio_follows_most_prompts_and_not_the_total_time() {
     // Nineteen of twenty prompts are slower by a tenth; the last outweighs them in time.
     let mut pairs = vec![pair(1.0, 1.1); 19];
     pairs.push(pair(200.0, 160.0));
@@ -86,7 +86,7 @@ fn a_test_says_which_side_of_most_prompts_is_the_faster() {
 }
 
 #[test]
-fn holm_is_counted_as_by_hand() {
+fn holm_adjustment_matches_values_computed_by_hand() {
     let adjusted = holm(&[0.01, 0.04, 0.03, 0.5]);
     for (a, b) in adjusted.iter().zip([0.04, 0.09, 0.09, 0.5]) {
         close(*a, b, 1e-12);
@@ -101,28 +101,28 @@ fn times(us: [f64; 4]) -> BTreeMap<&'static str, PairedTime> {
 }
 
 #[test]
-fn a_prompt_has_no_say_in_what_it_is_held_against() {
-    // The first fixed length wins on a and c by far, the second on b and d.
+fn a_prompt_is_compared_with_the_length_tuned_on_other_prompts() {
+    // The first fixed length is much faster on a and c, the second somewhat faster on b and d.
     let fixed = [times([1.0, 5.0, 2.0, 6.0]), times([7.0, 3.0, 8.0, 4.0])];
     let policy = times([2.0, 2.0, 2.0, 2.0]);
     let held = against_tuned(&fixed, &policy);
-    // a and c are held against the best on b and d, and the other way round.
+    // a and c are compared with the best length on b and d, and the other way round.
     let expected = [("a", 7.0), ("b", 5.0), ("c", 8.0), ("d", 6.0)];
     assert_eq!(held, expected.map(|(prompt, us)| (prompt, pair(us, 2.0))).into());
     close(speedup(held.values()).unwrap(), 26.0 / 8.0, 1e-12);
 }
 
 #[test]
-fn a_near_tie_is_no_handicap() {
-    // Two lengths that are equally fast, each on every other pair of prompts:
-    // whichever is chosen, what it is worth is what it takes.
+fn equally_fast_fixed_lengths_do_not_bias_the_comparison() {
+    // Two lengths are equally fast overall, each faster on one pair of prompts: whichever is
+    // chosen must not count against the policy or in its favour.
     let fixed = [times([4.0, 4.0, 6.0, 6.0]), times([6.0, 6.0, 4.0, 4.0])];
     let held = against_tuned(&fixed, &times([5.0; 4]));
     close(speedup(held.values()).unwrap(), 1.0, 1e-12);
 }
 
 #[test]
-fn a_fixed_length_is_at_best_equal_to_the_best_fixed_length() {
+fn a_fixed_length_never_beats_the_tuned_fixed_length() {
     let fixed = [times([3.0; 4]), times([4.0; 4])];
     close(speedup(against_tuned(&fixed, &fixed[0]).values()).unwrap(), 1.0, 1e-12);
     close(speedup(against_tuned(&fixed, &fixed[1]).values()).unwrap(), 0.75, 1e-12);

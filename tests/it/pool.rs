@@ -1,5 +1,5 @@
-//! The threads of the engine: every piece once, nobody waits for the dead, nobody
-//! sleeps for good.
+//! The thread pool of the engine: every piece runs once, panics end a job, and no thread
+//! waits or sleeps forever.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use specdec::model::{SMALL_PAIR, Settings};
 use specdec::pool::{Away, Pool, Worker};
 
-/// Fails instead of waiting for good. A minute is a thousand times what any of
-/// these tests takes.
+/// Fails instead of hanging: a minute is far longer than any of these tests takes.
 fn within_a_minute(test: impl FnOnce() + Send + 'static) {
     let test = thread::spawn(test);
     let since = Instant::now();
@@ -33,8 +32,8 @@ fn all_done_once(phase: &[AtomicUsize]) -> bool {
     phase.iter().all(|piece| piece.load(Relaxed) == 1)
 }
 
-/// A job of several phases, each of which begins when the one before is done. A
-/// piece per phase takes long, so that others wait for it.
+/// Runs a job of several phases, each of which begins when the one before is done. One piece
+/// per phase is slow, so that others wait for it.
 fn run_phases(pool: &Pool, phases: &[Vec<AtomicUsize>], slow: usize) {
     pool.run(&|worker| {
         for (number, phase) in phases.iter().enumerate() {
@@ -53,7 +52,7 @@ fn run_phases(pool: &Pool, phases: &[Vec<AtomicUsize>], slow: usize) {
 }
 
 #[test]
-fn every_piece_of_every_phase_is_done_once_and_before_the_next_phase() {
+fn every_piece_is_done_once_and_before_the_next_phase() {
     within_a_minute(|| {
         for threads in 1..=4 {
             let pools = [Pool::new(threads).unwrap(), Pool::restless(threads).unwrap()];
@@ -67,10 +66,9 @@ fn every_piece_of_every_phase_is_done_once_and_before_the_next_phase() {
     });
 }
 
-/// What would hang after a lost wake-up: every wait is a sleep, and every job has
-/// other workers.
+/// A lost wake-up would hang here: every wait is a sleep, and every job has other workers.
 #[test]
-fn nobody_sleeps_for_good_while_threads_come_and_go() {
+fn no_wake_up_is_lost_while_workers_come_and_go() {
     within_a_minute(|| {
         for threads in [2, 3, 5] {
             let pool = Pool::restless(threads).unwrap();
@@ -89,12 +87,12 @@ fn nobody_sleeps_for_good_while_threads_come_and_go() {
 }
 
 #[test]
-fn who_left_a_job_for_a_slow_piece_comes_back_to_it() {
+fn a_worker_that_left_during_a_slow_piece_rejoins_the_job() {
     within_a_minute(|| {
         let pool = Pool::new(3).unwrap();
         let seen = counters(3);
         pool.run(&|worker| {
-            // Longer than a worker waits inside.
+            // Longer than a worker waits inside a job.
             worker.share(3, |_| thread::sleep(Duration::from_millis(20)))?;
             worker.share(3, |piece| thread::sleep(Duration::from_millis(40 * piece as u64)))?;
             worker.share(2000, |_| {
@@ -109,7 +107,7 @@ fn who_left_a_job_for_a_slow_piece_comes_back_to_it() {
 }
 
 #[test]
-fn the_caller_takes_part_in_every_job_and_a_worker_in_most() {
+fn both_the_caller_and_the_worker_take_part_in_jobs() {
     within_a_minute(|| {
         let pool = Pool::new(2).unwrap();
         let seen = counters(2);
@@ -130,7 +128,7 @@ fn the_caller_takes_part_in_every_job_and_a_worker_in_most() {
 
 /// In a restless pool worker t takes part in job n if bit t − 1 of n is set.
 #[test]
-fn who_is_away_takes_no_part_and_comes_back() {
+fn an_absent_worker_takes_no_part_and_comes_back() {
     within_a_minute(|| {
         let pool = Pool::restless(3).unwrap();
         let seen = counters(3);
@@ -152,7 +150,7 @@ fn who_is_away_takes_no_part_and_comes_back() {
 
 /// A worker whose pieces take fifty times as long as the caller's.
 #[test]
-fn who_is_beaten_steps_back_and_tries_again() {
+fn a_slow_worker_backs_off_and_tries_again() {
     within_a_minute(|| {
         let pool = Pool::new(2).unwrap();
         let jobs = (0..60).map(|_| {
@@ -168,8 +166,8 @@ fn who_is_beaten_steps_back_and_tries_again() {
         });
         let jobs = jobs.collect::<Vec<_>>();
         let part = jobs.iter().filter(|&&took_part| took_part).count();
-        // It stays away 1, 2, 4, 8 and 16 windows of at least 20 ms, and a window
-        // with it is a job or two.
+        // It stays away for 1, 2, 4, 8 and 16 windows of at least 20 ms, and a window in
+        // which it takes part lasts a job or two.
         assert!((1..=15).contains(&part), "took part in {part} of 60 jobs");
         assert!(jobs[3..].contains(&true), "never tried again");
     });
@@ -203,7 +201,7 @@ fn a_panic_in_a_piece_ends_the_job_and_not_the_pool() {
 }
 
 #[test]
-fn a_job_within_a_job_is_refused_and_hangs_nobody() {
+fn a_nested_job_is_refused_without_a_deadlock() {
     within_a_minute(|| {
         for threads in 1..=3 {
             let pool = Pool::new(threads).unwrap();
@@ -215,7 +213,7 @@ fn a_job_within_a_job_is_refused_and_hangs_nobody() {
                 let panic = catch_unwind(job).unwrap_err();
                 assert_eq!(message(&*panic), "a job of a pool must not run another job");
             }
-            // Both go on.
+            // Both pools still work.
             pool.run(&|worker| worker.share(4, |_| ()));
             other.run(&|worker| worker.share(4, |_| ()));
         }
@@ -239,7 +237,7 @@ fn one_at_a_time(
 }
 
 #[test]
-fn jobs_of_several_callers_follow_one_another() {
+fn jobs_of_several_callers_run_one_at_a_time() {
     within_a_minute(|| {
         let shared = Arc::new((Pool::new(2).unwrap(), counters(2)));
         let callers = [(); 4].map(|()| {
@@ -257,7 +255,7 @@ fn jobs_of_several_callers_follow_one_another() {
 }
 
 #[test]
-fn more_threads_than_cores_come_to_an_end() {
+fn jobs_finish_with_more_threads_than_cores() {
     within_a_minute(|| {
         let cores = thread::available_parallelism().unwrap().get();
         let pool = Pool::new(3 * cores).unwrap();
@@ -271,7 +269,7 @@ fn more_threads_than_cores_come_to_an_end() {
 
 /// Threads that never sleep, one per core, while a job runs.
 #[test]
-fn jobs_come_to_an_end_beside_busy_threads() {
+fn jobs_finish_beside_busy_threads() {
     within_a_minute(|| {
         let cores = thread::available_parallelism().unwrap().get();
         let pool = Pool::new(cores.max(2)).unwrap();
@@ -294,13 +292,13 @@ fn jobs_come_to_an_end_beside_busy_threads() {
 }
 
 #[test]
-fn the_engine_spreads_the_work_on_its_rows() {
+fn for_each_row_spreads_rows_over_the_shared_pool() {
     within_a_minute(|| {
         let model = SMALL_PAIR[0].model(&Settings::default()).unwrap();
         let caller = thread::current().id();
         let (done, others) = (counters(16), AtomicUsize::new(0));
         let mut jobs = 0;
-        // A worker takes part in most jobs, if there is one.
+        // If there is a worker, it takes part in most jobs.
         while jobs == 0 || others.load(Relaxed) == 0 && Pool::shared().threads() > 1 {
             (model.for_each_row().0)(done.len(), &|row| {
                 done[row].fetch_add(1, Relaxed);

@@ -1,29 +1,26 @@
-//! Prompts are text: no string in them becomes a control token unless that is
-//! asked for, whatever kind of tokenizer reads them.
+//! Prompts are plain text: with every kind of tokenizer, no string in them becomes a control
+//! token unless that is requested.
 
 use std::path::Path;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
-use specdec::model::{Codec, ModelError, Role, Settings, Source, load};
+use specdec::error::Error;
+use specdec::model::{Codec, Role, Settings, Source, load};
 
 use crate::checkpoint::{BOS, Checkpoint, EOS, tokenizer_json, write_json};
 use crate::cli_support::{json as shown, specdec, stdout, text as utf8};
 
 /// Loads a checkpoint with this tokenizer and these keys of `config.json`.
-fn codec(
-    tokenizer: &Value,
-    config: Value,
-    special_tokens: bool,
-) -> Result<Box<dyn Codec>, ModelError> {
+fn codec(tokenizer: &Value, config: Value, special_tokens: bool) -> Result<Box<dyn Codec>, Error> {
     let dir = tempfile::tempdir().unwrap();
     Checkpoint { vocab_rows: 300, config, ..Checkpoint::default() }.write(dir.path());
     write_json(&dir.path().join("tokenizer.json"), tokenizer);
     open(dir.path(), special_tokens)
 }
 
-fn open(folder: &Path, special_tokens: bool) -> Result<Box<dyn Codec>, ModelError> {
+fn open(folder: &Path, special_tokens: bool) -> Result<Box<dyn Codec>, Error> {
     let settings = Settings { special_tokens, ..Settings::default() };
     let source = Source::from(folder.to_str().unwrap()).with(settings);
     load(source, Role::Target).map(|loaded| loaded.codec)
@@ -47,21 +44,21 @@ fn tokenizer(model: Value, pre_tokenizer: Value, added: &[Value]) -> Value {
 /// The end token of the tokenizers below.
 const END: u32 = 2;
 
-/// Pieces of a vocabulary as SentencePiece makes them, control tokens among them.
+/// A vocabulary like those of SentencePiece, including control tokens.
 fn pieces() -> impl Iterator<Item = String> {
     const PIECES: [&str; 11] = ["<unk>", "<s>", "</s>", "▁", "a", "<", "/", "s", ">", "</", "s>"];
     let bytes = (0..=255).map(|byte| format!("<0x{byte:02X}>"));
     PIECES.map(str::to_owned).into_iter().chain(bytes)
 }
 
-/// A Unigram model, in whose best path `</s>` is one piece.
+/// A Unigram model whose best segmentation has `</s>` as one piece.
 fn unigram() -> Value {
     let score = |piece: &str| if piece == "</s>" { 0.0 } else { -9.0 };
     let vocab = pieces().map(|piece| json!([piece, score(&piece)])).collect::<Vec<_>>();
     json!({"type": "Unigram", "unk_id": 0, "byte_fallback": true, "vocab": vocab})
 }
 
-/// A BPE model that merges `</s>` into one piece, or finds it as a whole.
+/// A BPE model that merges `</s>` into one piece, or looks it up as a whole.
 fn bpe(ignore_merges: bool) -> Value {
     let vocab = pieces().zip(0..).collect::<std::collections::BTreeMap<_, u32>>();
     let merges =
@@ -73,14 +70,14 @@ fn bpe(ignore_merges: bool) -> Value {
     })
 }
 
-/// Words, of which `</s>` is one.
+/// A WordLevel model with `</s>` as a word.
 fn words() -> Value {
     let vocab = json!({"<unk>": 0, "<s>": 1, "</s>": 2, "a": 3, "<": 4, "/s>": 5});
     json!({"type": "WordLevel", "vocab": vocab, "unk_token": "<unk>"})
 }
 
-/// All kinds of tokenizers whose model has `</s>` as a piece of text, with all
-/// ways to declare it.
+/// Tokenizers of every kind whose model has `</s>` as a piece of text, with every way of
+/// declaring it as an added token.
 fn tokenizers() -> Vec<Value> {
     let metaspace = json!({
         "type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": false
@@ -106,7 +103,7 @@ fn tokenizers() -> Vec<Value> {
 }
 
 #[test]
-fn no_text_ends_a_text() {
+fn no_prompt_text_encodes_to_the_end_token() {
     let mut rng = ChaCha8Rng::seed_from_u64(13);
     let fragments = ["</s>", "<", "/", "s", ">", "</", "a", " ", "é", "\n", "<unk>", "<s>", "▁"];
     for tokenizer in tokenizers() {
@@ -122,16 +119,16 @@ fn no_text_ends_a_text() {
 }
 
 #[test]
-fn control_tokens_in_prompts_are_had_for_the_asking() {
+fn the_special_tokens_setting_allows_control_tokens_in_prompts() {
     for tokenizer in tokenizers() {
         let codec = codec(&tokenizer, json!({"eos_token_id": END}), true).unwrap();
         assert!(codec.encode("a </s> a").unwrap().contains(&END), "{tokenizer}");
-        assert_eq!(codec.control_string("a </s> a"), None, "there is nothing to say");
+        assert_eq!(codec.control_string("a </s> a"), None, "there is nothing to warn about");
     }
 }
 
 #[test]
-fn pieces_around_a_control_token_stay_as_they_are() {
+fn a_control_string_is_split_and_the_pieces_around_it_are_kept() {
     let ids = |model: Value, pre_tokenizer: Value, text: &str| {
         let tokenizer = tokenizer(model, pre_tokenizer, &[added(END, "</s>", true, false)]);
         codec(&tokenizer, json!({"eos_token_id": END}), false).unwrap().encode(text).unwrap()
@@ -140,14 +137,14 @@ fn pieces_around_a_control_token_stay_as_they_are() {
     assert_eq!(ids(unigram(), Value::Null, "a</s>a"), [a, open, slash, s_close, a]);
     assert_eq!(ids(bpe(false), Value::Null, "a</s>a"), [a, open, slash, s_close, a]);
     assert_eq!(ids(bpe(true), Value::Null, "</s>"), [open, slash, s, close]);
-    // Only what spells a control token is cut: a token for unknown text is none.
+    // Only control strings are split; the token for unknown text is not one.
     let split = json!({"type": "WhitespaceSplit"});
     assert_eq!(ids(words(), split.clone(), "a </s> a"), [3, 4, 5, 3]);
     assert_eq!(ids(words(), split, "a é a"), [3, 0, 3]);
 }
 
 #[test]
-fn a_character_that_only_an_end_token_spells_is_refused() {
+fn a_character_that_only_an_end_token_encodes_is_refused() {
     let tokenizer = tokenizer(bpe(false), Value::Null, &[]);
     let config = json!({"eos_token_id": [END, 4]});
     let text = codec(&tokenizer, config, false).unwrap().encode("sas").unwrap_err().to_string();
@@ -158,7 +155,7 @@ fn a_character_that_only_an_end_token_spells_is_refused() {
 }
 
 #[test]
-fn added_tokens_that_are_text_stay_whole() {
+fn added_tokens_for_plain_text_stay_whole() {
     let mut spaces = tokenizer_json();
     spaces["added_tokens"].as_array_mut().unwrap().push(added(262, "    ", false, false));
     let codec = codec(&spaces, json!({}), false).unwrap();
@@ -181,11 +178,11 @@ fn the_embedded_models_read_control_strings_as_text() {
 }
 
 #[test]
-fn an_empty_prompt_is_the_beginning_of_a_text() {
+fn an_empty_prompt_encodes_to_the_bos_token() {
     let plain = tokenizer(bpe(false), Value::Null, &[]);
     let ids = |tokenizer: &Value, config| codec(tokenizer, config, false).unwrap().encode("");
-    assert_eq!(ids(&tokenizer_json(), json!({})).unwrap(), [BOS], "the tokenizer's own");
-    assert_eq!(ids(&plain, json!({"bos_token_id": 1})).unwrap(), [1], "that of the configuration");
+    assert_eq!(ids(&tokenizer_json(), json!({})).unwrap(), [BOS], "from the tokenizer");
+    assert_eq!(ids(&plain, json!({"bos_token_id": 1})).unwrap(), [1], "from the configuration");
     for none in [Value::Null, json!(100_000)] {
         let text = ids(&plain, json!({"bos_token_id": none})).unwrap_err().to_string();
         assert!(text.contains("no beginning-of-text token"), "{text}");
@@ -193,7 +190,7 @@ fn an_empty_prompt_is_the_beginning_of_a_text() {
 }
 
 #[test]
-fn a_text_has_the_same_tokens_every_time() {
+fn encoding_is_deterministic_despite_bpe_dropout() {
     let mut model = bpe(false);
     model["dropout"] = json!(0.5);
     let codec = codec(&tokenizer(model, Value::Null, &[]), json!({}), false).unwrap();
@@ -202,7 +199,7 @@ fn a_text_has_the_same_tokens_every_time() {
 }
 
 #[test]
-fn commands_read_prompts_as_text_and_say_what_they_do_not_read() {
+fn commands_read_prompts_as_text_and_warn_about_control_strings() {
     let prompt_tokens = |command: &str, prompt: &str, more: &[&str]| {
         let args = [&[command, "--prompt", prompt, "--json"], more].concat();
         shown(&args)["prompt_tokens"].as_u64().unwrap()
@@ -223,7 +220,7 @@ fn commands_read_prompts_as_text_and_say_what_they_do_not_read() {
 }
 
 #[test]
-fn experiments_read_prompts_as_commands_do() {
+fn experiments_read_prompts_like_commands() {
     let dir = tempfile::tempdir().unwrap();
     Checkpoint::default().write(&dir.path().join("model"));
     let experiment = "target = \"model\"\nprompts = \"prompts.jsonl\"\nmax_tokens = 2\n\

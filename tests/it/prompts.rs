@@ -1,11 +1,12 @@
-//! Prompt sets: what a line may be, which prompts are chosen, and what becomes of
-//! those that are too long.
+//! Prompt sets: which lines are valid, which prompts are chosen, and what happens to
+//! prompts that are too long.
 
 use specdec::draft::Texts;
+use specdec::error::Error;
 use specdec::experiment::prompts::{Prompt, read, sha256};
 use specdec::experiment::{Experiment, Frozen, Material, freeze};
-use specdec::input::text_of;
-use specdec::model::{Codec, Letters, ModelError, ModelInfo, Role, load};
+use specdec::input::read_text;
+use specdec::model::{Codec, Letters, ModelInfo, Role, load};
 
 fn set(text: &str) -> Result<Vec<Prompt>, String> {
     let folder = tempfile::tempdir().unwrap();
@@ -15,7 +16,7 @@ fn set(text: &str) -> Result<Vec<Prompt>, String> {
 }
 
 #[test]
-fn a_line_may_be_a_prompt_alone_or_one_of_spec_bench() {
+fn prompt_lines_may_be_plain_or_in_spec_bench_format() {
     let lines = concat!(
         r#"{"prompt": "one"}"#,
         "\n\n",
@@ -30,7 +31,7 @@ fn a_line_may_be_a_prompt_alone_or_one_of_spec_bench() {
 }
 
 #[test]
-fn an_odd_line_gets_a_sentence_with_its_number() {
+fn invalid_prompt_lines_are_reported_with_their_line_number() {
     let cases = [
         ("{\"prompt\": \"a\",}", "not JSON at column 16"),
         ("[{\"prompt\": \"a\"}]", "not an object: write {\"prompt\": …}"),
@@ -67,9 +68,9 @@ fn only_regular_files_are_read() {
     }
 }
 
-/// Whatever differs between two sets of prompts, their hashes differ.
+/// Any difference between two prompt sets gives different hashes.
 #[test]
-fn the_hash_covers_every_part_and_where_it_ends() {
+fn the_prompt_set_hash_covers_every_field_and_its_boundaries() {
     let prompt = |id: &str, category: &str, text: &str| Prompt {
         id: id.into(),
         category: category.into(),
@@ -89,16 +90,16 @@ fn the_hash_covers_every_part_and_where_it_ends() {
     assert_eq!(hashes.len(), sets.len());
 }
 
-/// Letters, with a `d` set before every text.
+/// A codec of letters that prepends a `d` to every text.
 #[derive(Debug)]
 struct Headed;
 
 impl Codec for Headed {
-    fn encode(&self, text: &str) -> Result<Vec<u32>, ModelError> {
+    fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
         Letters { vocab: 4 }.encode(&format!("d{text}"))
     }
 
-    fn decode(&self, tokens: &[u32]) -> Result<String, ModelError> {
+    fn decode(&self, tokens: &[u32]) -> Result<String, Error> {
         Letters { vocab: 4 }.decode(tokens)
     }
 
@@ -108,7 +109,7 @@ impl Codec for Headed {
 }
 
 /// Freezes an experiment of five new tokens on prompts of 2, 4, … 12 tokens in
-/// two categories; the contexts are those of target and draft model.
+/// two categories; `contexts` are the context lengths of target and draft model.
 fn frozen(contexts: [usize; 2], codec: &dyn Codec, sets: &[&str]) -> Result<Frozen, String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("experiment.toml");
@@ -132,7 +133,7 @@ fn frozen(contexts: [usize; 2], codec: &dyn Codec, sets: &[&str]) -> Result<Froz
         draft: Some(&info(Role::Draft, contexts[1])),
         codec,
         prompts: &prompts.collect::<Vec<_>>(),
-        texts: &Texts::new(codec, text_of),
+        texts: &Texts::new(codec, read_text),
     };
     freeze(&experiment.spec, &material).map_err(|e| format!("{e:#}"))
 }
@@ -150,7 +151,7 @@ fn prompts_that_are_too_long_are_all_listed() {
     };
     assert_eq!(frozen([13, 99], &LETTERS, &[]).unwrap_err(), sentence("target"));
     assert_eq!(frozen([99, 13], &LETTERS, &[]).unwrap_err(), sentence("draft model"));
-    // Only the models that take part count.
+    // Only the models that the experiment uses count.
     assert!(frozen([99, 13], &LETTERS, &["sweep.drafter=prompt_lookup"]).is_ok());
     let nothing = frozen([6, 99], &LETTERS, &["on_long_prompt=skip"]).unwrap_err();
     assert!(nothing.contains("all 6 prompts are too long and skipped"), "{nothing}");
@@ -163,7 +164,7 @@ fn prompts_that_are_too_long_are_all_listed() {
 }
 
 #[test]
-fn long_prompts_are_left_out_if_that_is_wanted() {
+fn on_long_prompt_skip_leaves_long_prompts_out() {
     let Frozen { plan, prompts, tokens } =
         frozen([13, 99], &LETTERS, &["on_long_prompt=skip"]).unwrap();
     assert_eq!(plan.prompts, ["p1", "p2", "p3", "p4"]);
@@ -177,17 +178,17 @@ fn long_prompts_are_left_out_if_that_is_wanted() {
 }
 
 #[test]
-fn long_prompts_keep_their_ends_if_that_is_wanted() {
+fn on_long_prompt_truncate_keeps_the_end_of_a_prompt() {
     let set = ["on_long_prompt=truncate"];
     let Frozen { plan, tokens, .. } = frozen([13, 99], &LETTERS, &set).unwrap();
     assert_eq!(tokens[3], LETTERS.encode("abacabad").unwrap());
     assert_eq!(tokens[4], LETTERS.encode("acabadab").unwrap());
     let said = "Too long and cut at the beginning, 2 of 6 prompts: p5 (2 tokens fewer), p6 (4 tokens fewer).";
     assert_eq!(plan.choice.sentences(9), [said]);
-    // What the tokenizer sets before every text stays.
+    // The token that the tokenizer prepends to every text is kept.
     let headed = frozen([13, 99], &Headed, &set).unwrap();
     assert_eq!(headed.tokens[4], LETTERS.encode("dcabadab").unwrap());
-    // Other tokens are another plan, though the texts are the same.
+    // Different tokens make a different plan, even if the texts are the same.
     let whole = frozen([99, 99], &LETTERS, &set).unwrap().plan;
     assert_ne!(plan.prompts_sha256, whole.prompts_sha256);
 }
@@ -197,8 +198,8 @@ fn the_seed_chooses_prompts() {
     let ids = |set: &[&str]| frozen([99, 99], &LETTERS, set).unwrap().plan.prompts;
     let three = ids(&["prompts_limit=3"]);
     assert_eq!(three.len(), 3);
-    assert_eq!(ids(&["prompts_limit=3"]), three, "the same seed chooses the same");
-    assert!(three.is_sorted(), "in their order");
+    assert_eq!(ids(&["prompts_limit=3"]), three, "the same seed chooses the same prompts");
+    assert!(three.is_sorted(), "in their original order");
     let two = ids(&["prompts_limit=2"]);
     assert!(two.iter().all(|id| three.contains(id)), "{two:?} of {three:?}");
     let seeds = (0..8).map(|seed| ids(&["prompts_limit=3", &format!("seed={seed}")]));
@@ -209,7 +210,7 @@ fn the_seed_chooses_prompts() {
     assert_eq!(odd.count(), 1);
     let said = "Chosen by the seed, of 6 prompts: prompts_per_category = 1.";
     assert_eq!(plan.choice.sentences(9), [said]);
-    // Those that are left out make room for others.
+    // Skipped prompts make room for others.
     let skip = ["prompts_limit=4", "on_long_prompt=skip"];
     assert_eq!(frozen([13, 99], &LETTERS, &skip).unwrap().plan.prompts, ["p1", "p2", "p3", "p4"]);
     assert!(frozen([99, 99], &LETTERS, &["prompts_limit=6"]).unwrap().plan.choice.is_all());

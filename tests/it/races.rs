@@ -1,12 +1,13 @@
-//! Whole passes of the native engine on several threads that come and go: the
-//! bits of one thread, and what the thread sanitizer looks at (`.ci/sanitize`).
+//! Whole passes of the native engine on several threads that leave and return: they
+//! equal those of one thread bit for bit, and the thread sanitizer runs them
+//! (`.ci/sanitize`).
 
 use specdec::distribution::Token;
 use specdec::model::{Dtype, LanguageModel, Settings, Shape, Want, Work, evaluate_one};
 use specdec::sampling::Logits;
-use specdec::tree::Draft;
+use specdec::tree::{Draft, Row};
 
-/// Grouped heads, several layers, no whole blocks of Q8 within a head.
+/// Grouped-query heads, several layers, and heads smaller than a block of Q8.
 const SHAPE: Shape = Shape {
     name: "tiny",
     hidden: 64,
@@ -23,7 +24,7 @@ fn model(dtype: Dtype, threads: usize, restless: bool) -> Box<dyn LanguageModel>
     SHAPE.model(&Settings { dtype, threads, restless, ..Settings::default() }).unwrap()
 }
 
-/// A tree of some tokens, whose path of first children is `text`.
+/// A tree whose path of first children is `text`, with a sibling beside each of them.
 fn tree(text: &[Token]) -> Draft {
     let mut draft = Draft::empty(SHAPE.vocab);
     let mut parent = None;
@@ -36,14 +37,17 @@ fn tree(text: &[Token]) -> Draft {
 }
 
 /// The bits of the logits of a prefill of several blocks of rows, of drafts after
-/// it, and of plain decoding.
+/// it, and of one decoded token.
 fn bits(model: &dyn LanguageModel) -> Vec<u32> {
     let text = (0..60).map(|i| i * 31 % 299).collect::<Vec<Token>>();
     let mut session = model.session().unwrap();
     let mut found = Vec::new();
-    for (length, drafted, want) in
-        [(40, 0, Want::All), (41, 5, Want::All), (44, 9, Want::All), (50, 0, Want::Row(0))]
-    {
+    for (length, drafted, want) in [
+        (40, 0, Want::All),
+        (41, 5, Want::All),
+        (44, 9, Want::All),
+        (50, 0, Want::Row(Row::CONTEXT)),
+    ] {
         let draft = tree(&text[length..length + drafted]);
         let work = Work { session: &mut session, context: &text[..length], draft: &draft, want };
         for row in evaluate_one(model, work).unwrap().rows {
@@ -55,7 +59,7 @@ fn bits(model: &dyn LanguageModel) -> Vec<u32> {
 }
 
 #[test]
-fn a_pass_has_the_same_bits_while_threads_come_and_go() {
+fn passes_are_bit_identical_while_threads_leave_and_return() {
     for dtype in Dtype::ALL {
         let expected = bits(&*model(dtype, 1, false));
         for (threads, restless) in [(2, false), (2, true), (4, true)] {

@@ -1,5 +1,5 @@
-//! Random toy pairs: reproducible, sound, and of all the kinds that they are meant
-//! to be of.
+//! Random toy pairs: reproducible, valid, and of all the kinds that they are meant
+//! to cover.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ fn overlap(pair: &ToyPair) -> f64 {
 }
 
 #[test]
-fn a_number_is_all_that_a_random_pair_depends_on() {
+fn a_random_pair_depends_on_its_number_alone() {
     assert_eq!(zoo::toy("random-17").unwrap(), zoo::random(17));
     assert_ne!(zoo::random(17), zoo::random(18));
     let pair = zoo::random(0);
@@ -29,7 +29,7 @@ fn a_number_is_all_that_a_random_pair_depends_on() {
 }
 
 #[test]
-fn random_pairs_are_models_and_differ_in_all_that_matters() {
+fn random_pairs_are_valid_models_of_every_intended_kind() {
     let (mut vocabs, mut orders, mut prompts) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for pair in pairs() {
         let (target, draft) = (pair.target("t").unwrap(), pair.draft("d").unwrap());
@@ -43,7 +43,7 @@ fn random_pairs_are_models_and_differ_in_all_that_matters() {
     assert_eq!(orders, [1, 2].into());
     assert_eq!(prompts, [1, 2, 3, 5, 8, 17].into());
     let share = |of: fn(&ToyPair) -> bool| pairs().filter(of).count() as f64 / 240.0;
-    // Shares of 240 fair choices: four standard deviations around what is meant.
+    // Shares of 240 random choices: four standard deviations around the intended share.
     assert!((share(|pair| !pair.eos.is_empty()) - 0.5).abs() < 0.13);
     let gaps = |pair: &ToyPair| pair.target.values().flatten().any(|p| *p == 0.0);
     assert!((share(gaps) - 1.0 / 3.0).abs() < 0.13);

@@ -1,4 +1,4 @@
-//! Llama in f64, written down plainly: the whole text at once, no cache.
+//! A plain Llama in f64: the whole text at once, without a cache.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,8 @@ use crate::checkpoint::Checkpoint;
 
 type Matrix = Vec<Vec<f64>>;
 
-/// The logits after every token of `tokens`, padding rows included, by the
-/// weights and the shape of `c`; `frequencies` are the rotary ones.
+/// The logits after every token of `tokens`, padding rows included, with the
+/// weights and the shape of `c`; `frequencies` are the rotary frequencies.
 pub(crate) fn logits(c: &Checkpoint, frequencies: &[f64], tokens: &[u32]) -> Matrix {
     let weights = c.tensors().into_iter().map(|(name, tensor)| {
         let tensor = tensor.to_dtype(DType::F64).unwrap();
@@ -38,7 +38,7 @@ pub(crate) fn logits(c: &Checkpoint, frequencies: &[f64], tokens: &[u32]) -> Mat
     times(&norm(&x, &weights["model.norm.weight"][0]), head)
 }
 
-/// The plain rotary frequencies.
+/// The rotary frequencies without any scaling.
 pub(crate) fn frequencies(head_dim: usize, theta: f64) -> Vec<f64> {
     (0..head_dim / 2).map(|i| theta.powf(-2.0 * i as f64 / head_dim as f64)).collect()
 }

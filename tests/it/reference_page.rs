@@ -1,4 +1,4 @@
-//! The reference page and the schema of `experiment.toml` are those of the declarations.
+//! The reference page and the schema of `experiment.toml` match the declarations.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn the_page_and_the_schema_are_up_to_date() {
 }
 
 #[test]
-fn every_sampling_setting_is_in_both() {
+fn every_sampling_setting_is_in_the_page_and_the_schema() {
     let (page, schema) = (page(), schema());
     let axes = &schema["$defs"]["axes"]["properties"];
     for processor in PROCESSORS {
@@ -39,7 +39,7 @@ fn every_sampling_setting_is_in_both() {
     }
 }
 
-/// Whether a value fits a schema, as far as ours go.
+/// Whether a value validates against a schema, for the keywords that ours uses.
 fn fits(value: &Value, schema: &Value, whole: &Value) -> bool {
     let reference = |path: &Value| whole.pointer(&path.as_str().unwrap()[1..]).unwrap();
     let number = |key: &str| schema[key].as_f64();
@@ -90,7 +90,7 @@ fn value_of(file: &Path) -> Value {
 }
 
 #[test]
-fn shipped_experiments_name_the_schema_and_fit_it() {
+fn shipped_experiments_name_the_schema_and_validate_against_it() {
     let schema = schema();
     for file in experiments() {
         let text = fs::read_to_string(&file).unwrap();
@@ -100,7 +100,7 @@ fn shipped_experiments_name_the_schema_and_fit_it() {
 }
 
 #[test]
-fn what_experiments_cannot_hold_does_not_fit() {
+fn the_schema_rejects_invalid_experiments() {
     let schema = schema();
     let smoke = value_of(&root().join("experiments/00-smoke/experiment.toml"));
     let wrong: [(&str, &str, Value); 6] = [

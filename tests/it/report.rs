@@ -1,4 +1,4 @@
-//! The report from a folder of rows to files.
+//! The report: from a results folder to the files that it writes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,7 +50,7 @@ fn append(folder: &Path, name: &str, text: &str) {
 }
 
 #[test]
-fn a_report_says_what_was_put_in() {
+fn a_report_recovers_the_parameters_of_the_simulation() {
     let rows = Synthetic::large().rows();
     let (folder, text) = reported(&rows);
     let summary: Vec<SummaryRow> = read(folder.path(), "summary.csv");
@@ -60,8 +60,8 @@ fn a_report_says_what_was_put_in() {
     assert_eq!(baseline.baseline_forwards_per_token, Some(1.0));
     assert_eq!((baseline.alpha, baseline.speedup, baseline.cost_ratio), (None, None, None));
     let cell = summary.iter().find(|row| row.cell == "model-4-0.7").unwrap();
-    // 0.86 − 0.1·0.7, with prompts scattered by 0.035 around it: three standard
-    // errors of 40 prompts.
+    // 0.86 − 0.1·0.7; prompts scatter by 0.035 around it, and three standard errors
+    // of 40 prompts are allowed.
     assert!((cell.alpha.unwrap() - 0.79).abs() < 0.017);
     assert!(cell.alpha_lo < cell.alpha && cell.alpha < cell.alpha_hi);
     assert!((cell.verify_cost_ratio.unwrap() - 4880.0 / 3600.0).abs() < 1e-12);
@@ -69,7 +69,7 @@ fn a_report_says_what_was_put_in() {
     let quotient = cell.tokens_per_second.unwrap() / cell.baseline_tokens_per_second.unwrap();
     assert!((cell.speedup.unwrap() - quotient).abs() < 1e-9);
     // The simulation obeys the cost model and gives every position the same
-    // probability, so what is left is chance: three times the half interval.
+    // probability, so only chance is left: three times half the interval.
     let half = (cell.speedup_hi.unwrap() - cell.speedup_lo.unwrap()) / 2.0;
     assert!((cell.predicted_speedup.unwrap() - cell.speedup.unwrap()).abs() < 3.0 * half);
 
@@ -86,19 +86,19 @@ fn a_report_says_what_was_put_in() {
 }
 
 #[test]
-fn a_setting_of_several_values_is_an_axis_of_its_own() {
+fn a_setting_with_several_values_gets_a_figure_with_a_tick_per_value() {
     let rows = Synthetic { temperatures: vec![0.0, 25.0, 40.0, 65.0], ..Synthetic::tiny() }.rows();
     let (folder, text) = reported(&rows);
     assert!(text.contains("(figures/by_temperature.png)"));
     let svg = fs::read_to_string(folder.path().join("figures/by_temperature.svg")).unwrap();
-    // A tick at every value that was chosen.
+    // A tick at every value of the setting.
     for tick in ["0", "25", "40", "65"] {
         assert!(svg.contains(&format!(">{tick}<")), "no tick {tick}");
     }
 }
 
 #[test]
-fn figures_are_drawn_and_their_titles_are_legible_without_fonts_of_the_system() {
+fn figures_are_drawn_with_visible_titles_without_system_fonts() {
     let (folder, text) = reported(&Synthetic::large().rows());
     for name in FIGURES {
         let svg = fs::read_to_string(folder.path().join(format!("figures/{name}.svg"))).unwrap();
@@ -123,7 +123,7 @@ fn figures_are_drawn_and_their_titles_are_legible_without_fonts_of_the_system() 
 }
 
 #[test]
-fn a_report_can_be_made_again_to_the_byte() {
+fn making_a_report_again_gives_identical_files() {
     let (folder, _) = reported(&Synthetic::tiny().rows());
     let files = || {
         let mut files = BTreeMap::new();
@@ -140,7 +140,7 @@ fn a_report_can_be_made_again_to_the_byte() {
     let first = files();
     report(folder.path()).unwrap();
     assert!(first == files());
-    // Two draft lengths are no curve.
+    // Two draft lengths do not make a curve, so two of the figures are missing.
     assert_eq!(first.len(), 6 + 3 + 2 * (FIGURES.len() - 2));
 }
 
@@ -151,7 +151,7 @@ fn the_text_of_a_tiny_report() {
 }
 
 #[test]
-fn superseded_generations_leave_no_trace() {
+fn superseded_generations_do_not_change_the_summary() {
     let clean = Synthetic::tiny().rows();
     let mut crashed = clean.clone();
     let mut old = clean.generations[1].clone();
@@ -244,7 +244,7 @@ fn an_unknown_cell_is_named() {
 }
 
 #[test]
-fn a_plan_or_costs_that_were_edited_are_refused() {
+fn edited_plans_and_costs_are_refused() {
     for (file, from, to, part) in [
         ("plan.toml", "repeats = 1", "repeats = 2", "its contents do not have the hash"),
         (
@@ -264,7 +264,7 @@ fn a_plan_or_costs_that_were_edited_are_refused() {
         let error = refused(folder.path());
         assert!(error.contains(file) && error.contains(part), "{error}");
     }
-    // What git does to the ends of lines changes no plan.
+    // Line endings converted by git do not change a plan.
     let folder = written(&Synthetic::tiny().rows());
     let path = folder.path().join("plan.toml");
     let text = fs::read_to_string(&path).unwrap();
@@ -273,7 +273,7 @@ fn a_plan_or_costs_that_were_edited_are_refused() {
 }
 
 #[test]
-fn failures_show_with_their_reason_and_are_not_timed() {
+fn failures_are_shown_with_their_reason_and_not_timed() {
     let mut rows = Synthetic::tiny().rows();
     let failed = |cell: &str, prompt: &str| FailureRow {
         cell: cell.into(),
@@ -302,9 +302,9 @@ fn failures_show_with_their_reason_and_are_not_timed() {
 }
 
 #[test]
-fn a_handicapped_baseline_is_called_out() {
+fn a_baseline_with_fewer_passes_than_tokens_is_called_out() {
     let mut rows = Synthetic::tiny().rows();
-    // The first two rounds of plain decoding become one: it had a draft.
+    // The first two rounds of plain decoding become one, as if a draft had been used.
     rows.rounds.retain(|r| r.cell != "none-0-1" || r.round != 1);
     for round in rows.rounds.iter_mut().filter(|r| r.cell == "none-0-1") {
         if round.round == 0 {
@@ -329,7 +329,7 @@ fn a_handicapped_baseline_is_called_out() {
 }
 
 #[test]
-fn a_greedy_difference_is_shown_and_is_a_tie_or_an_alarm() {
+fn greedy_differences_are_shown_and_raise_an_alarm_unless_they_are_ties() {
     let mut rows = Synthetic::tiny().rows();
     let found = |prompt: &str, top2_gap: f64| DivergenceRow {
         cell: "model-3-0".to_owned(),
@@ -367,7 +367,7 @@ fn a_traced_run_shows_acceptance_by_entropy() {
 }
 
 #[test]
-fn a_run_without_a_finished_generation_still_has_a_report() {
+fn a_run_that_has_barely_begun_still_has_a_report() {
     let mut rows = Synthetic::tiny().rows();
     rows.generations.truncate(1);
     let (folder, text) = reported(&rows);

@@ -1,4 +1,4 @@
-//! What a report concludes, and what it leaves open where rows do not suffice.
+//! What a report concludes, and what it leaves open if there are too few rows.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ fn with_prompts(prompts: usize) -> Synthetic {
     Synthetic { prompts, ..Synthetic::tiny() }
 }
 
-/// The line of a table that begins so.
+/// The first line after `heading` that begins with `start`.
 #[track_caller]
 fn line<'a>(text: &'a str, heading: &str, start: &str) -> &'a str {
     let section = text.split(heading).nth(1).unwrap_or_else(|| panic!("no {heading}: {text}"));
@@ -30,7 +30,7 @@ fn row(rows: &Rows, cell: &str) -> SummaryRow {
 const CONTROLS: &str = "## The same cell twice";
 
 #[test]
-fn a_disturbed_run_says_so_before_anything_else() {
+fn a_disturbed_run_is_reported_first_and_its_verdicts_are_withheld() {
     let mut rows = with_prompts(12).rows();
     rows.repeat("model-3-1", 1.1);
     let (_folder, text) = reported(&rows);
@@ -48,8 +48,8 @@ fn a_disturbed_run_says_so_before_anything_else() {
 }
 
 #[test]
-fn with_few_prompts_nothing_can_be_told() {
-    // 2 ^ (1 − 7) is more than 1 %, 2 ^ (1 − 8) is less, but not twice.
+fn controls_need_enough_prompts_for_a_verdict() {
+    // 2 ^ (1 − 7) is more than 1 %; 2 ^ (1 − 8) is less, but not if there are two tests.
     for (prompts, tests, verdict) in
         [(7, 1, "too few prompts to tell"), (8, 1, "DISTURBED"), (8, 2, "too few prompts to tell")]
     {
@@ -63,8 +63,8 @@ fn with_few_prompts_nothing_can_be_told() {
 }
 
 #[test]
-fn a_repeated_cell_is_not_slower_than_plain_decoding() {
-    // Of so few prompts two tests cannot tell: verdicts are given.
+fn slow_controls_are_not_reported_as_slower_than_plain_decoding() {
+    // Two tests on so few prompts cannot tell, so verdicts are given.
     let mut rows = with_prompts(8).rows();
     ["model-3-1", "model-3-0"].into_iter().for_each(|cell| rows.repeat(cell, 9.0));
     let (_folder, text) = reported(&rows);
@@ -72,7 +72,7 @@ fn a_repeated_cell_is_not_slower_than_plain_decoding() {
 }
 
 #[test]
-fn a_policy_is_held_against_fixed_lengths_of_the_same_drafts() {
+fn a_policy_is_compared_only_with_fixed_lengths_of_the_same_drafts() {
     let number = |key: &str| Params::default().with(key, Value::Number(0.5));
     let held = |fixed: Params, policy: Params| {
         let mut rows = Synthetic::tiny().rows();
@@ -94,7 +94,7 @@ fn a_policy_is_held_against_fixed_lengths_of_the_same_drafts() {
     assert!(held(drafts.clone(), drafts));
 }
 
-/// Makes the times of one prompt in a cell so many times as long.
+/// Multiplies the times of one prompt in a cell by `factor`.
 fn stretch(rows: &mut Rows, cell: &str, prompt: &str, factor: f64) {
     let hit = |c: &str, p: &str| c == cell && p == prompt;
     for g in rows.generations.iter_mut().filter(|g| hit(&g.cell, &g.prompt)) {
@@ -108,7 +108,7 @@ fn stretch(rows: &mut Rows, cell: &str, prompt: &str, factor: f64) {
 }
 
 #[test]
-fn a_policy_that_most_prompts_and_most_time_judge_differently_is_mixed() {
+fn a_policy_is_mixed_if_most_prompts_and_the_total_time_disagree() {
     let verdict = |slow: f64, long: f64| {
         let mut rows = Synthetic { draft_lengths: vec![3], ..with_prompts(20) }.rows();
         stretch(&mut rows, "model-3-1", "prompt-00", 200.0);
@@ -122,12 +122,12 @@ fn a_policy_that_most_prompts_and_most_time_judge_differently_is_mixed() {
     };
     assert_eq!(verdict(1.1, 1.1), "slower");
     assert_eq!(verdict(0.9, 0.9), "faster");
-    // Nineteen prompts are slower by a tenth; the longest is faster and outweighs them.
+    // Nineteen prompts are slower by a tenth; the longest one is faster and outweighs them.
     assert_eq!(verdict(1.1, 0.8), "mixed");
     assert_eq!(verdict(0.9, 1.25), "mixed");
 }
 
-/// Takes a cell's generation of a prompt away: it failed.
+/// Replaces a cell's generation for a prompt by a failure.
 fn fail(rows: &mut Rows, cell: &str, prompt: &str) {
     rows.generations.retain(|g| g.cell != cell || g.prompt != prompt);
     rows.rounds.retain(|r| r.cell != cell || r.prompt != prompt);
@@ -141,7 +141,7 @@ fn fail(rows: &mut Rows, cell: &str, prompt: &str) {
 }
 
 #[test]
-fn a_draft_length_that_failed_takes_no_part_in_the_choice() {
+fn a_failed_draft_length_is_left_out_of_the_choice_of_k() {
     let mut rows = with_prompts(8).rows();
     assert!(!reported(&rows).1.contains("Left out"));
     for prompt in 1..8 {
@@ -157,7 +157,7 @@ fn a_draft_length_that_failed_takes_no_part_in_the_choice() {
 }
 
 #[test]
-fn a_wrong_text_is_said_before_what_failed() {
+fn wrong_texts_are_reported_before_failures() {
     let mut rows = Synthetic { draft_lengths: (1..9).collect(), ..with_prompts(8) }.rows();
     for cell in rows.plan.cells.clone().iter().filter(|c| c.method.drafter != "none") {
         fail(&mut rows, &cell.id, "prompt-01");
@@ -171,7 +171,7 @@ fn a_wrong_text_is_said_before_what_failed() {
 }
 
 #[test]
-fn one_prompt_or_one_length_makes_no_contest() {
+fn win_shares_need_several_prompts_and_several_draft_lengths() {
     let best = |synthetic: &Synthetic| {
         let (_folder, text) = reported(&synthetic.rows());
         line(&text, "## Best draft length", "| model | T = 1").to_owned()
@@ -183,7 +183,7 @@ fn one_prompt_or_one_length_makes_no_contest() {
 }
 
 #[test]
-fn few_prompts_have_ratios_without_intervals() {
+fn fewer_than_eight_prompts_give_ratios_without_intervals() {
     for (prompts, given) in [(7, false), (8, true)] {
         let rows = with_prompts(prompts).rows();
         let (_folder, text) = reported(&rows);
@@ -200,23 +200,23 @@ fn few_prompts_have_ratios_without_intervals() {
 }
 
 #[test]
-fn a_far_prompt_is_listed_with_what_it_does() {
+fn a_far_prompt_is_listed_with_its_effect_on_the_speedup() {
     let calm = with_prompts(12).rows();
     assert!(!reported(&calm).1.contains("plain decoding's time per pass"));
     let mut rows = calm.clone();
     stretch(&mut rows, "none-0-1", "prompt-03", 3.3);
     let (_folder, text) = reported(&rows);
-    // One generation of plain decoding, in the four cells of its temperature.
+    // One slow generation of plain decoding affects the four cells of its temperature.
     let far = line(&text, "## Far prompts", "| prompt-03 | T = 1 |");
     let cells = far.trim_matches('|').split(" | ").map(str::trim).collect::<Vec<_>>();
     assert_eq!((cells[2], cells[4]), ("plain decoding's time per pass", "4"), "{far}");
     let number = |i: usize| cells[i].parse::<f64>().unwrap();
-    // Times are alike within 3 %.
+    // Times otherwise agree within 3 %.
     assert!((number(3) - 3.3).abs() < 0.1, "{far}");
     let (with, without) = (number(8), number(9));
     let of = |rows: &Rows| row(rows, &format!("{}-{}-1", cells[5], cells[7])).speedup.unwrap();
     assert!((with - of(&rows)).abs() < 5e-4 && with > 1.1 * without, "{far}");
-    // Without it the speedup is that of the same run without the prompt.
+    // The speedup without it is that of the same run without the prompt.
     let mut rest = rows.clone();
     rest.generations.retain(|g| g.prompt != "prompt-03");
     rest.rounds.retain(|r| r.prompt != "prompt-03");
@@ -224,7 +224,7 @@ fn a_far_prompt_is_listed_with_what_it_does() {
     assert!(text.contains("Prompt prompt-03 alone moves the speedup of"), "{text}");
 }
 
-/// Turns the drafts of a cell into trees of a smaller depth.
+/// Turns the full drafts of a cell into trees of depth 2, unless they were all accepted.
 fn branch(rows: &mut Rows, cell: &str) {
     let full = |r: &&mut RoundRow| r.cell == cell && r.proposed == 3 && r.accepted < 3;
     for round in rows.rounds.iter_mut().filter(full) {
@@ -233,7 +233,7 @@ fn branch(rows: &mut Rows, cell: &str) {
 }
 
 #[test]
-fn trees_have_a_ceiling_and_nothing_of_leviathan() {
+fn trees_have_a_ceiling_but_no_alpha() {
     let mut rows = Synthetic::tiny().rows();
     let (_folder, text) = reported(&rows);
     assert!(!text.contains("## Against the ceiling"), "one verifier, chains");
@@ -251,13 +251,13 @@ fn trees_have_a_ceiling_and_nothing_of_leviathan() {
 }
 
 #[test]
-fn a_distance_that_is_not_known_of_all_rounds_is_not_known() {
+fn tv_is_unknown_if_any_round_lacks_it() {
     let mut rows = Synthetic { temperatures: vec![1.0], ..Synthetic::tiny() }.rows();
     for cell in rows.plan.cells.iter_mut().filter(|c| c.method.drafter == "model") {
         cell.class = "X".to_owned();
     }
     for round in rows.rounds.iter_mut().filter(|r| r.cell.starts_with("model")) {
-        // As with several children: unknown unless nothing was drafted.
+        // As with several children: unknown, unless nothing was drafted.
         let known = round.cell == "model-1-1" || round.forks == 0;
         round.tv_sum = known.then_some(0.01 * round.forks as f64);
     }
@@ -272,7 +272,7 @@ fn a_distance_that_is_not_known_of_all_rounds_is_not_known() {
 }
 
 #[test]
-fn a_policy_that_goes_deeper_than_its_k_is_predicted_by_its_rounds() {
+fn the_prediction_of_a_policy_follows_its_rounds_and_not_its_k() {
     let predicted = |k: usize| {
         let mut rows = Synthetic::tiny().rows();
         let cell = rows.plan.cells.iter_mut().find(|c| c.id == "model-3-1").unwrap();
@@ -284,12 +284,12 @@ fn a_policy_that_goes_deeper_than_its_k_is_predicted_by_its_rounds() {
 }
 
 #[test]
-fn siblings_after_the_accepted_one_were_not_reached() {
+fn acceptance_by_entropy_skips_siblings_after_the_accepted_one() {
     let cell = "model-3-1";
     let mut rows = with_prompts(8).rows();
     rows.trace();
-    // Two children of the context, the first of which has one: it was accepted, and
-    // nothing was decided of its sibling.
+    // Two children of the context, the first of which has a child: the first was
+    // accepted, so its sibling was never decided on.
     let grown = |r: &&mut RoundRow| r.cell == cell && r.proposed == 3 && r.accepted == 1;
     let mut trees = Vec::new();
     for round in rows.rounds.iter_mut().filter(grown) {
@@ -309,7 +309,7 @@ fn siblings_after_the_accepted_one_were_not_reached() {
     assert_eq!(found.split('|').nth(5).unwrap().trim(), reached.to_string(), "{found}");
 }
 
-/// A difference of the first prompt's text in the cell `model-3-0`.
+/// A difference in the first prompt's text of the cell `model-3-0`.
 fn difference() -> DivergenceRow {
     DivergenceRow {
         cell: "model-3-0".to_owned(),
@@ -319,7 +319,7 @@ fn difference() -> DivergenceRow {
 }
 
 #[test]
-fn differences_of_generations_that_do_not_count_do_not_count() {
+fn differences_in_unlisted_blocks_are_ignored() {
     let mut rows = Synthetic::tiny().rows();
     rows.divergences = vec![difference()];
     let folder = written(&rows);
@@ -337,7 +337,7 @@ fn differences_of_generations_that_do_not_count_do_not_count() {
 }
 
 #[test]
-fn only_texts_with_a_baseline_were_compared() {
+fn texts_without_a_baseline_are_not_counted_as_compared() {
     let mut rows = Synthetic::tiny().rows();
     rows.divergences = vec![difference()];
     rows.generations.retain(|g| g.cell != "none-0-0" || g.prompt == "prompt-00");
@@ -347,6 +347,6 @@ fn only_texts_with_a_baseline_were_compared() {
             .to_owned()
     };
     assert!(of(3).contains("| 1 of 1 |") && of(1).contains("| 0 of 1 |"), "{text}");
-    // Nothing looked at its logits.
+    // Its logits were never looked at.
     assert!(text.contains("| – | – | NO |"), "{text}");
 }

@@ -1,5 +1,5 @@
-//! Blocks that are run, and some of them again: what stays of each attempt, and
-//! the row that records it.
+//! Blocks that are run, some of them more than once: what is kept of each attempt,
+//! and the row that records it.
 
 use std::path::Path;
 
@@ -10,16 +10,16 @@ use specdec::rows::BlockRow;
 use crate::rows_fields::Rows;
 use crate::rows_support::Busy;
 
-/// The files of a run whose `blocks` were run in this order and so disturbed: of
-/// two attempts the less disturbed one counts, and of the other one generations
-/// and failures stay, as superseded.
+/// The files of a run whose `blocks` were run in this order, each disturbed as given.
+/// Of two attempts the less disturbed one counts; of the other, only generations and
+/// failures are kept, marked as superseded.
 pub(crate) fn attempts(blocks: &[Rows], order: &[(usize, Busy)]) -> Rows {
     let mut all = Rows::default();
-    // One thread's part of what the host takes from all cores.
+    // One thread's share of the time that the host takes from all cores.
     let ours = 1.0 / std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
     for &(number, [waiting, others, taken]) in order {
         let stolen = ours * taken;
-        // Nobody waits longer for other processes than these run.
+        // No thread waits for other processes longer than they run.
         let lost = |waiting: f64, others: f64, stolen: f64| waiting.min(others) + stolen;
         let own = lost(waiting, others, stolen);
         let before = all.blocks.iter().filter(|b| b.block == number);
@@ -53,7 +53,7 @@ pub(crate) fn attempts(blocks: &[Rows], order: &[(usize, Busy)]) -> Rows {
     all
 }
 
-/// Leaves of a block what says that it was run.
+/// Keeps of a block only the rows that record that it was run.
 fn set_aside(rows: &mut Rows, number: usize, block: &Rows) {
     macro_rules! own {
         ($row:expr, $file:ident) => {
@@ -71,14 +71,14 @@ fn set_aside(rows: &mut Rows, number: usize, block: &Rows) {
     rows.blocks.iter_mut().for_each(|row| row.superseded |= row.block == number);
 }
 
-/// The rows with the digests that belong to what stands in the files. On a
-/// scripted clock all attempts of a block have the same rows.
+/// The rows with the digests of what the files hold. On a scripted clock all
+/// attempts of a block have the same rows.
 pub(crate) fn sealed(folder: &Path, plan: &Plan, rows: Vec<BlockRow>) -> Vec<BlockRow> {
     let listed = raw_lines(folder, "blocks.csv");
     let seal = |(mut row, line): (BlockRow, &String)| {
         let digests = FILES.map(|file| short(&lines(folder, plan, file, &row).concat()));
         row.digests = digests.join("-");
-        // Of the line without a seal, as it was before another attempt.
+        // Of the line without its seal, as it was before any further attempt.
         let open = line.trim_end().rsplitn(3, ',').last().unwrap().to_owned() + ",,false\n";
         row.seal = short(&open);
         row
@@ -96,12 +96,12 @@ const FILES: [&str; 6] = [
     "generations.csv",
 ];
 
-/// Eight digits of the SHA-256 of a text.
+/// The first eight hex digits of the SHA-256 of a text.
 fn short(text: &str) -> String {
     Sha256::digest(text).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The lines of a file after its header, with their ends.
+/// The lines of a file after its header, including line endings.
 fn raw_lines(folder: &Path, file: &str) -> Vec<String> {
     let text = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
     let header = usize::from(file.ends_with("csv"));
@@ -118,7 +118,7 @@ fn lines(folder: &Path, plan: &Plan, file: &str, block: &BlockRow) -> Vec<String
         let plain = |i: usize| fields[i].trim_matches('"');
         let (cell, prompt, repeat) = match file {
             "generations.jsonl" => (plain(1), plain(3), plain(5)),
-            // The category stands between.
+            // The category comes before the repeat.
             "generations.csv" => (plain(0), plain(1), plain(3)),
             _ => (plain(0), plain(1), plain(2)),
         };

@@ -1,7 +1,7 @@
-//! The quantities of `docs/metrics.md` by their definitions, from tables and by
-//! hand: no distribution, draft or sampler of the project takes part.
+//! The quantities of `docs/metrics.md`, computed from tables by their definitions,
+//! without any distribution, draft or sampler of the project.
 
-/// The distribution of logits at a temperature: at 0 the first of the largest.
+/// The distribution of logits at a temperature; at 0, the first of the largest is certain.
 pub(crate) fn distribution(logits: &[f64], temperature: f64) -> Vec<f64> {
     let max = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if temperature == 0.0 {
@@ -36,21 +36,21 @@ pub(crate) fn total_variation(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).sum::<f64>() / 2.0
 }
 
-/// The distance between the two largest of some logits.
+/// The difference of the two largest logits.
 pub(crate) fn gap(logits: &[f64]) -> f64 {
     let mut sorted = logits.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));
     sorted[0] - sorted[1]
 }
 
-/// How the children of a node came about.
+/// How the children of a node were drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Drawn {
-    /// So many times from this distribution.
+    /// This many times from this distribution, independently.
     Independently(Vec<f64>, usize),
-    /// One after the other from this distribution, none twice.
+    /// One after another from this distribution, without replacement.
     Distinct(Vec<f64>),
-    /// Not at all.
+    /// Listed, without any draw.
     Certain,
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn ceiling(p: &[f64], drawn: &Drawn, children: &[usize]) -> Option<f6
     Some(1.0 + least.fold(0.0, f64::min))
 }
 
-/// Probability that `count` draws by weight, none twice, stay inside a set.
+/// Probability that `count` draws by weight, without replacement, stay inside a set.
 fn all_inside(weights: &[f64], inside: &dyn Fn(usize) -> bool, count: usize) -> f64 {
     if count == 0 {
         return 1.0;
@@ -97,14 +97,14 @@ pub(crate) fn without(dist: &[f64], token: usize) -> Option<Vec<f64>> {
 }
 
 /// The distribution of the token that follows a node with one child drawn from `q`, if a
-/// child x is kept with probability `keep(x)` and `rest` is drawn from otherwise.
+/// child x is kept with probability `keep(x)` and the token is drawn from `rest` otherwise.
 fn kept_or_corrected(q: &[f64], keep: impl Fn(usize) -> f64, rest: &[f64]) -> Vec<f64> {
     let kept = (0..q.len()).map(|x| q[x] * keep(x)).collect::<Vec<_>>();
     let lost = 1.0 - kept.iter().sum::<f64>();
     kept.iter().zip(rest).map(|(kept, rest)| kept + lost * rest).collect()
 }
 
-/// What lenient rejection sampling makes of p.
+/// The distribution of the next token under lenient rejection sampling.
 pub(crate) fn lenient(p: &[f64], q: &[f64], lenience: f64) -> Vec<f64> {
     let rest = p.iter().zip(q).map(|(p, q)| (p - lenience * q).max(0.0)).collect();
     let rest = scaled(rest).unwrap_or_else(|| p.to_vec());
@@ -112,7 +112,7 @@ pub(crate) fn lenient(p: &[f64], q: &[f64], lenience: f64) -> Vec<f64> {
     kept_or_corrected(q, ratio, &rest)
 }
 
-/// What typical acceptance makes of p.
+/// The distribution of the next token under typical acceptance.
 pub(crate) fn typical(p: &[f64], q: &[f64], epsilon: f64, delta: f64) -> Vec<f64> {
     let bound = epsilon.min(delta * (-entropy(p)).exp());
     kept_or_corrected(q, |x| f64::from(u8::from(p[x] > bound)), p)

@@ -1,4 +1,4 @@
-//! Every field that a finished run recorded against an independent replay.
+//! Every field that a finished run recorded, compared with an independent replay.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use specdec::rows::{
 
 use crate::experiment_support::rows;
 use crate::rows_blocks::sealed;
-use crate::rows_replay::{parting, replay};
+use crate::rows_replay::{first_difference, replay};
 use crate::rows_scenarios::SCENARIOS;
 use crate::rows_support::Scenario;
 
-/// All that a run writes while it goes on.
+/// Everything that a run writes before its report.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rows {
     pub(crate) rounds: Vec<RoundRow>,
@@ -34,7 +34,7 @@ pub(crate) struct Rows {
 /// A row by its columns.
 type Fields = Map<String, Value>;
 
-/// What is wrong, by `file: column`.
+/// The differences found, by `file: column`.
 pub(crate) type Differences = BTreeMap<String, String>;
 
 impl Rows {
@@ -65,7 +65,7 @@ impl Rows {
     }
 
     /// The columns in which some row is not as expected, with the first such row;
-    /// the number of rows is a column of its own.
+    /// the number of rows counts as a column.
     pub(crate) fn differences(&self, expected: &Self) -> Differences {
         let mut found = Differences::new();
         for ((file, rows), (_, expected)) in self.files().into_iter().zip(expected.files()) {
@@ -75,7 +75,7 @@ impl Rows {
     }
 }
 
-/// What is wrong in a file.
+/// The differences found in one file.
 pub(crate) fn differing<T: Serialize>(file: &str, rows: &[T], expected: &[T]) -> Differences {
     compare(file, &fields(rows), &fields(expected))
 }
@@ -104,9 +104,9 @@ fn fields<T: Serialize>(rows: &[T]) -> Vec<Fields> {
     rows.iter().map(fields).collect()
 }
 
-/// Equal; of numbers up to the rounding of some hundred sums and products of f64,
-/// by which distributions from tables and times of generations are made. Shares of a time
-/// are of whole nanoseconds, which are less than 1e-7 of any block.
+/// Whether two values are equal; numbers, up to the rounding of the few hundred f64 sums
+/// and products that make distributions and times of generations. Shares of a time are
+/// of whole nanoseconds, each less than 1e-7 of any block.
 fn same(column: &str, a: &Value, b: &Value) -> bool {
     let rounding = if column.ends_with("_share") { 1e-7 } else { 1e-12 };
     match (a.as_f64(), b.as_f64()) {
@@ -115,7 +115,7 @@ fn same(column: &str, a: &Value, b: &Value) -> bool {
     }
 }
 
-/// A finished run: what it recorded and what it had to.
+/// A finished run: what it recorded, and what it should have recorded.
 pub(crate) struct Finished {
     pub(crate) scenario: &'static Scenario,
     pub(crate) plan: Plan,
@@ -141,14 +141,14 @@ pub(crate) static FINISHED: LazyLock<Vec<Finished>> = LazyLock::new(|| {
 });
 
 #[test]
-fn every_field_is_as_replayed() {
+fn every_recorded_field_matches_the_replay() {
     for run in FINISHED.iter() {
         let differences = run.found.differences(&run.expected);
         assert!(differences.is_empty(), "{}: {differences:#?}", run.scenario.name);
     }
 }
 
-/// The columns of every file that a replay has a definition of.
+/// The columns of every file that the replay computes.
 pub(crate) fn replayed_columns() -> BTreeMap<&'static str, Vec<&'static str>> {
     BTreeMap::from([
         ("rounds.csv", columns::<RoundRow>().to_vec()),
@@ -162,7 +162,7 @@ pub(crate) fn replayed_columns() -> BTreeMap<&'static str, Vec<&'static str>> {
 }
 
 #[test]
-fn no_column_of_a_file_is_left_out() {
+fn the_replay_covers_every_column_of_every_file() {
     let replayed = replayed_columns();
     assert!(RAW_FILES.iter().eq(FINISHED[0].found.files().iter().map(|(file, _)| file)));
     for (file, columns) in &replayed {
@@ -189,7 +189,7 @@ fn no_column_of_a_file_is_left_out() {
 fn a_text_that_ends_early_differs_where_it_ends() {
     let texts: [&[u32]; 4] = [&[1, 2, 3], &[1, 2], &[1, 3, 3], &[]];
     for (plain, tokens) in texts.iter().flat_map(|a| texts.map(|b| (a, b))) {
-        assert_eq!(divergence::first(plain, tokens), parting(plain, tokens));
+        assert_eq!(divergence::first(plain, tokens), first_difference(plain, tokens));
     }
     assert_eq!(divergence::first(&[1, 2, 3], &[1, 2]), Some(2));
     let ended = divergence::difference(&[1, 2, 3], &[1, 2], 2);

@@ -1,6 +1,6 @@
-//! Known-wrong rows: what a run would leave if it were edited wrongly in one
-//! place. The comparison with the replay must refuse each of them, and say in
-//! which column it is wrong.
+//! Known-wrong rows: what a run would record if its code were wrong in one place.
+//! The comparison with the replay must reject each of them and name the column that
+//! is wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use specdec::rows::{GenerationRow, PositionRow, RoundRow, TextRow};
 
 use crate::rows_fields::{FINISHED, Rows, replayed_columns};
 use crate::rows_mutants_files::{BLOCKS, OTHERS};
-use crate::rows_replay::parting;
+use crate::rows_replay::first_difference;
 use crate::rows_support::pass_ns;
 
-/// A wrong edit: its name, a column that shows it, and what it makes of rows.
+/// A wrong edit: its name, a column that shows it, and how it changes the rows.
 pub(crate) type Mutant = (&'static str, &'static str, fn(&mut Rows, &Plan));
 
 pub(crate) fn cell<'p>(plan: &'p Plan, id: &str) -> &'p Cell {
@@ -37,7 +37,7 @@ fn drafted<'r>(rows: &'r Rows, round: &RoundRow) -> Vec<&'r PositionRow> {
     rows.positions.iter().filter(own).collect()
 }
 
-/// Gives every drafted token what the next one of its round has.
+/// Gives every drafted token the value of the next one in its round.
 fn shift<T: Clone>(
     rows: &mut Rows,
     get: impl Fn(&PositionRow) -> T,
@@ -51,7 +51,7 @@ fn shift<T: Clone>(
     }
 }
 
-/// The continuation of a generation in another repeat, or of another cell.
+/// The new tokens of a cell for a prompt and repeat.
 pub(crate) fn tokens_of(rows: &Rows, cell: &str, prompt: &str, repeat: u32) -> Option<Vec<Token>> {
     let found =
         |t: &&TextRow| (t.cell.as_str(), t.prompt.as_str(), t.repeat) == (cell, prompt, repeat);
@@ -59,10 +59,10 @@ pub(crate) fn tokens_of(rows: &Rows, cell: &str, prompt: &str, repeat: u32) -> O
 }
 
 const ROUNDS: &[Mutant] = &[
-    ("class of the round, not its cell", "rounds.csv: cell", |rows, plan| {
+    ("class instead of cell", "rounds.csv: cell", |rows, plan| {
         each_round(rows, |r| r.cell = cell(plan, &r.cell).class.clone());
     }),
-    ("prompt by its number", "rounds.csv: prompt", |rows, _| {
+    ("prompt number instead of its name", "rounds.csv: prompt", |rows, _| {
         each_round(rows, |r| r.prompt = r.prompt.replace('p', ""));
     }),
     ("repeats counted from 1", "rounds.csv: repeat", |rows, _| each_round(rows, |r| r.repeat += 1)),
@@ -83,7 +83,7 @@ const ROUNDS: &[Mutant] = &[
     ("truncated inverted", "rounds.csv: truncated", |rows, _| {
         each_round(rows, |r| r.truncated = !r.truncated);
     }),
-    ("truncated by the end of the draft", "rounds.csv: truncated", |rows, _| {
+    ("truncated unless the whole draft was emitted", "rounds.csv: truncated", |rows, _| {
         each_round(rows, |r| r.truncated = r.emitted < r.proposed + 1);
     }),
     ("reached = all siblings", "rounds.csv: reached", |rows, _| {
@@ -114,7 +114,7 @@ const ROUNDS: &[Mutant] = &[
     ("an unknown ceiling is 0", "rounds.csv: ceiling_sum", |rows, _| {
         each_round(rows, |r| r.ceiling_sum = r.ceiling_sum.or(Some(0.0)));
     }),
-    ("distance of exact verifiers", "rounds.csv: tv_sum", |rows, _| {
+    ("exact verifiers have a distance of 0", "rounds.csv: tv_sum", |rows, _| {
         each_round(rows, |r| r.tv_sum = r.tv_sum.or(Some(0.0)));
     }),
     ("distance of the last fork alone", "rounds.csv: tv_sum", |rows, _| {
@@ -142,7 +142,7 @@ const ROUNDS: &[Mutant] = &[
 ];
 
 const POSITIONS: &[Mutant] = &[
-    ("drafter for cell", "positions.csv: cell", |rows, plan| {
+    ("drafter instead of cell", "positions.csv: cell", |rows, plan| {
         each_position(rows, |p| p.cell = cell(plan, &p.cell).method.drafter.clone());
     }),
     ("prompt in capitals", "positions.csv: prompt", |rows, _| {
@@ -164,7 +164,7 @@ const POSITIONS: &[Mutant] = &[
     ("p and q exchanged", "positions.csv: p", |rows, _| {
         each_position(rows, |p| std::mem::swap(&mut p.p, &mut p.q));
     }),
-    ("q of siblings as of the first", "positions.csv: q", |rows, _| {
+    ("q of siblings is that of the first", "positions.csv: q", |rows, _| {
         for i in 1..rows.positions.len() {
             let (before, after) = rows.positions.split_at_mut(i);
             let (first, second) = (before.last().unwrap(), &mut after[0]);
@@ -272,7 +272,7 @@ const GENERATIONS: &[Mutant] = &[
         for (i, text) in rows.texts.iter().enumerate() {
             if cell(plan, &text.cell).class == "P" {
                 let first = tokens_of(rows, &text.cell, &text.prompt, 0).unwrap();
-                rows.generations[i].first_divergence = parting(&first, &text.tokens);
+                rows.generations[i].first_divergence = first_difference(&first, &text.tokens);
             }
         }
     }),
@@ -305,7 +305,7 @@ const GENERATIONS: &[Mutant] = &[
 ];
 
 #[test]
-fn every_mutant_of_the_rows_is_refused() {
+fn the_replay_rejects_every_mutant_of_the_rows() {
     let (mut names, mut shown) = (BTreeSet::new(), BTreeMap::<_, BTreeSet<_>>::new());
     for (name, column, mutate) in [ROUNDS, POSITIONS, GENERATIONS, OTHERS, BLOCKS].concat() {
         let refused = FINISHED.iter().any(|run| {
@@ -313,7 +313,7 @@ fn every_mutant_of_the_rows_is_refused() {
             mutate(&mut rows, &run.plan);
             rows.differences(&run.expected).contains_key(column)
         });
-        assert!(refused, "{name} shows in no run as {column}");
+        assert!(refused, "no run shows {name} in {column}");
         assert!(names.insert(name), "two mutants are called {name}");
         let (file, column) = column.split_once(": ").unwrap();
         shown.entry(file).or_default().insert(column);

@@ -1,4 +1,4 @@
-//! Known-wrong rows of the files that hold no times of rounds.
+//! Known-wrong rows of texts, failures, differences and blocks.
 
 use specdec::decode::PLAIN;
 use specdec::rows::{BlockRow, DivergenceRow};
@@ -6,7 +6,7 @@ use specdec::rows::{BlockRow, DivergenceRow};
 use crate::rows_fields::Rows;
 use crate::rows_mutants::{Mutant, cell, tokens_of};
 
-/// Of texts, failures and differences.
+/// Mutants of texts, failures and differences.
 pub(crate) const OTHERS: &[Mutant] = &[
     ("all repeats share their random numbers", "generations.jsonl: tokens", |rows, _| {
         for i in 0..rows.texts.len() {
@@ -20,7 +20,7 @@ pub(crate) const OTHERS: &[Mutant] = &[
         let baseline = plan.cells.iter().find(|cell| cell.method.drafter == PLAIN).unwrap();
         rows.texts.iter_mut().for_each(|text| text.cell = baseline.id.clone());
     }),
-    ("category for prompt", "generations.jsonl: prompt", |rows, _| {
+    ("category instead of prompt", "generations.jsonl: prompt", |rows, _| {
         let categories = rows.generations.iter().map(|g| g.category.clone());
         rows.texts.iter_mut().zip(categories).for_each(|(text, c)| text.prompt = c);
     }),
@@ -39,14 +39,14 @@ pub(crate) const OTHERS: &[Mutant] = &[
     ("failures of repeat 0", "failures.csv: repeat", |rows, _| {
         rows.failures.iter_mut().for_each(|f| f.repeat = 0);
     }),
-    ("which comparison failed is not said", "failures.csv: reason", |rows, _| {
+    ("the failed comparison is not named", "failures.csv: reason", |rows, _| {
         let reason = |text: &str| text.rsplit(": ").next().unwrap().to_owned();
         rows.failures.iter_mut().for_each(|f| f.reason = reason(&f.reason));
     }),
     ("failures superseded", "failures.csv: superseded", |rows, _| {
         rows.failures.iter_mut().for_each(|f| f.superseded = true);
     }),
-    ("a text that was not compared has passed", "failures.csv: number of rows", |rows, _| {
+    ("a text that was not compared passes", "failures.csv: number of rows", |rows, _| {
         rows.failures.retain(|f| !f.reason.starts_with("plain decoding"));
     }),
     ("differences of the baseline", "divergences.csv: cell", |rows, plan| {
@@ -93,7 +93,7 @@ fn each_block(rows: &mut Rows, change: impl Fn(&mut BlockRow)) {
     rows.blocks.iter_mut().for_each(change);
 }
 
-/// Of the rows of `blocks.csv`.
+/// Mutants of `blocks.csv`.
 pub(crate) const BLOCKS: &[Mutant] = &[
     ("blocks counted from 1", "blocks.csv: block", |rows, _| each_block(rows, |b| b.block += 1)),
     ("attempts counted from 1", "blocks.csv: attempt", |rows, _| {
@@ -115,16 +115,16 @@ pub(crate) const BLOCKS: &[Mutant] = &[
     ("time stolen from all cores", "blocks.csv: stolen_share", |rows, _| {
         each_block(rows, |b| b.stolen_share *= 2.0);
     }),
-    ("threads that wait for each other disturb", "blocks.csv: disturbed", |rows, _| {
+    ("threads that wait for each other count as disturbed", "blocks.csv: disturbed", |rows, _| {
         each_block(rows, |b| b.disturbed = b.waiting_share + b.stolen_share > 0.1);
     }),
     ("no block is disturbed", "blocks.csv: disturbed", |rows, _| {
         each_block(rows, |b| b.disturbed = false);
     }),
-    ("generations for rounds", "blocks.csv: rounds", |rows, _| {
+    ("generations instead of rounds", "blocks.csv: rounds", |rows, _| {
         each_block(rows, |b| b.rounds = b.generations);
     }),
-    ("rounds for positions", "blocks.csv: positions", |rows, _| {
+    ("rounds instead of positions", "blocks.csv: positions", |rows, _| {
         each_block(rows, |b| b.positions = b.rounds);
     }),
     ("a text too few", "blocks.csv: texts", |rows, _| each_block(rows, |b| b.texts -= 1)),

@@ -1,4 +1,4 @@
-//! The predicted speedup of a cell by its definition in `docs/metrics.md`.
+//! The predicted speedup of a cell, by its definition in `docs/metrics.md`.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use specdec::rows::RoundRow;
 
 use crate::rows_summary::{Sums, ratio};
 
-/// A round, and the most tokens that its draft might have had.
+/// A round, and the largest depth that its draft might have had.
 struct Allowed<'r> {
     round: &'r RoundRow,
     tokens: usize,
 }
 
-/// Time per token of plain decoding by that of the cell, both from the costs of
-/// the calibration; the cell's rounds from what drafts came to on other prompts.
+/// Time per token of plain decoding divided by that of the cell, both from the costs
+/// of the calibration; how many tokens a round accepts comes from the other prompts.
 pub(crate) fn predicted_speedup(sums: &Sums<'_>) -> Option<f64> {
     let (cell, calibration) = (sums.cell, &sums.calibration);
-    // Such drafts do not begin as longer ones do.
+    // Drafts of trees and policies are not the beginnings of longer ones.
     let tree = sums.rounds().iter().any(|r| r.proposed > r.depth);
     let own = tree || cell.method.length != "fixed";
     let same = |other: &&Cell| {

@@ -1,5 +1,5 @@
-//! The unit of chance is the prompt: repeats of a prompt are not taken for more
-//! prompts by any interval, however it is computed.
+//! Prompts are the units of resampling: no interval, however it is computed, counts
+//! repeats of a prompt as further prompts.
 
 use specdec::report::{load, summary, survival};
 use specdec::rows::{GenerationRow, RoundRow};
@@ -16,7 +16,7 @@ fn repeated(rows: &Rows) -> Rows {
     twice
 }
 
-/// The known-wrong way: every generation is a prompt of its own.
+/// The known-wrong way: every generation counts as a prompt.
 fn resampled_by_generation(mut rows: Rows) -> Rows {
     let own = |prompt: &mut String, repeat: &mut u32| {
         *prompt += &format!(" {}", std::mem::take(repeat));
@@ -30,7 +30,7 @@ fn resampled_by_generation(mut rows: Rows) -> Rows {
     rows
 }
 
-/// How wide every interval of the run is, by what it is of.
+/// The width of every interval of the run, with the name of its quantity.
 fn widths(rows: &Rows) -> Vec<(String, f64)> {
     let folder = tempfile::tempdir().unwrap();
     rows.write(folder.path());
@@ -53,7 +53,7 @@ fn widths(rows: &Rows) -> Vec<(String, f64)> {
     widths
 }
 
-/// Intervals of `rows` by those of a run of one repeat, sorted.
+/// The widths of `rows` divided by those of the run with one repeat, sorted.
 fn ratios(rows: &Rows, once: &[(String, f64)]) -> Vec<f64> {
     let widths = widths(rows);
     assert!(widths.iter().map(|(name, _)| name).eq(once.iter().map(|(name, _)| name)));
@@ -64,15 +64,15 @@ fn ratios(rows: &Rows, once: &[(String, f64)]) -> Vec<f64> {
 }
 
 #[test]
-fn a_repeat_that_says_nothing_new_narrows_no_interval() {
+fn identical_repeats_narrow_no_interval() {
     let rows = Synthetic { temperatures: vec![1.0], ..Synthetic::large() }.rows();
     let (once, twice) = (widths(&rows), repeated(&rows));
     let right = ratios(&twice, &once);
     assert!(right.len() > 40);
-    // The same sums per prompt, doubled: equal but for the rounding of sums.
+    // The same sums per prompt, doubled: equal up to the rounding of sums.
     assert!((right[0] - 1.0).abs() < 1e-9 && (right[right.len() - 1] - 1.0).abs() < 1e-9);
-    // Twice as many units that are half as many in truth: narrower by √2, and on
-    // average surely narrower than that would be seen as equal.
+    // Twice as many units as there really are: narrower by √2 on average, far from
+    // anything that could pass as equal.
     let wrong = ratios(&resampled_by_generation(twice), &once);
     let mean = wrong.iter().sum::<f64>() / wrong.len() as f64;
     assert!((mean - 0.5_f64.sqrt()).abs() < 0.05, "{mean}");

@@ -5,9 +5,10 @@
 use sha2::{Digest, Sha256};
 use specdec::decode::{MethodSpec, PLAIN};
 use specdec::distribution::Token;
+use specdec::error::Error;
 use specdec::experiment::prompts::Prompt;
 use specdec::experiment::{Cell, Setup};
-use specdec::model::{ModelError, ToyPair};
+use specdec::model::ToyPair;
 use specdec::rows::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow,
 };
@@ -16,17 +17,17 @@ use crate::rows_blocks::attempts;
 use crate::rows_distributions::gap;
 use crate::rows_fields::Rows;
 use crate::rows_steps::{Step, tokens_of};
-use crate::rows_support::{Scenario, Temper};
+use crate::rows_support::{Quirks, Scenario};
 
-/// The rows that the run of a scenario must leave, but for digests of files.
+/// The rows that the run of a scenario must record, except for the digests of files.
 pub(crate) fn replay(scenario: &Scenario, setup: &Setup<'_>) -> Rows {
-    let replay = Replay { setup, pair: (scenario.pair)(), temper: scenario.temper };
+    let replay = Replay { setup, pair: (scenario.pair)(), quirks: scenario.quirks };
     let (plan, prompts) = (setup.plan, setup.prompts);
     let mut blocks = Vec::new();
     for repeat in 0..plan.repeats {
         for (number, prompt) in prompts.iter().enumerate() {
             for cells in plan.cells.chunk_by(|a, b| a.method.sampling == b.method.sampling) {
-                // The cells take turns; each time another one is the first.
+                // The cells rotate: every block begins with another one.
                 let first = repeat as usize * prompts.len() + number;
                 let turns = (0..cells.len()).map(|i| &cells[(first + i) % cells.len()]);
                 blocks.push(replay.block(turns, prompt, repeat));
@@ -36,11 +37,11 @@ pub(crate) fn replay(scenario: &Scenario, setup: &Setup<'_>) -> Rows {
     attempts(&blocks, &scenario.attempts(plan))
 }
 
-/// A run and what its target is.
+/// A run, the models behind it and the quirks of its target.
 pub(crate) struct Replay<'a> {
     pub(crate) setup: &'a Setup<'a>,
     pub(crate) pair: ToyPair,
-    pub(crate) temper: Temper,
+    pub(crate) quirks: Quirks,
 }
 
 /// The rows of one generation.
@@ -88,15 +89,15 @@ impl Replay<'_> {
         rows
     }
 
-    /// At temperature 0 every text is held against the baseline's of its block;
-    /// those of class P are not.
+    /// At temperature 0 every text is compared with the baseline's of its block,
+    /// except those of class P.
     fn greedy(&self, told: &mut [(&Cell, Told)], prompt: &Prompt, rows: &mut Rows) {
         let plain = |(cell, _): &&(&Cell, Told)| cell.method.drafter == PLAIN && !cell.control;
         let Some((_, plain)) = told.iter().find(plain) else { return };
         let plain = plain.text.tokens.clone();
         let own = |cell: &Cell| cell.method.sampling.temperature == 0.0 && cell.class != "P";
         for (_, told) in told.iter_mut().filter(|(cell, _)| own(cell)) {
-            told.row.first_divergence = parting(&plain, &told.text.tokens);
+            told.row.first_divergence = first_difference(&plain, &told.text.tokens);
             rows.divergences.extend(told.row.first_divergence.map(|at| {
                 let found = difference(&told.text, &plain, at);
                 let text = [&tokens_of(&prompt.text)[..], &plain[..at]].concat();
@@ -105,19 +106,19 @@ impl Replay<'_> {
         }
     }
 
-    /// A difference from a baseline that saw these logits before it.
+    /// A difference with gap, bound and tie, by the baseline's logits at its position.
     fn scored(&self, logits: &[f64], found: DivergenceRow) -> DivergenceRow {
         let sizes = logits.iter().map(|x| x.abs()).filter(|x| x.is_finite());
-        let bound = if self.temper.rounds { 1e-4 * sizes.fold(0.0, f64::max) } else { 0.0 };
+        let bound = if self.quirks.rounds { 1e-4 * sizes.fold(0.0, f64::max) } else { 0.0 };
         let larger = |token: usize| logits.iter().filter(|x| **x > logits[token]).count();
         let top = |token: Option<Token>| token.is_some_and(|token| larger(token as usize) < 2);
         let near = gap(logits) <= bound && top(found.plain_token) && top(found.token);
         let (top2_gap, bound) = (Some(gap(logits)), Some(bound));
-        DivergenceRow { top2_gap, bound, tie: near && self.temper.rounds, ..found }
+        DivergenceRow { top2_gap, bound, tie: near && self.quirks.rounds, ..found }
     }
 
-    /// Texts of class P are held against plain decoding with the same verifier,
-    /// prompt and repeat; where that is only P~, without a row.
+    /// Texts of class P are compared with plain decoding by the same verifier, prompt
+    /// and repeat; those of class P~, too, but they leave no row.
     fn paths(&self, told: &mut [(&Cell, Told)], prompt: &Prompt, repeat: u32, rows: &mut Rows) {
         for (cell, told) in told.iter_mut().filter(|(cell, _)| cell.class.starts_with('P')) {
             let drafter = PLAIN.to_owned();
@@ -125,7 +126,7 @@ impl Replay<'_> {
             match self.steps(&plain, prompt, repeat) {
                 Ok((_, steps)) => {
                     let plain = self.tokens(PLAIN, &steps).0;
-                    told.row.first_divergence = parting(&plain, &told.text.tokens);
+                    told.row.first_divergence = first_difference(&plain, &told.text.tokens);
                     let found = told.row.first_divergence.filter(|_| cell.class == "P");
                     rows.divergences.extend(found.map(|at| difference(&told.text, &plain, at)));
                 }
@@ -137,7 +138,7 @@ impl Replay<'_> {
         }
     }
 
-    fn generation(&self, cell: &Cell, prompt: &Prompt, repeat: u32) -> Result<Told, ModelError> {
+    fn generation(&self, cell: &Cell, prompt: &Prompt, repeat: u32) -> Result<Told, Error> {
         let (prefill_ns, steps) = self.steps(&cell.method, prompt, repeat)?;
         let (tokens, emitted, stop) = self.tokens(&cell.method.drafter, &steps);
         let (mut rounds, mut positions) = (Vec::new(), Vec::new());
@@ -163,7 +164,7 @@ impl Replay<'_> {
             prefill_us: prefill_ns as f64 / 1e3,
             decode_us,
             tokens_per_second: tokens.len() as f64 / (decode_us / 1e6),
-            // Comes of comparing the texts of a block.
+            // Set when the texts of a block are compared.
             first_divergence: None,
             text_sha256: Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect(),
             superseded: false,
@@ -195,8 +196,8 @@ impl Replay<'_> {
     }
 }
 
-/// The first token at which two texts are not the same.
-pub(crate) fn parting(plain: &[Token], tokens: &[Token]) -> Option<usize> {
+/// The first position at which two texts differ.
+pub(crate) fn first_difference(plain: &[Token], tokens: &[Token]) -> Option<usize> {
     (0..plain.len().max(tokens.len())).find(|&i| plain.get(i) != tokens.get(i))
 }
 
@@ -214,13 +215,7 @@ fn difference(text: &TextRow, plain: &[Token], at: usize) -> DivergenceRow {
     }
 }
 
-fn failure(
-    cell: &Cell,
-    prompt: &Prompt,
-    repeat: u32,
-    what: &str,
-    error: &ModelError,
-) -> FailureRow {
+fn failure(cell: &Cell, prompt: &Prompt, repeat: u32, what: &str, error: &Error) -> FailureRow {
     FailureRow {
         cell: cell.id.clone(),
         prompt: prompt.id.clone(),

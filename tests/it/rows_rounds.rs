@@ -30,9 +30,9 @@ impl Replay<'_> {
             let children = step.children(at).into_iter().map(|id| step.nodes[id].0 as usize);
             ceiling(&p(at), &self.drawn(cell, step, at), &children.collect::<Vec<_>>())
         });
-        // A generation's first two looks enclose its prefill, seven its round: at
-        // both ends of draft, target and verify, which follow each other, and of
-        // the two parts of other.
+        // The clock is read twice around a generation's prefill and seven times in each
+        // round: at both ends of draft, target and verify, which follow each other, and
+        // of the two parts of other.
         let look = |n: u64| look_ns(2 + 7 * round + n);
         let drafting = step.draft_rows.iter().map(|&rows| pass_ns(Who::Draft, rows)).sum::<u64>();
         RoundRow {
@@ -91,10 +91,10 @@ impl Replay<'_> {
         }
     }
 
-    /// What the target says after a text.
+    /// The target's logits after a text.
     pub(crate) fn logits(&self, text: &[Token], drafted: bool) -> Vec<f64> {
         let mut logits = table(&self.pair.target, self.pair.order, text);
-        self.temper.change(&mut logits, text.len(), drafted);
+        self.quirks.change(&mut logits, text.len(), drafted);
         logits
     }
 
@@ -112,7 +112,7 @@ impl Replay<'_> {
         let asked = setting(cell, "tree").map(|tree| {
             tree.split(',').nth(step.line(at).len()).unwrap().parse::<usize>().unwrap()
         });
-        // Draws that share their noise are one.
+        // Draws that share their noise count as one.
         let lists = setting(cell, "gumbel_lists").map(|lists| lists.parse().unwrap());
         match (cell.method.drafter.as_str(), setting(cell, "siblings").as_deref()) {
             ("prompt_lookup", _) => Drawn::Certain,
@@ -161,7 +161,7 @@ impl Replay<'_> {
     }
 }
 
-/// A setting of the cell's methods.
+/// A setting of the cell's method.
 fn setting(cell: &Cell, key: &str) -> Option<String> {
     cell.method.params.iter().find(|(name, _)| *name == key).map(|(_, value)| value.to_string())
 }

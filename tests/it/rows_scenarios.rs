@@ -4,7 +4,7 @@ use specdec::model::ToyPair;
 use specdec::model::zoo::toy;
 
 use crate::fixtures::{markov, positive_table, seeded};
-use crate::rows_support::{Busy, Scenario, Temper};
+use crate::rows_support::{Busy, Quirks, Scenario};
 
 /// Prompts of one token, for which there is no prefill, and of more.
 const PROMPTS: &[&str] = &["a", "abc", "cabbacab", "bb"];
@@ -16,7 +16,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "chains and trees",
         pair: || toy("mixed").unwrap(),
-        temper: Temper::EVEN,
+        quirks: Quirks::NONE,
         prompts: PROMPTS,
         busy: QUIET,
         experiment: r#"
@@ -49,7 +49,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "approximate",
         pair: || toy("zeros").unwrap(),
-        temper: Temper::EVEN,
+        quirks: Quirks::NONE,
         prompts: PROMPTS,
         busy: QUIET,
         experiment: r#"
@@ -74,7 +74,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "ends within rounds",
         pair: || toy("close").unwrap(),
-        temper: Temper { eos: [&[2]; 2], ..Temper::EVEN },
+        quirks: Quirks { eos: [&[2]; 2], ..Quirks::NONE },
         prompts: PROMPTS,
         busy: QUIET,
         experiment: r#"
@@ -91,7 +91,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "ends of its own",
         pair: || toy("close").unwrap(),
-        temper: Temper { eos: [&[2], &[1]], ..Temper::EVEN },
+        quirks: Quirks { eos: [&[2], &[1]], ..Quirks::NONE },
         prompts: PROMPTS,
         busy: QUIET,
         experiment: r#"
@@ -108,7 +108,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "greedy ties",
         pair: near_ties,
-        temper: Temper { rounds: true, wavers: true, ..Temper::EVEN },
+        quirks: Quirks { rounds: true, wavers: true, ..Quirks::NONE },
         prompts: PROMPTS,
         busy: QUIET,
         experiment: r#"
@@ -129,7 +129,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "wavers where it must not",
         pair: || toy("mixed").unwrap(),
-        temper: Temper { wavers: true, ..Temper::EVEN },
+        quirks: Quirks { wavers: true, ..Quirks::NONE },
         prompts: PROMPTS,
         busy: QUIET,
         experiment: r#"
@@ -145,11 +145,11 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "fails",
         pair: || toy("mixed").unwrap(),
-        temper: Temper { fails_after: &[2, 1], ..Temper::EVEN },
+        quirks: Quirks { fails_after: &[2, 1], ..Quirks::NONE },
         prompts: PROMPTS,
-        // The worst goes first, and of 12 blocks four may be run again: 5 does worse
-        // then, and better the next time, but stays disturbed. In 7 threads wait for
-        // each other alone.
+        // The most disturbed block goes first, and of 12 blocks four may be run again:
+        // block 5 does worse on its second run and better on its third, but stays
+        // disturbed. In block 7 threads wait only for each other.
         busy: [
             &[
                 (2, [0.06, 1.0, 0.03]),
@@ -177,7 +177,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "many tokens",
         pair: many_tokens,
-        temper: Temper::EVEN,
+        quirks: Quirks::NONE,
         prompts: PROMPTS,
         busy: QUIET,
         experiment: r#"
@@ -191,8 +191,8 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// Distributions of three tokens of which one is a near tie within 1e-4 of the largest
-/// logit and the others are none.
+/// Three distributions over three tokens, of which only the first is a near tie, within
+/// 1e-4 of the largest logit.
 fn near_ties() -> ToyPair {
     let p = vec![vec![0.4, 0.399_999, 0.200_001], vec![0.2, 0.5, 0.3], vec![0.3, 0.25, 0.45]];
     let q = vec![vec![0.4, 0.5, 0.1], vec![0.3, 0.4, 0.3], vec![0.3, 0.25, 0.45]];

@@ -1,5 +1,5 @@
-//! Generations stepped through again by the methods themselves, of which no more
-//! is taken than what they proposed, kept and drew next.
+//! Generations stepped through again by the methods themselves; only what these
+//! proposed, kept and drew next is used.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -9,9 +9,10 @@ use specdec::clock::{Clock, Who};
 use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::distribution::Token;
 use specdec::draft::Tools;
+use specdec::error::Error;
 use specdec::experiment::Setup;
 use specdec::experiment::prompts::Prompt;
-use specdec::model::{ModelError, evaluate_one};
+use specdec::model::evaluate_one;
 
 use crate::rows_replay::Replay;
 use crate::rows_support::{look_ns, pass_ns};
@@ -19,7 +20,7 @@ use crate::rows_support::{look_ns, pass_ns};
 /// What a round proposed and kept, and what it computed for that.
 pub(crate) struct Step {
     pub(crate) context: Vec<Token>,
-    /// Proposed tokens and the nodes that they follow.
+    /// Proposed tokens and their parent nodes.
     pub(crate) nodes: Vec<(Token, Option<usize>)>,
     pub(crate) path: Vec<usize>,
     pub(crate) next: Token,
@@ -33,7 +34,7 @@ impl Step {
         (0..self.nodes.len()).filter(|&id| self.nodes[id].1 == at).collect()
     }
 
-    /// The nodes down to and including one.
+    /// The path of nodes down to and including one.
     pub(crate) fn line(&self, at: Option<usize>) -> Vec<usize> {
         let Some(id) = at else { return Vec::new() };
         [self.line(self.nodes[id].1), vec![id]].concat()
@@ -88,7 +89,7 @@ impl Replay<'_> {
         method: &MethodSpec,
         prompt: &Prompt,
         repeat: u32,
-    ) -> Result<(u64, Vec<Step>), ModelError> {
+    ) -> Result<(u64, Vec<Step>), Error> {
         let Setup { plan, target, draft, texts, .. } = self.setup;
         let tools = Tools { draft: *draft, target: Some(*target), texts: Some(*texts) };
         let stop = StopRules {
@@ -126,10 +127,10 @@ impl Replay<'_> {
         Ok((prefill + look_ns(0), steps))
     }
 
-    /// What ends a text.
+    /// The tokens that end a text.
     pub(crate) fn eos(&self, drafter: &str) -> &'static [Token] {
         let obeyed = !self.setup.plan.ignore_eos;
-        if obeyed { self.temper.eos[usize::from(drafter != "none")] } else { &[] }
+        if obeyed { self.quirks.eos[usize::from(drafter != "none")] } else { &[] }
     }
 }
 

@@ -1,5 +1,5 @@
-//! `summary.csv` and `survival.csv` of the finished runs, worked out again from
-//! their rows by the definitions of `docs/metrics.md`.
+//! `summary.csv` and `survival.csv` of the finished runs, recomputed from their rows
+//! by the definitions of `docs/metrics.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::experiment_support::rows;
 use crate::rows_fields::{FINISHED, Finished, differing};
 use crate::rows_predicted::predicted_speedup;
 
-/// What a cell left behind and what its run was like.
+/// A cell with its generations, its run and the calibration of the run.
 pub(crate) struct Sums<'r> {
     pub(crate) run: &'r Finished,
     pub(crate) cell: &'r Cell,
@@ -54,7 +54,7 @@ impl<'r> Sums<'r> {
         self.generations.iter().filter(timed).copied().collect()
     }
 
-    /// Both sides of all prompts and repeats that both finished.
+    /// The generations of baseline and cell for all prompts and repeats that both finished.
     fn pairs(&self) -> (Vec<&'r GenerationRow>, Vec<&'r GenerationRow>) {
         let (plain, own) = (self.baseline().timed(), self.timed());
         let both = |a: &[&'r GenerationRow], b: &[&'r GenerationRow]| {
@@ -66,7 +66,7 @@ impl<'r> Sums<'r> {
     }
 }
 
-/// A quotient; `None` of nothing.
+/// A quotient; `None` if the divisor is 0.
 pub(crate) fn ratio(a: f64, b: f64) -> Option<f64> {
     (b > 0.0).then_some(a / b)
 }
@@ -75,7 +75,7 @@ fn sum<T>(rows: &[&T], of: impl Fn(&T) -> f64) -> f64 {
     rows.iter().map(|row| of(row)).sum()
 }
 
-/// The sum of what is known of every row.
+/// A sum over all rows; `None` if it is unknown for any of them.
 fn known<T>(rows: &[&T], of: impl Fn(&T) -> Option<f64>) -> Option<f64> {
     rows.iter().map(|row| of(row)).sum()
 }
@@ -109,7 +109,7 @@ fn status(sums: &Sums<'_>) -> (String, String) {
     (status.to_owned(), reason.unwrap_or_default())
 }
 
-/// The row of a cell, its intervals apart.
+/// The row of a cell, without its intervals.
 fn summary(sums: &Sums<'_>) -> SummaryRow {
     let (run, cell, generations) = (sums.run, sums.cell, &sums.generations);
     let (plan, rounds) = (&run.plan, sums.rounds());
@@ -191,7 +191,7 @@ fn summary(sums: &Sums<'_>) -> SummaryRow {
     }
 }
 
-/// The rows of a cell's drafts by position, their intervals apart.
+/// The rows of a cell's drafts by position, without their intervals.
 fn survival(sums: &Sums<'_>) -> Vec<SurvivalRow> {
     let rounds = sums.rounds();
     let mut rows = Vec::new();
@@ -219,13 +219,13 @@ fn survival(sums: &Sums<'_>) -> Vec<SurvivalRow> {
     rows
 }
 
-/// Asserts that an interval is there only if its value is, and around it.
+/// Asserts that an interval is given only with its value, and contains it.
 #[track_caller]
 fn around(value: Option<f64>, lo: Option<f64>, hi: Option<f64>) {
     match (value, lo, hi) {
         (_, None, None) => {}
         (Some(x), Some(lo), Some(hi)) => assert!(lo <= x && x <= hi, "{lo} to {hi} of {x}"),
-        other => panic!("half an interval, or one of nothing: {other:?}"),
+        other => panic!("half an interval, or one without a value: {other:?}"),
     }
 }
 

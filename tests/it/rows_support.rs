@@ -1,6 +1,6 @@
-//! Finished runs whose rows are known beforehand: models that are small tables,
-//! a clock on which every span has a length of its own, and a target that ends,
-//! wavers or fails where it is told to.
+//! Runs whose rows are known in advance: models that are small tables, a clock on
+//! which every span has a different length, and a target that ends, wavers or fails
+//! where it is told to.
 
 use std::cell::{Cell as Slot, RefCell};
 use std::collections::VecDeque;
@@ -11,15 +11,14 @@ use std::time::Duration;
 use specdec::clock::{Clock, Lost, Who};
 use specdec::distribution::Token;
 use specdec::draft::Texts;
+use specdec::error::Error;
 use specdec::experiment::prompts::Prompt;
 use specdec::experiment::{Experiment, Frozen, Material, Plan, Resume, Setup, freeze, run};
-use specdec::input::text_of;
-use specdec::model::{
-    Evaluation, LanguageModel, Letters, ModelError, ModelInfo, Session, Toy, ToyPair, Work,
-};
+use specdec::input::read_text;
+use specdec::model::{Evaluation, LanguageModel, Letters, ModelInfo, Session, Toy, ToyPair, Work};
 use specdec::sampling::Logits;
 
-/// Nanoseconds that the clock's n-th look in a generation takes.
+/// Nanoseconds that the n-th reading of the clock in a generation takes.
 pub(crate) fn look_ns(n: u64) -> u64 {
     1_000 + 37 * n * n
 }
@@ -33,13 +32,13 @@ pub(crate) fn pass_ns(who: Who, rows: usize) -> u64 {
     }
 }
 
-/// Time that passes only in passes and when somebody looks at it: with every
-/// look of a generation for longer, so that no two spans of it are alike.
+/// A clock that advances only in passes and when it is read: every reading within a
+/// generation takes longer than the one before, so that no two of its spans are alike.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     ns: Slot<u64>,
     looks: Slot<u64>,
-    /// What the last look saw.
+    /// The time of the last reading.
     seen: Slot<u64>,
     busy: RefCell<VecDeque<Busy>>,
     watched: Slot<usize>,
@@ -68,7 +67,7 @@ impl Clock for Script {
         self.ns.set(self.ns.get() + pass_ns(who, rows));
     }
 
-    /// Read at both ends of a block, right after a look.
+    /// Called at both ends of a block, right after a reading of the time.
     fn lost(&self) -> Lost {
         let reading = self.watched.replace(self.watched.get() + 1);
         if reading >= BEFORE && (reading - BEFORE) % 2 == 1 {
@@ -83,26 +82,26 @@ impl Clock for Script {
     }
 }
 
-/// How a target differs from its table.
+/// How a target deviates from its table.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Temper {
-    /// What ends a text of plain decoding, and of all others.
+pub(crate) struct Quirks {
+    /// The end tokens of plain decoding, and of all other methods.
     pub(crate) eos: [&'static [Token]; 2],
     /// Logits in f32, from an engine whose rounding may depend on the rows.
     pub(crate) rounds: bool,
-    /// Passes over a draft see other logits than plain ones, here and there.
+    /// At some positions, passes over a draft see other logits than plain passes.
     pub(crate) wavers: bool,
-    /// Plain passes over a text with this end fail.
+    /// Plain passes over a text that ends in these tokens fail.
     pub(crate) fails_after: &'static [Token],
 }
 
-impl Temper {
-    /// A temper that changes nothing.
-    pub(crate) const EVEN: Self =
+impl Quirks {
+    /// No deviation at all.
+    pub(crate) const NONE: Self =
         Self { eos: [&[]; 2], rounds: false, wavers: false, fails_after: &[] };
 
-    /// What the target makes of the logits of its table after a text of so many
-    /// tokens; `drafted` says whether the pass is over a draft.
+    /// Changes the logits of the table after a text of `length` tokens; `drafted` says
+    /// whether the pass is over a draft.
     pub(crate) fn change(&self, logits: &mut [f64], length: usize, drafted: bool) {
         if self.rounds {
             logits.iter_mut().for_each(|x| *x = f64::from(*x as f32));
@@ -120,14 +119,14 @@ impl Temper {
     }
 }
 
-/// A toy with a temper. A new sequence of it begins a new generation, for which
-/// the clock counts its looks from 0.
+/// A toy with quirks. A new session of it begins a new generation, in which the clock
+/// counts its readings from 0.
 #[derive(Debug)]
 struct Target<'a> {
     toy: Toy,
-    /// For plain decoding and for all other.
+    /// For plain decoding, and for all other methods.
     infos: [ModelInfo; 2],
-    temper: Temper,
+    quirks: Quirks,
     clock: &'a Script,
     /// Whether a method with a draft model is about to begin.
     drafts: &'a Slot<bool>,
@@ -145,12 +144,12 @@ impl LanguageModel for DraftModel<'_> {
         self.toy.info()
     }
 
-    fn session(&self) -> Result<Session, ModelError> {
+    fn session(&self) -> Result<Session, Error> {
         self.drafts.set(true);
         self.toy.session()
     }
 
-    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
         self.toy.evaluate(work)
     }
 }
@@ -160,26 +159,26 @@ impl LanguageModel for Target<'_> {
         &self.infos[usize::from(self.drafts.get())]
     }
 
-    fn session(&self) -> Result<Session, ModelError> {
+    fn session(&self) -> Result<Session, Error> {
         self.drafts.set(false);
         self.clock.looks.set(0);
         self.toy.session()
     }
 
-    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
         let mut evaluations = self.toy.evaluate(work)?;
         for (work, evaluation) in work.iter().zip(&mut evaluations) {
-            let (drafted, end) = (!work.draft.is_empty(), self.temper.fails_after);
+            let (drafted, end) = (!work.draft.is_empty(), self.quirks.fails_after);
             let wanted = work.want.rows(work.draft.len());
             if !wanted.is_empty() && !drafted && !end.is_empty() && work.context.ends_with(end) {
-                return Err(ModelError::new(format!("no answer after {end:?}")));
+                return Err(Error::engine(format!("no answer after {end:?}")));
             }
             for (row, logits) in wanted.into_iter().zip(&mut evaluation.rows) {
                 let depth = row.checked_sub(1).map_or(0, |id| work.draft.node(id).depth);
                 let mut told =
                     (0..logits.len()).map(|t| logits.get(t as Token)).collect::<Vec<_>>();
-                self.temper.change(&mut told, work.context.len() + depth, drafted);
-                *logits = match self.temper.rounds {
+                self.quirks.change(&mut told, work.context.len() + depth, drafted);
+                *logits = match self.quirks.rounds {
                     true => Logits::F32(told.into_iter().map(|x| x as f32).collect()),
                     false => Logits::F64(told),
                 };
@@ -194,18 +193,18 @@ impl LanguageModel for Target<'_> {
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) pair: fn() -> ToyPair,
-    pub(crate) temper: Temper,
+    pub(crate) quirks: Quirks,
     /// The texts of prompts named p0, p1 and so on.
     pub(crate) prompts: &'static [&'static str],
-    /// Blocks that other work disturbs when they are first run, and those that are
-    /// run again therefore, in this order.
+    /// Blocks that other work disturbs when they are first run, and the blocks that are
+    /// therefore run again, in this order.
     pub(crate) busy: [&'static [(usize, Busy)]; 2],
-    /// The experiment, but for models, prompts and what all of them share.
+    /// The experiment, except for models, prompts and the settings that all share.
     pub(crate) experiment: &'static str,
 }
 
-/// What all experiments begin with. Three repeats, so that neither the first nor
-/// the one before can be taken for another.
+/// The settings that all experiments share. Three repeats, so that mistaking the first
+/// repeat or the previous one for the current one shows.
 const HEAD: &str = "target = \"toy\"\ndraft = \"toy\"\nprompts = \"texts\"\nclock = \"virtual\"\n\
                     trace = true\nrepeats = 3\nwarmup = 1\n";
 
@@ -230,21 +229,21 @@ impl Scenario {
         (0..blocks).map(|block| (block, busy(block))).chain(again.iter().copied()).collect()
     }
 
-    /// Freezes the plan and calls `see` with all that the run works with.
+    /// Freezes the plan and calls `see` with the setup of the run.
     pub(crate) fn with<T>(&self, see: impl FnOnce(&Setup<'_>) -> T) -> T {
         let (pair, clock, drafts) = ((self.pair)(), Script::default(), Slot::new(false));
         let (toy, prompts) = (pair.target("target").unwrap(), self.texts());
         let draft = DraftModel { toy: pair.draft("draft").unwrap(), drafts: &drafts };
-        let infos = self.temper.eos.map(|eos| ModelInfo {
+        let infos = self.quirks.eos.map(|eos| ModelInfo {
             eos: eos.to_vec(),
-            row_invariant: !self.temper.rounds,
+            row_invariant: !self.quirks.rounds,
             ..toy.info().clone()
         });
-        let target = Target { toy, infos, temper: self.temper, clock: &clock, drafts: &drafts };
+        let target = Target { toy, infos, quirks: self.quirks, clock: &clock, drafts: &drafts };
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), format!("{HEAD}{}", self.experiment)).unwrap();
         let codec = Letters { vocab: pair.vocab };
-        let texts = Texts::new(&codec, text_of);
+        let texts = Texts::new(&codec, read_text);
         let experiment = Experiment::read(file.path(), &[]).unwrap();
         let material = Material {
             name: self.name,

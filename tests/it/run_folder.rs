@@ -1,5 +1,5 @@
-//! Results folders: who may write to them, what is noticed when something else
-//! does, and what a crash leaves behind.
+//! Results folders: who may write to them, how changes by anything else are noticed,
+//! and what a crash leaves behind.
 
 use std::fs;
 use std::io::Write;
@@ -16,8 +16,8 @@ use crate::run_support::{
     wait_for_a_block,
 };
 
-/// A repository of somebody else's, with a commit of its own.
-fn strangers() -> tempfile::TempDir {
+/// A git repository that is not the project's, with one commit.
+fn foreign_repository() -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
     let git = |args: &[&str]| {
         let mut command = Command::new("git");
@@ -30,8 +30,8 @@ fn strangers() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_run_names_its_build_wherever_it_is_run_from() {
-    let (place, out) = (strangers(), tempfile::tempdir().unwrap());
+fn a_run_records_its_build_in_any_working_directory() {
+    let (place, out) = (foreign_repository(), tempfile::tempdir().unwrap());
     let smoke = concat!(env!("CARGO_MANIFEST_DIR"), "/experiments/00-smoke");
     let mut command = specdec(&["run", smoke, "--clock", "virtual", "--out"]);
     succeed(command.arg(out.path()).current_dir(place.path()).output().unwrap());
@@ -45,8 +45,8 @@ fn a_run_names_its_build_wherever_it_is_run_from() {
     }
 }
 
-/// A finished run of which the last `left` blocks are not done yet, as if it had
-/// been killed.
+/// A run whose last `left` blocks are not done yet, as if it had been killed; `change`
+/// edits its manifest.
 fn cut(out: &Path, left: usize, change: impl Fn(&mut Manifest)) -> std::path::PathBuf {
     succeed(run(out, &[]));
     let folder = folder(out);
@@ -61,7 +61,7 @@ fn cut(out: &Path, left: usize, change: impl Fn(&mut Manifest)) -> std::path::Pa
 }
 
 #[test]
-fn other_builds_processors_and_threads_continue_a_run_and_are_told_apart() {
+fn resuming_with_another_build_cpu_or_thread_count_separates_the_times() {
     let whole = tempfile::tempdir().unwrap();
     succeed(run(whole.path(), &[]));
     let expected = standing(&folder(whole.path()));
@@ -80,7 +80,7 @@ fn other_builds_processors_and_threads_continue_a_run_and_are_told_apart() {
         let sessions = blocks(&folder).into_iter().filter(|b| !b.superseded).map(|b| b.session);
         let of_second = sessions.clone().filter(|&session| session == 1).count();
         assert_eq!((sessions.count(), of_second), (12, 4));
-        // Tokens of all blocks count, times of the larger part alone.
+        // The tokens of all blocks count, but only the times of the larger group.
         let results = report::load(&folder).unwrap();
         let samples = results.samples.values().flatten();
         let timed = samples.clone().filter(|sample| sample.timed).count();
@@ -92,7 +92,7 @@ fn other_builds_processors_and_threads_continue_a_run_and_are_told_apart() {
 }
 
 #[test]
-fn the_same_build_and_machine_continue_a_run_as_one() {
+fn resuming_with_the_same_build_and_machine_keeps_all_times() {
     let out = tempfile::tempdir().unwrap();
     let folder = cut(out.path(), 4, |_| {});
     succeed(run(out.path(), &["--resume"]));
@@ -102,7 +102,7 @@ fn the_same_build_and_machine_continue_a_run_as_one() {
 }
 
 #[test]
-fn a_folder_has_one_writer_and_its_lock_dies_with_it() {
+fn a_folder_has_one_writer_and_its_lock_ends_with_the_process() {
     let out = tempfile::tempdir().unwrap();
     let mut first = spawn(out.path());
     let folder = wait_for_a_block(out.path());
@@ -118,7 +118,7 @@ fn a_folder_has_one_writer_and_its_lock_dies_with_it() {
 }
 
 #[test]
-fn a_file_that_something_else_changes_ends_the_run_and_is_repaired() {
+fn a_foreign_change_to_a_file_ends_the_run_and_resume_repairs_it() {
     let whole = tempfile::tempdir().unwrap();
     succeed(run(whole.path(), LONG));
     let expected = standing(&folder(whole.path()));
@@ -149,10 +149,10 @@ fn a_file_that_something_else_changes_ends_the_run_and_is_repaired() {
 }
 
 #[test]
-fn rows_that_were_written_anew_are_kept_and_those_of_no_cell_are_run_again() {
+fn reformatted_rows_are_kept_and_blocks_with_unknown_cells_are_run_again() {
     let out = tempfile::tempdir().unwrap();
     let folder = cut(out.path(), 4, |_| {});
-    // Of twelve blocks four are run again.
+    // Four of twelve blocks are run again.
     let (before, lost) = (generations(&folder).len(), generations(&folder).len() / 12 * 4);
     // As other programs write CSV files.
     for name in ["rounds.csv", "generations.csv", "blocks.csv"] {
@@ -207,7 +207,7 @@ fn blocks_whose_rows_were_changed_are_run_again() {
 }
 
 #[test]
-fn what_a_kill_during_creation_leaves_is_no_run() {
+fn a_folder_left_by_a_kill_during_creation_is_not_a_run() {
     let out = tempfile::tempdir().unwrap();
     let orphan = out.path().join("00-smoke").join(".new");
     fs::create_dir_all(&orphan).unwrap();
@@ -219,7 +219,7 @@ fn what_a_kill_during_creation_leaves_is_no_run() {
 }
 
 #[test]
-fn a_report_that_failed_is_part_of_what_is_resumed() {
+fn resume_makes_a_report_that_had_failed() {
     let out = tempfile::tempdir().unwrap();
     succeed(run(out.path(), &[]));
     let folder = folder(out.path());
@@ -242,7 +242,7 @@ fn a_report_that_failed_is_part_of_what_is_resumed() {
 }
 
 #[test]
-fn compressed_rows_are_reported_and_not_continued() {
+fn compressed_runs_can_be_reported_but_not_resumed() {
     let out = tempfile::tempdir().unwrap();
     succeed(run(out.path(), &[]));
     let folder = folder(out.path());
@@ -285,7 +285,7 @@ fn rows_of_another_format_are_refused() {
 }
 
 #[test]
-fn an_edited_text_of_a_drafter_is_another_plan() {
+fn editing_the_text_of_a_drafter_makes_another_plan() {
     let out = tempfile::tempdir().unwrap();
     let text = out.path().join("corpus.txt");
     fs::write(&text, "abcabcabc").unwrap();
@@ -320,7 +320,7 @@ fn a_manifest_keeps_its_floats_to_the_last_bit() {
     succeed(run(out.path(), &[]));
     let folder = folder(out.path());
     let mut manifest = Manifest::read(&folder).unwrap();
-    // Values that a parser which is not exact gets wrong in the last place.
+    // Values that an inexact parser gets wrong in the last digit.
     let us = |i: u32| 1.0 / f64::from(i) + 1e-9 * f64::from(i * 7919);
     let passes = (1..2000).map(|i| PassCost { us: us(i), ..PassCost::default() });
     manifest.sessions[0].calibration.passes = passes.collect();

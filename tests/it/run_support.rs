@@ -52,7 +52,7 @@ pub(crate) fn succeed(output: Output) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The last line of what was refused.
+/// Asserts that the program failed, and that its last line is an error with all `parts`.
 #[track_caller]
 pub(crate) fn fail(output: Output, parts: &[&str]) {
     assert!(!output.status.success());
@@ -74,7 +74,7 @@ pub(crate) fn folder(out: &Path) -> PathBuf {
     path
 }
 
-/// The manifest of the only run in `out`, if that run got as far.
+/// The manifest of the only run in `out`, if it has been written.
 pub(crate) fn begun(out: &Path) -> Option<Manifest> {
     let found = std::fs::read_dir(out.join("00-smoke")).ok()?;
     let mut found = found.flatten().map(|e| e.path()).filter(|path| !path.ends_with(".new"));

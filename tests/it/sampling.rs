@@ -1,5 +1,5 @@
-//! From logits to distributions: order, ties, edges, and agreement with a reference that
-//! sorts everything.
+//! From logits to distributions: order, ties, edge cases, and agreement with a reference
+//! that sorts everything.
 
 use proptest::prelude::*;
 use specdec::distribution::{Dist, DistError};
@@ -65,7 +65,7 @@ fn reference(logits: &[f64], params: &SamplingParams, history: History<'_>) -> V
     let total: f64 = order.iter().map(|&t| weight(t)).sum();
     let mut mass = 0.0;
     let mut keep = 0;
-    // A sum that misses the bound by rounding has reached it.
+    // A sum that misses the bound only by rounding has reached it.
     while keep < order.len() && mass < (params.top_p - 1e-12) * total {
         mass += weight(order[keep]);
         keep += 1;
@@ -80,7 +80,7 @@ fn reference(logits: &[f64], params: &SamplingParams, history: History<'_>) -> V
 }
 
 #[test]
-fn greedy_takes_the_lowest_of_equals() {
+fn greedy_breaks_ties_by_the_lowest_token() {
     let dist = distribution(&[1.0, 3.0, 3.0, 2.0], |p| p.temperature = 0.0);
     assert_eq!(kept(&dist), [1]);
     // Zero of either sign is the same logit.
@@ -88,7 +88,7 @@ fn greedy_takes_the_lowest_of_equals() {
 }
 
 #[test]
-fn top_k_keeps_the_lowest_of_equals() {
+fn top_k_breaks_ties_by_the_lowest_token() {
     let logits = [0.0, 1.0, 0.0, 0.0, 1.0];
     assert_eq!(kept(&distribution(&logits, |p| p.top_k = 3)), [0, 1, 4]);
     assert_eq!(kept(&distribution(&logits, |p| p.top_k = 1)), [1]);
@@ -97,7 +97,7 @@ fn top_k_keeps_the_lowest_of_equals() {
 }
 
 #[test]
-fn top_p_keeps_the_crossing_token() {
+fn top_p_keeps_the_token_that_crosses_the_bound() {
     let logits = logs(&[0.5, 0.3, 0.1, 0.1]);
     assert_eq!(kept(&distribution(&logits, |p| p.top_p = 0.5)), [0]);
     assert_eq!(kept(&distribution(&logits, |p| p.top_p = 0.51)), [0, 1]);
@@ -118,7 +118,7 @@ fn min_p_is_relative_to_the_most_probable() {
 }
 
 #[test]
-fn the_order_of_processors_is_the_documented_one() {
+fn processors_run_in_the_documented_order() {
     let keys = PROCESSORS.iter().map(|p| p.setting.key).collect::<Vec<_>>();
     assert_eq!(keys[3..], ["temperature", "top_k", "top_p", "min_p"]);
     let logits = logs(&[0.4, 0.3, 0.2, 0.1]);
@@ -152,7 +152,7 @@ fn penalties_see_prompt_and_continuation_as_documented() {
 }
 
 #[test]
-fn drafted_tokens_count_like_committed_ones() {
+fn penalties_count_drafted_tokens_like_committed_ones() {
     let logits = [1.0, -1.0, 2.0, 0.5];
     let strict = params(|p| {
         (p.repetition_penalty, p.presence_penalty, p.frequency_penalty) = (1.3, 0.4, 0.7);
@@ -166,7 +166,7 @@ fn drafted_tokens_count_like_committed_ones() {
 }
 
 #[test]
-fn logits_that_are_no_scores_are_refused() {
+fn invalid_logits_are_refused() {
     for params in
         [SamplingParams::default(), params(|p| p.temperature = 0.0), params(|p| p.top_k = 1)]
     {
@@ -201,7 +201,7 @@ fn settings_out_of_range_are_refused_by_name() {
 }
 
 #[test]
-fn the_last_stage_is_the_distribution() {
+fn the_last_stage_equals_the_sampling_distribution() {
     let all = SamplingParams {
         temperature: 0.8,
         top_k: 3,
@@ -222,7 +222,7 @@ fn the_last_stage_is_the_distribution() {
 }
 
 #[test]
-fn a_large_vocabulary_gives_the_distribution_of_the_reference() {
+fn a_large_vocabulary_matches_the_full_sort_reference() {
     // A fixed integer hash gives scores like those of a real model: 150k
     // values on a coarse grid, so that ties cross every boundary.
     let score = |i: u64| {
@@ -252,10 +252,10 @@ fn a_large_vocabulary_gives_the_distribution_of_the_reference() {
     }
 }
 
-/// Sums of many weights are rounded, in each order in its own way, and the set
-/// must not depend on it.
+/// Sums of many weights round differently in every order, and the kept set must not
+/// depend on it.
 #[test]
-fn top_p_has_no_token_for_rounding() {
+fn rounding_does_not_change_the_top_p_set() {
     let n = 1000;
     let weight = |t: u64| (t.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 + 1e6;
     let mut weights = (0..n).map(weight).collect::<Vec<_>>();
@@ -287,7 +287,7 @@ fn a_constant_added_to_all_scores_changes_nothing() {
     }
 }
 
-/// A neutral setting drops nothing, not even what is most improbable.
+/// A neutral setting drops nothing, not even the least probable token.
 #[test]
 fn neutral_settings_drop_nothing() {
     let logits = [0.0, -40.0, -1.0, -30.0];
@@ -297,9 +297,9 @@ fn neutral_settings_drop_nothing() {
     assert_eq!(kept(&distribution(&logits, |_| ())), [0, 1, 2, 3]);
 }
 
-/// A stage is shown if it may change something, and only then.
+/// A stage is listed if it may change something, and only then.
 #[test]
-fn stages_are_those_that_act() {
+fn only_stages_that_may_change_something_are_listed() {
     let logits = Logits::F64(vec![1.0, 0.5, 0.2, -0.3, 0.9]);
     let history = History { prompt_len: 1, context: &[0, 4], drafted: &[1] };
     let names = |change: fn(&mut SamplingParams)| {
@@ -365,7 +365,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn distributions_are_those_of_a_full_sort(
+    fn distributions_match_the_full_sort_reference(
         scores in scores(),
         temperature in prop_oneof![Just(0.0), Just(1.0), 0.3..2.0f64],
         top_k in prop_oneof![Just(0usize), 1usize..12],

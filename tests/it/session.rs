@@ -1,5 +1,5 @@
-//! Sessions: whatever was cached before, the rows are those of a fresh pass,
-//! and nothing is computed twice.
+//! Sessions: whatever was cached before, the rows equal those of a fresh pass, and
+//! nothing is computed twice.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use specdec::chance::Exhaustive;
 use specdec::distribution::{Dist, Token};
 use specdec::model::{self, Feed, LanguageModel, Session, Toy, ToyPair, Want, Work, evaluate_one};
 use specdec::sampling::Logits;
-use specdec::tree::{Draft, NodeId};
+use specdec::tree::{Draft, NodeId, Row};
 
 const ORDER: usize = 7;
 /// Nodes of a tree that a session has room for beside a full context.
@@ -42,7 +42,7 @@ enum Step {
     Accept { node: usize, then: Vec<Token> },
     /// The sequence goes back and continues with other tokens.
     Branch { by: usize, then: Vec<Token> },
-    /// The work goes on with a copy.
+    /// A copy of the session takes over.
     Fork,
     /// Only the tokens are brought up to date.
     Rewind,
@@ -56,8 +56,8 @@ enum Rows {
     None,
 }
 
-/// A tree: each node has a token, a parent among the earlier ones (or none),
-/// and is certain or a possible twin.
+/// A tree: each node has a token, a parent among the earlier ones (or none), and is
+/// certain, or drawn and perhaps a twin of a sibling.
 type Tree = Vec<(Token, usize, bool)>;
 
 fn tokens(most: usize) -> impl Strategy<Value = Vec<Token>> {
@@ -118,7 +118,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn cached_rows_are_fresh_rows(
+    fn cached_rows_equal_those_of_a_fresh_pass(
         prompt in proptest::collection::vec(0u32..2, 1..5),
         history in proptest::collection::vec((step(), tree(), rows()), 1..14),
     ) {
@@ -140,7 +140,7 @@ proptest! {
                 }
                 Step::Fork => {
                     let copy = session.fork().unwrap();
-                    // What happens to the original does not matter to the copy.
+                    // Later work on the original does not change the copy.
                     check(&model, &mut session, &[1, 1, 0, 1], &Draft::empty(2), Want::All)?;
                     session = copy;
                 }
@@ -149,7 +149,7 @@ proptest! {
             last = draft(&tree);
             let want = match rows {
                 Rows::All => Want::All,
-                Rows::One(row) => Want::Row(row.min(last.len())),
+                Rows::One(row) => Want::Row(Row::all(&last).nth(row.min(last.len())).unwrap()),
                 Rows::None => Want::Nothing,
             };
             check(&model, &mut session, &context, &last, want)?;
@@ -158,7 +158,7 @@ proptest! {
 }
 
 #[test]
-fn a_growing_draft_costs_each_node_once() {
+fn each_node_of_a_growing_draft_is_computed_once() {
     let model = long_memory();
     let mut session = model.session().unwrap();
     let context = [0, 1, 1, 0];
@@ -166,7 +166,7 @@ fn a_growing_draft_costs_each_node_once() {
     let mut parent = None;
     let mut computed = Vec::new();
     for token in [1, 0, 1, 0] {
-        let want = Want::Row(draft.len());
+        let want = Want::Row(Row::all(&draft).last().unwrap());
         let work = Work { session: &mut session, context: &context, draft: &draft, want };
         computed.push(evaluate_one(&model, work).unwrap().computed);
         parent = Some(draft.certain(parent, token));
@@ -194,7 +194,7 @@ fn an_accepted_path_is_not_computed_again() {
 }
 
 #[test]
-fn states_with_the_same_future_have_the_same_key() {
+fn a_rewound_session_has_the_key_of_one_that_took_no_detour() {
     let model = long_memory();
     let fill = |context: &[Token]| {
         let mut session = model.session().unwrap();
@@ -211,7 +211,7 @@ fn states_with_the_same_future_have_the_same_key() {
 }
 
 #[test]
-fn every_cached_row_is_part_of_the_key() {
+fn every_cached_row_is_part_of_the_state_key() {
     let model = long_memory();
     let mut draft = Draft::empty(2);
     draft.certain(None, 1);
@@ -230,7 +230,7 @@ fn every_cached_row_is_part_of_the_key() {
 }
 
 #[test]
-fn a_node_attends_to_its_path_at_the_places_of_a_text() {
+fn a_node_attends_to_its_path_at_the_positions_of_plain_text() {
     let model = long_memory();
     let mut session = model.session().unwrap();
     // 0 with the children 1 and 0, and beside it 1 with the child 1.
@@ -252,7 +252,7 @@ fn a_node_attends_to_its_path_at_the_places_of_a_text() {
 }
 
 #[test]
-fn a_step_is_cut_into_pieces_that_know_their_own_rows() {
+fn each_piece_of_a_step_numbers_its_own_rows() {
     let feed = |slot| Feed { token: 0, slot, position: slot, prefix: slot, ancestors: vec![slot] };
     let step = model::Step { feed: (10..17).map(feed).collect(), rows: vec![0, 2, 3, 6] };
     let pieces = |most| {
@@ -267,7 +267,7 @@ fn a_step_is_cut_into_pieces_that_know_their_own_rows() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_in_a_sentence() {
+fn empty_and_overlong_contexts_are_refused() {
     let model = long_memory();
     let mut session = model.session().unwrap();
     let draft = Draft::empty(2);
@@ -278,16 +278,16 @@ fn what_does_not_fit_is_refused_in_a_sentence() {
     assert_eq!(pass(&[]), Err("an empty context cannot be evaluated".to_owned()));
     let long = vec![0; model.info().context_length + 1];
     assert!(pass(&long).unwrap_err().contains("do not fit a context of"));
-    assert_eq!(pass(&long[1..]), Ok(1), "the last position is one to use");
+    assert_eq!(pass(&long[1..]), Ok(1), "the last position can be used");
     // A refused pass leaves the session usable.
     assert_eq!(pass(&[0, 1]), Ok(1));
 }
 
 #[test]
-fn a_tree_may_fill_the_cache_and_no_more() {
+fn a_tree_may_fill_the_cache_but_not_exceed_it() {
     let model = long_memory();
     let mut session = model.session().unwrap();
-    // Six places in the context are left: as many levels of a binary tree.
+    // Six positions of the context are left, and the binary tree has as many levels.
     let context = vec![0; model.info().context_length - 6];
     let binary = |id: usize| (id as Token % 2, id / 2, true);
     let mut pass = |nodes: usize| {
@@ -304,13 +304,14 @@ fn a_tree_may_fill_the_cache_and_no_more() {
 #[test]
 fn rows_are_not_moved_over_rows_that_are_still_needed() {
     let model = long_memory();
-    // A sibling before the first makes all others later, but for the last.
+    // A new first sibling moves the two old nodes to later slots; the last node is new.
     let first = draft(&vec![(0, 0, true), (1, 1, true)]);
     let second = draft(&vec![(1, 0, true), (0, 0, true), (1, 2, true), (0, 3, true)]);
     for context in [&[0][..], &[0, 1, 1, 0, 1, 1]] {
         let mut session = model.session().unwrap();
         check(&model, &mut session, context, &first, Want::All).unwrap();
-        check(&model, &mut session, context, &second, Want::Row(second.len())).unwrap();
+        check(&model, &mut session, context, &second, Want::Row(Row::all(&second).last().unwrap()))
+            .unwrap();
     }
 }
 

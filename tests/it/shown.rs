@@ -1,4 +1,4 @@
-//! Text from outside is harmless where it is shown and itself where it is data.
+//! Text from outside is made harmless where it is shown, and kept as it is in data.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::run_support::{specdec, succeed};
 use crate::well_formed::well_formed;
 
 #[test]
-fn nothing_that_acts_is_shown() {
+fn control_and_direction_characters_are_replaced() {
     let text = "a\u{1b}[31mb\u{7}\u{9b}c\td\ne\u{202e}f\u{2066}g\u{7f}";
     assert_eq!(
         shown::line(text),
@@ -24,7 +24,7 @@ fn nothing_that_acts_is_shown() {
 }
 
 #[test]
-fn markdown_shows_text_as_it_is() {
+fn markup_in_text_is_escaped_for_markdown() {
     for (text, escaped) in [
         ("prompt_lookup + rejection, tree = 2,2", "prompt_lookup + rejection, tree = 2,2"),
         ("1.10 [1.02, 1.18]", "1.10 [1.02, 1.18]"),
@@ -49,7 +49,7 @@ fn markdown_shows_text_as_it_is() {
 }
 
 #[test]
-fn cells_of_spreadsheets_are_guarded_and_read_back() {
+fn formulas_in_csv_cells_are_guarded_and_read_back_unchanged() {
     let guarded = [
         ("=1+1", "'=1+1"),
         ("-1", "'-1"),
@@ -64,11 +64,12 @@ fn cells_of_spreadsheets_are_guarded_and_read_back() {
     for text in ["", "a", "'", "'a", "a=1", "''", "1-2"] {
         assert_eq!((&*cell::guarded(text), cell::original(text)), (text, text));
     }
-    // Rows that were written before cells were guarded.
+    // Rows that were written before cells were guarded can be read, too.
     assert_eq!(cell::original("-1"), "-1");
 }
 
-/// Ids and categories that do something where they are not treated as text.
+/// Ids and categories that act as formulas, markup or control sequences unless they are
+/// treated as text.
 const HOSTILE: [(&str, &str); 6] = [
     ("=HYPERLINK(\"http://a\")", "+cat|egory"),
     ("\u{1b}[31mred\u{7}", "-\u{1b}]0;title\u{7}"),
@@ -78,7 +79,8 @@ const HOSTILE: [(&str, &str); 6] = [
     ("$x$ \\ ![i](http://a)", "日本語"),
 ];
 
-/// The results folder of an experiment whose texts are all hostile, and what the run said.
+/// The results folder of an experiment whose texts are all hostile, and what the run
+/// printed.
 fn hostile(place: &Path) -> (PathBuf, String) {
     let line = |(id, category): &(&str, &str)| {
         let row = serde_json::json!({"id": id, "category": category, "prompt": format!("{id}x")});
@@ -107,8 +109,8 @@ fn hostile(place: &Path) -> (PathBuf, String) {
     (place.join(path.trim_end()).parent().unwrap().to_owned(), said)
 }
 
-/// Whether a text controls what shows it.
-fn acts(text: &str) -> bool {
+/// Whether a text holds characters that control how it is shown.
+fn has_controls(text: &str) -> bool {
     text.chars().any(|c| (c.is_control() && c != '\n') || matches!(c, '\u{202e}' | '\u{ffff}'))
 }
 
@@ -116,13 +118,13 @@ fn acts(text: &str) -> bool {
 fn hostile_names_are_harmless_where_they_are_shown() {
     let place = tempfile::tempdir().unwrap();
     let (folder, said) = hostile(place.path());
-    assert!(!acts(&said), "{said:?}");
+    assert!(!has_controls(&said), "{said:?}");
     let page = fs::read_to_string(folder.join("report.md")).unwrap();
-    assert!(!acts(&page), "{page:?}");
+    assert!(!has_controls(&page), "{page:?}");
     assert!(page.starts_with("# -\u{fffd}[31m\\*name\\*\n") || page.starts_with("# \\-\u{fffd}"));
     for (id, category) in HOSTILE {
         for text in [id, category] {
-            // As it is written, it is neither markup nor the end of a cell.
+            // A text with markup never appears unescaped.
             let markup = ["<", "`", "**", "](", "$x$"].iter().any(|mark| text.contains(mark));
             assert!(!markup || !page.contains(text), "{text}");
         }
@@ -142,7 +144,7 @@ fn hostile_names_are_harmless_where_they_are_shown() {
         if path.extension().is_some_and(|e| e == "svg") {
             let svg = fs::read_to_string(&path).unwrap();
             well_formed(&svg).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
-            assert!(!acts(&svg) && !svg.contains("<script"), "{}", path.display());
+            assert!(!has_controls(&svg) && !svg.contains("<script"), "{}", path.display());
             figures += 1;
         }
     }
@@ -150,7 +152,7 @@ fn hostile_names_are_harmless_where_they_are_shown() {
 }
 
 #[test]
-fn hostile_names_are_themselves_where_they_are_data() {
+fn hostile_names_are_kept_unchanged_in_data_files() {
     let place = tempfile::tempdir().unwrap();
     let (folder, _) = hostile(place.path());
     let expected = HOSTILE.map(|(id, category)| (id.to_owned(), category.to_owned()));
@@ -164,7 +166,7 @@ fn hostile_names_are_themselves_where_they_are_data() {
     let texts = fs::read_to_string(folder.join("generations.jsonl")).unwrap();
     let texts = texts.lines().map(|line| serde_json::from_str::<TextRow>(line).unwrap());
     assert!(texts.clone().any(|text| text.prompt == HOSTILE[1].0));
-    // What is written is no formula, unless it is a number.
+    // No cell begins like a formula, unless it is a number.
     for name in ["rounds.csv", "generations.csv", "blocks.csv", "summary.csv"] {
         let mut reader = csv::Reader::from_path(folder.join(name)).unwrap();
         for record in reader.records() {
@@ -180,7 +182,7 @@ fn hostile_names_are_themselves_where_they_are_data() {
 }
 
 #[test]
-fn a_file_named_by_dots_stays_in_its_folder() {
+fn results_of_a_file_named_by_dots_stay_in_the_output_folder() {
     let place = tempfile::tempdir().unwrap();
     let smoke = concat!(env!("CARGO_MANIFEST_DIR"), "/experiments/00-smoke/experiment.toml");
     for name in ["...toml", "..toml"] {

@@ -1,5 +1,5 @@
-//! What a draft tells of itself: beliefs of greedy drafters, paths of trees, and
-//! the nodes that a round decided on.
+//! What a draft says about itself: beliefs of greedy drafters, paths of trees, and the
+//! nodes that a round decided on.
 
 use std::rc::Rc;
 
@@ -45,7 +45,7 @@ fn a_greedy_draft_ends_where_the_model_is_unsure() {
         let (draft, _) = draft_after(1, &greedy(drafter, "confidence", 8, &kept));
         assert_eq!(draft.tokens_to(draft.len() - 1), [2, 0, 1], "{drafter}");
     }
-    // The entropies are 0.39, 0.61 and 1.05 nats, their doubts 0.24, 0.30, 0.40.
+    // The entropies are 0.39, 0.61 and 1.05 nats; the policy compares 0.24, 0.30 and 0.40.
     for (threshold, tokens) in [("0.2", 1), ("0.27", 2), ("0.35", 3), ("0.5", 8)] {
         let settings = [("entropy_threshold", threshold)];
         let (draft, _) = draft_after(1, &greedy("model", "entropy", 8, &settings));
@@ -58,11 +58,11 @@ fn a_greedy_draft_ends_where_the_model_is_unsure() {
 }
 
 #[test]
-fn beliefs_are_worked_out_where_somebody_looks() {
+fn beliefs_are_computed_only_for_policies_that_use_them() {
     for (length, belief) in [("fixed", 1.0), ("ucb", 1.0), ("confidence", 0.9), ("adaedl", 0.9)] {
         let (draft, _) = draft_after(1, &greedy("model", length, 1, &[]));
         near(draft.node(0).belief(3).p(2), belief);
-        assert_eq!(draft.node(0).q(2), 1.0, "it is drafted without a doubt");
+        assert_eq!(draft.node(0).q(2), 1.0, "a greedy draft is certain");
     }
     let sampled = MethodSpec { length: "confidence".to_owned(), ..spec("model", 1, &[]) };
     let (draft, _) = draft_after(1, &sampled);
@@ -107,17 +107,17 @@ fn greedy_trees_are_exact() {
 fn a_planned_tree_is_no_deeper_than_the_policy_allows() {
     let (draft, passes) = draft_after(1, &spec("tree_optimal", 1, &[]));
     assert_eq!((draft.depth(), passes), (1, 1));
-    assert!(draft.len() > 1, "what it may not have in depth it has in width");
+    assert!(draft.len() > 1, "it is wide instead of deep");
 }
 
 #[test]
-fn growth_ends_where_nothing_can_be_among_the_best() {
-    // After 1 the first node is worth 0.9 and its child 0.72; 0.45 · 0.72 after
-    // that, more than any sibling.
+fn a_tree_stops_growing_when_no_new_node_can_be_among_the_best() {
+    // After 1 the first node is worth 0.9 and its child 0.72, more than any sibling;
+    // the child's own child is worth 0.45 · 0.72.
     let settings = [("tree_nodes", "2"), ("tree_width", "2")];
     let (draft, passes) = draft_after(1, &greedy("tree_confidence", "fixed", 8, &settings));
     assert_eq!(texts(&draft), [vec![2], vec![2, 0]]);
-    assert_eq!(passes, 3, "and not one per level up to K");
+    assert_eq!(passes, 3, "not one per level up to K");
 }
 
 /// Two branches of two below the context, with beliefs 0.3 and 0.7, then 0.9
@@ -162,7 +162,7 @@ fn a_round_decides_on_children_up_to_the_one_it_keeps() {
 }
 
 #[test]
-fn siblings_of_two_distributions_are_not_independent_draws_of_one() {
+fn siblings_drawn_from_two_distributions_are_mixed() {
     let (one, other) = (Rc::new(dist(&[1.0, 0.0])), Rc::new(dist(&[0.0, 1.0])));
     let mut chance = Exhaustive::default();
     let mut draft = Draft::empty(2);

@@ -1,4 +1,4 @@
-//! Statistics against rows counted by hand.
+//! Statistics, compared with rows counted by hand.
 
 use specdec::rows::{Calibration, CellCosts, PassCost};
 use specdec::rows::{GenerationRow, RoundRow};
@@ -65,14 +65,14 @@ fn four_rounds() -> Vec<RoundRow> {
     vec![round(3, 3), round(3, 1), round(2, 0), round(0, 0)]
 }
 
-/// Numbers that are the same up to the order of a few additions.
+/// Asserts that numbers are equal up to the order of a few additions.
 #[track_caller]
 fn close(a: f64, b: f64) {
     assert!((a - b).abs() < 1e-12, "{a} is not {b}");
 }
 
 #[test]
-fn acceptance_is_counted_as_by_hand() {
+fn acceptance_matches_a_hand_count() {
     let sums = Acceptance::of(&four_rounds());
     assert_eq!((sums.rounds, sums.proposed, sums.accepted, sums.forks), (4, 8, 4, 6));
     assert_eq!(sums.acceptance_rate(), Some(0.5));
@@ -81,8 +81,8 @@ fn acceptance_is_counted_as_by_hand() {
 }
 
 #[test]
-fn what_is_not_known_of_all_rounds_is_not_known() {
-    // The round without a draft is always known.
+fn ceiling_and_tv_are_unknown_if_any_round_lacks_them() {
+    // A round without a draft always has a known value.
     let known = [round(3, 1), round(0, 0)];
     let sums = Acceptance::of(&known);
     assert_eq!((sums.ceiling(), sums.share_of_ceiling()), (Some(0.5), Some(1.0)));
@@ -99,8 +99,8 @@ fn what_is_not_known_of_all_rounds_is_not_known() {
 
 #[test]
 fn trees_have_no_alpha() {
-    // The most probable token is the first of several children, and its distribution is
-    // that it is certain: not what a chain of the same models would have drawn.
+    // The first of several listed children is certain: a chain of the same models would
+    // have drawn it from another distribution.
     let chain = round(3, 1);
     let tree = RoundRow { depth: 2, ..chain.clone() };
     assert_eq!(Acceptance::of([&chain]).alpha(), Some(0.5));
@@ -110,7 +110,7 @@ fn trees_have_no_alpha() {
 }
 
 #[test]
-fn nothing_has_no_acceptance() {
+fn acceptance_is_undefined_without_rounds_or_drafts() {
     let none = Acceptance::of(&[]);
     assert_eq!(none.acceptance_rate().or(none.alpha()).or(none.block_efficiency()), None);
     // A baseline has rounds and drafts nothing.
@@ -124,7 +124,7 @@ fn a_truncated_round_counts_what_the_verifier_accepted() {
 }
 
 #[test]
-fn survival_is_counted_as_by_hand() {
+fn survival_matches_a_hand_count() {
     let survival = Survival::of(&four_rounds());
     let counts = (1..=3).map(|i| (survival.reached(i), survival.survived(i))).collect::<Vec<_>>();
     assert_eq!(counts, [(3, 2), (2, 1), (1, 1)]);
@@ -174,7 +174,7 @@ fn speedup_is_a_ratio_of_times_per_token() {
 }
 
 #[test]
-fn prompts_that_one_side_lacks_do_not_count() {
+fn prompts_missing_on_one_side_do_not_count() {
     let plain =
         [sample("a", 400.0, vec![round(0, 0); 4]), sample("only plain", 1.0, vec![round(0, 0); 4])];
     let cell = [sample("a", 200.0, vec![round(3, 3)]), sample("only cell", 1e9, vec![round(3, 3)])];
@@ -207,13 +207,13 @@ fn a_clear_winner_wins_every_resample() {
 }
 
 #[test]
-fn a_cell_that_failed_takes_no_prompt_away_from_the_others() {
+fn a_failed_cell_does_not_remove_prompts_from_the_others() {
     let plain = ["a", "b", "c"].map(|p| sample(p, 300.0, vec![round(0, 0)]));
     let cell = |us: [f64; 3]| {
         let both = ["a", "b", "c"].into_iter().zip(us);
         both.map(|(p, us)| sample(p, us, vec![round(0, 0)])).collect::<Vec<_>>()
     };
-    // On prompt a alone the slow one of the whole cells is the faster.
+    // On prompt a alone, the slower of the two complete cells is the faster one.
     let (slow, fast) = (cell([50.0, 200.0, 200.0]), cell([60.0, 100.0, 100.0]));
     let failed = &cell([10.0; 3])[..1];
     let mut contest = Contest::default();
@@ -226,7 +226,7 @@ fn a_cell_that_failed_takes_no_prompt_away_from_the_others() {
     assert!(wins[0] == 0.0 && wins[2] > 0.9, "{wins:?}");
 }
 
-/// T(2) is between those that were timed.
+/// A calibration in which T(2) was not timed: it lies between T(1) and T(3).
 fn calibration() -> Calibration {
     let pass = |rows, us| PassCost { rows, us, ..PassCost::default() };
     let passes = vec![pass(1, 100.0), pass(3, 120.0), pass(4, 130.0)];
@@ -240,7 +240,7 @@ fn costs(passes: &Calibration) -> Costs<'_> {
 }
 
 #[test]
-fn a_prediction_is_the_formula() {
+fn the_predicted_speedup_follows_the_formula() {
     // Long generations, so that no draft is cut: S = (3/4, 1/2, 1/4).
     let rounds = vec![round(3, 3), round(3, 2), round(3, 1), round(3, 0)];
     let samples = [sample("a", 1.0, rounds)];
@@ -256,18 +256,18 @@ fn a_prediction_is_the_formula() {
         predicted_speedup(&folds, 1, &costs(&calibration())).unwrap(),
         1.75 * 105.0 / (10.0 + 110.0 + 5.0),
     );
-    // Neither was what drafting costs here ...
+    // Unknown if the cost of drafting was not measured ...
     let passes = calibration();
     let mut unknown = costs(&passes);
     unknown.cell.draft_us_per_token = None;
     assert_eq!(predicted_speedup(&folds, 1, &unknown), None);
-    // ... nor T(5).
+    // ... or T(5) was not.
     let longer = [(10, Progress::of(&[sample("a", 1.0, vec![round(4, 1)])], 4, 1000))];
     assert_eq!(predicted_speedup(&longer, 4, &costs(&calibration())), None);
 }
 
 #[test]
-fn a_round_without_a_draft_costs_and_gains_nothing_of_it() {
+fn rounds_without_a_draft_add_no_drafting_cost_and_no_gain() {
     // Half of the rounds find no match; the other half accepts 2 of 2.
     let samples = [sample("a", 1.0, vec![round(2, 2), round(0, 0)])];
     let folds = [(1, Progress::of(&samples, 2, 1000))];
@@ -276,7 +276,7 @@ fn a_round_without_a_draft_costs_and_gains_nothing_of_it() {
 }
 
 #[test]
-fn drafts_cut_by_the_end_are_no_rejections() {
+fn drafts_shortened_by_max_tokens_are_not_rejections() {
     // 5 tokens with K = 3: the first round emits 4, so the last may draft none.
     let samples = [sample("a", 1.0, vec![round(3, 3), round(0, 0)])];
     let progress = Progress::of(&samples, 3, 5);

@@ -11,12 +11,13 @@ use specdec::decode::{
 };
 use specdec::distribution::Token;
 use specdec::draft::{DRAFTERS, Tools};
+use specdec::error::Error;
 use specdec::exactness::{Gap, JointDistribution, enumerate, target_distribution};
-use specdec::model::{Codec, Letters, ModelError, Toy, ToyPair, zoo};
+use specdec::model::{Codec, Letters, Toy, ToyPair, zoo};
 use specdec::round::RoundEvent;
 use specdec::sampling::{Sampler, SamplingParams};
 
-/// Each token is followed by the next one, round and round.
+/// Each token is followed by the next one, in a cycle.
 fn cycle(vocab: usize) -> (Toy, Toy) {
     let mut table = BTreeMap::from([(String::new(), one_hot(vocab, 0))]);
     table.extend((0..vocab).map(|t| (t.to_string(), one_hot(vocab, (t + 1) % vocab))));
@@ -42,7 +43,7 @@ struct Notes {
 }
 
 impl Observer for Notes {
-    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), ModelError> {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
         let (proposed, accepted) = (event.draft.depth(), event.verdict.path.len());
         let (emitted, before) = (event.emitted.len(), event.context.len());
         assert_eq!(event.round, self.rounds.len() as u64);
@@ -77,11 +78,11 @@ fn run(
     let mut generation = Generation::new(&models.0, method, prompt, stop, codec).unwrap();
     let mut chance = Seeded::new(Request { seed: 1, prompt: "stop", repeat: 0 });
     let mut notes = Notes::default();
-    // Another generation was before this one.
+    // As if another generation had run before this one.
     clock.forward(Who::Target, 1);
     let start = clock.now();
     let totals = generate(&mut generation, &models.0, &mut chance, &clock, &mut notes).unwrap();
-    assert_eq!(totals.prefill + totals.decode, clock.now() - start, "all time is somewhere");
+    assert_eq!(totals.prefill + totals.decode, clock.now() - start, "all time is accounted for");
     assert_eq!(totals.target_forwards, notes.rounds.len());
     assert_eq!(totals.draft_forwards, notes.draft_forwards);
     Run {
@@ -104,7 +105,7 @@ fn an_end_token_inside_a_round_cuts_it() {
 }
 
 #[test]
-fn the_method_hears_of_every_round() {
+fn the_length_policy_observes_every_round() {
     let spec = MethodSpec { length: "heuristic".to_owned(), ..spec("model", 1) };
     let run = run(&cycle(5), &spec, &[0], StopRules::max_tokens(20), None);
     // All is accepted, so each draft is two tokens longer than the one before.
@@ -113,7 +114,7 @@ fn the_method_hears_of_every_round() {
 }
 
 #[test]
-fn without_end_tokens_the_text_goes_on() {
+fn text_without_end_tokens_runs_to_max_tokens() {
     let run = run(&cycle(3), &spec("model", 2), &[0], StopRules::max_tokens(7), None);
     assert_eq!(run.tokens, [1, 2, 0, 1, 2, 0, 1]);
     assert_eq!(run.stopped, Some(StopReason::MaxTokens));
@@ -129,12 +130,12 @@ fn a_stop_string_is_found_across_tokens_and_never_shown() {
         assert_eq!(run.stopped, Some(StopReason::StopString));
         assert_eq!(run.tokens, [1, 2, 3, 4, 0]);
         assert_eq!(run.text, "bc");
-        assert_eq!(run.notes.pieces.concat(), "bc", "what could become a stop string is held back");
+        assert_eq!(run.notes.pieces.concat(), "bc", "a possible stop string is held back");
     }
 }
 
 #[test]
-fn a_false_start_of_a_stop_string_is_shown_in_the_end() {
+fn an_incomplete_stop_string_is_shown_when_the_text_ends() {
     let letters = Letters { vocab: 3 };
     let stop = StopRules { strings: vec!["bcb".to_owned()], ..StopRules::max_tokens(5) };
     let run = run(&cycle(3), &spec("none", 1), &[0], stop, Some(&letters));
@@ -152,7 +153,7 @@ fn text_is_shown_as_soon_as_it_is_final() {
 }
 
 #[test]
-fn reasons_have_the_names_that_files_use() {
+fn stop_reasons_have_the_names_used_in_files() {
     use StopReason::*;
     let names = [Eos, StopString, MaxTokens, ContextFull, Deadline, User].map(StopReason::name);
     let files = ["eos", "stop_string", "max_tokens", "context_full", "deadline", "user"];
@@ -187,7 +188,7 @@ fn a_full_context_ends_the_text() {
             let run = run(&cycle(4), &spec(drafter, k), &prompt, stop, None);
             assert_eq!(run.tokens.len(), 1024 - 1019, "{drafter} K = {k}");
             assert_eq!(run.stopped, Some(StopReason::ContextFull));
-            // One place is that of the token that every round adds by itself.
+            // One position is kept for the correction or bonus token of the round.
             let drafted = if drafter == "none" { 0 } else { k.min(1024 - 1019 - 1) };
             assert_eq!(run.notes.rounds[0].0, drafted);
         }
@@ -195,7 +196,7 @@ fn a_full_context_ends_the_text() {
 }
 
 #[test]
-fn a_deadline_ends_before_the_next_round() {
+fn a_deadline_stops_generation_before_the_next_round() {
     // Plain decoding costs one pass of 1 ms per token on this clock.
     let stop =
         |us| StopRules { deadline: Some(Duration::from_micros(us)), ..StopRules::max_tokens(100) };
@@ -229,11 +230,11 @@ fn a_user_condition_sees_tokens_and_text() {
 struct Bytes(Vec<u8>);
 
 impl Codec for Bytes {
-    fn encode(&self, _text: &str) -> Result<Vec<Token>, ModelError> {
-        Err(ModelError::new("not needed"))
+    fn encode(&self, _text: &str) -> Result<Vec<Token>, Error> {
+        Err(Error::engine("not needed"))
     }
 
-    fn decode(&self, tokens: &[Token]) -> Result<String, ModelError> {
+    fn decode(&self, tokens: &[Token]) -> Result<String, Error> {
         let bytes = tokens.iter().map(|&t| self.0[t as usize]).collect::<Vec<_>>();
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -250,13 +251,13 @@ fn streamed_text_never_splits_a_character() {
     let n = text.len();
     for k in [1, 2, 5] {
         let stop = StopRules::max_tokens(n);
-        // The last token comes before the first, so the text begins at its start.
+        // The prompt is the last token, which the first one follows, so the text is complete.
         let run = run(&cycle(n), &spec("model", k), &[n as Token - 1], stop, Some(&codec));
         assert_eq!(run.notes.pieces.concat(), text, "K = {k}");
         assert!(run.notes.pieces.iter().all(|p| !p.contains('\u{FFFD}')));
         assert_eq!(run.text, text);
     }
-    // Cut in the middle of a character: what is missing is marked at the end.
+    // Cut in the middle of a character: the incomplete bytes are marked at the end.
     let stop = StopRules::max_tokens(n - 1);
     let cut = run(&cycle(n), &spec("none", 1), &[n as Token - 1], stop, Some(&codec));
     assert_eq!(cut.notes.pieces.concat(), "aé€\u{FFFD}");
@@ -280,7 +281,7 @@ fn plain_decoding_costs_one_target_pass_per_token() {
     }
 }
 
-/// A clock on which every look takes 1 µs.
+/// A clock that advances by 1 µs whenever it is read.
 #[derive(Debug, Default)]
 struct Looks(Cell<u64>);
 
@@ -300,12 +301,12 @@ fn every_part_of_a_round_is_timed() {
         Generation::new(&target, method, &[0], StopRules::max_tokens(3), None).unwrap();
     let mut chance = Seeded::new(Request { seed: 1, prompt: "looks", repeat: 0 });
     let totals = generate(&mut generation, &target, &mut chance, &clock, &mut NoObserver).unwrap();
-    // Draft, target, verification, committing, and telling the method of it.
+    // Drafting, the target's pass, verifying, committing, and telling the method about it.
     assert_eq!(totals.decode, Duration::from_micros(3 * 5));
 }
 
 #[test]
-fn a_round_emits_what_was_accepted_and_one_more() {
+fn a_round_emits_the_accepted_tokens_and_one_more() {
     let pair = zoo::toy("close").unwrap();
     let models = (pair.target("close").unwrap(), pair.draft("close").unwrap());
     let run = run(&models, &spec("model", 3), &[0, 1], StopRules::max_tokens(200), None);
@@ -317,7 +318,7 @@ fn a_round_emits_what_was_accepted_and_one_more() {
     let emitted = run.notes.rounds.iter().map(|r| r.2).sum::<usize>();
     assert_eq!(emitted, 200);
     assert_eq!(run.totals.target_forwards, run.notes.rounds.len());
-    assert!(run.totals.target_forwards < 150, "a draft near the target saves passes");
+    assert!(run.totals.target_forwards < 150, "a draft model near the target saves passes");
 }
 
 #[test]
@@ -339,7 +340,7 @@ fn greedy_text_is_the_same_with_and_without_a_draft() {
 }
 
 #[test]
-fn the_distribution_of_a_text_with_an_end_is_that_of_plain_decoding() {
+fn texts_with_an_end_token_have_the_target_distribution() {
     let pair = zoo::toy("close").unwrap();
     let (target, draft) = (pair.target("close").unwrap(), pair.draft("close").unwrap());
     let sampler = Sampler::new(SamplingParams::default()).unwrap();

@@ -1,6 +1,6 @@
 //! A results folder as a run would leave it, from simulated rounds: every
 //! drafted token is accepted with a known probability, every pass costs a known
-//! time. What the report says of it can be compared with what was put in.
+//! time. What the report says can be compared with what was put in.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -55,7 +55,7 @@ impl Synthetic {
         }
     }
 
-    /// As small as a report can be read by eye.
+    /// So small that the report can be read by eye.
     pub(crate) fn tiny() -> Self {
         Self {
             prompts: 3,

@@ -16,7 +16,7 @@ fn digest<T: Serialize>(rows: &[&T]) -> String {
     short(&writer.into_inner().unwrap())
 }
 
-/// The row with the digest of itself, taken without it.
+/// The row with its seal: the digest of the row without a seal.
 pub(crate) fn sealed(row: BlockRow) -> BlockRow {
     let open = BlockRow { seal: String::new(), superseded: false, ..row.clone() };
     BlockRow { seal: digest(&[&open]), ..row }
@@ -26,7 +26,7 @@ fn short(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The texts that go with the generations: `new_tokens` times token 0.
+/// The texts of the generations: `new_tokens` times token 0.
 pub(crate) fn texts(rows: &Rows) -> Vec<TextRow> {
     let counted = rows.generations.iter().filter(|g| !g.superseded);
     let text = |g: &specdec::rows::GenerationRow| TextRow {

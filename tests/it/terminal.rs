@@ -1,4 +1,4 @@
-//! What is seen on a terminal and elsewhere, streams that are closed or full, and Ctrl-C.
+//! Output on a terminal and elsewhere, streams that are closed or full, and Ctrl-C.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ use crate::checkpoint::Checkpoint;
 use crate::cli_support::{json, refuses, stdout, text};
 use crate::run_support::{fail, folder, run, spawn, specdec, succeed, wait_for_a_block};
 
-/// What a terminal of so many columns gets of a command.
+/// What a command prints on a terminal of so many columns.
 fn on_terminal(columns: usize, args: &[&str]) -> String {
     let quoted = args.iter().map(|arg| format!("'{arg}'")).collect::<Vec<_>>().join(" ");
     let program = env!("CARGO_BIN_EXE_specdec");
@@ -56,7 +56,7 @@ fn the_progress_line_is_narrower_than_the_terminal() {
 }
 
 #[test]
-fn elsewhere_lines_are_few_and_plain() {
+fn output_without_a_terminal_is_short_and_plain() {
     let out = tempfile::tempdir().unwrap();
     let output = run(out.path(), &["--set", "repeats=4"]);
     let error = text(&output.stderr);
@@ -66,7 +66,7 @@ fn elsewhere_lines_are_few_and_plain() {
 }
 
 #[test]
-fn a_run_ends_with_its_results() {
+fn a_run_prints_its_results_last() {
     let out = tempfile::tempdir().unwrap();
     let output = run(out.path(), &[]);
     let error = text(&output.stderr);
@@ -89,7 +89,7 @@ fn a_run_ends_with_its_results() {
     assert_eq!(table.len(), 1 + 12 + 1, "{error}");
     assert_eq!(table[13], "class D lossless, G greedy-exact");
     assert!(error.lines().all(|line| line.chars().count() <= 100 || line.starts_with("results:")));
-    // A report that is made again says the same.
+    // Making the report again prints the same.
     let folder = folder(out.path());
     let again = specdec(&["report", folder.to_str().unwrap()]).output().unwrap();
     assert!(text(&again.stderr).ends_with(&format!("{}\n", table.join("\n"))));
@@ -97,7 +97,7 @@ fn a_run_ends_with_its_results() {
 }
 
 #[test]
-fn whoever_stops_listening_changes_nothing() {
+fn closed_pipes_and_a_full_stderr_do_not_stop_a_run() {
     for redirections in ["2>&1 | head -n 1", "2>/dev/full", "2>&-", "| head -c 0", ">&- 2>&-"] {
         let out = tempfile::tempdir().unwrap();
         let args = [&SMOKE[..], &["--out", out.path().to_str().unwrap()]].concat();
@@ -125,7 +125,7 @@ fn a_full_standard_output_is_an_error() {
 }
 
 #[test]
-fn arguments_that_are_no_text_are_refused_by_number() {
+fn non_utf8_arguments_are_refused_with_their_position() {
     let mut command = specdec(&["generate", "--target"]);
     let output = command.arg(std::ffi::OsStr::from_bytes(b"a\xff")).output().unwrap();
     let error = text(&output.stderr);
@@ -134,7 +134,7 @@ fn arguments_that_are_no_text_are_refused_by_number() {
 }
 
 #[test]
-fn the_prompt_needs_no_option() {
+fn the_prompt_may_be_given_without_an_option() {
     let seeded = ["generate", "--target", "toy:mixed", "--seed", "3"];
     let with = |more: &[&str]| stdout(&[&seeded[..], more].concat());
     assert_eq!(with(&["ab"]), with(&["--prompt", "ab"]));
@@ -144,20 +144,20 @@ fn the_prompt_needs_no_option() {
 }
 
 #[test]
-fn resume_leaves_the_experiment_alone() {
+fn resume_does_not_take_the_experiment_as_its_value() {
     let out = tempfile::tempdir().unwrap();
     succeed(run(out.path(), &[]));
     let folder = folder(out.path());
     let out = out.path().to_str().unwrap();
     let resume = ["run", "--resume", "experiments/00-smoke", "--clock", "virtual", "--out", out];
     fail(specdec(&resume).output().unwrap(), &["nothing to resume"]);
-    // Its own folder is no experiment.
+    // A results folder is not an experiment.
     let named = ["run", "--resume", folder.to_str().unwrap()];
     refuses(&named, &format!("write --resume={}", folder.display()));
 }
 
 #[test]
-fn generated_text_is_harmless_on_a_terminal_and_itself_elsewhere() {
+fn generated_text_is_made_harmless_on_a_terminal_and_raw_elsewhere() {
     let place = tempfile::tempdir().unwrap();
     let model = place.path().join("model");
     Checkpoint::default().write(&model);
@@ -165,27 +165,27 @@ fn generated_text_is_harmless_on_a_terminal_and_itself_elsewhere() {
     let controls = |text: &str| text.chars().filter(|c| c.is_control() && *c != '\n').count();
     let whole = json(&[&args[..], &["--json"]].concat());
     let whole = whole["text"].as_str().unwrap();
-    assert!(controls(whole) > 0, "a random model says anything: {whole:?}");
+    assert!(controls(whole) > 0, "a random model generates control characters: {whole:?}");
     assert_eq!(stdout(&args), whole);
     let shown = on_terminal(80, &args);
     assert_eq!(controls(&shown.replace('\t', "")), 0, "{shown:?}");
     assert!(shown.contains('\u{fffd}'));
 }
 
-/// Sends an interrupt.
+/// Sends an interrupt to a program.
 fn interrupt(child: &Child) {
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
 }
 
-/// Waits for the end, which must be that of an interrupted program.
+/// Waits for a program to end as an interrupted one, and returns its errors.
 fn ended(child: Child) -> String {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     text(&output.stderr)
 }
 
-/// A named pipe: who opens it to read waits for a writer, and the other way round.
+/// Makes a named pipe: opening it to read waits for a writer, and the other way round.
 fn pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
@@ -211,7 +211,7 @@ fn an_interrupt_while_loading_ends_at_once() {
     pipe(&experiment);
     let mut command = specdec(&["run", experiment.to_str().unwrap()]);
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    // Refused until the pipe is read.
+    // The pipe can be opened only once the program reads it.
     let nonblocking = 0o4000;
     let open = || OpenOptions::new().write(true).custom_flags(nonblocking).open(&experiment);
     let mut writer = open();
@@ -258,12 +258,12 @@ fn alone(test: &str, backtrace: &str) -> Output {
 }
 
 #[test]
-fn a_bug_is_one_sentence() {
+fn a_panic_is_reported_in_one_sentence() {
     if std::env::var_os("SPECDEC_TEST_ALONE").is_some() {
         specdec::cli::report_bugs();
         panic!("the impossible\nhappened");
     }
-    let name = "terminal::a_bug_is_one_sentence";
+    let name = "terminal::a_panic_is_reported_in_one_sentence";
     let output = alone(name, "0");
     let error = text(&output.stderr);
     let version = env!("CARGO_PKG_VERSION");
@@ -271,5 +271,5 @@ fn a_bug_is_one_sentence() {
     assert!(error.starts_with("error: this is a bug in specdec: the impossible happened at tests"));
     assert!(error.contains(&format!("please report it with version {version}")), "{error}");
     assert_eq!(output.status.code(), Some(101));
-    assert!(text(&alone(name, "1").stderr).lines().count() > 5, "a backtrace where it is wanted");
+    assert!(text(&alone(name, "1").stderr).lines().count() > 5, "a backtrace if it is asked for");
 }

@@ -4,13 +4,14 @@ use std::cell::Cell;
 
 use specdec::decode::TextStream;
 use specdec::distribution::Token;
-use specdec::model::{Codec, ModelError};
+use specdec::error::Error;
+use specdec::model::Codec;
 
 /// A codec whose tokens are these bytes.
 #[derive(Debug)]
 struct Pieces {
     bytes: Vec<Vec<u8>>,
-    /// The most tokens that were decoded at once.
+    /// The largest number of tokens that were decoded at once.
     longest: Cell<usize>,
 }
 
@@ -31,11 +32,11 @@ impl Pieces {
 }
 
 impl Codec for Pieces {
-    fn encode(&self, _text: &str) -> Result<Vec<Token>, ModelError> {
+    fn encode(&self, _text: &str) -> Result<Vec<Token>, Error> {
         Ok((0..self.bytes.len() as Token).collect())
     }
 
-    fn decode(&self, tokens: &[Token]) -> Result<String, ModelError> {
+    fn decode(&self, tokens: &[Token]) -> Result<String, Error> {
         self.longest.set(self.longest.get().max(tokens.len()));
         let bytes =
             tokens.iter().flat_map(|&t| &self.bytes[t as usize]).copied().collect::<Vec<_>>();
@@ -48,22 +49,22 @@ impl Codec for Pieces {
 }
 
 #[test]
-fn tokens_that_all_end_inside_a_character_are_streamed_whole() {
+fn characters_split_across_tokens_are_streamed_whole() {
     let bytes = "漢字漢字".as_bytes();
-    // The joints of the characters lie inside the tokens.
+    // The boundaries between characters lie inside the tokens.
     let pieces = [&bytes[..2]].into_iter().chain(bytes[2..].chunks(3)).collect::<Vec<_>>();
     assert_eq!(Pieces::new(&pieces).streamed(), ["", "漢", "漢字", "漢字漢", "漢字漢字"]);
 }
 
 #[test]
-fn bytes_that_are_no_character_are_shown_once_there_are_too_many() {
+fn invalid_bytes_are_held_back_only_up_to_a_limit() {
     let text = Pieces::new(&[&[&b"a"[..]], &[&[0xff][..]; 14][..]].concat()).streamed();
     assert!(text[..13].iter().all(|text| text == "a"), "{text:?}");
     assert_eq!(text[13], format!("a{}", "\u{FFFD}".repeat(13)));
 }
 
 #[test]
-fn a_long_text_is_not_decoded_again_and_again() {
+fn streaming_does_not_decode_the_whole_text_again() {
     let codec = Pieces::new(&[&b"ab"[..]; 50]);
     assert_eq!(codec.streamed()[49], "ab".repeat(50));
     assert_eq!(codec.longest.get(), 2, "the new token and the one before it");

@@ -11,7 +11,7 @@ fn distribution() -> Rc<Dist> {
 }
 
 #[test]
-fn an_empty_draft_is_plain_decoding() {
+fn an_empty_draft_has_no_nodes_and_no_branches() {
     let draft = Draft::empty(3);
     assert!(draft.is_empty());
     assert_eq!((draft.len(), draft.depth(), draft.vocab()), (0, 0, 3));
@@ -20,7 +20,7 @@ fn an_empty_draft_is_plain_decoding() {
 }
 
 #[test]
-fn a_tree_knows_its_paths() {
+fn a_tree_gives_children_paths_and_depth() {
     let mut draft = Draft::empty(3);
     let a = draft.certain(None, 0);
     let b = draft.certain(None, 1);
@@ -32,6 +32,7 @@ fn a_tree_knows_its_paths() {
     assert_eq!(draft.path(deep), [b, under_b, deep]);
     assert_eq!(draft.tokens_to(deep), [1, 2, 0]);
     assert_eq!(draft.depth(), 3);
+    assert!(!draft.is_empty());
     assert!(draft.shape().branches() && draft.shape().certain && !draft.shape().sampled);
 }
 
@@ -91,10 +92,10 @@ fn a_certain_node_has_a_one_hot_distribution() {
 
 /// A belief is for draft lengths: verifiers see the distribution of the draw.
 #[test]
-fn a_belief_stands_beside_the_distribution() {
+fn a_belief_does_not_replace_the_distribution_of_the_draw() {
     let mut draft = Draft::empty(3);
     let id = draft.certain(None, 1);
-    assert_eq!(draft.node(id).belief(3).p(1), 1.0, "nothing else was said");
+    assert_eq!(draft.node(id).belief(3).p(1), 1.0, "no belief was recorded");
     draft.believe(id, &distribution());
     assert_eq!(draft.node(id).belief(3).p(1), 0.75);
     assert_eq!((draft.node(id).q(1), draft.node(id).distribution(3).p(1)), (1.0, 1.0));
@@ -115,14 +116,14 @@ fn outcomes(grow: impl Fn(&mut Draft, &mut Exhaustive)) -> Vec<(Draft, f64)> {
     }
 }
 
-/// The probability of each text of siblings; dyadic distributions make it exact.
+/// The tokens of each outcome with its probability; dyadic distributions make it exact.
 fn texts(outcomes: &[(Draft, f64)]) -> Vec<(Vec<u32>, f64)> {
     let tokens = |draft: &Draft| draft.nodes().iter().map(|n| n.token).collect::<Vec<_>>();
     outcomes.iter().map(|(draft, weight)| (tokens(draft), *weight)).collect()
 }
 
 #[test]
-fn distinct_children_are_drawn_from_what_is_left() {
+fn distinct_children_are_drawn_without_replacement() {
     let dist = Rc::new(Dist::from_probs(vec![0.5, 0.25, 0.25]).unwrap());
     let two = outcomes(|draft, chance| draft.sample_distinct(None, &dist, 2, chance));
     let half = 0.5 * 0.5;
@@ -141,7 +142,7 @@ fn distinct_children_are_drawn_from_what_is_left() {
         let first = draft.node(0).token;
         assert_eq!((draft.node(0).q(first), draft.node(1).q(first)), (dist.p(first), 0.0));
     }
-    // Only two tokens are possible, so a third child has nothing to be.
+    // Only two tokens are possible, so there is no third child.
     let three =
         outcomes(|draft, chance| draft.sample_distinct(None, &self::distribution(), 3, chance));
     assert_eq!(texts(&three), [(vec![0, 1], 0.25), (vec![1, 0], 0.75)]);
@@ -150,7 +151,7 @@ fn distinct_children_are_drawn_from_what_is_left() {
 }
 
 #[test]
-fn the_last_child_is_drawn_without_the_listed_ones() {
+fn the_last_child_is_drawn_from_the_tokens_that_are_not_listed() {
     let dist = Rc::new(Dist::from_probs(vec![0.25, 0.5, 0.25]).unwrap());
     let two = outcomes(|draft, chance| draft.sample_last(None, &dist, 2, chance));
     assert_eq!(texts(&two), [(vec![1, 0], 0.5), (vec![1, 2], 0.5)]);
@@ -161,13 +162,13 @@ fn the_last_child_is_drawn_without_the_listed_ones() {
     }
     let one = outcomes(|draft, chance| draft.sample_last(None, &dist, 1, chance));
     assert_eq!(texts(&one), [(vec![0], 0.25), (vec![1], 0.5), (vec![2], 0.25)]);
-    // What is listed may be all there is.
+    // The listed tokens may be all that are possible.
     let all = outcomes(|draft, chance| draft.sample_last(None, &self::distribution(), 4, chance));
     assert_eq!(texts(&all), [(vec![1, 0], 1.0)]);
 }
 
 #[test]
-fn a_hub_is_one_of_both_children() {
+fn the_most_probable_token_is_one_of_two_hub_children() {
     let dist = Rc::new(Dist::from_probs(vec![0.25, 0.5, 0.25]).unwrap());
     let pairs = outcomes(|draft, chance| draft.sample_hub(None, &dist, chance));
     let expected = [(vec![0, 1], 0.25), (vec![1, 0], 0.25), (vec![1, 2], 0.25), (vec![2, 1], 0.25)];
@@ -205,7 +206,7 @@ fn shapes_name_the_kinds_of_siblings() {
     assert!(shape.branches() && shape.sampled && !shape.certain && !shape.coupled);
     assert!(shape.only(&[Siblings::Hub, Siblings::Distinct]));
     assert!(!shape.only(&[Siblings::Hub]) && !shape.only(&[Siblings::Distinct]));
-    // A kind twice is that kind.
+    // Adding a kind twice changes nothing.
     assert_eq!(shape.with(Siblings::Hub), shape);
     for kind in Siblings::CHOICES.into_iter().chain([Siblings::Mixed]) {
         let shape = DraftShape::CERTAIN.with(kind);
@@ -222,7 +223,7 @@ fn siblings_of_different_kinds_are_mixed() {
     draft.sample(None, &distribution(), &mut Exhaustive::default());
     let below = draft.certain(Some(listed), 1);
     assert_eq!(draft.siblings(None), Siblings::Mixed);
-    // An only child is no fork, and its kind no branch of the shape.
+    // An only child is not a fork, so its kind is not one of the shape's.
     assert_eq!(draft.siblings(Some(below)), Siblings::Listed);
     assert!(draft.shape().only(&[Siblings::Mixed]) && draft.shape().branches());
     let mut reversed = Draft::empty(3);
@@ -250,17 +251,6 @@ fn kinds_of_siblings_have_names() {
     let names = Siblings::CHOICES.map(Siblings::name);
     assert_eq!(names, ["independent", "distinct", "top_k", "last_sampled", "hub"]);
     assert_eq!(Siblings::Mixed.name(), "mixed");
-}
-
-#[test]
-fn a_draft_knows_where_it_starts() {
-    let mut draft = Draft::empty(3);
-    draft.certain(None, 1);
-    assert_eq!(draft.start(), 0);
-    let moved = draft.at(7);
-    assert_eq!((moved.start(), moved.len(), moved.vocab()), (7, 1, 3));
-    assert!(Draft::empty(0).is_empty() && !moved.is_empty());
-    assert_eq!((Draft::empty(0).vocab(), Draft::empty(0).start()), (0, 0));
 }
 
 /// The address of a draw is the node's own, so no two nodes share it.

@@ -1,6 +1,6 @@
 //! One round of every verifier on small random distributions, by enumeration: its
-//! distribution, what it keeps, and where it draws. Without a model and a loop, a
-//! mistake is found in milliseconds and at its place.
+//! distribution, how much it accepts, and at which sites it draws. Without a model and
+//! a decoding loop, a mistake is found in milliseconds and is easy to locate.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -105,7 +105,7 @@ fn rows(p: &Table, draft: &Draft) -> Vec<Dist> {
     [vec![]].into_iter().chain(texts).map(after).collect()
 }
 
-/// Every outcome, noting where it is drawn.
+/// Walks every outcome and notes the sites of its draws.
 #[derive(Debug, Default)]
 struct Addressed {
     walk: Exhaustive,
@@ -179,7 +179,7 @@ fn rounds(
             let last = matches!(site.purpose, Purpose::Residual | Purpose::Bonus);
             // A correction that is a listed child descends to it.
             if last && verifier.siblings() != Siblings::LastSampled {
-                assert_eq!(site.node, verdict.last_row(), "{verifier:?}: {site:?}");
+                assert_eq!(site.node, verdict.last_row().number(), "{verifier:?}: {site:?}");
             }
         }
         each(&draft, &verdict, chance.walk.weight());
@@ -190,7 +190,7 @@ fn rounds(
 }
 
 /// Pairs of target and draft tables: unrelated ones, one with p = q, and one in
-/// which they differ at the root alone, where paths of weight below one meet
+/// which they differ at the root alone, so that paths of weight below one meet
 /// equal distributions.
 fn tables(seed: u64) -> Vec<[Table; 2]> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -222,7 +222,7 @@ fn supported(class: Class) -> Vec<(Box<dyn Verifier>, Siblings, &'static [usize]
 
 /// Guarantee D: a round, continued by the target, has the target's joint distribution.
 #[test]
-fn every_rule_has_the_distribution_of_the_target_on_random_dists() {
+fn class_d_verifiers_have_the_target_distribution_on_random_tables() {
     let methods = supported(Class::D);
     assert!(methods.len() > 40, "{}", methods.len());
     for [p, q] in &tables(2026) {
@@ -257,7 +257,7 @@ fn kept(
     (kept, fallbacks)
 }
 
-/// The closed form of what a rule keeps of children of one node.
+/// The closed form of the probability that one of a node's children is accepted.
 fn closed(name: &str, p: &Dist, q: &Dist, k: usize) -> Option<f64> {
     match (name, k) {
         ("token_match", 1) => Some(q.support().map(|(t, q)| p.p(t) * q).sum()),
@@ -270,7 +270,7 @@ fn closed(name: &str, p: &Dist, q: &Dist, k: usize) -> Option<f64> {
     }
 }
 
-/// Recursive rejection of independent siblings: overlap by overlap.
+/// Recursive rejection of independent siblings: one overlap after another.
 fn recursive(p: &Dist, q: &Dist, k: usize) -> f64 {
     let overlap = p.overlap(q);
     match p.residual(q) {
@@ -291,7 +291,7 @@ fn k_seq(p: &Dist, q: &Dist, k: usize) -> f64 {
     any(high)
 }
 
-/// Σ over tokens but the hub of what both pairs carry, and the hub's share.
+/// What the pairs carry to all tokens but the hub, and the hub's share of the rest.
 fn spechub(p: &Dist, q: &Dist) -> f64 {
     let hub = q.argmax();
     let odds = q.p(hub) / (1.0 - q.p(hub));
@@ -301,10 +301,10 @@ fn spechub(p: &Dist, q: &Dist) -> f64 {
     moved + p.p(hub).min(pairs - moved)
 }
 
-/// Exact rules differ in what they keep: no more than any coupling can, and as
-/// much as their papers say.
+/// Exact verifiers differ in how much they accept: never more than the best coupling,
+/// and as much as their papers say.
 #[test]
-fn every_rule_keeps_what_its_closed_form_says() {
+fn acceptance_matches_the_closed_form_and_stays_below_the_ceiling() {
     let mut compared = BTreeMap::<&str, usize>::new();
     for (i, [p, q]) in tables(7).iter().enumerate() {
         for entry in VERIFIERS.iter().filter(|entry| entry.build.class == Class::D) {
@@ -337,9 +337,9 @@ fn every_rule_keeps_what_its_closed_form_says() {
 }
 
 /// Hu et al. 2025: greedy multi-draft reaches the ceiling of its own drafts.
-/// Sun et al. 2024: what SpecHub's plan carries.
+/// Sun et al. 2024: SpecHub accepts what its transport plan carries.
 #[test]
-fn rules_with_drafts_of_their_own_keep_what_their_papers_say() {
+fn greedy_multi_and_spechub_accept_as_much_as_their_papers_say() {
     for [p, q] in &tables(11) {
         let kept = |name, shape| {
             let entry = VERIFIERS.iter().find(|entry| entry.name == name).unwrap();
@@ -362,7 +362,7 @@ fn rules_with_drafts_of_their_own_keep_what_their_papers_say() {
 /// Guarantee P: the tokens are those of the races at their positions, whatever
 /// was drafted, and a draft raced on one of the same lists is often kept.
 #[test]
-fn gumbel_says_what_the_noise_of_the_position_says() {
+fn gumbel_emits_the_race_winner_at_every_position() {
     const START: usize = 5;
     for lists in [1, 2] {
         let mut nodes = 0;
@@ -390,7 +390,7 @@ fn gumbel_says_what_the_noise_of_the_position_says() {
                     let dist = p.after(&said[..i]);
                     assert_eq!(token, chance.race(START + i, 0..lists, dist));
                 }
-                // It stops only where no child says the same.
+                // It stops only where no child has the same token.
                 let mut children = draft.children(verdict.path.last().copied());
                 assert!(children.all(|id| draft.node(id).token != verdict.next));
             }

@@ -7,7 +7,7 @@ use specdec::distribution::Dist;
 use specdec::params::{Params, Value};
 use specdec::registry::{Class, Entry};
 use specdec::round::Verdict;
-use specdec::tree::{Draft, DraftShape, Siblings};
+use specdec::tree::{Draft, DraftShape, Row, Siblings};
 use specdec::verify::{
     BuildVerifier, Lenient, Rejection, TokenMatch, Typical, VERIFIERS, Verifier,
 };
@@ -35,7 +35,7 @@ fn made(entry: &Entry<BuildVerifier>) -> Box<dyn Verifier> {
 }
 
 #[test]
-fn an_empty_draft_yields_a_token_of_the_target() {
+fn an_empty_draft_yields_a_token_drawn_from_p() {
     let target = [dist(&[0.25, 0.75])];
     for verifier in VERIFIERS {
         let found = verdicts(&*made(verifier), &Draft::empty(2), &target);
@@ -48,11 +48,11 @@ fn an_empty_draft_yields_a_token_of_the_target() {
 }
 
 #[test]
-fn a_certain_draft_is_accepted_with_the_probability_of_its_token() {
+fn a_certain_token_is_accepted_with_its_probability_under_p() {
     let mut draft = Draft::empty(3);
     draft.certain(None, 1);
     let targets = [dist(&[0.5, 0.25, 0.25]), Dist::one_hot(3, 0)];
-    // A reference to a verifier is a verifier, too.
+    // References to verifiers are verifiers, too.
     for verifier in [&Rejection as &dyn Verifier, &TokenMatch, &&Rejection] {
         let found = verdicts(verifier, &draft, &targets);
         let accepted = found.iter().filter(|(v, _)| v.path == [0]).map(|(_, p)| p).sum::<f64>();
@@ -63,7 +63,7 @@ fn a_certain_draft_is_accepted_with_the_probability_of_its_token() {
 }
 
 #[test]
-fn equal_distributions_are_always_accepted_and_impossible_tokens_never() {
+fn drafts_are_always_accepted_if_p_equals_q_and_never_if_p_is_zero() {
     let dist = dist(&[0.3, 0.7]);
     let mut chance = Exhaustive::default();
     let mut draft = Draft::empty(2);
@@ -78,10 +78,10 @@ fn equal_distributions_are_always_accepted_and_impossible_tokens_never() {
 }
 
 #[test]
-fn the_row_after_a_path_is_that_of_its_last_node() {
+fn the_last_row_of_a_verdict_is_that_of_its_last_accepted_node() {
     let verdict = |path: &[usize]| Verdict { path: path.to_vec(), ..Verdict::default() };
-    assert_eq!(verdict(&[]).last_row(), 0);
-    assert_eq!(verdict(&[1, 4]).last_row(), 5);
+    assert_eq!(verdict(&[]).last_row(), Row::CONTEXT);
+    assert_eq!(verdict(&[1, 4]).last_row(), Row::after(Some(4)));
 }
 
 /// The marginal of the first token after a round, and the mass of kept drafts.
@@ -118,16 +118,16 @@ fn near(found: &[f64], expected: &[f64]) {
     }
 }
 
-/// Leviathan et al. 2023, App. A.5: acceptance Σ min(q, p/l), and the rest is
-/// drawn from (p − l q)⁺.
+/// Leviathan et al. 2023, App. A.5: the acceptance is Σ min(q, p/l), and corrections
+/// are drawn from (p − l q)⁺.
 #[test]
-fn lenience_has_its_closed_form() {
+fn lenient_rejection_matches_its_closed_form() {
     let (p, q) = (dist(&[0.5, 0.3, 0.2]), Rc::new(dist(&[0.2, 0.3, 0.5])));
     let found = one_draft(&Lenient { lenience: 0.5 }, &p, &q);
     let (dist, kept) = first_token(&found, 3);
     // Kept of each token: min(0.2, 1.0), min(0.3, 0.6), min(0.5, 0.4).
     near(&[kept], &[0.9]);
-    // (p − q/2)⁺ = (0.4, 0.15, 0) shares the other tenth.
+    // The other tenth is drawn from (p − q/2)⁺ = (0.4, 0.15, 0).
     near(&dist, &[0.2 + 0.1 * 0.4 / 0.55, 0.3 + 0.1 * 0.15 / 0.55, 0.4]);
     let (dist, kept) = first_token(&one_draft(&Lenient { lenience: 1.0 }, &p, &q), 3);
     near(&[kept], &[0.7]);
@@ -137,7 +137,7 @@ fn lenience_has_its_closed_form() {
 /// Cai et al. 2024: a token is kept if p(x) > min(ε, δ·exp(−H)), without a coin,
 /// and what follows is drawn from p.
 #[test]
-fn typical_acceptance_has_its_threshold() {
+fn typical_acceptance_keeps_only_tokens_above_its_threshold() {
     let p = dist(&[0.5, 0.25, 0.25, 0.0]);
     // exp(−H) = 2^−1.5 = 0.354.
     let kept = |epsilon: f64, delta: f64| {
@@ -161,19 +161,19 @@ fn typical_acceptance_has_its_threshold() {
     // The entropy's bound: 0.75 · 0.354 = 0.265 and 0.65 · 0.354 = 0.23.
     assert_eq!(kept(1.0, 0.75), [true, false, false, false]);
     assert_eq!(kept(1.0, 0.65), [true, true, true, false]);
-    // As probable as the bound is not enough.
+    // A probability equal to the bound is not enough.
     assert_eq!(kept(0.25, 1.0), [true, false, false, false]);
     assert_eq!(kept(1.0, 1.4), [true, false, false, false]);
     assert_eq!(kept(1.0, 1.5), [false; 4]);
 }
 
-/// The distribution that a verifier states, by the trait alone.
+/// The distribution that a verifier states, called through the trait.
 fn stated(verifier: impl Verifier, p: &Dist, q: &Dist) -> Option<Dist> {
     verifier.next_distribution(p, q)
 }
 
 #[test]
-fn approximate_rules_state_the_distribution_that_they_have() {
+fn approximate_verifiers_state_their_actual_distribution() {
     let dists = [[0.5, 0.25, 0.25, 0.0], [0.1, 0.0, 0.3, 0.6], [0.25; 4], [0.0, 0.9, 0.05, 0.05]];
     let mut rules = Vec::<Box<dyn Verifier>>::new();
     rules.extend([0.2, 0.5, 1.0].map(|lenience| Box::new(Lenient { lenience }) as Box<_>));
@@ -186,13 +186,14 @@ fn approximate_rules_state_the_distribution_that_they_have() {
             near(&found, &[0, 1, 2, 3].map(|token| dist.p(token)));
         }
     }
-    assert!(stated(Rejection, &dist(&dists[0]), &dist(&dists[1])).is_none(), "p, if it is exact");
+    let exact = stated(Rejection, &dist(&dists[0]), &dist(&dists[1]));
+    assert!(exact.is_none(), "exact verifiers state none");
 }
 
-/// Where the draft is sure to the last digit the second child has the distribution of the
-/// other tokens all the same.
+/// Even if q is 1 up to the last digit, the second child has the distribution of the
+/// other tokens.
 #[test]
-fn spechub_is_exact_where_the_draft_is_sure() {
+fn spechub_is_exact_if_the_draft_is_almost_certain() {
     let spechub = made(VERIFIERS.iter().find(|entry| entry.name == "spechub").unwrap());
     let p = dist(&[0.2, 0.5, 0.3]);
     for rest in [1e-12, 1e-16, 1e-18] {
@@ -211,21 +212,21 @@ fn spechub_is_exact_where_the_draft_is_sure() {
         }
         let (dist, kept) = first_token(&found, 3);
         near(&dist, &[0.2, 0.5, 0.3]);
-        // Of each of the others half a draw is kept at most: 0.5 and 0.3.
+        // Each of the others is in half of the pairs, enough to keep all of its 0.5 or 0.3.
         near(&[kept], &[1.0]);
         let fell = found.iter().filter(|(_, verdict, _)| verdict.residual_fallbacks > 0);
-        // Probabilities of one may be a rounding below it, and then nothing is left.
+        // A probability of one may be rounded to just below one, and then no residual is left.
         assert!(fell.map(|(_, _, weight)| weight).sum::<f64>() < 1e-15);
     }
 }
 
-/// What a verifier says of itself, by the trait alone.
+/// What a verifier says about itself, called through the trait.
 fn told(verifier: impl Verifier, shape: &DraftShape) -> (bool, Option<usize>, Siblings) {
     (verifier.supports(shape), verifier.coupling(), verifier.siblings())
 }
 
-/// What each rule may be asked to verify: coupled drafts break all rules that
-/// toss coins of their own, and the rules for one kind of siblings the others.
+/// Verifiers that draw randomness of their own do not support coupled drafts, and
+/// verifiers for one kind of siblings do not support the other kinds.
 #[test]
 fn verifiers_support_what_they_are_exact_for() {
     let couple = |mut shape: DraftShape| {
@@ -262,8 +263,8 @@ fn verifiers_support_what_they_are_exact_for() {
 }
 
 /// Distributions are normalised to within 1e-9, so q can be a little above p everywhere:
-/// then a child may fail and nothing is left. The token is drawn from p, and
-/// the report counts it.
+/// then a child may be rejected although no residual is left. The token is drawn from p,
+/// and the verdict counts the fallback.
 #[test]
 fn a_residual_without_mass_falls_back_to_the_target() {
     let p = dist(&[0.5, 0.5]);
@@ -278,7 +279,7 @@ fn a_residual_without_mass_falls_back_to_the_target() {
         assert_eq!(rejected.len(), 2, "{}", entry.name);
         for (_, verdict, weight) in rejected {
             assert_eq!(verdict.residual_fallbacks, 1, "{}", entry.name);
-            // The child fails with 8e-10, in its half of the draws.
+            // Token 0, half of the draws, is rejected with probability 8e-10.
             assert!((weight / 2e-10 - 1.0).abs() < 1e-6, "{}: {weight}", entry.name);
         }
         let kept = found.iter().filter(|(_, verdict, _)| !verdict.path.is_empty());

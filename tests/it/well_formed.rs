@@ -1,12 +1,12 @@
-//! Whether a text is well-formed XML, as far as figures need: elements, attributes and
-//! text and comments, no declarations.
+//! Whether a text is well-formed XML, as far as figures need: elements, attributes, text
+//! and comments, but no declarations.
 
-/// Whether XML 1.0 may hold a character.
+/// Whether XML 1.0 allows a character.
 fn allowed(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
-/// Whether text holds no markup, and nothing but references after `&`.
+/// Whether a text holds no markup, and every `&` in it begins a reference.
 fn is_text(text: &str) -> bool {
     let reference = |rest: &str| {
         let name = rest.split_once(';').map_or("", |(name, _)| name);
@@ -16,7 +16,7 @@ fn is_text(text: &str) -> bool {
     !text.contains(['<', '>']) && text.split('&').skip(1).all(reference)
 }
 
-/// Whether what stands in a tag is a name and attributes, each with its value in quotes.
+/// Whether the inside of a tag is a name and attributes, each with its value in quotes.
 fn is_tag(tag: &str) -> bool {
     let name = |text: &str| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_:".contains(c))
@@ -74,7 +74,7 @@ pub(crate) fn well_formed(xml: &str) -> Result<(), String> {
 }
 
 #[test]
-fn what_is_not_well_formed_is_told_apart() {
+fn the_check_accepts_well_formed_xml_and_rejects_malformed_xml() {
     for good in ["<a/>", "<a b=\"1\"><c>x &lt; y</c></a>", "<a>\u{fffd}</a>"] {
         assert_eq!(well_formed(good), Ok(()), "{good}");
     }

@@ -1,11 +1,11 @@
 //! Listens to a generation: counts its rounds and writes its text.
 
-use std::io::{Error, Write};
+use std::io::{self, Write};
 
 use super::paint::Painter;
 use super::stats::Tally;
 use crate::decode::Observer;
-use crate::model::ModelError;
+use crate::error::Error;
 use crate::round::RoundEvent;
 use crate::shown;
 
@@ -15,7 +15,7 @@ pub(super) struct Listener<'a, W> {
     out: Option<W>,
     painter: Option<Painter<'a>>,
     tally: Tally,
-    failed: Option<Error>,
+    failed: Option<io::Error>,
     at_line_start: bool,
     on_terminal: bool,
 }
@@ -32,7 +32,7 @@ impl<'a, W: Write> Listener<'a, W> {
     ///
     /// # Errors
     /// If the text could not be written.
-    pub(super) fn finish(mut self) -> Result<Tally, Error> {
+    pub(super) fn finish(mut self) -> io::Result<Tally> {
         if self.on_terminal && !self.at_line_start {
             self.write("\n");
         }
@@ -47,9 +47,9 @@ impl<'a, W: Write> Listener<'a, W> {
 }
 
 impl<W: Write> Observer for Listener<'_, W> {
-    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), ModelError> {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
         if self.failed.is_some() {
-            return Err(ModelError::new("standard output is closed"));
+            return Err(Error::engine("standard output is closed"));
         }
         self.tally.add(event);
         self.painter.as_mut().map_or(Ok(()), |painter| painter.take_in(event))

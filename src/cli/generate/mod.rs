@@ -20,7 +20,7 @@ use crate::chance::{Request, Seeded};
 use crate::clock::RealClock;
 use crate::decode::{self, Generation, MethodSpec, PLAIN, StopRules, class_of, find_param};
 use crate::draft::{Texts, Tools};
-use crate::input::text_of;
+use crate::input::read_text;
 use crate::model::{Codec, ModelInfo};
 use crate::params::Value;
 use crate::terminal;
@@ -203,7 +203,7 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
         rules.eos = target.info().eos.clone();
     }
     let prompt = args.prompt.encode(&text, codec)?;
-    let texts = Texts::new(&*pair.target.codec, text_of);
+    let texts = Texts::new(&*pair.target.codec, read_text);
     let tools = Tools { draft: pair.draft_model(), target: Some(target), texts: Some(&texts) };
     let method = spec.build_with(tools)?;
     let mut generation = Generation::new(target, method, &prompt, rules, Some(codec))?;

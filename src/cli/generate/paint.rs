@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use crate::decode::TextStream;
-use crate::model::{Codec, ModelError};
+use crate::error::Error;
+use crate::model::Codec;
 use crate::round::RoundEvent;
 use crate::shown;
 
@@ -82,7 +83,7 @@ impl<'a> Painter<'a> {
     ///
     /// # Errors
     /// If a token is unknown to the codec.
-    pub(super) fn take_in(&mut self, event: &RoundEvent<'_>) -> Result<(), ModelError> {
+    pub(super) fn take_in(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
         for (i, &token) in event.emitted.iter().enumerate() {
             self.stream.push(token)?;
             self.ends.push((self.stream.text().len(), Mark::of(event, i)));

@@ -13,9 +13,10 @@ use super::sampling::SamplingArgs;
 use crate::decode::MethodSpec;
 use crate::distribution::{Dist, Token};
 use crate::draft::{DRAFT_SAMPLING, draft_sampling};
-use crate::model::{LanguageModel, ModelError, ModelInfo, Want, Work, evaluate_one};
+use crate::error::Error;
+use crate::model::{LanguageModel, ModelInfo, Want, Work, evaluate_one};
 use crate::sampling::{History, Logits, Sampler, SamplingParams, Stage};
-use crate::tree::Draft;
+use crate::tree::{Draft, Row};
 
 /// Options of `specdec inspect`.
 #[derive(Debug, Args)]
@@ -74,7 +75,7 @@ struct Inspection {
     q: Option<Column>,
     /// Σ min(p, q).
     overlap: Option<f64>,
-    tokens: Vec<Row>,
+    tokens: Vec<TokenRow>,
     settings: SamplingParams,
     draft_temperature: Option<f64>,
     special_tokens: bool,
@@ -102,7 +103,7 @@ struct Column {
 
 /// One token.
 #[derive(Debug, Serialize)]
-struct Row {
+struct TokenRow {
     id: Token,
     label: String,
     logit: f64,
@@ -139,7 +140,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
         }
         None => None,
     };
-    let shown = largest(&logits, args.show.top);
+    let shown = shown_tokens(&logits, args.show.top);
     let label = |id| pair.target.codec.token_label(id);
     let info = pair.target.model.info();
     let models = [Some(&*pair.target.model), pair.draft_model()];
@@ -171,27 +172,34 @@ fn held(info: &ModelInfo) -> Held {
 }
 
 /// The logits after the whole prompt.
-fn next_logits(model: &dyn LanguageModel, prompt: &[Token]) -> Result<Logits, ModelError> {
+fn next_logits(model: &dyn LanguageModel, prompt: &[Token]) -> Result<Logits, Error> {
     let mut session = model.session()?;
     let draft = Draft::empty(model.info().vocab);
-    let work = Work { session: &mut session, context: prompt, draft: &draft, want: Want::Row(0) };
+    let work = Work {
+        session: &mut session,
+        context: prompt,
+        draft: &draft,
+        want: Want::Row(Row::CONTEXT),
+    };
     let rows = evaluate_one(model, work)?.rows;
-    rows.into_iter().next().ok_or_else(|| ModelError::new("the engine returned no logits"))
+    rows.into_iter().next().ok_or_else(|| Error::engine("the engine returned no logits"))
 }
 
-/// The tokens with the largest logits, ties to the lowest id.
-fn largest(logits: &Logits, n: usize) -> Vec<Token> {
-    let mut tokens = (0..logits.len() as Token).collect::<Vec<_>>();
-    tokens.sort_by(|&a, &b| logits.get(b).total_cmp(&logits.get(a)));
-    tokens.truncate(n);
+/// The `n` tokens with the largest logits, best first; impossible tokens fill up the
+/// rest.
+fn shown_tokens(logits: &Logits, n: usize) -> Vec<Token> {
+    let mut tokens = logits.largest(n);
+    let impossible = |&token: &Token| logits.get(token) == f64::NEG_INFINITY;
+    let missing = n.saturating_sub(tokens.len());
+    tokens.extend((0..logits.len() as Token).filter(impossible).take(missing));
     tokens
 }
 
-fn row(id: Token, label: String, logits: &Logits, stages: &[Stage], q: Option<&Dist>) -> Row {
+fn row(id: Token, label: String, logits: &Logits, stages: &[Stage], q: Option<&Dist>) -> TokenRow {
     let probabilities = stages.iter().map(|stage| stage.dist.p(id)).collect::<Vec<_>>();
     let p = probabilities.last().copied().unwrap_or_default();
     let q = q.map(|q| q.p(id));
-    Row { id, label, logit: logits.get(id), probabilities, q, min_pq: q.map(|q| q.min(p)) }
+    TokenRow { id, label, logit: logits.get(id), probabilities, q, min_pq: q.map(|q| q.min(p)) }
 }
 
 fn column(name: &'static str, value: Option<f64>, dist: &Dist, shown: &[Token]) -> Column {

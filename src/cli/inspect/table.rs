@@ -1,6 +1,6 @@
 //! The inspection as an aligned table.
 
-use super::{Column, Inspection, Row};
+use super::{Column, Inspection, TokenRow};
 
 /// Cells of one line: the label is aligned to the left, numbers to the right.
 type Line = Vec<String>;
@@ -56,7 +56,7 @@ fn header(dists: &[&Column], with_q: bool) -> Line {
     line
 }
 
-fn token(row: &Row) -> Line {
+fn token(row: &TokenRow) -> Line {
     // Quoted, so that spaces and newlines can be seen.
     let mut line = vec![row.id.to_string(), format!("{:?}", row.label), logit(row.logit)];
     line.extend(row.probabilities.iter().chain(&row.q).chain(&row.min_pq).map(|&p| probability(p)));

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::{Mutant, PROMPT, Pair};
 use crate::decode::{Generation, Method, NoObserver, StopRules};
 use crate::draft::{DrafterParams, NoDraft, Tools};
+use crate::error::Error;
 use crate::exactness::bits::unfair_bit;
 use crate::exactness::closed::ChainCase;
 use crate::exactness::enumerate::walk;
@@ -17,7 +18,7 @@ use crate::exactness::monte_carlo::Fit;
 use crate::exactness::probe::{DraftDistributions, TargetRows};
 use crate::exactness::replay::{audit_by, first_difference_by, sample_by};
 use crate::length::Fixed;
-use crate::model::{LanguageModel, ModelError, ToyPair, zoo};
+use crate::model::{LanguageModel, ToyPair, zoo};
 use crate::params::Params;
 use crate::sampling::{Sampler, SamplingParams};
 
@@ -67,7 +68,7 @@ const COMPARED: u32 = 20;
 ///
 /// # Errors
 /// If the mutant cannot be run at all, which is no refutation.
-pub fn refute(mutant: &Mutant) -> Result<MutantReport, ModelError> {
+pub fn refute(mutant: &Mutant) -> Result<MutantReport, Error> {
     let case = &mutant.case;
     let pair = match case.pair {
         Pair::Toy(name) => zoo::toy(name)?,
@@ -147,7 +148,7 @@ fn begin<'a>(
     draft: &'a dyn LanguageModel,
     recorded: &'a Sampler,
     tokens: usize,
-) -> Result<Generation<'a>, ModelError> {
+) -> Result<Generation<'a>, Error> {
     let params = DrafterParams {
         tools: Tools { draft: Some(draft), ..Tools::default() },
         sampler: recorded,
@@ -163,6 +164,6 @@ fn begin<'a>(
     Generation::new(target, method, PROMPT, StopRules::max_tokens(tokens), None)
 }
 
-fn sampler(params: SamplingParams) -> Result<Sampler, ModelError> {
-    Sampler::new(params).map_err(|e| ModelError::new(e.to_string()))
+fn sampler(params: SamplingParams) -> Result<Sampler, Error> {
+    Ok(Sampler::new(params)?)
 }

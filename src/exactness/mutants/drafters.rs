@@ -7,12 +7,13 @@ use super::{CASE, Case, Mutant, RIGHT, TREE_CASE, on_paper};
 use crate::chance::{Chance, Purpose, Site};
 use crate::distribution::{Dist, Token};
 use crate::draft::{DRAFTERS, Drafter, DrafterParams, MakeDrafter, PromptLookup, Round};
-use crate::model::{LanguageModel, ModelError, Session, Want, Work, evaluate_one};
+use crate::error::Error;
+use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
 use crate::params::{Params, Value};
 use crate::registry::find;
 use crate::round::RoundEvent;
 use crate::sampling::{History, Sampler, SamplingParams};
-use crate::tree::{Draft, NodeId, Origin, Siblings};
+use crate::tree::{Draft, NodeId, Origin, Row, Siblings};
 use crate::verify::Gumbel;
 
 /// Which tokens are proposed at a node, and which distribution is recorded.
@@ -42,11 +43,9 @@ fn forger<'a>(
     used: impl FnOnce(SamplingParams) -> SamplingParams,
     draw: Draw,
     threshold: f64,
-) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
-    let model =
-        params.tools.draft.ok_or_else(|| ModelError::new("a mutant needs a draft model"))?;
-    let used =
-        Sampler::new(used(*params.sampler.params())).map_err(|e| ModelError::new(e.to_string()))?;
+) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
+    let model = params.tools.draft.ok_or_else(|| Error::setting("a mutant needs a draft model"))?;
+    let used = Sampler::new(used(*params.sampler.params()))?;
     let samplers = (params.sampler.clone(), used);
     Ok(Box::new(Forger { session: model.session()?, model, samplers, draw, threshold }))
 }
@@ -57,22 +56,22 @@ impl Forger<'_> {
         round: &Round<'_>,
         draft: &Draft,
         parent: Option<NodeId>,
-    ) -> Result<(Dist, Dist), ModelError> {
-        let want = Want::Row(parent.map_or(0, |id| id + 1));
+    ) -> Result<(Dist, Dist), Error> {
+        let want = Want::Row(Row::after(parent));
         let work = Work { session: &mut self.session, context: round.context, draft, want };
         let rows = evaluate_one(self.model, work)?.rows;
         let drafted = parent.map_or_else(Vec::new, |id| draft.tokens_to(id));
         let history =
             History { prompt_len: round.prompt_len, context: round.context, drafted: &drafted };
         let dist = |sampler: &Sampler| {
-            sampler.distribution(&rows[0], history).map_err(|e| ModelError::new(e.to_string()))
+            sampler.distribution(&rows[0], history).map_err(Error::distribution("the draft model"))
         };
         Ok((dist(&self.samplers.0)?, dist(&self.samplers.1)?))
     }
 }
 
 impl<'a> Drafter<'a> for Forger<'a> {
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
         let mut draft = Draft::empty(round.vocab);
         let mut parent = None;
         let mut recorded = Vec::new();
@@ -91,12 +90,12 @@ impl<'a> Drafter<'a> for Forger<'a> {
         Ok(draft)
     }
 
-    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
         self.session.rewind(context)?;
         Ok(self.session.state_key())
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         let session = self.session.fork()?;
         Ok(Box::new(Self { session, samplers: self.samplers.clone(), ..*self }))
     }
@@ -149,7 +148,7 @@ impl Chance for Keyed<'_> {
 }
 
 impl<'a> Drafter<'a> for PositionKeyed<'a> {
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, ModelError> {
+    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
         let position = round.context.len();
         let mut chance = Keyed { inner: round.chance, position, round: self.round };
         let mut keyed = Round { chance: &mut chance, length: round.length, ..*round };
@@ -161,19 +160,18 @@ impl<'a> Drafter<'a> for PositionKeyed<'a> {
         self.inner.observe(event);
     }
 
-    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, ModelError> {
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
         self.inner.state_key(context)
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, ModelError> {
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         Ok(Box::new(Self { inner: self.inner.fork()?, round: self.round }))
     }
 }
 
 /// The production tree drafter: two independent children, then one each.
 pub(super) const SAMPLED_TREE: MakeDrafter = |params| {
-    let tree =
-        find("drafter", DRAFTERS, "model_tree").map_err(|e| ModelError::new(e.to_string()))?;
+    let tree = find("drafter", DRAFTERS, "model_tree")?;
     let text = |text: &str| Value::Text(text.to_owned());
     let shape = Params::default()
         .with("tree", text("2,1"))

@@ -19,7 +19,8 @@ use super::closed::Rule;
 use super::enumerate::{WrapCache, WrapChance, straight};
 use crate::distribution::Token;
 use crate::draft::{MakeDrafter, ModelDrafter};
-use crate::model::{LanguageModel, ModelError, Toy};
+use crate::error::Error;
+use crate::model::{LanguageModel, Toy};
 use crate::sampling::SamplingParams;
 use crate::verify::{Rejection, Verifier};
 
@@ -110,7 +111,7 @@ const RIGHT: Mutant = Mutant {
     target: |toy| Box::new(toy),
     drafter: |params| {
         let model =
-            params.tools.draft.ok_or_else(|| ModelError::new("a mutant needs a draft model"))?;
+            params.tools.draft.ok_or_else(|| Error::setting("a mutant needs a draft model"))?;
         Ok(Box::new(ModelDrafter::new(model, params.sampler.clone())?))
     },
     verifier: &Rejection,

@@ -4,12 +4,11 @@ use std::any::Any;
 
 use super::{CASE, Case, Mutant, RIGHT, TREE_CASE, drafters};
 use crate::distribution::Token;
+use crate::error::Error;
 use crate::lanes::LANES;
-use crate::model::{
-    Evaluation, KvCache, LanguageModel, ModelError, ModelInfo, Session, Toy, Want, Work,
-};
+use crate::model::{Evaluation, KvCache, LanguageModel, ModelInfo, Session, Toy, Want, Work};
 use crate::sampling::{Logits, SamplingParams};
-use crate::tree::Draft;
+use crate::tree::{Draft, MAX_NODES, Row};
 
 /// Changes the rows of a pass over a draft.
 type Tamper = fn(&Draft, &mut Vec<Logits>);
@@ -26,11 +25,11 @@ impl LanguageModel for Tampered {
         self.toy.info()
     }
 
-    fn session(&self) -> Result<Session, ModelError> {
+    fn session(&self) -> Result<Session, Error> {
         self.toy.session()
     }
 
-    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
         let mut evaluations = self.toy.evaluate(work)?;
         for (work, evaluation) in work.iter().zip(&mut evaluations) {
             if work.want == Want::All {
@@ -43,7 +42,7 @@ impl LanguageModel for Tampered {
 
 /// The row before row `i + 1`: that of the node's parent.
 fn parent_row(draft: &Draft, node: usize) -> usize {
-    draft.node(node).parent.map_or(0, |parent| parent + 1)
+    Row::after(draft.node(node).parent).number()
 }
 
 fn scale(logits: &mut Logits, factor: f64) {
@@ -75,7 +74,7 @@ struct CarelessCache {
 }
 
 impl KvCache for CarelessCache {
-    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), ModelError> {
+    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), Error> {
         if self.care.moves {
             self.rows[to] = self.rows[from];
         }
@@ -83,7 +82,7 @@ impl KvCache for CarelessCache {
     }
 
     /// All rows; without care those of whole tiles only.
-    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, ModelError> {
+    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
         let mut fork = self.clone();
         if !self.care.copies {
             fork.rows[slots / LANES * LANES..].fill(None);
@@ -106,18 +105,18 @@ impl LanguageModel for Careless {
         self.toy.info()
     }
 
-    fn session(&self) -> Result<Session, ModelError> {
-        let slots = 64;
+    fn session(&self) -> Result<Session, Error> {
+        let slots = MAX_NODES;
         let cache = CarelessCache { rows: vec![None; slots], care: self.care };
         Ok(Session::new(Box::new(cache), slots, slots))
     }
 
-    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
         work.iter_mut()
             .map(|work| {
                 let step = Session::prepare(work)?;
                 let cache = work.session.cache().as_any().downcast_mut::<CarelessCache>();
-                let cache = cache.ok_or_else(|| ModelError::new("not a session of this model"))?;
+                let cache = cache.ok_or_else(|| Error::engine("not a session of this model"))?;
                 for feed in &step.feed {
                     let row = &mut cache.rows[feed.slot];
                     if self.care.overwrites || row.is_none() {
@@ -143,11 +142,11 @@ impl LanguageModel for Careless {
 struct WholeTiles(Box<dyn KvCache>);
 
 impl KvCache for WholeTiles {
-    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), ModelError> {
+    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), Error> {
         self.0.copy_row(from, to)
     }
 
-    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, ModelError> {
+    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
         Ok(Box::new(Self(self.0.fork(slots / LANES * LANES)?)))
     }
 

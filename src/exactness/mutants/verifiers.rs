@@ -47,7 +47,7 @@ impl Verifier for Loop {
         let mut verdict = Verdict::default();
         loop {
             let at = verdict.path.last().copied();
-            let p = &targets[verdict.last_row()];
+            let p = &targets[verdict.last_row().number()];
             let (mut b, mut tried, mut accepted) = (p.clone(), Vec::<Token>::new(), None);
             for child in draft.children(at) {
                 let node = draft.node(child);
@@ -77,7 +77,8 @@ impl Verifier for Loop {
                 verdict.next = last.token;
                 return verdict;
             }
-            verdict.next = chance.categorical(Site { purpose, node: verdict.last_row() }, &dist);
+            verdict.next =
+                chance.categorical(Site { purpose, node: verdict.last_row().number() }, &dist);
             return verdict;
         }
     }
@@ -95,7 +96,7 @@ impl Verifier for Redraws {
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
         let mut verdict = Verdict::default();
         loop {
-            let row = verdict.last_row();
+            let row = verdict.last_row().number();
             let dist = &targets[row];
             let token = chance.categorical(Site { purpose: Purpose::Target, node: row }, dist);
             let at = verdict.path.last().copied();

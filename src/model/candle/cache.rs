@@ -4,7 +4,8 @@ use std::any::Any;
 
 use candle_core::{DType, Device, Tensor};
 
-use crate::model::{KvCache, ModelError};
+use crate::error::Error;
+use crate::model::KvCache;
 
 /// Rows are allocated in multiples of this many: a context of 128k positions
 /// costs memory only as far as it is used.
@@ -53,7 +54,7 @@ impl Cache {
         kv_heads: usize,
         head_dim: usize,
         device: &Device,
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self, Error> {
         let layer = || LayerCache::new(kv_heads, BLOCK, head_dim, device);
         Ok(Self { layers: (0..layers).map(|_| layer()).collect::<Result<_, _>>()? })
     }
@@ -63,23 +64,18 @@ impl Cache {
     }
 
     /// Makes room for the slots below `slots`.
-    pub(super) fn reserve(&mut self, slots: usize) -> Result<(), ModelError> {
+    pub(super) fn reserve(&mut self, slots: usize) -> Result<(), Error> {
         self.layers.iter_mut().try_for_each(|layer| layer.reserve(slots))
     }
 }
 
 impl LayerCache {
-    fn new(
-        kv_heads: usize,
-        rows: usize,
-        head_dim: usize,
-        device: &Device,
-    ) -> Result<Self, ModelError> {
+    fn new(kv_heads: usize, rows: usize, head_dim: usize, device: &Device) -> Result<Self, Error> {
         let zeros = || Tensor::zeros((kv_heads, rows, head_dim), DType::F32, device);
         Ok(Self { keys: zeros()?, values: zeros()? })
     }
 
-    fn reserve(&mut self, slots: usize) -> Result<(), ModelError> {
+    fn reserve(&mut self, slots: usize) -> Result<(), Error> {
         let (kv_heads, rows, head_dim) = self.keys.dims3()?;
         if slots <= rows {
             return Ok(());
@@ -95,12 +91,7 @@ impl LayerCache {
 
     /// Stores the rows of a pass; `keys` and `values` are contiguous and of
     /// shape `(kv_heads, rows, head_dim)`.
-    pub(super) fn write(
-        &self,
-        runs: &[Run],
-        keys: &Tensor,
-        values: &Tensor,
-    ) -> Result<(), ModelError> {
+    pub(super) fn write(&self, runs: &[Run], keys: &Tensor, values: &Tensor) -> Result<(), Error> {
         for run in runs {
             let part = |rows: &Tensor| rows.narrow(1, run.row, run.len)?.contiguous();
             self.keys.slice_set(&part(keys)?, 1, run.slot)?;
@@ -110,7 +101,7 @@ impl LayerCache {
     }
 
     /// Keys and values in the slots below `slots`, without a copy.
-    pub(super) fn read(&self, slots: usize) -> Result<(Tensor, Tensor), ModelError> {
+    pub(super) fn read(&self, slots: usize) -> Result<(Tensor, Tensor), Error> {
         Ok((self.keys.narrow(1, 0, slots)?, self.values.narrow(1, 0, slots)?))
     }
 
@@ -120,7 +111,7 @@ impl LayerCache {
 }
 
 impl KvCache for Cache {
-    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), ModelError> {
+    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), Error> {
         for tensor in self.layers.iter().flat_map(LayerCache::tensors) {
             // A tensor cannot be read and written at once, hence the copy.
             let row = tensor.narrow(1, from, 1)?.force_contiguous()?;
@@ -129,7 +120,7 @@ impl KvCache for Cache {
         Ok(())
     }
 
-    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, ModelError> {
+    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
         let copy = |layer: &LayerCache| {
             let (kv_heads, _, head_dim) = layer.keys.dims3()?;
             let rows = slots.max(1).next_multiple_of(BLOCK);
@@ -141,7 +132,7 @@ impl KvCache for Cache {
             }
             Ok(new)
         };
-        let layers = self.layers.iter().map(copy).collect::<Result<_, ModelError>>()?;
+        let layers = self.layers.iter().map(copy).collect::<Result<_, Error>>()?;
         Ok(Box::new(Self { layers }))
     }
 

@@ -6,8 +6,9 @@ use candle_nn::rotary_emb::rope;
 
 use super::cache::{LayerCache, Run, runs};
 use super::product::Product;
+use crate::error::Error;
+use crate::model::Feed;
 use crate::model::llama::{Config, Tensors, angles};
-use crate::model::{Feed, ModelError};
 
 /// Copies a tensor of a checkpoint to a device.
 pub(super) fn tensor(
@@ -15,7 +16,7 @@ pub(super) fn tensor(
     name: &str,
     shape: &[usize],
     device: &Device,
-) -> Result<Tensor, ModelError> {
+) -> Result<Tensor, Error> {
     Ok(Tensor::from_vec(tensors.get(name, shape)?, shape, device)?)
 }
 
@@ -47,11 +48,7 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    pub(super) fn new(
-        feed: &[Feed],
-        frequencies: &[f32],
-        device: &Device,
-    ) -> Result<Self, ModelError> {
+    pub(super) fn new(feed: &[Feed], frequencies: &[f32], device: &Device) -> Result<Self, Error> {
         let (cos, sin) = angles(frequencies, feed.iter().map(|f| f.position));
         let shape = (feed.len(), frequencies.len());
         let cos = Tensor::from_vec(cos, shape, device)?;
@@ -78,7 +75,7 @@ impl Layer {
         index: usize,
         tensors: &dyn Tensors,
         device: &Device,
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self, Error> {
         let get = |part: &str, shape: &[usize]| {
             tensor(tensors, &format!("model.layers.{index}.{part}.weight"), shape, device)
         };
@@ -108,7 +105,7 @@ impl Layer {
         x: &Tensor,
         pass: &Pass,
         cache: &LayerCache,
-    ) -> Result<Tensor, ModelError> {
+    ) -> Result<Tensor, Error> {
         let queries = self.store(config, x, pass, cache)?;
         let x = (x + self.attend(config, &queries, pass, cache)?)?;
         let normed = rms_norm(&x, &self.mlp_norm, config.norm_eps)?;
@@ -126,7 +123,7 @@ impl Layer {
         x: &Tensor,
         pass: &Pass,
         cache: &LayerCache,
-    ) -> Result<Tensor, ModelError> {
+    ) -> Result<Tensor, Error> {
         let (rows, heads, kv_heads) = (x.dim(0)?, config.heads, config.kv_heads);
         let normed = rms_norm(x, &self.attention_norm, config.norm_eps)?;
         // One transposition serves queries, keys and values: with the heads first, each
@@ -150,7 +147,7 @@ impl Layer {
         queries: &Tensor,
         pass: &Pass,
         cache: &LayerCache,
-    ) -> Result<Tensor, ModelError> {
+    ) -> Result<Tensor, Error> {
         let (heads, rows, head_dim) = queries.dims3()?;
         let grouped = (config.kv_heads, heads / config.kv_heads * rows, pass.slots);
         let (keys, values) = cache.read(pass.slots)?;

@@ -18,11 +18,13 @@ use self::product::Product;
 pub(super) use self::threads::start_threads;
 use self::threads::tell_candle;
 use super::device::Device;
-use super::llama::{Config, TREE_SLOTS, Tensors, masked};
-use super::{Evaluation, Feed, LanguageModel, ModelError, ModelInfo, Session, Step, Work};
+use super::llama::{Config, Tensors, masked};
+use super::{Evaluation, Feed, LanguageModel, ModelInfo, Session, Step, Work};
 use crate::distribution::Token;
+use crate::error::Error;
 use crate::pool::Pool;
 use crate::sampling::{ForEachRow, Logits};
+use crate::tree::MAX_NODES;
 
 /// Maximum number of rows computed at once: a longer prompt is processed in pieces, so
 /// that the attention scores of a pass stay small.
@@ -55,7 +57,7 @@ impl Llama {
         unused: Vec<Token>,
         tensors: &dyn Tensors,
         device: Device,
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self, Error> {
         // Before the device is opened: its libraries may read the environment.
         tell_candle();
         let device = open(device)?;
@@ -79,7 +81,7 @@ impl Llama {
         })
     }
 
-    fn run(&self, cache: &mut Cache, step: &Step) -> Result<Vec<Logits>, ModelError> {
+    fn run(&self, cache: &mut Cache, step: &Step) -> Result<Vec<Logits>, Error> {
         let mut rows = Vec::with_capacity(step.rows.len());
         for (feed, wanted) in step.pieces(CHUNK) {
             let wanted = wanted.into_iter().map(|row| row as u32).collect::<Vec<_>>();
@@ -90,12 +92,7 @@ impl Llama {
 
     /// Computes the tokens of `feed` and returns the logits of the rows
     /// `wanted`, which ascend.
-    fn pass(
-        &self,
-        cache: &mut Cache,
-        feed: &[Feed],
-        wanted: &[u32],
-    ) -> Result<Vec<Logits>, ModelError> {
+    fn pass(&self, cache: &mut Cache, feed: &[Feed], wanted: &[u32]) -> Result<Vec<Logits>, Error> {
         let pass = Pass::new(feed, &self.frequencies, &self.device)?;
         cache.reserve(pass.slots)?;
         let tokens = feed.iter().map(|f| f.token).collect::<Vec<_>>();
@@ -118,13 +115,13 @@ impl Llama {
     }
 }
 
-fn open(device: Device) -> Result<candle_core::Device, ModelError> {
+fn open(device: Device) -> Result<candle_core::Device, Error> {
     let opened = match device {
         Device::Cpu => Ok(candle_core::Device::Cpu),
         Device::Cuda(n) => candle_core::Device::new_cuda(n),
         Device::Metal => candle_core::Device::new_metal(0),
     };
-    opened.map_err(|e| ModelError::new(format!("device = {device}: {e}")))
+    opened.map_err(|e| Error::engine(format!("device = {device}: {e}")))
 }
 
 impl LanguageModel for Llama {
@@ -132,13 +129,13 @@ impl LanguageModel for Llama {
         &self.info
     }
 
-    fn session(&self) -> Result<Session, ModelError> {
+    fn session(&self) -> Result<Session, Error> {
         let Config { layers, kv_heads, head_dim, positions, .. } = self.config;
         let cache = Cache::new(layers, kv_heads, head_dim, &self.device)?;
-        Ok(Session::new(Box::new(cache), positions + TREE_SLOTS, positions))
+        Ok(Session::new(Box::new(cache), positions + MAX_NODES, positions))
     }
 
-    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
         Session::evaluate_each(work, |cache, step| self.run(cache, step))
     }
 
@@ -147,10 +144,10 @@ impl LanguageModel for Llama {
     }
 }
 
-impl From<candle_core::Error> for ModelError {
+impl From<candle_core::Error> for Error {
     fn from(error: candle_core::Error) -> Self {
         // The lines after the first are a backtrace.
         let text = error.to_string();
-        Self::new(format!("candle: {}", text.lines().next().unwrap_or_default()))
+        Self::Engine(format!("candle: {}", text.lines().next().unwrap_or_default()))
     }
 }

@@ -1,8 +1,7 @@
 //! Products with weight matrices, laid out for passes of a few rows.
 
+use crate::error::Error;
 use candle_core::Tensor;
-
-use crate::model::ModelError;
 
 /// Outputs per panel. Of the widths 16 to 384, measured with AVX-512 on
 /// matrices of the embedded target, 64 makes a pass of one row 7 % faster than
@@ -24,7 +23,7 @@ pub(super) struct Product {
 
 impl Product {
     /// From a matrix of shape `(outputs, inputs)`, as checkpoints store it.
-    pub(super) fn new(matrix: &Tensor) -> Result<Self, ModelError> {
+    pub(super) fn new(matrix: &Tensor) -> Result<Self, Error> {
         let (outputs, inputs) = matrix.dims2()?;
         let panels = outputs.div_ceil(WIDTH);
         let padded = matrix.pad_with_zeros(0, 0, panels * WIDTH - outputs)?;
@@ -33,7 +32,7 @@ impl Product {
     }
 
     /// `x` of shape `(rows, inputs)` becomes `(rows, outputs)`.
-    pub(super) fn apply(&self, x: &Tensor) -> Result<Tensor, ModelError> {
+    pub(super) fn apply(&self, x: &Tensor) -> Result<Tensor, Error> {
         let (rows, inputs) = x.dims2()?;
         let panels = self.panels.dim(0)?;
         let y = x.unsqueeze(0)?.expand((panels, rows, inputs))?.matmul(&self.panels)?;

@@ -1,10 +1,10 @@
 //! The threads on which candle computes: rayon's.
 
 use std::env;
-use std::error::Error;
+use std::error::Error as _;
 use std::sync::Once;
 
-use crate::model::ModelError;
+use crate::error::Error;
 use crate::model::threads::refused;
 
 /// The variable from which candle reads the number of threads, like rayon.
@@ -15,9 +15,9 @@ const VARIABLE: &str = "RAYON_NUM_THREADS";
 ///
 /// # Errors
 /// If the system refuses to start a thread.
-pub(in crate::model) fn start_threads(count: usize) -> Result<usize, ModelError> {
+pub(in crate::model) fn start_threads(count: usize) -> Result<usize, Error> {
     let built = rayon::ThreadPoolBuilder::new().num_threads(count).build_global();
-    let running = match built.as_ref().map_err(Error::source) {
+    let running = match built.as_ref().map_err(|e| e.source()) {
         Ok(()) => count,
         Err(Some(cause)) => return Err(refused(count, cause)),
         // There already is a pool.

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::files::Text;
 use crate::distribution::Token;
-use crate::model::ModelError;
+use crate::error::Error;
 use crate::model::llama::{Config, Rope, Scaling};
 
 /// The supported values of `model_type`.
@@ -101,7 +101,7 @@ fn default_act() -> String {
 pub(super) fn read_config(
     text: &Text,
     generation: Option<&Text>,
-) -> Result<(Config, Marks), ModelError> {
+) -> Result<(Config, Marks), Error> {
     #[derive(Deserialize)]
     struct Kind {
         model_type: Option<String>,
@@ -130,7 +130,7 @@ impl Marks {
     }
 }
 
-fn shape(text: &Text, raw: &Raw) -> Result<Config, ModelError> {
+fn shape(text: &Text, raw: &Raw) -> Result<Config, Error> {
     let check = |ok: bool, what: String| if ok { Ok(()) } else { Err(text.fault(what)) };
     let act = &raw.hidden_act;
     check(act == "silu", format!("hidden_act \"{act}\" is not supported, only \"silu\""))?;
@@ -189,7 +189,7 @@ fn shape(text: &Text, raw: &Raw) -> Result<Config, ModelError> {
     })
 }
 
-fn rope(text: &Text, raw: &Raw) -> Result<Rope, ModelError> {
+fn rope(text: &Text, raw: &Raw) -> Result<Rope, Error> {
     let given = raw.rope_parameters.as_ref().or(raw.rope_scaling.as_ref());
     let theta = given.and_then(|r| r.rope_theta).or(raw.rope_theta).unwrap_or(10_000.0);
     let positive = |key: &str, value: Option<f64>| match value {

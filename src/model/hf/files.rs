@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use crate::error::Error;
 use crate::input::read_whole;
-use crate::model::ModelError;
 
 /// A file that is read once and as a whole, so the bytes that are used are the bytes
 /// that are hashed.
@@ -25,7 +25,7 @@ impl Text {
     ///
     /// # Errors
     /// If it is missing, not a regular file, or larger than 256 MiB.
-    pub(super) fn read(file: PathBuf) -> Result<Self, ModelError> {
+    pub(super) fn read(file: PathBuf) -> Result<Self, Error> {
         let bytes = read_whole(open(&file)?).map_err(|e| unreadable(&file, &e))?;
         Ok(Self { file, bytes })
     }
@@ -44,7 +44,7 @@ impl Text {
     ///
     /// # Errors
     /// If it is not JSON, lacks a key, or a key has a value of another type.
-    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, ModelError> {
+    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(&self.bytes).map_err(|error| {
             let place = self.culprit::<T>().map_or_else(String::new, |key| format!("{key}: "));
             let numbers = [("usize", "a whole number >= 0"), ("f64", "a number")];
@@ -79,7 +79,7 @@ impl Text {
     }
 
     /// The error for a fault in this file.
-    pub(super) fn fault(&self, what: impl AsRef<str>) -> ModelError {
+    pub(super) fn fault(&self, what: impl AsRef<str>) -> Error {
         fault(&self.file, what)
     }
 }
@@ -107,7 +107,7 @@ impl Stamp {
 ///
 /// # Errors
 /// If it is missing, not a regular file, or not readable by this user.
-pub(super) fn open(file: &Path) -> Result<File, ModelError> {
+pub(super) fn open(file: &Path) -> Result<File, Error> {
     let metadata = std::fs::metadata(file).map_err(|e| unreadable(file, &e))?;
     if !metadata.is_file() {
         return Err(fault(file, "not a regular file"));
@@ -121,11 +121,11 @@ pub(super) fn add_name(hash: &mut Sha256, file: &Path) {
 }
 
 /// The error for a fault in a file.
-pub(super) fn fault(file: &Path, what: impl AsRef<str>) -> ModelError {
-    ModelError::new(format!("{}: {}", file.display(), what.as_ref()))
+pub(super) fn fault(file: &Path, what: impl AsRef<str>) -> Error {
+    Error::file(file, what.as_ref())
 }
 
 /// The error for a file that the system cannot read.
-pub(super) fn unreadable(file: &Path, why: &io::Error) -> ModelError {
-    ModelError::new(format!("cannot read {}: {why}", file.display()))
+pub(super) fn unreadable(file: &Path, why: &io::Error) -> Error {
+    Error::file(file, format_args!("cannot be read: {why}"))
 }

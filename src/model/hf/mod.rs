@@ -19,7 +19,8 @@ use self::weights::Weights;
 use super::checkpoint::Checkpoint;
 use super::llama::Tensors;
 use super::toy::hex;
-use super::{Loaded, ModelError, Settings};
+use super::{Loaded, Settings};
+use crate::error::Error;
 
 /// Loads the model in `folder` and calls it `name`.
 ///
@@ -29,7 +30,7 @@ use super::{Loaded, ModelError, Settings};
 ///
 /// # Errors
 /// One sentence that names the file and value at fault.
-pub(super) fn load(name: &str, folder: &Path, settings: &Settings) -> Result<Loaded, ModelError> {
+pub(super) fn load(name: &str, folder: &Path, settings: &Settings) -> Result<Loaded, Error> {
     let config_text = Text::read(folder.join("config.json"))?;
     let generation_file = folder.join("generation_config.json");
     // A dangling link counts as present; reading it then fails.
@@ -63,11 +64,11 @@ struct Folder {
 }
 
 impl Tensors for Folder {
-    fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, ModelError> {
+    fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
         self.weights.get(name, shape)
     }
 
-    fn sha256(&self) -> Result<String, ModelError> {
+    fn sha256(&self) -> Result<String, Error> {
         let mut hash = self.texts.clone();
         self.weights.add_to(&mut hash)?;
         Ok(hex(&hash.finalize()))

@@ -13,8 +13,9 @@ use super::config::Marks;
 use super::files::{Text, fault};
 use super::guard::guarded;
 use crate::distribution::Token;
+use crate::error::Error;
+use crate::model::Codec;
 use crate::model::toy::hex;
-use crate::model::{Codec, ModelError};
 
 /// A tokenizer of the Hugging Face format.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ impl HfTokenizer {
         rows: usize,
         marks: Marks,
         special_tokens: bool,
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self, Error> {
         let fail = |what: String| text.fault(format!("not a tokenizer: {what}"));
         let tokenizer = guarded(|| prepared(text.bytes())).and_then(|made| made);
         let tokenizer = tokenizer.map_err(fail)?;
@@ -177,13 +178,13 @@ fn prepared(json: &[u8]) -> Result<Tokenizer, String> {
 }
 
 impl Codec for HfTokenizer {
-    fn encode(&self, text: &str) -> Result<Vec<Token>, ModelError> {
+    fn encode(&self, text: &str) -> Result<Vec<Token>, Error> {
         let fail = |why: String| fault(&self.file, format!("the text cannot be tokenised: {why}"));
         let ids = guarded(|| self.ids(text).map_err(|e| e.to_string()));
         let ids = ids.and_then(|ids| ids).map_err(fail)?;
         match self.marks.begin {
             Some(begin) if ids.is_empty() => Ok(vec![begin]),
-            None if ids.is_empty() => Err(ModelError::new(
+            None if ids.is_empty() => Err(Error::input(
                 "the prompt is empty, and the model has no beginning-of-text token to start from: \
                  give at least one character",
             )),
@@ -197,7 +198,7 @@ impl Codec for HfTokenizer {
         names.find(|name| text.contains(name))
     }
 
-    fn decode(&self, tokens: &[Token]) -> Result<String, ModelError> {
+    fn decode(&self, tokens: &[Token]) -> Result<String, Error> {
         if let Some(token) = tokens.iter().find(|&&t| t as usize >= self.vocab) {
             return Err(fault(&self.file, format!("there is no token {token}")));
         }

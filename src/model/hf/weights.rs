@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Error, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use half::{bf16, f16};
@@ -16,7 +16,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::files::{Stamp, Text, add_name, fault, open, unreadable};
-use crate::model::ModelError;
+use crate::error::Error;
 
 /// Number of bytes that are read at once.
 const PIECE: usize = 1 << 20;
@@ -55,7 +55,7 @@ impl Weights {
     ///
     /// # Errors
     /// If there are none, or a file is damaged.
-    pub(super) fn open(folder: &Path) -> Result<Self, ModelError> {
+    pub(super) fn open(folder: &Path) -> Result<Self, Error> {
         let read = RefCell::default();
         let whole = folder.join("model.safetensors");
         // A dangling link counts as present; reading it then fails.
@@ -83,7 +83,7 @@ impl Weights {
     ///
     /// # Errors
     /// If it is missing or has another shape; the sentence names file and tensor.
-    pub(super) fn check(&self, name: &str, shape: &[usize]) -> Result<(), ModelError> {
+    pub(super) fn check(&self, name: &str, shape: &[usize]) -> Result<(), Error> {
         self.find(name, shape).map(drop)
     }
 
@@ -92,7 +92,7 @@ impl Weights {
     /// # Errors
     /// As [`Self::check`], and if it has an unsupported type, contains NaN or infinity,
     /// or cannot be read.
-    pub(super) fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, ModelError> {
+    pub(super) fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
         let (stored, info) = self.find(name, shape)?;
         let (tensor, hash) = stored.tensor(name, info)?;
         if !tensor.iter().all(|weight| weight.is_finite()) {
@@ -108,7 +108,7 @@ impl Weights {
     ///
     /// # Errors
     /// If a file was changed since it was opened.
-    pub(super) fn add_to(&self, hash: &mut Sha256) -> Result<(), ModelError> {
+    pub(super) fn add_to(&self, hash: &mut Sha256) -> Result<(), Error> {
         self.shard.iter().for_each(|(index, _)| index.add_to(hash));
         for stored in &self.files {
             let now = Stamp::of(&stored.file).map_err(|e| unreadable(&stored.path, &e))?;
@@ -125,7 +125,7 @@ impl Weights {
         Ok(())
     }
 
-    fn find(&self, name: &str, shape: &[usize]) -> Result<(&Stored, &TensorInfo), ModelError> {
+    fn find(&self, name: &str, shape: &[usize]) -> Result<(&Stored, &TensorInfo), Error> {
         let missing = || format!("tensor {name} is missing");
         let number = match &self.shard {
             None => 0,
@@ -144,14 +144,14 @@ impl Weights {
 
 impl Stored {
     /// Opens a file and checks its header against its length.
-    fn open(path: PathBuf) -> Result<Self, ModelError> {
+    fn open(path: PathBuf) -> Result<Self, Error> {
         let mut file = open(&path)?;
         let stamp = Stamp::of(&file).map_err(|e| unreadable(&path, &e))?;
         let damaged =
             |what: &str| fault(&path, format!("not a complete safetensors file ({what})"));
         let mut header = vec![0; PREFIX];
         let ends = || damaged("it ends before its header does");
-        let fail = |e: Error| match e.kind() {
+        let fail = |e: io::Error| match e.kind() {
             ErrorKind::UnexpectedEof => ends(),
             _ => unreadable(&path, &e),
         };
@@ -174,7 +174,7 @@ impl Stored {
     }
 
     /// Reads a tensor, and hashes what it reads.
-    fn tensor(&self, name: &str, info: &TensorInfo) -> Result<(Vec<f32>, [u8; 32]), ModelError> {
+    fn tensor(&self, name: &str, info: &TensorInfo) -> Result<(Vec<f32>, [u8; 32]), Error> {
         let widen: fn(&[u8], &mut Vec<f32>) = match info.dtype {
             Dtype::F32 => |bytes, to| widened(bytes, f32::from_le_bytes, to),
             Dtype::F16 => |bytes, to| widened(bytes, |b| f16::from_le_bytes(b).to_f32(), to),
@@ -206,7 +206,7 @@ impl Stored {
         Ok((tensor, hash.finalize().into()))
     }
 
-    fn changed(&self) -> ModelError {
+    fn changed(&self) -> Error {
         fault(&self.path, "was changed while it was read: wait until it is complete, and try again")
     }
 }

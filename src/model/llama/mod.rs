@@ -6,8 +6,9 @@ mod rope;
 
 pub(super) use rope::{Rope, Scaling, angles};
 
-use super::{Dtype, ModelError};
+use super::Dtype;
 use crate::distribution::Token;
+use crate::error::Error;
 use crate::sampling::Logits;
 
 /// A source of weights.
@@ -16,18 +17,15 @@ pub(super) trait Tensors {
     ///
     /// # Errors
     /// If there is no such tensor, or it is invalid.
-    fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, ModelError>;
+    fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error>;
 
     /// SHA-256 of the checkpoint and of all tensors read so far; see
     /// [`super::ModelInfo::sha256`].
     ///
     /// # Errors
     /// If the tensors may belong to different versions of the checkpoint.
-    fn sha256(&self) -> Result<String, ModelError>;
+    fn sha256(&self) -> Result<String, Error>;
 }
-
-/// Slots of a cache beyond the positions, for the nodes of a tree.
-pub(super) const TREE_SLOTS: usize = 64;
 
 /// A row of logits with −inf for ids that the tokenizer does not use.
 pub(super) fn masked(mut row: Vec<f32>, unused: &[Token]) -> Logits {

@@ -8,8 +8,9 @@
 
 use std::any::Any;
 
+use crate::error::Error;
 use crate::lanes::LANES;
-use crate::model::{KvCache, ModelError};
+use crate::model::KvCache;
 use crate::pool::Shared;
 
 /// Slots are allocated in multiples of this many: a context of 128k positions
@@ -66,7 +67,7 @@ impl Cache {
 }
 
 impl KvCache for Cache {
-    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), ModelError> {
+    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), Error> {
         let (dim, slots) = (self.head_dim, self.slots);
         for head in &mut self.heads {
             let keys = head.keys.get_mut();
@@ -80,7 +81,7 @@ impl KvCache for Cache {
         Ok(())
     }
 
-    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, ModelError> {
+    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
         let room = slots.max(1).next_multiple_of(BLOCK);
         let copy = |head: &Head| head.resized(self.head_dim, self.slots, slots, room);
         let heads = self.heads.iter().map(copy).collect();

@@ -5,8 +5,9 @@ use std::sync::Mutex;
 
 use super::matrix::{Matrix, PackedRows, Sums, multiply_together};
 use super::memory::{Builder, Memory};
+use crate::error::Error;
 use crate::lanes::{IsaKind, LANES};
-use crate::model::{Dtype, ModelError};
+use crate::model::Dtype;
 use crate::pool::Pool;
 
 /// A weight matrix as the engine holds it.
@@ -21,7 +22,7 @@ impl PackedMatrix {
     ///
     /// # Errors
     /// If memory cannot be allocated.
-    pub fn pack(rows: &[f32], inputs: usize, dtype: Dtype) -> Result<Self, ModelError> {
+    pub fn pack(rows: &[f32], inputs: usize, dtype: Dtype) -> Result<Self, Error> {
         let rows = rows.chunks_exact(inputs).collect::<Vec<_>>();
         let mut memory = Builder::new(Matrix::bytes(rows.len(), inputs, dtype))?;
         let matrix = Matrix::pack(&mut memory, &rows, inputs, dtype);

@@ -9,7 +9,7 @@ use bytemuck::Pod;
 use memmap2::{Mmap, MmapMut};
 
 use super::pages::large_pages;
-use crate::model::ModelError;
+use crate::error::Error;
 
 /// Parts begin at multiples of this: a cache line.
 const ALIGN: usize = 64;
@@ -45,8 +45,8 @@ impl Builder {
     ///
     /// # Errors
     /// If the system cannot provide the memory.
-    pub(super) fn new(bytes: usize) -> Result<Self, ModelError> {
-        let fail = |e| ModelError::new(format!("cannot allocate {bytes} bytes for weights: {e}"));
+    pub(super) fn new(bytes: usize) -> Result<Self, Error> {
+        let fail = |e| Error::engine(format!("cannot allocate {bytes} bytes for weights: {e}"));
         Ok(Self { map: large_pages(bytes).map_err(fail)?, used: 0 })
     }
 
@@ -62,10 +62,10 @@ impl Builder {
     ///
     /// # Errors
     /// If the system cannot make it read-only.
-    pub(super) fn finish(self) -> Result<Memory, ModelError> {
+    pub(super) fn finish(self) -> Result<Memory, Error> {
         debug_assert_eq!(self.used.max(1), self.map.len(), "the size was computed before");
         let fail =
-            |e| ModelError::new(format!("cannot make the memory of the weights read-only: {e}"));
+            |e| Error::engine(format!("cannot make the memory of the weights read-only: {e}"));
         self.map.make_read_only().map(Memory).map_err(fail)
     }
 }

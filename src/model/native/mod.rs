@@ -24,12 +24,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use self::cache::Cache;
 use self::weights::Weights;
 use self::workspace::Workspace;
-use super::llama::{Config, TREE_SLOTS, Tensors, masked};
-use super::{Dtype, Evaluation, Feed, LanguageModel, ModelError, ModelInfo, Session, Step, Work};
+use super::llama::{Config, Tensors, masked};
+use super::{Dtype, Evaluation, Feed, LanguageModel, ModelInfo, Session, Step, Work};
 use crate::distribution::Token;
+use crate::error::Error;
 use crate::lanes::IsaKind;
 use crate::pool::Pool;
 use crate::sampling::{ForEachRow, Logits};
+use crate::tree::MAX_NODES;
 
 /// Maximum number of rows computed at once: a longer prompt is processed in pieces.
 const CHUNK: usize = 256;
@@ -59,7 +61,7 @@ impl Native {
         dtype: Dtype,
         tensors: &dyn Tensors,
         (isa, pool): (IsaKind, Arc<Pool>),
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self, Error> {
         let weights = Weights::load(&config, info.vocab, dtype, tensors)?;
         let info = ModelInfo { sha256: tensors.sha256()?, ..info };
         let space = Mutex::new(Workspace::new(pool.threads()));
@@ -97,13 +99,13 @@ impl LanguageModel for Native {
         &self.info
     }
 
-    fn session(&self) -> Result<Session, ModelError> {
+    fn session(&self) -> Result<Session, Error> {
         let Config { layers, kv_heads, head_dim, positions, .. } = self.config;
         let cache = Cache::new(layers, kv_heads, head_dim);
-        Ok(Session::new(Box::new(cache), positions + TREE_SLOTS, positions))
+        Ok(Session::new(Box::new(cache), positions + MAX_NODES, positions))
     }
 
-    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, ModelError> {
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
         Session::evaluate_each(work, |cache, step| Ok(self.run(cache, step)))
     }
 

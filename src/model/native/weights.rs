@@ -2,9 +2,10 @@
 
 use super::matrix::Matrix;
 use super::memory::{Builder, Memory};
+use crate::error::Error;
 use crate::lanes::LANES;
+use crate::model::Dtype;
 use crate::model::llama::{Config, Tensors};
-use crate::model::{Dtype, ModelError};
 
 /// All weights.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ impl Weights {
         vocab: usize,
         dtype: Dtype,
         tensors: &dyn Tensors,
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self, Error> {
         let mut memory = Builder::new(bytes(config, vocab, dtype))?;
         let hidden = config.hidden;
         let norm = tensors.get("model.norm.weight", &[hidden])?;
@@ -49,7 +50,7 @@ impl Weights {
         // packed weights, or the packed tables plus one table in f32.
         let mut table = |name: &str| {
             let rows = matrix(tensors, name, [config.vocab_rows, hidden], dtype)?;
-            Ok::<_, ModelError>(Matrix::pack(
+            Ok::<_, Error>(Matrix::pack(
                 &mut memory,
                 &rows_of(&rows, hidden)[..vocab],
                 hidden,
@@ -81,7 +82,7 @@ impl Layer {
         dtype: Dtype,
         tensors: &dyn Tensors,
         memory: &mut Builder,
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self, Error> {
         let name = |part: &str| format!("model.layers.{index}.{part}.weight");
         let get = |part: &str, shape| matrix(tensors, &name(part), shape, dtype);
         let (hidden, inner) = (config.hidden, config.intermediate);
@@ -126,7 +127,7 @@ fn matrix(
     name: &str,
     shape: [usize; 2],
     dtype: Dtype,
-) -> Result<Vec<f32>, ModelError> {
+) -> Result<Vec<f32>, Error> {
     let weights = tensors.get(name, &shape)?;
     // Magnitudes are ordered like their bits, and the comparison of these is
     // vectorised.
@@ -136,7 +137,7 @@ fn matrix(
         return Ok(weights);
     }
     let dtype = dtype.name();
-    Err(ModelError::new(format!(
+    Err(Error::setting(format!(
         "tensor {name} has a weight of magnitude {largest:e}, which {dtype} cannot hold: choose \
          another dtype"
     )))

@@ -1,4 +1,4 @@
-//! Alpha by draft length.
+//! Draws alpha by draft length.
 
 use super::data::Data;
 use super::facets::{Frame, Line, page};

@@ -1,4 +1,4 @@
-//! How many drafted tokens rounds accept.
+//! Draws the distribution of the number of drafted tokens that a round accepts.
 
 use super::data::Data;
 use super::table::{self, Entry};
@@ -20,7 +20,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let column = Column { title: String::new(), axis: Axis::unit("share of rounds"), even: None };
     let value = |e: &Entry<'_>| vec![Value::Bar(shares(data, e.cell, &bins))];
     let mut rows = table::rows(data, vec![column], &entries, value);
-    // The more, the darker.
+    // Bins of more tokens are darker.
     let most = bins.len() - 1;
     let colour = |i: usize| if i == 0 { NOTHING } else { ramp(most - i, most).colour };
     rows.parts = (0..bins.len()).map(colour).collect();
@@ -33,7 +33,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     Some(table::page(title, notes, legend, rows))
 }
 
-/// Counts from 0 to `most`: each alone up to 8, then in groups that double.
+/// Bins of the counts from 0 to `most`: one per count up to 8, then of doubling width.
 fn bins(most: usize) -> Vec<(usize, usize)> {
     let mut bins = (0..=most.min(8)).map(|n| (n, n)).collect::<Vec<_>>();
     let mut from = 9;
@@ -45,7 +45,7 @@ fn bins(most: usize) -> Vec<(usize, usize)> {
     bins
 }
 
-/// By bin: the share of rounds.
+/// The share of rounds in each bin.
 fn shares(data: &Data<'_>, cell: &Cell, bins: &[(usize, usize)]) -> Vec<f64> {
     let mut counts = vec![0.0; bins.len()];
     for round in rounds(data.results.samples(&cell.id)) {

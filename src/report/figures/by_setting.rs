@@ -1,5 +1,5 @@
-//! Acceptance, tokens per pass and speedup along every numeric setting that
-//! takes at least three values, at the K that is the fastest.
+//! Draws acceptance, tokens per pass and speedup against every numeric setting that takes
+//! at least three values, at the fastest K.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,25 +13,25 @@ use crate::plot::{
 };
 use crate::rows::SummaryRow;
 
-/// Everything but K that tells two cells apart, as text.
+/// Everything except K that distinguishes two cells, as text.
 type Attributes = BTreeMap<String, String>;
 
-/// Cells that differ in one setting and in K alone.
+/// Cells that differ only in one setting and in K.
 struct Line<'d> {
     attributes: Attributes,
-    /// By the setting's value, the fastest of each.
+    /// The fastest cell for each value of the setting, in order of increasing value.
     cells: Vec<(f64, &'d Cell, &'d SummaryRow)>,
 }
 
-/// What the names of these figures begin with; the setting follows.
+/// The prefix of the names of these figures, before the name of the setting.
 const BY: &str = "by_";
 
-/// Whether a figure of this name could be one of these.
+/// Whether this is the name of a figure by a setting.
 pub(super) fn names(figure: &str) -> bool {
     figure.starts_with(BY)
 }
 
-/// A figure per setting.
+/// One figure per setting that has enough values.
 pub(super) fn draw(data: &Data<'_>) -> Vec<(Figure, Page)> {
     let cells = data.series.iter().flat_map(|s| &s.cells);
     let keys = cells.flat_map(|cell| numbers(cell).into_keys()).collect::<BTreeSet<_>>();
@@ -66,8 +66,8 @@ fn along(data: &Data<'_>, key: &str) -> Option<(Figure, Page)> {
     Some((Figure { name, caption }, Page { title, notes, legend, body }))
 }
 
-/// The lines along a setting. Those that have less than half of the values that the
-/// longest has would say more of what else they differ in.
+/// The lines along a setting. Lines with fewer than half as many values as the longest are
+/// left out: they would mostly show what else their cells differ in.
 fn lines<'d>(data: &'d Data<'_>, key: &str, notes: &mut Vec<String>) -> Vec<Line<'d>> {
     let mut lines = Vec::<Line<'_>>::new();
     for (cell, row) in data.series.iter().flat_map(|s| data.timed(s)) {
@@ -97,8 +97,9 @@ fn lines<'d>(data: &'d Data<'_>, key: &str, notes: &mut Vec<String>) -> Vec<Line
     lines
 }
 
-/// The looks of lines: of their methods where each has its own, steps of a ramp where
-/// one number tells them apart, and any other colours where neither helps.
+/// The styles of the lines: those of their methods if all differ, else steps of a ramp if
+/// the lines differ in a single number, else arbitrary distinct colours. Sorts lines on a
+/// ramp by that number.
 fn styles(data: &Data<'_>, lines: &mut [Line<'_>]) -> Vec<Style> {
     let method = |line: &Line<'_>| {
         let has = |id: &str| {
@@ -120,7 +121,7 @@ fn styles(data: &Data<'_>, lines: &mut [Line<'_>]) -> Vec<Style> {
     (0..count).map(hue).collect()
 }
 
-/// What tells lines apart.
+/// The attributes in which the lines differ.
 fn varying(lines: &[Line<'_>]) -> Vec<String> {
     let keys = lines.iter().flat_map(|l| l.attributes.keys()).collect::<BTreeSet<_>>();
     let first = &lines[0].attributes;
@@ -128,8 +129,8 @@ fn varying(lines: &[Line<'_>]) -> Vec<String> {
     keys.into_iter().filter(varies).cloned().collect()
 }
 
-/// What a line is called: the kind of method, if there are several, and the settings
-/// that tell it from others of its kind.
+/// The label of a line: the kind of method, if there are several, and the settings that
+/// distinguish it from other lines of its kind.
 fn label(data: &Data<'_>, line: &Line<'_>, lines: &[Line<'_>]) -> String {
     let kin = |l: &Line<'_>| data.kin(l.cells[0].1);
     let own = kin(line);
@@ -147,7 +148,7 @@ fn label(data: &Data<'_>, line: &Line<'_>, lines: &[Line<'_>]) -> String {
     if parts.is_empty() { own } else { parts.join(", ") }
 }
 
-/// A measure of cells.
+/// A metric of a cell, drawn as a panel.
 struct Measure {
     name: &'static str,
     label: &'static str,
@@ -183,7 +184,7 @@ const MEASURES: &[Measure] = &[
 ];
 
 impl Measure {
-    /// The panel; `None` where nothing is a curve.
+    /// The panel; `None` if no line has enough points for a curve.
     fn panel(&self, x: &Axis, lines: &[Line<'_>], styles: &[Style]) -> Option<Panel> {
         let point = |&(x, _, row): &(f64, &Cell, &SummaryRow)| {
             let [y, lo, hi] = (self.of)(row);
@@ -209,8 +210,7 @@ impl Measure {
     }
 }
 
-/// The numeric settings of a cell; the draft's temperature is the target's
-/// where nothing else is said.
+/// The numeric settings of a cell; the draft's temperature defaults to the target's.
 fn numbers(cell: &Cell) -> BTreeMap<String, f64> {
     let sampling = cell.method.sampling.settings().map(|(key, value)| (key, value.number()));
     let draft = ("draft_temperature", Some(cell.method.sampling.temperature));

@@ -1,4 +1,4 @@
-//! Speedup by category of prompt, at the best K of each method.
+//! Draws the speedup by category of prompt, at the best K of each method.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::table::{self, Entry};
 use crate::plot::{Axis, Column, Even, MOST_PANELS, Page, Value};
 use crate::statistics::{pair_by_prompt, speedup, speedup_interval};
 
-/// So many categories stand side by side.
+/// How many categories are drawn side by side.
 const ABREAST: usize = 4;
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
@@ -59,7 +59,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     Some(table::page("Speedup by category of prompt", notes, vec![even()], rows))
 }
 
-/// At most [`MOST_PANELS`] categories by name: those with the most prompts.
+/// The names of the [`MOST_PANELS`] categories with the most prompts, sorted.
 fn largest<'c>(category: &BTreeMap<&str, &'c str>, notes: &mut Vec<String>) -> Vec<&'c str> {
     let mut prompts = BTreeMap::<&str, usize>::new();
     category.values().for_each(|c| *prompts.entry(c).or_default() += 1);

@@ -1,4 +1,4 @@
-//! What figures are drawn from.
+//! The data that figures are drawn from.
 
 use super::looks::Looks;
 use crate::experiment::Cell;
@@ -7,13 +7,13 @@ use crate::report::results::Results;
 use crate::report::series::{Series, series};
 use crate::rows::{SummaryRow, SurvivalRow};
 
-/// Fewer points are no curve.
+/// The minimum number of points of a curve.
 pub(super) const CURVE: usize = 3;
 
-/// A run and how its methods look.
+/// A run and the styles of its methods.
 pub(super) struct Data<'a> {
     pub(super) results: &'a Results,
-    /// With names that leave out what all methods have in common.
+    /// Their names leave out the first part if all methods share it.
     pub(super) series: Vec<Series<'a>>,
     pub(super) summary: &'a [SummaryRow],
     pub(super) survival: &'a [SurvivalRow],
@@ -34,12 +34,12 @@ impl<'a> Data<'a> {
         data
     }
 
-    /// The methods, each once, in the order of the plan.
+    /// The names of the methods, without duplicates, in the order of the plan.
     pub(super) fn methods(&self) -> Vec<&str> {
         once(self.series.iter().map(|s| s.method.as_str()))
     }
 
-    /// The sampling settings, likewise.
+    /// The names of the sampling settings, without duplicates, in the order of the plan.
     pub(super) fn samplings(&self) -> Vec<&str> {
         once(self.series.iter().map(|s| s.sampling.as_str()))
     }
@@ -60,14 +60,15 @@ impl<'a> Data<'a> {
         best(self.results, series, self.summary).map(|best| best.cell)
     }
 
-    /// Positions of the longest drafts of a series, from 1 on.
+    /// The survival rows, from position 1, of the cell with the longest drafts of a series.
     pub(super) fn positions(&self, series: &Series<'a>) -> Vec<&'a SurvivalRow> {
         let longest = series.longest(self.results);
         let rows = self.survival.iter();
         rows.filter(|row| longest.is_some_and(|cell| cell.id == row.cell)).collect()
     }
 
-    /// What a cell's method is without its settings, as far as methods of the run differ.
+    /// The name of a cell's method without its settings: the parts among drafter, verifier
+    /// and length policy that differ within the run, or the drafter if none do.
     pub(super) fn kin(&self, cell: &Cell) -> String {
         let all = || self.series.iter().map(|s| s.cells[0]);
         let parts: [fn(&Cell) -> &String; 3] =
@@ -77,7 +78,7 @@ impl<'a> Data<'a> {
         if parts.is_empty() { cell.method.drafter.clone() } else { parts.join(" + ") }
     }
 
-    /// Whether cells of the run differ in the draft length.
+    /// Whether the cells of the run have different draft lengths.
     pub(super) fn lengths_differ(&self) -> bool {
         let mut lengths = self.series.iter().flat_map(|s| &s.cells);
         let first = lengths.next().map(|c| c.method.num_speculative_tokens);
@@ -85,7 +86,7 @@ impl<'a> Data<'a> {
     }
 }
 
-/// What several things are called, each once.
+/// The names without duplicates, in the order of their first occurrence.
 pub(super) fn once<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     let mut found = Vec::new();
     for name in names {
@@ -96,7 +97,7 @@ pub(super) fn once<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     found
 }
 
-/// Names without the first part, if that is the same in all and none is left empty.
+/// Drops the first part of every name if all names share it and have a second part.
 fn shorten(names: Vec<String>) -> Vec<String> {
     let rest = |name: &String| {
         let (at, separator) = [" + ", ", "]

@@ -1,7 +1,7 @@
-//! Curves of methods under several sampling settings as panels: a panel per sampling
-//! setting with a curve per method or, where those are too many, a panel per method
-//! with a curve per sampling setting; where both are, the fastest methods under the
-//! settings that have the most of them.
+//! Arranges the curves of methods and sampling settings in panels: one panel per sampling
+//! setting with a curve per method. If that is too crowded, one panel per method with a
+//! curve per sampling setting. If that is too crowded as well, only the fastest methods,
+//! under the sampling settings that have the most of them.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,14 @@ use crate::plot::{
 };
 use crate::report::series::Series;
 
-/// More predictions hide what they predict.
+/// With more curves per panel than this, predictions are left out: they would hide the
+/// measured values.
 const MOST_PREDICTED: usize = 3;
 
-/// More points of different methods hide each other.
+/// With more points per panel than this, methods hide each other.
 const MOST_POINTS: usize = 40;
 
-/// A curve that has no panel yet.
+/// A curve that has not been assigned to a panel.
 #[derive(Clone)]
 pub(super) struct Line {
     method: String,
@@ -34,18 +35,18 @@ impl Line {
     }
 }
 
-/// What all panels share.
+/// The title and axes that all panels share.
 pub(super) struct Frame {
     pub(super) title: &'static str,
     pub(super) x: &'static str,
     pub(super) y: &'static str,
-    /// Whether values are times of plain decoding: at 1 nothing is gained. If not,
-    /// they are probabilities.
+    /// Whether values are ratios to plain decoding, where 1 means no gain; otherwise they
+    /// are probabilities.
     pub(super) times: bool,
 }
 
 impl Frame {
-    /// Axes that hold all lines.
+    /// Axes that contain all lines.
     fn axes<'l>(&self, lines: impl Iterator<Item = &'l Line> + Clone) -> (Axis, Axis) {
         let x = lines.clone().flat_map(|line| &line.points).map(|p| p.x);
         let of_point = |p: &Point| {
@@ -59,7 +60,7 @@ impl Frame {
     }
 }
 
-/// The page; `None` where nothing is a curve.
+/// The page; `None` if no line has enough points for a curve.
 pub(super) fn page(data: &Data<'_>, frame: Frame, mut lines: Vec<Line>) -> Option<Page> {
     lines.retain(|line| line.points.len() > 1);
     let Arranged { mut panels, by, notes } = arrange(data, &lines);
@@ -92,15 +93,15 @@ pub(super) fn page(data: &Data<'_>, frame: Frame, mut lines: Vec<Line>) -> Optio
     Some(Page { title: frame.title.to_owned(), notes, legend, body })
 }
 
-/// What the line at 1 and the area beyond it say.
+/// The legend entry for the line at 1 and the shaded area below it.
 pub(super) fn even() -> Key {
     Key::new("slower than plain decoding", Sample::Loss)
 }
 
-/// Titles of panels with their lines.
+/// Panels as titles and lines.
 type Panels = Vec<(String, Vec<(Line, Style)>)>;
 
-/// Lines in panels.
+/// Lines arranged in panels, and notes about what was left out.
 struct Arranged {
     panels: Panels,
     by: By,
@@ -122,7 +123,7 @@ fn arrange(data: &Data<'_>, lines: &[Line]) -> Arranged {
     Arranged { panels, by: By::Sampling, notes }
 }
 
-/// What a panel is for; the other of the two tells its lines apart.
+/// What a panel stands for; the lines within it differ in the other one.
 #[derive(Clone, Copy, PartialEq)]
 enum By {
     Sampling,
@@ -130,7 +131,7 @@ enum By {
 }
 
 impl By {
-    /// The panels that have a curve.
+    /// The panels that contain at least one curve.
     fn split(self, data: &Data<'_>, lines: &[Line]) -> Panels {
         let titles = if self == Self::Sampling { data.samplings() } else { data.methods() };
         let panels = titles.into_iter().map(|title| {
@@ -150,7 +151,7 @@ impl By {
         panels.filter(curved).collect()
     }
 
-    /// The names of a line's panel and of the line within it.
+    /// The name of the panel of a line, and the name of the line within it.
     fn names(self, line: &Line) -> (&str, &str) {
         match self {
             Self::Sampling => (&line.sampling, &line.method),
@@ -158,7 +159,7 @@ impl By {
         }
     }
 
-    /// What tells the lines apart, if the run has more than one of it.
+    /// The legend entries of the lines; empty if the run has only one of what lines differ in.
     fn legend<'l>(
         self,
         data: &Data<'_>,
@@ -173,7 +174,7 @@ impl By {
     }
 }
 
-/// Whether there is room for all panels, and every line of one can be told apart.
+/// Whether there is room for all panels and the lines within each have distinct styles.
 fn fit(panels: &Panels) -> bool {
     let distinct = |lines: &[(Line, Style)]| {
         let repeated = |i: usize| lines[..i].iter().any(|(_, style)| *style == lines[i].1);
@@ -182,7 +183,7 @@ fn fit(panels: &Panels) -> bool {
     panels.len() <= MOST_PANELS && panels.iter().all(|(_, lines)| distinct(lines))
 }
 
-/// The fastest methods under the settings that have the most of them.
+/// Keeps only the fastest methods, under the sampling settings that have the most of them.
 fn cut(mut panels: Panels, notes: &mut Vec<String>) -> Panels {
     let methods = |panels: &Panels| {
         let lines = panels.iter().flat_map(|(_, lines)| lines);
@@ -196,7 +197,7 @@ fn cut(mut panels: Panels, notes: &mut Vec<String>) -> Panels {
     }
     let settings = panels.len();
     if settings > MOST_PANELS {
-        // A panel for one method alone compares nothing.
+        // A panel with a single method compares nothing.
         if panels.iter().any(|(_, lines)| lines.len() > 1) {
             panels.retain(|(_, lines)| lines.len() > 1);
         }

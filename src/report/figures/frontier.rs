@@ -1,4 +1,4 @@
-//! What approximate verifiers pay for their speed.
+//! Draws speedup against total variation from the target: the price of approximation.
 
 use super::data::{Data, once};
 use super::facets::even;
@@ -9,7 +9,7 @@ use crate::plot::{
 use crate::report::series::Series;
 use crate::rows::SummaryRow;
 
-/// A cell that has a distance.
+/// A cell with a known total variation, as a point of the figure.
 struct Spot<'d> {
     series: &'d Series<'d>,
     cell: &'d Cell,
@@ -63,8 +63,8 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     })
 }
 
-/// The cells of a series with a place. Without a distance only an approximate cell
-/// has none: the others are exact.
+/// The cells of a series that can be placed. Exact cells have a total variation of 0; an
+/// approximate cell is left out if its total variation was not measured.
 fn spots<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> impl Iterator<Item = Spot<'d>> {
     let place = |row: &SummaryRow| {
         Some(Point {
@@ -82,7 +82,7 @@ fn spots<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> impl Iterator<Item =
     })
 }
 
-/// The names that can be told apart: those with the fastest cells.
+/// The names that get a style of their own: the [`HUES`] with the fastest cells.
 fn names(spots: &[Spot<'_>], notes: &mut Vec<String>) -> Vec<String> {
     let peak = |name: &str| {
         let own = spots.iter().filter(|s| s.name == name);
@@ -98,8 +98,8 @@ fn names(spots: &[Spot<'_>], notes: &mut Vec<String>) -> Vec<String> {
     all.into_iter().filter(|name| fastest.contains(name)).map(str::to_owned).collect()
 }
 
-/// Labels every spot by those of its settings that tell it from others of its name;
-/// returns their keys.
+/// Labels every spot with the settings that distinguish it from others of the same name;
+/// returns the keys of these settings.
 fn label(spots: &mut [Spot<'_>]) -> Vec<String> {
     let value = |cell: &Cell, key: &str| {
         let found = cell.method.params.iter().find(|(k, _)| *k == key);
@@ -125,7 +125,7 @@ fn label(spots: &mut [Spot<'_>]) -> Vec<String> {
     keys
 }
 
-/// The looks of the methods or, where those do not differ, others.
+/// The styles of the methods, or arbitrary distinct ones if those coincide.
 fn styles(data: &Data<'_>, spots: &[Spot<'_>], names: &[String]) -> Vec<Style> {
     let style = |name: &String| {
         let first = spots.iter().find(|s| s.name == *name);

@@ -1,4 +1,4 @@
-//! Who is told apart by colour: a method looks the same in all figures of a run.
+//! Assigns styles: a method looks the same in all figures of a run.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::experiment::Cell;
 use crate::plot::{HUES, MOST_PANELS, NEUTRAL, Style, hue, ramp};
 use crate::report::series::Series;
 
-/// The looks of a run's methods and sampling settings.
+/// The styles of a run's methods and sampling settings.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     methods: BTreeMap<String, Style>,
@@ -15,10 +15,13 @@ pub(super) struct Looks {
 }
 
 impl Looks {
-    /// Every method has a look of its own if there are enough; else those that
-    /// differ in settings alone share one, if that tells all curves apart or every
-    /// method can have a panel; else those that are curves have one, or the fastest of
-    /// them; but none has where every method can have a panel.
+    /// Assigns a style to every method if there are at most [`HUES`]. Otherwise, the first of
+    /// these that applies:
+    /// - Methods that differ only in settings share a style, if there are enough styles and
+    ///   either all curves remain distinct or every method can have a panel.
+    /// - No method has a style, if more than [`HUES`] methods are curves and every method can
+    ///   have a panel.
+    /// - The methods that are curves have styles, at most the [`HUES`] fastest.
     pub(super) fn new(data: &Data<'_>) -> Self {
         let all = data.methods();
         let curves = curves(data);
@@ -28,7 +31,7 @@ impl Looks {
         let distinct = once(families.iter().map(String::as_str));
         let of_curves = curves.iter().map(family).collect::<Vec<_>>();
         let apart = once(of_curves.iter().map(String::as_str)).len() == of_curves.len();
-        // Then curves over one panel per method are told apart by their setting.
+        // With one panel per method, curves are distinguished by their sampling setting.
         let panels = all.len() <= MOST_PANELS && data.samplings().len() <= HUES;
         let keys = if all.len() <= HUES {
             all.iter().map(|m| Some((*m).to_owned())).collect::<Vec<_>>()
@@ -52,25 +55,25 @@ impl Looks {
         }
     }
 
-    /// The look of a method.
+    /// The style of a method; [`NEUTRAL`] if it has none of its own.
     pub(super) fn method(&self, name: &str) -> Style {
         self.methods.get(name).copied().unwrap_or(NEUTRAL)
     }
 
-    /// The look of a sampling setting: settings have an order.
+    /// The style of a sampling setting, from a ramp since settings are ordered.
     pub(super) fn sampling(&self, name: &str) -> Style {
         let at = self.samplings.iter().position(|s| s == name).unwrap_or(0);
         ramp(at, self.samplings.len())
     }
 }
 
-/// Methods that are curves over K or over the positions of a draft.
+/// Methods with enough points for a curve over K or over the positions of a draft.
 fn curves<'d>(data: &'d Data<'_>) -> Vec<&'d str> {
     let curve = |s: &&Series<'_>| data.timed(s).len() >= CURVE || data.positions(s).len() >= CURVE;
     once(data.series.iter().filter(curve).map(|s| s.method.as_str()))
 }
 
-/// As many of the methods as can be told apart, by their best cell.
+/// The [`HUES`] methods with the fastest cells.
 fn fastest<'d>(data: &'d Data<'_>, mut methods: Vec<&'d str>) -> Vec<&'d str> {
     let peak = |method: &str| {
         let own = data.series.iter().filter(|s| s.method == method);
@@ -82,7 +85,7 @@ fn fastest<'d>(data: &'d Data<'_>, mut methods: Vec<&'d str>) -> Vec<&'d str> {
     methods
 }
 
-/// What a method is, its settings apart.
+/// A method without its settings.
 fn family(cell: &Cell) -> String {
     format!("{} + {}, {}", cell.method.drafter, cell.method.verifier, cell.method.length)
 }

@@ -1,4 +1,4 @@
-//! Methods side by side: what they accept, and what that is worth.
+//! Draws methods side by side: acceptance, block efficiency and speedup.
 
 use super::data::{CURVE, Data};
 use super::facets::even;
@@ -9,7 +9,7 @@ use crate::report::series::Series;
 use crate::report::tables::ends;
 use crate::statistics::share_of_ceiling;
 
-/// A measure of cells.
+/// A metric of a cell, drawn as a column.
 struct Measure {
     title: &'static str,
     label: &'static str,
@@ -76,7 +76,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     Some(table::page("Methods side by side", notes, legend, rows))
 }
 
-/// All cells of a series or, if it is a curve, its best.
+/// All timed cells of a series or, if it has enough for a curve, only the best one.
 fn cells<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> Vec<Entry<'d>> {
     let timed = data.timed(series);
     let best = data.best(series).filter(|_| timed.len() >= CURVE);
@@ -85,7 +85,8 @@ fn cells<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> Vec<Entry<'d>> {
     cells.map(|(cell, row)| Entry { series, cell, row }).collect()
 }
 
-/// Alpha says how good drafts are, not what a verifier makes of them.
+/// Whether the run compares verifiers. Then alpha is not enough: it measures the drafts, not
+/// how much of them a verifier accepts.
 fn verifiers_differ(data: &Data<'_>) -> bool {
     let mut cells = data.series.iter().map(|s| s.cells[0]);
     let first = cells.next().map(|c| &c.method.verifier);

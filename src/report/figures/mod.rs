@@ -1,6 +1,6 @@
-//! The figures, one file each. All are drawn from the rows of `summary.csv` and
-//! `survival.csv` and, where those do not suffice, from the rounds. A figure is a
-//! page that `plot` prints; one that would show nothing is not made.
+//! The figures, one module each. They are drawn from the rows of `summary.csv` and
+//! `survival.csv` and, where those do not suffice, from the rounds. Each figure is a
+//! [`Page`] that `plot` renders; a figure without data is not written.
 
 mod acceptance;
 mod accepted_length;
@@ -33,13 +33,13 @@ use data::Data;
 pub(super) struct Figure {
     /// Its file name without the extension.
     pub(super) name: String,
-    /// What it shows, in one sentence.
+    /// Its caption in `report.md`.
     pub(super) caption: String,
 }
 
 type Draw = fn(&Data<'_>) -> Option<Page>;
 
-/// Name, caption and drawing of every figure there is one of.
+/// Name, caption and drawing function of every figure with a fixed name.
 const FIGURES: &[(&str, &str, Draw)] = &[
     (
         "speedup",
@@ -98,13 +98,13 @@ const FIGURES: &[(&str, &str, Draw)] = &[
     ),
 ];
 
-/// Figures that show no times: what disturbs a machine leaves them alone.
+/// Figures that show no times, so that a disturbed machine does not affect them.
 const UNTIMED: &[&str] = &["acceptance", "survival", "accepted_length"];
 
 /// Draws every figure that has data and writes it as SVG and PNG.
 ///
 /// # Errors
-/// If a file cannot be written; the sentence names it.
+/// If a file cannot be written; the message names it.
 pub(super) fn write_all(
     folder: &Path,
     results: &Results,
@@ -131,8 +131,8 @@ pub(super) fn write_all(
     Ok(written)
 }
 
-/// Removes figures that an earlier report made and this one did not. Other files in the
-/// folder are not ours.
+/// Removes figures that an earlier report wrote and this one did not. Leaves files with
+/// other names alone.
 fn remove_stale(folder: &Path, written: &[Figure]) -> Result<()> {
     let ours = |name: &str| FIGURES.iter().any(|(n, ..)| *n == name) || by_setting::names(name);
     let files =

@@ -1,4 +1,4 @@
-//! Draft length policies against the best fixed length.
+//! Draws the speed of draft length policies relative to the best fixed length.
 
 use super::data::{Data, once};
 use super::table;

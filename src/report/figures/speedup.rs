@@ -1,4 +1,4 @@
-//! Speedup by draft length, measured and predicted.
+//! Draws the measured and predicted speedup by draft length.
 
 use super::data::Data;
 use super::facets::{Frame, Line, page};

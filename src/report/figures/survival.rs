@@ -1,4 +1,4 @@
-//! Survival of drafts by position.
+//! Draws the survival of drafts by position.
 
 use super::data::Data;
 use super::facets::{Frame, Line, page};
@@ -9,7 +9,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         let points = data.positions(series).into_iter().map(|row| Point {
             x: row.position as f64,
             y: row.survival,
-            // The whole range says that there is no interval.
+            // The whole range stands for a missing interval.
             y_interval: Some((row.lo, row.hi)).filter(|ends| *ends != (0.0, 1.0)),
             ..Point::default()
         });

@@ -1,4 +1,4 @@
-//! Rows of cells: grouped by sampling setting, named by method and K.
+//! Figures with one row per cell, grouped by sampling setting and labelled by method and K.
 
 use super::data::{Data, once};
 use crate::experiment::Cell;
@@ -6,20 +6,21 @@ use crate::plot::{Body, Column, Group, Key, Page, Row, Rows, Value};
 use crate::report::series::Series;
 use crate::rows::SummaryRow;
 
-/// More rows do not fit a page.
+/// The maximum number of rows on a page.
 pub(super) const MOST: usize = 60;
-/// Labels of more characters may need a second line.
+/// Labels with more characters than this may need a second line.
 const LONG: usize = 50;
 
-/// A cell that has a row.
+/// A cell that is drawn as a row.
 pub(super) struct Entry<'d> {
     pub(super) series: &'d Series<'d>,
     pub(super) cell: &'d Cell,
     pub(super) row: &'d SummaryRow,
 }
 
-/// Leaves `most` rows, or fewer if labels take two lines: of every sampling setting the
-/// fastest, as far as there are rows for all settings.
+/// Limits the entries to `most`, or to two thirds of that if labels may need two lines. Keeps
+/// the fastest cells of every sampling setting; if there are more settings than rows, keeps
+/// the first settings.
 pub(super) fn limit(
     data: &Data<'_>,
     entries: &mut Vec<Entry<'_>>,
@@ -51,7 +52,7 @@ pub(super) fn limit(
     notes.push(format!("{} of {all} cells: of {of} the fastest.", entries.len()));
 }
 
-/// A row per entry.
+/// One row per entry, in one group per sampling setting.
 pub(super) fn rows(
     data: &Data<'_>,
     columns: Vec<Column>,
@@ -72,7 +73,8 @@ pub(super) fn rows(
     Rows { columns, groups, parts: Vec::new() }
 }
 
-/// A title that stands alone is left out; titles of single rows move into the rows.
+/// Removes the title if there is only one group. Moves the title of a group with a single
+/// row into the label of that row, and merges such groups.
 fn tidy(mut groups: Vec<Group>) -> Vec<Group> {
     if let [only] = groups.as_mut_slice() {
         only.title.clear();
@@ -92,7 +94,7 @@ fn tidy(mut groups: Vec<Group>) -> Vec<Group> {
     tidy
 }
 
-/// The method and, where it has several, K.
+/// The name of the method, followed by K if the method has several.
 pub(super) fn label(data: &Data<'_>, series: &Series<'_>, cell: &Cell) -> String {
     let mut same = data.series.iter().filter(|s| s.method == series.method).flat_map(|s| &s.cells);
     let k = cell.method.num_speculative_tokens;
@@ -103,7 +105,7 @@ pub(super) fn label(data: &Data<'_>, series: &Series<'_>, cell: &Cell) -> String
     }
 }
 
-/// The page of some rows.
+/// A page with the given rows.
 pub(super) fn page(title: &str, notes: Vec<String>, legend: Vec<Key>, rows: Rows) -> Page {
     Page { title: title.to_owned(), notes, legend, body: Body::Rows(rows) }
 }

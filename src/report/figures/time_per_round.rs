@@ -1,4 +1,4 @@
-//! Where the time of a round goes.
+//! Draws the mean time of a round, divided into its parts.
 
 use super::data::{Data, once};
 use super::table::{self, Entry, MOST};
@@ -7,11 +7,11 @@ use crate::plot::{Axis, Column, Group, Key, NEUTRAL, PARTS, Page, Row, Rows, Sam
 use crate::statistics::{rounds, timed};
 
 const NAMES: [&str; 4] = ["target", "draft", "verify", "other"];
-/// So many sampling settings stand side by side; more are groups of rows.
+/// Up to this many sampling settings are drawn side by side; more become groups of rows.
 const COLUMNS: usize = 3;
 const PLAIN: &str = "plain decoding";
 
-/// A bar: its sampling setting, its name, milliseconds in the order of [`NAMES`].
+/// A bar: its sampling setting, its name, and milliseconds in the order of [`NAMES`].
 type Bar = (String, String, [f64; 4]);
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
@@ -55,7 +55,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     Some(table::page(title, notes, legend, Rows { columns, groups, parts: PARTS.into() }))
 }
 
-/// The bars of every sampling setting, plain decoding first.
+/// The bars, with plain decoding before the first cell of each sampling setting.
 fn bars(data: &Data<'_>, most: usize, notes: &mut Vec<String>) -> Vec<Bar> {
     let cells = data.series.iter().flat_map(|series| {
         let rows = series.cells.iter().filter_map(|cell| Some((*cell, data.row(&cell.id)?)));
@@ -76,7 +76,7 @@ fn bars(data: &Data<'_>, most: usize, notes: &mut Vec<String>) -> Vec<Bar> {
     bars
 }
 
-/// Mean milliseconds per round in the order of [`NAMES`].
+/// Mean milliseconds per timed round in the order of [`NAMES`]; `None` without rounds.
 fn parts(data: &Data<'_>, cell: &Cell) -> Option<[f64; 4]> {
     let mut sums = [0.0; 4];
     let mut n = 0.0;

@@ -1,4 +1,4 @@
-//! Verifiers against rejection sampling of the same drafts.
+//! Draws verifiers relative to rejection sampling of the same drafts.
 
 use super::data::Data;
 use super::table::{self, Entry};

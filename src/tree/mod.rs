@@ -5,7 +5,11 @@
 //! the most common exactness bug of the field: a recorded `q` that the token was not
 //! drawn from.
 
+mod row;
+
 use std::rc::Rc;
+
+pub use row::Row;
 
 use crate::chance::{Chance, Purpose, Site};
 use crate::distribution::{Dist, Token};
@@ -13,6 +17,10 @@ use crate::distribution::{Dist, Token};
 /// Index of a node of a [`Draft`], in the order of proposal; a parent always
 /// comes before its children.
 pub type NodeId = usize;
+
+/// The maximum number of nodes of a draft: a cache has this many rows beyond those of
+/// the context.
+pub const MAX_NODES: usize = 64;
 
 /// How a node's token was chosen.
 #[derive(Debug, Clone)]
@@ -301,7 +309,8 @@ impl Draft {
 
     /// The children of a node (of the context for `None`) in draw order.
     pub fn children(&self, parent: Option<NodeId>) -> impl Iterator<Item = NodeId> + '_ {
-        let from = parent.map_or(0, |id| id + 1);
+        // A parent comes before its children.
+        let from = parent.unwrap_or(0);
         (from..self.nodes.len()).filter(move |&id| self.nodes[id].parent == parent)
     }
 
