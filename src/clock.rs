@@ -30,16 +30,18 @@ pub trait Clock: std::fmt::Debug {
     }
 }
 
-/// Time in which work was ready and did not run.
+/// Time during which work was ready to run but did not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lost {
     /// Time for which this process's threads waited for a core, summed over threads.
     pub waiting: Duration,
     /// Time for which other processes used cores, summed over cores: an upper bound on
-    /// the time for which our threads waited because of them. (Threads wait for each
-    /// other, too, and a thread that is woken waits briefly on an idle machine.)
+    /// the time for which our threads waited because of them. `waiting` alone is not
+    /// enough: our threads also wait for each other, and a woken thread waits briefly
+    /// even on an idle machine.
     pub others: Duration,
-    /// Upper bound on the excess in a difference of two readings of `others`.
+    /// Upper bound on how much too large the difference of two readings of `others` can
+    /// be.
     pub others_error: Duration,
     /// Time that the host of a virtual machine took from its cores, summed over cores.
     pub stolen: Duration,

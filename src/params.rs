@@ -23,13 +23,13 @@ pub struct Param {
     /// One-line description.
     pub summary: &'static str,
     /// The allowed values and the default.
-    pub kind: Kind,
+    pub kind: ParamKind,
 }
 
 /// The allowed values of a setting and its default. A setting without a default is
 /// absent unless it is set.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Kind {
+pub enum ParamKind {
     /// An integer in `least..=most`.
     Count {
         /// Default.
@@ -53,8 +53,8 @@ pub enum Kind {
         /// Default.
         default: &'static str,
     },
-    /// The path of a text file, whose content is part of the method; empty, the
-    /// default, for none.
+    /// The path of a text file whose content is part of the method; empty (the default)
+    /// means no file.
     File,
 }
 
@@ -71,7 +71,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// An integer or a number as a number.
+    /// The value as a number; `None` for a text.
     pub fn number(&self) -> Option<f64> {
         match self {
             Value::Count(n) => Some(*n as f64),
@@ -96,7 +96,7 @@ impl From<f64> for Value {
 impl FromStr for Value {
     type Err = Infallible;
 
-    /// An integer if it is one, else a number if it is one, else a text.
+    /// Reads an integer if possible, else a number; anything else is a text.
     fn from_str(text: &str) -> Result<Self, Infallible> {
         let count = text.parse().map(Value::Count);
         let number = || text.parse().map(Value::Number);
@@ -120,7 +120,7 @@ impl fmt::Display for Value {
 pub struct BadParam {
     /// The setting.
     pub key: &'static str,
-    /// The value that was given, as it was written.
+    /// The given value, as written.
     pub value: String,
     /// The allowed values, in words.
     pub allowed: String,
@@ -135,7 +135,7 @@ impl Param {
         summary: &'static str,
     ) -> Self {
         let (least, most) = (*range.start(), *range.end());
-        let kind = Kind::Count { default: Some(default), least, most };
+        let kind = ParamKind::Count { default: Some(default), least, most };
         Self { key, aliases: &[], summary, kind }
     }
 
@@ -147,25 +147,25 @@ impl Param {
         summary: &'static str,
     ) -> Self {
         let (least, most) = (*range.start(), *range.end());
-        let kind = Kind::Number { default: Some(default), least, most };
+        let kind = ParamKind::Number { default: Some(default), least, most };
         Self { key, aliases: &[], summary, kind }
     }
 
     /// A text.
     pub const fn text(key: &'static str, default: &'static str, summary: &'static str) -> Self {
-        Self { key, aliases: &[], summary, kind: Kind::Text { default } }
+        Self { key, aliases: &[], summary, kind: ParamKind::Text { default } }
     }
 
     /// The path of a text file.
     pub const fn file(key: &'static str, summary: &'static str) -> Self {
-        Self { key, aliases: &[], summary, kind: Kind::File }
+        Self { key, aliases: &[], summary, kind: ParamKind::File }
     }
 
     /// The same setting without a default.
     pub const fn optional(self) -> Self {
         let kind = match self.kind {
-            Kind::Count { least, most, .. } => Kind::Count { default: None, least, most },
-            Kind::Number { least, most, .. } => Kind::Number { default: None, least, most },
+            ParamKind::Count { least, most, .. } => ParamKind::Count { default: None, least, most },
+            ParamKind::Number { least, most, .. } => ParamKind::Number { default: None, least, most },
             text => text,
         };
         Self { kind, ..self }
@@ -179,55 +179,54 @@ impl Param {
     /// The allowed values, in words.
     pub fn allowed(&self) -> String {
         match self.kind {
-            Kind::Count { least, most: usize::MAX, .. } => format!("an integer >= {least}"),
-            Kind::Count { least, most, .. } => format!("an integer from {least} to {most}"),
-            Kind::Number { least: f64::MIN, most: f64::MAX, .. } => "a finite number".to_owned(),
-            Kind::Number { least: f64::MIN_POSITIVE, most: f64::MAX, .. } => {
+            ParamKind::Count { least, most: usize::MAX, .. } => format!("an integer >= {least}"),
+            ParamKind::Count { least, most, .. } => format!("an integer from {least} to {most}"),
+            ParamKind::Number { least: f64::MIN, most: f64::MAX, .. } => "a finite number".to_owned(),
+            ParamKind::Number { least: f64::MIN_POSITIVE, most: f64::MAX, .. } => {
                 "a finite number above 0".to_owned()
             }
-            Kind::Number { least, most: f64::MAX, .. } => format!("a finite number >= {least}"),
-            Kind::Number { least, most: f64::INFINITY, .. } => format!("a number >= {least}"),
-            Kind::Number { least, most, .. } if least == f64::MIN_POSITIVE => {
+            ParamKind::Number { least, most: f64::MAX, .. } => format!("a finite number >= {least}"),
+            ParamKind::Number { least, most: f64::INFINITY, .. } => format!("a number >= {least}"),
+            ParamKind::Number { least, most, .. } if least == f64::MIN_POSITIVE => {
                 format!("a number above 0, at most {most}")
             }
-            Kind::Number { least, most, .. } => format!("a number from {least} to {most}"),
-            Kind::Text { .. } => "a text".to_owned(),
-            Kind::File => "the path of a text file".to_owned(),
+            ParamKind::Number { least, most, .. } => format!("a number from {least} to {most}"),
+            ParamKind::Text { .. } => "a text".to_owned(),
+            ParamKind::File => "the path of a text file".to_owned(),
         }
     }
 
-    /// The value of the setting if none is given.
+    /// The default, if the setting has one.
     pub fn default(&self) -> Option<Value> {
         match self.kind {
-            Kind::Count { default, .. } => default.map(Value::Count),
-            Kind::Number { default, .. } => default.map(Value::Number),
-            Kind::Text { default } => Some(Value::Text(default.to_owned())),
-            Kind::File => Some(Value::Text(String::new())),
+            ParamKind::Count { default, .. } => default.map(Value::Count),
+            ParamKind::Number { default, .. } => default.map(Value::Number),
+            ParamKind::Text { default } => Some(Value::Text(default.to_owned())),
+            ParamKind::File => Some(Value::Text(String::new())),
         }
     }
 
-    /// The value converted to the type of this setting: an integer becomes a number
-    /// where a number is expected, and any value becomes a text where a text is
-    /// expected.
+    /// Converts a value to the type of this setting: an integer becomes a number where a
+    /// number is expected, and any value becomes a text where a text is expected.
     ///
     /// # Errors
     /// If the setting does not allow this value.
     pub fn check(&self, value: &Value) -> Result<Value, BadParam> {
         let sound = match (self.kind, value) {
-            (Kind::Count { least, most, .. }, Value::Count(n)) if (least..=most).contains(n) => {
+            (ParamKind::Count { least, most, .. }, Value::Count(n)) if (least..=most).contains(n) => {
                 value.clone()
             }
-            (Kind::Number { least, most, .. }, Value::Number(x)) if (least..=most).contains(x) => {
+            (ParamKind::Number { least, most, .. }, Value::Number(x)) if (least..=most).contains(x) => {
                 value.clone()
             }
-            (Kind::Number { .. }, Value::Count(n)) => self.check(&Value::Number(*n as f64))?,
-            // A text may look like a number, as a tree of one level does.
-            (Kind::Text { .. } | Kind::File, value) => Value::Text(value.to_string()),
+            (ParamKind::Number { .. }, Value::Count(n)) => self.check(&Value::Number(*n as f64))?,
+            // A text may look like a number: the description of a one-level tree does.
+            (ParamKind::Text { .. } | ParamKind::File, value) => Value::Text(value.to_string()),
             (kind, value) => {
                 let value = match (kind, value) {
                     // A whole number that is not a `Count` was written with a decimal
                     // point.
-                    (Kind::Count { .. }, Value::Number(x)) => format!("{x:?}"),
+                    (ParamKind::Count { .. }, Value::Number(x)) => format!("{x:?}"),
                     _ => value.to_string(),
                 };
                 return Err(BadParam { key: self.key, value, allowed: self.allowed() });
@@ -260,8 +259,8 @@ impl Params {
         self
     }
 
-    /// The settings of a method that reads `read`, with defaults for what is
-    /// not set. Settings that it does not read are left out.
+    /// The settings of a method that reads `read`. Settings that are not set get their
+    /// defaults, and settings that the method does not read are left out.
     ///
     /// # Errors
     /// If a setting has a value that it does not allow.
@@ -284,7 +283,7 @@ impl Params {
         self
     }
 
-    /// The value of a setting if it is set, without its default.
+    /// The value of a setting if it is set; `None` if only its default applies.
     pub fn set(&self, param: &Param) -> Option<&Value> {
         self.0.get(param.key)
     }

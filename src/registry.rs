@@ -9,20 +9,22 @@ use crate::params::Param;
 /// The guarantee on the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Class {
-    /// Its distribution equals that of ancestral sampling from the processed target.
+    /// The output's distribution equals that of ancestral sampling from the processed
+    /// target.
     D,
-    /// It is identical to greedy decoding (and nothing is promised at T > 0).
+    /// The output is identical to greedy decoding; nothing is promised at T > 0.
     G,
-    /// Same seed, same tokens as plain decoding, whatever the drafter.
+    /// With the same seed, the output has the same tokens as plain decoding, whatever the
+    /// drafter.
     P,
-    /// Approximate: its total variation from the target is measured.
+    /// Approximate: the output's total variation from the target is measured.
     X,
 }
 
 impl Class {
     const ALL: [Self; 4] = [Self::D, Self::G, Self::P, Self::X];
 
-    /// The guarantee in a word.
+    /// The guarantee in one word.
     pub fn word(self) -> &'static str {
         match self {
             Self::D => "lossless",
@@ -33,11 +35,24 @@ impl Class {
     }
 }
 
-/// A class as people read it, `D lossless` or `G~ greedy-exact`, from its letter with or
-/// without a `~`.
+/// Adds the word to a class letter, with or without `~`: `D lossless`, `G~ greedy-exact`.
+/// An unknown class is returned unchanged.
 pub fn class_with_word(class: &str) -> String {
     let known = Class::ALL.into_iter().find(|known| class.starts_with(&format!("{known:?}")));
     known.map_or_else(|| class.to_owned(), |known| format!("{class} {}", known.word()))
+}
+
+/// The promise behind a class as it is printed: `D`, `G`, `P` or `X`, perhaps
+/// with a `~`.
+pub fn promise(class: &str) -> &'static str {
+    match class {
+        "D" => "the output's distribution is that of sampling from the processed target",
+        "G" => "the tokens are those of plain greedy decoding",
+        "G~" => "the tokens are those of plain greedy decoding, up to near-ties of logits",
+        "P" => "the same seed gives the same tokens as plain decoding",
+        "P~" => "the same seed gives the tokens of plain decoding, up to near-ties",
+        _ => "approximate: no promise, measure its distance from the target",
+    }
 }
 
 /// One method: its name in configs, its settings and its source.
@@ -76,7 +91,7 @@ fn hint(nearest: &Option<String>) -> String {
 }
 
 impl UnknownName {
-    /// An error that lists what is allowed and names the nearest.
+    /// An error that lists the allowed names and suggests the nearest one.
     pub fn new<'a>(
         kind: &'static str,
         name: &str,
@@ -92,8 +107,8 @@ impl UnknownName {
     }
 }
 
-/// The candidate nearest to `name`, if the difference is a likely typing error: at most
-/// one letter in four is missing, added, wrong or swapped with its neighbour.
+/// The candidate nearest to `name`, if the difference is a likely typo: at most one
+/// letter in four is missing, added, wrong or swapped with its neighbour.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let slips = |candidate: &&str| strsim::osa_distance(name, candidate);
     let near = |candidate: &&str| {
@@ -106,7 +121,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 /// The entry called `name`, by its canonical name or an alias.
 ///
 /// # Errors
-/// If there is none; the sentence lists the allowed names.
+/// If there is none; the message lists the allowed names.
 pub fn find<B>(
     kind: &'static str,
     entries: &'static [Entry<B>],

@@ -14,28 +14,28 @@ pub struct Verdict {
     pub path: Vec<NodeId>,
     /// Correction after a rejection, bonus after a fully accepted path.
     pub next: Token,
-    /// Number of residuals without mass, which only rounding can cause; the
-    /// distribution before that step was then kept.
+    /// Number of residuals without mass, which only rounding can cause; the verifier then
+    /// keeps the distribution from before that step.
     pub residual_fallbacks: usize,
 }
 
 impl Verdict {
-    /// The row of target logits that the token after the path belongs to.
+    /// The row of target logits from which the token after the path is drawn.
     pub fn last_row(&self) -> Row {
         Row::after(self.path.last().copied())
     }
 }
 
-/// The time of a round by phase. Diagnostics are in none of them.
+/// The time of a round by phase, without diagnostics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RoundTimes {
-    /// Proposing, the draft model's passes included.
+    /// Proposing, including the draft model's passes.
     pub draft: Duration,
     /// The target's pass.
     pub target: Duration,
     /// Turning logits into distributions, and verification.
     pub verify: Duration,
-    /// Committing, stop conditions, text.
+    /// Committing tokens, checking stop conditions, producing text.
     pub other: Duration,
 }
 
@@ -57,7 +57,7 @@ pub struct RoundEvent<'a> {
     pub draft: &'a Draft,
     /// The target's logits, row 0 after the context, row `i` after node `i−1`.
     pub logits: &'a [Logits],
-    /// The target's processed distributions, by the same rows.
+    /// The target's processed distributions, in the same rows.
     pub targets: &'a [Dist],
     /// What was kept.
     pub verdict: &'a Verdict,
@@ -72,8 +72,8 @@ pub struct RoundEvent<'a> {
 }
 
 impl RoundEvent<'_> {
-    /// The nodes whose acceptance was decided: of the context and of every accepted
-    /// node, the children up to and including the accepted one, or all if none was
+    /// The nodes whose acceptance was decided: the children of the context and of every
+    /// accepted node, up to and including the accepted child, or all children if none was
     /// accepted.
     pub fn reached(&self) -> Vec<NodeId> {
         let path = &self.verdict.path;
@@ -89,8 +89,8 @@ impl RoundEvent<'_> {
         reached
     }
 
-    /// The nodes (or the context) whose children were decided on: those on the accepted
-    /// path that have children.
+    /// The places where the verifier decided on children: the context (`None`) and the
+    /// accepted nodes, as far as they have children.
     pub fn forks(&self) -> Vec<Option<NodeId>> {
         let path = self.verdict.path.iter().copied().map(Some);
         let mut forks = [None].into_iter().chain(path).collect::<Vec<_>>();
@@ -103,9 +103,9 @@ impl RoundEvent<'_> {
         &self.targets[Row::after(at).number()]
     }
 
-    /// `Σ_x min(p(x), q(x))` at a fork, with p the target's distribution there and q
-    /// the distribution of its first child: the acceptance probability of a draft of
-    /// one token under rejection sampling.
+    /// `Σ_x min(p(x), q(x))` at a fork, with p the target's distribution there and q the
+    /// distribution of its first child: the acceptance probability of a one-token draft
+    /// under rejection sampling.
     pub fn overlap(&self, at: Option<NodeId>) -> f64 {
         let first = self.draft.children(at).next();
         first.map_or(0.0, |id| {

@@ -1,29 +1,28 @@
-//! Makes external text safe to display. Ids, categories, names, prompts and generated
-//! text may contain any character; data files keep all of them.
+//! Makes external text safe to display. Ids, categories, names, prompts and generated text
+//! may contain any character; data files store them unchanged.
 
-/// Replaces a character that would have an effect instead of being displayed.
+/// The replacement for characters that would have an effect instead of being displayed.
 const HIDDEN: char = '\u{fffd}';
 
-/// Whether a character controls a terminal or the direction of text, or is not allowed
-/// in XML.
+/// Whether a character controls a terminal or the direction of text, or is forbidden in
+/// XML.
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// The text on one line, control characters replaced.
+/// The text on one line: replaces all control characters, including line breaks.
 pub fn line(text: &str) -> String {
     text.chars().map(|c| if acts(c) { HIDDEN } else { c }).collect()
 }
 
-/// The text with control characters replaced, except line breaks and tabs.
+/// The text with line breaks and tabs: replaces all other control characters.
 pub fn lines(text: &str) -> String {
     text.chars().map(|c| if acts(c) && !matches!(c, '\n' | '\t') { HIDDEN } else { c }).collect()
 }
 
-/// The text on one line of Markdown, in a table or a paragraph, escaped so that it is
-/// rendered literally: it contains no markup, formula or HTML, and no link with a text
-/// other than its own address.
+/// The text on one line of Markdown, for a table or a paragraph. It is escaped so that it
+/// renders literally, without markup, formulas or HTML; only bare addresses become links.
 pub fn markdown(text: &str) -> String {
     let text = line(text);
     let pairs = |mark| text.matches(mark).count() > 1;
@@ -49,8 +48,8 @@ pub fn markdown(text: &str) -> String {
     escaped
 }
 
-/// The same at the beginning of a line, where it must not start a heading, a quotation
-/// or a list.
+/// Like [`markdown`], for the beginning of a line: also escapes what would start a heading,
+/// a quotation or a list.
 pub fn markdown_block(text: &str) -> String {
     let text = markdown(text.trim());
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -61,17 +60,17 @@ pub fn markdown_block(text: &str) -> String {
 
 /// Text cells of CSV files, for `#[serde(with = "crate::shown::cell")]`. Spreadsheets
 /// treat a cell that begins with `=`, `+`, `-` or `@` (or with a tab or a line break)
-/// as a formula. Such a cell is written with an apostrophe in front, which reading
-/// removes; so is a cell that begins with apostrophes followed by such a character.
+/// as a formula. Such a cell, possibly after apostrophes of its own, is written with an
+/// additional apostrophe in front; reading removes it.
 pub mod cell {
     use serde::{Deserialize, Deserializer, Serializer};
 
-    /// Whether a text, without leading apostrophes, begins like a formula.
+    /// Whether a text begins like a formula after any leading apostrophes.
     fn is_formula(text: &str) -> bool {
         text.trim_start_matches('\'').starts_with(['=', '+', '-', '@', '\t', '\r', '\n'])
     }
 
-    /// The text as it is written to the file.
+    /// The cell that is written for a text.
     pub fn guarded(text: &str) -> String {
         if is_formula(text) { format!("'{text}") } else { text.to_owned() }
     }
@@ -84,7 +83,7 @@ pub mod cell {
     /// Writes a text.
     ///
     /// # Errors
-    /// As the serializer.
+    /// If the serializer fails.
     pub fn serialize<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&guarded(text))
     }
@@ -92,7 +91,7 @@ pub mod cell {
     /// Reads a text.
     ///
     /// # Errors
-    /// As the deserializer.
+    /// If the deserializer fails.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
         Ok(original(&String::deserialize(deserializer)?).to_owned())
     }

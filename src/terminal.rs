@@ -1,5 +1,5 @@
-//! Output while the program works: lines on standard error and, on a terminal, one
-//! progress line that is redrawn. Nothing here fails: errors of writing are ignored.
+//! Writes messages to standard error and, on a terminal, a progress line that is redrawn.
+//! Write errors are ignored, so nothing here fails.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
@@ -13,15 +13,15 @@ use crate::shown;
 /// The maximum width of text, in columns; longer lines are hard to read.
 pub const COLUMNS: usize = 100;
 
-/// Number of times per second that the progress line is redrawn.
+/// How often the progress line is redrawn, per second.
 const FRAMES: u8 = 10;
 
-/// The minimum interval between lines of progress without a terminal; it grows to a
-/// twentieth of the elapsed time.
+/// The minimum interval between progress lines if standard error is no terminal; it grows
+/// to a twentieth of the elapsed time.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Columns of the progress bar, and of the narrowest terminal on which it is shown
-/// beside the text.
+/// Width of the progress bar, and of the narrowest terminal that has room for it beside the
+/// text, in columns.
 const BAR: usize = 20;
 const ROOMY: usize = 60;
 
@@ -33,18 +33,17 @@ static ALIVE: LazyLock<bool> = LazyLock::new(|| {
 /// The progress line, if there is one.
 static LIVE: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// Prints a text on standard error, on lines of its own.
+/// Prints a text to standard error on its own lines, with control characters replaced.
 pub fn say(text: impl Display) {
     write(&format!("{}\n", shown::lines(&text.to_string())));
 }
 
-/// The same without replacing control characters, for text with our own colours.
+/// Like [`say`], but keeps control characters, for text that is already safe and coloured.
 pub fn say_raw(text: impl Display) {
     write(&format!("{text}\n"));
 }
 
-/// Prints the last message before the process ends, and removes the progress line for
-/// good.
+/// Removes the progress line for good and prints the last message before the process ends.
 pub fn end(text: impl Display) {
     if let Some(bar) = lock().take() {
         bar.finish_and_clear();
@@ -57,7 +56,7 @@ pub fn width() -> usize {
     if !std::io::stderr().is_terminal() {
         return COLUMNS;
     }
-    // Nearly all terminals that do not report their width have 80 columns.
+    // 80 columns is the usual width of terminals that do not report theirs.
     columns_of_terminal().filter(|&columns| columns > 0).unwrap_or(80)
 }
 
@@ -71,7 +70,7 @@ fn columns_of_terminal() -> Option<usize> {
     None
 }
 
-/// Writes above the progress line.
+/// Writes a text above the progress line.
 fn write(text: &str) {
     match &*lock() {
         Some(bar) => bar.suspend(|| put(text)),
@@ -83,13 +82,13 @@ fn lock() -> MutexGuard<'static, Option<ProgressBar>> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes in one call, so that no other output comes in between.
+/// Writes in a single call, so that no other output is interleaved.
 fn put(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// The part of a line that fits without the last column, where terminals wrap.
-/// Characters outside ASCII are counted as two columns.
+/// Truncates a line to fit, with an ellipsis, leaving the last column free because terminals
+/// wrap there. Characters outside ASCII count as two columns.
 fn fit(line: &str, columns: usize) -> String {
     let room = columns.saturating_sub(1);
     let wide = |c: char| if c.is_ascii() { 1 } else { 2 };
@@ -104,14 +103,14 @@ fn fit(line: &str, columns: usize) -> String {
     kept.chain((room > 1).then_some('…')).collect()
 }
 
-/// The progress of some work: a line that is redrawn on a terminal, occasional lines
-/// elsewhere.
+/// Shows the progress of some work: a redrawn line on a terminal, occasional lines
+/// otherwise.
 #[derive(Debug)]
 pub struct Progress {
     what: &'static str,
     total: usize,
     done: usize,
-    /// How many of these were done before it began.
+    /// The number of pieces that were already done at the beginning.
     before: usize,
     begun: Instant,
     told: Instant,
@@ -120,7 +119,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Work on `total` pieces called `what`, `before` of which were done already.
+    /// Progress of work on `total` pieces called `what`, of which `before` are already done.
     pub fn new(what: &'static str, total: usize, before: usize) -> Self {
         let now = Instant::now();
         let bar = ALIVE.then(bar);
@@ -128,8 +127,8 @@ impl Progress {
         Self { what, total, done: before, before, begun: now, told: now, uneven: false, bar }
     }
 
-    /// For pieces so different that those done do not predict the time left: the line
-    /// shows the time so far.
+    /// Shows the elapsed time instead of the time left, for pieces of such different cost that
+    /// the finished ones do not predict the rest.
     #[must_use]
     pub fn uneven(mut self) -> Self {
         self.uneven = true;
@@ -141,12 +140,12 @@ impl Progress {
         self.total += pieces;
     }
 
-    /// Counts one piece as done; `detail` is added to the line.
+    /// Counts one piece as done and appends `detail` to the line.
     pub fn advance(&mut self, detail: &str) {
         self.reach(self.done + 1, self.total, detail);
     }
 
-    /// Sets the number of pieces done and the total.
+    /// Sets the number of finished pieces and the total, and appends `detail` to the line.
     pub fn reach(&mut self, done: usize, total: usize, detail: &str) {
         (self.done, self.total) = (done, total);
         if let Some(bar) = &self.bar {
@@ -184,8 +183,7 @@ impl Drop for Progress {
     }
 }
 
-/// An empty progress bar with its text, or the text alone if there is no room for a
-/// bar.
+/// An empty progress bar with its text, or only the text if there is no room for the bar.
 fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(FRAMES));
     let template = format!("{{bar:{BAR}}} {{msg}}");

@@ -1,27 +1,26 @@
-//! The costs of passes and the best speedups, drawn.
+//! Draws the costs of passes and the best speedups.
 
 use anyhow::{Result, bail};
 
-use super::{Costs, Measured};
-use crate::plot::{Axis, Body, Curve, Drawn, Even, Grid, Key, Page, Panel, Point, Sample, hue};
+use super::{RoundCosts, Measured};
+use crate::plot::{Axis, Body, Curve, Drawn, Even, Grid, LegendEntry, Page, Panel, Point, LegendSample, hue};
 
-/// Acceptances for which the best speedup is drawn.
+/// Acceptances for which the best speedup is drawn, in percent.
 const ACCEPTANCES: std::ops::RangeInclusive<u32> = 30..=95;
 
-/// Draws T(m) / T(1) by rows and, if there is a draft model, the best speedup by
-/// acceptance.
+/// Draws T(m) / T(1) by number of rows and, given `costs`, the best speedup by acceptance.
 ///
 /// # Errors
-/// If T(1) is not known, or the renderer fails.
-pub fn draw(title: &str, measured: &Measured, costs: Option<&Costs>) -> Result<Drawn> {
+/// If T(1) has too few undisturbed samples, or the renderer fails.
+pub fn draw(title: &str, measured: &Measured, costs: Option<&RoundCosts>) -> Result<Drawn> {
     let Some(one) = measured.passes[0].median() else {
-        bail!("there is nothing to draw: too few samples of T(1) were undisturbed");
+        bail!("there is nothing to draw: too few undisturbed samples of T(1)");
     };
     let mut panels = vec![passes(measured, one)];
     let mut legend = Vec::new();
     if let Some(costs) = costs {
         panels.push(speedups(costs));
-        legend.push(Key::new("slower than plain decoding", Sample::Loss));
+        legend.push(LegendEntry::new("slower than plain decoding", LegendSample::Loss));
     }
     let (title, body) = (title.to_owned(), Body::Grid(Grid { panels }));
     Page { title, notes: Vec::new(), legend, body }.draw()
@@ -34,7 +33,7 @@ fn passes(measured: &Measured, one: f64) -> Panel {
     panel("cost of a pass", ("rows m of a pass", "T(m) / T(1)"), points, None)
 }
 
-fn speedups(costs: &Costs) -> Panel {
+fn speedups(costs: &RoundCosts) -> Panel {
     let best = |percent: u32| {
         let acceptance = f64::from(percent) / 100.0;
         (acceptance, costs.best(acceptance).speedup)

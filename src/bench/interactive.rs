@@ -1,5 +1,5 @@
-//! One sample at a time, on request: for measurements that alternate with other
-//! programs, sample by sample.
+//! Takes single samples on request, for measurements that alternate sample by sample with
+//! other programs.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 
 use super::sample::Stopwatch;
-use super::{Reading, check_room, pass, prefill, text};
+use super::{ReadBenchmark, check_room, pass, prefill, text};
 use crate::lanes::IsaKind;
 use crate::machine::MachineClock;
 use crate::model::{LanguageModel, Want, Work, evaluate_one};
@@ -17,10 +17,12 @@ use crate::pool::Pool;
 use crate::sampling::Logits;
 use crate::tree::{Draft, Row};
 
-/// Answers every line of `requests` with a line of JSON, until `quit` or the end.
+/// Writes a line of JSON about the model, then answers every line of `requests` with a line
+/// of JSON, until `quit` or the end of input.
 ///
 /// # Errors
-/// If a line is no valid request, the model fails, or an answer cannot be written.
+/// If a request is invalid or cannot be read, the model fails, or an answer cannot be
+/// written.
 pub(crate) fn answer(
     model: &dyn LanguageModel,
     context: usize,
@@ -46,7 +48,7 @@ pub(crate) fn answer(
     }))?;
     let clock = MachineClock::default();
     let stopwatch = Stopwatch::new(&clock);
-    let reading = Reading::new(info.bytes_per_token)?;
+    let reading = ReadBenchmark::new(info.bytes_per_token)?;
     let mut passes = BTreeMap::new();
     for line in requests.lines() {
         let line = line?;
@@ -82,14 +84,14 @@ fn number(text: &str, most: usize) -> Result<usize> {
     number.with_context(|| format!("\"{text}\" in a request: allowed is 1 to {most} here"))
 }
 
-/// A sample after some calls that are not counted.
-fn timed(stopwatch: &Stopwatch<'_>, task: &mut super::sample::Run<'_>) -> Result<Value> {
+/// Takes one sample, after a few calls that warm up and determine the number of repetitions.
+fn timed(stopwatch: &Stopwatch<'_>, task: &mut super::sample::TimedCall<'_>) -> Result<Value> {
     let repeats = stopwatch.repeats(task)?;
     let sample = stopwatch.sample(task, repeats)?;
     Ok(json!({"micros": sample.micros, "queue_share": sample.share}))
 }
 
-/// The logits after a text of `length` tokens.
+/// The logits after a text of `length` tokens, as one row of vocabulary length.
 fn logits(model: &dyn LanguageModel, length: usize) -> Result<Vec<f32>> {
     let context = text(model, length);
     let draft = Draft::empty(model.info().vocab);

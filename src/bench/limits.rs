@@ -1,4 +1,5 @@
-//! Measured upper limits of this processor, against which the kernels are compared.
+//! Measures the upper limits of this processor with which the kernels are compared: memory
+//! bandwidth and fused multiply-adds.
 
 use std::hint::black_box;
 use std::io;
@@ -10,20 +11,20 @@ use crate::lanes::{Isa, IsaKind, Kernel, LANES, math};
 use crate::model::large_pages;
 use crate::pool::Pool;
 
-/// Lines that a thread claims at once: 1 MiB.
+/// Number of cache lines that a thread claims at once: 1 MiB.
 const CLAIM: usize = 1 << 14;
-/// Parts of a claim that are read in parallel.
+/// Number of parts of a claim that are read in an interleaved way.
 const STREAMS: usize = 4;
 
-/// Memory to be read, in large pages like a model's weights.
+/// Memory for the read benchmark, in large pages like a model's weights.
 #[derive(Debug)]
-pub(super) struct Memory(MmapMut);
+pub(super) struct ReadBuffer(MmapMut);
 
-impl Memory {
-    /// At least `bytes` bytes, each written once.
+impl ReadBuffer {
+    /// Allocates at least `bytes` bytes and writes each once, so that all pages are mapped.
     ///
     /// # Errors
-    /// If the system cannot provide the memory.
+    /// If the system cannot allocate the memory.
     pub(super) fn new(bytes: usize) -> io::Result<Self> {
         let line = size_of::<[f32; LANES]>();
         let mut map = large_pages(bytes.max(1).next_multiple_of(line))?;
@@ -32,8 +33,8 @@ impl Memory {
     }
 }
 
-/// Reads the memory once with all threads, each line by one of them.
-pub(super) fn read(isa: IsaKind, pool: &Pool, memory: &Memory) {
+/// Reads the memory once; all threads share the lines.
+pub(super) fn read(isa: IsaKind, pool: &Pool, memory: &ReadBuffer) {
     let memory: &[[f32; LANES]] = bytemuck::cast_slice(&memory.0);
     let total = Mutex::new(0.0);
     pool.run(&|worker| {
@@ -50,8 +51,8 @@ pub(super) fn read(isa: IsaKind, pool: &Pool, memory: &Memory) {
     black_box(total.into_inner().unwrap_or_default());
 }
 
-/// Multiplies and adds in registers with all threads; returns the number of
-/// operations, two per fused multiply-add.
+/// Runs fused multiply-adds in registers on all threads; returns the number of operations,
+/// two per fused multiply-add.
 pub(super) fn multiply_add(isa: IsaKind, pool: &Pool, rounds: usize) -> f64 {
     pool.run(&|worker| {
         worker.share(worker.threads(), |_| {
@@ -88,7 +89,7 @@ impl Kernel for Sum<'_> {
     }
 }
 
-/// As many independent chains as there are registers for.
+/// Independent chains of fused multiply-adds, as many as the registers can hold.
 struct Chains {
     rounds: usize,
     factor: f32,

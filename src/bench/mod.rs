@@ -1,5 +1,5 @@
-//! What passes cost on this machine, how near that is to what its memory and
-//! its arithmetic allow, and how fast speculation could be at best.
+//! Times passes of 1 to 16 rows, compares them with memory bandwidth and the peak of fused
+//! multiply-adds (FMA), and derives the best speedup that speculation could reach.
 
 mod best;
 mod figure;
@@ -10,7 +10,7 @@ mod rows;
 mod sample;
 mod timed;
 
-pub use best::{Best, Costs};
+pub use best::{BestLength, RoundCosts};
 pub use figure::draw;
 pub(crate) use interactive::answer;
 pub use outside::Outside;
@@ -28,42 +28,43 @@ use crate::model::{LanguageModel, Want, Work, evaluate_one};
 use crate::pool::Pool;
 use crate::tree::Draft;
 
-/// The most rows of a pass that is timed: a draft of 15 tokens.
+/// The maximum number of rows of a timed pass: a draft of 15 tokens.
 pub const MOST_ROWS: usize = 16;
-/// Tokens of the text before a pass, where nothing else is asked for.
+/// The default number of context tokens of a pass, including its first row.
 pub const CONTEXT: usize = 64;
 /// Tokens of the prompt whose prefill is timed.
 pub const PREFILL: usize = 512;
-/// K at which the time outside of passes is measured.
+/// K at which the time outside passes is measured.
 pub const DRAFTED: usize = 4;
 
-/// What was measured.
+/// The measurements of a benchmark.
 #[derive(Debug)]
 pub struct Measured {
     /// T(m) for m = 1 to [`MOST_ROWS`].
     pub passes: Vec<Timing>,
-    /// One of [`DRAFTED`] passes of one row of the draft model, if there is one.
+    /// A pass of one row of the draft model, if there is one: the mean over [`DRAFTED`] passes
+    /// in a row.
     pub draft: Option<Timing>,
-    /// Reading as many bytes as a pass of one row reads weights.
+    /// Reading as many bytes of memory as a pass of one row reads of weights.
     pub reading: Timing,
-    /// Prefill of `prefill_tokens`.
+    /// Prefill of a prompt of `prefill_tokens` tokens.
     pub prefill: Timing,
-    /// [`PREFILL`], or fewer if the model has no room for as many.
+    /// [`PREFILL`], or the context length of the model if that is shorter.
     pub prefill_tokens: usize,
-    /// Fused multiply-adds in registers: so many operations ...
+    /// Operations per call of the fused multiply-add benchmark: two per multiply-add.
     pub operations: f64,
-    /// ... in this time.
+    /// The fused multiply-add benchmark, which works in registers.
     pub chains: Timing,
-    /// Time outside of passes, if there is a draft model: of plain decoding at
-    /// temperature 1, then with K = [`DRAFTED`] at temperatures 0 and 1.
+    /// Time outside passes, if there is a draft model: for plain decoding at temperature 1,
+    /// then for K = [`DRAFTED`] at temperatures 0 and 1.
     pub outside: Vec<Outside>,
 }
 
 impl Measured {
-    /// What a round costs at temperature 1; `None` without a draft model, or if
-    /// one of the costs has [too few samples](Self::too_few).
-    pub fn costs(&self) -> Option<Costs> {
-        Some(Costs {
+    /// The costs of a round at temperature 1; `None` without a draft model, or if one of the
+    /// costs has [too few samples](Self::too_few).
+    pub fn costs(&self) -> Option<RoundCosts> {
+        Some(RoundCosts {
             passes: self.passes.iter().map(Timing::median).collect::<Option<_>>()?,
             draft: self.draft.as_ref()?.median()?,
             outside: self.outside.last()?.micros()?,
@@ -71,13 +72,14 @@ impl Measured {
         })
     }
 
-    /// The peak of fused multiply-adds, in operations per second.
+    /// The peak of fused multiply-adds, in operations per second; `None` if too few samples
+    /// were undisturbed.
     pub fn peak_flops(&self) -> Option<f64> {
         Some(self.operations / (self.chains.median()? * 1e-6))
     }
 
-    /// Why nothing can be concluded, as a sentence, if too few samples of
-    /// anything that a conclusion needs were undisturbed.
+    /// A sentence explaining that nothing can be concluded, if any measurement that a
+    /// conclusion needs has too few undisturbed samples; names the one with the fewest.
     pub fn too_few(&self) -> Option<String> {
         let passes = (1..).zip(&self.passes).map(|(m, timing)| (format!("T({m})"), timing));
         let draft = self.draft.iter().map(|timing| ("the draft's pass".to_owned(), timing));
@@ -89,19 +91,20 @@ impl Measured {
         worst.map(|(what, timing)| {
             let (kept, all) = (timing.kept(), timing.kept() + timing.dropped());
             format!(
-                "no conclusion: other work disturbed this machine; of {what} {kept} of {all} samples \
-                 count, and it takes {ENOUGH}: wait until the machine is idle, or give it longer \
-                 (--seconds)"
+                "no conclusion: other work disturbed this machine; only {kept} of {all} samples \
+                 of {what} are usable, and {ENOUGH} are needed: wait until the machine is idle, or \
+                 raise --seconds"
             )
         })
     }
 }
 
-/// Measures a target, and a draft model if there is one, after a text of
-/// `context` tokens.
+/// Benchmarks a target and, if there is one, a draft model with `context` context tokens.
+/// `budget` is the time for the passes in turns; prefill and multiply-adds get a quarter of it
+/// in addition.
 ///
 /// # Errors
-/// If a model fails, or has no room for such a text.
+/// If a model fails or its context length is too short, or memory cannot be allocated.
 pub fn measure(
     target: &dyn LanguageModel,
     draft: Option<&dyn LanguageModel>,
@@ -112,7 +115,7 @@ pub fn measure(
     let (isa, pool, stopwatch) = (IsaKind::active(), Pool::shared(), Stopwatch::new(clock));
     let models = [Some(target), draft];
     models.into_iter().flatten().try_for_each(|model| check_room(model, context, MOST_ROWS - 1))?;
-    let reading = Reading::new(target.info().bytes_per_token)?;
+    let reading = ReadBenchmark::new(target.info().bytes_per_token)?;
     let mut tasks: Vec<Task<'_>> = vec![Box::new(|| {
         reading.run();
         Ok(())
@@ -156,13 +159,13 @@ pub fn measure(
     })
 }
 
-/// As much memory as a pass of one row reads weights.
-struct Reading(limits::Memory);
+/// As many bytes of memory as a pass of one row reads of weights.
+struct ReadBenchmark(limits::ReadBuffer);
 
-impl Reading {
+impl ReadBenchmark {
     fn new(bytes: usize) -> Result<Self, Error> {
         let fail = |e| Error::input(format!("cannot allocate {bytes} bytes to read: {e}"));
-        limits::Memory::new(bytes).map(Self).map_err(fail)
+        limits::ReadBuffer::new(bytes).map(Self).map_err(fail)
     }
 
     fn run(&self) {
@@ -170,7 +173,7 @@ impl Reading {
     }
 }
 
-/// Checks that a model has room for a text of `context` tokens and `more` after it.
+/// Checks that a model has room for `context` tokens and `more` tokens after them.
 fn check_room(model: &dyn LanguageModel, context: usize, more: usize) -> Result<(), Error> {
     let info = model.info();
     let most = info.context_length.saturating_sub(more);
@@ -178,34 +181,34 @@ fn check_room(model: &dyn LanguageModel, context: usize, more: usize) -> Result<
         return Ok(());
     }
     Err(Error::input(format!(
-        "--context {context}: allowed is 1 to {most} here, for model {} has {} positions and {more} \
+        "--context {context}: allowed is 1 to {most}, since model {} has {} positions and {more} \
          tokens follow",
         info.name, info.context_length
     )))
 }
 
-/// A text of the model's tokens; which ones does not matter to its speed.
+/// `length` tokens of the model's vocabulary. Their values do not affect its speed.
 fn text(model: &dyn LanguageModel, length: usize) -> Vec<Token> {
     (0..length).map(|i| (i * 7 + 3) as Token % model.info().vocab as Token).collect()
 }
 
-/// A pass of `rows` rows, of which the first is the last token of a text of
-/// `context` tokens.
+/// A task that runs a pass of `rows` rows. Its first row is the last of `context` context
+/// tokens.
 fn pass(model: &dyn LanguageModel, context: usize, rows: usize) -> Result<Task<'_>, Error> {
     let text = text(model, context);
     let mut session = model.session()?;
     let mut draft = Draft::empty(model.info().vocab);
     (1..rows).fold(None, |parent, i| Some(draft.certain(parent, text[i % context])));
     Ok(Box::new(move || {
-        // What the pass before has computed is forgotten.
+        // Discards what the previous pass computed.
         session.rewind(&text[..context - 1])?;
         let (session, context, draft) = (&mut session, &text[..], &draft);
         evaluate_one(model, Work { session, context, draft, want: Want::All }).map(drop)
     }))
 }
 
-/// As many passes of one row as a round has: only the first of them finds the
-/// weights pushed out of the caches by the target's.
+/// A task that runs the draft passes of a round: [`DRAFTED`] passes of one row. As in a round,
+/// the target's weights have evicted the draft's from the caches only before the first pass.
 fn drafting(draft: &dyn LanguageModel, context: usize) -> Result<Task<'_>, Error> {
     let mut one = pass(draft, context, 1)?;
     Ok(Box::new(move || (0..DRAFTED).try_for_each(|_| one())))

@@ -1,4 +1,4 @@
-//! The time of a round outside of the models' passes.
+//! Measures the time of a round outside the models' passes.
 
 use std::time::Duration;
 
@@ -13,51 +13,52 @@ use crate::model::LanguageModel;
 use crate::round::RoundEvent;
 use crate::sampling::SamplingParams;
 
-/// Rounds that are timed, and those before them that warm up.
+/// Number of timed rounds, and of warm-up rounds before them.
 const ROUNDS: usize = 36;
 const WARM_UP: usize = 12;
 
-/// Time of rounds outside of the models' passes.
+/// Time of rounds outside the models' passes.
 #[derive(Debug, Clone)]
 pub struct Outside {
     /// K; 0 is plain decoding.
     pub drafted: usize,
     /// Temperature of target and draft.
     pub temperature: f64,
-    /// Per round.
+    /// Time outside passes, per round.
     pub outside: Timing,
-    /// Whole rounds.
+    /// Time of whole rounds.
     pub rounds: Timing,
 }
 
 impl Outside {
-    /// µs per round.
+    /// The median time outside passes, in µs per round; `None` if too few samples were
+    /// undisturbed.
     pub fn micros(&self) -> Option<f64> {
         self.outside.median()
     }
 
-    /// As a share of the round.
+    /// The median time outside passes as a share of the median round.
     pub fn share(&self) -> Option<f64> {
         Some(self.outside.median()? / self.rounds.median()?.max(f64::MIN_POSITIVE))
     }
 }
 
-struct Rounds<'a> {
+struct RoundTimer<'a> {
     models: [&'a Timed<'a>; 2],
     stopwatch: &'a Stopwatch<'a>,
-    /// From the end of the last round.
+    /// Watches for disturbances since the end of the last round.
     watch: Watch<'a>,
-    /// Time in passes at the end of the last round.
+    /// Total time in passes at the end of the last round.
     before: Duration,
     seen: usize,
     found: Outside,
 }
 
-impl Observer for Rounds<'_> {
+impl Observer for RoundTimer<'_> {
     fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
         let spent = self.models.iter().map(|model| model.spent()).sum();
         self.seen += 1;
-        // Between the first round of a text and the round before lies the prefill.
+        // The first round of a text is skipped: the prefill precedes it.
         if self.seen > WARM_UP && event.round > 0 {
             let round = event.times.total();
             let outside = round.saturating_sub(spent - self.before);
@@ -70,8 +71,8 @@ impl Observer for Rounds<'_> {
     }
 }
 
-/// Times rounds with K = `drafted` after a text of `context` tokens; where a text is
-/// full, another one begins.
+/// Times rounds with K = `drafted` after `context` context tokens. When the context length is
+/// reached, starts again with a new generation.
 ///
 /// # Errors
 /// If a model fails.
@@ -94,7 +95,7 @@ pub(super) fn outside(
     // Enough for the rounds even if every draft is accepted.
     let enough = (WARM_UP + ROUNDS) * (drafted + 1);
     let most = enough.min(room.saturating_sub(context));
-    let mut rounds = Rounds {
+    let mut rounds = RoundTimer {
         models: [&target, &draft],
         stopwatch,
         watch: stopwatch.watch(),

@@ -1,4 +1,4 @@
-//! The rows of the CSV file.
+//! The rows of the CSV file that `specdec bench --csv` writes.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,8 +7,7 @@ use crate::lanes::IsaKind;
 use crate::model::ModelInfo;
 use crate::pool::Pool;
 
-/// Passes of some number of rows; the columns are described in
-/// `docs/metrics.md`.
+/// Timings of passes with `m` rows. `docs/metrics.md` describes the columns.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct PassRow {
@@ -27,7 +26,7 @@ pub struct PassRow {
 }
 
 impl PassRow {
-    /// One row per number of rows.
+    /// One CSV row for each number of rows of a pass.
     pub fn of(info: &ModelInfo, measured: &Measured) -> Vec<Self> {
         let bytes = info.bytes_per_token as f64;
         let row = |(m, timing): (usize, &Timing)| Self {

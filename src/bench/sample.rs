@@ -1,4 +1,4 @@
-//! Samples of several tasks, taken in turns.
+//! Takes samples of several tasks in turns.
 
 use std::time::Duration;
 
@@ -8,57 +8,56 @@ use crate::machine::Watch;
 use crate::pool::Pool;
 use crate::statistics::quantile;
 
-/// A sample during which our threads waited for a core, or the host took it away,
-/// for more than this share of it was disturbed by other work: it is dropped. It is
-/// too short to ask what other processes used meanwhile, which is counted in ticks.
+/// A sample is dropped as disturbed if, for more than this share of it, our threads waited
+/// for a core or the host took a core away. Samples are too short to measure the CPU time of
+/// other processes, which the system counts in ticks.
 const DISTURBED: f64 = 0.02;
-/// Undisturbed samples of a task that a number needs.
+/// The minimum number of undisturbed samples behind a reported number.
 pub const ENOUGH: usize = 5;
-/// A sample takes at least this long; short tasks are repeated within it.
+/// The minimum duration of a sample; short tasks are repeated within it.
 const LEAST: Duration = Duration::from_micros(500);
-/// Samples of each task to take, disturbed ones included, at least and at most.
+/// The minimum and maximum number of samples per task, including disturbed ones.
 const SAMPLES: (usize, usize) = (7, 200);
-/// Where samples are disturbed, tasks take turns for up to so many budgets.
+/// If samples are disturbed, sampling may take this many times the budget.
 const PATIENCE: u32 = 3;
 
 /// The samples of one task, in µs per call.
 #[derive(Debug, Clone, Default)]
 pub struct Timing {
-    /// The undisturbed ones.
+    /// The undisturbed samples.
     kept: Vec<f64>,
     dropped: usize,
 }
 
-/// Something to be timed.
-pub(super) type Run<'a> = dyn FnMut() -> Result<(), Error> + 'a;
-/// One that is owned.
-pub(super) type Task<'a> = Box<Run<'a>>;
+/// A callable that is timed.
+pub(super) type TimedCall<'a> = dyn FnMut() -> Result<(), Error> + 'a;
+/// An owned [`TimedCall`].
+pub(super) type Task<'a> = Box<TimedCall<'a>>;
 
 impl Timing {
-    /// The quantile, in µs; `None` of fewer than [`ENOUGH`]
-    /// undisturbed samples.
+    /// A quantile, in µs; `None` with fewer than [`ENOUGH`] undisturbed samples.
     fn quantile(&self, q: f64) -> Option<f64> {
         let mut sorted = self.kept.clone();
         sorted.sort_by(f64::total_cmp);
         quantile(&sorted, q).filter(|_| self.is_enough())
     }
 
-    /// Whether there are enough undisturbed samples.
+    /// Whether there are at least [`ENOUGH`] undisturbed samples.
     pub fn is_enough(&self) -> bool {
         self.kept.len() >= ENOUGH
     }
 
-    /// Median, in µs.
+    /// Median, in µs; `None` with too few undisturbed samples.
     pub fn median(&self) -> Option<f64> {
         self.quantile(0.5)
     }
 
-    /// Shortest, in µs.
+    /// Shortest sample, in µs; `None` with too few undisturbed samples.
     pub fn min(&self) -> Option<f64> {
         self.quantile(0.0)
     }
 
-    /// Interquartile range as a share of the median.
+    /// Interquartile range ÷ median; `None` with too few undisturbed samples.
     pub fn spread(&self) -> Option<f64> {
         Some((self.quantile(0.75)? - self.quantile(0.25)?) / self.median()?.max(f64::MIN_POSITIVE))
     }
@@ -78,7 +77,7 @@ impl Timing {
         self.dropped
     }
 
-    pub(super) fn add(&mut self, sample: Sample) {
+    pub(super) fn add(&mut self, sample: TimingSample) {
         match sample.share > DISTURBED {
             true => self.dropped += 1,
             false => self.kept.push(sample.micros),
@@ -86,7 +85,7 @@ impl Timing {
     }
 }
 
-/// What takes samples of work on the shared pool.
+/// Takes samples of work on the shared thread pool.
 #[derive(Debug)]
 pub(super) struct Stopwatch<'a> {
     clock: &'a dyn Clock,
@@ -96,10 +95,10 @@ pub(super) struct Stopwatch<'a> {
 
 /// One sample.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sample {
+pub(super) struct TimingSample {
     /// µs per call.
     pub(super) micros: f64,
-    /// The share of it that other work on the machine took.
+    /// The share of the sample that was lost to other work on the machine.
     pub(super) share: f64,
 }
 
@@ -109,7 +108,7 @@ impl<'a> Stopwatch<'a> {
         Self { clock, threads: Pool::shared().threads(), cores }
     }
 
-    /// What its time is taken from.
+    /// The clock it measures with.
     pub(super) fn clock(&self) -> &'a dyn Clock {
         self.clock
     }
@@ -119,16 +118,16 @@ impl<'a> Stopwatch<'a> {
         Watch::begin(self.clock)
     }
 
-    /// A sample of one call that took `time`, watched until now.
-    pub(super) fn watched(&self, time: Duration, watch: &Watch<'_>) -> Sample {
+    /// Ends the watch and returns a sample of one call that took `time`.
+    pub(super) fn watched(&self, time: Duration, watch: &Watch<'_>) -> TimingSample {
         let disturbance = watch.end(self.threads, self.cores);
         let share = disturbance.waiting + disturbance.stolen;
-        Sample { micros: time.as_secs_f64() * 1e6, share }
+        TimingSample { micros: time.as_secs_f64() * 1e6, share }
     }
 
-    /// Times tasks in turns, so that whatever drifts hits all of them alike,
-    /// until every one has its samples and `budget` is spent, or until it is
-    /// spent [`PATIENCE`] times.
+    /// Times tasks in turns, so that drift of the machine affects all of them equally. Stops
+    /// when every task has enough undisturbed samples and `budget` is spent, or after
+    /// [`PATIENCE`] budgets.
     ///
     /// # Errors
     /// If a task fails.
@@ -154,12 +153,12 @@ impl<'a> Stopwatch<'a> {
         Ok(timings)
     }
 
-    /// How often a task must run to fill a sample; runs it four times. The shortest
-    /// of three calls is least likely to be a disturbed one.
+    /// The number of calls that fill a sample. Runs the task four times: once to warm up, then
+    /// three times, of which the shortest is the least likely to be disturbed.
     ///
     /// # Errors
     /// If the task fails.
-    pub(super) fn repeats(&self, task: &mut Run<'_>) -> Result<u32, Error> {
+    pub(super) fn repeats(&self, task: &mut TimedCall<'_>) -> Result<u32, Error> {
         task()?;
         let mut shortest = Duration::MAX;
         for _ in 0..3 {
@@ -171,11 +170,11 @@ impl<'a> Stopwatch<'a> {
         Ok(u32::try_from(repeats).unwrap_or(u32::MAX))
     }
 
-    /// Takes one sample.
+    /// Takes one sample of `repeats` calls.
     ///
     /// # Errors
     /// If the task fails.
-    pub(super) fn sample(&self, task: &mut Run<'_>, repeats: u32) -> Result<Sample, Error> {
+    pub(super) fn sample(&self, task: &mut TimedCall<'_>, repeats: u32) -> Result<TimingSample, Error> {
         let watch = self.watch();
         let start = self.clock.now();
         for _ in 0..repeats {

@@ -1,4 +1,4 @@
-//! A model that counts the time spent in its passes.
+//! A wrapper around a model that measures the time spent in its passes.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::model::{Evaluation, LanguageModel, ModelInfo, Session, Work};
 use crate::sampling::ForEachRow;
 
-/// Passes everything on and times the passes.
+/// Forwards every call to the inner model and times its passes.
 #[derive(Debug)]
 pub(super) struct Timed<'a> {
     inner: &'a dyn LanguageModel,

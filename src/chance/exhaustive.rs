@@ -78,7 +78,7 @@ impl Exhaustive {
             self.path.push(Branch { choice: 0, arity });
         }
         let branch = &self.path[self.cursor];
-        assert_eq!(branch.arity, arity, "the walked code must be a function of its chance alone");
+        assert_eq!(branch.arity, arity, "the walked code must depend on its `Chance` alone");
         self.cursor += 1;
         branch.choice
     }

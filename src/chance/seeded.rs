@@ -29,7 +29,7 @@ pub struct Seeded {
     round: u64,
 }
 
-/// Streams from here on hold position-keyed noise, those below hold rounds.
+/// Streams from this number on hold position-keyed noise; the streams below hold rounds.
 const RACE_STREAMS: u64 = 1 << 63;
 
 impl Seeded {
@@ -43,7 +43,7 @@ impl Seeded {
         Self { rng: ChaCha8Rng::from_seed(hash.finalize().into()), round: 0 }
     }
 
-    /// A uniform in `[0, 1)` with 53 bits, for one site of the current round.
+    /// A uniform number in `[0, 1)` with 53 bits, for one site of the current round.
     fn uniform(&mut self, site: Site) -> f64 {
         self.rng.set_stream(self.round);
         // Purposes are 2^40 words apart, nodes four words: no overlap.

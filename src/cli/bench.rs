@@ -1,4 +1,4 @@
-//! `specdec bench`: what passes cost on this machine.
+//! `specdec bench`: times passes on this machine.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use clap::Args;
 use super::models::{open_pair, start_threads};
 use super::options::{ModelArgs, count};
 use super::output;
-use crate::bench::{CONTEXT, Costs, Measured, PassRow, answer, draw, measure};
+use crate::bench::{CONTEXT, RoundCosts, Measured, PassRow, answer, draw, measure};
 use crate::lanes::IsaKind;
 use crate::machine::MachineClock;
-use crate::model::{LanguageModel, ModelInfo, Role, SHAPES, Shape};
+use crate::model::{LanguageModel, ModelInfo, Role, SHAPES, ModelShape};
 use crate::pool::Pool;
 
 /// Options of `specdec bench`.
@@ -24,10 +24,11 @@ Examples:
   specdec bench --dtype bf16 --csv passes.csv --figure passes.png
   specdec bench --shape 110m --draft-shape 15m --dtype q8_0 --threads 2
 
-T(m) is a pass of m rows, the first of which is the last token of a text of 64 (--context) tokens.
-Bandwidth is that of reading as many bytes as a pass of one row reads weights, measured in turns
-with the passes; GB/s and share are those of reading these bytes once per pass. Samples that other
-work on the machine disturbed are dropped; of fewer than five others there is no number.")]
+T(m) is the time of a pass of m rows; its first row is the last of 64 (--context) context tokens.
+Memory bandwidth is measured in turns with the passes, by reading as many bytes as a pass of one
+row reads of weights. GB/s is the rate at which a pass reads these bytes, and share is that rate
+relative to the memory bandwidth. Samples that other work on the machine disturbed are dropped;
+with fewer than five others, no number is printed.")]
 pub(super) struct BenchArgs {
     #[command(flatten)]
     models: ModelArgs,
@@ -37,20 +38,20 @@ pub(super) struct BenchArgs {
     /// With --shape, the shape of the draft model
     #[arg(long, value_name = "NAME", requires = "shape")]
     draft_shape: Option<String>,
-    /// Tokens of the text before a pass
+    /// Context tokens of a pass, including its first row
     #[arg(long, value_name = "TOKENS", default_value_t = CONTEXT, value_parser = count)]
     context: usize,
-    /// Time for the passes; at least seven samples of each are taken
+    /// Time budget for the passes; at least seven samples of each are taken
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     seconds: u64,
-    /// Write one row per number of rows
+    /// Write the timings as CSV, one line per number of rows
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Draw T(m) and the best speedups; FILE ends in .svg or .png
+    /// Draw T(m) and the best speedups; FILE must end in .svg or .png
     #[arg(long, value_name = "FILE")]
     figure: Option<PathBuf>,
-    /// Take single samples on request, for measuring side by side with other programs: reads lines
-    /// (pass M, prefill N, read, logits M, quit) and answers each with a line of JSON
+    /// Take single samples on request, to alternate with other programs: read lines (pass M,
+    /// prefill N, read, logits M, quit) from standard input and answer each with a line of JSON
     #[arg(long, conflicts_with_all = ["csv", "figure", "draft_shape"])]
     interactive: bool,
 }
@@ -73,7 +74,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
     if let Some(file) = &args.csv {
         write_csv(&rows, file).with_context(|| format!("cannot write {}", file.display()))?;
     }
-    // A reader that leaves early loses the table, never the figure.
+    // Even if the reader of the table has closed the pipe, the figure is written.
     let shown = output::write(&table(info, &measured, &rows, costs.as_ref()));
     if let Some(file) = &args.figure {
         let drawn = draw(&format!("{}, {}", info.name, info.dtype), &measured, costs.as_ref())?;
@@ -93,10 +94,10 @@ fn models(args: &BenchArgs) -> Result<Models> {
         return Ok((pair.target.model, pair.draft.map(|draft| draft.model)));
     };
     start_threads(args.models.threads.map(usize::from))?;
-    let target = Shape::named(shape)?.model(&args.models.settings(Role::Target))?;
+    let target = ModelShape::named(shape)?.model(&args.models.settings(Role::Target))?;
     let smaller = SHAPES.iter().take_while(|s| s.name != *shape).last();
     let draft = match &args.draft_shape {
-        Some(name) => Some(Shape::named(name)?),
+        Some(name) => Some(ModelShape::named(name)?),
         None => smaller.copied(),
     };
     let settings = args.models.settings(Role::Draft);
@@ -109,7 +110,7 @@ fn write_csv(rows: &[PassRow], file: &std::path::Path) -> Result<()> {
     Ok(writer.flush()?)
 }
 
-fn table(info: &ModelInfo, measured: &Measured, rows: &[PassRow], costs: Option<&Costs>) -> String {
+fn table(info: &ModelInfo, measured: &Measured, rows: &[PassRow], costs: Option<&RoundCosts>) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = describe(&mut text, info, measured, rows, costs);
@@ -121,13 +122,13 @@ fn describe(
     info: &ModelInfo,
     measured: &Measured,
     rows: &[PassRow],
-    costs: Option<&Costs>,
+    costs: Option<&RoundCosts>,
 ) -> std::fmt::Result {
     let (threads, isa) = (Pool::shared().threads(), IsaKind::active().name());
     let mega = info.bytes_per_token as f64 / 1e6;
     writeln!(text, "{} ({}, {}), {threads} threads, {isa}", info.name, info.engine, info.dtype)?;
     let gb = measured.reading.median().map(|us| info.bytes_per_token as f64 / us / 1e3);
-    writeln!(text, "weights per token {mega:.1} MB; reading as much: {} GB/s\n", shown(gb, 1))?;
+    writeln!(text, "weights per token: {mega:.1} MB; reading as much: {} GB/s\n", shown(gb, 1))?;
     writeln!(text, " m   median us      min us  spread  T(m)/T(1)   GB/s  share  kept  dropped")?;
     for row in rows {
         let percent = |share: Option<f64>| shown(share.map(|s| 100.0 * s), 1);
@@ -159,7 +160,7 @@ fn describe(
     for outside in &measured.outside {
         writeln!(
             text,
-            "outside of passes at K = {}, T = {}: {} us a round, {} %",
+            "outside passes at K = {}, T = {}: {} us per round, {} % of the round",
             outside.drafted,
             outside.temperature,
             shown(outside.micros(), 1),
@@ -172,11 +173,11 @@ fn describe(
     costs.map_or(Ok(()), |costs| conclude(text, costs))
 }
 
-/// What the costs allow.
-fn conclude(text: &mut String, costs: &Costs) -> std::fmt::Result {
+/// Writes the cost ratio, the best K by acceptance and the break-even acceptance.
+fn conclude(text: &mut String, costs: &RoundCosts) -> std::fmt::Result {
     writeln!(
         text,
-        "draft {:.1} us a token: cost ratio c = {:.3}\n",
+        "draft: {:.1} us per token, cost ratio c = {:.3}\n",
         costs.draft,
         costs.draft / costs.passes[0]
     )?;
@@ -185,20 +186,23 @@ fn conclude(text: &mut String, costs: &Costs) -> std::fmt::Result {
         if best.speedup > 1.0 {
             writeln!(
                 text,
-                "at alpha = {acceptance} the best K here is {}, at most {:.2}x",
+                "at alpha = {acceptance} the best K is {}: speedup at most {:.2}x",
                 best.length, best.speedup
             )?;
         } else {
-            writeln!(text, "at alpha = {acceptance} no K is faster: below break-even")?;
+            writeln!(
+                text,
+                "at alpha = {acceptance} no K is faster than plain decoding: below break-even"
+            )?;
         }
     }
     match costs.break_even() {
         Some(alpha) => writeln!(text, "break-even at alpha = {alpha:.3}"),
-        None => writeln!(text, "no acceptance makes speculation faster here"),
+        None => writeln!(text, "speculation is not faster on this machine, even at alpha = 1"),
     }
 }
 
-/// A number with so many digits behind the point, or a dash.
+/// A number with `digits` decimals; a dash for `None`.
 fn shown(number: Option<f64>, digits: usize) -> String {
     number.map_or_else(|| "-".to_owned(), |number| format!("{number:.digits$}"))
 }

@@ -1,4 +1,4 @@
-//! What a panic says: one sentence.
+//! Reports a panic as one sentence.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic;
@@ -7,8 +7,8 @@ use std::sync::Once;
 use crate::experiment::Build;
 use crate::terminal;
 
-/// From now on a panic is a sentence that asks to be reported, with a backtrace only where
-/// `RUST_BACKTRACE` asks for one. Of several panics the first speaks.
+/// Installs a panic hook that prints one sentence asking for a bug report, followed by a
+/// backtrace only if `RUST_BACKTRACE` requests it. Only the first panic is printed.
 pub fn report_bugs() {
     panic::set_hook(Box::new(|info| {
         static FIRST: Once = Once::new();

@@ -15,10 +15,6 @@ use crate::model::{Catalog, Dtype, Settings};
 use crate::terminal::{self, Progress};
 
 /// Options of `specdec certify`.
-///
-/// Every method is enumerated on toy models through every outcome of every
-/// draw: its joint distribution must equal the target's to 1e-12. The seeded generator
-/// is sampled and audited, and known-wrong methods must be refuted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,17 +22,18 @@ Examples:
   specdec certify --method rejection+model
   specdec certify --full
 
-Every supported method is enumerated on small models: the joint distribution of several tokens must be the
-target's to 1e-12. Known-wrong methods must be refuted in the same run, or the command fails.
-Without --method the certificate is also written to OUT/certificate/DATE (DATE-quick without
+Every supported method is enumerated on toy models, over every outcome of every draw: the joint
+distribution of several tokens must equal the target's to 1e-12. Seeded generations are sampled and
+their draws audited. Known-wrong methods must be refuted in the same run, or the command fails.
+Without --method, the certificate is also written to OUT/certificate/DATE (DATE-quick without
 --full), as certificate.json, certificate.md and certified.csv.")]
 pub(super) struct CertifyArgs {
-    /// Only this method: a verifier, drafter or length, or parts joined by "+"
-    /// as in "rejection+model"; may be repeated
+    /// Certify only this method: a verifier, drafter or length policy, or several joined by "+",
+    /// as in "rejection+model"; repeatable
     #[arg(long, value_name = "NAME")]
     method: Vec<String>,
 
-    /// Every combination of method, sampling, toy and K, not only every pair
+    /// Cover every combination of method, sampling, toy and K, instead of every pair of them
     #[arg(long)]
     full: bool,
 
@@ -44,17 +41,17 @@ pub(super) struct CertifyArgs {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Where the certificate of all methods is kept
+    /// Results folder in which the certificate of all methods is written
     #[arg(long, value_name = "DIR", default_value = "results")]
     out: PathBuf,
 }
 
-/// Runs the command: prints the methods and the kill matrix.
+/// Runs the command: prints the table of methods and of known-wrong methods.
 ///
 /// # Errors
-/// If a method is unknown, a file cannot be written, or anything fails to hold.
+/// If a method is unknown, a file cannot be written, or a check fails.
 pub(super) fn run(args: &CertifyArgs) -> Result<()> {
-    // What is run, not what the sources have become when it ends.
+    // Recorded before the run: the sources may change while it lasts.
     let provenance = Provenance::now();
     let models = if args.full { Some(embedded()?) } else { None };
     let options = CertifyOptions { methods: args.method.clone(), full: args.full, models };
@@ -62,9 +59,9 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     let certificate =
         certify(&options, &mut |progress| shown.reach(progress.done, progress.total, ""))?;
     drop(shown);
-    // A reader that leaves early loses the table, never the certificate.
+    // Even if the reader of the table has closed the pipe, the certificate is written.
     let shown = output::write(&certificate.table());
-    let file = Signed { provenance, certificate: &certificate };
+    let file = CertificateFile { provenance, certificate: &certificate };
     if let Some(path) = &args.json {
         write(path, &file.json()?)?;
     }
@@ -79,7 +76,7 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     }
 }
 
-/// The pair that ships with the project, in f32, for goodness of fit.
+/// The embedded pair in f32, for the goodness-of-fit tests.
 fn embedded() -> Result<RealModels> {
     let catalog = Catalog::near(Path::new("."));
     let settings = Settings { dtype: Some(Dtype::F32), ..Settings::default() };
@@ -89,15 +86,15 @@ fn embedded() -> Result<RealModels> {
     Ok(RealModels::Loaded { name, target, draft, prompt: "impl Iterator for".to_owned() })
 }
 
-/// A certificate and what it was made with.
+/// A certificate and its provenance, as it is written to files.
 #[derive(Debug)]
-struct Signed<'c> {
+struct CertificateFile<'c> {
     provenance: Provenance,
     certificate: &'c Certificate,
 }
 
-impl Signed<'_> {
-    /// One JSON object with a line per cell and mutant.
+impl CertificateFile<'_> {
+    /// One JSON object, with one line per cell, known-wrong method and other entry.
     fn json(&self) -> Result<String> {
         let Certificate { full, cells, forms, fits, mutants, controls } = self.certificate;
         let head = serde_json::to_string(&self.provenance)?;
@@ -128,18 +125,18 @@ impl Signed<'_> {
     }
 }
 
-/// The values as JSON, one per line.
+/// The values as JSON, one per line, separated by commas.
 fn lines<T: Serialize>(values: &[T]) -> Result<String> {
     let lines = values.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
     Ok(lines.join(",\n"))
 }
 
-/// Writes all forms of the certificate into the day's folder.
-fn keep(out: &Path, file: &Signed<'_>) -> Result<()> {
+/// Writes the certificate as JSON, Markdown and CSV into the folder of the day.
+fn keep(out: &Path, file: &CertificateFile<'_>) -> Result<()> {
     let form = if file.certificate.full { "" } else { "-quick" };
     let day = file.provenance.date.get(..10).unwrap_or_default();
     let folder = out.join("certificate").join(format!("{day}{form}"));
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     write(&folder.join("certificate.json"), &file.json()?)?;
     write(&folder.join("certificate.md"), &file.markdown())?;
     let mut rows = csv::Writer::from_writer(Vec::new());

@@ -1,4 +1,4 @@
-//! Ctrl-C while an experiment runs: it is answered at once, by ending or by saying when.
+//! Ctrl-C while an experiment runs: responds at once, by stopping or by saying when.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,25 +11,25 @@ use anyhow::{Context, Result};
 
 use crate::terminal;
 
-/// The exit code of what Ctrl-C ended: 128 and the number of the signal.
+/// The exit code of a run stopped by Ctrl-C: 128 plus the number of the signal.
 pub(super) const ENDED: u8 = 130;
 
-/// How long a terminal may take for a few words.
+/// How long to wait for the terminal to take a message.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// What is lost if a run ends now.
+/// The stage of a run, which determines what Ctrl-C does and what is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Stage {
-    /// Nothing: no folder is made yet.
+pub(super) enum RunStage {
+    /// Nothing is lost: there is no folder yet.
     Loading,
-    /// The block in work.
+    /// The current block is lost.
     Measuring,
-    /// Nothing: the report is made from rows.
+    /// Nothing is lost: the report can be written again from the rows.
     Reporting,
 }
 
-/// A run that ended because it was told to.
+/// The error of a run that was stopped by Ctrl-C, with its message.
 #[derive(Debug)]
 pub(super) struct Interrupted(pub(super) String);
 
@@ -41,7 +41,7 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// What Ctrl-C has asked for, and what it means at the moment.
+/// The state of the Ctrl-C handler.
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
     asked: AtomicBool,
@@ -50,26 +50,26 @@ pub(super) struct Interrupts {
 }
 
 impl Interrupts {
-    /// Listens from now on.
+    /// Installs the Ctrl-C handler.
     ///
     /// # Errors
-    /// If the system refuses a handler or its thread.
+    /// If the system refuses the handler or its thread.
     pub(super) fn listen() -> Result<Arc<Self>> {
         let interrupts = Arc::new(Self::default());
         let own = Arc::clone(&interrupts);
         ctrlc::set_handler(move || own.answer()).context(
             "cannot listen for Ctrl-C: the system refuses the handler or its thread (ulimit -u and \
-             pids.max of its cgroup say how many this user may have)",
+             pids.max of the cgroup limit the number of threads)",
         )?;
         Ok(interrupts)
     }
 
-    /// What Ctrl-C means from now on.
-    pub(super) fn enter(&self, stage: Stage) {
+    /// Sets the stage of the run.
+    pub(super) fn enter(&self, stage: RunStage) {
         self.stage.store(stage as u8, Ordering::Relaxed);
     }
 
-    /// Set once the run is to end in an orderly way.
+    /// A flag that is set when the run should stop after the current round.
     pub(super) fn wanted(&self) -> &AtomicBool {
         &self.wanted
     }
@@ -77,20 +77,19 @@ impl Interrupts {
     fn answer(&self) {
         let again = self.asked.swap(true, Ordering::Relaxed);
         let stage = self.stage.load(Ordering::Relaxed);
-        if stage == Stage::Loading as u8 {
-            exit("interrupted while loading: nothing was begun");
-        } else if stage == Stage::Reporting as u8 {
-            exit("interrupted while reporting: all rows are kept; --resume makes the report");
+        if stage == RunStage::Loading as u8 {
+            exit("interrupted while loading: nothing was run");
+        } else if stage == RunStage::Reporting as u8 {
+            exit("interrupted while reporting: all rows are kept; --resume writes the report");
         } else if again {
             exit(
-                "ended at once: finished blocks, if there are any, are kept; --resume continues \
-                 from them",
+                "stopped at once: any finished blocks are kept; --resume continues after them",
             );
         } else {
-            // The answer first: what is asked for may be done within a millisecond.
-            aside(|| {
+            // The message comes first, since the run may stop within a millisecond.
+            on_thread(|| {
                 terminal::say(
-                    "interrupted: finishing the round in work; once more Ctrl-C ends at once",
+                    "interrupted: finishing the current round; press Ctrl-C again to stop at once",
                 );
             });
             self.wanted.store(true, Ordering::Relaxed);
@@ -98,16 +97,16 @@ impl Interrupts {
     }
 }
 
-/// Ends the process, with last words if the terminal takes them.
-fn exit(words: &'static str) -> ! {
-    aside(move || terminal::end(words));
+/// Ends the process, with a last message if the terminal takes it.
+fn exit(message: &'static str) -> ! {
+    on_thread(move || terminal::end(message));
     std::process::exit(ENDED.into())
 }
 
-/// Speaks on a thread of its own and waits for it, but not for long: a terminal that is
-/// paused (Ctrl-S) holds up who writes to it, and must not hold up the next Ctrl-C. Where
-/// the system refuses a thread, nothing is said.
-fn aside(speak: impl FnOnce() + Send + 'static) {
+/// Runs `speak` on its own thread and waits for it for at most [`PATIENCE`]: a paused
+/// terminal (Ctrl-S) blocks the writer, and must not block the next Ctrl-C. If the system
+/// refuses the thread, nothing is written.
+fn on_thread(speak: impl FnOnce() + Send + 'static) {
     let (said, wait) = mpsc::channel();
     let speak = move || {
         speak();

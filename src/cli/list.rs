@@ -1,17 +1,17 @@
-//! `specdec list`: what there is, from the registries.
+//! `specdec list`: prints the contents of the registries.
 
 use std::fmt::Write;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::{class, output};
+use super::output;
 use crate::draft::DRAFTERS;
 use crate::exactness::{Certified, certified};
 use crate::length::LENGTHS;
 use crate::model::zoo::TOYS;
 use crate::params::{Param, Params, Value};
-use crate::registry::{Class, Entry, class_with_word};
+use crate::registry::{Class, Entry, class_with_word, promise};
 use crate::sampling::PROCESSORS;
 use crate::tree::{DraftShape, Siblings};
 use crate::verify::{BuildVerifier, VERIFIERS};
@@ -23,11 +23,12 @@ Examples:
   specdec list
   specdec list --json | jq -r '.verifiers[].name'
 
-Names and aliases are what --drafter, --verifier, --length and the keys of an experiment.toml
-accept. A guarantee class belongs to a verifier: D (lossless) the output distribution equals that
-of sampling from the processed target, G (greedy-exact) the text is that of greedy decoding (every
-D method at temperature 0), P (seed-exact) the same seed gives the tokens of plain decoding, X
-(approximate).")]
+--drafter, --verifier, --length and the keys of experiment.toml accept names and aliases.
+Every verifier has a guarantee class:
+  D (lossless)      the output has the distribution of sampling from the processed target
+  G (greedy-exact)  the text is that of greedy decoding; every D method at temperature 0
+  P (seed-exact)    the same seed gives the tokens of plain decoding
+  X (approximate)   no guarantee")]
 pub(super) struct ListArgs {
     /// Print one JSON object: drafters, lengths, verifiers, sampling, toys
     #[arg(long, conflicts_with = "markdown")]
@@ -37,32 +38,32 @@ pub(super) struct ListArgs {
     markdown: bool,
 }
 
-/// Everything there is.
+/// The contents of all registries.
 #[derive(Debug, Serialize)]
 struct Everything {
-    drafters: Vec<Method>,
-    lengths: Vec<Method>,
-    verifiers: Vec<Method>,
-    sampling: Vec<Processor>,
-    toys: Vec<Toy>,
+    drafters: Vec<ListedMethod>,
+    lengths: Vec<ListedMethod>,
+    verifiers: Vec<ListedMethod>,
+    sampling: Vec<ListedProcessor>,
+    toys: Vec<ListedToy>,
 }
 
 #[derive(Debug, Serialize)]
-struct Method {
+struct ListedMethod {
     name: &'static str,
     aliases: &'static [&'static str],
     class: Option<Class>,
     certified: Option<Certified>,
-    /// Of a verifier: the drafts that it is right for.
+    /// For verifiers: the draft shapes for which the verifier is correct.
     drafts: Option<String>,
-    params: Vec<Setting>,
+    params: Vec<ListedSetting>,
     summary: &'static str,
     paper: &'static str,
 }
 
 /// A setting of a method.
 #[derive(Debug, Serialize)]
-struct Setting {
+struct ListedSetting {
     key: &'static str,
     aliases: &'static [&'static str],
     summary: &'static str,
@@ -70,8 +71,8 @@ struct Setting {
     default: Option<Value>,
 }
 
-fn setting(param: &Param) -> Setting {
-    Setting {
+fn setting(param: &Param) -> ListedSetting {
+    ListedSetting {
         key: param.key,
         aliases: param.aliases,
         summary: param.summary,
@@ -80,25 +81,25 @@ fn setting(param: &Param) -> Setting {
     }
 }
 
-/// A processor, with the value of its setting that changes nothing.
+/// A sampling processor, with the value at which it changes nothing.
 #[derive(Debug, Serialize)]
-struct Processor {
+struct ListedProcessor {
     name: &'static str,
     summary: &'static str,
     neutral: String,
 }
 
-fn processor(setting: &Param) -> Processor {
-    Processor { name: setting.key, summary: setting.summary, neutral: shown(&setting.default()) }
+fn processor(setting: &Param) -> ListedProcessor {
+    ListedProcessor { name: setting.key, summary: setting.summary, neutral: shown(&setting.default()) }
 }
 
-/// A value, or a dash where there is none.
+/// A value as text; a dash for `None`.
 fn shown(value: &Option<Value>) -> String {
     value.as_ref().map_or_else(|| "-".to_owned(), Value::to_string)
 }
 
 #[derive(Debug, Serialize)]
-struct Toy {
+struct ListedToy {
     name: String,
     summary: &'static str,
 }
@@ -109,11 +110,11 @@ fn methods<B>(
     entries: &[Entry<B>],
     class: impl Fn(&B) -> Option<Class>,
     drafts: impl Fn(&B) -> Option<String>,
-) -> Vec<Method> {
+) -> Vec<ListedMethod> {
     let found = |name: &str| certified.iter().find(|c| c.kind == kind && c.name == name).cloned();
     entries
         .iter()
-        .map(|e| Method {
+        .map(|e| ListedMethod {
             name: e.name,
             aliases: e.aliases,
             class: class(&e.build),
@@ -142,7 +143,7 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
         sampling: PROCESSORS.iter().map(|p| processor(&p.setting)).collect(),
         toys: TOYS
             .iter()
-            .map(|toy| Toy { name: format!("toy:{}", toy.name), summary: toy.summary })
+            .map(|toy| ListedToy { name: format!("toy:{}", toy.name), summary: toy.summary })
             .collect(),
     };
     if args.json {
@@ -161,18 +162,18 @@ fn print(text: &mut String, all: &Everything) -> std::fmt::Result {
     print_methods(text, "Drafters: WHO proposes (--drafter)", &all.drafters)?;
     print_methods(text, "Draft lengths: HOW FAR ahead (--length)", &all.lengths)?;
     print_methods(text, "Verifiers: WHAT is kept (--verifier)", &all.verifiers)?;
-    writeln!(text, "Sampling processors, in the order in which they act")?;
+    writeln!(text, "Sampling processors, in the order in which they are applied")?;
     for processor in &all.sampling {
-        let Processor { name, summary, neutral } = processor;
+        let ListedProcessor { name, summary, neutral } = processor;
         writeln!(text, "  {name:<19} {summary} (neutral: {neutral})")?;
     }
-    writeln!(text, "\nToy models (--target): tables of exact probabilities with a draft each")?;
+    writeln!(text, "\nToy models (--target): tables of exact probabilities, with a draft each")?;
     for toy in &all.toys {
         writeln!(text, "  {:<19} {}", toy.name, toy.summary)?;
     }
     writeln!(
         text,
-        "  {:<19} 2 to 4 tokens, any number N: all distributions are random",
+        "  {:<19} random distributions over 2 to 4 tokens; N is the seed",
         "toy:random-N"
     )?;
     Ok(())
@@ -180,11 +181,12 @@ fn print(text: &mut String, all: &Everything) -> std::fmt::Result {
 
 fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
     writeln!(text, "# Methods\n")?;
-    writeln!(text, "Made by `specdec list --markdown` from the registries; a test compares them.")?;
+    writeln!(text, "Generated from the registries by `specdec list --markdown`; a test compares both.")?;
     writeln!(
         text,
-        "Certified: by the last full certificate; distributions are soft where the target's and the draft's \
-         leave a choice, differ and share tokens ([metrics.md](metrics.md#the-certificate))."
+        "The column \"certified\" summarises the last full certificate. Distributions are soft if p \
+         and q both leave a choice, differ and share tokens \
+         ([metrics.md](metrics.md#the-certificate))."
     )?;
     for (title, methods) in [
         ("Drafters: WHO proposes", &all.drafters),
@@ -201,12 +203,13 @@ fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
             let class =
                 m.class.map(|class| format!("{class:?} {}", class.word())).unwrap_or_default();
             let keys = m.params.iter().map(|p| format!("`{}`", p.key)).collect::<Vec<_>>();
-            let (Method { name, summary, paper, .. }, keys) = (m, keys.join(", "));
+            let (ListedMethod { name, summary, paper, .. }, keys) = (m, keys.join(", "));
             let status = status(m);
             let drafts = m.drafts.as_ref().map(|d| format!("; {d}")).unwrap_or_default();
             writeln!(
                 text,
-                "| `{name}` | {aliases} | {class} | {status} | {summary}{drafts} | {keys} | {paper} |"
+                "| `{name}` | {aliases} | {class} | {status} | {summary}{drafts} | {keys} \
+                 | {paper} |"
             )?;
         }
     }
@@ -214,14 +217,14 @@ fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
     writeln!(text, "| --- | --- | --- | --- | --- |")?;
     let all = [&all.drafters, &all.lengths, &all.verifiers];
     let mut known = Vec::new();
-    for Setting { key, summary, allowed, default, .. } in
+    for ListedSetting { key, summary, allowed, default, .. } in
         all.into_iter().flatten().flat_map(|m| &m.params)
     {
         if known.contains(key) {
             continue;
         }
         known.push(*key);
-        let reads = |m: &&Method| m.params.iter().any(|p| p.key == *key);
+        let reads = |m: &&ListedMethod| m.params.iter().any(|p| p.key == *key);
         let names = all.into_iter().flatten().filter(reads).map(|m| format!("`{}`", m.name));
         let names = names.collect::<Vec<_>>().join(", ");
         let default = shown(default);
@@ -230,7 +233,7 @@ fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
     Ok(())
 }
 
-/// The drafts that a verifier is right for, by asking it.
+/// The draft shapes for which a verifier is correct, according to its `supports`.
 fn drafts(build: &BuildVerifier) -> String {
     let verifier = (build.make)(&Params::default());
     let nodes = DraftShape { certain: true, ..DraftShape::SAMPLED };
@@ -242,18 +245,18 @@ fn drafts(build: &BuildVerifier) -> String {
     }
 }
 
-/// What the committed certificate says of a method.
-fn status(method: &Method) -> String {
+/// The verdict of the committed certificate on a method.
+fn status(method: &ListedMethod) -> String {
     method.certified.as_ref().map_or_else(|| "not yet".to_owned(), Certified::words)
 }
 
-fn print_methods(text: &mut String, title: &str, methods: &[Method]) -> std::fmt::Result {
+fn print_methods(text: &mut String, title: &str, methods: &[ListedMethod]) -> std::fmt::Result {
     writeln!(text, "{title}")?;
     for method in methods {
         writeln!(text, "  {:<19} {}", method.name, method.summary)?;
         if let Some(class) = method.class.map(|class| format!("{class:?}")) {
             let named = class_with_word(&class);
-            writeln!(text, "  {:19} class {named}: {}", "", class::explain(&class))?;
+            writeln!(text, "  {:19} class {named}: {}", "", promise(&class))?;
         }
         if let Some(drafts) = &method.drafts {
             writeln!(text, "  {:19} for {drafts}", "")?;
@@ -262,7 +265,7 @@ fn print_methods(text: &mut String, title: &str, methods: &[Method]) -> std::fmt
         if !method.aliases.is_empty() {
             writeln!(text, "  {:19} also called {}", "", method.aliases.join(", "))?;
         }
-        for Setting { key, summary, default, .. } in &method.params {
+        for ListedSetting { key, summary, default, .. } in &method.params {
             let default = shown(default);
             writeln!(text, "  {:19} {key} ({default}): {summary}", "")?;
         }

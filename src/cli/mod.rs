@@ -1,9 +1,8 @@
-//! The command line: a table of contents of what the library can do.
+//! The command line: one subcommand per task of the library.
 
 mod bench;
 mod bugs;
 mod certify;
-mod class;
 mod completions;
 mod generate;
 mod inspect;
@@ -26,8 +25,8 @@ pub use self::bugs::report_bugs;
 use self::interrupt::Interrupted;
 use crate::terminal;
 
-/// Research harness for speculative decoding: is a method exact, how sure is
-/// that, and can it be faster on this machine?
+/// Research harness for speculative decoding: is a method exact, and is it faster on this
+/// machine?
 #[derive(Debug, Parser)]
 #[command(name = "specdec", version, max_term_width = 100)]
 struct Cli {
@@ -37,31 +36,31 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run an experiment and report on it
+    /// Run an experiment and write its report
     Run(run::RunArgs),
-    /// Print the numbered cells of an experiment, and what it will take
+    /// List the cells of an experiment and estimate its time and disk space
     Plan(run::PlanArgs),
-    /// Make summary, figures and report of a results folder again, from its raw rows
+    /// Rewrite summary.csv, the figures and report.md of a results folder from its raw rows
     Report(report::ReportArgs),
-    /// Continue a prompt, streamed; statistics on standard error
+    /// Continue a prompt; stream the text to standard output, statistics to standard error
     Generate(generate::GenerateArgs),
-    /// Show how the next token's distribution is made: logits, then each processor
+    /// Show the next token's logits, and its distribution after each sampling processor
     Inspect(inspect::InspectArgs),
     /// List drafters, draft lengths, verifiers, sampling processors and toy models
     List(list::ListArgs),
-    /// Prove methods exact by enumeration; refute known-wrong ones
+    /// Prove methods exact by enumeration, and refute known-wrong methods
     Certify(certify::CertifyArgs),
-    /// Measure passes against memory and arithmetic, and the best speedup they allow
+    /// Time passes of 1 to 16 rows, and compare them with memory bandwidth and FMA peak
     Bench(bench::BenchArgs),
-    /// Print what experiment.toml may hold, as a JSON Schema or as a page
+    /// Print the keys of experiment.toml, as a JSON Schema or as Markdown
     Schema(schema::SchemaArgs),
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     Completions(completions::CompletionsArgs),
 }
 
-/// Parses the command line and runs the command. Whatever goes wrong is one sentence on
-/// standard error: 1 is the exit code of an error, 2 of a command line that says nothing
-/// sensible, 130 of a run that Ctrl-C ended, 101 of a bug.
+/// Parses the command line and runs the command. Prints every error as one sentence on
+/// standard error. Exit codes: 0 success, 1 error, 2 invalid command line, 101 panic (a bug),
+/// 130 run stopped by Ctrl-C.
 pub fn main() -> ExitCode {
     report_bugs();
     let done = match Cli::try_parse() {
@@ -73,7 +72,7 @@ pub fn main() -> ExitCode {
     if output::is_broken_pipe(&error) {
         return ExitCode::SUCCESS;
     }
-    // Sentences of libraries may have several lines.
+    // Error messages of libraries may have several lines.
     let sentence = format!("{error:#}");
     let sentence = sentence.lines().map(str::trim).collect::<Vec<_>>().join(" ");
     if error.is::<Interrupted>() {
@@ -84,7 +83,7 @@ pub fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Says what is wrong with the command line.
+/// Prints what is wrong with the command line.
 fn refuse(error: &clap::Error) -> ExitCode {
     let mut args = std::env::args_os().enumerate();
     match args.find(|(_, arg)| arg.to_str().is_none()) {

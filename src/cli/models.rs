@@ -1,4 +1,4 @@
-//! From model names on the command line to a loaded pair.
+//! Loads the pair of models that the command line names.
 
 use std::path::Path;
 
@@ -12,31 +12,31 @@ use crate::terminal;
 /// The pair that ships with the project.
 const EMBEDDED: (&str, &str) = ("embedded-target", "embedded-draft");
 
-/// The names by which a target and a draft model were asked for.
-pub(super) type Names = (String, Option<String>);
+/// The names of the target and the draft model, as given on the command line.
+pub(super) type PairNames = (String, Option<String>);
 
-/// Starts the engine's threads, and says so if they are fewer than wanted;
-/// returns their number.
+/// Starts the engine's threads and returns their number. Warns on standard error if they are
+/// fewer than wanted.
 ///
 /// # Errors
-/// If the system refuses them.
+/// If the system refuses to start threads.
 pub(super) fn start_threads(wanted: Option<usize>) -> Result<usize> {
     let Threads { count, warning } = set_threads(wanted)?;
     warning.iter().for_each(|warning| terminal::say(format_args!("warning: {warning}")));
     Ok(count)
 }
 
-/// Starts the engine's threads and loads the target (without a name the
-/// embedded one) and, if `with_draft`, the draft model that is named or that
-/// belongs to the target. `special_tokens` is [`Settings::special_tokens`].
+/// Starts the engine's threads and loads the target (by default the embedded one). If
+/// `with_draft`, also loads the draft model: the named one, or the one that belongs to the
+/// target. `special_tokens` is [`Settings::special_tokens`].
 ///
 /// # Errors
-/// One sentence that says which model is missing, broken or does not fit.
+/// If a model is missing or broken, or the two do not fit together; the message names it.
 pub(super) fn open_pair(
     args: &ModelArgs,
     special_tokens: bool,
     with_draft: bool,
-) -> Result<(Pair, Names)> {
+) -> Result<(Pair, PairNames)> {
     start_threads(args.threads.map(usize::from))?;
     let catalog = Catalog::near(Path::new("."));
     let target_name = args.target.as_deref().unwrap_or(EMBEDDED.0);

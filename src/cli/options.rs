@@ -1,4 +1,4 @@
-//! Options that several commands share, and what is made of them.
+//! Options that several commands share.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -12,39 +12,38 @@ use crate::input::{read_any_text, read_text_from};
 use crate::model::{Codec, Dtype, Engine, Role, Settings};
 use crate::terminal;
 
-/// Reads a count; clap's own message for a wrong one speaks of digits.
+/// Parses a count. Replaces clap's message, which only says that a digit is invalid.
 pub(super) fn count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "allowed is a whole number >= 0".to_owned())
 }
 
-/// Which models.
+/// The models and how they are loaded.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Models")]
 pub(super) struct ModelArgs {
     /// Target model: a name from configs/models.toml, a Hugging Face folder, or toy:NAME
     ///
-    /// Without it the pair that ships with the project is used. Toy models are listed by
-    /// `specdec list`; toy:FILE.json reads a table of your own.
+    /// Defaults to the target of the embedded pair. `specdec list` shows the toy models;
+    /// toy:FILE.json reads your own table.
     #[arg(long, value_name = "NAME|PATH")]
     pub target: Option<String>,
-    /// Draft model, spelled like the target; must share the target's vocabulary
+    /// Draft model, named like a target; must share the target's vocabulary
     ///
-    /// Without it the embedded target is paired with the embedded draft and toy:X
-    /// with its own draft; for other targets a drafter that needs a model needs this
-    /// option.
+    /// Defaults to the embedded draft for the embedded target, and to the draft of the same
+    /// table for toy:NAME. For any other target, drafters that need a model need this option.
     #[arg(long, value_name = "NAME|PATH")]
     pub draft: Option<String>,
-    /// Which code computes the logits: native (row-invariant, on the CPU) or candle
+    /// Inference engine: native (row-invariant, CPU only) or candle
     /// [default: native on the CPU, else candle]
     #[arg(long, value_name = "NAME", value_parser = named(Engine::ALL, Engine::name))]
     engine: Option<Engine>,
-    /// How the models' weights are stored in memory [default: f32]
+    /// Data type of the models' weights in memory [default: f32]
     #[arg(long, value_name = "TYPE", value_parser = named(Dtype::ALL, Dtype::name))]
     dtype: Option<Dtype>,
-    /// The same for the draft model alone [default: the target's]
+    /// Data type of the draft model's weights [default: the target's]
     #[arg(long, value_name = "TYPE", value_parser = named(Dtype::ALL, Dtype::name))]
     draft_dtype: Option<Dtype>,
-    /// Where the models are: cpu, cuda:N or metal [default: cpu]
+    /// Device of the models: cpu, cuda:N or metal [default: cpu]
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// Worker threads [default: all cores]
@@ -53,14 +52,14 @@ pub(super) struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// How a model is to be held.
+    /// The settings with which the model of a role is loaded.
     pub(super) fn settings(&self, role: Role) -> Settings {
         let (engine, dtype, device) = (self.engine, self.dtype, self.device.clone());
         Settings { engine, dtype, device, ..Settings::default() }.of(role, self.draft_dtype)
     }
 }
 
-/// Reads one of some names.
+/// A parser that accepts the name of one of the values `all`.
 fn named<T: Copy + Send + Sync + 'static, const N: usize>(
     all: [T; N],
     name: fn(T) -> &'static str,
@@ -69,33 +68,33 @@ fn named<T: Copy + Send + Sync + 'static, const N: usize>(
         .map(move |found| *all.iter().find(|&&value| name(value) == found).unwrap_or(&all[0]))
 }
 
-/// Where the prompt comes from.
+/// The source of the prompt and how it is encoded.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Prompt")]
 pub(super) struct PromptArgs {
     /// The text to continue, taken literally
     ///
-    /// Without it, --prompt and --prompt-file the prompt is read from standard input,
-    /// without a newline at its end.
+    /// If neither PROMPT nor --prompt nor --prompt-file is given, the prompt is read from
+    /// standard input; one trailing newline is removed.
     #[arg(value_name = "PROMPT", conflicts_with_all = ["prompt", "prompt_file"])]
     text: Option<String>,
-    /// The same as an option; --prompt=TEXT where the text begins with a hyphen
+    /// The text to continue, as an option; write --prompt=TEXT if it begins with a hyphen
     #[arg(long, value_name = "TEXT", conflicts_with = "prompt_file")]
     prompt: Option<String>,
-    /// Read the prompt from a file; one newline at its end is left out
+    /// Read the prompt from a file; one trailing newline is removed
     #[arg(long, value_name = "FILE")]
     prompt_file: Option<PathBuf>,
-    /// Take strings in the prompt that name control tokens, such as </s>, for these
-    /// tokens; without it they are text like any other
+    /// Encode names of control tokens in the prompt, such as </s>, as these tokens; without
+    /// this option they are ordinary text
     #[arg(long)]
     pub special_tokens: bool,
 }
 
 impl PromptArgs {
-    /// The prompt.
+    /// Reads the prompt.
     ///
     /// # Errors
-    /// If it cannot be read or is no UTF-8.
+    /// If there is none, or it cannot be read or is not UTF-8.
     pub(super) fn read(&self) -> Result<String> {
         Ok(match (self.text.as_ref().or(self.prompt.as_ref()), &self.prompt_file) {
             (Some(text), _) => text.clone(),
@@ -106,7 +105,8 @@ impl PromptArgs {
                 let stdin = std::io::stdin();
                 if stdin.is_terminal() {
                     bail!(
-                        "there is no prompt: give it in quotes, with --prompt-file FILE, or pipe it in"
+                        "there is no prompt: give it in quotes, with --prompt-file FILE, or on \
+                         standard input"
                     );
                 }
                 let text = read_text_from(stdin, "standard input".as_ref());
@@ -115,22 +115,22 @@ impl PromptArgs {
         })
     }
 
-    /// The prompt's tokens; says so if a string in it could be meant as a token.
+    /// Encodes the prompt. Prints a note if a string in it could be meant as a control token.
     ///
     /// # Errors
-    /// If it has none.
+    /// If the codec cannot encode the text.
     pub(super) fn encode(&self, text: &str, codec: &dyn Codec) -> Result<Vec<Token>> {
         if let Some(string) = codec.control_string(text) {
             terminal::say(format_args!(
-                "note: {string:?} in the prompt is taken as text; --special-tokens takes it as a \
-                 token"
+                "note: {string:?} in the prompt is encoded as text; --special-tokens encodes it \
+                 as a control token"
             ));
         }
         Ok(codec.encode(text)?)
     }
 }
 
-/// Editors and `echo` end every text with a newline that nobody means.
+/// Removes the trailing newline that editors and `echo` add.
 fn without_newline(mut text: String) -> String {
     if text.ends_with('\n') {
         text.pop();

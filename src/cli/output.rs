@@ -1,5 +1,5 @@
-//! Writing to standard output: what cannot be written is an error, never a panic. What the
-//! program says while it works goes to standard error, by [`crate::terminal`].
+//! Writes to standard output; a failed write is an error, never a panic. Messages while the
+//! program works go to standard error through [`crate::terminal`].
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
@@ -9,18 +9,18 @@ use serde::Serialize;
 
 use crate::shown;
 
-/// Whether people read standard output as it comes.
+/// Whether standard output is a terminal.
 pub(super) fn on_terminal() -> bool {
     std::io::stdout().is_terminal()
 }
 
-/// Whether colours are unwanted (<https://no-color.org>).
+/// Whether `NO_COLOR` forbids colours (<https://no-color.org>).
 pub(super) fn no_colour() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
-/// Writes text to standard output and flushes. A terminal gets it harmless, a file or a
-/// pipe as it is.
+/// Writes text to standard output and flushes it. On a terminal, control characters are
+/// replaced; a file or a pipe gets the text unchanged.
 ///
 /// # Errors
 /// If standard output is closed or full.
@@ -28,7 +28,7 @@ pub(super) fn write(text: &str) -> Result<()> {
     if on_terminal() { write_raw(&shown::lines(text)) } else { write_raw(text) }
 }
 
-/// The same with whatever it holds: for text with colours of our own.
+/// Like [`write`], but keeps control characters, for text that is already safe and coloured.
 ///
 /// # Errors
 /// As [`write`].
@@ -55,8 +55,8 @@ pub(super) fn write_json(value: &impl Serialize) -> Result<()> {
     line(serde_json::to_string(value).context("cannot write JSON")?)
 }
 
-/// Whether an error only says that the reader of our output went away, as
-/// `head` does: that ends the command and is no failure.
+/// Whether an error only means that the reader of standard output closed the pipe, as `head`
+/// does. This ends the command without a failure.
 pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

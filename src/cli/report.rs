@@ -11,18 +11,18 @@ use crate::terminal;
 Examples:
   specdec report results/01-draft-length/2026-01-31-some-cpu-2c
 
-The raw rows are read and never changed; summary.csv, survival.csv, report.md and the figures are
-written anew. Standard output is one line, the path of the report; a table of results goes to
-standard error.")]
+The command reads the raw rows, never changes them, and rewrites summary.csv, survival.csv,
+report.md and the figures. It prints the path of the report to standard output, and a table of
+results to standard error.")]
 pub(super) struct ReportArgs {
-    /// Results folder of a run: holds plan.toml, manifest.json, rounds.csv and generations.csv
+    /// Results folder of a run, with plan.toml, manifest.json and the raw rows
     folder: PathBuf,
 }
 
-/// Regenerates summary.csv, survival.csv, the figures and report.md.
+/// Writes summary.csv, survival.csv, the figures and report.md of a results folder.
 ///
 /// # Errors
-/// If a file of the folder is missing or damaged; the sentence names it.
+/// If a file of the folder is missing or damaged; the message names it.
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let brief = crate::report::report(&args.folder)?;
     terminal::say(brief.text(terminal::width().min(terminal::COLUMNS)).trim_end());

@@ -1,4 +1,4 @@
-//! `specdec run` and `specdec plan`: from an experiment to a results folder.
+//! `specdec run` and `specdec plan`: run an experiment, or show what it would run.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::interrupt::{Interrupted, Interrupts, Stage};
+use super::interrupt::{Interrupted, Interrupts, RunStage};
 use super::models::start_threads;
 use super::output;
 use crate::draft::Texts;
@@ -22,10 +22,10 @@ use crate::pair::Pair;
 use crate::registry::class_with_word;
 use crate::{report, terminal};
 
-/// Prompts per category and tokens per prompt of `--quick`.
+/// Prompts per category and maximum tokens per prompt with `--quick`.
 const QUICK: (usize, usize) = (1, 16);
 
-/// Prompts that `run` lists where it says what became of them.
+/// The maximum number of prompts that `run` names in a sentence about how they were chosen.
 const LISTED: usize = 12;
 
 /// Options of `specdec run`.
@@ -38,14 +38,14 @@ Examples:
   specdec run experiments/01-draft-length --resume
   specdec run experiments/01-draft-length --resume=results/01-draft-length/2026-01-31-some-cpu-2c
 
-The results folder is named results/<experiment>/<UTC date>-<machine>/ and holds plan.toml,
-manifest.json, the raw rows, and summary, report and figures made from them. Standard output is one
-line, the path of the report; progress and a table of results go to standard error. Ctrl-C ends
-a run after the round in work, a second one at once; finished blocks are kept.")]
+The results folder results/<experiment>/<UTC date>-<machine>/ contains plan.toml, manifest.json, the
+raw rows, and the summary, report and figures made from them. The command prints the path of the
+report to standard output, and progress and a table of results to standard error. Ctrl-C stops the
+run after the current round, a second Ctrl-C at once; finished blocks are kept.")]
 pub(super) struct RunArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// Where results folders are made
+    /// Folder in which results folders are created
     #[arg(long, value_name = "DIR", default_value = "results")]
     out: PathBuf,
     /// Continue the newest unfinished run of the same plan, or the one in FOLDER
@@ -60,15 +60,16 @@ Examples:
   specdec plan experiments/01-draft-length
   specdec plan experiments/01-draft-length --set sweep.drafter=prompt_lookup
 
-A cell's id is a content hash of what may change its tokens (models, engine, dtype, device,
-sampling, drafter, verifier, length), never of threads, clock, trace or output.
-What plan accepts, run accepts: both tokenise every prompt. Keys: docs/experiment-keys.md.")]
+The id of a cell is a hash of everything that may change its tokens (models, engine, dtype, device,
+sampling, drafter, verifier, length), but not of threads, clock, trace or output.
+If plan accepts an experiment, so does run: both tokenise every prompt. docs/experiment-keys.md
+describes the keys.")]
 pub(super) struct PlanArgs {
     #[command(flatten)]
     source: SourceArgs,
 }
 
-/// What both commands start from.
+/// Options that `run` and `plan` share.
 #[derive(Debug, Args)]
 struct SourceArgs {
     /// A folder with an experiment.toml, or a TOML file
@@ -77,18 +78,18 @@ struct SourceArgs {
     /// Override a top-level key, or an axis as sweep.AXIS (a scalar replaces a list); repeatable
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// One prompt per category and at most 16 tokens: a look, not a measurement
+    /// Use one prompt per category, one repeat and at most 16 tokens: a check, not a measurement
     #[arg(long)]
     quick: bool,
-    /// Time with the wall clock, or with a fixed cost per pass
+    /// Clock that times the rounds: real, or virtual with a fixed cost per pass
     #[arg(long, value_name = "CLOCK", value_parser = ["real", "virtual"])]
     clock: Option<String>,
-    /// Also write positions.csv, a row per drafted token
+    /// Also write positions.csv, with one row per drafted token
     #[arg(long)]
     trace: bool,
 }
 
-/// Everything that is loaded before a plan can be frozen.
+/// An experiment with everything that must be loaded before its plan can be frozen.
 struct Ready {
     experiment: Experiment,
     prompts: Vec<Prompt>,
@@ -97,7 +98,7 @@ struct Ready {
 }
 
 impl Ready {
-    /// The plan, whose drafters read `texts`; says what becomes of the prompts.
+    /// Freezes the plan; drafters that need texts read them from `texts`.
     fn freeze(&self, texts: &Texts<'_>) -> Result<Frozen> {
         let material = Material {
             name: &self.experiment.name,
@@ -146,7 +147,7 @@ pub(super) fn plan(args: &PlanArgs) -> Result<()> {
     output::write(&text)
 }
 
-/// Runs `specdec run`, then reports.
+/// Runs `specdec run`: measures, then writes the report.
 pub(super) fn run(args: &RunArgs) -> Result<()> {
     let interrupts = Interrupts::listen()?;
     let ready = prepare(&args.source)?;
@@ -171,7 +172,7 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
         Some(None) => Resume::Newest,
         Some(Some(path)) => Resume::Folder(path.clone()),
     };
-    interrupts.enter(Stage::Measuring);
+    interrupts.enter(RunStage::Measuring);
     let ended = crate::experiment::run(&setup, &args.out, &resume);
     let ended = ended.map_err(|error| match interrupts.wanted().load(Ordering::Relaxed) {
         true => Interrupted(format!("{error:#}")).into(),
@@ -181,7 +182,7 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
         let sentence = "interrupted: all finished blocks are kept; continue with --resume";
         return Err(Interrupted(sentence.to_owned()).into());
     }
-    interrupts.enter(Stage::Reporting);
+    interrupts.enter(RunStage::Reporting);
     let brief = report::report(&ended.folder)?;
     crate::experiment::finish(&ended.folder)?;
     terminal::say(brief.text(terminal::width().min(terminal::COLUMNS)).trim_end());
@@ -192,8 +193,8 @@ fn prepare(source: &SourceArgs) -> Result<Ready> {
     let path = &source.experiment;
     if path.join("plan.toml").is_file() {
         bail!(
-            "{} is a results folder: name the experiment that it belongs to, and write \
-             --resume={0} to continue it",
+            "{} is a results folder: name the experiment it belongs to, and add --resume={0} to \
+             continue it",
             path.display()
         );
     }
@@ -241,19 +242,19 @@ fn read_prompts(catalog: &Catalog, spec: &Spec) -> Result<Vec<Prompt>> {
     Ok(all)
 }
 
-/// Time and disk that the plan will take, from a few timed passes.
+/// Estimates the time and disk space that the plan needs, from a few timed passes.
 fn estimate(ready: &Ready, Frozen { plan, tokens: prompts, .. }: &Frozen) -> Result<String> {
     let (generations, tokens) = (plan.generations(), plan.tokens());
     let pass = pass_time(&*ready.pair.target.model, &prompts[0])?;
     let seconds = Duration::from_secs_f64(tokens as f64 * pass.as_secs_f64());
-    // Some 150 bytes per round and 10 per token of text, with a round per token; a trace
-    // adds a row for each of some three drafted tokens.
+    // About 150 bytes per round and 10 per token of text, with at most one round per token; a
+    // trace adds a row for each of about three drafted tokens per round.
     let bytes = tokens * 160 * if plan.trace { 4 } else { 1 };
     Ok(format!(
-        "estimate    {generations} generations, {tokens} tokens; at plain decoding's pace \
-         ({:.0} tokens/s here) {} s; about {:.1} MB on disk",
-        1.0 / pass.as_secs_f64(),
+        "estimate    {generations} generations, {tokens} tokens; {} s at the speed of plain \
+         decoding ({:.0} tokens/s on this machine); about {:.1} MB on disk",
         seconds.as_secs().max(1),
+        1.0 / pass.as_secs_f64(),
         bytes as f64 / 1e6
     ))
 }

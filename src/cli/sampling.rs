@@ -1,4 +1,4 @@
-//! The options that say how logits become a distribution: one for each declared setting.
+//! The sampling options: one for each declared setting.
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
@@ -8,7 +8,7 @@ use crate::sampling::{PROCESSORS, SamplingParams};
 
 const HEADING: &str = "Sampling (applied in this order)";
 
-/// The sampling settings of the target and of the draft model, as they were given.
+/// The sampling settings of the target and the draft model, as given on the command line.
 #[derive(Debug, Default)]
 pub(super) struct SamplingArgs(Params);
 
@@ -16,14 +16,14 @@ impl SamplingArgs {
     /// The settings of the target.
     ///
     /// # Errors
-    /// Names the first setting out of range and what is allowed.
+    /// If a setting is out of range; the message names the first one and its allowed values.
     pub(super) fn target(&self) -> Result<SamplingParams, BadParam> {
         let settings = self.0.of(PROCESSORS.iter().map(|processor| &processor.setting))?;
         let set = |params: SamplingParams, (key, value): (&str, &Value)| params.with(key, value);
         Ok(settings.iter().fold(SamplingParams::NEUTRAL, set))
     }
 
-    /// The settings that are given for the draft model.
+    /// The settings given for the draft model.
     ///
     /// # Errors
     /// As [`Self::target`].
@@ -59,7 +59,8 @@ fn option(setting: &'static Param) -> Arg {
     }
 }
 
-/// With a capital letter, as other options have it, unless a setting's name comes first.
+/// The summary with a capital letter, like the help of other options, unless it begins with
+/// the name of a setting.
 fn sentence(summary: &str) -> String {
     if summary.split(' ').next().is_some_and(|word| word.contains('_')) {
         return summary.to_owned();

@@ -12,7 +12,7 @@ Examples:
   specdec schema > experiment.schema.json
   specdec schema --markdown > docs/experiment-keys.md
 
-Editors that know TOML take the schema from the first line of an experiment:
+Editors with TOML support read the schema from the first line of an experiment:
   #:schema experiment.schema.json")]
 pub(super) struct SchemaArgs {
     /// Print the reference page instead of the JSON Schema

@@ -11,7 +11,7 @@ mod weights;
 
 use thiserror::Error;
 
-use self::weights::Weights;
+use self::weights::TokenWeights;
 
 /// A token id.
 pub type Token = u32;
@@ -73,8 +73,8 @@ pub struct Dist {
 
 #[derive(Debug, Clone)]
 enum Storage {
-    Double(Weights<f64>),
-    Single(Weights<f32>),
+    Double(TokenWeights<f64>),
+    Single(TokenWeights<f32>),
     /// Ascending token ids, positive probabilities.
     Sparse(Vec<(Token, f64)>),
 }
@@ -86,7 +86,7 @@ impl Dist {
     /// If an entry is negative or not finite, or the mass differs from one by
     /// more than 1e-9.
     pub fn from_probs(probs: Vec<f64>) -> Result<Self, DistError> {
-        let weights = Weights::new(probs)?;
+        let weights = TokenWeights::new(probs)?;
         let mass = weights.mass();
         if (mass - 1.0).abs() > MASS_TOLERANCE {
             return Err(DistError::Mass { mass });
@@ -114,7 +114,7 @@ impl Dist {
     /// The distribution proportional to a measure, and the mass of the measure. `None`
     /// if the mass is zero, or if the weights are not a measure.
     pub fn from_measure(weights: Vec<f64>) -> Option<(Self, f64)> {
-        let weights = Weights::new(weights).ok()?;
+        let weights = TokenWeights::new(weights).ok()?;
         let mass = weights.mass();
         let dist = Self { vocab: weights.len(), storage: Storage::Double(weights) };
         (mass > 0.0).then_some((dist, mass))
@@ -122,9 +122,9 @@ impl Dist {
 
     fn proportional<T: weights::Number>(
         weights: Vec<T>,
-        storage: fn(Weights<T>) -> Storage,
+        storage: fn(TokenWeights<T>) -> Storage,
     ) -> Result<Self, DistError> {
-        let weights = Weights::new(weights)?;
+        let weights = TokenWeights::new(weights)?;
         if weights.mass() <= 0.0 {
             return Err(DistError::NothingPossible);
         }

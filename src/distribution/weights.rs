@@ -13,7 +13,7 @@ const BLOCK: usize = 256;
 
 /// `p(x) = values[x] / norm`.
 #[derive(Debug, Clone)]
-pub(super) struct Weights<T> {
+pub(super) struct TokenWeights<T> {
     values: Vec<T>,
     /// Sums of all weights up to the end of each block; the last is the mass.
     ends: Vec<f64>,
@@ -26,7 +26,7 @@ pub(super) trait Number: Copy + Into<f64> + Send + Sync + 'static {}
 impl Number for f32 {}
 impl Number for f64 {}
 
-impl<T: Number> Weights<T> {
+impl<T: Number> TokenWeights<T> {
     /// Weights of at least one token; the norm is their mass.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl<T: Number> Weights<T> {
     /// finite.
     pub(super) fn new(values: Vec<T>) -> Result<Self, DistError> {
         let mut ends = Vec::with_capacity(values.len().div_ceil(BLOCK));
-        let sound = IsaKind::active().run(Sums { values: &values, ends: &mut ends });
+        let sound = IsaKind::active().run(BlockSums { values: &values, ends: &mut ends });
         let mass = ends.last().copied().ok_or(DistError::Empty)?;
         // A sum is finite only if all its terms are.
         if !sound || !mass.is_finite() {
@@ -101,17 +101,17 @@ impl<T: Number> Weights<T> {
 /// The sum of values in blocks, in the same order as a distribution's mass.
 pub(super) fn sum(values: &[f64]) -> f64 {
     let mut sums = Vec::new();
-    IsaKind::active().run(Sums { values, ends: &mut sums });
+    IsaKind::active().run(BlockSums { values, ends: &mut sums });
     sums.last().copied().unwrap_or(0.0)
 }
 
 /// Sums of blocks; returns whether no weight is negative.
-struct Sums<'a, T> {
+struct BlockSums<'a, T> {
     values: &'a [T],
     ends: &'a mut Vec<f64>,
 }
 
-impl<T: Number> Kernel for Sums<'_, T> {
+impl<T: Number> Kernel for BlockSums<'_, T> {
     type Output = bool;
 
     #[inline(always)]
@@ -138,8 +138,8 @@ impl<T: Number> Kernel for Sums<'_, T> {
 
 /// Computes a value for every token from its two probabilities.
 struct Pairs<'a, T, F> {
-    p: &'a Weights<T>,
-    q: &'a Weights<T>,
+    p: &'a TokenWeights<T>,
+    q: &'a TokenWeights<T>,
     value: F,
 }
 

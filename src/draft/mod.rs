@@ -5,7 +5,6 @@
 //! that is recorded with it.
 
 mod cascade;
-mod copy;
 mod hybrid;
 mod model;
 mod model_tree;
@@ -111,6 +110,20 @@ impl Round<'_> {
         draft.depth() < self.limit && self.length.go_deeper(draft)
     }
 
+    /// Drafts a copy of the text from position `next` on. Past the end of the context it
+    /// continues with the tokens just copied, which extends periodic text.
+    fn copy_from(&mut self, next: usize, draft: &mut Draft) {
+        let mut parent = draft.len().checked_sub(1);
+        for at in next.. {
+            if !self.go_deeper(draft) {
+                break;
+            }
+            let drafted = |at: usize| draft.node(at - self.context.len()).token;
+            let token = self.context.get(at).copied().unwrap_or_else(|| drafted(at));
+            parent = Some(draft.certain(parent, token));
+        }
+    }
+
     /// Adds a token drawn from the draft model's prediction.
     fn draw_predicted(
         &mut self,
@@ -147,7 +160,7 @@ impl Round<'_> {
             Siblings::LastSampled => draft.sample_last(parent, dist, count, self.chance),
             Siblings::Hub if count == 2 => draft.sample_hub(parent, dist, self.chance),
             Siblings::Hub => draft.sample_distinct(parent, dist, count, self.chance),
-            Siblings::Listed | Siblings::Distinct | Siblings::Mixed => {
+            Siblings::TopK | Siblings::Distinct | Siblings::Mixed => {
                 let ranked = prediction.belief.most_probable(count);
                 ranked.into_iter().for_each(|token| _ = draft.certain(parent, token));
             }

@@ -37,13 +37,13 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
                 let sentence = "siblings = hub: a node of the tree has at most 2 children";
                 return Err(Error::setting(sentence));
             }
-            let sampled = siblings != Siblings::Listed;
+            let sampled = siblings != Siblings::TopK;
             let certain = siblings != Siblings::Independent;
             let mut shape = DraftShape { sampled, certain, ..DraftShape::NOTHING };
             if tree.iter().any(|&children| children > 1) {
                 shape = shape.with(siblings);
                 if siblings == Siblings::Distinct {
-                    shape = shape.with(Siblings::Listed);
+                    shape = shape.with(Siblings::TopK);
                 }
             }
             Ok(shape)

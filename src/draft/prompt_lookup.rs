@@ -1,6 +1,5 @@
 //! Prompt lookup: copy what followed the last occurrence of the current n-gram.
 
-use super::copy::copy_from;
 use super::{BuildDrafter, Drafter, Round};
 use crate::distribution::Token;
 use crate::error::Error;
@@ -99,7 +98,7 @@ impl<'a> Drafter<'a> for PromptLookup {
     fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
         let mut draft = Draft::empty(round.vocab);
         if let Some(next) = self.find(round.context) {
-            copy_from(next, round, &mut draft);
+            round.copy_from(next, &mut draft);
         }
         Ok(draft)
     }

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use super::copy::copy_from;
 use super::{BuildDrafter, Drafter, Round};
 use crate::clock::Clock;
 use crate::distribution::Token;
@@ -59,7 +58,7 @@ impl<'a> Drafter<'a> for SuffixAutomaton {
         self.read(round.context);
         let mut draft = Draft::empty(round.vocab);
         if let Some(suffix) = self.text.repeated().filter(|s| s.longest >= self.least) {
-            copy_from(suffix.end + 1, round, &mut draft);
+            round.copy_from(suffix.end + 1, &mut draft);
         }
         Ok(draft)
     }
@@ -77,7 +76,7 @@ impl<'a> Drafter<'a> for SuffixAutomaton {
 /// A suffix automaton of the text read so far.
 #[derive(Debug, Clone)]
 struct Automaton {
-    states: Vec<State>,
+    states: Vec<AutomatonState>,
     /// The state of the whole text.
     last: usize,
     /// Number of tokens read.
@@ -86,7 +85,7 @@ struct Automaton {
 
 /// A set of substrings with the same occurrences.
 #[derive(Debug, Clone, Default)]
-struct State {
+struct AutomatonState {
     /// Length of the longest of them.
     longest: usize,
     /// The state of the longest suffix with more occurrences; `None` for the empty
@@ -99,14 +98,14 @@ struct State {
 
 impl Default for Automaton {
     fn default() -> Self {
-        Self { states: vec![State::default()], last: 0, read: 0 }
+        Self { states: vec![AutomatonState::default()], last: 0, read: 0 }
     }
 }
 
 impl Automaton {
     /// The longest suffix of the text that also occurred earlier. The whole text occurs
     /// once, so this is the longest suffix with more occurrences.
-    fn repeated(&self) -> Option<&State> {
+    fn repeated(&self) -> Option<&AutomatonState> {
         self.states[self.last].link.map(|link| &self.states[link])
     }
 
@@ -114,7 +113,7 @@ impl Automaton {
     fn push(&mut self, token: Token) {
         let new = self.states.len();
         let longest = self.states[self.last].longest + 1;
-        self.states.push(State { longest, end: self.read, ..State::default() });
+        self.states.push(AutomatonState { longest, end: self.read, ..AutomatonState::default() });
         let mut at = Some(self.last);
         while let Some(state) = at.filter(|&s| !self.states[s].next.contains_key(&token)) {
             self.states[state].next.insert(token, new);
@@ -140,7 +139,7 @@ impl Automaton {
     fn split(&mut self, state: usize, next: usize, token: Token) -> usize {
         let own = self.states.len();
         let longest = self.states[state].longest + 1;
-        self.states.push(State { longest, ..self.states[next].clone() });
+        self.states.push(AutomatonState { longest, ..self.states[next].clone() });
         self.states[next].link = Some(own);
         let mut at = Some(state);
         while let Some(s) = at.filter(|&s| self.states[s].next.get(&token) == Some(&next)) {

@@ -32,7 +32,7 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
             let tree = parse_tree(TREE.key, &params.text(&TREE))?;
             let branches = tree.iter().any(|&children| children > 1);
             let shape = DraftShape::CERTAIN;
-            Ok(if branches { shape.with(Siblings::Listed) } else { shape })
+            Ok(if branches { shape.with(Siblings::TopK) } else { shape })
         },
         make: |params| {
             let tree = parse_tree(TREE.key, &params.params.text(&TREE))?;

@@ -34,7 +34,7 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     paper: "Li et al. 2024, EAGLE-2, arXiv 2406.16858",
     build: BuildDrafter {
         needs_model: true,
-        shape: |_| Ok(DraftShape::CERTAIN.with(Siblings::Listed)),
+        shape: |_| Ok(DraftShape::CERTAIN.with(Siblings::TopK)),
         make: |params| {
             let reader =
                 Reader::new(params.model("tree_confidence")?, params.sampler.clone())?.ranking();

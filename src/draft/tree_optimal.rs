@@ -42,7 +42,7 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
         needs_model: true,
         shape: |_| {
             let shape = DraftShape { certain: true, ..DraftShape::SAMPLED };
-            Ok(shape.with(Siblings::Distinct).with(Siblings::Listed))
+            Ok(shape.with(Siblings::Distinct).with(Siblings::TopK))
         },
         make: |params| {
             let reader =

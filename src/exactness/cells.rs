@@ -8,7 +8,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use super::methods::{Combination, set};
 use super::pairwise::pairwise;
 use super::place::{Place, choices};
-use super::settings::{SETTINGS, Setting};
+use super::settings::{SETTINGS, SamplingSetting};
 use crate::model::zoo::TOYS;
 use crate::params::Params;
 use crate::registry::Class;
@@ -16,7 +16,7 @@ use crate::registry::Class;
 /// The longest chains, and how long they are in the complete product.
 const MOST_TOKENS: usize = 5;
 const TOKENS: usize = 3;
-/// The most drafts of a round, as [`Cell::cost`] counts them, for a cell to be
+/// The most drafts of a round, as [`ExactnessCell::cost`] counts them, for a cell to be
 /// walked; and of one on a random toy.
 const MOST_DRAFTS: usize = 729;
 const MOST_RANDOM_DRAFTS: usize = 300;
@@ -27,9 +27,9 @@ const SEED: u64 = 2026;
 
 /// One enumeration to be done.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cell {
+pub(super) struct ExactnessCell {
     pub(super) method: Combination,
-    pub(super) setting: &'static Setting,
+    pub(super) setting: &'static SamplingSetting,
     pub(super) place: Place,
     pub(super) k: usize,
     /// Tokens of the prompt.
@@ -41,10 +41,10 @@ pub(super) struct Cell {
     choices: usize,
 }
 
-impl Cell {
+impl ExactnessCell {
     pub(super) fn new(
         method: Combination,
-        setting: &'static Setting,
+        setting: &'static SamplingSetting,
         place: Place,
         k: usize,
     ) -> Self {
@@ -154,20 +154,20 @@ impl Cell {
 /// the full form each verifier with each drafter and policy is one. Further
 /// settings of verifiers and policies are among those that are paired. Random toys
 /// follow.
-pub(super) fn cells(methods: &[Combination], full: bool) -> Vec<Cell> {
+pub(super) fn cells(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
     let (main, varied): (Vec<Combination>, Vec<_>) =
         methods.iter().partition(|method| method.has_first_settings());
     let (first, others): (Vec<Combination>, Vec<_>) =
         main.iter().partition(|method| method.is_first_of_lengths(methods));
     let (first, others, varied) =
         (complete(&first, full), complete(&others, full), complete(&varied, full));
-    let proved = |cell: &Cell| is_walked(&cell.method) && cell.k <= TOKENS;
+    let proved = |cell: &ExactnessCell| is_walked(&cell.method) && cell.k <= TOKENS;
     let (walked, rest) = first.into_iter().partition::<Vec<_>, _>(|cell| full && proved(cell));
-    let factors = if full { Cell::factors_of_method } else { Cell::factors };
+    let factors = if full { ExactnessCell::factors_of_method } else { ExactnessCell::factors };
     let paired = [
-        pairwise(&rest, Cell::cost, Cell::factors_of_method),
-        pairwise(&others, Cell::cost, factors),
-        pairwise(&varied, Cell::cost, Cell::factors),
+        pairwise(&rest, ExactnessCell::cost, ExactnessCell::factors_of_method),
+        pairwise(&others, ExactnessCell::cost, factors),
+        pairwise(&varied, ExactnessCell::cost, ExactnessCell::factors),
     ];
     [walked, paired.concat(), on_random_toys(methods, full)].concat()
 }
@@ -178,7 +178,7 @@ fn is_walked(method: &Combination) -> bool {
 }
 
 /// Every cell of the given methods on named toys.
-fn complete(methods: &[Combination], full: bool) -> Vec<Cell> {
+fn complete(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
     let mut cells = Vec::new();
     for &method in methods {
         let most = match () {
@@ -190,7 +190,7 @@ fn complete(methods: &[Combination], full: bool) -> Vec<Cell> {
         for toy in TOYS {
             // The rest would be the same cells twice.
             for setting in SETTINGS.iter().filter(|s| method.proposer.reads(s.draft)) {
-                let cell = |k| Cell::new(method, setting, Place::Named(toy), k);
+                let cell = |k| ExactnessCell::new(method, setting, Place::Named(toy), k);
                 cells.extend(lengths.clone().map(cell));
             }
         }
@@ -201,7 +201,7 @@ fn complete(methods: &[Combination], full: bool) -> Vec<Cell> {
 
 /// Every drafter on every random toy, in the quick form each toy with one drafter:
 /// verifiers and length policies take turns, K and the sampling are drawn.
-fn on_random_toys(methods: &[Combination], full: bool) -> Vec<Cell> {
+fn on_random_toys(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
     let mut by_drafter = BTreeMap::<String, Vec<Combination>>::new();
     for method in methods.iter().filter(|m| m.proposer.proposes() && is_walked(m)) {
         by_drafter.entry(method.proposer.name()).or_default().push(*method);
@@ -221,14 +221,14 @@ fn on_random_toys(methods: &[Combination], full: bool) -> Vec<Cell> {
 
 /// A method on a random toy with a random K, as long as it can be walked, and a
 /// random sampling.
-fn drawn(method: Combination, toy: u32, drafter: usize) -> Cell {
+fn drawn(method: Combination, toy: u32, drafter: usize) -> ExactnessCell {
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
     rng.set_stream(u64::from(toy) << 16 | drafter as u64);
     let mut below = |n: usize| rng.next_u32() as usize % n;
     let settings = SETTINGS.iter().filter(|s| method.proposer.reads(s.draft)).collect::<Vec<_>>();
     let setting = settings[below(settings.len())];
     let most = method.proposer.tree().map_or(MOST_TOKENS, |tree| tree.len());
-    let mut cell = Cell::new(method, setting, Place::Random(toy), 1 + below(most));
+    let mut cell = ExactnessCell::new(method, setting, Place::Random(toy), 1 + below(most));
     while cell.cost() > MOST_RANDOM_DRAFTS {
         cell.k -= 1;
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::forms::ClosedForm;
-use super::kind::Kind;
+use super::kind::CellKind;
 use super::methods::with_settings;
 use super::monte_carlo::Fit;
 use super::mutants::MutantReport;
@@ -13,7 +13,7 @@ use super::mutants::MutantReport;
 /// What is known of one cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum CertificateVerdict {
     /// The enumerated joint distribution equals the target's.
     Exact,
     /// Sampled generations are what the distribution makes plausible.
@@ -58,7 +58,7 @@ pub struct CertificateCell {
     #[serde(rename = "K")]
     pub k: usize,
     /// What the distributions were that were decided between.
-    pub kind: Kind,
+    pub kind: CellKind,
     /// The share of decisions between soft, different, overlapping distributions.
     pub soft: f64,
     /// Whether drafts may be trees.
@@ -75,7 +75,7 @@ pub struct CertificateCell {
     /// The smallest total variation that would have been refuted.
     pub min_detectable_tv: f64,
     /// What came out.
-    pub verdict: Verdict,
+    pub verdict: CertificateVerdict,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -115,7 +115,7 @@ pub struct RealFit {
     #[serde(flatten)]
     pub fit: Option<Fit>,
     /// What came out.
-    pub verdict: Verdict,
+    pub verdict: CertificateVerdict,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -147,7 +147,7 @@ impl Certificate {
 
     /// One sentence per failed cell and surviving mutant.
     pub fn failures(&self) -> Vec<String> {
-        let cells = self.cells.iter().filter(|c| c.verdict == Verdict::Failed).map(|c| {
+        let cells = self.cells.iter().filter(|c| c.verdict == CertificateVerdict::Failed).map(|c| {
             let reason = c.reason.as_deref().unwrap_or("no reason");
             format!("{} on {} at {}, K = {}: {reason}", c.method, c.toy, c.sampler, c.k)
         });
@@ -158,7 +158,7 @@ impl Certificate {
             .map(|form| format!("{} is {}, not {}", form.name, form.found, form.expected));
         let mutants = self.mutants.iter().filter(|m| m.killed_by.is_empty());
         let mutants = mutants.map(|m| format!("mutant {} survives every check", m.name));
-        let fits = self.fits.iter().filter(|fit| fit.verdict == Verdict::Failed).map(|fit| {
+        let fits = self.fits.iter().filter(|fit| fit.verdict == CertificateVerdict::Failed).map(|fit| {
             let reason = fit.reason.as_deref().unwrap_or("no reason");
             format!("{} on {} at {}: {reason}", fit.method, fit.target, fit.sampler)
         });
@@ -210,14 +210,14 @@ mod tests {
             ends: false,
             sampler: "T=1",
             k: 2,
-            kind: Kind::Soft,
+            kind: CellKind::Soft,
             soft: 1.0,
             branches: false,
             stopped,
             paths: 1,
             max_tv: Some(0.0),
             min_detectable_tv: 1e-12,
-            verdict: Verdict::Exact,
+            verdict: CertificateVerdict::Exact,
             reason: None,
         }
     }

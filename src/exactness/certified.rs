@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::certificate::{Certificate, CertificateCell, Verdict};
-use super::kind::Kind;
+use super::certificate::{Certificate, CertificateCell, CertificateVerdict};
+use super::kind::CellKind;
 
 /// What a certificate says of a verifier, a drafter or a length policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,7 +14,7 @@ pub struct Certified {
     /// Its name in the registry.
     pub name: String,
     /// What came out of all its cells.
-    pub verdict: Verdict,
+    pub verdict: CertificateVerdict,
     /// Enumerated cells in which it takes part and p and q are soft, different and
     /// overlap; for drafters and length policies those whose verifier claims to be
     /// exact.
@@ -53,20 +53,20 @@ impl Certified {
     pub fn words(&self) -> String {
         let Self { walked, .. } = self;
         match self.verdict {
-            Verdict::Exact => {
+            CertificateVerdict::Exact => {
                 let tv = self.max_tv.map_or_else(|| "-".to_owned(), |tv| format!("{tv:.0e}"));
                 let sampled = self.sampled_words().map(|words| format!("; {words}"));
                 let sampled = sampled.unwrap_or_default();
                 format!("exact: {}, largest TV {tv}{sampled}", self.walked_words())
             }
-            Verdict::Consistent => {
+            CertificateVerdict::Consistent => {
                 format!("consistent: {}", self.sampled_words().unwrap_or_default())
             }
-            Verdict::Measured => {
+            CertificateVerdict::Measured => {
                 let tv = self.max_tv.map_or_else(|| "-".to_owned(), |tv| format!("{tv:.2}"));
                 format!("approximate: {walked} cells walked, TV up to {tv}")
             }
-            Verdict::Failed => "FAILED".to_owned(),
+            CertificateVerdict::Failed => "FAILED".to_owned(),
         }
     }
 
@@ -93,16 +93,16 @@ impl Certified {
 
     fn of(kind: &str, name: &str, cells: &[&CertificateCell]) -> Self {
         let any = |verdict| cells.iter().any(|c| c.verdict == verdict);
-        let verdict = [Verdict::Failed, Verdict::Measured, Verdict::Exact];
+        let verdict = [CertificateVerdict::Failed, CertificateVerdict::Measured, CertificateVerdict::Exact];
         let (walked, sampled) =
             cells.iter().partition::<Vec<&CertificateCell>, _>(|cell| cell.max_tv.is_some());
         let count = |kind| walked.iter().filter(|cell| cell.kind == kind).count();
         Self {
             kind: kind.to_owned(),
             name: name.to_owned(),
-            verdict: verdict.into_iter().find(|v| any(*v)).unwrap_or(Verdict::Consistent),
-            soft: count(Kind::Soft),
-            certain_draft: count(Kind::CertainDraft),
+            verdict: verdict.into_iter().find(|v| any(*v)).unwrap_or(CertificateVerdict::Consistent),
+            soft: count(CellKind::Soft),
+            certain_draft: count(CellKind::CertainDraft),
             walked: walked.len(),
             sampled: sampled.len(),
             paths: cells.iter().map(|c| c.paths).sum(),
@@ -115,7 +115,7 @@ impl Certified {
 impl Certificate {
     /// What is certified, by registered name, in the order of the cells.
     pub fn certified(&self) -> Vec<Certified> {
-        let claimed = self.cells.iter().filter(|c| c.verdict != Verdict::Measured);
+        let claimed = self.cells.iter().filter(|c| c.verdict != CertificateVerdict::Measured);
         let claimed = claimed.collect::<Vec<_>>();
         let mut all = group("verifier", &self.cells.iter().collect::<Vec<_>>(), |c| c.verifier);
         all.extend(group("drafter", &claimed, |c| c.drafter));

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::Builder;
 
-use super::cells::{Cell, cells};
+use super::cells::{ExactnessCell, cells};
 #[cfg(feature = "engine")]
 use super::certificate::RealFit;
-use super::certificate::{Certificate, CertificateCell, Verdict};
+use super::certificate::{Certificate, CertificateCell, CertificateVerdict};
 use super::forms::{ClosedForm, closed_forms, on_paper};
 use super::judge::{Finding, sample_cell, spec, walk_cell};
-use super::kind::{Kind, Kinds};
+use super::kind::{CellKind, Kinds};
 use super::methods::Combination;
 use super::mutants::{Mutant, MutantReport, controls, mutants, refute};
 use super::place::Place;
@@ -41,7 +41,7 @@ pub struct CertifyOptions {
 
 /// How far a certification is.
 #[derive(Debug, Clone, Copy)]
-pub struct Progress {
+pub struct CertifyProgress {
     /// Parts done.
     pub done: usize,
     /// Parts there are.
@@ -54,7 +54,7 @@ pub struct Progress {
 /// If a method is named that does not exist.
 pub fn certify(
     options: &CertifyOptions,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(CertifyProgress),
 ) -> Result<Certificate, UnknownName> {
     let methods = Combination::matching(&options.methods)?;
     let runs = if options.full { 5 * RUNS } else { RUNS };
@@ -64,12 +64,12 @@ pub fn certify(
     let mut parts = Vec::new();
     #[cfg(feature = "engine")]
     parts.extend(
-        real_cells(&methods, options.full, options.models.as_ref()).into_iter().map(Part::Fit),
+        real_cells(&methods, options.full, options.models.as_ref()).into_iter().map(CertifyPart::Fit),
     );
-    parts.extend(cells(&methods, options.full).into_iter().map(|cell| Part::Walk { cell, runs }));
-    parts.extend(sampled.map(|&method| Part::Sample { method, runs }));
-    parts.extend(mutants().into_iter().map(Part::Refute));
-    parts.extend(controls().into_iter().map(Part::Try));
+    parts.extend(cells(&methods, options.full).into_iter().map(|cell| CertifyPart::Walk { cell, runs }));
+    parts.extend(sampled.map(|&method| CertifyPart::Sample { method, runs }));
+    parts.extend(mutants().into_iter().map(CertifyPart::Refute));
+    parts.extend(controls().into_iter().map(CertifyPart::Try));
     let mut results = run_all(&parts, progress);
     let forms = closed_forms().unwrap_or_else(|error| {
         // One that cannot be walked does not hold.
@@ -79,20 +79,20 @@ pub fn certify(
     results.sort_by_key(|(i, _)| *i);
     for (_, result) in results {
         match result {
-            Done::Cell(cell) => certificate.cells.push(*cell),
+            PartResult::Cell(cell) => certificate.cells.push(*cell),
             #[cfg(feature = "engine")]
-            Done::Fit(fit) => certificate.fits.push(fit),
-            Done::Mutant(report) => certificate.mutants.push(report),
-            Done::Control(report) => certificate.controls.push(report),
+            PartResult::Fit(fit) => certificate.fits.push(fit),
+            PartResult::Mutant(report) => certificate.mutants.push(report),
+            PartResult::Control(report) => certificate.controls.push(report),
         }
     }
     certificate.forms.extend(on_paper(&certificate.mutants));
     Ok(certificate)
 }
 
-enum Part {
+enum CertifyPart {
     Walk {
-        cell: Cell,
+        cell: ExactnessCell,
         runs: u32,
     },
     Sample {
@@ -106,7 +106,7 @@ enum Part {
     Try(Mutant),
 }
 
-enum Done {
+enum PartResult {
     Cell(Box<CertificateCell>),
     #[cfg(feature = "engine")]
     Fit(RealFit),
@@ -114,7 +114,7 @@ enum Done {
     Control(MutantReport),
 }
 
-fn run_all(parts: &[Part], progress: &mut dyn FnMut(Progress)) -> Vec<(usize, Done)> {
+fn run_all(parts: &[CertifyPart], progress: &mut dyn FnMut(CertifyProgress)) -> Vec<(usize, PartResult)> {
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
     let (send, receive) = mpsc::channel();
@@ -141,27 +141,27 @@ fn run_all(parts: &[Part], progress: &mut dyn FnMut(Progress)) -> Vec<(usize, Do
         let mut done = Vec::with_capacity(parts.len());
         for result in receive {
             done.push(result);
-            progress(Progress { done: done.len(), total: parts.len() });
+            progress(CertifyProgress { done: done.len(), total: parts.len() });
         }
         done
     })
 }
 
-impl Part {
-    fn run(&self) -> Done {
+impl CertifyPart {
+    fn run(&self) -> PartResult {
         match self {
-            Part::Walk { cell, runs } => Done::Cell(finish(cell, walk_cell(cell, *runs)).into()),
-            Part::Sample { method, runs } => {
+            CertifyPart::Walk { cell, runs } => PartResult::Cell(finish(cell, walk_cell(cell, *runs)).into()),
+            CertifyPart::Sample { method, runs } => {
                 // The first toy has the largest vocabulary and both models
                 // overlap; sampling at temperature 1 uses the whole of it.
-                let cell = Cell::new(*method, &SETTINGS[0], Place::Named(&TOYS[0]), 2);
-                Done::Cell(finish(&cell, sample_cell(&cell, *runs)).into())
+                let cell = ExactnessCell::new(*method, &SETTINGS[0], Place::Named(&TOYS[0]), 2);
+                PartResult::Cell(finish(&cell, sample_cell(&cell, *runs)).into())
             }
             #[cfg(feature = "engine")]
-            Part::Fit(cell) => Done::Fit(cell.run()),
+            CertifyPart::Fit(cell) => PartResult::Fit(cell.run()),
             // One that cannot be run is not refuted: it counts as alive.
-            Part::Refute(mutant) => Done::Mutant(report(mutant, &[])),
-            Part::Try(mutant) => Done::Control(report(mutant, &["an error"])),
+            CertifyPart::Refute(mutant) => PartResult::Mutant(report(mutant, &[])),
+            CertifyPart::Try(mutant) => PartResult::Control(report(mutant, &["an error"])),
         }
     }
 }
@@ -178,7 +178,7 @@ fn report(mutant: &Mutant, otherwise: &[&'static str]) -> MutantReport {
     })
 }
 
-fn finish(cell: &Cell, finding: Result<Finding, Error>) -> CertificateCell {
+fn finish(cell: &ExactnessCell, finding: Result<Finding, Error>) -> CertificateCell {
     let finding = finding.unwrap_or_else(|error| {
         let verdict = Err(error.to_string());
         let kinds = Kinds::default();
@@ -201,13 +201,13 @@ fn finish(cell: &Cell, finding: Result<Finding, Error>) -> CertificateCell {
         sampler: cell.setting.name,
         k: cell.k,
         kind: finding.kinds.of_most(),
-        soft: finding.kinds.share(Kind::Soft),
+        soft: finding.kinds.share(CellKind::Soft),
         branches: method.proposer.branches(),
         stopped: cell.may_stop().then_some(finding.stopped),
         paths: finding.paths,
         max_tv: finding.max_tv,
         min_detectable_tv: finding.min_detectable_tv,
-        verdict: *finding.verdict.as_ref().unwrap_or(&Verdict::Failed),
+        verdict: *finding.verdict.as_ref().unwrap_or(&CertificateVerdict::Failed),
         reason: finding.verdict.err(),
     }
 }

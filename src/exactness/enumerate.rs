@@ -74,7 +74,7 @@ pub struct Enumeration {
 }
 
 /// Number of new tokens, all tokens, and the state's key.
-type State = (usize, Vec<Token>, Vec<u8>);
+type GenerationState = (usize, Vec<Token>, Vec<u8>);
 
 /// States that are kept at once, of some kilobytes each. What learns from every
 /// round leaves few states to be merged and would fill the memory with them.
@@ -152,11 +152,11 @@ fn walk_within<'a>(
 /// The shortest state: rounds only add tokens, so it has all its mass already.
 /// With too many of them the longest, which is soon at its end; where it comes up
 /// once more it is walked once more, with that mass.
-fn next_state<S>(frontier: &mut BTreeMap<State, S>, most: usize) -> Option<(State, S)> {
+fn next_state<S>(frontier: &mut BTreeMap<GenerationState, S>, most: usize) -> Option<(GenerationState, S)> {
     if frontier.len() > most { frontier.pop_last() } else { frontier.pop_first() }
 }
 
-fn state(generation: &mut Generation<'_>) -> Result<State, Error> {
+fn state(generation: &mut Generation<'_>) -> Result<GenerationState, Error> {
     let key = generation.state_key()?;
     Ok((generation.new_tokens().len(), generation.tokens().to_vec(), key))
 }

@@ -3,8 +3,8 @@
 use std::cell::Cell as Shared;
 use std::rc::Rc;
 
-use super::cells::Cell;
-use super::certificate::Verdict;
+use super::cells::ExactnessCell;
+use super::certificate::CertificateVerdict;
 use super::closed::{ChainCase, Rule};
 use super::enumerate::{Enumeration, enumerate};
 use super::joint::{Gap, JointDistribution, TOLERANCE, off, target_distribution};
@@ -30,11 +30,11 @@ pub(super) struct Finding {
     pub(super) stopped: bool,
     /// What the distributions were.
     pub(super) kinds: Kinds,
-    pub(super) verdict: Result<Verdict, String>,
+    pub(super) verdict: Result<CertificateVerdict, String>,
 }
 
 /// The cell's method as a config would say it.
-pub(super) fn spec(cell: &Cell) -> MethodSpec {
+pub(super) fn spec(cell: &ExactnessCell) -> MethodSpec {
     MethodSpec {
         drafter: cell.method.proposer.entry.name.to_owned(),
         verifier: cell.method.verifier.entry.name.to_owned(),
@@ -56,7 +56,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(cell: &Cell) -> Result<Self, Error> {
+    fn of(cell: &ExactnessCell) -> Result<Self, Error> {
         let pair = cell.place.pair();
         let sampler = |params| Ok::<_, Error>(Sampler::new(params)?);
         let spec = spec(cell);
@@ -108,7 +108,7 @@ impl Parts {
 }
 
 /// Walks a cell, or samples it `runs` times where it cannot be walked.
-pub(super) fn walk_cell(cell: &Cell, runs: u32) -> Result<Finding, Error> {
+pub(super) fn walk_cell(cell: &ExactnessCell, runs: u32) -> Result<Finding, Error> {
     if cell.method.is_coupled() {
         return sample_cell(cell, runs);
     }
@@ -137,8 +137,8 @@ pub(super) fn walk_cell(cell: &Cell, runs: u32) -> Result<Finding, Error> {
     ];
     let verdict = match faults.into_iter().flatten().next() {
         Some(fault) => Err(fault),
-        None if claimed => Ok(Verdict::Exact),
-        None => Ok(Verdict::Measured),
+        None if claimed => Ok(CertificateVerdict::Exact),
+        None => Ok(CertificateVerdict::Measured),
     };
     Ok(Finding {
         paths: found.paths,
@@ -161,7 +161,7 @@ fn inexact(gap: &Gap) -> Option<String> {
 /// yield, at every node that was reached without a choice of siblings, nothing has
 /// to be rejected; where q and p share no token nothing can be accepted; on a random
 /// toy a lookup need not find anything.
-fn vacuous(cell: &Cell, tally: &Tally) -> Option<String> {
+fn vacuous(cell: &ExactnessCell, tally: &Tally) -> Option<String> {
     if !cell.method.proposer.proposes() {
         return (tally.proposed > 0.0).then(|| "plain decoding proposed a token".to_owned());
     }
@@ -178,7 +178,7 @@ fn vacuous(cell: &Cell, tally: &Tally) -> Option<String> {
 }
 
 /// E\[L\] of the first round, where a closed form is known.
-fn expected_length(cell: &Cell, parts: &Parts) -> Result<Option<f64>, Error> {
+fn expected_length(cell: &ExactnessCell, parts: &Parts) -> Result<Option<f64>, Error> {
     let rule = Rule::of(cell.method.verifier.entry.name);
     let chain = cell.method.proposer.entry.name == "model";
     match rule.filter(|_| chain && !cell.adapts()) {
@@ -193,7 +193,7 @@ fn wrong_length(found: &Enumeration, expected: f64) -> Option<String> {
 }
 
 /// Says in which run a method of class P has other tokens than plain decoding.
-fn leaves_the_path(cell: &Cell, parts: &Parts) -> Result<Option<String>, Error> {
+fn leaves_the_path(cell: &ExactnessCell, parts: &Parts) -> Result<Option<String>, Error> {
     if cell.method.verifier.entry.build.class != Class::P {
         return Ok(None);
     }
@@ -210,7 +210,7 @@ const PATH: (usize, u32) = (24, 100);
 const SEED: u64 = 2026;
 
 /// Samples a cell `runs` times.
-pub(super) fn sample_cell(cell: &Cell, runs: u32) -> Result<Finding, Error> {
+pub(super) fn sample_cell(cell: &ExactnessCell, runs: u32) -> Result<Finding, Error> {
     let parts = Parts::of(cell)?;
     let tokens = cell.sampled_tokens();
     let mut tally = Tally::default();
@@ -229,8 +229,8 @@ pub(super) fn sample_cell(cell: &Cell, runs: u32) -> Result<Finding, Error> {
     ];
     let verdict = match faults.into_iter().flatten().next() {
         Some(fault) => Err(fault),
-        None if claimed => Ok(Verdict::Consistent),
-        None => Ok(Verdict::Measured),
+        None if claimed => Ok(CertificateVerdict::Consistent),
+        None => Ok(CertificateVerdict::Measured),
     };
     Ok(Finding {
         paths: runs as usize,
@@ -251,15 +251,15 @@ mod tests {
     use crate::model::zoo::TOYS;
 
     /// A cell of the first toy at temperature 1, of the first method called so.
-    fn cell(method: &str, k: usize) -> Cell {
+    fn cell(method: &str, k: usize) -> ExactnessCell {
         let method = Combination::matching(&[method.to_owned()]).unwrap()[0];
-        Cell::new(method, &SETTINGS[0], Place::Named(&TOYS[0]), k)
+        ExactnessCell::new(method, &SETTINGS[0], Place::Named(&TOYS[0]), k)
     }
 
     #[test]
     fn a_sampled_cell_without_proposals_is_vacuous() {
         let mut cell = cell("gumbel+suffix_automaton", 2);
-        assert_eq!(sample_cell(&cell, 500).unwrap().verdict, Ok(Verdict::Consistent));
+        assert_eq!(sample_cell(&cell, 500).unwrap().verdict, Ok(CertificateVerdict::Consistent));
         cell.method.proposer.settings = &[("suffix_min", "99")];
         let verdict = sample_cell(&cell, 500).unwrap().verdict;
         assert_eq!(verdict, Err("vacuous: nothing was proposed".to_owned()));

@@ -14,7 +14,7 @@ use crate::tree::{NodeId, Origin};
 /// The distributions p of the target and q of a draft, where a draft is decided on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum CellKind {
     /// Both leave a choice, differ, and share tokens: the case that counts.
     Soft,
     /// The draft is not drawn: looked up, or the most probable tokens.
@@ -29,7 +29,7 @@ pub enum Kind {
     Undrafted,
 }
 
-impl Kind {
+impl CellKind {
     /// All kinds, the one that counts first.
     pub const ALL: [Self; 6] = [
         Self::Soft,
@@ -81,30 +81,30 @@ impl Kind {
 
 /// Expected number of decisions of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Kinds([f64; Kind::ALL.len()]);
+pub struct Kinds([f64; CellKind::ALL.len()]);
 
 impl Kinds {
     /// Counts the decisions of a round with this weight.
     pub(super) fn round(&mut self, event: &RoundEvent<'_>, weight: f64) {
         for at in event.forks() {
-            self.0[Kind::at(event, at) as usize] += weight;
+            self.0[CellKind::at(event, at) as usize] += weight;
         }
     }
 
     /// The share of a kind.
-    pub fn share(&self, kind: Kind) -> f64 {
+    pub fn share(&self, kind: CellKind) -> f64 {
         let all = self.0.iter().sum::<f64>();
         if all > 0.0 { self.0[kind as usize] / all } else { 0.0 }
     }
 
     /// The kind of the whole: soft if at least half of the decisions are, else
     /// what most of the others are.
-    pub fn of_most(&self) -> Kind {
-        if self.share(Kind::Soft) >= 0.5 {
-            return Kind::Soft;
+    pub fn of_most(&self) -> CellKind {
+        if self.share(CellKind::Soft) >= 0.5 {
+            return CellKind::Soft;
         }
-        let others = Kind::ALL[1..].iter().copied().filter(|&kind| self.share(kind) > 0.0);
-        others.max_by(|a, b| self.share(*a).total_cmp(&self.share(*b))).unwrap_or(Kind::Undrafted)
+        let others = CellKind::ALL[1..].iter().copied().filter(|&kind| self.share(kind) > 0.0);
+        others.max_by(|a, b| self.share(*a).total_cmp(&self.share(*b))).unwrap_or(CellKind::Undrafted)
     }
 }
 
@@ -115,21 +115,21 @@ mod tests {
     #[test]
     fn the_kind_of_a_decision_follows_from_p_and_q() {
         let dist = |probs: &[f64]| Dist::from_probs(probs.to_vec()).unwrap();
-        let kind = |p: &[f64], q: &[f64]| Kind::of(&dist(p), &dist(q));
-        assert_eq!(kind(&[0.5, 0.5, 0.0], &[0.0, 0.5, 0.5]), Kind::Soft);
-        assert_eq!(kind(&[0.5, 0.5, 0.0], &[0.5, 0.5, 0.0]), Kind::Equal);
-        assert_eq!(kind(&[0.5, 0.5, 0.0, 0.0], &[0.0, 0.0, 0.5, 0.5]), Kind::Disjoint);
-        assert_eq!(kind(&[0.5, 0.5], &[1.0, 0.0]), Kind::CertainDraft);
-        assert_eq!(kind(&[1.0, 0.0], &[0.5, 0.5]), Kind::CertainTarget);
-        assert_eq!(kind(&[1.0, 0.0], &[1.0, 0.0]), Kind::CertainTarget);
+        let kind = |p: &[f64], q: &[f64]| CellKind::of(&dist(p), &dist(q));
+        assert_eq!(kind(&[0.5, 0.5, 0.0], &[0.0, 0.5, 0.5]), CellKind::Soft);
+        assert_eq!(kind(&[0.5, 0.5, 0.0], &[0.5, 0.5, 0.0]), CellKind::Equal);
+        assert_eq!(kind(&[0.5, 0.5, 0.0, 0.0], &[0.0, 0.0, 0.5, 0.5]), CellKind::Disjoint);
+        assert_eq!(kind(&[0.5, 0.5], &[1.0, 0.0]), CellKind::CertainDraft);
+        assert_eq!(kind(&[1.0, 0.0], &[0.5, 0.5]), CellKind::CertainTarget);
+        assert_eq!(kind(&[1.0, 0.0], &[1.0, 0.0]), CellKind::CertainTarget);
     }
 
     #[test]
     fn a_cell_is_soft_if_half_of_its_decisions_are() {
         let kinds = |counts: [f64; 6]| Kinds(counts);
-        assert_eq!(kinds([0.0; 6]).of_most(), Kind::Undrafted);
-        assert_eq!(kinds([1.0, 1.0, 0.0, 0.0, 0.0, 0.0]).of_most(), Kind::Soft);
-        assert_eq!(kinds([1.0, 0.5, 0.6, 0.0, 0.0, 0.0]).of_most(), Kind::CertainTarget);
-        assert_eq!(kinds([3.0, 1.0, 0.0, 0.0, 0.0, 0.0]).share(Kind::Soft), 0.75);
+        assert_eq!(kinds([0.0; 6]).of_most(), CellKind::Undrafted);
+        assert_eq!(kinds([1.0, 1.0, 0.0, 0.0, 0.0, 0.0]).of_most(), CellKind::Soft);
+        assert_eq!(kinds([1.0, 0.5, 0.6, 0.0, 0.0, 0.0]).of_most(), CellKind::CertainTarget);
+        assert_eq!(kinds([3.0, 1.0, 0.0, 0.0, 0.0, 0.0]).share(CellKind::Soft), 0.75);
     }
 }

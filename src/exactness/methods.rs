@@ -13,12 +13,12 @@ use crate::tree::{DraftShape, Siblings};
 use crate::verify::{BuildVerifier, VERIFIERS, Verifier};
 
 /// Settings by key.
-pub(super) type Settings = &'static [(&'static str, &'static str)];
+pub(super) type KeyValues = &'static [(&'static str, &'static str)];
 
 /// What is certified with other settings than its defaults. Trees are small
 /// enough to enumerate. The first line of a verifier or a length policy is the
 /// one that meets all others; further lines are looked at in fewer cells.
-const SETTINGS_OF: &[(&str, Settings)] = &[
+const SETTINGS_OF: &[(&str, KeyValues)] = &[
     ("model_tree", &[("tree", "2,1"), ("siblings", "independent")]),
     ("model_tree", &[("tree", "2,2"), ("siblings", "independent")]),
     ("model_tree", &[("tree", "3"), ("siblings", "independent")]),
@@ -46,7 +46,7 @@ const SETTINGS_OF: &[(&str, Settings)] = &[
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Variant<B: 'static> {
     pub(super) entry: &'static Entry<B>,
-    pub(super) settings: Settings,
+    pub(super) settings: KeyValues,
     /// Whether it is the first of its name.
     first: bool,
 }
@@ -93,7 +93,7 @@ impl<B> Variant<B> {
 }
 
 /// The same settings and some more.
-pub(super) fn set(params: Params, settings: Settings) -> Params {
+pub(super) fn set(params: Params, settings: KeyValues) -> Params {
     let add = |params: Params, (key, value): &(&str, &str)| match value.parse() {
         Ok(value) => params.with(key, value),
         Err(never) => match never {},
@@ -115,7 +115,7 @@ impl Proposer {
     }
 
     /// Whether it reads all these settings.
-    pub(super) fn reads(&self, settings: Settings) -> bool {
+    pub(super) fn reads(&self, settings: KeyValues) -> bool {
         settings.iter().all(|(key, _)| self.entry.params.iter().any(|param| param.key == *key))
     }
 

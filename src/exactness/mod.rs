@@ -40,15 +40,15 @@ mod two_tokens;
 mod watch;
 
 pub use audit::{Audit, AuditReport};
-pub use certificate::{Certificate, CertificateCell, RealFit, Verdict};
+pub use certificate::{Certificate, CertificateCell, RealFit, CertificateVerdict};
 #[cfg(feature = "harness")]
 pub use certified::{Certified, certified};
-pub use certify::{CertifyOptions, Progress, certify};
+pub use certify::{CertifyOptions, CertifyProgress, certify};
 pub use closed::{ChainCase, Rule};
 pub use enumerate::{Enumeration, enumerate};
 pub use forms::ClosedForm;
 pub use joint::{Gap, JointDistribution, TOLERANCE, target_distribution};
-pub use kind::{Kind, Kinds};
+pub use kind::{CellKind, Kinds};
 pub use monte_carlo::{Fit, LEVEL};
 pub use probe::{DraftDistributions, Probe, Tally, TargetRows};
 #[cfg(feature = "engine")]

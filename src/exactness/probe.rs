@@ -126,7 +126,7 @@ impl Probe for TargetRows<'_> {
 /// or drawn from another distribution than the recorded one, shows here.
 #[derive(Debug, Default)]
 pub struct DraftDistributions {
-    drawn: BTreeMap<Prefix, Drawn>,
+    drawn: BTreeMap<Prefix, DrawnMass>,
     /// The largest difference found.
     pub max_error: f64,
 }
@@ -135,7 +135,7 @@ pub struct DraftDistributions {
 type Prefix = (Vec<(Option<NodeId>, Token)>, Option<NodeId>);
 
 #[derive(Debug)]
-struct Drawn {
+struct DrawnMass {
     recorded: Rc<Dist>,
     mass: BTreeMap<Token, f64>,
 }
@@ -149,7 +149,7 @@ impl Probe for DraftDistributions {
             let drawn = self
                 .drawn
                 .entry((before, node.parent))
-                .or_insert_with(|| Drawn { recorded: Rc::clone(dist), mass: BTreeMap::new() });
+                .or_insert_with(|| DrawnMass { recorded: Rc::clone(dist), mass: BTreeMap::new() });
             *drawn.mass.entry(node.token).or_insert(0.0) += weight;
         }
     }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::certificate::{RealFit, Verdict};
+use super::certificate::{RealFit, CertificateVerdict};
 use super::methods::Combination;
 use super::monte_carlo::Fit;
 use super::replay::sample;
@@ -152,7 +152,7 @@ impl RealCell {
             sampler: self.sampling.0,
             k: K,
             fit: fit.ok(),
-            verdict: if reason.is_none() { Verdict::Consistent } else { Verdict::Failed },
+            verdict: if reason.is_none() { CertificateVerdict::Consistent } else { CertificateVerdict::Failed },
             reason,
         }
     }
@@ -199,12 +199,12 @@ mod tests {
     fn an_approximate_method_is_refuted_on_real_models() {
         for sampling in [FEW, ALL] {
             let right = cell("rejection+model+fixed", sampling, 4_000).run();
-            assert_eq!((right.verdict, &right.reason), (Verdict::Consistent, &None), "{right:?}");
+            assert_eq!((right.verdict, &right.reason), (CertificateVerdict::Consistent, &None), "{right:?}");
             let fit = right.fit.unwrap();
             assert!(fit.cells > 40 && fit.min_detectable_tv < 0.12, "{fit:?}");
             for wrong in ["lenient+model+fixed", "typical+model+fixed"] {
                 let fit = cell(wrong, sampling, 4_000).run();
-                assert_eq!(fit.verdict, Verdict::Failed, "{fit:?}");
+                assert_eq!(fit.verdict, CertificateVerdict::Failed, "{fit:?}");
             }
         }
     }
@@ -216,6 +216,6 @@ mod tests {
         let models = RealModels::Loaded { name, target, draft, prompt };
         let fit = RealCell { models, ..cell("rejection+model+fixed", FEW, 1) }.run();
         assert_eq!(fit.reason.as_deref(), Some("model /nowhere/t: no such folder"));
-        assert_eq!(fit.verdict, Verdict::Failed);
+        assert_eq!(fit.verdict, CertificateVerdict::Failed);
     }
 }

@@ -1,21 +1,21 @@
 //! The kinds of sampling that methods are certified under.
 
-use super::methods::Settings;
+use super::methods::KeyValues;
 use crate::sampling::SamplingParams;
 
 /// A kind of sampling.
 #[derive(Debug)]
-pub(super) struct Setting {
+pub(super) struct SamplingSetting {
     /// Its name in the certificate.
     pub(super) name: &'static str,
     /// The target's settings.
     pub(super) target: SamplingParams,
     /// Where the draft model's settings differ.
-    pub(super) draft: Settings,
+    pub(super) draft: KeyValues,
 }
 
-const fn setting(name: &'static str, target: SamplingParams) -> Setting {
-    Setting { name, target, draft: &[] }
+const fn setting(name: &'static str, target: SamplingParams) -> SamplingSetting {
+    SamplingSetting { name, target, draft: &[] }
 }
 
 const PENALISED: SamplingParams = SamplingParams {
@@ -26,7 +26,7 @@ const PENALISED: SamplingParams = SamplingParams {
 };
 
 /// All kinds of sampling.
-pub(super) const SETTINGS: &[Setting] = &[
+pub(super) const SETTINGS: &[SamplingSetting] = &[
     setting("T=1", SamplingParams::NEUTRAL),
     setting("T=0.7", SamplingParams { temperature: 0.7, ..SamplingParams::NEUTRAL }),
     setting("T=0", SamplingParams { temperature: 0.0, ..SamplingParams::NEUTRAL }),
@@ -38,23 +38,23 @@ pub(super) const SETTINGS: &[Setting] = &[
         "T=1.3+top_k=3+top_p=0.9+min_p=0.2+penalties",
         SamplingParams { temperature: 1.3, top_k: 3, top_p: 0.9, min_p: 0.2, ..PENALISED },
     ),
-    Setting {
+    SamplingSetting {
         draft: &[("draft_temperature", "0.5")],
         ..setting("T=1,draft_T=0.5", SamplingParams::NEUTRAL)
     },
-    Setting {
+    SamplingSetting {
         draft: &[("draft_temperature", "0")],
         ..setting("T=1,draft_T=0", SamplingParams::NEUTRAL)
     },
-    Setting {
+    SamplingSetting {
         draft: &[("draft_top_k", "2")],
         ..setting("T=1,draft_top_k=2", SamplingParams::NEUTRAL)
     },
-    Setting {
+    SamplingSetting {
         draft: &[("draft_top_p", "0.7")],
         ..setting("T=1,draft_top_p=0.7", SamplingParams::NEUTRAL)
     },
-    Setting {
+    SamplingSetting {
         draft: &[("draft_temperature", "1")],
         ..setting("T=0,draft_T=1", SamplingParams { temperature: 0.0, ..SamplingParams::NEUTRAL })
     },

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::certificate::{Certificate, CertificateCell, RealFit, Verdict, unique};
+use super::certificate::{Certificate, CertificateCell, RealFit, CertificateVerdict, unique};
 use super::forms::ClosedForm;
-use super::kind::Kind;
+use super::kind::CellKind;
 use super::monte_carlo::Fit;
 use super::mutants::CHECKS;
 
@@ -35,11 +35,11 @@ impl Certificate {
         if failed > 0 {
             return format!("verdict: FAILED, {failed} of the checks above");
         }
-        let (soft, all) = (self.proofs(Some(Kind::Soft)), self.proofs(None));
+        let (soft, all) = (self.proofs(Some(CellKind::Soft)), self.proofs(None));
         format!(
             "verdict: holds; {} cells exact with {}, {} others{}; all {} known-wrong methods refuted",
             soft.len(),
-            Kind::Soft.words(),
+            CellKind::Soft.words(),
             all.len() - soft.len(),
             largest(&all),
             self.mutants.len()
@@ -47,36 +47,36 @@ impl Certificate {
     }
 
     /// The enumerated, exact cells of a kind, or of all.
-    fn proofs(&self, kind: Option<Kind>) -> Vec<&CertificateCell> {
+    fn proofs(&self, kind: Option<CellKind>) -> Vec<&CertificateCell> {
         let of = |c: &&CertificateCell| {
-            c.verdict == Verdict::Exact && kind.is_none_or(|kind| c.kind == kind)
+            c.verdict == CertificateVerdict::Exact && kind.is_none_or(|kind| c.kind == kind)
         };
         self.cells.iter().filter(of).collect()
     }
 
     /// How much was looked at, by what came out: what counts, then the rest.
     fn write_sums(&self, out: &mut String) {
-        for kind in Kind::ALL {
+        for kind in CellKind::ALL {
             write_sum(out, &self.proofs(Some(kind)), &format!("exact, {}", kind.words()));
-            if kind == Kind::Soft {
+            if kind == CellKind::Soft {
                 let _ = writeln!(out, "apart from these:");
             }
         }
         for (verdict, what) in [
-            (Verdict::Consistent, "sampled and consistent"),
-            (Verdict::Measured, "approximate and measured"),
-            (Verdict::Failed, "FAILED"),
+            (CertificateVerdict::Consistent, "sampled and consistent"),
+            (CertificateVerdict::Measured, "approximate and measured"),
+            (CertificateVerdict::Failed, "FAILED"),
         ] {
             let of = |c: &&CertificateCell| c.verdict == verdict;
             let cells = self.cells.iter().filter(of).collect::<Vec<_>>();
-            let soft = cells.iter().filter(|c| c.kind == Kind::Soft).count();
+            let soft = cells.iter().filter(|c| c.kind == CellKind::Soft).count();
             write_sum(out, &cells, &format!("{what}, {soft} of them soft"));
         }
     }
 
     /// Where soft distributions were walked.
     fn write_walked(&self, out: &mut String) {
-        let soft = self.proofs(Some(Kind::Soft));
+        let soft = self.proofs(Some(CellKind::Soft));
         let most = soft.iter().map(|c| c.k).max().unwrap_or(0);
         let _ = write!(out, "\n{:42}", "exact cells with soft distributions, by K");
         (1..=most).for_each(|k| _ = write!(out, "{k:>7}"));
@@ -236,9 +236,9 @@ fn in_short(cells: &[&CertificateCell]) -> String {
     let any = |verdict| cells.iter().any(|c| c.verdict == verdict);
     match tv {
         _ if cells.is_empty() => String::new(),
-        _ if any(Verdict::Failed) => "FAILED".to_owned(),
-        Some(tv) if any(Verdict::Measured) => format!("X {tv:.2}"),
-        _ if cells.iter().all(|c| c.verdict == Verdict::Consistent) => "~".to_owned(),
+        _ if any(CertificateVerdict::Failed) => "FAILED".to_owned(),
+        Some(tv) if any(CertificateVerdict::Measured) => format!("X {tv:.2}"),
+        _ if cells.iter().all(|c| c.verdict == CertificateVerdict::Consistent) => "~".to_owned(),
         Some(tv) => format!("{tv:.0e}"),
         None => "X".to_owned(),
     }

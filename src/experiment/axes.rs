@@ -1,5 +1,5 @@
-//! Axes of a sweep: what they are called, what may stand on them, and which
-//! part of a method they set.
+//! The axes of a sweep: their names, their allowed values, and the part of a method that
+//! each sets.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,12 +21,12 @@ use crate::verify::VERIFIERS;
 pub struct Axes(pub(super) BTreeMap<&'static str, Vec<Value>>);
 
 impl Axes {
-    /// The values of an axis; none if it is not given.
+    /// The values of an axis; `None` if it is not given.
     pub fn get(&self, key: &str) -> Option<&[Value]> {
         self.0.get(key).map(Vec::as_slice)
     }
 
-    /// How many points the product has.
+    /// The number of points of the product.
     pub(super) fn points(&self) -> usize {
         self.0.values().map(Vec::len).fold(1, usize::saturating_mul)
     }
@@ -37,7 +37,8 @@ impl Axes {
         axes.filter(|axis| axis.sets == Sets::Method).map(|axis| axis.name)
     }
 
-    /// The methods that the axes name, defaults where they name none.
+    /// The drafters, verifiers and length policies that the axes name, or the defaults
+    /// where they name none.
     pub(super) fn methods(&self) -> impl Iterator<Item = String> {
         let default = MethodSpec::default();
         let names = [
@@ -66,7 +67,7 @@ impl fmt::Display for Axes {
 /// What an axis sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sets {
-    /// A part of the method itself: who, what or how far.
+    /// A part of the method itself: drafter, verifier, length policy or K.
     Part,
     /// The target's distribution.
     Sampling,
@@ -76,47 +77,48 @@ pub(super) enum Sets {
 
 /// An axis.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Axis {
+pub(super) struct SweepAxis {
     pub(super) name: &'static str,
     pub(super) aliases: &'static [&'static str],
     pub(super) sets: Sets,
-    kind: Kind,
+    kind: AxisKind,
 }
 
-/// What may stand on an axis.
+/// The kind of values on an axis.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum AxisKind {
     Drafter,
     Verifier,
     Length,
     Setting(&'static Param),
 }
 
-impl Axis {
-    /// Whether it may stand at the top level as well, for all sweeps.
+impl SweepAxis {
+    /// Whether the axis is also allowed at the top level, for all sweeps.
     pub(super) fn is_setting(&self) -> bool {
-        self.sets == Sets::Method || matches!(self.kind, Kind::Length)
+        self.sets == Sets::Method || matches!(self.kind, AxisKind::Length)
     }
 
     /// One line for people.
     pub(super) fn summary(&self) -> &'static str {
         match self.kind {
-            Kind::Drafter => "which drafter proposes tokens",
-            Kind::Verifier => "which verifier decides what is kept",
-            Kind::Length => "which draft length policy decides how far to draft",
-            Kind::Setting(param) => param.summary,
+            AxisKind::Drafter => "which drafter proposes tokens",
+            AxisKind::Verifier => "which verifier decides what is kept",
+            AxisKind::Length => "which draft length policy decides how far to draft",
+            AxisKind::Setting(param) => param.summary,
         }
     }
 
-    /// The setting whose values stand on it; `None` if names of methods do.
+    /// The setting whose values are on the axis; `None` if its values are names of
+    /// methods.
     pub(super) fn param(&self) -> Option<&'static Param> {
         match self.kind {
-            Kind::Setting(param) => Some(param),
-            Kind::Drafter | Kind::Verifier | Kind::Length => None,
+            AxisKind::Setting(param) => Some(param),
+            AxisKind::Drafter | AxisKind::Verifier | AxisKind::Length => None,
         }
     }
 
-    /// The names of methods that may stand on it, aliases included.
+    /// The names of methods that are allowed on the axis, including aliases.
     pub(super) fn names(&self) -> Vec<&'static str> {
         fn names<B>(registry: &'static [Entry<B>]) -> Vec<&'static str> {
             registry
@@ -125,14 +127,14 @@ impl Axis {
                 .collect()
         }
         match self.kind {
-            Kind::Drafter => names(DRAFTERS),
-            Kind::Verifier => names(VERIFIERS),
-            Kind::Length => names(LENGTHS),
-            Kind::Setting(_) => Vec::new(),
+            AxisKind::Drafter => names(DRAFTERS),
+            AxisKind::Verifier => names(VERIFIERS),
+            AxisKind::Length => names(LENGTHS),
+            AxisKind::Setting(_) => Vec::new(),
         }
     }
 
-    /// What a value may be, in words.
+    /// The allowed values, in words.
     pub(super) fn allowed(&self) -> String {
         self.param().map_or_else(|| "a name in [methods.md](methods.md)".to_owned(), Param::allowed)
     }
@@ -141,10 +143,10 @@ impl Axis {
     pub(super) fn default(&self) -> String {
         let spec = MethodSpec::default();
         match self.kind {
-            Kind::Drafter => "required".to_owned(),
-            Kind::Verifier => spec.verifier,
-            Kind::Length => spec.length,
-            Kind::Setting(param) => param
+            AxisKind::Drafter => "required".to_owned(),
+            AxisKind::Verifier => spec.verifier,
+            AxisKind::Length => spec.length,
+            AxisKind::Setting(param) => param
                 .default()
                 .map(|value| value.to_string())
                 .filter(|text| !text.is_empty())
@@ -152,11 +154,11 @@ impl Axis {
         }
     }
 
-    /// The values that a list, or one value, puts on the axis; `place` says where
-    /// it stands.
+    /// Reads the axis's values from a list or a single value; `place` comes before the
+    /// key in messages.
     ///
     /// # Errors
-    /// Names the axis, the value and what is allowed.
+    /// Names the axis, the value and the allowed values.
     pub(super) fn values(&self, place: &str, given: &toml::Value) -> Result<Vec<Value>> {
         let key = format!("\"{place}{}\"", self.name);
         let given = given.as_array().map_or(std::slice::from_ref(given), Vec::as_slice);
@@ -181,15 +183,15 @@ impl Axis {
             given: &toml::Value,
         ) -> Result<Value> {
             let Some(name) = given.as_str() else {
-                bail!("allowed is a name, or a list of names, of `specdec list`");
+                bail!("allowed is a name, or a list of names, from `specdec list`");
             };
             Ok(Value::Text(find(kind, registry, name)?.name.to_owned()))
         }
         match self.kind {
-            Kind::Drafter => name("drafter", DRAFTERS, given),
-            Kind::Verifier => name("verifier", VERIFIERS, given),
-            Kind::Length => name("draft length policy", LENGTHS, given),
-            Kind::Setting(param) => {
+            AxisKind::Drafter => name("drafter", DRAFTERS, given),
+            AxisKind::Verifier => name("verifier", VERIFIERS, given),
+            AxisKind::Length => name("draft length policy", LENGTHS, given),
+            AxisKind::Setting(param) => {
                 let value = value_of_toml(given).and_then(|value| param.check(&value).ok());
                 value.ok_or_else(|| {
                     let is_k = param.key == NUM_SPECULATIVE_TOKENS.key;
@@ -197,29 +199,29 @@ impl Axis {
                         Some(0) if is_k => "; plain decoding is in every run, as the baseline",
                         _ => "",
                     };
-                    anyhow!("allowed is {}, or a list of such{plain}", param.allowed())
+                    anyhow!("allowed is {}, or a list of these{plain}", param.allowed())
                 })
             }
         }
     }
 }
 
-/// All axes, in the order in which their product is taken, the outermost first:
-/// the target's distribution, the parts of the method, their settings.
-pub(super) fn axes() -> Vec<Axis> {
-    let setting = |param: &'static Param, sets| Axis {
+/// All axes in the order in which their product is taken, outermost first: the target's
+/// distribution, the parts of the method, their settings.
+pub(super) fn axes() -> Vec<SweepAxis> {
+    let setting = |param: &'static Param, sets| SweepAxis {
         name: param.key,
         aliases: param.aliases,
         sets,
-        kind: Kind::Setting(param),
+        kind: AxisKind::Setting(param),
     };
-    let part = |name, aliases, kind| Axis { name, aliases, sets: Sets::Part, kind };
-    let mut axes: Vec<Axis> =
+    let part = |name, aliases, kind| SweepAxis { name, aliases, sets: Sets::Part, kind };
+    let mut axes: Vec<SweepAxis> =
         PROCESSORS.iter().map(|p| setting(&p.setting, Sets::Sampling)).collect();
     axes.extend([
-        part("drafter", &["method", "spec_type"], Kind::Drafter),
-        part("verifier", &["rejection_sample_method"], Kind::Verifier),
-        part("length", &["num_assistant_tokens_schedule"], Kind::Length),
+        part("drafter", &["method", "spec_type"], AxisKind::Drafter),
+        part("verifier", &["rejection_sample_method"], AxisKind::Verifier),
+        part("length", &["num_assistant_tokens_schedule"], AxisKind::Length),
         setting(&NUM_SPECULATIVE_TOKENS, Sets::Part),
     ]);
     let mut params = all_params();
@@ -228,12 +230,12 @@ pub(super) fn axes() -> Vec<Axis> {
     axes
 }
 
-/// The axis that is called `name`.
-pub(super) fn axis(name: &str) -> Option<Axis> {
+/// The axis with this name or alias.
+pub(super) fn axis(name: &str) -> Option<SweepAxis> {
     axes().into_iter().find(|axis| axis.name == name || axis.aliases.contains(&name))
 }
 
-/// The same method with one value of an axis.
+/// The same method with the axis `key` set to `value`.
 pub(super) fn with(mut method: MethodSpec, key: &str, value: &Value) -> MethodSpec {
     match key {
         "drafter" => method.drafter = value.to_string(),
@@ -250,7 +252,8 @@ pub(super) fn with(mut method: MethodSpec, key: &str, value: &Value) -> MethodSp
     method
 }
 
-/// The value of a method on an axis; `None` if it has no such setting.
+/// The value of a method on the axis `key`; `None` if the method does not have this
+/// setting.
 fn value_of(method: &MethodSpec, key: &str) -> Option<Value> {
     let own =
         |key| method.params.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone());

@@ -1,4 +1,4 @@
-//! Blocks, the units of work: what is in one, and in which order they run.
+//! Blocks, the units of work, and the order in which they run.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ pub(super) struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// What its random numbers belong to.
+    /// The request that its random numbers belong to.
     pub(super) fn request(&self, seed: u64) -> Request<'_> {
         Request { seed, prompt: &self.prompt.id, repeat: self.repeat }
     }
 }
 
-/// All blocks in order. Within a block the cells take turns in an order that is
-/// rotated from block to block, so that none is always first.
+/// Returns all blocks in order. The order of the cells within a block is rotated from
+/// block to block, so that no cell is always first.
 pub(super) fn blocks<'a>(
     plan: &'a Plan,
     prompts: &'a [Prompt],
@@ -47,8 +47,7 @@ pub(super) fn blocks<'a>(
     blocks
 }
 
-/// Where the rows of a generation belong: the number of its block by cell,
-/// prompt and repeat.
+/// Finds the block of a generation by its cell, prompt and repeat.
 #[derive(Debug)]
 pub(crate) struct Places<'a> {
     settings: BTreeMap<&'a str, usize>,
@@ -58,7 +57,7 @@ pub(crate) struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    /// Of the blocks of a plan.
+    /// The lookup for the blocks of a plan.
     pub(crate) fn new(plan: &'a Plan) -> Self {
         let settings = plan.settings();
         let cells = settings.iter().enumerate();
@@ -77,7 +76,8 @@ impl<'a> Places<'a> {
         |cell, prompt, repeat| self.block(cell, prompt, repeat)
     }
 
-    /// The number of a block; `None` if the plan has no such generation.
+    /// The number of a generation's block; `None` if the plan has no such cell, prompt or
+    /// repeat.
     pub(crate) fn block(&self, cell: &str, prompt: &str, repeat: u32) -> Option<usize> {
         let prompt = self.prompts.get(prompt)?;
         let setting = self.settings.get(cell)?;

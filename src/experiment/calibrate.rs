@@ -1,5 +1,5 @@
-//! The calibration: what passes and bookkeeping cost here, measured before the
-//! sweep, so that predicted speedups can be wrong.
+//! The calibration: the costs of passes and bookkeeping on this machine, measured before
+//! the sweep, so that predicted speedups do not depend on measured ones.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,39 +10,39 @@ use super::blocks::Block;
 use super::cell::Plan;
 use super::generation::one;
 use super::passes::{TURNS, target_passes};
-use super::progress::Progress;
+use super::progress::RunProgress;
 use super::setup::Setup;
 use crate::rows::RoundRow;
 use crate::rows::{Calibration, CellCosts};
 use crate::statistics::median;
 
-/// The longest context at which passes are timed.
+/// The longest context at which passes are timed, in tokens.
 const CALIBRATION_CONTEXT: usize = 64;
 
-/// The most row counts of which passes are timed; T(n) between two of them
-/// follows from both.
+/// The largest number of row counts for which passes are timed; T(n) in between is
+/// interpolated.
 const MOST_COUNTS: usize = 16;
 
 /// The rounds of one warm-up.
 type WarmUp = Vec<RoundRow>;
 
-/// Warms every cell up with the very function that will be timed and keeps the
-/// warm-ups' costs, then times the target's passes of as many rows as can occur.
+/// Warms every cell up with the same function that the sweep times, keeps the costs of
+/// these warm-ups, and then times target passes for the row counts that can occur.
 ///
 /// # Errors
-/// If the target fails, or if the run is told to stop.
+/// If the target fails, or if the run is interrupted.
 pub(super) fn calibrate(setup: &Setup<'_>) -> Result<Calibration> {
     let (plan, prompts) = (setup.plan, setup.tokens);
     let mut steps = Steps::new(setup, plan.cells.len() * plan.warmup as usize);
     let mut warm_ups = vec![Vec::new(); plan.cells.len()];
-    // In turns, so that what disturbs the machine for a while hits one warm-up
-    // of each cell and not all of a few.
+    // Cells take turns, so that a short disturbance hits one warm-up of each cell and not
+    // all warm-ups of a few.
     for turn in 0..plan.warmup as usize {
         let at = turn % prompts.len();
         let (prompt, tokens) = (&setup.prompts[at], &prompts[at]);
         for (cell, warm_ups) in plan.cells.iter().zip(&mut warm_ups) {
             let block = Block { number: 0, prompt, tokens, repeat: 0, cells: vec![cell] };
-            // A failure here will be recorded when the cell's turn comes.
+            // A failure is ignored here: the sweep records it when the cell fails again.
             warm_ups.extend(one(setup, cell, &block).ok().map(|done| done.rounds));
             steps.done("warm-up")?;
         }
@@ -59,19 +59,19 @@ pub(super) fn calibrate(setup: &Setup<'_>) -> Result<Calibration> {
     Ok(Calibration { context_tokens: context.len(), passes, cells: cells.collect() })
 }
 
-/// How far the calibration is.
+/// The progress of the calibration.
 struct Steps<'a> {
-    progress: Progress,
+    progress: RunProgress,
     interrupted: &'a AtomicBool,
 }
 
 impl<'a> Steps<'a> {
     fn new(setup: &Setup<'a>, number: usize) -> Self {
-        let progress = Progress::new("calibration steps", number, 0);
+        let progress = RunProgress::new("calibration steps", number, 0);
         Self { progress, interrupted: setup.interrupted }
     }
 
-    /// One is done, unless the run was told to stop meanwhile.
+    /// Counts one step as done; fails if the run was interrupted.
     fn done(&mut self, what: &str) -> Result<()> {
         if self.interrupted.load(Ordering::Relaxed) {
             bail!("interrupted in the calibration: this session has measured nothing");
@@ -81,9 +81,10 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// The rows of which T is timed: those of plain decoding, of a whole draft of
-/// each cell, and what occurred in the warm-ups. No draft is longer than what may
-/// still be emitted besides the bonus token.
+/// The row counts for which T is timed: those of plain decoding, of a full draft of each
+/// cell, and of the rounds of the warm-ups; if there are too many, an evenly spread part
+/// of them. No draft is longer than the tokens that may still be emitted, less the bonus
+/// token.
 fn row_counts<'a>(plan: &Plan, rounds: impl Iterator<Item = &'a RoundRow>) -> Vec<usize> {
     let longest = plan.max_tokens.saturating_sub(1);
     let whole = plan.cells.iter().map(|cell| cell.method.num_speculative_tokens.min(longest));
@@ -97,7 +98,7 @@ fn row_counts<'a>(plan: &Plan, rounds: impl Iterator<Item = &'a RoundRow>) -> Ve
     (0..=gaps).map(|i| counts[i * (counts.len() - 1) / gaps]).collect()
 }
 
-/// What the rounds of a cell's warm-ups cost; `None` without a round.
+/// The costs of a cell's rounds, from its warm-ups; `None` without a round.
 fn cell_costs(warm_ups: &[WarmUp]) -> Option<CellCosts> {
     let cost = |of: fn(&RoundRow) -> Option<f64>| {
         let each = warm_ups.iter().map(|rounds| rounds.iter().filter_map(of).collect::<Vec<_>>());
@@ -112,7 +113,7 @@ fn cell_costs(warm_ups: &[WarmUp]) -> Option<CellCosts> {
     })
 }
 
-/// The largest ÷ the smallest of several times.
+/// Largest ÷ smallest of several times; `None` for fewer than two.
 fn spread(times: &[f64]) -> Option<f64> {
     let largest = times.iter().copied().reduce(f64::max)?;
     let smallest = times.iter().copied().reduce(f64::min)?;

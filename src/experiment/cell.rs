@@ -12,9 +12,9 @@ use crate::model::hex;
 /// One point of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Content hash of everything that may change tokens: models, engine,
-    /// dtype, device, special tokens, sampling, drafter, verifier, length, and the
-    /// paths and contents of their texts. Never threads or clock.
+    /// Content hash of everything that may change tokens: models, engine, dtype, device,
+    /// special tokens, sampling, drafter, verifier, length, and the paths and contents of
+    /// the texts that they read. Never threads or clock.
     pub id: String,
     /// Drafter, verifier, draft length and sampling, by their canonical names; the
     /// drafter `none` is the baseline of its sampling setting.
@@ -22,7 +22,7 @@ pub struct Cell {
     pub method: MethodSpec,
     /// Guarantee: D, G, P or X, with `~` where the engine is not row-invariant.
     pub class: String,
-    /// Whether it repeats another cell, to show what differs by chance alone.
+    /// Whether it repeats another cell, to show how much results differ by chance alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
 }
@@ -34,24 +34,23 @@ impl Cell {
     }
 }
 
-/// A model as the plan pins it down.
+/// A model as pinned by the plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedModel {
     /// Name or path in the experiment.
     pub name: String,
     /// SHA-256 over weights, configuration and tokenizer.
     pub sha256: String,
-    /// Which code computes it.
+    /// The engine that computes its logits.
     pub engine: String,
     /// Type of its weights in memory.
     pub dtype: String,
-    /// Where they are, if not with the CPU.
+    /// The device that holds them, if it is not the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
 }
 
-/// Version of the rows' format. A run is continued only by builds that write the
-/// same rows.
+/// Version of the row format. Only a build that writes the same rows can resume a run.
 pub const FORMAT: u32 = 2;
 
 /// `plan.toml`: everything that is decided before the first token.
@@ -71,9 +70,10 @@ pub struct Plan {
     pub repeats: u32,
     /// Seed of all draws.
     pub seed: u64,
-    /// Whether end-of-text tokens are ordinary tokens, so that lengths agree.
+    /// Whether end-of-text tokens are ordinary tokens, so that all texts have the same
+    /// length.
     pub ignore_eos: bool,
-    /// Whether strings in prompts that name control tokens are these tokens.
+    /// Whether strings in prompts that name control tokens become these tokens.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub special_tokens: bool,
     /// Whether `positions.csv` is written.
@@ -86,7 +86,7 @@ pub struct Plan {
     pub prompts: Vec<String>,
     /// SHA-256 over the prompts: ids, categories, texts and tokens.
     pub prompts_sha256: String,
-    /// How they were chosen from those that were named.
+    /// How they were chosen from the prompts that the experiment names.
     #[serde(default, skip_serializing_if = "Choice::is_all")]
     pub choice: Choice,
     /// SHA-256 of the text files that drafters read, by path.
@@ -97,7 +97,7 @@ pub struct Plan {
     /// The draft model, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draft: Option<PlannedModel>,
-    /// The cells in order: per sampling setting the baseline and its cells.
+    /// The cells in order: for each sampling setting, the baseline and then its cells.
     pub cells: Vec<Cell>,
 }
 

@@ -13,10 +13,10 @@ use super::spec::Spec;
 use crate::decode::{MethodSpec, PLAIN, class_of, find_param};
 use crate::draft::Texts;
 use crate::model::{Codec, ModelInfo, hex};
-use crate::params::Kind;
+use crate::params::ParamKind;
 use crate::sampling::SamplingParams;
 
-/// What a plan is made from, besides the experiment itself.
+/// Everything besides the experiment itself that a plan is made from.
 #[derive(Debug)]
 pub struct Material<'a> {
     /// Name of the experiment.
@@ -33,15 +33,15 @@ pub struct Material<'a> {
     pub texts: &'a Texts<'a>,
 }
 
-/// The most cells that a plan may have.
+/// The largest number of cells that a plan may have.
 const MOST_CELLS: usize = 10_000;
 
-/// All cells of an experiment. What they read besides the models is added to the
-/// plan.
+/// Returns all cells of an experiment in plan order, and adds the text files that they
+/// read to the plan.
 ///
 /// # Errors
-/// If a cell cannot be run, there are too many, or a condition of `[[exclude]]`
-/// matches none of them though the axes are those of the file.
+/// If a cell cannot be run, there are too many, or a condition of `[[exclude]]` matches
+/// none of them although no override replaced an axis.
 pub(super) fn cells(spec: &Spec, plan: &mut Plan, material: &Material<'_>) -> Result<Vec<Cell>> {
     let points = spec.sweep.iter().map(Axes::points).fold(0, usize::saturating_add);
     if points > MOST_CELLS {
@@ -87,7 +87,7 @@ impl<'s> Condition<'s> {
     }
 }
 
-/// The cells under one sampling setting, the baseline first and each once.
+/// The cells under one sampling setting, the baseline first, without duplicates.
 fn group(
     methods: impl Iterator<Item = MethodSpec>,
     plan: &mut Plan,
@@ -103,7 +103,8 @@ fn group(
         if drafts && material.draft.is_none() {
             bail!("drafter \"{}\" needs a draft model: set the key \"draft\"", method.drafter);
         }
-        // Every condition is asked: each has to match something.
+        // All conditions are evaluated, because each must record whether it matches a
+        // cell.
         let matching = conditions.iter_mut().map(|condition| condition.matches(&method));
         if matching.filter(|matched| *matched).count() > 0 {
             continue;
@@ -117,22 +118,22 @@ fn group(
     }
     if cells.first().is_some_and(|cell| !cell.is_baseline()) {
         bail!(
-            "[[exclude]] leaves out plain decoding, against which all cells are held: name a \
-             drafter in it"
+            "[[exclude]] leaves out plain decoding, the baseline of all cells: name a drafter \
+             in it"
         );
     }
     Ok(cells)
 }
 
-/// Cells per sampling setting that are run twice: the baseline and the first
-/// method.
+/// The number of cells per sampling setting that are run twice: the baseline and the
+/// first method.
 const CONTROLS: usize = 2;
 
 fn repeated(cell: &Cell) -> Cell {
     Cell { control: true, id: short_hash(&format!("{} again", cell.id)), ..cell.clone() }
 }
 
-/// The sampling settings in order, each with the sweeps that it occurs in.
+/// The sampling settings in order, each with the sweeps in which it occurs.
 fn samplings(spec: &Spec) -> Vec<(SamplingParams, Vec<&Axes>)> {
     let mut all: Vec<(SamplingParams, Vec<&Axes>)> = Vec::new();
     for sweep in &spec.sweep {
@@ -153,7 +154,8 @@ fn methods(sweep: &Axes, sampling: SamplingParams) -> Vec<MethodSpec> {
     methods
 }
 
-/// The product of those axes that set the target's distribution, or of all others.
+/// The product of the axes that set the target's distribution if `sampling`, else of all
+/// other axes.
 fn product(sweep: &Axes, start: MethodSpec, sampling: bool) -> Vec<MethodSpec> {
     let mut methods = vec![start];
     for axis in axes().iter().filter(|axis| (axis.sets == Sets::Sampling) == sampling) {
@@ -173,7 +175,7 @@ fn hashes(
     material: &Material<'_>,
 ) -> Result<BTreeMap<String, String>> {
     let files = method.params.iter().filter_map(|(key, value)| {
-        let is_file = find_param(key).is_ok_and(|param| param.kind == Kind::File);
+        let is_file = find_param(key).is_ok_and(|param| param.kind == ParamKind::File);
         Some((key, value.to_string())).filter(|(_, path)| is_file && !path.is_empty())
     });
     let hash = |(key, path): (&str, String)| {
@@ -190,7 +192,8 @@ fn hashes(
 }
 
 /// The content hash of everything that may change the tokens of a method; `drafts` says
-/// whether the draft model takes part, `texts` holds the hashes of the files it reads.
+/// whether the draft model takes part, `texts` holds the hashes of the files that the
+/// method reads.
 fn identify(
     method: &MethodSpec,
     plan: &Plan,
@@ -203,7 +206,8 @@ fn identify(
     let params = (!method.params.is_empty()).then_some(&method.params);
     let texts = texts.values().fold(String::new(), |all, hash| format!("{all} | {hash}"));
     let special = if plan.special_tokens { " | special tokens" } else { "" };
-    // A setting that does not exist yet will be neutral in all cells of today.
+    // Only changed settings enter, so a setting that is added later does not change
+    // today's ids.
     let sampling = method.sampling.changes().map(|(key, value)| format!("{key}={value} "));
     let text = format!(
         "{} | {} | {}| {} {} {} {} {params:?}{texts}{special}",

@@ -1,5 +1,5 @@
-//! Which prompts are run, and with which tokens: all are tokenised, those that
-//! are too long are refused, left out or cut, and of the rest some are chosen.
+//! Chooses the prompts of a run and their tokens: all prompts are tokenised, those that
+//! are too long are refused, skipped or cut, and the seed chooses among the rest.
 
 use std::collections::BTreeMap;
 
@@ -13,34 +13,34 @@ use super::values::LongPrompt;
 use crate::distribution::Token;
 use crate::model::Codec;
 
-/// What was done to the prompts that an experiment names; all zero if each of
-/// them is run as it is.
+/// How the prompts of a run were chosen from those that the experiment names; all zero
+/// and empty if every prompt is run unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Choice {
-    /// Prompts that were named.
+    /// Number of prompts that the experiment names.
     pub of: usize,
-    /// How many were chosen of each category, by the seed; none if all.
+    /// How many the seed chose from each category; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_category: Option<usize>,
-    /// How many were chosen of all, by the seed; none if all.
+    /// How many the seed chose in total; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
-    /// Ids of those that are too long and were left out.
+    /// Ids of the prompts that were left out because they are too long.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<String>,
-    /// Tokens that were cut from the beginning of prompts, by id.
+    /// Number of tokens cut from the beginning of prompts, by id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub truncated: BTreeMap<String, usize>,
 }
 
 impl Choice {
-    /// Whether each prompt is run as it is.
+    /// Whether every prompt is run unchanged.
     pub fn is_all(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What was done, in words; empty if nothing was. No more than `most` prompts
-    /// are listed by their ids.
+    /// The choice in words; empty if every prompt is run unchanged. Each sentence lists
+    /// the ids of at most `most` prompts.
     pub fn sentences(&self, most: usize) -> Vec<String> {
         let list = |ids: Vec<String>| match ids.len().saturating_sub(most) {
             0 => ids.join(", "),
@@ -67,23 +67,23 @@ impl Choice {
     }
 }
 
-/// What prompts and their continuations have to fit.
+/// The context that each prompt and its continuation must fit into.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room<'a> {
-    /// Whose context it is: the smallest of the models that take part.
+    /// The model whose context it is: the one with the smallest context.
     pub(super) model: &'a str,
-    /// Its tokens.
+    /// Its length in tokens.
     pub(super) context: usize,
 }
 
 impl Room<'_> {
-    /// The longest prompt that leaves room for so many tokens.
+    /// The length of the longest prompt that leaves room for `max_tokens`, in tokens.
     fn before(self, max_tokens: usize) -> usize {
         self.context.saturating_sub(max_tokens)
     }
 }
 
-/// The prompts that are run, each with its tokens, and what became of the rest.
+/// Returns the prompts to run, their tokens, and how they were chosen.
 ///
 /// # Errors
 /// Lists the prompts that cannot be run.
@@ -98,8 +98,8 @@ pub(super) fn choose(
     let skips = spec.on_long_prompt == LongPrompt::Skip;
     let (left, skipped): (Vec<_>, Vec<_>) = (0..prompts.len()).partition(|i| !skips || fits(i));
     let chosen = draw(spec, prompts, left);
-    // What the tokenizer sets before every text; where that is nothing, an empty
-    // text may have no tokens.
+    // What the tokenizer puts before every text. A tokenizer that puts nothing there
+    // cannot encode an empty text.
     let head = codec.encode("").unwrap_or_default();
     let long = chosen.iter().filter(|i| !fits(i)).map(|&i| (&prompts[i], all[i].len()));
     let long = long.collect::<Vec<_>>();
@@ -121,7 +121,7 @@ pub(super) fn choose(
     Ok((chosen.into_iter().map(|i| prompts[i].clone()).collect(), tokens, choice))
 }
 
-/// Why the experiment is refused, with all prompts that are too `long`.
+/// The error that refuses the experiment and lists all prompts that are too long.
 fn too_long(spec: &Spec, room: Room<'_>, long: &[(&Prompt, usize)], of: usize) -> anyhow::Error {
     let Room { model, context } = room;
     let (max_tokens, most) = (spec.max_tokens, room.before(spec.max_tokens));
@@ -161,9 +161,9 @@ fn tokenise(prompts: &[Prompt], codec: &dyn Codec) -> Result<Vec<Vec<Token>>> {
     bail!("prompt {id} cannot be run: {why}{more}");
 }
 
-/// The prompts that the seed chooses, in their order. A prompt's rank depends on
-/// the seed and its id alone: a smaller number chooses from what a larger one
-/// chose, and other prompts more or less change nothing.
+/// The prompts that the seed chooses, in their original order. A prompt's rank depends on
+/// the seed and its id alone: a smaller number chooses a subset of what a larger one
+/// chooses, and adding or removing prompts does not change the order of the others.
 fn draw(spec: &Spec, prompts: &[Prompt], mut left: Vec<usize>) -> Vec<usize> {
     let rank = |i: &usize| {
         let mut hash = Sha256::new();
@@ -185,7 +185,8 @@ fn draw(spec: &Spec, prompts: &[Prompt], mut left: Vec<usize>) -> Vec<usize> {
     left
 }
 
-/// At most so many tokens: those of `head` that the prompt begins with, and its end.
+/// Cuts a prompt to at most `most` tokens: the tokens of `head` that it begins with, and
+/// its end.
 fn end_of(tokens: &[Token], most: usize, head: &[Token]) -> Vec<Token> {
     let cut = tokens.len().saturating_sub(most);
     let kept = head.iter().zip(tokens).take_while(|(a, b)| a == b).count();

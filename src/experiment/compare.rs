@@ -1,4 +1,4 @@
-//! Texts that must be the baseline's: greedy ones, and those of class P.
+//! Compares texts that must equal plain decoding's: greedy ones, and those of class P.
 
 use std::sync::atomic::Ordering;
 
@@ -16,13 +16,13 @@ use crate::model::LanguageModel;
 use crate::rows::{BlockRows, DivergenceRow, TextRow};
 use crate::sampling::Sampler;
 
-/// Why a cell of class P was not compared.
-const PLAIN_FAILED: &str = "plain decoding to compare with: ";
+/// Says in `failures.csv` why a text of class P was not compared.
+const PLAIN_FAILED: &str = "plain decoding for the comparison failed: ";
 
-/// At T = 0 every cell must repeat the baseline's tokens: notes where it first
-/// does not. A tie within rounding excuses it only where the engine's rounding
-/// may depend on the number of rows: elsewhere the bits are promised to be the
-/// same. Cells of class P have a comparison of their own.
+/// Records where a cell first differs from the baseline: at T = 0 every cell must repeat
+/// its tokens. A tie within rounding excuses a difference only if the engine's rounding
+/// may depend on the number of rows; other engines promise the same bits. [`paths`]
+/// compares cells of class P.
 pub(super) fn greedy(target: &dyn LanguageModel, block: &Block<'_>, rows: &mut BlockRows) {
     let Some(baseline) =
         block.cells.iter().find(|c| c.is_baseline() && c.method.sampling.is_greedy())
@@ -38,7 +38,7 @@ pub(super) fn greedy(target: &dyn LanguageModel, block: &Block<'_>, rows: &mut B
         let Some(cell) = block.cells.iter().find(own) else { continue };
         let Some(at) = divergence::first(&plain, &text.tokens) else { continue };
         row.first_divergence = Some(at);
-        // If the target fails now, nothing shows that it was a tie.
+        // If the target fails here, nothing shows that the difference was a tie.
         let found = explain(target, cell, block, &plain, &text.tokens, at)
             .unwrap_or_else(|_| divergence::difference(&plain, &text.tokens, at));
         let tie = found.tie && !target.info().row_invariant;
@@ -58,17 +58,17 @@ fn explain(
     Ok(divergence::explain(target, &sampler, block.tokens, plain, tokens, at)?)
 }
 
-/// A difference as one of this text.
+/// The difference, with the cell, prompt and repeat of this text.
 fn of(text: &TextRow, found: DivergenceRow) -> DivergenceRow {
     let (cell, prompt, repeat) = (text.cell.clone(), text.prompt.clone(), text.repeat);
     DivergenceRow { cell, prompt, repeat, ..found }
 }
 
-/// A cell of class P must repeat the tokens of plain decoding with the same
-/// verifier and seed, which is generated here, untimed: notes where it first
-/// does not. Nothing excuses a difference, unless the engine's rounding may
-/// depend on the number of rows (class `P~`). If plain decoding fails, that is
-/// recorded: a text that was not compared has not passed.
+/// Records where a cell of class P first differs from plain decoding with the same
+/// verifier and seed, whose tokens it must repeat. Plain decoding is run here, untimed.
+/// Nothing excuses a difference, unless the engine's rounding may depend on the number of
+/// rows (class `P~`). If plain decoding fails, the failure is recorded, because a text
+/// that was not compared has not passed.
 pub(super) fn paths(setup: &Setup<'_>, block: &Block<'_>, rows: &mut BlockRows) {
     let mut plain = Vec::<(MethodSpec, Vec<Token>)>::new();
     for (row, text) in rows.generations.iter_mut().zip(&rows.texts) {
@@ -78,7 +78,7 @@ pub(super) fn paths(setup: &Setup<'_>, block: &Block<'_>, rows: &mut BlockRows) 
         let own = |cell: &&&Cell| cell.id == text.cell && cell.class.starts_with('P');
         let Some(cell) = block.cells.iter().find(own) else { continue };
         let method = MethodSpec { drafter: PLAIN.to_owned(), ..cell.method.clone() }.canonical();
-        // A method that cannot be built has failed before, and the failure is recorded.
+        // A method that cannot be built has already failed, and the failure is recorded.
         let Ok(method) = method else { continue };
         if !plain.iter().any(|(known, _)| *known == method) {
             match generate_plain(setup, block, &method) {
@@ -101,8 +101,7 @@ fn generate_plain(
     block: &Block<'_>,
     method: &MethodSpec,
 ) -> anyhow::Result<Vec<Token>> {
-    // If it is interrupted, half a text differs from a whole one in a block that is
-    // not kept.
+    // An interrupted text is cut short and may differ, but its block is not kept.
     let mut generation = begin(setup, method.build_with(Tools::default())?, block)?;
     let mut chance = Seeded::new(block.request(setup.plan.seed));
     let clock = RealClock::default();

@@ -3,11 +3,11 @@
 use super::cell::{Plan, describe};
 use crate::rows::{Calibration, PassCost};
 
-/// Warm-ups of a cell may differ by this factor. Work beside them that halves
-/// the pace for all of one warm-up goes beyond it; cold caches do not.
+/// The warm-ups of a cell may differ by up to this factor. Other work that halves the
+/// speed of one whole warm-up exceeds it; cold caches do not.
 const APART: f64 = 1.5;
 
-/// The interquartile range of a pass's samples may be this share of their median.
+/// The interquartile range of a pass's samples may be up to this share of their median.
 const WIDE: f64 = 0.5;
 
 /// Why predictions from a calibration are uncertain, as sentences.

@@ -1,10 +1,9 @@
-//! Greedy text that differs from the baseline's: where, and is it a tie?
+//! Greedy text that differs from the baseline's: where it differs, and whether by a tie.
 //!
-//! At T = 0 every method must repeat plain decoding's tokens. An engine whose
-//! rounding depends on the number of rows may break a near-tie the other way,
-//! and nothing else is excused: the two tokens must be those with the two
-//! largest logits of the baseline after penalties, as close as rounding can make
-//! them.
+//! At T = 0 every method must repeat plain decoding's tokens. An engine whose rounding
+//! depends on the number of rows may break a near-tie the other way. Nothing else is
+//! excused: the two tokens must have the two largest logits of the baseline after
+//! penalties, and the gap between these must be one that rounding can close.
 
 use crate::distribution::Token;
 use crate::error::Error;
@@ -25,7 +24,7 @@ pub fn first(plain: &[Token], tokens: &[Token]) -> Option<usize> {
     (common < plain.len().max(tokens.len())).then_some(common)
 }
 
-/// The difference of two texts at token `at`, without a look at logits: no tie.
+/// The difference of two texts at token `at`, without logits and never a tie.
 pub fn difference(plain: &[Token], tokens: &[Token], at: usize) -> DivergenceRow {
     DivergenceRow {
         position: at,
@@ -35,7 +34,7 @@ pub fn difference(plain: &[Token], tokens: &[Token], at: usize) -> DivergenceRow
     }
 }
 
-/// The gap of the two largest logits, and how large a gap rounding can close.
+/// The gap between the two largest logits, and the largest gap that rounding can close.
 fn gap_and_bound(logits: &Logits) -> (f64, f64) {
     let largest = (0..logits.len() as Token)
         .map(|t| logits.get(t).abs())
@@ -45,9 +44,9 @@ fn gap_and_bound(logits: &Logits) -> (f64, f64) {
     (logits.top2_gap(), bound)
 }
 
-/// Looks a difference up: the baseline's logits before the differing token. It is
-/// a tie within rounding if they are, after the penalties of `sampler`, near
-/// enough and the two tokens are the two largest.
+/// Explains a difference by the baseline's logits for the differing token. It is a tie
+/// within rounding if the two tokens have the two largest logits after the penalties of
+/// `sampler`, and rounding can close the gap between them.
 ///
 /// # Errors
 /// If the target fails.

@@ -1,5 +1,5 @@
-//! Files that survive a crash: written whole or not at all, and synced with the
-//! folders that name them.
+//! Files that survive a crash: written whole or not at all, and synced together with
+//! their folders.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -23,19 +23,18 @@ pub fn write_whole(file: &Path, bytes: &[u8]) -> Result<()> {
         sync_folder(file.parent().unwrap_or(Path::new(".")))
     };
     write().with_context(|| {
-        // What is left of it would only be in the way of the disk's space.
+        // A partial file would only take up disk space.
         let _ = fs::remove_file(&partial);
         format!("cannot write {}", file.display())
     })
 }
 
-/// Makes names that were given or changed in a folder survive a crash of the
-/// machine.
+/// Syncs a folder, so that new and changed file names survive a crash of the machine.
 ///
 /// # Errors
 /// If the folder cannot be opened or synced.
 pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    // Elsewhere a folder cannot be opened as a file.
+    // Only Unix can open a folder as a file.
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }

@@ -1,10 +1,9 @@
 //! A results folder: created, appended to block by block, repaired on resume.
 //!
-//! A block's rows are written together when the block is done, and its row of
-//! `blocks.csv` last: a block that is listed there has all its rows. After a
-//! crash, generations of a block that is not listed stay in `generations.csv`,
-//! marked `superseded`; their other rows are dropped, since the block is timed
-//! again whole.
+//! A block's rows are written together when the block is done, its row of `blocks.csv`
+//! last: a block that is listed there has all its rows. After a crash, the generations
+//! and failures of an unlisted block stay in their files, marked `superseded`; its other
+//! rows are dropped, because the whole block is timed again.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,23 +27,23 @@ use crate::rows::{
     RoundRow, columns, compressed, csv_bytes, text_lines,
 };
 
-/// How a folder is called while it is being made.
+/// The name of a folder while it is being made.
 const NEW: &str = ".new";
 
 /// A folder with a plan, a manifest and rows, and the right to write to it.
 #[derive(Debug)]
 pub(super) struct ResultsFolder {
     path: PathBuf,
-    /// How long each raw file is by what was written here.
+    /// The expected length of each raw file in bytes.
     lengths: RefCell<BTreeMap<&'static str, u64>>,
     /// Held until the folder is dropped.
     _lock: Lock,
 }
 
 impl ResultsFolder {
-    /// Makes `<out>/<experiment>/<date>-<machine>` with the plan, the manifest and
-    /// the headers; if the name is taken, `-2`, `-3` and so on are appended. It
-    /// gets its name when it is complete: a crash before leaves no folder of a run.
+    /// Makes `<out>/<experiment>/<date>-<machine>` with the plan, the manifest and the
+    /// headers; if the name is taken, `-2`, `-3` and so on are appended. The folder gets
+    /// its name once it is complete, so a crash before that leaves no incomplete run.
     ///
     /// # Errors
     /// Names the folder if it cannot be made or written to.
@@ -52,7 +51,8 @@ impl ResultsFolder {
         let parent = out.join(&plan.experiment);
         let cannot = |path: &Path| format!("cannot make the results folder {}", path.display());
         fs::create_dir_all(&parent).with_context(|| cannot(&parent))?;
-        // Folders are made one at a time: what lies there was left by a crash.
+        // Only one process at a time makes a folder here, so an existing one was left by
+        // a crash.
         let _turn = Lock::wait(&parent)?;
         let new = parent.join(NEW);
         if new.exists() {
@@ -62,13 +62,13 @@ impl ResultsFolder {
         let mut lock = Lock::take(&new)?;
         write_whole(&new.join("plan.toml"), toml::to_string(plan)?.as_bytes())?;
         manifest.write(&new)?;
-        head(&new)?;
+        ensure_headers(&new)?;
         let path = settle(&new, &parent).with_context(|| cannot(&parent))?;
         lock.moved(&path);
         Self::locked(path, lock)
     }
 
-    /// The newest unfinished folder of the same plan.
+    /// Opens the newest unfinished folder of the same plan.
     ///
     /// # Errors
     /// If there is none, or another process is writing to it.
@@ -92,10 +92,11 @@ impl ResultsFolder {
         }
     }
 
-    /// A given folder, if it belongs to the same plan.
+    /// Opens a given folder if it belongs to the same plan.
     ///
     /// # Errors
-    /// If it holds another plan or none, or another process is writing to it.
+    /// If it holds another plan or none, has compressed rows, or another process is
+    /// writing to it.
     pub(super) fn open(path: &Path, plan: &Plan) -> Result<Self> {
         let found = read_plan(path)?;
         if found.hash != plan.hash {
@@ -122,7 +123,7 @@ impl ResultsFolder {
         Ok(folder)
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -130,8 +131,8 @@ impl ResultsFolder {
     /// Appends the rows of a block, its row of `blocks.csv` last.
     ///
     /// # Errors
-    /// Names the file that cannot be written (a full disk, say), or that is not
-    /// as the last block left it.
+    /// Names the file that cannot be written (on a full disk, for example) or that
+    /// something else changed since the last block.
     pub(super) fn append(&self, rows: &BlockRows, block: &BlockRow) -> Result<()> {
         self.check()?;
         self.append_csv("rounds.csv", &rows.rounds)?;
@@ -143,8 +144,8 @@ impl ResultsFolder {
         self.append_csv("blocks.csv", std::slice::from_ref(block))
     }
 
-    /// Refuses to go on when a raw file is not as it was left: rows would be lost
-    /// without a word.
+    /// Refuses to continue if something else changed a raw file: rows would be lost
+    /// silently.
     ///
     /// # Errors
     /// Names the file.
@@ -159,26 +160,26 @@ impl ResultsFolder {
         if found != Some(length) {
             let found = found.map_or_else(|| "is gone".into(), |n| format!("has {n} bytes"));
             bail!(
-                "{} {found}, but {length} bytes were written: something else changed it while the \
-                 run went on; resume the run to repair it",
+                "{} {found}, but {length} bytes were written: something else changed it during the \
+                 run; resume the run to repair it",
                 file.display()
             );
         }
         Ok(())
     }
 
-    /// Repairs what a crash left behind: cuts torn last lines and sets aside the
-    /// rows of blocks that are not listed or whose rows are not those that were
-    /// written. Returns the rows of `blocks.csv`, of which those that are not
-    /// superseded are done.
+    /// Repairs what a crash left behind: cuts torn last lines and sets aside the rows of
+    /// blocks that are unlisted or damaged. Returns the rows of `blocks.csv`; blocks that
+    /// are not superseded are done.
     ///
     /// # Errors
     /// Names the file that cannot be read or written.
     pub(super) fn repair(&self, plan: &Plan) -> Result<Vec<BlockRow>> {
-        head(&self.path)?;
+        ensure_headers(&self.path)?;
         let raw = Raw::read(&self.path)?;
         let places = Places::new(plan);
-        // The block that lacks a row of which nobody knows is run again.
+        // Rows of unknown blocks are ignored: if damage made them so, the block that
+        // lacks them is run again.
         let (rows, _) = raw.by_block(places.lookup());
         let none = BlockRows::default();
         let mut kept = BTreeSet::new();
@@ -190,7 +191,7 @@ impl ResultsFolder {
         self.keep(raw, &places, &kept)
     }
 
-    /// Sets one block aside, to be replaced by a repetition of it.
+    /// Marks one block as superseded, so that a repetition can replace it.
     ///
     /// # Errors
     /// As [`Self::repair`].
@@ -203,10 +204,10 @@ impl ResultsFolder {
         Ok(())
     }
 
-    /// Keeps the rows of some blocks; of the others, generations, failures and
-    /// the listing stay, marked as superseded. The listing is written first: a
-    /// crash in between leaves blocks that are not listed, which are repaired. Each
-    /// file is replaced whole, and doing it twice changes nothing.
+    /// Keeps the rows of the `kept` blocks. Of the others, the generations, failures and
+    /// rows of `blocks.csv` stay, marked as superseded. `blocks.csv` is written first: a
+    /// crash after that leaves rows of unlisted blocks, which the next repair sets aside.
+    /// Each file is replaced whole, and doing this twice changes nothing.
     fn keep(
         &self,
         mut raw: Raw,
@@ -238,7 +239,7 @@ impl ResultsFolder {
         Ok(raw.blocks)
     }
 
-    /// Takes the files' present lengths as what was written.
+    /// Records the current lengths of the files as the expected ones.
     fn measure(&self) -> Result<()> {
         let lengths = RAW_FILES
             .iter()
@@ -268,7 +269,8 @@ impl ResultsFolder {
         if bytes.is_empty() {
             return Ok(());
         }
-        // Once more: the files before it may have taken a while.
+        // Checked again, because writing the files before this one may have taken a
+        // while.
         self.check_file(name)?;
         let file = self.path.join(name);
         let write = || -> io::Result<()> {
@@ -288,21 +290,21 @@ impl ResultsFolder {
     }
 }
 
-/// Gives files their headers: those that every run has where one is missing or ends
-/// within its header (a run in which nothing finishes has them, too, and so has one
-/// that lost a file), and any that begins with a row, as one does that was emptied
-/// while its next rows were being written. What begins in another way is left to its
-/// reader.
-fn head(folder: &Path) -> Result<()> {
-    head_of::<RoundRow>(&folder.join("rounds.csv"), true)?;
-    head_of::<GenerationRow>(&folder.join("generations.csv"), true)?;
-    head_of::<BlockRow>(&folder.join("blocks.csv"), true)?;
-    head_of::<PositionRow>(&folder.join("positions.csv"), false)?;
-    head_of::<FailureRow>(&folder.join("failures.csv"), false)?;
-    head_of::<DivergenceRow>(&folder.join("divergences.csv"), false)
+/// Makes sure that the files have headers. A file that every run has is created if it is
+/// missing, even if nothing finishes. A file that ends within its header gets the whole
+/// header. A file that begins with a row, because it was emptied while its next rows were
+/// being written, gets the header in front. A file that begins in any other way is left
+/// to its reader.
+fn ensure_headers(folder: &Path) -> Result<()> {
+    ensure_header::<RoundRow>(&folder.join("rounds.csv"), true)?;
+    ensure_header::<GenerationRow>(&folder.join("generations.csv"), true)?;
+    ensure_header::<BlockRow>(&folder.join("blocks.csv"), true)?;
+    ensure_header::<PositionRow>(&folder.join("positions.csv"), false)?;
+    ensure_header::<FailureRow>(&folder.join("failures.csv"), false)?;
+    ensure_header::<DivergenceRow>(&folder.join("divergences.csv"), false)
 }
 
-fn head_of<R: Serialize + DeserializeOwned>(file: &Path, needed: bool) -> Result<()> {
+fn ensure_header<R: Serialize + DeserializeOwned>(file: &Path, needed: bool) -> Result<()> {
     let cannot = || format!("cannot read {}", file.display());
     let mut first = Vec::new();
     match File::open(file) {
@@ -316,7 +318,8 @@ fn head_of<R: Serialize + DeserializeOwned>(file: &Path, needed: bool) -> Result
     if header.starts_with(&first) {
         return if first.len() < header.len() { write_whole(file, &header) } else { Ok(()) };
     }
-    // A row may have a column's name for a prompt's; it has not most of them.
+    // A row may contain a column's name, for example as a prompt's id, but not most of
+    // them: this line is a header with other columns.
     let first = String::from_utf8_lossy(&first);
     let fields = first.split(',').map(|field| field.trim().trim_matches('"'));
     let named = fields.filter(|field| columns::<R>().contains(field)).count();
@@ -326,7 +329,7 @@ fn head_of<R: Serialize + DeserializeOwned>(file: &Path, needed: bool) -> Result
     write_whole(file, &[header, fs::read(file).with_context(cannot)?].concat())
 }
 
-/// Gives a complete folder its name.
+/// Gives a complete folder its final name and returns its path.
 fn settle(new: &Path, parent: &Path) -> io::Result<PathBuf> {
     let name = format!("{}-{}", &utc_now()[..10], Machine::this().slug());
     let mut path = parent.join(&name);

@@ -17,15 +17,15 @@ use crate::rows::{FailureRow, GenerationRow, PositionRow, RoundRow, TextRow};
 
 /// A finished generation.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct FinishedGeneration {
     pub(super) row: GenerationRow,
     pub(super) text: TextRow,
     pub(super) rounds: Vec<RoundRow>,
     pub(super) positions: Vec<PositionRow>,
 }
 
-/// A fresh generation of a block's prompt. It ends with the round in which the run is
-/// interrupted.
+/// Begins a generation of a block's prompt. If the run is interrupted, the generation
+/// ends with its current round.
 pub(super) fn begin<'a>(
     setup: &'a Setup<'_>,
     method: Method<'a>,
@@ -40,9 +40,9 @@ pub(super) fn begin<'a>(
     Ok(Generation::new(setup.target, method, block.tokens, stop, Some(setup.codec))?)
 }
 
-/// One generation: the only function that is ever timed, for baseline, cells
+/// Runs one generation. This is the only function that is ever timed, for baseline, cells
 /// and warm-up alike.
-pub(super) fn one(setup: &Setup<'_>, cell: &Cell, block: &Block<'_>) -> Result<Done> {
+pub(super) fn one(setup: &Setup<'_>, cell: &Cell, block: &Block<'_>) -> Result<FinishedGeneration> {
     let plan = setup.plan;
     let (draft, target) = (setup.draft, Some(setup.target));
     let tools = Tools { draft, target, texts: Some(setup.texts) };
@@ -54,7 +54,7 @@ pub(super) fn one(setup: &Setup<'_>, cell: &Cell, block: &Block<'_>) -> Result<D
     let new_tokens = generation.new_tokens().len();
     let seconds = totals.decode.as_secs_f64();
     let text = generation.text().to_owned();
-    Ok(Done {
+    Ok(FinishedGeneration {
         row: GenerationRow {
             cell: cell.id.clone(),
             prompt: block.prompt.id.clone(),
@@ -85,7 +85,8 @@ pub(super) fn one(setup: &Setup<'_>, cell: &Cell, block: &Block<'_>) -> Result<D
     })
 }
 
-/// A failure of a cell in this block: what failed, and why.
+/// The failure of a cell in this block; `what` says what failed and comes before the
+/// error.
 pub(super) fn failure(
     cell: &Cell,
     block: &Block<'_>,

@@ -1,5 +1,5 @@
-//! Keys of `experiment.toml`, each declared once: its names, what it is, what it may be
-//! and its default. The checks, the reference page and the schema follow from here.
+//! The keys of `experiment.toml`. Each is declared once, with its names, meaning, allowed
+//! values and default; the checks, the reference page and the schema follow from this.
 
 use anyhow::{Result, bail};
 use toml::{Table, Value};
@@ -18,14 +18,14 @@ pub(super) struct Key {
     pub(super) summary: &'static str,
     /// The default in words; `None` if the key is required.
     pub(super) default: Option<&'static str>,
-    pub(super) kind: Kind,
+    pub(super) kind: KeyKind,
 }
 
-/// What the value of a key may be.
+/// The allowed values of a key.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum KeyKind {
     Text,
-    /// A list of texts, or one.
+    /// A text or a list of texts.
     Texts,
     Flag,
     /// One of some names.
@@ -42,8 +42,8 @@ pub(super) const MAX_TOKENS: Param =
 /// Generations per prompt and cell.
 pub(super) const REPEATS: Param =
     Param::count("repeats", 1, 1..=10_000, "generations per prompt and cell");
-/// Warm-up generations per cell; of three the median is right while one is
-/// disturbed.
+/// Warm-up generations per cell. With three, one disturbed warm-up does not spoil the
+/// median.
 pub(super) const WARMUP: Param = Param::count(
     "warmup",
     3,
@@ -51,18 +51,18 @@ pub(super) const WARMUP: Param = Param::count(
     "warm-up generations per cell, whose costs predict speedups",
 );
 
-/// All keys of the top level, besides the settings of methods.
+/// All keys of the top level except the settings of methods.
 pub(super) const KEYS: &[Key] = &[
-    key("question", Kind::Text, Some(""), "the question that the experiment answers"),
-    key("target", Kind::Text, None, "name (`configs/models.toml`) or path of the target")
+    key("question", KeyKind::Text, Some(""), "the question that the experiment answers"),
+    key("target", KeyKind::Text, None, "name (`configs/models.toml`) or path of the target")
         .or(&["model", "target_model"]),
-    key("draft", Kind::Text, Some("none"), "name or path of the draft model").or(&[
+    key("draft", KeyKind::Text, Some("none"), "name or path of the draft model").or(&[
         "draft_model",
         "speculative_model",
         "assistant_model",
         "model_draft",
     ]),
-    key("prompts", Kind::Texts, None, "names of sets in `configs/prompts`, or paths"),
+    key("prompts", KeyKind::Texts, None, "names of sets in `configs/prompts`, or paths"),
     count(
         Param::count(
             "prompts_limit",
@@ -85,7 +85,7 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key(
         "on_long_prompt",
-        Kind::Name(|| LongPrompt::ALL.map(LongPrompt::name).to_vec()),
+        KeyKind::Name(|| LongPrompt::ALL.map(LongPrompt::name).to_vec()),
         Some("\"error\""),
         "what happens to prompts that are too long",
     ),
@@ -98,17 +98,17 @@ pub(super) const KEYS: &[Key] = &[
     count(WARMUP, "3"),
     key(
         "ignore_eos",
-        Kind::Flag,
+        KeyKind::Flag,
         Some("true"),
         "treat end-of-text tokens like any other token, so that all texts have the same length",
     ),
     key(
         "special_tokens",
-        Kind::Flag,
+        KeyKind::Flag,
         Some("false"),
         "turn strings in prompts that name control tokens into these tokens",
     ),
-    key("trace", Kind::Flag, Some("false"), "write `positions.csv`, a row per drafted token"),
+    key("trace", KeyKind::Flag, Some("false"), "write `positions.csv`, a row per drafted token"),
     count(
         Param::count("threads", 1, 1..=65_535, "worker threads, at most the number of cores")
             .optional(),
@@ -116,34 +116,34 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key(
         "engine",
-        Kind::Name(|| Engine::ALL.map(Engine::name).to_vec()),
+        KeyKind::Name(|| Engine::ALL.map(Engine::name).to_vec()),
         Some("native on the CPU, else candle"),
         "which code computes the logits",
     ),
-    key("device", Kind::Text, Some("cpu"), "where the models run: `cpu`, `cuda:N` or `metal`"),
+    key("device", KeyKind::Text, Some("cpu"), "where the models run: `cpu`, `cuda:N` or `metal`"),
     key("dtype", DTYPE, Some("f32"), "type of the weights in memory").or(&["torch_dtype"]),
     key("draft_dtype", DTYPE, Some("`dtype`"), "the same for the draft model alone"),
     key(
         "clock",
-        Kind::Name(|| vec!["real", "virtual"]),
+        KeyKind::Name(|| vec!["real", "virtual"]),
         Some("\"real\""),
         "source of times: measured, or a fixed cost per pass",
     ),
     key(
         "control",
-        Kind::Flag,
+        KeyKind::Flag,
         Some("false"),
         "run the baseline and the first method twice, to show how much results differ by chance",
     ),
-    key("sweep", Kind::Tables, None, "the axes; several `[[sweep]]` tables are several sweeps"),
-    key("exclude", Kind::Tables, Some("none"), "conditions of cells to leave out: `[[exclude]]`"),
+    key("sweep", KeyKind::Tables, None, "the axes; several `[[sweep]]` tables are several sweeps"),
+    key("exclude", KeyKind::Tables, Some("none"), "conditions of cells to leave out: `[[exclude]]`"),
 ];
 
-const DTYPE: Kind = Kind::Name(|| Dtype::ALL.map(Dtype::name).to_vec());
+const DTYPE: KeyKind = KeyKind::Name(|| Dtype::ALL.map(Dtype::name).to_vec());
 
 const fn key(
     name: &'static str,
-    kind: Kind,
+    kind: KeyKind,
     default: Option<&'static str>,
     summary: &'static str,
 ) -> Key {
@@ -151,7 +151,7 @@ const fn key(
 }
 
 const fn count(param: Param, default: &'static str) -> Key {
-    key(param.key, Kind::Count(param), Some(default), param.summary).or(param.aliases)
+    key(param.key, KeyKind::Count(param), Some(default), param.summary).or(param.aliases)
 }
 
 /// The key of the top level that is called `name`.
@@ -164,10 +164,10 @@ pub(super) fn top_keys() -> impl Iterator<Item = &'static str> {
     KEYS.iter().map(|key| key.name)
 }
 
-/// Gives counts that are not set their defaults.
+/// Sets missing counts to their defaults.
 pub(super) fn fill_in(table: &mut Table) -> Result<()> {
     for Key { name, kind, .. } in KEYS {
-        if let Kind::Count(param) = kind
+        if let KeyKind::Count(param) = kind
             && let Some(default) = param.default()
         {
             table.entry(*name).or_insert(Value::try_from(default)?);
@@ -181,36 +181,36 @@ impl Key {
         Self { aliases, ..self }
     }
 
-    /// What the value may be, in words.
+    /// The allowed values, in words.
     pub(super) fn allowed(&self) -> String {
         match self.kind {
-            Kind::Text => "a text".to_owned(),
-            Kind::Texts => "a text or a list of texts".to_owned(),
-            Kind::Flag => "true or false".to_owned(),
-            Kind::Name(names) => {
+            KeyKind::Text => "a text".to_owned(),
+            KeyKind::Texts => "a text or a list of texts".to_owned(),
+            KeyKind::Flag => "true or false".to_owned(),
+            KeyKind::Name(names) => {
                 let quoted = names().iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>();
                 quoted.join(" or ")
             }
-            Kind::Count(param) => param.allowed(),
-            Kind::Tables => "a table or a list of tables".to_owned(),
+            KeyKind::Count(param) => param.allowed(),
+            KeyKind::Tables => "a table or a list of tables".to_owned(),
         }
     }
 
-    /// Refuses a value that the key cannot have.
+    /// Refuses a value that the key does not allow.
     ///
     /// # Errors
-    /// Names the key, the value and what is allowed.
+    /// Names the key, the value and the allowed values.
     pub(super) fn check(&self, value: &Value) -> Result<()> {
         let texts = |value: &Value| {
             value.as_array().map_or(value.is_str(), |all| all.iter().all(Value::is_str))
         };
         let sound = match self.kind {
-            Kind::Text => value.is_str(),
-            Kind::Texts => texts(value),
-            Kind::Flag => value.is_bool(),
-            Kind::Name(names) => value.as_str().is_some_and(|name| names().contains(&name)),
-            Kind::Count(param) => setting(value).is_some_and(|value| param.check(&value).is_ok()),
-            Kind::Tables => true,
+            KeyKind::Text => value.is_str(),
+            KeyKind::Texts => texts(value),
+            KeyKind::Flag => value.is_bool(),
+            KeyKind::Name(names) => value.as_str().is_some_and(|name| names().contains(&name)),
+            KeyKind::Count(param) => setting(value).is_some_and(|value| param.check(&value).is_ok()),
+            KeyKind::Tables => true,
         };
         if sound {
             return Ok(());
@@ -219,7 +219,7 @@ impl Key {
     }
 }
 
-/// A name that no key has.
+/// The error for a name that is not one of `keys`.
 pub(super) fn unknown<'a>(name: &str, keys: impl IntoIterator<Item = &'a str>) -> UnknownName {
     UnknownName::new("key", name, keys)
 }

@@ -1,9 +1,9 @@
 //! The live line of a run.
 
 use super::cell::{Cell, describe};
-use super::generation::Done;
+use super::generation::FinishedGeneration;
 
-/// What the live line shows of a cell.
+/// The totals of a cell that the live line shows.
 #[derive(Debug, Default)]
 pub(super) struct Live {
     proposed: usize,
@@ -14,14 +14,14 @@ pub(super) struct Live {
 
 impl Live {
     /// Adds a generation.
-    pub(super) fn add(&mut self, done: &Done) {
+    pub(super) fn add(&mut self, done: &FinishedGeneration) {
         self.proposed += done.rounds.iter().map(|r| r.proposed).sum::<usize>();
         self.accepted += done.rounds.iter().map(|r| r.accepted).sum::<usize>();
         self.tokens += done.row.new_tokens;
         self.micros += done.row.decode_us;
     }
 
-    /// The line.
+    /// The line for `cell`.
     pub(super) fn line(&self, cell: &Cell) -> String {
         let rate = self.tokens as f64 / (self.micros / 1e6).max(f64::MIN_POSITIVE);
         let acceptance = if self.proposed == 0 {
@@ -29,7 +29,7 @@ impl Live {
         } else {
             format!("acceptance {:.2}, ", self.accepted as f64 / self.proposed as f64)
         };
-        // The name comes last: in a narrow terminal it is what can be missed.
+        // The name comes last, because a narrow terminal cuts off the end.
         format!("{acceptance}{rate:.0} tokens/s, {}", describe(cell))
     }
 }

@@ -1,4 +1,5 @@
-//! One writer per results folder: an exclusive lock that dies with its process.
+//! One writer per results folder: an exclusive lock that is released when its process
+//! ends.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// The file that is locked; it names the process that holds it.
+/// The locked file; it names the process that holds the lock.
 const NAME: &str = ".lock";
 
 /// The right to write to a folder, held until it is dropped.
@@ -20,8 +21,8 @@ impl Lock {
     /// Takes the lock of a folder.
     ///
     /// # Errors
-    /// If another process holds it, which the sentence names, or the file system
-    /// cannot lock.
+    /// If another process holds it, which the message names, or the file system cannot
+    /// lock.
     pub(super) fn take(folder: &Path) -> anyhow::Result<Self> {
         Self::get(folder, File::try_lock)
     }
@@ -47,13 +48,14 @@ impl Lock {
             match lock(&file) {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => bail!(
-                    "{} is being written by {}: wait until it has ended",
+                    "{} is being written by {}: wait until it ends",
                     folder.display(),
                     holder(&file)
                 ),
                 Err(TryLockError::Error(error)) => return Err(error).with_context(cannot),
             }
-            // Its last holder may have removed the file after it was opened here.
+            // The last holder may have removed the file after it was opened here; then
+            // try again.
             if is_at(&file, &path) {
                 let mut lock = Self { file, path };
                 lock.sign().with_context(cannot)?;
@@ -75,13 +77,13 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Still locked here, so nobody else's file is removed; if that fails, a
-        // file that nobody locks stays behind and means nothing.
+        // The file is still locked, so this cannot remove another process's file. If it
+        // fails, an unlocked file stays behind, which does no harm.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Who wrote its name into the lock.
+/// The process that the lock file names.
 fn holder(mut file: &File) -> String {
     let mut name = String::new();
     match file.read_to_string(&mut name) {
@@ -90,7 +92,7 @@ fn holder(mut file: &File) -> String {
     }
 }
 
-/// Whether this open file is the one that the path names now.
+/// Whether the path still names this open file.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;

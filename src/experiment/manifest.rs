@@ -11,15 +11,15 @@ use super::provenance::{Build, utc_now};
 use crate::machine::{Machine, load_average};
 use crate::rows::Calibration;
 
-/// How far a run came.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It is running, or was killed.
     Running,
-    /// It was told to stop and can be resumed.
+    /// It was interrupted and can be resumed.
     Interrupted,
-    /// All blocks are done, but what is made from them is not.
+    /// All blocks are done, but the run is not yet reported.
     Measured,
     /// All blocks are done and reported.
     Finished,
@@ -32,17 +32,17 @@ pub struct Manifest {
     pub models: Vec<PlannedModel>,
     /// SHA-256 over the prompts.
     pub prompts_sha256: String,
-    /// How far the run came.
+    /// The state of the run.
     pub status: Status,
-    /// Blocks finished of blocks planned.
+    /// Number of finished blocks and number of planned blocks.
     pub blocks: (usize, usize),
-    /// Every process that wrote to the run, in order: with what and where.
-    pub sessions: Vec<Session>,
+    /// The processes that wrote to the run, in order.
+    pub sessions: Vec<RunSession>,
 }
 
 /// One process's part in a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Session {
+pub struct RunSession {
     /// The build.
     #[serde(flatten)]
     pub build: Build,
@@ -67,7 +67,7 @@ pub struct Session {
     pub ended: Option<String>,
 }
 
-impl Session {
+impl RunSession {
     /// The session of this process, which begins now.
     pub(super) fn begin(threads: usize) -> Self {
         Self {
@@ -84,15 +84,15 @@ impl Session {
         }
     }
 
-    /// Whether times of both may be held against each other: the same build on
-    /// the same processor with as many threads.
+    /// Whether the times of both can be compared: they have the same build, machine and
+    /// number of threads.
     pub fn is_comparable(&self, other: &Self) -> bool {
         (&self.build, &self.machine, self.threads) == (&other.build, &other.machine, other.threads)
     }
 }
 
 impl Manifest {
-    /// The manifest of a run that nobody has written to.
+    /// The manifest of a run that no session has written to.
     pub(super) fn new(plan: &Plan, blocks: usize) -> Self {
         let models = [Some(&plan.target), plan.draft.as_ref()];
         Self {
@@ -115,7 +115,7 @@ impl Manifest {
         serde_json::from_str(&text).with_context(|| format!("{} is damaged", file.display()))
     }
 
-    /// Writes it, whole or not at all.
+    /// Writes the manifest, whole or not at all.
     ///
     /// # Errors
     /// Names the file if it cannot be written.
@@ -124,14 +124,14 @@ impl Manifest {
         write_whole(&folder.join("manifest.json"), text.as_bytes())
     }
 
-    /// By session, the first session whose times may be held against its own.
+    /// For each session, the index of the first session with comparable times.
     pub fn groups(&self) -> Vec<usize> {
-        let first = |own: &Session| self.sessions.iter().position(|s| s.is_comparable(own));
+        let first = |own: &RunSession| self.sessions.iter().position(|s| s.is_comparable(own));
         self.sessions.iter().filter_map(first).collect()
     }
 }
 
-/// Notes that everything that is made from a run's rows has been made.
+/// Marks a measured run as finished, once everything made from its rows is written.
 ///
 /// # Errors
 /// Names the manifest if it cannot be read or written.

@@ -1,5 +1,5 @@
-//! Experiments: a TOML question becomes a frozen plan, the plan is run, the
-//! rows are written as they come.
+//! Experiments: `experiment.toml` becomes a frozen plan, the plan is run, and its rows
+//! are written block by block.
 
 mod axes;
 pub(crate) mod blocks;
@@ -38,7 +38,7 @@ pub use choice::Choice;
 pub(crate) use costs::doubts;
 pub use files::write_whole;
 pub use folder::read_plan;
-pub use manifest::{Manifest, Session, Status, finish};
+pub use manifest::{Manifest, RunSession, Status, finish};
 pub use passes::pass_time;
 pub use plan::{Frozen, freeze};
 pub use provenance::{Build, Provenance};

@@ -1,4 +1,4 @@
-//! What passes of the target cost by the number of their rows: T(n).
+//! The cost of a target pass by its number of rows, T(n).
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use crate::rows::PassCost;
 use crate::statistics::quantile;
 use crate::tree::Draft;
 
-/// Times that passes of all row counts take turns, the first of which fills the
-/// caches and is not counted.
+/// The number of turns; each turn times a pass of every row count. The first turn fills
+/// the caches and is not counted.
 pub(super) const TURNS: usize = 16;
 
-/// Turns that are taken even if they take longer than [`ENOUGH`].
-const LEAST: usize = 6;
+/// The number of turns that are taken even if they take longer than [`ENOUGH`].
+const LEAST_TURNS: usize = 6;
 
-/// Time after which there are no further turns.
+/// The time after which no further turn begins.
 const ENOUGH: Duration = Duration::from_secs(10);
 
-/// Measures T(n) for each n in `counts` after `context`, in turns so that drift
-/// hits all alike. `step` is called after every sample, those of the first turn
-/// included.
+/// Measures T(n) for each n in `counts` after `context`, in turns, so that drift affects
+/// all of them alike. `step` is called after every sample, including those of the first
+/// turn.
 ///
 /// # Errors
 /// If the target or `step` fails.
@@ -40,12 +40,13 @@ pub(super) fn target_passes(
     let mut samples = vec![Vec::with_capacity(TURNS); counts.len()];
     let start = clock.now();
     for turn in 0..TURNS {
-        if turn >= LEAST && clock.now() - start > ENOUGH {
+        if turn >= LEAST_TURNS && clock.now() - start > ENOUGH {
             break;
         }
         for (draft, samples) in drafts.iter().zip(&mut samples) {
-            // As in a run, a pass follows one of its kind: the first of two
-            // finds what another kind left in the caches and is not counted.
+            // In a run, a pass follows one with the same row count. The first of these
+            // two passes finds the caches as another row count left them, so only the
+            // second counts.
             pass(target, &mut session, context, draft, clock)?;
             let us = pass(target, &mut session, context, draft, clock)?;
             if turn > 0 {
@@ -58,8 +59,8 @@ pub(super) fn target_passes(
     costs.collect::<Option<_>>().ok_or_else(|| anyhow!("no samples"))
 }
 
-/// Times one pass over `draft`, in µs: it computes the last context token and all
-/// nodes, none of which is left from the pass before.
+/// Times one pass over `draft`, in µs: it computes the last context token and all nodes,
+/// because the session is first rewound to before them.
 fn pass(
     target: &dyn LanguageModel,
     session: &mut Session,

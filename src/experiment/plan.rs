@@ -1,4 +1,4 @@
-//! From an experiment to its frozen, numbered cells.
+//! Freezes an experiment into a plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,25 +17,25 @@ use crate::machine::MachineClock;
 use crate::model::{CPU, ModelInfo};
 use crate::params::Value;
 
-/// A plan, and the prompts that it is for.
+/// A plan and its prompts.
 #[derive(Debug)]
 pub struct Frozen {
     /// What will be run.
     pub plan: Plan,
     /// The prompts that were chosen, in the plan's order.
     pub prompts: Vec<Prompt>,
-    /// The tokens of each.
+    /// The tokens of each prompt.
     pub tokens: Vec<Vec<Token>>,
 }
 
-/// The most tokens that a plan may ask for. Their rows take some 16 GB.
+/// The largest number of tokens that a plan may ask for. Their rows take about 16 GB.
 const MOST_TOKENS: usize = 100_000_000;
 
-/// Expands the sweep, chooses and tokenises the prompts, refuses what cannot be
-/// run and gives every cell its id: whoever plans or runs an experiment calls it.
+/// Expands the sweep, chooses and tokenises the prompts, refuses what cannot be run, and
+/// gives every cell its id. Planning and running an experiment both call this.
 ///
 /// # Errors
-/// One sentence that names the key and what is allowed.
+/// Names the key and the allowed values.
 pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Frozen> {
     prompts::check_unique(material.prompts)?;
     let mut plan = Plan {
@@ -77,27 +77,27 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Frozen> {
 }
 
 impl Plan {
-    /// Gives it the hash of its contents.
+    /// Sets the plan's hash to that of its contents.
     ///
     /// # Errors
-    /// If it cannot be written as text.
+    /// If the plan cannot be serialized.
     pub fn seal(&mut self) -> Result<()> {
         self.hash = String::new();
         self.hash = short_hash(&toml::to_string(self)?);
         Ok(())
     }
 
-    /// Whether a file's text is still that of this plan.
+    /// Whether the text of a file has the hash of this plan.
     pub(super) fn is_sealed_in(&self, text: &str) -> bool {
         let with = format!("hash = \"{}\"", self.hash);
         short_hash(&text.replace("\r\n", "\n").replacen(&with, "hash = \"\"", 1)) == self.hash
     }
 
-    /// Refuses counts and settings that no plan can have, whether it was just
-    /// made or read back.
+    /// Refuses counts and settings that no plan may have, both in a new plan and in one
+    /// that is read back.
     ///
     /// # Errors
-    /// One sentence that names the setting and what is allowed.
+    /// Names the setting and the allowed values.
     pub(super) fn check(&self) -> Result<()> {
         for (param, value) in [
             (MAX_TOKENS, self.max_tokens),
@@ -111,7 +111,7 @@ impl Plan {
             if cell.method.num_speculative_tokens > 0 {
                 NUM_SPECULATIVE_TOKENS.check(&Value::Count(cell.method.num_speculative_tokens))?;
             }
-            // Methods that this build does not know can be reported all the same.
+            // Methods that this build does not know can still be reported.
             for (key, value) in cell.method.params.iter() {
                 find_param(key).map_or(Ok(()), |param| param.check(value).map(|_| ()))?;
             }
@@ -120,7 +120,7 @@ impl Plan {
         if ids(&mut self.prompts.iter()) < self.prompts.len()
             || ids(&mut self.cells.iter().map(|cell| &cell.id)) < self.cells.len()
         {
-            bail!("two prompts or two cells have one id");
+            bail!("two prompts or two cells have the same id");
         }
         if self.tokens() > MOST_TOKENS {
             bail!(
@@ -135,13 +135,13 @@ impl Plan {
         Ok(())
     }
 
-    /// How many generations the plan asks for.
+    /// The number of generations that the plan asks for.
     pub fn generations(&self) -> usize {
         let repeats = self.repeats as usize;
         self.cells.len().saturating_mul(self.prompts.len()).saturating_mul(repeats)
     }
 
-    /// How many tokens the plan asks for.
+    /// The number of tokens that the plan asks for.
     pub fn tokens(&self) -> usize {
         self.generations().saturating_mul(self.max_tokens)
     }
@@ -167,7 +167,7 @@ impl Plan {
     }
 }
 
-/// Models go by the experiment's names: where they lie is no part of a plan.
+/// A model has the name that the experiment gives it; its location is not part of a plan.
 fn planned(name: &str, info: &ModelInfo) -> PlannedModel {
     PlannedModel {
         name: name.to_owned(),

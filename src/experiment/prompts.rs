@@ -1,6 +1,5 @@
-//! Prompt sets: JSON lines, `{"prompt": …}` with an `id` and a `category` if
-//! wanted, or Spec-Bench's `{question_id, category, turns}`, of which the first
-//! turn is used.
+//! Prompt sets: JSON lines, either `{"prompt": …}` with an optional `id` and `category`,
+//! or Spec-Bench's `{question_id, category, turns}`, whose first turn is used.
 
 use std::path::Path;
 
@@ -17,25 +16,25 @@ use crate::registry::nearest;
 pub struct Prompt {
     /// Unique within the experiment.
     pub id: String,
-    /// What kind of text it is.
+    /// The kind of text.
     pub category: String,
     /// The text to continue.
     pub text: String,
 }
 
-/// The keys of a line: what each means, and what Spec-Bench calls it.
+/// The keys of a line: our name, then Spec-Bench's.
 const ID: [&str; 2] = ["id", "question_id"];
 const CATEGORY: &str = "category";
 const TEXT: [&str; 2] = ["prompt", "turns"];
 
-/// Letters of an id or a category, which stand in every row.
-const MOST_LETTERS: usize = 200;
+/// The longest allowed id or category in characters; both appear in every row.
+const MOST_CHARACTERS: usize = 200;
 
-/// Reads a prompt set. A prompt without an id is called after file and line, one
-/// without a category after the file.
+/// Reads a prompt set. A prompt without an id is named after file and line; one without a
+/// category gets the file's name as its category.
 ///
 /// # Errors
-/// One sentence that names the file and the line.
+/// Names the file and the line.
 pub fn read(file: &Path) -> Result<Vec<Prompt>> {
     let text = read_text(file).context("cannot read prompts")?;
     let set = file.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
@@ -72,8 +71,8 @@ fn name(key: &str, value: &Value) -> Result<String> {
         Value::Number(n) if n.is_i64() || n.is_u64() => n.to_string(),
         _ => bail!("\"{key}\" = {value}: allowed is a text or an integer"),
     };
-    if name.is_empty() || name.contains(['\n', '\r']) || name.chars().count() > MOST_LETTERS {
-        bail!("\"{key}\" = {value}: allowed are 1 to {MOST_LETTERS} letters on one line");
+    if name.is_empty() || name.contains(['\n', '\r']) || name.chars().count() > MOST_CHARACTERS {
+        bail!("\"{key}\" = {value}: allowed are 1 to {MOST_CHARACTERS} characters on one line");
     }
     Ok(name)
 }
@@ -90,12 +89,12 @@ fn text(row: &Map<String, Value>) -> Result<String> {
     let first = value.as_array().map_or(Some(value), |turns| turns.first());
     match first.and_then(Value::as_str) {
         Some(text) if value.is_array() == (key == TEXT[1]) => Ok(text.to_owned()),
-        _ if key == TEXT[1] => bail!("\"turns\" is no list that begins with a text"),
+        _ if key == TEXT[1] => bail!("\"turns\" is not a list that begins with a text"),
         _ => bail!("\"prompt\" is not a text"),
     }
 }
 
-/// Refuses two prompts with one id: their rows could not be told apart.
+/// Refuses two prompts with the same id, whose rows could not be told apart.
 ///
 /// # Errors
 /// Names the id.
@@ -108,9 +107,9 @@ pub fn check_unique(prompts: &[Prompt]) -> Result<()> {
     }
 }
 
-/// SHA-256 over everything of the prompts that may change tokens or how rows are
-/// grouped: ids, categories, texts and the tokens that they become. Each part
-/// is preceded by its length, so that none can run into the next.
+/// SHA-256 over everything in the prompts that can change tokens or the grouping of rows:
+/// ids, categories, texts and their tokens. Each part is preceded by its length, so that
+/// the parts cannot be split in another way.
 pub fn sha256(prompts: &[Prompt], tokens: &[Vec<Token>]) -> String {
     let mut hash = Sha256::new();
     let mut part = |bytes: &[u8]| {

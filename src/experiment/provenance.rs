@@ -1,5 +1,5 @@
-//! Which build made a result. Everything is embedded when the program is built:
-//! the folder it is run from says nothing about its sources.
+//! Which build made a result. Everything is embedded at build time, because the folder in
+//! which the program runs says nothing about its sources.
 
 use serde::{Deserialize, Serialize};
 
@@ -56,15 +56,15 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// Of something made now.
+    /// The provenance of something made now.
     pub fn now() -> Self {
         let Build { specdec, git_commit, git_dirty, .. } = Build::this();
         Self { date: utc_now(), specdec, git_commit, git_dirty }
     }
 }
 
-/// The current time in UTC, RFC 3339 to the second; a clock that is off by
-/// millennia is taken as the last second that the format can hold.
+/// The current time in UTC, RFC 3339 to the second; a time after the year 9999 becomes
+/// the last second that the format can hold.
 pub(super) fn utc_now() -> String {
     let format =
         time::macros::format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");

@@ -1,8 +1,8 @@
-//! From `experiment.toml` to a [`Spec`].
+//! Reads `experiment.toml` into a [`Spec`].
 //!
-//! Keys are checked before anything else, so that a misspelt one is answered
-//! with the nearest allowed name. Names of vLLM are canonical; those of
-//! transformers and llama.cpp are accepted as aliases.
+//! Keys are checked before anything else, so that the error for a misspelt key suggests
+//! the nearest allowed name. vLLM's names are canonical; those of transformers and
+//! llama.cpp are accepted as aliases.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use toml::{Table, Value};
 
-use super::axes::{Axes, Axis, axes, axis};
+use super::axes::{Axes, SweepAxis, axes, axis};
 use super::keys::{fill_in, top_key, top_keys, unknown};
 use super::spec::Spec;
 use crate::decode::readers;
@@ -33,7 +33,7 @@ impl Experiment {
     /// applies overrides of the form `key=value` or `sweep.axis=value`.
     ///
     /// # Errors
-    /// One sentence that names the file, the key and what is allowed.
+    /// Names the file, the key and the allowed values.
     pub fn read(path: &Path, overrides: &[String]) -> Result<Self> {
         let file = if path.is_dir() { path.join("experiment.toml") } else { path.to_owned() };
         let text = read_any_text(&file).context("cannot read the experiment")?;
@@ -57,7 +57,7 @@ fn parse(text: &str) -> Result<Table> {
     })
 }
 
-/// The name of an experiment, which is that of a folder among its results.
+/// The name of an experiment, which is also the name of its results folder.
 fn name_of(file: &Path) -> String {
     let folder = file.canonicalize().ok();
     let named = match file.file_name().and_then(|n| n.to_str()) {
@@ -67,7 +67,7 @@ fn name_of(file: &Path) -> String {
         _ => file.file_stem(),
     };
     let named = named.and_then(|n| n.to_str());
-    // Dots alone would be the folder that it should lie in, or one above.
+    // A name of dots alone would mean the folder of all results, or one above it.
     named.filter(|n| !n.trim_matches('.').is_empty()).unwrap_or("experiment").to_owned()
 }
 
@@ -96,8 +96,7 @@ fn check(mut table: Table) -> Result<Spec> {
     Ok(spec)
 }
 
-/// The keys of the top level, and the settings of methods among them with their
-/// values.
+/// Splits the top level into its keys and the settings of methods, with their values.
 fn top(table: Table) -> Result<(Table, BTreeMap<&'static str, Vec<params::Value>>)> {
     let (mut top, mut common) = (Table::new(), BTreeMap::new());
     for (name, value) in table {
@@ -126,12 +125,12 @@ fn top(table: Table) -> Result<(Table, BTreeMap<&'static str, Vec<params::Value>
 
 const EXCLUDE: &str = "\"exclude\" must be a list of tables: write [[exclude]]";
 
-/// What may stand at the top level.
+/// The names that are allowed at the top level.
 fn top_names() -> impl Iterator<Item = &'static str> {
-    top_keys().chain(axes().into_iter().filter(Axis::is_setting).map(|axis| axis.name))
+    top_keys().chain(axes().into_iter().filter(SweepAxis::is_setting).map(|axis| axis.name))
 }
 
-/// One sweep, or a list of them.
+/// The tables of one sweep or of a list of sweeps.
 fn tables(value: Value) -> Result<Vec<Table>> {
     let values = match value {
         Value::Array(values) if !values.is_empty() => values,
@@ -154,7 +153,7 @@ fn axes_of(table: Table, place: &str, below: &str) -> Result<Axes> {
     for (name, value) in table {
         let Some(axis) = axis(&name) else {
             if top_key(&name).is_some() {
-                bail!("\"{name}\" is no axis: write it at the top, above all tables");
+                bail!("\"{name}\" is not an axis: write it at the top, above all tables");
             }
             bail!("{}{below}", unknown(&name, axes().iter().map(|axis| axis.name)));
         };
@@ -166,8 +165,8 @@ fn axes_of(table: Table, place: &str, below: &str) -> Result<Axes> {
     Ok(found)
 }
 
-/// Gives the settings of the top level to the sweeps that read them, and refuses
-/// what nothing reads.
+/// Gives the settings of the top level to the sweeps that read them, and refuses settings
+/// that no method reads.
 fn spread(
     sweeps: &mut [Axes],
     mut common: BTreeMap<&'static str, Vec<params::Value>>,
@@ -182,7 +181,7 @@ fn spread(
     for sweep in &*sweeps {
         if sweep.get("drafter").is_none() {
             bail!(
-                "the key \"drafter\" is missing in [sweep]: name one of `specdec list`, or several"
+                "the key \"drafter\" is missing in [sweep]: name one or more from `specdec list`"
             );
         }
         if let Some(key) = sweep.settings().find(|key| !read(sweep, key)) {
@@ -206,13 +205,13 @@ fn spread(
     Ok(())
 }
 
-/// Whether an override is of an axis and not of another key of the top level.
+/// Whether an override sets an axis rather than a key of the top level.
 fn sets_an_axis(set: &str) -> bool {
     let key = set.split('=').next().unwrap_or_default().trim();
     key.starts_with("sweep.") || (top_key(key).is_none() && axis(key).is_some())
 }
 
-/// Applies `key=value` or `sweep.axis=value`; what is not TOML is a text.
+/// Applies `key=value` or `sweep.axis=value`; a value that is not TOML is a text.
 fn apply(table: &mut Table, set: &str) -> Result<()> {
     let Some((path, text)) = set.split_once('=') else {
         bail!("write key=value or sweep.axis=value");
@@ -247,7 +246,7 @@ fn apply(table: &mut Table, set: &str) -> Result<()> {
             sweeps.iter_mut().for_each(|sweep| replace(sweep, axis.name, axis.aliases));
             table.insert("sweep".into(), sweeps.into());
         }
-        (Some(key), None) => bail!("\"{name}\" is no axis: write {}={text}", key.name),
+        (Some(key), None) => bail!("\"{name}\" is not an axis: write {}={text}", key.name),
         (None, None) if in_sweep => bail!(unknown(name, axes().iter().map(|axis| axis.name))),
         (None, None) => bail!(unknown(name, top_names())),
     }

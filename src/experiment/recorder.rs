@@ -1,5 +1,5 @@
-//! Turns the rounds of a generation into rows. The diagnostics among them
-//! (overlaps, entropies) are computed here, outside every timed span.
+//! Turns the rounds of a generation into rows. Diagnostics (overlaps, entropies) are
+//! computed here, outside every timed span.
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ pub(super) struct Recorder<'a> {
     prompt: &'a str,
     repeat: u32,
     trace: bool,
-    /// Of the cell, where it is approximate.
+    /// The cell's verifier, if it is approximate.
     verifier: Option<Box<dyn Verifier>>,
-    /// Its rounds.
+    /// The rounds of the generation.
     pub rounds: Vec<RoundRow>,
-    /// Its drafted tokens, if traced.
+    /// The drafted tokens, if traced.
     pub positions: Vec<PositionRow>,
 }
 
@@ -31,7 +31,8 @@ impl<'a> Recorder<'a> {
     /// A recorder for one generation.
     ///
     /// # Errors
-    /// If the cell's verifier or its settings do not exist.
+    /// If the cell's verifier does not exist, or a setting has a value that it does not
+    /// allow.
     pub(super) fn new(
         cell: &'a Cell,
         prompt: &'a str,
@@ -43,9 +44,10 @@ impl<'a> Recorder<'a> {
         Ok(Self { cell, prompt, repeat, trace, verifier, rounds, positions })
     }
 
-    /// Σ over the nodes decided on of the total variation between the distribution of the
-    /// next token there, over all that could have been drafted and accepted, and
-    /// the target's. `None` for exact verifiers, and where it is not known.
+    /// The sum, over the nodes whose children were decided on, of the total variation
+    /// between the target's distribution and the distribution of the next token, taken
+    /// over all possible drafts and decisions. `None` for exact verifiers, and where it
+    /// is unknown.
     fn tv_sum(&self, event: &RoundEvent<'_>) -> Option<f64> {
         let verifier = self.verifier.as_ref()?;
         let tv = |at: Option<NodeId>| {
@@ -104,7 +106,7 @@ impl Observer for Recorder<'_> {
             emitted: event.emitted.len(),
             truncated: event.truncated,
             reached: event.reached().len(),
-            // An empty sum of floats is -0; a row without drafts reads 0.
+            // An empty sum of floats is -0; adding 0 makes rows without drafts read 0.
             overlap_sum: forks.iter().map(|&at| event.overlap(at)).sum::<f64>() + 0.0,
             forks: forks.len(),
             ceiling_sum: ceilings.sum::<Option<f64>>().map(|sum| sum + 0.0),
@@ -124,7 +126,7 @@ impl Observer for Recorder<'_> {
     }
 }
 
-/// The verifier of a cell that does not claim to be exact.
+/// The cell's verifier if it is approximate, else `None`.
 fn approximate(cell: &Cell) -> Result<Option<Box<dyn Verifier>>, Error> {
     let entry = find("verifier", VERIFIERS, &cell.method.verifier)?;
     if entry.build.class != Class::X {
@@ -134,7 +136,7 @@ fn approximate(cell: &Cell) -> Result<Option<Box<dyn Verifier>>, Error> {
     Ok(Some((entry.build.make)(&params)))
 }
 
-/// Microseconds with the nanoseconds kept.
+/// Microseconds, exact to the nanosecond.
 pub(super) fn micros(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1000.0
 }

@@ -1,10 +1,10 @@
-//! What `experiment.toml` may hold, from the declarations of its keys and axes: as a
-//! page for people, and as a JSON Schema for editors.
+//! The reference of `experiment.toml`, generated from the declarations of its keys and
+//! axes: a page for people and a JSON Schema for editors.
 
 use serde_json::{Map, Value, json};
 
-use super::axes::{Axis, axes};
-use super::keys::{KEYS, Key, Kind};
+use super::axes::{SweepAxis, axes};
+use super::keys::{KEYS, Key, KeyKind};
 use crate::params::{self, Param};
 
 /// The reference page, in Markdown.
@@ -13,7 +13,7 @@ pub fn page() -> String {
 # experiment.toml
 
 Made by `specdec schema --markdown` from the declarations; a test compares them.
-[your-experiment.md](your-experiment.md) is the way in, [methods.md](methods.md) explains the methods.
+Start with [your-experiment.md](your-experiment.md); [methods.md](methods.md) explains the methods.
 
 ## Keys
 
@@ -26,7 +26,7 @@ Made by `specdec schema --markdown` from the declarations; a test compares them.
         page += &line(key.name, &with_aliases(summary, key.aliases), &key.allowed(), default);
     }
     page += "
-Settings of methods may stand here, too: they then apply to every sweep that reads them.
+Settings of methods are also allowed here; they then apply to every sweep that reads them.
 
 ## Axes
 
@@ -57,7 +57,7 @@ pub fn schema() -> Value {
     let axes = axes();
     let settings = axes.iter().filter(|axis| axis.is_setting());
     let mut top = Map::new();
-    for key in KEYS.iter().filter(|key| !matches!(key.kind, Kind::Tables)) {
+    for key in KEYS.iter().filter(|key| !matches!(key.kind, KeyKind::Tables)) {
         insert(&mut top, (key.name, key.aliases), &of_key(key));
     }
     for axis in settings {
@@ -99,17 +99,17 @@ fn insert(to: &mut Map<String, Value>, (name, aliases): (&str, &[&str]), schema:
 
 fn of_key(key: &Key) -> Value {
     let schema = match key.kind {
-        Kind::Text => json!({"type": "string"}),
-        Kind::Texts => one_or_many(&json!({"type": "string"})),
-        Kind::Flag => json!({"type": "boolean"}),
-        Kind::Name(names) => json!({"enum": names()}),
-        Kind::Count(param) => of_param(&param),
-        Kind::Tables => json!({}),
+        KeyKind::Text => json!({"type": "string"}),
+        KeyKind::Texts => one_or_many(&json!({"type": "string"})),
+        KeyKind::Flag => json!({"type": "boolean"}),
+        KeyKind::Name(names) => json!({"enum": names()}),
+        KeyKind::Count(param) => of_param(&param),
+        KeyKind::Tables => json!({}),
     };
     described(schema, key.summary)
 }
 
-fn of_axis(axis: &Axis) -> Value {
+fn of_axis(axis: &SweepAxis) -> Value {
     let value = match axis.param() {
         Some(param) => of_param(param),
         None => json!({"enum": axis.names()}),
@@ -129,13 +129,13 @@ fn described(mut schema: Value, summary: &str) -> Value {
 
 fn of_param(param: &Param) -> Value {
     match param.kind {
-        params::Kind::Count { least, most: usize::MAX, .. } => {
+        params::KeyKind::Count { least, most: usize::MAX, .. } => {
             json!({"type": "integer", "minimum": least})
         }
-        params::Kind::Count { least, most, .. } => {
+        params::KeyKind::Count { least, most, .. } => {
             json!({"type": "integer", "minimum": least, "maximum": most})
         }
-        params::Kind::Number { least, most, .. } => {
+        params::KeyKind::Number { least, most, .. } => {
             let mut schema = json!({"type": "number"});
             if least == f64::MIN_POSITIVE {
                 schema["exclusiveMinimum"] = json!(0);
@@ -148,7 +148,7 @@ fn of_param(param: &Param) -> Value {
             schema
         }
         // A tree of one level is written as a number.
-        params::Kind::Text { .. } => json!({"type": ["string", "number"]}),
-        params::Kind::File => json!({"type": "string"}),
+        params::KeyKind::Text { .. } => json!({"type": ["string", "number"]}),
+        params::KeyKind::File => json!({"type": "string"}),
     }
 }

@@ -1,19 +1,22 @@
-//! Which disturbed blocks are run again.
+//! Chooses the disturbed blocks that are run again.
 
 use std::collections::BTreeMap;
 
 use crate::machine::Disturbance;
 use crate::rows::BlockRow;
 
-/// With a larger share of disturbed blocks no verdict is given.
+/// With a larger share of disturbed blocks than this, no verdict is given.
 pub const MOST_DISTURBED: f64 = 0.1;
 
-/// How often a block is run at the most.
+/// The number of attempts allowed per block.
 const ATTEMPTS: u32 = 3;
 
-/// A run repeats at most one block in so many, though [`FEW`] always may be.
+/// A run repeats at most one in this many of its blocks, or [`ALWAYS_ALLOWED`] if that
+/// is more.
 const ONE_IN: usize = 4;
-const FEW: usize = 4;
+
+/// The number of repetitions that any run may make.
+const ALWAYS_ALLOWED: usize = 4;
 
 /// How disturbed a block was.
 pub(super) fn of(block: &BlockRow) -> Disturbance {
@@ -24,9 +27,8 @@ pub(super) fn of(block: &BlockRow) -> Disturbance {
     }
 }
 
-/// The blocks to run again, the most disturbed first, until the repetitions of a
-/// run are used up. `all` are the rows of `blocks.csv`, the superseded ones
-/// included.
+/// Returns the blocks to run again, the most disturbed first, as many as the run may
+/// still repeat. `all` are the rows of `blocks.csv`, including superseded ones.
 pub(super) fn again(all: &[BlockRow]) -> Vec<usize> {
     let mut attempts = BTreeMap::<usize, u32>::new();
     for row in all {
@@ -34,7 +36,7 @@ pub(super) fn again(all: &[BlockRow]) -> Vec<usize> {
         *most = row.attempt.max(*most);
     }
     let spent = attempts.values().map(|&most| most as usize).sum::<usize>();
-    let most = (attempts.len() / ONE_IN).max(FEW);
+    let most = (attempts.len() / ONE_IN).max(ALWAYS_ALLOWED);
     let may =
         |row: &&BlockRow| row.disturbed && !row.superseded && attempts[&row.block] + 1 < ATTEMPTS;
     let mut blocks = all.iter().filter(may).collect::<Vec<_>>();

@@ -1,5 +1,5 @@
-//! The sweep: block after block, in each of which the plain baseline and all
-//! cells take turns; then the disturbed blocks once more.
+//! The sweep: runs one block after another, in each of which the plain baseline and all
+//! cells take turns, and then repeats disturbed blocks.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use super::costs::doubts;
 use super::folder::ResultsFolder;
 use super::generation::{failure, one};
 use super::live::Live;
-use super::manifest::{Manifest, Session, Status};
-use super::progress::Progress;
+use super::manifest::{Manifest, RunSession, Status};
+use super::progress::RunProgress;
 use super::provenance::utc_now;
 use super::repeats::{self, MOST_DISTURBED};
 use super::setup::Setup;
@@ -27,11 +27,11 @@ use crate::{shown, terminal};
 /// Which folder a run writes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resume {
-    /// A new one.
+    /// A new folder.
     No,
-    /// The newest unfinished one of the same plan.
+    /// The newest unfinished folder of the same plan.
     Newest,
-    /// This one.
+    /// This folder.
     Folder(PathBuf),
 }
 
@@ -40,12 +40,12 @@ pub enum Resume {
 pub struct Ended {
     /// The results folder.
     pub folder: PathBuf,
-    /// Whether it was told to stop before it was done.
+    /// Whether it was interrupted before it was done.
     pub interrupted: bool,
 }
 
-/// Runs the plan, or what is left of it. What is made from its rows is made by
-/// others, who then call [`super::finish`].
+/// Runs the plan, or what is left of it. The caller makes summary, figures and report
+/// from the rows, and then calls [`super::finish`].
 ///
 /// # Errors
 /// If a file cannot be written or the calibration fails. A generation that
@@ -61,7 +61,7 @@ pub fn run(setup: &Setup<'_>, out: &Path, resume: &Resume) -> Result<Ended> {
         None => (Manifest::new(setup.plan, blocks.len()), Vec::new()),
         Some(folder) => reopen(folder, setup.plan)?,
     };
-    let mut session = Session::begin(setup.threads);
+    let mut session = RunSession::begin(setup.threads);
     let done = listed.iter().filter(|row| !row.superseded).count();
     let open = done < blocks.len() || !repeats::again(&listed).is_empty();
     if open {
@@ -97,7 +97,7 @@ pub fn run(setup: &Setup<'_>, out: &Path, resume: &Resume) -> Result<Ended> {
     Ok(Ended { folder: folder.path().to_owned(), interrupted })
 }
 
-/// The manifest of a folder that is to be continued, and what is listed in it.
+/// The manifest of a folder to resume, and its rows of `blocks.csv` after repair.
 fn reopen(folder: &ResultsFolder, plan: &Plan) -> Result<(Manifest, Vec<BlockRow>)> {
     let manifest = Manifest::read(folder.path())?;
     if manifest.status == Status::Finished {
@@ -107,7 +107,7 @@ fn reopen(folder: &ResultsFolder, plan: &Plan) -> Result<(Manifest, Vec<BlockRow
 }
 
 /// Says how busy the machine is before anything is measured.
-fn announce(session: &Session, plan: &Plan) {
+fn announce(session: &RunSession, plan: &Plan) {
     let (load, cores) = (session.load_average[0], session.machine.cores);
     terminal::say(format_args!(
         "machine: load average {load:.2} on {cores} cores; other work took {:.0} % of the \
@@ -117,8 +117,8 @@ fn announce(session: &Session, plan: &Plan) {
     if session.lost_before > DISTURBED {
         terminal::say(format_args!(
             "warning: other work disturbs this machine: blocks that lose more than {:.0} % of \
-             their time to it are repeated, and if more than {:.0} % of them stay so, no verdict is \
-             given",
+             their time to it are repeated, and if more than {:.0} % of them remain disturbed, no \
+             verdict is given",
             100.0 * DISTURBED,
             100.0 * MOST_DISTURBED
         ));
@@ -136,15 +136,15 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// Runs the blocks that are not `listed`, then those again that were
-    /// disturbed. Returns how many are done.
+    /// Runs the blocks that are not `listed`, then repeats disturbed ones. Returns the
+    /// number of blocks that are done.
     fn run(&self, mut listed: Vec<BlockRow>) -> Result<usize> {
         let cells = |blocks: &[BlockRow]| {
             let standing = blocks.iter().filter(|row| !row.superseded);
             standing.map(|row| self.blocks[row.block].cells.len()).sum::<usize>()
         };
         let total = self.blocks.iter().map(|block| block.cells.len()).sum();
-        let mut progress = Progress::new("generations", total, cells(&listed));
+        let mut progress = RunProgress::new("generations", total, cells(&listed));
         let mut live = BTreeMap::new();
         let done = listed.iter().filter(|row| !row.superseded).map(|row| row.block);
         let done = done.collect::<std::collections::BTreeSet<_>>();
@@ -169,13 +169,13 @@ impl Sweep<'_> {
         Ok(listed.iter().filter(|row| !row.superseded).count())
     }
 
-    /// Runs a disturbed block again and keeps the less disturbed of both; the
-    /// other stays listed as superseded. False if the run was told to stop.
+    /// Runs a disturbed block again and keeps the less disturbed attempt; the other stays
+    /// listed as superseded. Returns false if the run was interrupted.
     fn again(
         &self,
         number: usize,
         listed: &mut Vec<BlockRow>,
-        progress: &mut Progress,
+        progress: &mut RunProgress,
         live: &mut BTreeMap<String, Live>,
     ) -> Result<bool> {
         let of_block = || listed.iter().filter(|row| row.block == number);
@@ -200,12 +200,12 @@ impl Sweep<'_> {
         Ok(true)
     }
 
-    /// Runs a block; `None` if the run was told to stop meanwhile.
+    /// Runs a block; `None` if the run was interrupted.
     fn block(
         &self,
         block: &Block<'_>,
         attempt: u32,
-        progress: &mut Progress,
+        progress: &mut RunProgress,
         live: &mut BTreeMap<String, Live>,
     ) -> Result<Option<(BlockRows, BlockRow)>> {
         let watch = Watch::begin(self.setup.clock);
@@ -236,7 +236,7 @@ impl Sweep<'_> {
     }
 }
 
-/// What is kept of a repetition that does not count.
+/// The rows that are kept of a repetition that does not count.
 fn superseded(rows: BlockRows) -> BlockRows {
     let BlockRows { mut generations, mut failures, .. } = rows;
     generations.iter_mut().for_each(|g| g.superseded = true);
@@ -248,13 +248,13 @@ fn superseded(rows: BlockRows) -> BlockRows {
 fn run_block(
     setup: &Setup<'_>,
     block: &Block<'_>,
-    progress: &mut Progress,
+    progress: &mut RunProgress,
     live: &mut BTreeMap<String, Live>,
 ) -> BlockRows {
     let mut rows = BlockRows::default();
     for cell in &block.cells {
         match one(setup, cell, block) {
-            // The block will be run again whole: there is nothing to compare.
+            // The whole block will be run again, so there is nothing to compare.
             _ if setup.interrupted.load(Ordering::Relaxed) => return rows,
             Ok(done) => {
                 let live = live.entry(cell.id.clone()).or_default();

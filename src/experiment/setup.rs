@@ -1,4 +1,4 @@
-//! What the parts of a run share.
+//! What all parts of a run share.
 
 use std::sync::atomic::AtomicBool;
 
@@ -9,7 +9,7 @@ use crate::distribution::Token;
 use crate::draft::Texts;
 use crate::model::{Codec, LanguageModel};
 
-/// What a run works with.
+/// Everything that a run works with.
 #[derive(Debug)]
 pub struct Setup<'a> {
     /// The plan.
@@ -24,12 +24,12 @@ pub struct Setup<'a> {
     pub texts: &'a Texts<'a>,
     /// The prompts, in the plan's order.
     pub prompts: &'a [Prompt],
-    /// The tokens of each.
+    /// The tokens of each prompt.
     pub tokens: &'a [Vec<Token>],
-    /// What times are taken from: [`Plan::clock`], unless time is scripted.
+    /// The clock that times everything: [`Plan::clock`], unless a test scripts the time.
     pub clock: &'a dyn Clock,
     /// Worker threads in use.
     pub threads: usize,
-    /// Set from outside to end the run in an orderly way.
+    /// Set from outside to stop the run cleanly.
     pub interrupted: &'a AtomicBool,
 }

@@ -1,4 +1,4 @@
-//! An experiment as people mean it: `experiment.toml`, checked.
+//! The contents of `experiment.toml`, checked.
 
 use serde::Deserialize;
 
@@ -6,10 +6,10 @@ use super::axes::Axes;
 use super::values::{ClockKind, LongPrompt};
 use crate::model::{Dtype, Engine, Role, Settings};
 
-/// An experiment, checked for its keys and their values.
+/// An experiment whose keys and values have been checked.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Spec {
-    /// What is asked.
+    /// The question that the experiment answers.
     #[serde(default)]
     pub question: String,
     /// Name or path of the target.
@@ -18,11 +18,11 @@ pub struct Spec {
     pub draft: Option<String>,
     /// Names or paths of prompt sets.
     pub prompts: Vec<String>,
-    /// How many prompts are chosen of all; all by default.
+    /// How many prompts are chosen in total; all by default.
     pub prompts_limit: Option<usize>,
-    /// How many prompts are chosen of each category; all by default.
+    /// How many prompts are chosen from each category; all by default.
     pub prompts_per_category: Option<usize>,
-    /// What becomes of prompts that do not fit the context.
+    /// How to handle prompts that do not fit the context.
     #[serde(default)]
     pub on_long_prompt: LongPrompt,
     /// New tokens per generation.
@@ -33,10 +33,11 @@ pub struct Spec {
     pub seed: u64,
     /// Warm-up generations per cell, whose costs predict its speedup.
     pub warmup: u32,
-    /// Treat end-of-text tokens as ordinary tokens, so that lengths agree.
+    /// Treat end-of-text tokens as ordinary tokens, so that all texts have the same
+    /// length.
     #[serde(default = "yes")]
     pub ignore_eos: bool,
-    /// Take strings in prompts that name control tokens for these tokens.
+    /// Turn strings in prompts that name control tokens into these tokens.
     #[serde(default)]
     pub special_tokens: bool,
     /// Write `positions.csv`.
@@ -46,7 +47,7 @@ pub struct Spec {
     pub threads: Option<usize>,
     /// Which code computes the logits.
     pub engine: Option<Engine>,
-    /// Where the models are: `cpu`, `cuda:N` or `metal`.
+    /// Where the models run: `cpu`, `cuda:N` or `metal`.
     pub device: Option<String>,
     /// How the models' weights are stored in memory.
     pub dtype: Option<Dtype>,
@@ -55,23 +56,23 @@ pub struct Spec {
     /// `real` or `virtual`.
     #[serde(default)]
     pub clock: ClockKind,
-    /// Whether some cells are run twice, to show what differs by chance alone.
+    /// Whether some cells are run twice, to show how much results differ by chance alone.
     #[serde(default)]
     pub control: bool,
     /// The sweeps; each names at least a drafter.
     #[serde(skip)]
     pub sweep: Vec<Axes>,
-    /// Cells to leave out: those that match all axes of a condition.
+    /// Conditions of cells to leave out; a cell must match all axes of a condition.
     #[serde(skip)]
     pub exclude: Vec<Axes>,
-    /// Whether an axis was replaced from outside: then a condition may be left with
-    /// nothing to leave out.
+    /// Whether an override replaced an axis; a condition of `exclude` may then match no
+    /// cell.
     #[serde(skip)]
     pub replaced: bool,
 }
 
 impl Spec {
-    /// How a model is to be held, as far as the experiment says.
+    /// The settings with which a model is loaded, as far as the experiment gives them.
     pub fn settings(&self, role: Role) -> Settings {
         let (engine, dtype, device) = (self.engine, self.dtype, self.device.clone());
         let special_tokens = self.special_tokens;

@@ -1,11 +1,11 @@
-//! What values of `experiment.toml` are read as.
+//! The types of values in `experiment.toml`.
 
 use serde::{Deserialize, Serialize};
 use toml::Value;
 
 use crate::params;
 
-/// A text, an integer or a number, as settings hold it.
+/// A TOML text, integer or number as the value of a setting; `None` for other types.
 pub(super) fn setting(value: &Value) -> Option<params::Value> {
     Some(match value {
         Value::String(text) => params::Value::Text(text.clone()),
@@ -13,29 +13,28 @@ pub(super) fn setting(value: &Value) -> Option<params::Value> {
             Ok(n) => params::Value::Count(n),
             Err(_) => params::Value::Number(*n as f64),
         },
-        // -0.0 is written as 0: one setting, one id.
+        // Adding 0 turns -0.0 into 0, so that equal settings have one id.
         Value::Float(x) => params::Value::Number(x + 0.0),
         _ => return None,
     })
 }
 
-/// What becomes of prompts that leave no room for `max_tokens` in the context of
-/// a model that the experiment uses.
+/// How to handle prompts that leave no room for `max_tokens` in the context of a model
+/// that the experiment uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LongPrompt {
-    /// The experiment is refused, with a list of them.
+    /// Refuse the experiment and list them.
     #[default]
     Error,
-    /// They are left out, before any are chosen.
+    /// Leave them out before prompts are chosen.
     Skip,
-    /// They keep their last tokens, behind what the tokenizer sets before every
-    /// text.
+    /// Keep their last tokens, after what the tokenizer puts before every text.
     Truncate,
 }
 
 impl LongPrompt {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 3] = [Self::Error, Self::Skip, Self::Truncate];
 
     /// The name used in files.
@@ -55,7 +54,7 @@ pub enum ClockKind {
     /// Wall-clock time.
     #[default]
     Real,
-    /// A fixed cost per pass and row: reproducible to the last digit.
+    /// A fixed cost per pass and row, so that times are exactly reproducible.
     Virtual,
 }
 

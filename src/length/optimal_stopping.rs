@@ -42,13 +42,13 @@ struct OptimalStopping {
     seconds: f64,
     /// Decided and kept tokens by class of draft probability.
     classes: [(f64, f64); CLASSES],
-    draft: Line,
-    target: Line,
+    draft: LineFit,
+    target: LineFit,
 }
 
 /// Least squares of seconds over a count.
 #[derive(Debug, Clone, Copy, Default)]
-struct Line {
+struct LineFit {
     n: f64,
     x: f64,
     y: f64,
@@ -56,7 +56,7 @@ struct Line {
     xy: f64,
 }
 
-impl Line {
+impl LineFit {
     fn add(&mut self, x: f64, y: f64) {
         self.n += 1.0;
         self.x += x;
@@ -86,8 +86,8 @@ impl OptimalStopping {
             tokens: 0.0,
             seconds: 0.0,
             classes: [PRIOR; CLASSES],
-            draft: Line::default(),
-            target: Line::default(),
+            draft: LineFit::default(),
+            target: LineFit::default(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What this machine is, and how much of a span of time other work on it took.
+//! Describes this machine and measures how much of a time span other work on it took.
 
 mod watch;
 
@@ -13,7 +13,7 @@ use crate::lanes::IsaKind;
 pub use watch::DISTURBED;
 pub(crate) use watch::{Disturbance, Watch};
 
-/// The processor as results name it.
+/// The processor, as recorded in results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's model name.
@@ -27,7 +27,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Reads it from the kernel; what is not known is `unknown`.
+    /// Reads the description from the kernel; a field that is not known reads `unknown`.
     pub fn this() -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let field = |names: &[&str]| {
@@ -67,7 +67,7 @@ pub(crate) fn load_average() -> [f64; 3] {
     std::array::from_fn(|_| values.next().unwrap_or(0.0))
 }
 
-/// Wall-clock time that knows what other work on the machine took of it.
+/// Wall-clock time that also measures how much of it other work on the machine took.
 #[derive(Debug, Default)]
 pub struct MachineClock(RealClock);
 
@@ -88,11 +88,13 @@ impl Clock for MachineClock {
     }
 }
 
-/// The kernel rounds each of the times down that are added to those of all cores or
-/// of this process: some of them pass a tick between two readings.
+/// Ticks by which rounding may enlarge a difference of two readings. The kernel rounds
+/// each summed time, of all cores and of this process, down to a whole tick, and some of
+/// these times pass a tick between the readings.
 const ROUNDED: u64 = 3;
 
-/// The kernel counts the time of cores and processes in hundredths of a second.
+/// Converts ticks: the kernel counts the time of cores and processes in hundredths of a
+/// second.
 fn ticks(number: u64) -> Duration {
     Duration::from_millis(10 * number)
 }
@@ -109,7 +111,7 @@ impl Cores {
         Self::of(&fs::read_to_string("/proc/stat").unwrap_or_default())
     }
 
-    /// The first line of `/proc/stat`.
+    /// Parses the first line of `/proc/stat`.
     fn of(text: &str) -> Self {
         let fields = text.lines().next().unwrap_or_default().split_whitespace().skip(1);
         let ticks = fields.map(|w| w.parse().unwrap_or(0)).collect::<Vec<u64>>();
@@ -123,7 +125,7 @@ impl Cores {
 /// Time of all threads of this process, in ticks.
 fn used() -> u64 {
     let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name of the program stands in parentheses and may hold anything.
+    // The program's name is in parentheses and may contain anything, even a `)`.
     let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
     fields.skip(11).take(2).map(|w| w.parse::<u64>().unwrap_or(0)).sum()
 }

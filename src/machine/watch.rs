@@ -1,4 +1,4 @@
-//! How much other work on the machine took of a span of time.
+//! How much of a time span other work on the machine took.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ pub const DISTURBED: f64 = 0.1;
 pub(crate) struct Disturbance {
     /// Waiting for a core, all threads together.
     pub(crate) waiting: f64,
-    /// What other processes used of the cores, all together.
+    /// Core time that other processes used, all cores together.
     pub(crate) others: f64,
-    /// Time that the host took from this many cores.
+    /// Time that the host took from our threads' share of the cores.
     pub(crate) stolen: f64,
 }
 
@@ -29,19 +29,21 @@ pub(crate) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Begins now.
+    /// Starts watching now.
     pub(crate) fn begin(clock: &'a dyn Clock) -> Self {
         Self { clock, begun: clock.now(), lost: clock.lost() }
     }
 
-    /// How disturbed it was until now, for work on `threads` of `cores`.
+    /// How disturbed the span was until now, for work on `threads` threads of a machine
+    /// with `cores` cores.
     pub(crate) fn end(&self, threads: usize, cores: usize) -> Disturbance {
         let wall = (self.clock.now() - self.begun).as_secs_f64();
         let share = |now: Duration, before: Duration| {
             now.saturating_sub(before).as_secs_f64() / wall.max(f64::MIN_POSITIVE)
         };
         let lost = self.clock.lost();
-        // Nobody says from which cores time was stolen: ours have their share.
+        // It is not known whether our threads were on the cores that lost time: they are
+        // charged their share.
         let ours = (threads as f64 / cores.max(1) as f64).min(1.0);
         Disturbance {
             waiting: share(lost.waiting, self.lost.waiting),
@@ -52,7 +54,7 @@ impl<'a> Watch<'a> {
 }
 
 impl Disturbance {
-    /// What other work took of the time.
+    /// The share of the time that other work took.
     pub(crate) fn share(self) -> f64 {
         self.waiting.min(self.others) + self.stolen
     }
@@ -68,7 +70,8 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// At its second reading 100 ms have gone, of which others had `others` ms.
+    /// At the second reading 100 ms have passed, and other processes have used `others`
+    /// ms.
     #[derive(Debug)]
     struct Second {
         others: u64,

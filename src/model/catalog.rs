@@ -30,7 +30,7 @@ pub struct Catalog {
 /// A table of `configs/models.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct CatalogEntry {
     path: String,
     #[serde(default)]
     aliases: Vec<String>,
@@ -39,7 +39,7 @@ struct Entry {
     device: Option<String>,
 }
 
-impl Entry {
+impl CatalogEntry {
     fn settings(&self) -> Settings {
         Settings {
             engine: self.engine,
@@ -85,7 +85,7 @@ impl Catalog {
         let mut known = Vec::new();
         for root in &self.roots {
             let entries = read_models(&root.join("configs/models.toml"))?;
-            let called = |key: &str, entry: &Entry| {
+            let called = |key: &str, entry: &CatalogEntry| {
                 key == name || entry.aliases.iter().any(|alias| alias == name)
             };
             if let Some((_, entry)) = entries.iter().find(|(key, entry)| called(key, entry)) {
@@ -140,7 +140,7 @@ impl Catalog {
     }
 }
 
-fn read_models(file: &Path) -> Result<BTreeMap<String, Entry>, Error> {
+fn read_models(file: &Path) -> Result<BTreeMap<String, CatalogEntry>, Error> {
     if !file.exists() {
         return Ok(BTreeMap::new());
     }

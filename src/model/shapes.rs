@@ -9,7 +9,7 @@ use crate::registry::UnknownName;
 
 /// A shape; the context length is 8192.
 #[derive(Debug, Clone, Copy)]
-pub struct Shape {
+pub struct ModelShape {
     /// Its name: about the number of parameters.
     pub name: &'static str,
     /// Width of the hidden states, a multiple of `heads`.
@@ -30,8 +30,8 @@ pub struct Shape {
 
 /// A target and a draft model so small that generating a hundred thousand texts takes
 /// seconds.
-pub const SMALL_PAIR: [Shape; 2] = [
-    Shape {
+pub const SMALL_PAIR: [ModelShape; 2] = [
+    ModelShape {
         name: "small",
         hidden: 32,
         layers: 2,
@@ -41,7 +41,7 @@ pub const SMALL_PAIR: [Shape; 2] = [
         vocab: 200,
         tied: false,
     },
-    Shape {
+    ModelShape {
         name: "smaller",
         hidden: 16,
         layers: 1,
@@ -54,8 +54,8 @@ pub const SMALL_PAIR: [Shape; 2] = [
 ];
 
 /// The shapes to measure.
-pub const SHAPES: &[Shape] = &[
-    Shape {
+pub const SHAPES: &[ModelShape] = &[
+    ModelShape {
         name: "15m",
         hidden: 288,
         layers: 6,
@@ -65,7 +65,7 @@ pub const SHAPES: &[Shape] = &[
         vocab: 32_000,
         tied: true,
     },
-    Shape {
+    ModelShape {
         name: "110m",
         hidden: 768,
         layers: 12,
@@ -75,7 +75,7 @@ pub const SHAPES: &[Shape] = &[
         vocab: 32_000,
         tied: true,
     },
-    Shape {
+    ModelShape {
         name: "1.1b",
         hidden: 2048,
         layers: 22,
@@ -87,7 +87,7 @@ pub const SHAPES: &[Shape] = &[
     },
 ];
 
-impl Shape {
+impl ModelShape {
     /// The shape of this name.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl Shape {
     }
 }
 
-impl Tensors for Shape {
+impl Tensors for ModelShape {
     fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
         Ok(random(name, shape))
     }

@@ -38,7 +38,7 @@ pub fn set_threads(wanted: Option<usize>) -> Result<Threads, Error> {
     let count = threads.count;
     let own = Pool::share(count).map_err(|e| refused(count, &e))?;
     #[cfg(feature = "candle")]
-    let running = [own, super::candle::start_threads(count)?];
+    let running = [own, super::candle::start_threads(count).map_err(|e| refused(count, &e))?];
     #[cfg(not(feature = "candle"))]
     let running = [own];
     match running.into_iter().find(|&running| running != count) {
@@ -58,7 +58,7 @@ pub(super) fn own_pool(threads: usize, restless: bool) -> Result<Arc<Pool>, Erro
     start(threads).map(Arc::new).map_err(|e| refused(threads, &e))
 }
 
-pub(super) fn refused(threads: usize, why: &dyn std::error::Error) -> Error {
+fn refused(threads: usize, why: &dyn std::error::Error) -> Error {
     let (many, fewer) = match threads {
         1 => ("a thread".to_owned(), ""),
         _ => (

@@ -5,7 +5,7 @@ use kuva::backend::svg::SvgBackend;
 use kuva::render::color::Color;
 use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
 
-use super::style::{Colour, Shape, Style};
+use super::style::{Colour, Marker, Style};
 use crate::shown;
 
 /// Width in pixels: repository pages show this width without scaling. The PNG has two dots
@@ -33,7 +33,7 @@ const FONTS: &str = "DejaVu Sans, Verdana, Liberation Sans, Arial, sans-serif";
 const DASH: [f64; 2] = [6.0, 4.0];
 
 /// A position: pixels to the right and downwards.
-pub(super) type Place = (f64, f64);
+pub(super) type CanvasPoint = (f64, f64);
 
 /// Which part of a text lies at its position.
 #[derive(Debug, Clone, Copy)]
@@ -79,7 +79,7 @@ impl Canvas {
     }
 
     /// A line of text; `at` lies on its baseline.
-    pub(super) fn text(&mut self, at: Place, text: &str, size: u32, anchor: Anchor, ink: Colour) {
+    pub(super) fn text(&mut self, at: CanvasPoint, text: &str, size: u32, anchor: Anchor, ink: Colour) {
         self.scene.add(Primitive::Text {
             x: at.0,
             y: at.1,
@@ -97,7 +97,7 @@ impl Canvas {
         });
     }
 
-    pub(super) fn line(&mut self, points: &[Place], ink: Colour, width: f64) {
+    pub(super) fn line(&mut self, points: &[CanvasPoint], ink: Colour, width: f64) {
         self.scene.add(Primitive::PolyLine {
             points: points.to_vec(),
             stroke: color(ink),
@@ -108,7 +108,7 @@ impl Canvas {
 
     /// A dashed line, drawn dash by dash since the SVG and PNG renderers disagree on the unit
     /// of dash lengths.
-    pub(super) fn dashed(&mut self, points: &[Place], ink: Colour, width: f64, dash: [f64; 2]) {
+    pub(super) fn dashed(&mut self, points: &[CanvasPoint], ink: Colour, width: f64, dash: [f64; 2]) {
         for (from, to) in points.iter().zip(points.iter().skip(1)) {
             let length = (to.0 - from.0).hypot(to.1 - from.1);
             let along = |s: f64| {
@@ -123,20 +123,20 @@ impl Canvas {
     }
 
     /// A dashed line of predictions.
-    pub(super) fn predicted(&mut self, points: &[Place], ink: Colour) {
+    pub(super) fn predicted(&mut self, points: &[CanvasPoint], ink: Colour) {
         self.dashed(points, ink, 1.5, DASH);
     }
 
     /// A dashed reference line.
-    pub(super) fn reference(&mut self, from: Place, to: Place) {
+    pub(super) fn reference(&mut self, from: CanvasPoint, to: CanvasPoint) {
         self.dashed(&[from, to], FAINT, 1.2, [2.0, 2.5]);
     }
 
-    pub(super) fn area(&mut self, outline: &[Place], ink: Colour, opacity: f64) {
+    pub(super) fn area(&mut self, outline: &[CanvasPoint], ink: Colour, opacity: f64) {
         self.fill(outline, ink, Some(opacity));
     }
 
-    pub(super) fn rect(&mut self, corner: Place, width: f64, height: f64, ink: Colour) {
+    pub(super) fn rect(&mut self, corner: CanvasPoint, width: f64, height: f64, ink: Colour) {
         self.scene.add(Primitive::Rect {
             x: corner.0,
             y: corner.1,
@@ -150,24 +150,24 @@ impl Canvas {
     }
 
     /// A measured value.
-    pub(super) fn mark(&mut self, at: Place, style: Style) {
+    pub(super) fn mark(&mut self, at: CanvasPoint, style: Style) {
         let r = RADIUS;
-        let around = |spots: &[Place]| {
+        let around = |spots: &[CanvasPoint]| {
             spots.iter().map(|(dx, dy)| (at.0 + dx * r, at.1 + dy * r)).collect::<Vec<_>>()
         };
         let ink = style.colour;
-        let mut filled = |spots: &[Place]| self.fill(&around(spots), ink, None);
+        let mut filled = |spots: &[CanvasPoint]| self.fill(&around(spots), ink, None);
         match style.shape {
-            Shape::Circle => self.circle(at, r, Some(ink), None),
-            Shape::Ring => self.circle(at, r * 0.85, None, Some(ink)),
-            Shape::Square => filled(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]),
-            Shape::Triangle => filled(&[(0.0, -1.15), (1.1, 0.8), (-1.1, 0.8)]),
-            Shape::Wedge => filled(&[(0.0, 1.15), (1.1, -0.8), (-1.1, -0.8)]),
-            Shape::Diamond => filled(&[(0.0, -1.25), (1.25, 0.0), (0.0, 1.25), (-1.25, 0.0)]),
-            Shape::Cross => {
+            Marker::Circle => self.circle(at, r, Some(ink), None),
+            Marker::Ring => self.circle(at, r * 0.85, None, Some(ink)),
+            Marker::Square => filled(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]),
+            Marker::Triangle => filled(&[(0.0, -1.15), (1.1, 0.8), (-1.1, 0.8)]),
+            Marker::Wedge => filled(&[(0.0, 1.15), (1.1, -0.8), (-1.1, -0.8)]),
+            Marker::Diamond => filled(&[(0.0, -1.25), (1.25, 0.0), (0.0, 1.25), (-1.25, 0.0)]),
+            Marker::Cross => {
                 self.strokes(&around(&[(-1., -1.), (1., 1.), (-1., 1.), (1., -1.)]), ink)
             }
-            Shape::Frame => {
+            Marker::Frame => {
                 filled(&[(-1.1, -1.1), (1.1, -1.1), (1.1, 1.1), (-1.1, 1.1)]);
                 let (corner, side) = ((at.0 - 0.6 * r, at.1 - 0.6 * r), 1.2 * r);
                 self.rect(corner, side, side, [0xff, 0xff, 0xff]);
@@ -176,17 +176,17 @@ impl Canvas {
     }
 
     /// A predicted value: a hollow diamond.
-    pub(super) fn hollow(&mut self, at: Place, ink: Colour) {
+    pub(super) fn hollow(&mut self, at: CanvasPoint, ink: Colour) {
         let r = RADIUS + 0.7;
         let outline = [(0.0, -r), (r, 0.0), (0.0, r), (-r, 0.0), (0.0, -r)];
         self.line(&outline.map(|(dx, dy)| (at.0 + dx, at.1 + dy)), ink, 1.1);
     }
 
-    fn strokes(&mut self, ends: &[Place], ink: Colour) {
+    fn strokes(&mut self, ends: &[CanvasPoint], ink: Colour) {
         ends.chunks(2).for_each(|pair| self.line(pair, ink, 1.8));
     }
 
-    fn circle(&mut self, at: Place, r: f64, fill: Option<Colour>, stroke: Option<Colour>) {
+    fn circle(&mut self, at: CanvasPoint, r: f64, fill: Option<Colour>, stroke: Option<Colour>) {
         self.scene.add(Primitive::Circle {
             cx: at.0,
             cy: at.1,
@@ -198,7 +198,7 @@ impl Canvas {
         });
     }
 
-    fn fill(&mut self, outline: &[Place], ink: Colour, opacity: Option<f64>) {
+    fn fill(&mut self, outline: &[CanvasPoint], ink: Colour, opacity: Option<f64>) {
         let mut d = String::new();
         for (i, (x, y)) in outline.iter().enumerate() {
             d += &format!("{} {x:.2} {y:.2} ", if i == 0 { 'M' } else { 'L' });

@@ -2,7 +2,7 @@
 
 use super::MOST_PANELS;
 use super::axis::Axis;
-use super::canvas::{Anchor, BODY, Canvas, FAINT, HEAD, INK, MARGIN, Place, RADIUS, RULE, WIDTH};
+use super::canvas::{Anchor, BODY, Canvas, FAINT, HEAD, INK, MARGIN, CanvasPoint, RADIUS, RULE, WIDTH};
 use super::labels::Labels;
 use super::style::{Colour, Style};
 use super::text::{width, wrap};
@@ -71,7 +71,7 @@ const MOST_BANDS: usize = 3;
 const LOSS: Colour = [0xf7, 0xef, 0xec];
 
 /// Shades the area of losses.
-pub(super) fn shade(canvas: &mut Canvas, corner: Place, width: f64, height: f64) {
+pub(super) fn shade(canvas: &mut Canvas, corner: CanvasPoint, width: f64, height: f64) {
     canvas.rect(corner, width, height, LOSS);
 }
 
@@ -117,7 +117,7 @@ impl Grid {
                     canvas.text((left, y), text, size, Anchor::Start, *ink);
                 }
                 let frame =
-                    Frame { panel, left: left + each, top: from, width: cell - each, height };
+                    PlacedPanel { panel, left: left + each, top: from, width: cell - each, height };
                 let below = (row + 1) * columns + column < panels.len();
                 frame.draw(canvas, column == 0 || !same_y, !same_x || !below);
                 if !same_x {
@@ -155,7 +155,7 @@ impl Panel {
 }
 
 /// A panel and its position.
-struct Frame<'a> {
+struct PlacedPanel<'a> {
     panel: &'a Panel,
     left: f64,
     top: f64,
@@ -163,7 +163,7 @@ struct Frame<'a> {
     height: f64,
 }
 
-impl Frame<'_> {
+impl PlacedPanel<'_> {
     fn x(&self, value: f64) -> f64 {
         self.left + self.panel.x.place(value) * self.width
     }

@@ -18,8 +18,8 @@ mod text;
 pub(crate) use axis::Axis;
 pub use canvas::Drawn;
 pub(crate) use grid::{Curve, Even, Grid, Panel, Point};
-pub(crate) use page::{Body, Key, Page, Sample};
-pub(crate) use rows::{Column, Group, Row, Rows, Value};
+pub(crate) use page::{Body, LegendEntry, Page, LegendSample};
+pub(crate) use rows::{Column, Group, PlotRow, PlotRows, PlotValue};
 pub(crate) use style::{HUES, NEUTRAL, NOTHING, PARTS, Style, hue, ramp};
 pub(crate) use text::broken;
 

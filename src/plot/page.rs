@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::canvas::{Anchor, BODY, Canvas, Drawn, FAINT, INK, MARGIN, TITLE, WIDTH};
 use super::grid::{Grid, shade};
-use super::rows::Rows;
+use super::rows::PlotRows;
 use super::style::{Colour, Style};
 use super::text::{width, wrap};
 
@@ -15,7 +15,7 @@ pub(crate) struct Page {
     /// Sentences that readers need, such as what was left out.
     pub(crate) notes: Vec<String>,
     /// Entries only for what differs within the figure.
-    pub(crate) legend: Vec<Key>,
+    pub(crate) legend: Vec<LegendEntry>,
     pub(crate) body: Body,
 }
 
@@ -23,19 +23,19 @@ pub(crate) struct Page {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Body {
     Grid(Grid),
-    Rows(Rows),
+    Rows(PlotRows),
 }
 
 /// An entry of a legend.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Key {
+pub(crate) struct LegendEntry {
     pub(crate) label: String,
-    pub(crate) sample: Sample,
+    pub(crate) sample: LegendSample,
 }
 
 /// The sample that a legend entry explains.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Sample {
+pub(crate) enum LegendSample {
     /// A line with markers.
     Curve(Style),
     /// A line of predictions.
@@ -48,8 +48,8 @@ pub(crate) enum Sample {
     Loss,
 }
 
-impl Key {
-    pub(crate) fn new(label: impl Into<String>, sample: Sample) -> Self {
+impl LegendEntry {
+    pub(crate) fn new(label: impl Into<String>, sample: LegendSample) -> Self {
         Self { label: label.into(), sample }
     }
 }
@@ -103,18 +103,18 @@ impl Page {
 }
 
 /// Draws the sample of an entry; `at` is the middle of its left edge.
-fn sample(canvas: &mut Canvas, sample: Sample, at: (f64, f64)) {
+fn sample(canvas: &mut Canvas, sample: LegendSample, at: (f64, f64)) {
     let end = (at.0 + SAMPLE - 6.0, at.1);
     let middle = (at.0 + (SAMPLE - 6.0) / 2.0, at.1);
     match sample {
-        Sample::Curve(style) => {
+        LegendSample::Curve(style) => {
             canvas.line(&[at, end], style.colour, 1.8);
             canvas.mark(middle, style);
         }
-        Sample::Predicted => canvas.predicted(&[at, end], FAINT),
-        Sample::Hollow => canvas.hollow(middle, FAINT),
-        Sample::Part(colour) => canvas.rect((at.0 + 3.0, at.1 - 5.0), 12.0, 10.0, colour),
-        Sample::Loss => {
+        LegendSample::Predicted => canvas.predicted(&[at, end], FAINT),
+        LegendSample::Hollow => canvas.hollow(middle, FAINT),
+        LegendSample::Part(colour) => canvas.rect((at.0 + 3.0, at.1 - 5.0), 12.0, 10.0, colour),
+        LegendSample::Loss => {
             shade(canvas, (at.0, at.1 - 4.0), SAMPLE - 6.0, 9.0);
             canvas.reference((at.0, at.1 - 4.0), (end.0, at.1 - 4.0));
         }

@@ -1,14 +1,14 @@
 //! Rows of values: a label on the left, and a value or a bar in every column.
 
 use super::axis::Axis;
-use super::canvas::{Anchor, BODY, Canvas, FAINT, HEAD, INK, MARGIN, Place, RULE, WIDTH};
+use super::canvas::{Anchor, BODY, Canvas, FAINT, HEAD, INK, MARGIN, CanvasPoint, RULE, WIDTH};
 use super::grid::{Even, shade, x_axis};
 use super::style::{Colour, Style};
 use super::text::{width, wrap};
 
 /// A table with drawn cells.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Rows {
+pub(crate) struct PlotRows {
     pub(crate) columns: Vec<Column>,
     pub(crate) groups: Vec<Group>,
     /// The colours of a bar's parts.
@@ -27,20 +27,20 @@ pub(crate) struct Column {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Group {
     pub(crate) title: String,
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<PlotRow>,
 }
 
 /// A row, with a value per column.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Row {
+pub(crate) struct PlotRow {
     pub(crate) label: String,
     pub(crate) style: Style,
-    pub(crate) values: Vec<Value>,
+    pub(crate) values: Vec<PlotValue>,
 }
 
 /// The contents of a cell.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum PlotValue {
     /// Nothing was measured.
     #[default]
     None,
@@ -50,8 +50,8 @@ pub(crate) enum Value {
     Bar(Vec<f64>),
 }
 
-impl Value {
-    /// A value without a prediction; [`Value::None`] if there is no value.
+impl PlotValue {
+    /// A value without a prediction; [`PlotValue::None`] if there is no value.
     pub(crate) fn dot(x: Option<f64>, interval: Option<(f64, f64)>) -> Self {
         x.map_or(Self::None, |x| Self::Dot { x, interval, predicted: None })
     }
@@ -69,7 +69,7 @@ const MOST_COLUMNS: usize = 4;
 /// With more rows than this, ticks are repeated above them.
 const TALL: usize = 25;
 
-impl Rows {
+impl PlotRows {
     /// Draws the rows, repeated for each band of columns if not all columns fit side by side;
     /// returns where they end, in pixels.
     pub(super) fn draw(&self, canvas: &mut Canvas, top: f64) -> f64 {
@@ -88,14 +88,14 @@ impl Rows {
         at
     }
 
-    fn rows(&self) -> impl Iterator<Item = &Row> {
+    fn rows(&self) -> impl Iterator<Item = &PlotRow> {
         self.groups.iter().flat_map(|group| &group.rows)
     }
 }
 
 /// A band: all rows with some of the columns.
 struct Sheet<'a> {
-    rows: &'a Rows,
+    rows: &'a PlotRows,
     first: usize,
     columns: usize,
     labels: f64,
@@ -104,7 +104,7 @@ struct Sheet<'a> {
 
 /// A row with the y of its middle and the lines of its label.
 struct Placed<'a> {
-    row: &'a Row,
+    row: &'a PlotRow,
     y: f64,
     label: Vec<String>,
 }
@@ -240,7 +240,7 @@ impl Sheet<'_> {
         }
         for Placed { row, y, .. } in &lines.rows {
             match row.values.get(i) {
-                Some(Value::Dot { x: value, interval, predicted }) => {
+                Some(PlotValue::Dot { x: value, interval, predicted }) => {
                     canvas.line(&[(left, *y), (left + self.wide, *y)], RULE, 0.5);
                     if let Some((lo, hi)) = interval {
                         canvas.line(&[(x(*lo), *y), (x(*hi), *y)], row.style.colour, 1.8);
@@ -250,8 +250,8 @@ impl Sheet<'_> {
                     }
                     canvas.mark((x(*value), *y), row.style);
                 }
-                Some(Value::Bar(parts)) => self.bar(canvas, parts, &x, *y),
-                Some(Value::None) | None => {}
+                Some(PlotValue::Bar(parts)) => self.bar(canvas, parts, &x, *y),
+                Some(PlotValue::None) | None => {}
             }
         }
     }
@@ -259,7 +259,7 @@ impl Sheet<'_> {
     fn bar(&self, canvas: &mut Canvas, parts: &[f64], x: &dyn Fn(f64) -> f64, y: f64) {
         let mut from = 0.0;
         for (part, colour) in parts.iter().zip(&self.rows.parts) {
-            let corner: Place = (x(from), y - PITCH * 0.36);
+            let corner: CanvasPoint = (x(from), y - PITCH * 0.36);
             canvas.rect(corner, x(from + part) - x(from), PITCH * 0.72, *colour);
             from += part;
         }

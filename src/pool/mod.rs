@@ -9,7 +9,6 @@
 
 mod gate;
 mod look;
-mod pin;
 mod roster;
 mod shared;
 mod state;
@@ -26,7 +25,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use self::roster::{Roster, WINDOW};
-use self::state::{Patience, State};
+use self::state::{Patience, PoolState};
 
 /// Threads poll for the end of a phase for longer than most pieces take, and for the
 /// next job for about as long as waking up takes.
@@ -39,7 +38,7 @@ static SHARED: OnceLock<Arc<Pool>> = OnceLock::new();
 /// A fixed number of threads, the caller's included.
 #[derive(Debug)]
 pub struct Pool {
-    state: Arc<State>,
+    state: Arc<PoolState>,
     workers: Vec<JoinHandle<()>>,
     /// Held while a job runs, so that jobs of several callers run one after another.
     turn: Mutex<Turn>,
@@ -76,7 +75,7 @@ impl Pool {
 
     fn start(threads: usize, patience: Patience, restless: Option<usize>) -> io::Result<Self> {
         let threads = threads.max(1);
-        let state = Arc::new(State::new(threads, patience));
+        let state = Arc::new(PoolState::new(threads, patience));
         let roster = Roster::new(threads);
         let turn = Mutex::new(Turn { roster, time: Duration::ZERO, restless });
         let mut pool = Self { state, workers: Vec::new(), turn };
@@ -84,7 +83,7 @@ impl Pool {
             let state = Arc::clone(&pool.state);
             let worker = thread::Builder::new().name(format!("worker {index}"));
             pool.workers.push(worker.spawn(move || {
-                pin::pin(index, threads);
+                roster::pin(index, threads);
                 state.serve(index);
             })?);
         }
@@ -145,7 +144,7 @@ impl Pool {
 
 impl Turn {
     /// Chooses the threads that take part in the next job.
-    fn choose(&mut self, state: &State) {
+    fn choose(&mut self, state: &PoolState) {
         if let Some(jobs) = &mut self.restless {
             *jobs += 1;
             // All sets of workers in turn.

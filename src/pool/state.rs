@@ -36,7 +36,7 @@ pub(super) struct Patience {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct PoolState {
     patience: Patience,
     gate: Gate,
     job: UnsafeCell<Option<Pointer>>,
@@ -60,9 +60,9 @@ struct Pointer(*const Job<'static>);
 
 // SAFETY: the job is `Sync`. Its pointer is written only while the gate is closed with
 // no worker inside, and read only by workers inside.
-unsafe impl Sync for State {}
+unsafe impl Sync for PoolState {}
 // SAFETY: as above.
-unsafe impl Send for State {}
+unsafe impl Send for PoolState {}
 
 /// What all threads change in every phase, in a cache line of its own.
 #[derive(Debug, Default)]
@@ -90,7 +90,7 @@ struct Seat {
 
 /// How far a worker has got.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct WorkerProgress {
     /// The number of the last job that it entered.
     job: u64,
     /// How many pieces of the job must be done before it can continue, if it left
@@ -107,7 +107,7 @@ pub(super) fn is_working() -> bool {
     WORKING.get()
 }
 
-impl State {
+impl PoolState {
     pub(super) fn new(threads: usize, patience: Patience) -> Self {
         Self {
             patience,
@@ -150,7 +150,7 @@ impl State {
     /// The main loop of a worker.
     pub(super) fn serve(&self, index: usize) {
         *self.seats[index].thread.lock() = Some(thread::current());
-        let mut place = Place { job: 0, stuck: None };
+        let mut place = WorkerProgress { job: 0, stuck: None };
         while let Some(job) = self.wait_for_work(index, place) {
             if !self.gate.enter(job) {
                 continue;
@@ -159,7 +159,7 @@ impl State {
             let pointer = unsafe { *self.job.get() };
             // SAFETY: the job lives until this thread has left it.
             let stuck = pointer.and_then(|p| self.take_part(index, unsafe { &*p.0 }));
-            place = Place { job, stuck };
+            place = WorkerProgress { job, stuck };
             self.counters.last.store(index, Relaxed);
             if self.gate.leave() {
                 self.wake();
@@ -169,7 +169,7 @@ impl State {
 
     /// Waits for a job in which this worker has something to do; `None` if there will
     /// be no more jobs.
-    fn wait_for_work(&self, index: usize, place: Place) -> Option<u64> {
+    fn wait_for_work(&self, index: usize, place: WorkerProgress) -> Option<u64> {
         let away = || self.seats[index].away.load(SeqCst);
         let work = || {
             if self.stop.load(SeqCst) {
@@ -315,7 +315,7 @@ pub struct Away(());
 #[derive(Debug)]
 pub struct Worker<'a> {
     index: usize,
-    state: &'a State,
+    state: &'a PoolState,
     /// Number of pieces of all phases so far.
     end: Cell<usize>,
     /// Not larger than the next unclaimed piece.
@@ -325,7 +325,7 @@ pub struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(index: usize, state: &'a State) -> Self {
+    fn new(index: usize, state: &'a PoolState) -> Self {
         Self { index, state, end: Cell::new(0), next: Cell::new(0), did: Cell::new(0) }
     }
 

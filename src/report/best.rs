@@ -7,7 +7,7 @@ use crate::rows::SummaryRow;
 use crate::statistics::{Contest, PairedTime, pair_by_prompt};
 
 /// The fastest cell of a series.
-pub(super) struct Best<'a> {
+pub(super) struct BestCell<'a> {
     /// The cell.
     pub(super) cell: &'a Cell,
     /// Its row of `summary.csv`.
@@ -27,7 +27,7 @@ pub(super) fn best<'a>(
     results: &'a Results,
     series: &Series<'a>,
     summary: &'a [SummaryRow],
-) -> Option<Best<'a>> {
+) -> Option<BestCell<'a>> {
     let mut contest = Contest::default();
     let mut entrants = Vec::new();
     for cell in &series.cells {
@@ -44,7 +44,7 @@ pub(super) fn best<'a>(
     let (cell, times) = entrants.swap_remove(verdicts.best);
     let row = summary.iter().find(|row| row.cell == cell.id)?;
     let wins = verdicts.wins.map(|wins| wins[verdicts.best]);
-    Some(Best { cell, row, wins, times, left_out })
+    Some(BestCell { cell, row, wins, times, left_out })
 }
 
 /// The conclusion that the confidence interval of a speedup allows.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::experiment::{Cell, MOST_DISTURBED, Manifest, Plan, Session};
+use crate::experiment::{Cell, MOST_DISTURBED, Manifest, Plan, RunSession};
 use crate::rows::{BlockRow, DivergenceRow, FailureRow, PositionRow};
 use crate::statistics::Sample;
 
@@ -43,7 +43,7 @@ impl Results {
     }
 
     /// The session whose times count; all other times that count are comparable with it.
-    pub fn session(&self) -> &Session {
+    pub fn session(&self) -> &RunSession {
         &self.manifest.sessions[self.session]
     }
 

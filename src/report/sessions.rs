@@ -2,7 +2,7 @@
 
 use super::results::Results;
 use super::tables::markdown;
-use crate::experiment::{MOST_DISTURBED, Session, Status};
+use crate::experiment::{MOST_DISTURBED, RunSession, Status};
 use crate::machine::DISTURBED;
 
 /// A paragraph saying that too many blocks were disturbed for any verdict; empty otherwise.
@@ -39,7 +39,7 @@ pub(super) fn section(results: &Results) -> String {
     ];
     let number = manifest.sessions.len();
     rows.iter_mut().for_each(|(_, values)| values.resize(number, String::new()));
-    let each = |of: &dyn Fn(usize, &Session) -> String| {
+    let each = |of: &dyn Fn(usize, &RunSession) -> String| {
         manifest.sessions.iter().enumerate().map(|(i, session)| of(i, session)).collect::<Vec<_>>()
     };
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
@@ -82,7 +82,7 @@ pub(super) fn section(results: &Results) -> String {
 }
 
 /// The cost of the target's passes by their number of rows.
-fn passes(session: &Session) -> String {
+fn passes(session: &RunSession) -> String {
     let costs = session.calibration.passes.iter();
     let costs = costs.map(|c| format!("T({}) = {:.0}", c.rows, c.us)).collect::<Vec<_>>();
     let context = session.calibration.context_tokens;

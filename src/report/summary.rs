@@ -7,7 +7,7 @@ use crate::experiment::Cell;
 use crate::rows::Calibration;
 use crate::rows::{SummaryRow, SurvivalRow};
 use crate::statistics::{
-    Acceptance, Costs, Interval, Progress, Sample, Survival, alpha, block_efficiency, branches,
+    Acceptance, Costs, Interval, RoundProgress, Sample, Survival, alpha, block_efficiency, branches,
     by_prompt, forwards_per_token, pair_by_prompt, predicted_speedup, rounds, speedup,
     speedup_interval, survival_ratios, timed, tokens_per_second, tv,
 };
@@ -160,7 +160,7 @@ fn predict(results: &Results, series: &Series<'_>, cell: &Cell) -> Option<f64> {
         .iter()
         .map(|(prompt, samples)| {
             let rest = others.iter().filter(|(p, _)| *p != prompt).flat_map(|(_, s)| s.iter());
-            let progress = Progress::of(rest.copied(), k, max_tokens);
+            let progress = RoundProgress::of(rest.copied(), k, max_tokens);
             (samples.iter().map(|s| s.generation.new_tokens).sum(), progress)
         })
         .collect::<Vec<_>>();

@@ -1,4 +1,5 @@
-//! The rows of one block, and the row that records it once they are written.
+//! The rows of one block, and the row of `blocks.csv` that lists it once they are
+//! written.
 
 use anyhow::Result;
 use sha2::{Digest, Sha256};
@@ -9,33 +10,33 @@ use super::records::{
 use super::text::{csv_bytes, text_lines};
 use crate::model::hex;
 
-/// Everything one block adds.
+/// All rows that one block adds to a results folder.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct BlockRows {
-    /// To `rounds.csv`.
+    /// Rows of `rounds.csv`.
     pub(crate) rounds: Vec<RoundRow>,
-    /// To `positions.csv`.
+    /// Rows of `positions.csv`.
     pub(crate) positions: Vec<PositionRow>,
-    /// To `generations.jsonl`.
+    /// Rows of `generations.jsonl`.
     pub(crate) texts: Vec<TextRow>,
-    /// To `failures.csv`.
+    /// Rows of `failures.csv`.
     pub(crate) failures: Vec<FailureRow>,
-    /// To `divergences.csv`.
+    /// Rows of `divergences.csv`.
     pub(crate) divergences: Vec<DivergenceRow>,
-    /// To `generations.csv`.
+    /// Rows of `generations.csv`.
     pub(crate) generations: Vec<GenerationRow>,
 }
 
-/// Hexadecimal digits of a digest that a block's row keeps of each file: enough
-/// to notice damage.
+/// The number of hexadecimal digits that a block's row keeps of each digest: enough to
+/// notice damage.
 const DIGITS: usize = 8;
 
 impl BlockRows {
-    /// The files that the rows go to, in the order in which they are written,
-    /// with the rows as they stand there.
+    /// The files of the rows in the order in which they are written, each with its rows
+    /// as text, without a header.
     ///
     /// # Errors
-    /// If a row cannot be written as text.
+    /// If a row cannot be serialized.
     pub(crate) fn files(&self) -> Result<[(&'static str, Vec<u8>); 6]> {
         Ok([
             ("rounds.csv", csv_bytes(&self.rounds, false)?),
@@ -47,7 +48,7 @@ impl BlockRows {
         ])
     }
 
-    /// How many rows go to each of [`Self::files`].
+    /// The number of rows in each of [`Self::files`].
     pub(crate) fn counts(&self) -> [usize; 6] {
         [
             self.rounds.len(),
@@ -59,25 +60,25 @@ impl BlockRows {
         ]
     }
 
-    /// The beginning of the SHA-256 of the rows in each of [`Self::files`].
+    /// The first digits of the SHA-256 of each of [`Self::files`], joined by `-`.
     ///
     /// # Errors
-    /// If a row cannot be written as text.
+    /// If a row cannot be serialized.
     pub(crate) fn digests(&self) -> Result<String> {
         Ok(self.files()?.map(|(_, bytes)| digest(&bytes)).join("-"))
     }
 }
 
-/// The beginning of the SHA-256 of some bytes.
+/// The first [`DIGITS`] digits of the SHA-256 of some bytes.
 fn digest(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))[..DIGITS].to_owned()
 }
 
 impl BlockRow {
-    /// What is listed of a block's rows.
+    /// The row of `blocks.csv` for a block's rows: their counts and digests.
     ///
     /// # Errors
-    /// If a row cannot be written as text.
+    /// If a row cannot be serialized.
     pub(crate) fn listing(rows: &BlockRows) -> Result<Self> {
         let [rounds, positions, texts, failures, divergences, generations] = rows.counts();
         let digests = rows.digests()?;
@@ -93,32 +94,33 @@ impl BlockRow {
         })
     }
 
-    /// How many rows the block has in each of [`BlockRows::files`].
+    /// The number of rows that the block has in each of [`BlockRows::files`].
     pub(crate) fn counts(&self) -> [usize; 6] {
         [self.rounds, self.positions, self.texts, self.failures, self.divergences, self.generations]
     }
 
-    /// The same row with a digest of itself, which outlives being superseded.
+    /// The same row with a digest of itself. The digest ignores `superseded`, so it stays
+    /// valid when the row is superseded.
     ///
     /// # Errors
-    /// If the row cannot be written as text.
+    /// If the row cannot be serialized.
     pub(crate) fn sealed(self) -> Result<Self> {
         let open = Self { seal: String::new(), superseded: false, ..self.clone() };
         Ok(Self { seal: digest(&csv_bytes(&[open], false)?), ..self })
     }
 
-    /// Whether this is the row that was written.
+    /// Whether the row still matches its own digest.
     ///
     /// # Errors
-    /// If the row cannot be written as text.
+    /// If the row cannot be serialized.
     pub(crate) fn is_sealed(&self) -> Result<bool> {
         Ok(self.clone().sealed()?.seal == self.seal)
     }
 
-    /// Whether this and its rows are those that were written.
+    /// Whether the row matches its own digest, and `rows` match its counts and digests.
     ///
     /// # Errors
-    /// If a row cannot be written as text.
+    /// If a row cannot be serialized.
     pub(crate) fn fits(&self, rows: &BlockRows) -> Result<bool> {
         let same = self.counts() == rows.counts() && self.digests == rows.digests()?;
         Ok(same && self.is_sealed()?)

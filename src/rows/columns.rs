@@ -4,21 +4,20 @@
 use serde::de::{Deserializer, Error, Visitor, value};
 use serde::{Deserialize, forward_to_deserialize_any};
 
-/// The names of the fields of `T`, in order, as they head a CSV file. Empty if
-/// `T` is no struct with named fields.
+/// The names of the fields of `T`, in order, as in the header of a CSV file. Empty if `T`
+/// is not a struct with named fields.
 pub fn columns<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
     let mut names: &'static [&'static str] = &[];
-    // The probe takes the names and then refuses to give any value, so this
-    // never succeeds.
-    let _refused = T::deserialize(Probe { names: &mut names });
+    // The probe records the names and then fails instead of giving any value.
+    let _refused = T::deserialize(FieldNames { names: &mut names });
     names
 }
 
-struct Probe<'a> {
+struct FieldNames<'a> {
     names: &'a mut &'static [&'static str],
 }
 
-impl<'de> Deserializer<'de> for Probe<'_> {
+impl<'de> Deserializer<'de> for FieldNames<'_> {
     type Error = value::Error;
 
     fn deserialize_struct<V: Visitor<'de>>(

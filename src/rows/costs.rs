@@ -1,26 +1,27 @@
-//! What passes and bookkeeping cost, as the calibration of a run records it.
+//! The costs of passes and bookkeeping, as recorded by the calibration of a run.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What forward passes and bookkeeping cost here, measured before the sweep.
+/// The costs of forward passes and bookkeeping on this machine, measured before the
+/// sweep.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Calibration {
     /// Context in tokens at which the passes were timed.
     pub context_tokens: usize,
-    /// Target passes by their rows, ascending from 1: of the counts that can
-    /// occur in the sweep, enough to know those between.
+    /// Costs of target passes by number of rows, ascending from 1. Not every count that
+    /// can occur in the sweep is timed; [`Self::target_us`] interpolates.
     pub passes: Vec<PassCost>,
-    /// Costs of the cells' own bookkeeping, from the warm-up, by cell id; without
-    /// the cells whose warm-ups all failed.
+    /// Costs of the cells' own bookkeeping, from their warm-ups, by cell id. Cells whose
+    /// warm-ups all failed are missing.
     pub cells: BTreeMap<String, CellCosts>,
 }
 
 /// T(n): a target pass of n rows.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct PassCost {
-    /// n.
+    /// The number of rows, n.
     pub rows: usize,
     /// Median, in µs.
     pub us: f64,
@@ -30,8 +31,8 @@ pub struct PassCost {
     pub samples: usize,
 }
 
-/// Costs of a cell in µs: of each warm-up the median over its rounds, of these
-/// the median. One disturbed warm-up of three changes nothing.
+/// Costs of a cell in µs: the median over its warm-ups of each warm-up's median over its
+/// rounds. One disturbed warm-up out of three does no harm.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CellCosts {
@@ -41,14 +42,14 @@ pub struct CellCosts {
     pub verify_us: f64,
     /// t_o: everything else, per round.
     pub other_us: f64,
-    /// The largest ÷ the smallest of the warm-ups' median times of a round;
-    /// `None` of fewer than two warm-ups.
+    /// Largest ÷ smallest of the warm-ups' median round times; `None` with fewer than two
+    /// warm-ups.
     pub spread: Option<f64>,
 }
 
 impl CellCosts {
-    /// What a round costs beside the target's pass if `proposed` tokens are
-    /// drafted, in µs.
+    /// The cost of a round without the target's pass if `proposed` tokens are drafted, in
+    /// µs; `None` if drafting was never timed.
     pub fn beside_target(&self, proposed: usize) -> Option<f64> {
         let draft = match proposed {
             0 => 0.0,
@@ -59,8 +60,8 @@ impl CellCosts {
 }
 
 impl Calibration {
-    /// T(`rows`) in µs, between two counts that were timed in proportion; `None`
-    /// outside of them.
+    /// T(`rows`) in µs, interpolated linearly between timed counts; `None` outside their
+    /// range.
     pub fn target_us(&self, rows: usize) -> Option<f64> {
         let above = self.passes.iter().position(|pass| pass.rows >= rows)?;
         let high = self.passes[above];

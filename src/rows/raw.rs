@@ -1,5 +1,5 @@
-//! The raw rows of a results folder, read back: by `report`, and by a run that
-//! is continued.
+//! Reads back the raw rows of a results folder, for `report` and for a run that is
+//! resumed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -31,11 +31,11 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// Reads the rows of a folder. Files that a run makes only when they have
-    /// rows may be absent.
+    /// Reads the rows of a folder. Files that a run creates only when it has rows for
+    /// them may be absent.
     ///
     /// # Errors
-    /// If a file is missing, cannot be read or is damaged; the sentence names it.
+    /// Names the file that is missing, unreadable or damaged.
     pub(crate) fn read(folder: &Path) -> Result<Self> {
         let mut torn = Vec::new();
         let mut lines = |name, needed| complete_lines(folder, name, needed, &mut torn);
@@ -51,9 +51,9 @@ impl Raw {
         })
     }
 
-    /// The rows that are not superseded, by block; `block_of` gives the block of a
-    /// cell, prompt and repeat. A row that belongs to no block of the plan is left
-    /// out; the sentence names the last such row.
+    /// The rows that are not superseded, by block; `block_of` gives the block of a cell,
+    /// prompt and repeat. Rows that belong to no block of the plan are left out; the
+    /// second value is a sentence that names the last of them.
     pub(crate) fn by_block(
         &self,
         block_of: impl Fn(&str, &str, u32) -> Option<usize>,
@@ -84,16 +84,16 @@ impl Raw {
         (blocks, stranger)
     }
 
-    /// The blocks that are done and not superseded.
+    /// The rows of `blocks.csv` that are not superseded, by block number.
     pub(crate) fn standing(&self) -> BTreeMap<usize, &BlockRow> {
         let standing = self.blocks.iter().filter(|block| !block.superseded);
         standing.map(|block| (block.block, block)).collect()
     }
 }
 
-/// The text of a file up to its last line break: a line without an end is what a
-/// crash leaves of a row, and is no row. (No row has a line break inside.) Empty
-/// if a file that is not needed does not exist.
+/// The text of a file up to its last line break. A last line without one was torn by a
+/// crash and is dropped; no row has a line break inside. Empty if a file that is not
+/// needed does not exist.
 fn complete_lines(
     folder: &Path,
     name: &'static str,
@@ -116,7 +116,7 @@ fn complete_lines(
     String::from_utf8(bytes).map_err(|_| anyhow!("{name} is damaged: it is not UTF-8 text"))
 }
 
-/// The content of a file, or of the compressed file beside which it is missing.
+/// The content of a file or, if it does not exist, of its compressed version.
 fn read_either(file: &Path) -> io::Result<Vec<u8>> {
     match fs::read(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -129,14 +129,14 @@ fn read_either(file: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The name of a raw file when it is compressed, as those of committed runs are.
+/// The name of a raw file's compressed version, as in committed runs.
 pub(crate) fn compressed(file: &Path) -> PathBuf {
     let mut name = file.to_owned().into_os_string();
     name.push(".gz");
     name.into()
 }
 
-/// The rows of a CSV file that has the columns of `T`, in any order.
+/// Parses the rows of a CSV file, which has the columns of `T` in any order.
 fn rows<T: DeserializeOwned>(name: &str, text: String) -> Result<Vec<T>> {
     if text.is_empty() {
         return Ok(Vec::new());

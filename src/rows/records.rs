@@ -1,13 +1,13 @@
-//! The rows of every file a run writes. Field order is column order; each
-//! column is documented once, in `docs/metrics.md`, which a test compares with
-//! these structs. Text from outside is guarded against spreadsheets.
+//! The rows of every file a run writes. Field order is column order; each column is
+//! documented once, in `docs/metrics.md`, which a test compares with these structs. Text
+//! from outside is guarded so that no spreadsheet takes it for a formula.
 
 use serde::{Deserialize, Serialize};
 
 use crate::sampling::SamplingParams;
 use crate::shown::cell;
 
-/// Written while running; everything else is derived from these.
+/// The files that a run writes; everything else is derived from them.
 pub const RAW_FILES: &[&str] = &[
     "rounds.csv",
     "positions.csv",
@@ -103,7 +103,7 @@ pub struct TextRow {
     pub text: String,
 }
 
-/// A row of `divergences.csv`: text that should be plain decoding's and is not.
+/// A row of `divergences.csv`: text that should equal plain decoding's and does not.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct DivergenceRow {
@@ -132,7 +132,7 @@ pub struct FailureRow {
     pub superseded: bool,
 }
 
-/// A row of `blocks.csv`: one block, written when all its other rows are.
+/// A row of `blocks.csv`: one block, written after all its other rows.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct BlockRow {

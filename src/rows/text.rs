@@ -1,4 +1,4 @@
-//! Rows as the text of a file.
+//! Writes rows as the text of a file.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use super::columns::columns;
 use super::records::TextRow;
 
-/// The rows, with their header if `headers`, even where there is no row.
+/// The rows as CSV, after their header if `headers` is set, even if there are no rows.
 pub(crate) fn csv_bytes<R>(rows: &[R], headers: bool) -> Result<Vec<u8>>
 where
     R: Serialize + DeserializeOwned,
@@ -22,7 +22,7 @@ where
     Ok(writer.into_inner()?)
 }
 
-/// The texts as JSON lines.
+/// The rows as JSON lines.
 pub(crate) fn text_lines(rows: &[TextRow]) -> Result<Vec<u8>> {
     let lines = rows.iter().map(|row| Ok(serde_json::to_string(row)? + "\n"));
     Ok(lines.collect::<Result<String>>()?.into_bytes())

@@ -5,12 +5,10 @@
 //! ([`PROCESSORS`]): changing it changes the distribution. A temperature of zero is exact
 //! argmax (ties to the lowest id), not a small temperature.
 
-mod rows;
 mod settings;
 mod truncate;
 mod vector;
 
-pub use rows::ForEachRow;
 pub use settings::{MOST_TOP_K, PROCESSORS, Processor, SamplingParams};
 
 use std::borrow::Cow;
@@ -19,9 +17,9 @@ use std::sync::{Mutex, PoisonError};
 use crate::distribution::{Dist, DistError, Token};
 use crate::params::BadParam;
 
-/// Below this total number of logits, one thread computes all distributions: it is done
-/// before a second one could start.
-const ALONE: usize = 1 << 16;
+/// Below this total number of logits, one thread computes all distributions: it finishes
+/// before a second thread could start.
+const ONE_THREAD: usize = 1 << 16;
 
 /// Scores of all tokens at one position, as a model returns them.
 #[derive(Debug, Clone, PartialEq)]
@@ -134,8 +132,7 @@ impl Sampler {
         Ok(Self { params, for_each: ForEachRow::default() })
     }
 
-    /// The same sampler, which spreads the rows of [`Self::distributions`] over
-    /// threads.
+    /// The same sampler, spreading the rows of [`Self::distributions`] over threads.
     #[must_use]
     pub fn on(self, for_each: ForEachRow) -> Self {
         Self { for_each, ..self }
@@ -164,17 +161,17 @@ impl Sampler {
         Cow::Owned(scores)
     }
 
-    /// The distributions of several positions, each as [`Self::distribution`] gives
-    /// it; large ones are computed on all threads.
+    /// The distributions at several positions, each equal to that of
+    /// [`Self::distribution`]. Large batches are spread over threads.
     ///
     /// # Errors
-    /// As [`Self::distribution`], of the first position at fault.
+    /// As [`Self::distribution`], for the first position that fails.
     pub fn distributions(
         &self,
         positions: &[(&Logits, History<'_>)],
     ) -> Result<Vec<Dist>, DistError> {
         let work = positions.iter().map(|(logits, _)| logits.len()).sum::<usize>();
-        if work < ALONE || self.params.is_greedy() {
+        if work < ONE_THREAD || self.params.is_greedy() {
             return positions
                 .iter()
                 .map(|(logits, history)| self.distribution(logits, *history))
@@ -239,5 +236,18 @@ impl Sampler {
             }
             scores.set(token as Token, x);
         }
+    }
+}
+
+/// How the rows of a pass are spread over threads: on the caller's alone, or on an
+/// engine's. The function calls `work(i)` once for every `i` below the number of rows, in
+/// any order and on any threads, and returns when all calls are done.
+#[derive(Debug, Clone, Copy)]
+pub struct ForEachRow(pub fn(usize, &(dyn Fn(usize) + Sync)));
+
+impl Default for ForEachRow {
+    /// One row after the other on the caller's thread.
+    fn default() -> Self {
+        Self(|rows, work| (0..rows).for_each(work))
     }
 }

@@ -1,7 +1,7 @@
-//! The processors and their settings, each declared once: its key, its neutral value,
-//! its range, and what it does. From the declaration follow the field that holds it, the
-//! option of the command line, the axis of a sweep, its part in a cell's identity, the
-//! column of `summary.csv`, and its line in the reference page and the schema.
+//! The processors and their settings. Each is declared once, with its key, neutral value,
+//! range and effect. Its field, command-line option, sweep axis, part in a cell's
+//! identity, column of `summary.csv`, and line in the reference page and the schema all
+//! follow from the declaration.
 
 use serde::{Deserialize, Serialize};
 
@@ -82,7 +82,7 @@ impl SamplingParams {
     /// Checks every setting.
     ///
     /// # Errors
-    /// Names the first setting out of range and what is allowed.
+    /// Names the first setting out of range and its allowed values.
     pub fn validate(&self) -> Result<(), BadParam> {
         PROCESSORS.iter().try_for_each(|p| p.setting.check(&(p.get)(self)).map(|_| ()))
     }
@@ -98,7 +98,7 @@ impl SamplingParams {
         self.settings().zip(neutral).filter(|(own, neutral)| own != neutral).map(|(own, _)| own)
     }
 
-    /// A setting by its key; `None` if there is none of this name.
+    /// A setting by its key; `None` for an unknown key.
     pub fn get(&self, key: &str) -> Option<Value> {
         self.settings().find(|(name, _)| *name == key).map(|(_, value)| value)
     }

@@ -1,8 +1,8 @@
 //! Temperature, top-k, top-p and min-p without sorting the vocabulary.
 //!
-//! Top-k is a selection. Top-p first drops, by a bound, the tokens that cannot
-//! matter and then finds the crossing token by a weighted selection, so no
-//! step costs more than a few passes over the vocabulary.
+//! Top-k is a selection. Top-p first uses a bound to drop tokens that cannot be in the
+//! set, then finds the token that crosses top_p by a weighted selection, so no step costs
+//! more than a few passes over the vocabulary.
 
 use super::{Logits, SamplingParams, vector};
 use crate::distribution::{Dist, DistError, Token};
@@ -91,7 +91,7 @@ fn weigh(kept: &mut [(Token, f64)], logits: &Logits, max: f64, temperature: f64)
 /// The `k` largest logits (all for 0), ties to the lowest ids, in any order.
 fn candidates(logits: &Logits, k: usize) -> Vec<(Token, f64)> {
     let mut all = (0..logits.len() as Token)
-        // A zero of either sign is the same logit.
+        // Turns -0 into 0: a zero of either sign is the same logit.
         .map(|token| (token, logits.get(token) + 0.0))
         .collect::<Vec<_>>();
     if k > 0 && k < all.len() {
@@ -101,8 +101,8 @@ fn candidates(logits: &Logits, k: usize) -> Vec<(Token, f64)> {
     all
 }
 
-/// Keeps the smallest prefix, in descending order, whose mass is at least
-/// `share` of the whole; the crossing token is kept.
+/// Keeps the smallest prefix, in descending order, whose mass is at least `share` of the
+/// whole, including the token that crosses the share.
 fn keep_mass(kept: &mut Vec<(Token, f64)>, share: f64) {
     // Summed in token order, so that the sum does not depend on the order that the
     // selection leaves.

@@ -1,4 +1,4 @@
-//! The arithmetic on a row of f32 logits, to the same bits on every processor.
+//! Arithmetic on a row of f32 logits, with the same bits on every processor.
 
 use crate::lanes::{Isa, IsaKind, Kernel, LANES, math};
 
@@ -9,10 +9,10 @@ pub(super) fn largest(logits: &[f32]) -> Option<f32> {
 
 /// `exp((x − max) / temperature)` of every logit.
 pub(super) fn weights(mut logits: Vec<f32>, max: f32, temperature: f64) -> Vec<f32> {
-    // Finite and above zero for every temperature: at the smallest ones only the
+    // Finite and above zero for every temperature: at the smallest temperatures only the
     // largest logit keeps any weight, and −inf is never multiplied by zero.
     let scale = (1.0 / temperature).clamp(f32::MIN_POSITIVE.into(), f32::MAX.into()) as f32;
-    IsaKind::active().run(Weights { logits: &mut logits, max, scale });
+    IsaKind::active().run(SoftmaxWeights { logits: &mut logits, max, scale });
     logits
 }
 
@@ -37,13 +37,13 @@ impl Kernel for Largest<'_> {
     }
 }
 
-struct Weights<'a> {
+struct SoftmaxWeights<'a> {
     logits: &'a mut [f32],
     max: f32,
     scale: f32,
 }
 
-impl Kernel for Weights<'_> {
+impl Kernel for SoftmaxWeights<'_> {
     type Output = ();
 
     #[inline(always)]

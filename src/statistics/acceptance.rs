@@ -7,8 +7,8 @@ use super::interval::Ratio;
 use super::{Sample, by_prompt, ratio, rounds};
 use crate::rows::RoundRow;
 
-/// Sums over rounds from which the ratios follow. A truncated round counts with
-/// the verifier's count before the cut.
+/// Sums over rounds, from which the ratios follow. A truncated round counts with what the
+/// verifier accepted before the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Acceptance {
     /// Rounds.
@@ -19,14 +19,14 @@ pub struct Acceptance {
     pub accepted: usize,
     /// Nodes, the context included, whose children were decided on.
     pub forks: usize,
-    /// Σ over these of Σ_x min(p(x), q(x)).
+    /// Sum over these nodes of Σ_x min(p(x), q(x)).
     pub overlap_sum: f64,
-    /// Rounds whose draft was a tree that is no chain.
+    /// Rounds whose draft was a tree and not a chain.
     pub trees: usize,
-    /// Σ of α* over these, and the rounds of which it is not known.
+    /// Sum of α* over the forks, and the number of rounds for which it is unknown.
     pub ceilings: (f64, usize),
-    /// Σ of the distances of tokens' distributions from the target's, and the rounds of
-    /// which it is not known.
+    /// Sum of the total variations between the tokens' distributions and the target's,
+    /// and the number of rounds for which it is unknown.
     pub distances: (f64, usize),
 }
 
@@ -49,43 +49,44 @@ impl Acceptance {
         sums
     }
 
-    /// Σ accepted / Σ proposed. Falls with K even where alpha does not, since
+    /// Σ accepted / Σ proposed. It falls with K even if alpha does not, because
     /// everything after a rejection counts as proposed.
     pub fn acceptance_rate(&self) -> Option<f64> {
         ratio(self.accepted as f64, self.proposed as f64)
     }
 
-    /// Σ overlap / Σ forks: the probability that rejection sampling keeps a
-    /// draft of one token, averaged over the positions reached without the noise
-    /// of the draws (Leviathan et al. 2023, arXiv 2211.17192, call it alpha).
-    /// `None` if any draft was a tree: the distribution of a first sibling depends on how
-    /// its siblings were chosen, so two trees of the same models would differ.
+    /// Σ overlap / Σ forks: the probability that rejection sampling keeps a one-token
+    /// draft, averaged over the positions reached (alpha of Leviathan et al. 2023, arXiv
+    /// 2211.17192). It is computed from the distributions, without the noise of the
+    /// draws. `None` if any draft was a tree: the distribution of a first sibling depends
+    /// on how its siblings were chosen, so two trees of the same models would differ.
     pub fn alpha(&self) -> Option<f64> {
         ratio(self.overlap_sum, self.forks as f64).filter(|_| self.trees == 0)
     }
 
-    /// α*, the mean over nodes whose children were decided on: no rule that
-    /// decides node by node accepts one of them with a larger probability.
-    /// `None` if it is not known of every round: the others are no sample.
+    /// α*, averaged over the nodes whose children were decided on: the largest
+    /// probability with which a rule that decides node by node can accept one of the
+    /// children. `None` if it is unknown for any round, because the other rounds are not
+    /// a fair sample.
     pub fn ceiling(&self) -> Option<f64> {
         ratio(complete(self.ceilings)?, self.forks as f64)
     }
 
-    /// Accepted tokens as a share of Σ α*. Rules that decide on a whole path
-    /// (block verification) can exceed 1. `None` as [`Self::ceiling`].
+    /// Accepted tokens as a share of Σ α*. Rules that decide on a whole path (block
+    /// verification) can exceed 1. `None` where [`Self::ceiling`] is.
     pub fn share_of_ceiling(&self) -> Option<f64> {
         ratio(self.accepted as f64, complete(self.ceilings)?)
     }
 
-    /// The mean over all tokens, bonus tokens (which have none) included, of the
-    /// total variation between the distribution of a token, given the tokens before it,
-    /// and the target's. `None` if it is not known of every round.
+    /// The total variation between the distribution of a token, given the tokens before
+    /// it, and the target's, averaged over all tokens; bonus tokens count with 0. `None`
+    /// if it is unknown for any round.
     pub fn tv(&self) -> Option<f64> {
         ratio(complete(self.distances)?, (self.accepted + self.rounds) as f64)
     }
 
-    /// τ = mean(accepted + 1): tokens per target pass, uncut, the correction or
-    /// bonus included.
+    /// τ = mean(accepted + 1): tokens per target pass before any cut, including the
+    /// correction or bonus.
     pub fn block_efficiency(&self) -> Option<f64> {
         ratio((self.accepted + self.rounds) as f64, self.rounds as f64)
     }
@@ -106,38 +107,38 @@ impl AddAssign for Acceptance {
     }
 }
 
-/// The value of one round, and whether it is unknown.
+/// The value of one round (0 if unknown), and the number of unknown values (0 or 1).
 fn known(sum: Option<f64>) -> (f64, usize) {
     (sum.unwrap_or(0.0), usize::from(sum.is_none()))
 }
 
-/// The sum, if no round was unknown.
+/// The sum, or `None` if any round was unknown.
 fn complete((sum, unknown): (f64, usize)) -> Option<f64> {
     (unknown == 0).then_some(sum)
 }
 
-/// alpha with its uncertainty; `None` where it is not known.
+/// alpha with its uncertainty; `None` where [`Acceptance::alpha`] is.
 pub fn alpha(samples: &[Sample]) -> Option<Ratio> {
     Acceptance::of(rounds(samples)).alpha()?;
     let prompts = sums(samples).into_values().map(|s| ([s.overlap_sum], [s.forks as f64]));
     Some(Ratio::of(prompts).at_most_one())
 }
 
-/// Accepted tokens as a share of Σ α*, with its uncertainty; `None` where it is
-/// not known.
+/// Accepted tokens as a share of Σ α*, with its uncertainty; `None` where
+/// [`Acceptance::share_of_ceiling`] is.
 pub fn share_of_ceiling(samples: &[Sample]) -> Option<Ratio> {
     Acceptance::of(rounds(samples)).share_of_ceiling()?;
     let prompts = sums(samples).into_values();
     Some(Ratio::of(prompts.map(|s| ([s.accepted as f64], [s.ceilings.0]))))
 }
 
-/// τ with its uncertainty: one more than the accepted tokens per round.
+/// τ with its uncertainty: accepted tokens per round, plus one.
 pub fn block_efficiency(samples: &[Sample]) -> Ratio {
     let prompts = sums(samples).into_values();
     Ratio::of(prompts.map(|s| ([s.accepted as f64], [s.rounds as f64]))).plus(1.0)
 }
 
-/// TV per token with its uncertainty; `None` where it is not known.
+/// TV per token with its uncertainty; `None` where [`Acceptance::tv`] is.
 pub fn tv(samples: &[Sample]) -> Option<Ratio> {
     Acceptance::of(rounds(samples)).tv()?;
     let prompts = sums(samples).into_values();
@@ -145,8 +146,8 @@ pub fn tv(samples: &[Sample]) -> Option<Ratio> {
     Some(Ratio::of(prompts).at_most_one())
 }
 
-/// τ of `cell` ÷ τ of `other` on the prompts that both have: both sides of a
-/// prompt stay together, so what makes a prompt hard does not widen the interval.
+/// τ of `cell` ÷ τ of `other` on the prompts that both have. The two sides are paired by
+/// prompt, so the difficulty of a prompt does not widen the interval.
 pub fn block_efficiency_ratio(cell: &[Sample], other: &[Sample]) -> Ratio {
     let others = sums(other);
     let both = sums(cell).into_iter().filter_map(|(p, own)| Some((own, *others.get(p)?)));

@@ -1,24 +1,25 @@
 //! Intervals of ratios: Student's t on the logarithm, corrected for skewness.
 //!
-//! A ratio of a report is a product of sums over prompts divided by a product of
-//! as many sums. On the logarithm it is nearly a mean: prompt i adds
+//! Every ratio in a report is a product of sums over prompts divided by a product of
+//! equally many sums. Its logarithm is nearly a mean, to which prompt i adds
 //!
 //! ```text
 //! x_i = Σ aᵢ/Σa − Σ bᵢ/Σb        over the sums a above and b below
 //! ```
 //!
-//! whose squares give the standard error. A mean of few skewed values is itself
+//! The squares of the x_i give the standard error. A mean of few skewed values is itself
 //! skewed, so the quantiles of Student's t go through the inverse of Hall's
-//! transformation (Hall 1992, "On the removal of skewness by transformation",
-//! J. R. Stat. Soc. B 54). It may lengthen a side of the interval, never shorten
-//! it below Student's: the skewness of few prompts is known too badly for that.
+//! transformation (Hall 1992, "On the removal of skewness by transformation", J. R. Stat.
+//! Soc. B 54). This may lengthen a side of the interval but never shortens it below
+//! Student's: a few prompts do not tell their skewness well enough for that.
 //!
-//! `experiments/93-coverage` holds this against the bootstraps and against t
-//! alone on the prompts of the committed runs.
+//! `experiments/93-coverage` compares this with bootstraps and with t alone on the
+//! prompts of the committed runs.
 
-/// Fewest prompts of an interval. On the prompts of the committed runs 95 %
-/// intervals of 8 prompts hold the truth in 92 % of the draws or more in 862 of
-/// 867 cells; of 4 prompts it is as little as 86 % (`experiments/93-coverage`).
+/// The smallest number of prompts that gives an interval. On the prompts of the committed
+/// runs, 95 % intervals from 8 prompts contain the truth in at least 92 % of the draws in
+/// 862 of 867 cells; with 4 prompts the coverage falls as low as 86 %
+/// (`experiments/93-coverage`).
 pub const MIN_PROMPTS: usize = 8;
 
 /// Normal quantile of 97.5 %.
@@ -33,23 +34,22 @@ pub struct Interval {
     pub hi: f64,
 }
 
-/// A product of sums over prompts ÷ a product of as many sums, plus a constant.
+/// A product of sums over prompts ÷ a product of equally many sums, plus a constant.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ratio {
     /// The sums above the line, each by prompt.
     above: Vec<Vec<f64>>,
-    /// Those below.
+    /// The sums below the line, each by prompt.
     below: Vec<Vec<f64>>,
-    /// What is added to the quotient.
+    /// The constant added to the quotient.
     plus: f64,
-    /// The largest value that it can have.
+    /// The largest possible value, if there is one.
     most: Option<f64>,
 }
 
 impl Ratio {
-    /// The ratio of what each prompt adds to the `N` sums above the line and to
-    /// the `N` below it. Both sides of a pair are of one prompt, so they stay
-    /// together.
+    /// Builds the ratio from what each prompt adds to the `N` sums above the line and to
+    /// the `N` sums below it, so that both sides of a prompt stay together.
     pub fn of<const N: usize>(prompts: impl IntoIterator<Item = ([f64; N], [f64; N])>) -> Self {
         let mut ratio = Self { above: vec![vec![]; N], below: vec![vec![]; N], ..Self::default() };
         for (above, below) in prompts {
@@ -59,7 +59,7 @@ impl Ratio {
         ratio
     }
 
-    /// The ratio times another one of the same prompts.
+    /// The ratio times another one over the same prompts.
     #[must_use]
     pub fn times(mut self, other: &Self) -> Self {
         self.above.extend(other.above.iter().cloned());
@@ -67,20 +67,20 @@ impl Ratio {
         self
     }
 
-    /// The ratio plus a constant, to which its uncertainty does not belong.
+    /// The ratio plus a constant, which adds no uncertainty.
     #[must_use]
     pub fn plus(self, constant: f64) -> Self {
         Self { plus: constant, ..self }
     }
 
-    /// A probability, which no interval may exceed.
+    /// The ratio as a probability: its interval ends at 1 or below.
     #[must_use]
     pub fn at_most_one(self) -> Self {
         Self { most: Some(1.0), ..self }
     }
 
-    /// The same ratio of some prompts, by their numbers, each as often as it is
-    /// named.
+    /// The same ratio over the prompts with these indices; a prompt that is listed twice
+    /// counts twice.
     pub fn resample(&self, prompts: &[usize]) -> Self {
         let draw = |sums: &[Vec<f64>]| {
             sums.iter().map(|sum| prompts.iter().map(|&i| sum[i]).collect()).collect()
@@ -103,15 +103,16 @@ impl Ratio {
         Some(product? + self.plus)
     }
 
-    /// Its 95 % interval. `None` if the ratio before the constant is not
-    /// positive, if fewer than [`MIN_PROMPTS`] prompts add to every sum below
-    /// the line, or if all prompts have the same ratio: those that never differed
-    /// do not tell how far others may.
+    /// Its 95 % interval. `None` if the ratio before the constant is not positive, if
+    /// fewer than [`MIN_PROMPTS`] prompts add to any one of the sums below the line, or
+    /// if all prompts have the same ratio: they do not tell how far other prompts may
+    /// differ.
     pub fn interval(&self) -> Option<Interval> {
         self.interval_from(MIN_PROMPTS)
     }
 
-    /// [`Self::interval`] with another fewest number of prompts, at least 2.
+    /// [`Self::interval`] with another smallest number of prompts, which must be at least
+    /// 2.
     pub fn interval_from(&self, least: usize) -> Option<Interval> {
         let value = self.value()? - self.plus;
         let adds = |sum: &Vec<f64>| sum.iter().filter(|x| **x > 0.0).count();
@@ -127,14 +128,13 @@ impl Ratio {
         Some(Interval { lo: end(-below), hi: end(above) })
     }
 
-    /// The sums, each by prompt, with the power at which they enter: 1 above the
-    /// line, -1 below.
+    /// The sums, each by prompt, with their exponents: 1 above the line, -1 below.
     pub fn terms(&self) -> impl Iterator<Item = (f64, &[f64])> {
         let above = self.above.iter().map(|sum| (1.0, sum.as_slice()));
         above.chain(self.below.iter().map(|sum| (-1.0, sum.as_slice())))
     }
 
-    /// What each prompt adds to the logarithm of the quotient; together nothing.
+    /// What each prompt adds to the logarithm of the quotient; the values sum to 0.
     pub fn influences(&self) -> Vec<f64> {
         let mut influences = vec![0.0; self.prompts()];
         for (power, sum) in self.terms() {
@@ -145,7 +145,8 @@ impl Ratio {
     }
 }
 
-/// Influences whose squares sum to less are those of equal ratios, rounded.
+/// If the squares of the influences sum to less than this, all prompts have the same
+/// ratio up to rounding.
 const NO_SPREAD: f64 = 1e-24;
 
 /// How far the interval of a mean reaches downwards and upwards, given the
@@ -169,12 +170,12 @@ fn skew_t(x: &[f64], n: usize) -> Option<(f64, f64)> {
 /// `T + γ (2 T² + 1) / (6 √n) + γ² T³ / (27 n)`, which removes its skewness.
 fn unskewed(t: f64, skewness: f64, n: f64) -> f64 {
     let (a, b) = (skewness / (3.0 * n.sqrt()), skewness / (6.0 * n.sqrt()));
-    // Of a symmetric distribution it is the identity; near it the quotient loses digits.
+    // Without skewness this is the identity; near it the quotient loses digits.
     if a.abs() < 1e-9 { t } else { ((1.0 + 3.0 * a * (t - b)).cbrt() - 1.0) / a }
 }
 
-/// The 97.5 % quantile of Student's t with `df` degrees of freedom, to 1e-4 from
-/// 7 on (Abramowitz and Stegun 1964, 26.7.5).
+/// The 97.5 % quantile of Student's t with `df` degrees of freedom, accurate to 1e-4 for
+/// `df` ≥ 7 (Abramowitz and Stegun 1964, 26.7.5).
 pub fn student(df: f64) -> f64 {
     let powers =
         |coefficients: &[f64]| coefficients.iter().rev().fold(0.0, |sum, c| sum * Z * Z + c) * Z;

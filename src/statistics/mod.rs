@@ -1,8 +1,8 @@
-//! What a run says: pure functions over its rows. Definitions are those of
-//! `docs/metrics.md`; nothing here reads a file or a clock.
+//! The statistics of a run: pure functions over its rows, as defined in
+//! `docs/metrics.md`. Nothing here reads a file or a clock.
 //!
-//! The unit of chance is the **prompt**: rounds of one generation resemble each
-//! other, so every interval is over prompts, never over rounds.
+//! The sampling unit is the **prompt**: rounds of one generation resemble each other, so
+//! every interval is taken over prompts, never over rounds.
 
 mod acceptance;
 mod interval;
@@ -24,7 +24,7 @@ pub use acceptance::{
 pub use interval::{Interval, MIN_PROMPTS, Ratio, student};
 pub use outliers::{Outlier, Side, outliers};
 pub use paired::{LEVEL, SignFlip, against_tuned, flips, holm, log_ratios, sign_flip, sign_flips};
-pub use predict::{Costs, Progress, expected_tokens, predicted_speedup};
+pub use predict::{Costs, RoundProgress, expected_tokens, predicted_speedup};
 pub use quantile::{deciles, median, quantile};
 pub use resamples::{RESAMPLES, SEED};
 pub use speedup::{
@@ -38,8 +38,8 @@ pub struct Sample {
     pub generation: GenerationRow,
     /// Its rounds.
     pub rounds: Vec<RoundRow>,
-    /// Whether its times count: undisturbed, and taken by the same build on the
-    /// same processor with as many threads as all others that count.
+    /// Whether its times count: they are undisturbed, and come from the same build,
+    /// processor and number of threads as all others that count.
     pub timed: bool,
 }
 
@@ -65,7 +65,7 @@ pub fn rounds<'a>(
     samples.into_iter().flat_map(|sample| &sample.rounds)
 }
 
-/// Whether any draft was a tree that is no chain.
+/// Whether any draft was a tree and not a chain.
 pub fn branches(samples: &[Sample]) -> bool {
     rounds(samples).any(|round| round.proposed > round.depth)
 }
@@ -77,7 +77,7 @@ pub fn forwards_per_token(samples: &[Sample]) -> Option<f64> {
     ratio(forwards as f64, samples.iter().map(|s| s.generation.new_tokens).sum::<usize>() as f64)
 }
 
-/// New tokens per second of decoding, prefill apart. `None` without time.
+/// New tokens per second of decoding, without prefill. `None` without time.
 pub fn tokens_per_second<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<f64> {
     let (mut tokens, mut us) = (0.0, 0.0);
     for sample in samples.into_iter().filter(|sample| sample.timed) {
@@ -87,7 +87,8 @@ pub fn tokens_per_second<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> O
     ratio(tokens * 1e6, us)
 }
 
-/// `numerator / denominator`, or `None` if that is no number.
+/// `numerator / denominator`, or `None` if the quotient is not finite or the denominator
+/// is not positive.
 fn ratio(numerator: f64, denominator: f64) -> Option<f64> {
     Some(numerator / denominator).filter(|x| x.is_finite() && denominator > 0.0)
 }

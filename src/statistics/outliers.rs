@@ -6,19 +6,19 @@ use super::interval::MIN_PROMPTS;
 use super::quantile::median;
 use super::speedup::{PairedTime, speedup};
 
-/// A value is far from the others if its logarithm is this many robust standard
-/// deviations from the median (Iglewicz and Hoaglin 1993, "How to Detect and
-/// Handle Outliers"), ...
+/// A value is far from the others if its logarithm is at least this many robust standard
+/// deviations from the median (Iglewicz and Hoaglin 1993, "How to Detect and Handle
+/// Outliers") and it passes [`FACTOR`], too.
 const FAR: f64 = 3.5;
 
-/// ... and if it is this many times the median or more, or its inverse or less:
-/// where times hardly differ, small differences are far.
+/// A far value is also at least this many times the median, or at most its inverse: where
+/// times hardly differ, small differences are many standard deviations.
 const FACTOR: f64 = 1.5;
 
 /// The median absolute deviation of a normal distribution, in standard deviations.
 const MAD: f64 = 0.6745;
 
-/// What of a prompt is far from the others.
+/// Which value of a prompt is far from the others'.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     /// Time per pass of plain decoding: the machine was disturbed.
@@ -34,18 +34,18 @@ pub enum Side {
 pub struct Outlier<'a> {
     /// The prompt.
     pub prompt: &'a str,
-    /// What is far: the first of the sides that is.
+    /// The first of its sides that is far.
     pub side: Side,
-    /// That value ÷ its median over the prompts.
+    /// The value of that side ÷ its median over the prompts.
     pub factor: f64,
     /// The speedup without the prompt.
     pub without: f64,
-    /// The speedup of all prompts ÷ that without this one − 1.
+    /// Speedup of all prompts ÷ speedup without this one − 1.
     pub influence: f64,
 }
 
-/// The prompts that are far from the others, by name; none of fewer prompts than
-/// an interval needs, where nobody can say what is far.
+/// The prompts that are far from the others, in order of their names. Empty with fewer
+/// than [`MIN_PROMPTS`] prompts, which are too few to tell what is far.
 pub fn outliers<'a>(pairs: &BTreeMap<&'a str, PairedTime>) -> Vec<Outlier<'a>> {
     if pairs.len() < MIN_PROMPTS {
         return Vec::new();
@@ -65,7 +65,7 @@ pub fn outliers<'a>(pairs: &BTreeMap<&'a str, PairedTime>) -> Vec<Outlier<'a>> {
     pairs.keys().enumerate().filter_map(outlier).collect()
 }
 
-/// By value, how many times the median it is, if that is far.
+/// For each value, its ratio to the median if it is far, else `None`.
 fn far(values: impl Iterator<Item = Option<f64>>) -> Vec<Option<f64>> {
     let logs = values.map(|x| x.map(f64::ln).filter(|x| x.is_finite())).collect::<Vec<_>>();
     let known = logs.iter().flatten().copied().collect::<Vec<_>>();

@@ -1,5 +1,5 @@
-//! Tests of paired times: whether two ways of decoding differ at all on the
-//! same prompts, and against what a draft length policy must be held.
+//! Tests of paired times: whether two ways of decoding differ on the same prompts, and
+//! which fixed length a draft length policy is compared with.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +12,25 @@ use super::speedup::{PairedTime, speedup};
 /// The level at which a difference counts as shown, after Holm.
 pub const LEVEL: f64 = 0.01;
 
-/// Random sign patterns per test of so many tests. The smallest possible p-value
-/// is 1 / (patterns + 1): ten times below what Holm asks of the smallest one.
+/// The number of random sign patterns per test in a table of `tests` tests. The smallest
+/// possible p-value, 1 / (patterns + 1), is then ten times below what Holm requires of
+/// the smallest one.
 pub fn flips(tests: usize) -> usize {
     1_000 * tests.max(10) - 1
 }
 
-/// What a test of a table says.
+/// The result of one test of a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SignFlip {
-    /// The mean over prompts of the log of both sides' ratio of times per token,
-    /// which is what is tested: above 0 the second side is the faster.
+    /// The tested statistic: the mean over prompts of the log of the ratio of both sides'
+    /// times per token. Above 0 the second side is faster.
     pub mean_log: f64,
     /// The p-value by itself.
     pub p: f64,
-    /// After Holm, among all tests of the table.
+    /// The p-value after Holm's adjustment for all tests of the table.
     pub adjusted: f64,
-    /// Whether so many prompts could have shown a difference at all: of n
-    /// prompts, all with the same sign, p is 2^(1 − n).
+    /// Whether this number of prompts can show a difference at all: if all n prompts have
+    /// the same sign, p is 2^(1 − n).
     pub possible: bool,
 }
 
@@ -40,8 +41,8 @@ impl SignFlip {
     }
 }
 
-/// The sign-flip tests of a table, adjusted for their number; `None` for those
-/// without pairs that took time.
+/// The sign-flip tests of a table, adjusted for their number; `None` for a test without
+/// pairs that took time.
 pub fn sign_flips(tests: &[Vec<PairedTime>]) -> Vec<Option<SignFlip>> {
     let logs = tests.iter().map(|pairs| log_ratios(pairs)).collect::<Vec<_>>();
     let number = logs.iter().filter(|logs| !logs.is_empty()).count();
@@ -56,16 +57,16 @@ pub fn sign_flips(tests: &[Vec<PairedTime>]) -> Vec<Option<SignFlip>> {
     tests.collect()
 }
 
-/// By prompt the log of the ratio of both sides' times per token.
+/// For each prompt that took time, the log of the ratio of both sides' times per token.
 pub fn log_ratios(pairs: &[PairedTime]) -> Vec<f64> {
     pairs.iter().filter_map(|pair| Some(speedup([pair])?.ln())).collect()
 }
 
-/// The two-sided p-value of the sign-flip test (Fisher 1935) of some
-/// [`log_ratios`]: if both sides of a pair take equally long but for noise that is
-/// the same for both, the log of their ratio is as likely to have the other sign.
-/// The statistic is its mean over the prompts, held against that of `flips` random
-/// sign patterns. `None` without pairs that took time.
+/// The two-sided p-value of the sign-flip test (Fisher 1935) of some [`log_ratios`]: if
+/// the two sides of a pair differ only by noise that has the same distribution for both,
+/// the log of their ratio is equally likely to have the other sign. The statistic is the
+/// mean of the logs, compared with its value under `flips` random sign patterns. `None`
+/// without pairs that took time.
 pub fn sign_flip(logs: &[f64], flips: usize) -> Option<f64> {
     if logs.is_empty() {
         return None;
@@ -81,8 +82,8 @@ pub fn sign_flip(logs: &[f64], flips: usize) -> Option<f64> {
     Some((1 + as_large.count()) as f64 / (flips + 1) as f64)
 }
 
-/// The p-values adjusted for their number (Holm 1979): of those below a level
-/// the probability that even one is a false alarm is at most the level.
+/// The p-values adjusted for their number (Holm 1979): if those below a level count as
+/// differences, the probability of even one false alarm is at most that level.
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order = (0..p.len()).collect::<Vec<_>>();
     order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
@@ -95,13 +96,12 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// Pairs `policy` with the best of `fixed` by prompt: for each half of the
-/// prompts (every second one by name) the member of `fixed` that is the fastest
-/// on the other half. What was chosen is never judged by the data that chose it,
-/// so neither side is favoured. (Leaving out one prompt at a time would punish
-/// near-ties: a prompt that tips the balance is held against the loser.) All
-/// arguments are pairs with the same baseline; in the result the fixed length
-/// takes the place of plain decoding.
+/// Pairs `policy` with the best of `fixed` by prompt: each half of the prompts (every
+/// second one by name) uses the member of `fixed` that is fastest on the other half. No
+/// choice is judged by the data that made it, so neither side is favoured. (Leaving out
+/// one prompt at a time would penalise near-ties: a prompt that tips the choice would be
+/// compared with the losing length.) All arguments are pairs with the same baseline; in
+/// the result the fixed length takes the place of plain decoding.
 pub fn against_tuned<'p>(
     fixed: &[BTreeMap<&str, PairedTime>],
     policy: &BTreeMap<&'p str, PairedTime>,

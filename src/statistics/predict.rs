@@ -1,6 +1,6 @@
-//! Predicted speedup: what costs measured before the sweep and survival measured
-//! on *other* prompts say a cell should reach. It can be wrong, and the gap to
-//! the measured speedup is a finding.
+//! The predicted speedup of a cell, from costs measured before the sweep and survival
+//! measured on *other* prompts. It can be wrong, and its gap to the measured speedup is a
+//! finding.
 //!
 //! For a drafter that always proposes K tokens the prediction is
 //!
@@ -8,12 +8,12 @@
 //! (1 + Σ_{i≤K} S(i)) · t_plain / (K·t_d + T(K+1) + t_v + t_o)
 //! ```
 //!
-//! with t_plain = T(1) + t_v + t_o of the baseline's own bookkeeping. A drafter
-//! that sometimes proposes nothing or less (prompt lookup) neither pays for nor
-//! gains from tokens it did not propose, so S(i) becomes the probability that
-//! position i is proposed **and** survives, and the cost of a round becomes its
-//! expectation over the number of proposed tokens. Where all K tokens are always
-//! proposed, this is the formula above.
+//! with t_plain = T(1) + t_v + t_o, where t_v and t_o are the baseline's own. A drafter
+//! that sometimes proposes fewer tokens or none (prompt lookup) neither pays for nor
+//! gains from tokens it did not propose, so S(i) becomes the probability that position i
+//! is proposed **and** survives, and the cost of a round becomes its expectation over the
+//! number of proposed tokens. Where all K tokens are always proposed, this is the formula
+//! above.
 
 use super::{Sample, ratio};
 use crate::rows::{Calibration, CellCosts};
@@ -25,7 +25,7 @@ pub fn expected_tokens(alpha: f64, k: usize) -> f64 {
     (0..=k).map(|i| alpha.powi(i as i32)).sum()
 }
 
-/// What passes and bookkeeping cost, from the calibration, in µs.
+/// Costs of passes and bookkeeping from the calibration, in µs.
 #[derive(Debug, Clone, Copy)]
 pub struct Costs<'a> {
     /// T(n).
@@ -42,20 +42,20 @@ pub struct Costs<'a> {
 /// Such rounds are censored, not rejected: they count for the positions they
 /// were allowed to propose and for no others.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Progress {
-    /// By position from 1: rounds that came this far and were allowed to propose
-    /// the position, and those of them that proposed and accepted it.
+pub struct RoundProgress {
+    /// By position from 1: rounds that accepted all earlier positions and were allowed to
+    /// propose this one.
     entered: Vec<usize>,
+    /// By position from 1: the rounds in `entered` that proposed and accepted it.
     survived: Vec<usize>,
     /// By number of proposed tokens: rounds that were allowed to propose all K.
     proposed: Vec<usize>,
 }
 
-impl Progress {
-    /// Counts the rounds of generations whose drafts were up to `k` deep and that
-    /// were to emit `max_tokens` tokens. Some policies go deeper than the K that
-    /// they were given: `k` must be the largest depth, or their best rounds are
-    /// cut.
+impl RoundProgress {
+    /// Counts the rounds of generations of up to `max_tokens` tokens whose drafts were at
+    /// most `k` deep. Some policies draft deeper than their K: `k` must be the largest
+    /// depth, or their best rounds are cut.
     pub fn of<'a>(
         samples: impl IntoIterator<Item = &'a Sample>,
         k: usize,
@@ -81,9 +81,9 @@ impl Progress {
         counts
     }
 
-    /// Expected accepted tokens of a round with draft length `k`: Σ of the
-    /// probabilities that position i is proposed and survives. `None` if a
-    /// position was never entered.
+    /// The expected number of accepted tokens per round with draft length `k`: Σ of the
+    /// probabilities that position i is proposed and survives. `None` if a position was
+    /// never entered.
     pub fn expected_accepted(&self, k: usize) -> Option<f64> {
         let (mut product, mut sum) = (1.0, 0.0);
         for i in 0..k {
@@ -95,10 +95,10 @@ impl Progress {
         Some(sum)
     }
 
-    /// The expectation of `cost(n)` over the number n of proposed tokens with
-    /// draft length `k`: of a chain that would be cut at k tokens, or of what was
-    /// counted at this very length. `None` if no round was allowed to propose all
-    /// tokens or a cost is unknown.
+    /// The expectation of `cost(n)` over the number n of proposed tokens with draft
+    /// length `k`. If `k` is below the length of the counted drafts, they are taken as
+    /// chains cut at `k` tokens. `None` if no round was allowed to propose all tokens or
+    /// a cost is unknown.
     pub fn expected_cost(&self, k: usize, cost: impl Fn(usize) -> Option<f64>) -> Option<f64> {
         let most = if k < self.entered.len() { k } else { usize::MAX };
         let mut sum = 0.0;
@@ -109,12 +109,12 @@ impl Progress {
     }
 }
 
-/// The predicted speedup of draft length `k` from the progress of the longest
-/// draft length of the same method, leaving out one prompt at a time: each of
-/// `folds` is a prompt's new tokens in the cell and the progress on all other
-/// prompts. Times per token are averaged over the prompts by their tokens.
-/// `None` if a cost or the progress is not known.
-pub fn predicted_speedup(folds: &[(usize, Progress)], k: usize, costs: &Costs<'_>) -> Option<f64> {
+/// The predicted speedup of draft length `k` from the progress at the longest draft
+/// length of the same method, leaving out one prompt at a time: each of `folds` holds a
+/// prompt's new tokens in the cell and the progress on all other prompts. Times per token
+/// are averaged over the prompts, weighted by tokens. `None` if a cost or the progress is
+/// unknown.
+pub fn predicted_speedup(folds: &[(usize, RoundProgress)], k: usize, costs: &Costs<'_>) -> Option<f64> {
     let (mut plain, mut cell) = (0.0, 0.0);
     for (tokens, progress) in folds {
         let round = progress.expected_cost(k, |n| {

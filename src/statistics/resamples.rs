@@ -1,4 +1,4 @@
-//! Resamples of prompts, for statements about which cell is the fastest.
+//! Bootstrap resamples of prompts, for statements about which cell is fastest.
 
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -6,14 +6,13 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 /// Resamples per statement.
 pub const RESAMPLES: usize = 2000;
 
-/// Seed of everything that a report draws. It is fixed, so a report can be made
-/// again to the byte, and it is the same for every cell, so cells are compared
-/// on the same draws.
+/// Seed of all random draws of a report. It is fixed, so a report can be reproduced byte
+/// for byte, and the same for every cell, so cells are compared on the same draws.
 pub const SEED: u64 = 0x5eed;
 
-/// Calls `see` with every resample of the clusters, one per prompt: as many as
-/// there are, drawn with replacement. Pairing needs no further care: put both
-/// sides of a pair into one cluster.
+/// Calls `see` with each of [`RESAMPLES`] resamples of the clusters, one cluster per
+/// prompt: each has as many clusters as there are, drawn with replacement. To keep pairs
+/// together, put both sides of a pair into one cluster.
 pub(super) fn resamples<'c, C>(clusters: &'c [C], mut see: impl FnMut(&[&'c C])) {
     if clusters.is_empty() {
         return;
@@ -27,8 +26,8 @@ pub(super) fn resamples<'c, C>(clusters: &'c [C], mut see: impl FnMut(&[&'c C]))
     }
 }
 
-/// A uniform index below `n` by multiplication: the values are ours, not those
-/// of a library's version, and the bias is below n / 2⁶⁴.
+/// A uniform index below `n`, by multiplication: the values do not change with a
+/// library's version, and the bias is below n / 2⁶⁴.
 fn below(rng: &mut ChaCha8Rng, n: usize) -> usize {
     ((u128::from(rng.next_u64()) * n as u128) >> 64) as usize
 }

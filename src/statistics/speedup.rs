@@ -14,18 +14,18 @@ pub struct PairedTime {
     pub plain_us: f64,
     /// Its new tokens.
     pub plain_tokens: usize,
-    /// Its target passes, prefill apart.
+    /// Its target passes, without prefill.
     pub plain_passes: usize,
     /// Decode time of the cell, µs.
     pub us: f64,
     /// Its new tokens.
     pub tokens: usize,
-    /// Its target passes, prefill apart.
+    /// Its target passes, without prefill.
     pub passes: usize,
 }
 
-/// Matches generations of the baseline and of a cell by prompt and repeat. What
-/// only one side finished, or whose times do not count, is left out.
+/// Matches generations of the baseline and of a cell by prompt and repeat. Generations
+/// that only one side finished, or whose times do not count, are left out.
 pub fn pair_by_prompt<'a>(
     baseline: &[Sample],
     cell: &'a [Sample],
@@ -49,7 +49,8 @@ pub fn pair_by_prompt<'a>(
     pairs
 }
 
-/// (Σ decode µs / Σ new tokens) of plain decoding ÷ the same of the cell.
+/// (Σ decode µs / Σ new tokens) of plain decoding ÷ the same for the cell. `None` without
+/// tokens or time.
 pub fn speedup<'a>(pairs: impl IntoIterator<Item = &'a PairedTime>) -> Option<f64> {
     let mut sum = PairedTime::default();
     for pair in pairs {
@@ -75,22 +76,22 @@ pub fn speedup_interval(pairs: &BTreeMap<&str, PairedTime>) -> Option<Interval> 
     speedup_ratio(pairs).interval()
 }
 
-/// Several cells timed on the same prompts, to say which is the fastest and how
-/// sure that is.
+/// Several cells timed on the same prompts, to find which is fastest and how certain that
+/// is.
 #[derive(Debug, Clone, Default)]
 pub struct Contest<'a> {
     cells: Vec<BTreeMap<&'a str, PairedTime>>,
 }
 
-/// What a [`Contest`] says.
+/// The result of a [`Contest`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdicts {
     /// The cell with the largest speedup.
     pub best: usize,
-    /// In which share of the resamples each cell was the fastest; `None` of one
-    /// cell or one prompt, where nothing else could have come out.
+    /// The share of the resamples in which each cell was fastest; `None` for one cell or
+    /// one prompt, where the outcome is certain.
     pub wins: Option<Vec<f64>>,
-    /// The cells that took no part: they have fewer prompts than another.
+    /// The cells that took no part, because they have fewer prompts than another.
     pub left_out: Vec<usize>,
 }
 
@@ -100,9 +101,9 @@ impl<'a> Contest<'a> {
         self.cells.push(pairs);
     }
 
-    /// Who wins on the prompts that all entrants have. A cell that failed on prompts
-    /// that another finished is none: it would take them away from all others.
-    /// `None` without a common prompt or cell.
+    /// Finds the fastest cell on the prompts that all entrants have. A cell that failed
+    /// on prompts that another finished does not enter, because it would take these
+    /// prompts away from all others. `None` without a cell or a common prompt.
     pub fn decide(&self) -> Option<Verdicts> {
         let most = self.cells.iter().map(BTreeMap::len).max()?;
         let (entrants, left_out) =
@@ -112,7 +113,7 @@ impl<'a> Contest<'a> {
         let clusters = common.map(|p| entered().map(|c| c[p]).collect::<Vec<_>>());
         let clusters = clusters.collect::<Vec<_>>();
         let fastest = |resample: &[&Vec<PairedTime>]| {
-            // Backwards, so that a tie goes to the first cell.
+            // In reverse order, so that a tie goes to the first cell.
             (0..entrants.len())
                 .rev()
                 .filter_map(|e| Some((speedup(resample.iter().map(|row| &row[e]))?, entrants[e])))

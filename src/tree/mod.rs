@@ -6,10 +6,12 @@
 //! drawn from.
 
 mod row;
+mod shape;
 
 use std::rc::Rc;
 
 pub use row::Row;
+pub use shape::{DraftShape, Siblings};
 
 use crate::chance::{Chance, Purpose, Site};
 use crate::distribution::{Dist, Token};
@@ -33,44 +35,6 @@ pub enum Origin {
     /// The winner of a race with position-keyed noise under this distribution; valid
     /// only for verifiers that race against the same noise.
     Coupled(Rc<Dist>),
-}
-
-/// How the children of one node were chosen together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Siblings {
-    /// Drawn independently from one distribution.
-    Independent,
-    /// Drawn from one distribution without replacement.
-    Distinct,
-    /// Deterministic: the most probable tokens, or tokens that were looked up.
-    Listed,
-    /// The most probable tokens, then one drawn from the distribution without them (Hu
-    /// et al. 2025, arXiv 2502.18779).
-    LastSampled,
-    /// One drawn token and the most probable one; two drawn without replacement
-    /// if they are the same (Sun et al. 2024, arXiv 2411.05289).
-    Hub,
-    /// Anything else.
-    Mixed,
-}
-
-impl Siblings {
-    /// The kinds that a config can choose.
-    pub const CHOICES: [Self; 5] =
-        [Self::Independent, Self::Distinct, Self::Listed, Self::LastSampled, Self::Hub];
-
-    /// The name used in configs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Independent => "independent",
-            Self::Distinct => "distinct",
-            Self::Listed => "top_k",
-            Self::LastSampled => "last_sampled",
-            Self::Hub => "hub",
-            Self::Mixed => "mixed",
-        }
-    }
 }
 
 /// One proposed token.
@@ -98,44 +62,6 @@ pub struct Draft {
     vocab: usize,
     start: usize,
     nodes: Vec<Node>,
-}
-
-/// The properties of a draft that decide whether a verifier is exact for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct DraftShape {
-    /// Some node was sampled from a distribution.
-    pub sampled: bool,
-    /// Some node is deterministic.
-    pub certain: bool,
-    /// Some node won a race.
-    pub coupled: bool,
-    /// The sibling kinds of nodes with more than one child, as a bit set.
-    pub(crate) branches: u8,
-}
-
-impl DraftShape {
-    /// Nothing proposed.
-    pub const NOTHING: Self = Self { sampled: false, certain: false, coupled: false, branches: 0 };
-    /// A chain of sampled tokens.
-    pub const SAMPLED: Self = Self { sampled: true, ..Self::NOTHING };
-    /// A chain of deterministic tokens.
-    pub const CERTAIN: Self = Self { certain: true, ..Self::NOTHING };
-
-    /// This shape with siblings of one more kind.
-    #[must_use]
-    pub const fn with(self, siblings: Siblings) -> Self {
-        Self { branches: self.branches | 1 << siblings as u8, ..self }
-    }
-
-    /// Whether some node (or the root) has more than one child.
-    pub fn branches(&self) -> bool {
-        self.branches != 0
-    }
-
-    /// Whether siblings are of these kinds only.
-    pub fn only(&self, kinds: &[Siblings]) -> bool {
-        kinds.iter().fold(self.branches, |rest, &kind| rest & !(1 << kind as u8)) == 0
-    }
 }
 
 impl Draft {
@@ -192,9 +118,9 @@ impl Draft {
         self.draw(parent, Rc::clone(dist), Siblings::Independent, chance)
     }
 
-    /// Draws up to `count` distinct tokens from `dist` without replacement; fewer if
-    /// its support is smaller. In distribution this is Gumbel top-k (Kool et al. 2019,
-    /// arXiv 1903.06059) with its order kept.
+    /// Draws up to `count` distinct tokens from `dist` without replacement; fewer if its
+    /// support is smaller. The tokens and their order have the distribution of Gumbel
+    /// top-k (Kool et al. 2019, arXiv 1903.06059).
     pub fn sample_distinct(
         &mut self,
         parent: Option<NodeId>,
@@ -230,8 +156,8 @@ impl Draft {
         }
     }
 
-    /// Draws a token from `dist` and adds the most probable one as the second; if they
-    /// are the same, the second is drawn from `dist` without it.
+    /// Draws a token from `dist` and adds the most probable token as its sibling. If the
+    /// two are the same, the sibling is drawn from `dist` without that token.
     pub fn sample_hub(&mut self, parent: Option<NodeId>, dist: &Rc<Dist>, chance: &mut dyn Chance) {
         let hub = dist.argmax();
         let first = self.draw(parent, Rc::clone(dist), Siblings::Hub, chance);
@@ -242,8 +168,9 @@ impl Draft {
         }
     }
 
-    /// Adds the winner of the race on one list at `position`, the new node's. A sibling
-    /// with the same token counts as the same proposal.
+    /// Adds the winner of the race on one noise list at `position`, the position of the
+    /// new node. A sibling with the same token counts as the same proposal: its
+    /// [`Node::times`] goes up and no node is added.
     pub fn race(
         &mut self,
         parent: Option<NodeId>,
@@ -273,7 +200,7 @@ impl Draft {
         });
         match twin {
             Some(id) => id,
-            None => self.push(parent, token, Origin::Certain, Siblings::Listed),
+            None => self.push(parent, token, Origin::Certain, Siblings::TopK),
         }
     }
 
@@ -283,8 +210,8 @@ impl Draft {
         self.push(parent, token, origin, Siblings::Independent)
     }
 
-    /// Records the drafter's distribution at the position of `id` where it is not the
-    /// distribution of the draw: for one of several siblings, or for a greedy choice.
+    /// Records the drafter's distribution at the position of `id` where it differs from
+    /// the distribution of the draw: for one of several siblings, or for a greedy choice.
     /// Draft length policies use it; verifiers do not.
     pub fn believe(&mut self, id: NodeId, belief: &Rc<Dist>) {
         self.nodes[id].belief = Some(Rc::clone(belief));
@@ -302,7 +229,8 @@ impl Draft {
         self.push(parent, token, Origin::Sampled(dist), siblings)
     }
 
-    /// The distribution given that the token of `id` is not drawn.
+    /// `dist` conditioned on not drawing the token of `id`; `None` if no other token has
+    /// mass.
     fn without(&self, dist: &Dist, id: NodeId) -> Option<Rc<Dist>> {
         dist.residual(&Dist::one_hot(self.vocab, self.nodes[id].token)).map(Rc::new)
     }
@@ -337,7 +265,7 @@ impl Draft {
     /// How the children of a node were chosen together.
     pub fn siblings(&self, parent: Option<NodeId>) -> Siblings {
         let mut nodes = self.children(parent).map(|id| &self.nodes[id]);
-        let Some(first) = nodes.next() else { return Siblings::Listed };
+        let Some(first) = nodes.next() else { return Siblings::TopK };
         let alike = |node: &Node| {
             let independent = node.siblings == Siblings::Independent;
             node.siblings == first.siblings && (!independent || node.same_distribution(first))
@@ -345,7 +273,7 @@ impl Draft {
         if nodes.all(alike) { first.siblings } else { Siblings::Mixed }
     }
 
-    /// What kinds of nodes and branching the draft contains.
+    /// The kinds of nodes and siblings in the draft.
     pub fn shape(&self) -> DraftShape {
         let mut shape = DraftShape::NOTHING;
         for node in &self.nodes {
@@ -388,7 +316,8 @@ impl Node {
         self.belief.clone().unwrap_or_else(|| self.distribution(vocab))
     }
 
-    /// Whether both were drawn from one distribution object, not only from equal ones.
+    /// Whether both were drawn from the same distribution object; equal objects do not
+    /// count.
     fn same_distribution(&self, other: &Self) -> bool {
         match (&self.origin, &other.origin) {
             (Origin::Sampled(a), Origin::Sampled(b)) | (Origin::Coupled(a), Origin::Coupled(b)) => {

@@ -29,7 +29,7 @@ pub fn ceiling(draft: &Draft, at: Option<NodeId>, p: &Dist) -> Option<f64> {
         _ if k == 1 => Some(p.overlap(&first)),
         Siblings::Independent => Some(independent(p, &first, k)),
         Siblings::Distinct => distinct(p, &first, k),
-        Siblings::Listed => Some(listed(&children)),
+        Siblings::TopK => Some(listed(&children)),
         Siblings::LastSampled => {
             let (last, certain) = children.split_last()?;
             Some(listed(certain) + p.overlap(&dist(last)))

@@ -17,7 +17,7 @@ pub(super) struct Fork<'f> {
 
 /// The decision of a rule at a fork.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Choice {
+pub(super) enum Decision {
     /// This child is kept.
     Keep(NodeId),
     /// No child is kept, and this token follows.
@@ -46,16 +46,16 @@ impl<'f> Fork<'f> {
 
     /// Draws the token that follows this node after all children were rejected: from
     /// the remaining measure, or from p if rounding has left it without mass.
-    pub(super) fn correct(&self, rest: Vec<f64>, chance: &mut dyn Chance) -> Choice {
+    pub(super) fn correct(&self, rest: Vec<f64>, chance: &mut dyn Chance) -> Decision {
         let dist = Dist::from_measure(rest);
         let fallbacks = usize::from(dist.is_none());
         let dist = dist.as_ref().map_or(self.p, |(dist, _)| dist);
-        Choice::Next { token: self.draw(Purpose::Residual, dist, chance), fallbacks }
+        Decision::Next { token: self.draw(Purpose::Residual, dist, chance), fallbacks }
     }
 
     /// The token after a leaf.
-    pub(super) fn bonus(&self, chance: &mut dyn Chance) -> Choice {
-        Choice::Next { token: self.draw(Purpose::Bonus, self.p, chance), fallbacks: 0 }
+    pub(super) fn bonus(&self, chance: &mut dyn Chance) -> Decision {
+        Decision::Next { token: self.draw(Purpose::Bonus, self.p, chance), fallbacks: 0 }
     }
 }
 
@@ -68,14 +68,14 @@ pub(super) fn accepts(child: NodeId, p: f64, chance: &mut dyn Chance) -> bool {
 pub(super) fn descend(
     draft: &Draft,
     targets: &[Dist],
-    mut rule: impl FnMut(&Fork<'_>) -> Choice,
+    mut rule: impl FnMut(&Fork<'_>) -> Decision,
 ) -> Verdict {
     let mut verdict = Verdict::default();
     loop {
         let at = verdict.path.last().copied();
         match rule(&Fork { draft, at, p: &targets[verdict.last_row().number()] }) {
-            Choice::Keep(child) => verdict.path.push(child),
-            Choice::Next { token, fallbacks } => {
+            Decision::Keep(child) => verdict.path.push(child),
+            Decision::Next { token, fallbacks } => {
                 verdict.next = token;
                 verdict.residual_fallbacks += fallbacks;
                 return verdict;

@@ -9,7 +9,7 @@
 //!
 //! Cost: the same as rejection sampling of one token.
 
-use super::descent::{Choice, Fork, accepts, descend};
+use super::descent::{Decision, Fork, accepts, descend};
 use super::{BuildVerifier, Verifier};
 use crate::chance::{Chance, Purpose};
 use crate::distribution::Dist;
@@ -33,7 +33,7 @@ pub struct GreedyMulti;
 
 impl Verifier for GreedyMulti {
     fn supports(&self, shape: &DraftShape) -> bool {
-        !shape.coupled && shape.only(&[Siblings::LastSampled, Siblings::Listed])
+        !shape.coupled && shape.only(&[Siblings::LastSampled, Siblings::TopK])
     }
 
     fn siblings(&self) -> Siblings {
@@ -45,7 +45,7 @@ impl Verifier for GreedyMulti {
     }
 }
 
-fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Choice {
+fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Decision {
     let draft = fork.draft;
     if fork.children().next().is_none() {
         return fork.bonus(chance);
@@ -58,15 +58,15 @@ fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Choice {
         Some((child, dist)) => {
             let token = draft.node(child).token;
             if accepts(child, fork.p.p(token) / dist.p(token), chance) {
-                return Choice::Keep(child);
+                return Decision::Keep(child);
             }
             fork.correct(fork.p.zip(dist, |p, q| (p - q).max(0.0)), chance)
         }
-        None => Choice::Next { token: fork.draw(Purpose::Residual, fork.p, chance), fallbacks: 0 },
+        None => Decision::Next { token: fork.draw(Purpose::Residual, fork.p, chance), fallbacks: 0 },
     };
-    let Choice::Next { token, .. } = correction else { return correction };
+    let Decision::Next { token, .. } = correction else { return correction };
     let listed = |&child: &usize| {
         draft.node(child).token == token && drawn.is_none_or(|(drawn, _)| drawn != child)
     };
-    fork.children().find(listed).map_or(correction, Choice::Keep)
+    fork.children().find(listed).map_or(correction, Decision::Keep)
 }

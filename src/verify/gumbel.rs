@@ -10,7 +10,7 @@
 //!
 //! Cost: k·V logarithms per row.
 
-use super::descent::{Choice, descend};
+use super::descent::{Decision, descend};
 use super::{BuildVerifier, Verifier};
 use crate::chance::Chance;
 use crate::distribution::Dist;
@@ -63,8 +63,8 @@ impl Verifier for Gumbel {
         descend(draft, targets, |fork| {
             let token = chance.race(fork.position(), 0..self.lists, fork.p);
             match fork.children().find(|&child| draft.node(child).token == token) {
-                Some(child) => Choice::Keep(child),
-                None => Choice::Next { token, fallbacks: 0 },
+                Some(child) => Decision::Keep(child),
+                None => Decision::Next { token, fallbacks: 0 },
             }
         })
     }

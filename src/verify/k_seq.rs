@@ -10,7 +10,7 @@
 //! Cost: O(V), plus 60 passes over the tokens with 1 < p/q < k, the only ones whose
 //! terms change during the bisection.
 
-use super::descent::{Choice, Fork, accepts, descend};
+use super::descent::{Decision, Fork, accepts, descend};
 use super::{BuildVerifier, Verifier};
 use crate::chance::Chance;
 use crate::distribution::Dist;
@@ -49,7 +49,7 @@ impl Verifier for KSeq {
     }
 }
 
-fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Choice {
+fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Decision {
     let Some(first) = fork.children().next() else { return fork.bonus(chance) };
     let k = fork.children().count();
     let q = fork.draft.node(first).distribution(fork.draft.vocab());
@@ -59,7 +59,7 @@ fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Choice {
         let token = fork.draft.node(child).token;
         accepts(child, fork.p.p(token) / (rho * q.p(token)), chance)
     }) {
-        return Choice::Keep(kept);
+        return Decision::Keep(kept);
     }
     fork.correct(fork.p.zip(&q, |p, q| (p - rho * q).max(0.0)), chance)
 }

@@ -11,7 +11,7 @@
 
 use std::borrow::Cow;
 
-use super::descent::{Choice, Fork, accepts, descend};
+use super::descent::{Decision, Fork, accepts, descend};
 use super::{BuildVerifier, Verifier};
 use crate::chance::{Chance, Purpose};
 use crate::distribution::Dist;
@@ -46,19 +46,19 @@ impl Verifier for Rejection {
 }
 
 /// Applies the rule at one node.
-pub(super) fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Choice {
+pub(super) fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Decision {
     choose_scaled(fork, 1.0, chance)
 }
 
 /// Applies the rule with every draft distribution multiplied by `scale`; 1 is exact.
-pub(super) fn choose_scaled(fork: &Fork<'_>, scale: f64, chance: &mut dyn Chance) -> Choice {
+pub(super) fn choose_scaled(fork: &Fork<'_>, scale: f64, chance: &mut dyn Chance) -> Decision {
     let mut dist = Cow::Borrowed(fork.p);
     let (mut purpose, mut fallbacks) = (Purpose::Bonus, 0);
     for child in fork.children() {
         let node = fork.draft.node(child);
         // A drawn token has q > 0.
         if accepts(child, dist.p(node.token) / (scale * node.q(node.token)), chance) {
-            return Choice::Keep(child);
+            return Decision::Keep(child);
         }
         purpose = Purpose::Residual;
         match dist.residual_of(&node.distribution(fork.draft.vocab()), scale) {
@@ -66,5 +66,5 @@ pub(super) fn choose_scaled(fork: &Fork<'_>, scale: f64, chance: &mut dyn Chance
             None => fallbacks += 1,
         }
     }
-    Choice::Next { token: fork.draw(purpose, &dist, chance), fallbacks }
+    Decision::Next { token: fork.draw(purpose, &dist, chance), fallbacks }
 }

@@ -9,7 +9,7 @@
 //!
 //! Cost: several passes over the vocabulary, O(V).
 
-use super::descent::{Choice, Fork, accepts, descend};
+use super::descent::{Decision, Fork, accepts, descend};
 use super::rejection;
 use super::{BuildVerifier, Verifier};
 use crate::chance::Chance;
@@ -53,10 +53,10 @@ impl Verifier for SpecHub {
     }
 }
 
-fn choose(fork: &Fork<'_>, [first, second]: [NodeId; 2], chance: &mut dyn Chance) -> Choice {
+fn choose(fork: &Fork<'_>, [first, second]: [NodeId; 2], chance: &mut dyn Chance) -> Decision {
     let node = |id| fork.draft.node(id);
     let q = node(first).distribution(fork.draft.vocab());
-    let plan = Plan::new(fork.p, &q);
+    let plan = HubPlan::new(fork.p, &q);
     let hub_first = node(first).token == plan.hub;
     let (other, hub) = if hub_first { (second, first) } else { (first, second) };
     let token = node(other).token;
@@ -64,10 +64,10 @@ fn choose(fork: &Fork<'_>, [first, second]: [NodeId; 2], chance: &mut dyn Chance
     let [one, two] = plan.moved(p, q_of);
     let to_other = if hub_first { two / (plan.odds * q_of) } else { one / q_of };
     if accepts(other, to_other, chance) {
-        return Choice::Keep(other);
+        return Decision::Keep(other);
     }
     if accepts(hub, plan.to_hub / plan.left, chance) {
-        return Choice::Keep(hub);
+        return Decision::Keep(hub);
     }
     let mut rest = fork.p.zip(&q, |p, q| plan.moved(p, q).into_iter().fold(p, |p, m| p - m));
     rest[plan.hub as usize] = fork.p.p(plan.hub) - plan.to_hub;
@@ -77,7 +77,7 @@ fn choose(fork: &Fork<'_>, [first, second]: [NodeId; 2], chance: &mut dyn Chance
 
 /// The transport plan: how much of p the pairs cover.
 #[derive(Debug, Clone, Copy)]
-struct Plan {
+struct HubPlan {
     hub: Token,
     /// `Q(a, x) / q(x)`.
     odds: f64,
@@ -87,7 +87,7 @@ struct Plan {
     to_hub: f64,
 }
 
-impl Plan {
+impl HubPlan {
     fn new(p: &Dist, q: &Dist) -> Self {
         let hub = q.argmax();
         let others = || q.support().filter(|&(token, _)| token != hub);

@@ -6,7 +6,7 @@
 //! the token already drawn is emitted. Drawing another one would be inexact (total
 //! variation 0.087 on a toy model).
 
-use super::descent::{Choice, descend};
+use super::descent::{Decision, descend};
 use super::{BuildVerifier, Verifier};
 use crate::chance::{Chance, Purpose};
 use crate::distribution::Dist;
@@ -37,8 +37,8 @@ impl Verifier for TokenMatch {
         descend(draft, targets, |fork| {
             let token = fork.draw(Purpose::Target, fork.p, chance);
             match fork.children().find(|&child| draft.node(child).token == token) {
-                Some(child) => Choice::Keep(child),
-                None => Choice::Next { token, fallbacks: 0 },
+                Some(child) => Decision::Keep(child),
+                None => Decision::Next { token, fallbacks: 0 },
             }
         })
     }

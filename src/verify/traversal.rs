@@ -41,19 +41,19 @@ impl Verifier for Traversal {
     }
 
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
-        let mut walk = Walk { draft, targets, chance };
+        let mut walk = TraversalWalk { draft, targets, chance };
         // The root's weight stays 1, so the root is always kept.
         walk.visit(None, 1.0).unwrap_or_default()
     }
 }
 
-struct Walk<'w> {
+struct TraversalWalk<'w> {
     draft: &'w Draft,
     targets: &'w [Dist],
     chance: &'w mut dyn Chance,
 }
 
-impl Walk<'_> {
+impl TraversalWalk<'_> {
     /// Visits `at`, which is entered with weight `w`, and the nodes below it. Returns a
     /// verdict if one of them is kept.
     fn visit(&mut self, at: Option<NodeId>, mut w: f64) -> Option<Verdict> {

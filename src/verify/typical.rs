@@ -7,7 +7,7 @@
 //!
 //! Cost: O(V) per node, for the entropy.
 
-use super::descent::{Choice, Fork, descend};
+use super::descent::{Decision, Fork, descend};
 use super::{BuildVerifier, Verifier};
 use crate::chance::Chance;
 use crate::distribution::Dist;
@@ -75,11 +75,11 @@ impl Typical {
         self.epsilon.min(self.delta * (-p.entropy()).exp())
     }
 
-    fn choose(&self, fork: &Fork<'_>, chance: &mut dyn Chance) -> Choice {
+    fn choose(&self, fork: &Fork<'_>, chance: &mut dyn Chance) -> Decision {
         let threshold = self.threshold(fork.p);
         let typical = |&child: &usize| fork.p.p(fork.draft.node(child).token) > threshold;
         match fork.children().find(typical) {
-            Some(child) => Choice::Keep(child),
+            Some(child) => Decision::Keep(child),
             None => fork.bonus(chance),
         }
     }

@@ -118,7 +118,7 @@ fn ceilings_of_the_fixture_match_known_values() {
     near_printed(ceiling(Siblings::Distinct, 3), 1.0);
     near_printed(ceiling(Siblings::Hub, 2), 0.9);
     near_printed(ceiling(Siblings::LastSampled, 2), 0.9);
-    near_printed(ceiling(Siblings::Listed, 2), 0.5);
+    near_printed(ceiling(Siblings::TopK, 2), 0.5);
 }
 
 /// Distributions and numbers of children, small enough to walk through every draft.
@@ -261,7 +261,7 @@ fn verifiers_stay_ordered_and_below_their_ceilings() {
         near(kept(&SpecHub, Siblings::Hub), best(Siblings::Hub));
         near(kept(&GreedyMulti, Siblings::LastSampled), best(Siblings::LastSampled));
         for rule in [&Rejection as &dyn Verifier, &TokenMatch, &GreedyMulti] {
-            near(kept(rule, Siblings::Listed), best(Siblings::Listed));
+            near(kept(rule, Siblings::TopK), best(Siblings::TopK));
         }
         let steps = ladder.windows(2).map(|pair| pair[1] > pair[0] + 1e-6);
         let steps = steps.chain([best(Siblings::Distinct) > distinct + 1e-6]);
@@ -325,5 +325,5 @@ fn typical_acceptance_compares_p_with_a_threshold_from_the_entropy() {
     assert_eq!(keeps(&rule, &[0.68, 0.31, 0.01], 1), 1.0);
     assert_eq!(keeps(&rule, &[0.98, 0.01, 0.01], 1), 0.0);
     // A sibling that is not typical does not hide a typical one: c comes first, then b.
-    assert_eq!(kept(&rule, Siblings::Listed, 2, &dist(&P), &dist(&Q)), 1.0);
+    assert_eq!(kept(&rule, Siblings::TopK, 2, &dist(&P), &dist(&Q)), 1.0);
 }

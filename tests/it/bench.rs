@@ -86,7 +86,10 @@ fn too_few_undisturbed_samples_give_no_conclusion() {
     assert_eq!((rows[1].kept, rows[1].dropped), (1, 6));
     assert!(measured.costs().is_none());
     let sentence = measured.too_few().unwrap();
-    assert!(sentence.contains("no conclusion") && sentence.contains("T(2) 1 of 7"), "{sentence}");
+    assert!(
+        sentence.contains("no conclusion") && sentence.contains("only 1 of 7 samples of T(2)"),
+        "{sentence}"
+    );
     // Passes have enough samples; only whole rounds do not.
     let all = self::measured(|span| span >= 7 * TASKS).0;
     assert!(all.passes.iter().all(|timing| timing.is_enough()) && all.costs().is_none());

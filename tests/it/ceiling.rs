@@ -164,7 +164,7 @@ fn the_ceiling_of_listed_children_is_their_mass_under_p() {
     for _ in 0..8 {
         let (p, q) = (random_distribution(5, &mut rng), random_distribution(5, &mut rng));
         for count in [1, 2, 3] {
-            let draft = &drafts(&q, (Siblings::Listed, count))[0].0;
+            let draft = &drafts(&q, (Siblings::TopK, count))[0].0;
             let expected = draft.nodes().iter().map(|n| p.p(n.token)).sum::<f64>();
             assert!((ceiling(draft, None, &p).unwrap() - expected).abs() < TOLERANCE);
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use specdec::decode::MethodSpec;
 use specdec::draft::DRAFTERS;
 use specdec::exactness::{
-    Certificate, CertificateCell, CertifyOptions, Kind, Verdict, certified, certify,
+    Certificate, CertificateCell, CertifyOptions, CellKind, CertificateVerdict, certified, certify,
 };
 use specdec::length::LENGTHS;
 use specdec::registry::Class;
@@ -20,21 +20,21 @@ fn the_quick_certificate_holds_for_every_method() {
     assert!(certificate.holds(), "{}", certificate.failures().join("\n"));
     assert_eq!(last, 0, "the last progress report says that all is done");
     for verifier in VERIFIERS {
-        let of = |v: Verdict, drafter: &str, length: &str| {
+        let of = |v: CertificateVerdict, drafter: &str, length: &str| {
             let cells = certificate.cells.iter();
             let found = |c: &&CertificateCell| {
-                c.verdict == v || c.class == "P" && c.verdict == Verdict::Exact
+                c.verdict == v || c.class == "P" && c.verdict == CertificateVerdict::Exact
             };
             let cells = cells.filter(|c| c.verifier == verifier.name).filter(found);
             cells.filter(|c| c.drafter.starts_with(drafter) && c.length.starts_with(length)).count()
         };
         let expected = match verifier.build.class {
             // Class P is enumerated only if no position has two races.
-            Class::P => Verdict::Consistent,
-            Class::D => Verdict::Exact,
+            Class::P => CertificateVerdict::Consistent,
+            Class::D => CertificateVerdict::Exact,
             class => {
                 assert_eq!(class, Class::X, "{}", verifier.name);
-                Verdict::Measured
+                CertificateVerdict::Measured
             }
         };
         for length in LENGTHS {
@@ -103,8 +103,8 @@ fn json_has_the_documented_fields(certificate: &Certificate) {
 /// Asserts that the cells cover soft distributions on chains and trees and on named and
 /// random toys, among others.
 fn assert_coverage(certificate: &Certificate) {
-    let proofs = certificate.cells.iter().filter(|c| c.verdict == Verdict::Exact);
-    let soft = proofs.clone().filter(|c| c.kind == Kind::Soft).collect::<Vec<_>>();
+    let proofs = certificate.cells.iter().filter(|c| c.verdict == CertificateVerdict::Exact);
+    let soft = proofs.clone().filter(|c| c.kind == CellKind::Soft).collect::<Vec<_>>();
     let toys = |of: &dyn Fn(&CertificateCell) -> bool| {
         soft.iter().filter(|c| of(c)).map(|c| c.toy.clone()).collect::<BTreeSet<_>>()
     };
@@ -117,20 +117,20 @@ fn assert_coverage(certificate: &Certificate) {
     // The kind of a cell follows from its distributions; for these names it is known.
     for cell in proofs {
         let kind = cell.kind;
-        assert!((cell.soft >= 0.5) == (kind == Kind::Soft), "{cell:?}");
+        assert!((cell.soft >= 0.5) == (kind == CellKind::Soft), "{cell:?}");
         match (cell.drafter, cell.sampler, &*cell.toy) {
-            ("none", ..) => assert_eq!(kind, Kind::Undrafted),
-            (_, "T=0" | "T=0,draft_T=1", _) if kind != Kind::Undrafted => {
-                assert_eq!(kind, Kind::CertainTarget, "{cell:?}");
+            ("none", ..) => assert_eq!(kind, CellKind::Undrafted),
+            (_, "T=0" | "T=0,draft_T=1", _) if kind != CellKind::Undrafted => {
+                assert_eq!(kind, CellKind::CertainTarget, "{cell:?}");
             }
             ("prompt_lookup" | "suffix_automaton" | "token_recycling" | "tree_confidence", ..) => {
-                assert_ne!(kind, Kind::Soft, "{cell:?}");
+                assert_ne!(kind, CellKind::Soft, "{cell:?}");
             }
-            ("model", "T=1" | "penalties", "equal") => assert_eq!(kind, Kind::Equal),
-            ("model", "T=1", "disjoint") => assert_eq!(kind, Kind::Disjoint),
-            ("model", "T=1", "one_hot") => assert_eq!(kind, Kind::CertainDraft),
+            ("model", "T=1" | "penalties", "equal") => assert_eq!(kind, CellKind::Equal),
+            ("model", "T=1", "disjoint") => assert_eq!(kind, CellKind::Disjoint),
+            ("model", "T=1", "one_hot") => assert_eq!(kind, CellKind::CertainDraft),
             ("model", "T=1", "mixed" | "close" | "apart" | "binary") => {
-                assert_eq!(kind, Kind::Soft);
+                assert_eq!(kind, CellKind::Soft);
             }
             _ => {}
         }

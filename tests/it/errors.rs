@@ -3,6 +3,7 @@
 use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::error::Error;
 use specdec::model::{LanguageModel, ToyPair, check_pair};
+use specdec::params::{Params, Value};
 use specdec::sampling::SamplingParams;
 
 fn refused(spec: MethodSpec) -> Error {
@@ -17,7 +18,8 @@ fn unknown_names_values_out_of_range_and_settings_that_disagree_are_told_apart()
     let range = MethodSpec { sampling, ..MethodSpec::default() };
     assert!(matches!(refused(range), Error::Value(bad) if bad.key == "top_p"));
     let (drafter, verifier) = ("model_tree".to_owned(), "k_seq".to_owned());
-    let pair = MethodSpec { drafter, verifier, ..MethodSpec::default() };
+    let params = Params::default().with("siblings", Value::Text("top_k".to_owned()));
+    let pair = MethodSpec { drafter, verifier, params, ..MethodSpec::default() };
     let text = refused(pair.clone()).to_string();
     assert!(matches!(refused(pair), Error::Setting(_)), "{text}");
 }

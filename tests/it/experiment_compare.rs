@@ -182,7 +182,7 @@ fn a_text_that_was_not_compared_does_not_count_as_passed() {
     assert_eq!(rows::<GenerationRow>(&folder, "generations.csv").len(), 3);
     let failures = rows::<FailureRow>(&folder, "failures.csv");
     assert_eq!(failures.len(), 1);
-    let reason = "plain decoding to compare with: no room for another sequence";
+    let reason = "plain decoding for the comparison failed: no room for another sequence";
     assert_eq!(failures[0].reason, reason);
     report(&folder).unwrap();
     let text = std::fs::read_to_string(folder.join("report.md")).unwrap();

@@ -131,7 +131,7 @@ fn the_error_for_a_misplaced_key_names_the_right_place() {
     assert_eq!(read("temp=0"), "--set temp=0: \"temp\" is an axis: write sweep.temperature=0");
     assert_eq!(
         read("sweep.n_predict=3"),
-        "--set sweep.n_predict=3: \"n_predict\" is no axis: write max_tokens=3"
+        "--set sweep.n_predict=3: \"n_predict\" is not an axis: write max_tokens=3"
     );
     let no_drafter = read("sweep={temperature=0}");
     assert!(no_drafter.contains("the key \"drafter\" is missing in [sweep]"), "{no_drafter}");

@@ -87,7 +87,9 @@ fn used(code: &str) -> Vec<String> {
 /// The first names of paths after a prefix; groups in braces are split.
 fn heads_after(code: &str, prefix: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for (at, _) in code.match_indices(prefix) {
+    // `super::` after `super::` leads elsewhere.
+    let starts = |&(at, _): &(usize, &str)| !code[..at].ends_with("super::");
+    for (at, _) in code.match_indices(prefix).filter(starts) {
         let path = &code[at + prefix.len()..];
         let name = |text: &str| {
             text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
@@ -141,7 +143,8 @@ fn dependencies_point_one_way() {
 /// The submodules that each submodule of a module uses: by as many `super::` as the file is
 /// deep, or by the module's own path.
 fn used_in_module(module: &Path) -> BTreeMap<String, BTreeSet<String>> {
-    let name = module.file_name().unwrap().to_string_lossy().into_owned();
+    let name = module.strip_prefix(root().join("src")).unwrap();
+    let name = name.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("::");
     let mut uses = BTreeMap::<String, BTreeSet<String>>::new();
     for (path, text) in files(module) {
         let inside = path.strip_prefix(module).unwrap().with_extension("");
@@ -152,8 +155,7 @@ fn used_in_module(module: &Path) -> BTreeMap<String, BTreeSet<String>> {
         let Some(own) = parts.first().cloned() else { continue };
         // Unit tests may use anything.
         let code = code(text.split("#[cfg(test)]").next().unwrap_or_default());
-        let prefixes =
-            [format!("use {}", "super::".repeat(parts.len())), format!("crate::{name}::")];
+        let prefixes = ["super::".repeat(parts.len()), format!("crate::{name}::")];
         let mut found = prefixes.iter().flat_map(|prefix| heads_after(&code, prefix));
         let is_part = |part: &String| {
             module.join(part).is_dir() || module.join(format!("{part}.rs")).is_file()
@@ -182,9 +184,16 @@ fn in_cycle(uses: &BTreeMap<String, BTreeSet<String>>, from: &str) -> bool {
 
 #[test]
 fn submodules_have_no_circular_dependencies() {
-    let modules = fs::read_dir(root().join("src")).unwrap().flatten().map(|entry| entry.path());
+    let mut modules = files(&root().join("src"))
+        .into_iter()
+        .filter_map(|(path, _)| path.parent().map(Path::to_owned))
+        .filter(|path| *path != root().join("src"))
+        .collect::<BTreeSet<_>>();
+    // A folder may hold nothing but folders.
+    let parents = modules.iter().filter_map(|path| path.parent()).map(Path::to_owned);
+    modules.extend(parents.filter(|path| *path != root().join("src")).collect::<Vec<_>>());
     let mut cycles = Vec::new();
-    for module in modules.filter(|path| path.is_dir()) {
+    for module in modules {
         let uses = used_in_module(&module);
         let parts = uses.keys().filter(|part| in_cycle(&uses, part));
         cycles.extend(parts.map(|part| format!("{}/{part}", module.display())));
@@ -204,7 +213,9 @@ fn the_cycle_check_finds_cycles() {
     let cycle = uses(&[("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")]);
     assert_eq!(["a", "b", "c", "d"].map(|part| in_cycle(&cycle, part)), [true, true, true, false]);
     let code = "use super::{run::Setup, cells};\nuse super::plan;\nuse super::super::far;";
-    assert_eq!(heads_after(code, "use super::"), ["run", "cells", "plan", "super"]);
+    assert_eq!(heads_after(code, "super::"), ["run", "cells", "plan", "super"]);
+    let deeper = "fn f() { super::super::far(); super::near::g() }";
+    assert_eq!(heads_after(deeper, "super::super::"), ["far"]);
 }
 
 #[test]

@@ -183,8 +183,8 @@ fn drafters_declare_the_shape_of_their_drafts() {
     assert_eq!(tree("2,1", "independent"), Ok(DraftShape::SAMPLED.with(Siblings::Independent)));
     assert_eq!(tree("1,1", "distinct"), Ok(both));
     let distinct = both.with(Siblings::Distinct);
-    assert_eq!(tree("1,2", "distinct"), Ok(distinct.with(Siblings::Listed)), "the greedy ones");
-    assert_eq!(tree("2,2", "top_k"), Ok(DraftShape::CERTAIN.with(Siblings::Listed)));
+    assert_eq!(tree("1,2", "distinct"), Ok(distinct.with(Siblings::TopK)), "the greedy ones");
+    assert_eq!(tree("2,2", "top_k"), Ok(DraftShape::CERTAIN.with(Siblings::TopK)));
     assert_eq!(tree("2,1", "last_sampled"), Ok(both.with(Siblings::LastSampled)));
     assert_eq!(tree("2,2", "hub"), Ok(both.with(Siblings::Hub)));
     assert!(tree("2,3", "hub").unwrap_err().to_string().contains("at most 2 children"));
@@ -197,11 +197,11 @@ fn drafters_declare_the_shape_of_their_drafts() {
     assert_eq!(shape("model", &[]), Ok(DraftShape::SAMPLED));
     assert_eq!(shape("hybrid", &[]), Ok(both));
     assert_eq!(shape("prompt_lookup", &[]), Ok(DraftShape::CERTAIN));
-    let listed = DraftShape::CERTAIN.with(Siblings::Listed);
+    let listed = DraftShape::CERTAIN.with(Siblings::TopK);
     assert_eq!(shape("token_recycling", &[("recycling_tree", "1,1")]), Ok(DraftShape::CERTAIN));
     assert_eq!(shape("token_recycling", &[("recycling_tree", "1,2")]), Ok(listed));
     let optimal = |nodes| shape("tree_optimal", &[("tree_most_nodes", nodes)]);
-    assert_eq!(optimal("64"), Ok(distinct.with(Siblings::Listed)));
+    assert_eq!(optimal("64"), Ok(distinct.with(Siblings::TopK)));
     let confident =
         |nodes, width| shape("tree_confidence", &[("tree_nodes", nodes), ("tree_width", width)]);
     assert_eq!(confident("32", "8"), Ok(listed));

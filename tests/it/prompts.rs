@@ -39,12 +39,12 @@ fn invalid_prompt_lines_are_reported_with_their_line_number() {
         ("{\"text\": \"a\"}", "no \"prompt\": write {\"prompt\": …}"),
         ("{\"prompt\": 3}", "\"prompt\" is not a text"),
         ("{\"prompt\": [\"a\"]}", "\"prompt\" is not a text"),
-        ("{\"turns\": []}", "\"turns\" is no list that begins with a text"),
+        ("{\"turns\": []}", "\"turns\" is not a list that begins with a text"),
         ("{\"turns\": \"a\"}", "\"turns\" is no list"),
         ("{\"prompt\": \"a\", \"id\": 1.5}", "\"id\" = 1.5: allowed is a text or an integer"),
         ("{\"prompt\": \"a\", \"id\": null}", "\"id\" = null"),
         ("{\"prompt\": \"a\", \"id\": \"\"}", "allowed are 1 to 200 letters"),
-        ("{\"prompt\": \"a\", \"id\": \"x\\ny\"}", "1 to 200 letters on one line"),
+        ("{\"prompt\": \"a\", \"id\": \"x\\ny\"}", "1 to 200 characters on one line"),
         ("{\"prompt\": \"a\", \"category\": \"x\\ry\"}", "\"category\" = "),
     ];
     for (line, part) in cases {

@@ -3,12 +3,12 @@
 //! (`.ci/sanitize`).
 
 use specdec::distribution::Token;
-use specdec::model::{Dtype, LanguageModel, Settings, Shape, Want, Work, evaluate_one};
+use specdec::model::{Dtype, LanguageModel, Settings, ModelShape, Want, Work, evaluate_one};
 use specdec::sampling::Logits;
 use specdec::tree::{Draft, Row};
 
 /// Grouped-query heads, several layers, and heads smaller than a block of Q8.
-const SHAPE: Shape = Shape {
+const SHAPE: ModelShape = ModelShape {
     name: "tiny",
     hidden: 64,
     layers: 2,

@@ -131,7 +131,7 @@ impl Replay<'_> {
                     rows.divergences.extend(found.map(|at| difference(&told.text, &plain, at)));
                 }
                 Err(error) => {
-                    let what = "plain decoding to compare with: ";
+                    let what = "plain decoding for the comparison failed: ";
                     rows.failures.push(failure(cell, prompt, repeat, what, &error));
                 }
             }

@@ -74,7 +74,7 @@ fn beliefs_are_computed_only_for_policies_that_use_them() {
 fn greedy_trees_hold_the_most_probable_tokens() {
     let (draft, _) = draft_after(0, &greedy("model_tree", "fixed", 2, &[("tree", "2,1")]));
     assert_eq!(texts(&draft), [vec![1], vec![2], vec![1, 2], vec![2, 0]]);
-    assert_eq!(draft.siblings(None), Siblings::Listed);
+    assert_eq!(draft.siblings(None), Siblings::TopK);
     assert!(!draft.shape().sampled);
     let (draft, _) = draft_after(0, &greedy("tree_confidence", "fixed", 2, &[("tree_nodes", "3")]));
     // Worth 0.45, 0.35 and 0.405 = 0.45 · 0.9.

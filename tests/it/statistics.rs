@@ -244,7 +244,7 @@ fn the_predicted_speedup_follows_the_formula() {
     // Long generations, so that no draft is cut: S = (3/4, 1/2, 1/4).
     let rounds = vec![round(3, 3), round(3, 2), round(3, 1), round(3, 0)];
     let samples = [sample("a", 1.0, rounds)];
-    let progress = Progress::of(&samples, 3, 1000);
+    let progress = RoundProgress::of(&samples, 3, 1000);
     close(progress.expected_accepted(3).unwrap(), 1.5);
     close(progress.expected_accepted(1).unwrap(), 0.75);
     let folds = [(10, progress)];
@@ -262,7 +262,7 @@ fn the_predicted_speedup_follows_the_formula() {
     unknown.cell.draft_us_per_token = None;
     assert_eq!(predicted_speedup(&folds, 1, &unknown), None);
     // ... or T(5) was not.
-    let longer = [(10, Progress::of(&[sample("a", 1.0, vec![round(4, 1)])], 4, 1000))];
+    let longer = [(10, RoundProgress::of(&[sample("a", 1.0, vec![round(4, 1)])], 4, 1000))];
     assert_eq!(predicted_speedup(&longer, 4, &costs(&calibration())), None);
 }
 
@@ -270,7 +270,7 @@ fn the_predicted_speedup_follows_the_formula() {
 fn rounds_without_a_draft_add_no_drafting_cost_and_no_gain() {
     // Half of the rounds find no match; the other half accepts 2 of 2.
     let samples = [sample("a", 1.0, vec![round(2, 2), round(0, 0)])];
-    let folds = [(1, Progress::of(&samples, 2, 1000))];
+    let folds = [(1, RoundProgress::of(&samples, 2, 1000))];
     let round_us = 0.5 * (20.0 + 120.0) + 0.5 * 100.0 + 5.0;
     close(predicted_speedup(&folds, 2, &costs(&calibration())).unwrap(), 2.0 * 105.0 / round_us);
 }
@@ -279,15 +279,15 @@ fn rounds_without_a_draft_add_no_drafting_cost_and_no_gain() {
 fn drafts_shortened_by_max_tokens_are_not_rejections() {
     // 5 tokens with K = 3: the first round emits 4, so the last may draft none.
     let samples = [sample("a", 1.0, vec![round(3, 3), round(0, 0)])];
-    let progress = Progress::of(&samples, 3, 5);
+    let progress = RoundProgress::of(&samples, 3, 5);
     assert_eq!(progress.expected_accepted(3), Some(3.0));
     assert_eq!(progress.expected_cost(3, |n| Some(n as f64)), Some(3.0));
 }
 
 #[test]
 fn folds_are_averaged_in_time_per_token() {
-    let all = Progress::of(&[sample("a", 1.0, vec![round(1, 1)])], 1, 1000);
-    let none = Progress::of(&[sample("b", 1.0, vec![round(1, 0)])], 1, 1000);
+    let all = RoundProgress::of(&[sample("a", 1.0, vec![round(1, 1)])], 1, 1000);
+    let none = RoundProgress::of(&[sample("b", 1.0, vec![round(1, 0)])], 1, 1000);
     let round_us = 10.0 + 110.0 + 5.0;
     // Twice as many tokens at 2 per round as at 1 per round.
     let expected = 3.0 * 105.0 / (2.0 * round_us / 2.0 + round_us);

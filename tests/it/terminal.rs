@@ -197,7 +197,7 @@ fn the_first_interrupt_is_answered_at_once() {
     let folder = wait_for_a_block(out.path());
     interrupt(&child);
     let error = ended(child);
-    let answer = "interrupted: finishing the round in work; once more Ctrl-C ends at once";
+    let answer = "interrupted: finishing the current round; press Ctrl-C again to stop at once";
     assert!(error.lines().any(|line| line == answer), "{error}");
     let last = "interrupted: all finished blocks are kept; continue with --resume";
     assert_eq!(error.lines().last(), Some(last));
@@ -220,7 +220,7 @@ fn an_interrupt_while_loading_ends_at_once() {
         writer = open();
     }
     interrupt(&child);
-    assert_eq!(ended(child), "interrupted while loading: nothing was begun\n");
+    assert_eq!(ended(child), "interrupted while loading: nothing was run\n");
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn an_interrupt_while_reporting_loses_nothing() {
     }
     interrupt(&child);
     let error = ended(child);
-    assert!(error.ends_with("all rows are kept; --resume makes the report\n"), "{error}");
+    assert!(error.ends_with("all rows are kept; --resume writes the report\n"), "{error}");
     fs::remove_file(&figure).unwrap();
     succeed(run(Path::new(out), &["--resume"]));
     assert_eq!(Manifest::read(&folder).unwrap().status, Status::Finished);

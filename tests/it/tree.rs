@@ -224,7 +224,7 @@ fn siblings_of_different_kinds_are_mixed() {
     let below = draft.certain(Some(listed), 1);
     assert_eq!(draft.siblings(None), Siblings::Mixed);
     // An only child is not a fork, so its kind is not one of the shape's.
-    assert_eq!(draft.siblings(Some(below)), Siblings::Listed);
+    assert_eq!(draft.siblings(Some(below)), Siblings::TopK);
     assert!(draft.shape().only(&[Siblings::Mixed]) && draft.shape().branches());
     let mut reversed = Draft::empty(3);
     reversed.sample(None, &distribution(), &mut Exhaustive::default());
@@ -242,7 +242,7 @@ fn siblings_of_different_kinds_are_mixed() {
     fork.certain(Some(root), 0);
     assert!(!fork.shape().branches());
     fork.certain(Some(root), 1);
-    assert!(fork.shape().only(&[Siblings::Listed]) && fork.shape().branches());
+    assert!(fork.shape().only(&[Siblings::TopK]) && fork.shape().branches());
 }
 
 /// The names that configs use.

@@ -78,7 +78,7 @@ pub(crate) fn grow(
         Siblings::Distinct => draft.sample_distinct(at, dist, count, chance),
         Siblings::LastSampled => draft.sample_last(at, dist, count, chance),
         Siblings::Hub => draft.sample_hub(at, dist, chance),
-        Siblings::Listed | Siblings::Mixed => {
+        Siblings::TopK | Siblings::Mixed => {
             dist.most_probable(count).into_iter().for_each(|t| _ = draft.certain(at, t));
         }
     }
@@ -149,8 +149,8 @@ const SHAPES: &[(Siblings, &[usize])] = &[
     (Siblings::Distinct, &[3]),
     (Siblings::Distinct, &[2, 1]),
     (Siblings::Distinct, &[1, 2]),
-    (Siblings::Listed, &[1, 1]),
-    (Siblings::Listed, &[2, 2]),
+    (Siblings::TopK, &[1, 1]),
+    (Siblings::TopK, &[2, 2]),
     (Siblings::LastSampled, &[1, 1]),
     (Siblings::LastSampled, &[2, 1]),
     (Siblings::LastSampled, &[3]),

@@ -245,7 +245,7 @@ fn verifiers_support_what_they_are_exact_for() {
         let own: &[Siblings] = match entry.name {
             "k_seq" => &[Siblings::Independent],
             "spechub" => &[Siblings::Hub],
-            "greedy_multi" => &[Siblings::LastSampled, Siblings::Listed],
+            "greedy_multi" => &[Siblings::LastSampled, Siblings::TopK],
             _ => &Siblings::CHOICES,
         };
         for kind in Siblings::CHOICES {

@@ -1,38 +1,39 @@
-//! Listens to a generation: counts its rounds and writes its text.
+//! Observes a generation: counts its rounds and writes its text.
 
 use std::io::{self, Write};
 
 use super::paint::Painter;
-use super::stats::Tally;
+use super::stats::RoundCounts;
 use crate::decode::Observer;
 use crate::error::Error;
 use crate::round::RoundEvent;
 use crate::shown;
 
-/// Counts, and streams to `out` if there is one.
+/// Counts rounds, and streams the text to `out` if there is one.
 #[derive(Debug)]
 pub(super) struct Listener<'a, W> {
     out: Option<W>,
     painter: Option<Painter<'a>>,
-    tally: Tally,
+    tally: RoundCounts,
     failed: Option<io::Error>,
     at_line_start: bool,
     on_terminal: bool,
 }
 
 impl<'a, W: Write> Listener<'a, W> {
-    /// A listener that writes to `out`, in colour if there is a painter. A terminal gets
-    /// harmless text and a newline at its end, everything else the text alone as it is.
+    /// A listener that writes to `out`, in colour if there is a painter. On a terminal, control
+    /// characters are replaced and a newline is added at the end; a file or pipe gets the text
+    /// unchanged.
     pub(super) fn new(out: Option<W>, painter: Option<Painter<'a>>, on_terminal: bool) -> Self {
-        let (tally, failed) = (Tally::default(), None);
+        let (tally, failed) = (RoundCounts::default(), None);
         Self { out, painter, tally, failed, at_line_start: false, on_terminal }
     }
 
-    /// What was counted.
+    /// Ends the output and returns the counts.
     ///
     /// # Errors
     /// If the text could not be written.
-    pub(super) fn finish(mut self) -> io::Result<Tally> {
+    pub(super) fn finish(mut self) -> io::Result<RoundCounts> {
         if self.on_terminal && !self.at_line_start {
             self.write("\n");
         }
@@ -41,7 +42,7 @@ impl<'a, W: Write> Listener<'a, W> {
 
     fn write(&mut self, text: &str) {
         let Some(out) = self.out.as_mut().filter(|_| self.failed.is_none()) else { return };
-        // Flushed at once: a reader sees a round's text when the round is over.
+        // Flushed so that readers see the text of a round when the round ends.
         self.failed = out.write_all(text.as_bytes()).and_then(|()| out.flush()).err();
     }
 }

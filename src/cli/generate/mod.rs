@@ -1,4 +1,4 @@
-//! `specdec generate`: continue one prompt, streamed.
+//! `specdec generate`: continues one prompt and streams the text.
 
 mod listener;
 mod paint;
@@ -11,8 +11,8 @@ use clap::Args;
 
 use self::listener::Listener;
 use self::paint::Painter;
-use self::stats::{Report, Settings};
-use super::models::{Names, open_pair};
+use self::stats::{Report, AskedSettings};
+use super::models::{PairNames, open_pair};
 use super::options::{ModelArgs, PromptArgs, count};
 use super::output;
 use super::sampling::SamplingArgs;
@@ -36,10 +36,11 @@ Examples:
   git diff | specdec generate --drafter prompt_lookup -k 8 --stop $'\\n\\n'
   specdec generate --target toy:mixed ab --max-tokens 20 --json
 
-Standard output is the continuation only, streamed (with a newline after it if standard output
-is a terminal); statistics go to standard error. Words: acceptance = accepted / proposed tokens;
-block efficiency = mean tokens per round (accepted + 1); K = tokens drafted per round.
-With --temperature 0 the text is the same with and without --plain. Methods: specdec list.")]
+Only the continuation is written to standard output, as it is generated (followed by a newline on a
+terminal); statistics go to standard error. Acceptance is accepted / proposed tokens, block
+efficiency the mean number of tokens per round (accepted + 1), K the number of tokens drafted per
+round. With --temperature 0, the text is the same with and without --plain. `specdec list` shows
+the methods.")]
 pub(super) struct GenerateArgs {
     #[command(flatten)]
     models: ModelArgs,
@@ -52,14 +53,14 @@ pub(super) struct GenerateArgs {
     #[command(flatten)]
     stop: StopArgs,
     #[command(flatten)]
-    show: ShowArgs,
+    show: GenerateShowArgs,
 }
 
 /// How tokens are proposed and verified.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Method")]
 struct MethodArgs {
-    /// WHO proposes tokens (see `specdec list`)
+    /// Drafter: WHO proposes tokens (see `specdec list`)
     #[arg(
         long,
         value_name = "NAME",
@@ -67,31 +68,31 @@ struct MethodArgs {
         default_value_if("plain", "true", PLAIN)
     )]
     drafter: String,
-    /// WHAT is kept of a draft (see `specdec list`)
+    /// Verifier: WHAT is kept of a draft (see `specdec list`)
     #[arg(long, value_name = "NAME", default_value = "rejection")]
     verifier: String,
-    /// HOW FAR ahead to draft (see `specdec list`)
+    /// Draft length policy: HOW FAR ahead to draft (see `specdec list`)
     #[arg(long, value_name = "NAME", default_value = "fixed")]
     length: String,
     /// K: tokens drafted per round; at least 1
     #[arg(long, short = 'k', value_name = "K", default_value_t = 4,
           value_parser = count, allow_negative_numbers = true)]
     num_speculative_tokens: usize,
-    /// Longest n-gram that drafter prompt_lookup looks for: --param prompt_lookup_max=N
+    /// Longest n-gram of drafter prompt_lookup; short for --param prompt_lookup_max=N
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     prompt_lookup_max: Option<usize>,
-    /// Shortest n-gram that drafter prompt_lookup looks for: --param prompt_lookup_min=N
+    /// Shortest n-gram of drafter prompt_lookup; short for --param prompt_lookup_min=N
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     prompt_lookup_min: Option<usize>,
-    /// A setting of the drafter, the verifier or the length policy (see `specdec list`);
+    /// Setting of the drafter, the verifier or the length policy (see `specdec list`);
     /// repeatable
     #[arg(long = "param", value_name = "KEY=VALUE")]
     params: Vec<String>,
-    /// Plain autoregressive decoding in the same loop: short for --drafter none
+    /// Decode autoregressively, without drafts, in the same loop; short for --drafter none
     #[arg(long)]
     plain: bool,
-    /// Seed of all random draws; the same seed and prompt give the same text, unless a
-    /// method reads the clock
+    /// Seed of all random draws; the same seed and prompt give the same text, unless the
+    /// method depends on the clock
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
@@ -104,13 +105,13 @@ struct StopArgs {
     #[arg(long, short = 'n', value_name = "N", default_value_t = 128,
           value_parser = count, allow_negative_numbers = true)]
     max_tokens: usize,
-    /// Stop before this text, taken literally; repeatable
+    /// Stop before this literal text; repeatable
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
-    /// Stop at the first round that begins this long after decoding started; > 0
+    /// Stop before the first round that would begin this long after decoding started; > 0
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     timeout: Option<f64>,
-    /// Treat end-of-text tokens as tokens like any other
+    /// Treat end-of-text tokens as ordinary tokens
     #[arg(long)]
     ignore_eos: bool,
 }
@@ -118,17 +119,18 @@ struct StopArgs {
 /// What to show.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
-struct ShowArgs {
-    /// Colour accepted, corrected and bonus tokens (legend on standard error; not with NO_COLOR)
+struct GenerateShowArgs {
+    /// Colour accepted, corrected and bonus tokens, unless NO_COLOR is set; the legend goes to
+    /// standard error
     #[arg(long)]
     show_draft: bool,
-    /// Print one JSON object (text, tokens, stop_reason, class, stats, settings) instead
+    /// Print one JSON object (text, tokens, stop_reason, class, stats, settings) instead of text
     #[arg(long, conflicts_with = "show_draft")]
     json: bool,
 }
 
 impl GenerateArgs {
-    /// The method in canonical spelling.
+    /// The method with canonical names.
     fn spec(&self) -> Result<MethodSpec> {
         let method = &self.method;
         let mut params = self.sampling.draft()?;
@@ -167,7 +169,7 @@ impl GenerateArgs {
 }
 
 impl StopArgs {
-    /// The rules that do not depend on the model.
+    /// The stop rules that do not depend on the model.
     fn rules(&self) -> Result<StopRules<'static>> {
         let deadline = self.timeout.map(deadline).transpose()?;
         if self.stop.iter().any(String::is_empty) {
@@ -192,7 +194,7 @@ fn deadline(seconds: f64) -> Result<Duration> {
 
 /// Runs the command.
 pub(super) fn run(args: &GenerateArgs) -> Result<()> {
-    // Everything that can be refused is refused before a model is loaded.
+    // All options are checked before a model is loaded.
     let spec = args.spec()?;
     let mut rules = args.stop.rules()?;
     let text = args.prompt.read()?;
@@ -231,10 +233,10 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     Ok(())
 }
 
-/// What colours the text, unless NO_COLOR forbids it.
+/// The painter of the text, whose legend it prints; `None` if `NO_COLOR` is set.
 fn painter(codec: &dyn Codec) -> Option<Painter<'_>> {
     if output::no_colour() {
-        terminal::say("NO_COLOR is set: tokens are not coloured");
+        terminal::say("note: NO_COLOR is set, so tokens are not coloured");
         return None;
     }
     terminal::say_raw(paint::legend());
@@ -245,9 +247,9 @@ fn settings<'r>(
     args: &'r GenerateArgs,
     method: &'r MethodSpec,
     target: &'r ModelInfo,
-    (name, draft): &'r Names,
-) -> Settings<'r> {
-    Settings {
+    (name, draft): &'r PairNames,
+) -> AskedSettings<'r> {
+    AskedSettings {
         target: name,
         draft: draft.as_deref(),
         engine: target.engine,

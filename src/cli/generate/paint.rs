@@ -1,4 +1,4 @@
-//! Colours for what became of each token (`--show-draft`).
+//! Colours each token by its origin (`--show-draft`).
 
 use std::fmt::Write;
 
@@ -8,14 +8,14 @@ use crate::model::Codec;
 use crate::round::RoundEvent;
 use crate::shown;
 
-/// How a committed token came about.
+/// The origin of a committed token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
     /// Drafted and accepted.
     Accepted,
     /// Drawn after a rejection.
     Corrected,
-    /// Drawn after a draft that was accepted to its end.
+    /// Drawn after a fully accepted draft.
     Bonus,
     /// Drawn in a round without a draft.
     Plain,
@@ -36,11 +36,11 @@ impl Mark {
         }
     }
 
-    /// The escape that switches its colour on.
+    /// The escape sequence of its colour; `None` for the default colour.
     fn escape(self) -> Option<&'static str> {
         match self {
             Self::Accepted => Some("\x1b[32m"),
-            // Underlined too, so that a corrected space can be seen.
+            // Also underlined, so that a corrected space is visible.
             Self::Corrected => Some("\x1b[4;31m"),
             Self::Bonus => Some("\x1b[36m"),
             Self::Plain => None,
@@ -50,20 +50,20 @@ impl Mark {
 
 const RESET: &str = "\x1b[0m";
 
-/// What the colours mean, in colour.
+/// The legend, in colour.
 pub(super) fn legend() -> String {
     let show = |mark: Mark, name| format!("{}{name}{RESET}", mark.escape().unwrap_or_default());
     format!(
-        "{} (drafted and kept), {} (drawn after a rejection), {} (drawn after a wholly accepted \
-         draft), plain (nothing was drafted)",
+        "{} (drafted and accepted), {} (drawn after a rejection), {} (drawn after a fully \
+         accepted draft), plain (drawn without a draft)",
         show(Mark::Accepted, "accepted"),
         show(Mark::Corrected, "corrected"),
         show(Mark::Bonus, "bonus"),
     )
 }
 
-/// Knows which part of the text came from which kind of token. A character
-/// that several tokens share belongs to the one that completes it.
+/// Colours the text by the origin of its tokens. A character that spans several tokens
+/// belongs to the one that completes it.
 #[derive(Debug)]
 pub(super) struct Painter<'a> {
     stream: TextStream<'a>,
@@ -74,15 +74,15 @@ pub(super) struct Painter<'a> {
 }
 
 impl<'a> Painter<'a> {
-    /// A painter of text in this codec.
+    /// A painter for text of this codec.
     pub(super) fn new(codec: &'a dyn Codec) -> Self {
         Self { stream: TextStream::new(codec), ends: Vec::new(), painted: 0 }
     }
 
-    /// Takes in the tokens of a round.
+    /// Records the tokens of a round.
     ///
     /// # Errors
-    /// If a token is unknown to the codec.
+    /// If the codec does not know a token.
     pub(super) fn take_in(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
         for (i, &token) in event.emitted.iter().enumerate() {
             self.stream.push(token)?;
@@ -97,14 +97,14 @@ impl<'a> Painter<'a> {
         let mut rest = text;
         while !rest.is_empty() {
             let at = self.painted;
-            // Neighbours of one kind share their escapes; what the stream
-            // gives out only at its end belongs to the last token.
+            // Adjacent tokens of the same origin share an escape sequence. Text that the
+            // stream holds back until its end belongs to the last token.
             let here = self.ends.partition_point(|&(end, _)| end <= at);
             let mark = self.ends.get(here).or(self.ends.last()).map_or(Mark::Plain, |e| e.1);
             let same = self.ends[here..].iter().take_while(|e| e.1 == mark).last();
             let length = same.map_or(rest.len(), |&(end, _)| end - at).min(rest.len());
             let (piece, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
-            // Colours are looked at, and so is the text between them.
+            // Coloured output is for display, so its text is made safe to display.
             let visible = shown::lines(piece);
             // Writing to a string cannot fail.
             let _ = match mark.escape() {

@@ -1,19 +1,18 @@
-//! What a generation did, as numbers, JSON and a few lines of text.
+//! Statistics of a generation, as JSON and as a few lines of text.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::cli::class;
 use crate::decode::{MethodSpec, Totals};
 use crate::distribution::Token;
-use crate::registry::class_with_word;
+use crate::registry::{class_with_word, promise};
 use crate::round::RoundEvent;
 
-/// Counts over the rounds of a generation. Truncated rounds count in full: a
-/// stop condition says nothing about the verifier.
+/// Counts over the rounds of a generation. Truncated rounds count in full, since a stop
+/// condition says nothing about the verifier.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct RoundCounts {
     rounds: usize,
     truncated: usize,
     proposed: usize,
@@ -25,7 +24,7 @@ pub(super) struct Tally {
     trees: usize,
 }
 
-impl Tally {
+impl RoundCounts {
     /// Counts a round.
     pub(super) fn add(&mut self, event: &RoundEvent<'_>) {
         let (path, forks) = (&event.verdict.path, event.forks());
@@ -41,7 +40,7 @@ impl Tally {
         self.overlap_sum += forks.into_iter().map(|at| event.overlap(at)).sum::<f64>();
     }
 
-    /// The numbers derived from the counts.
+    /// The statistics that follow from the counts.
     pub(super) fn stats(&self, totals: &Totals, new_tokens: usize) -> Stats {
         let ratio = |a: f64, b: usize| (b > 0).then(|| a / b as f64);
         let seconds = totals.decode.as_secs_f64();
@@ -65,7 +64,7 @@ impl Tally {
     }
 }
 
-/// What a generation did. Names are those of the CSV columns.
+/// Statistics of a generation, named like the CSV columns.
 #[derive(Debug, Serialize)]
 pub(super) struct Stats {
     new_tokens: usize,
@@ -85,9 +84,9 @@ pub(super) struct Stats {
     tokens_per_second: Option<f64>,
 }
 
-/// What was asked for.
+/// The settings of a generation.
 #[derive(Debug, Serialize)]
-pub(super) struct Settings<'r> {
+pub(super) struct AskedSettings<'r> {
     pub target: &'r str,
     pub draft: Option<&'r str>,
     pub engine: &'r str,
@@ -102,7 +101,7 @@ pub(super) struct Settings<'r> {
     pub special_tokens: bool,
 }
 
-/// Everything there is to say about a finished generation.
+/// The report on a finished generation.
 #[derive(Debug, Serialize)]
 pub(super) struct Report<'r> {
     pub text: &'r str,
@@ -111,7 +110,7 @@ pub(super) struct Report<'r> {
     pub stop_reason: &'r str,
     pub class: String,
     pub stats: Stats,
-    pub settings: Settings<'r>,
+    pub settings: AskedSettings<'r>,
 }
 
 impl fmt::Display for Report<'_> {
@@ -147,7 +146,7 @@ impl fmt::Display for Report<'_> {
         if stats.proposed > 0 {
             writeln!(
                 f,
-                "{} accepted, {} corrected, {} bonus tokens, before any cut by a stop",
+                "{} accepted, {} corrected, {} bonus tokens, including any cut off by a stop",
                 stats.accepted, stats.corrected, stats.bonus
             )?;
         }
@@ -160,6 +159,6 @@ impl fmt::Display for Report<'_> {
             write!(f, ", verifier {}, length {}, K = {k}", method.verifier, method.length)?;
         }
         writeln!(f, "; target {} ({}, {})", settings.target, settings.engine, settings.dtype)?;
-        write!(f, "guarantee {}: {}", class_with_word(&self.class), class::explain(&self.class))
+        write!(f, "guarantee {}: {}", class_with_word(&self.class), promise(&self.class))
     }
 }

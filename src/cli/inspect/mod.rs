@@ -1,4 +1,4 @@
-//! `specdec inspect`: how the distribution of the next token is made.
+//! `specdec inspect`: shows how processors turn logits into the next token's distribution.
 
 mod table;
 
@@ -27,11 +27,12 @@ Examples:
   specdec inspect 'let x = ' --draft embedded-draft
   specdec inspect --target toy:mixed --draft toy:mixed ab --json
 
-A row per token, in descending order of its logit; a column per processor that is switched on,
-with the probability after it, and '-' where it has dropped the token. The lines below give the
-other tokens' mass, the number of tokens kept and the entropy (in nats) of each distribution. With --draft:
-q is what the draft model would say, under the same processors; the sum of min(p, q) over all
-tokens, the overlap, is the chance that a token drafted here is kept by rejection sampling.")]
+Rows are tokens in descending order of their logits. Columns are the sampling processors that are
+switched on; each shows the probabilities after it, and '-' for tokens that it dropped. The last
+lines give the mass of the other tokens, the number of tokens kept and the entropy (in nats) of
+each distribution. With --draft, q is the draft model's distribution after the same processors.
+The overlap, the sum of min(p, q) over all tokens, is the probability that rejection sampling
+accepts a token drafted here.")]
 pub(super) struct InspectArgs {
     #[command(flatten)]
     models: ModelArgs,
@@ -40,13 +41,13 @@ pub(super) struct InspectArgs {
     #[command(flatten)]
     sampling: SamplingArgs,
     #[command(flatten)]
-    show: ShowArgs,
+    show: InspectShowArgs,
 }
 
 /// What to show.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
-struct ShowArgs {
+struct InspectShowArgs {
     /// Number of tokens to show; at least 1
     #[arg(long, value_name = "N", default_value_t = 10,
           value_parser = count, allow_negative_numbers = true)]
@@ -54,25 +55,25 @@ struct ShowArgs {
     /// Print one JSON object (stages, tokens, draft, overlap, settings) instead of a
     /// table
     ///
-    /// A token's "probabilities" belong to "stages", in the same order. A logit of
-    /// -inf is null, the probability of a dropped token 0.
+    /// The "probabilities" of a token are in the order of "stages". A logit of -inf is null;
+    /// the probability of a dropped token is 0.
     #[arg(long)]
     json: bool,
 }
 
-/// The next-token distribution and how it came about.
+/// The distribution of the next token after each processor.
 #[derive(Debug, Serialize)]
 struct Inspection {
     target: String,
     draft: Option<String>,
-    /// How the models are held in memory, the target first.
+    /// How the models are stored in memory, the target first.
     held: Vec<Held>,
     prompt_tokens: usize,
     vocab: usize,
-    /// The distributions, from the plain softmax to the one that is sampled from.
-    stages: Vec<Column>,
-    /// The draft's processed distribution.
-    q: Option<Column>,
+    /// The target's distributions, from the softmax to the one that is sampled from.
+    stages: Vec<DistColumn>,
+    /// The draft model's processed distribution.
+    q: Option<DistColumn>,
     /// Σ min(p, q).
     overlap: Option<f64>,
     tokens: Vec<TokenRow>,
@@ -81,7 +82,7 @@ struct Inspection {
     special_tokens: bool,
 }
 
-/// How a model is held in memory.
+/// How a model is stored in memory.
 #[derive(Debug, Serialize)]
 struct Held {
     engine: &'static str,
@@ -89,15 +90,15 @@ struct Held {
     note: Option<String>,
 }
 
-/// One distribution as a whole.
+/// One distribution, as a column of the table.
 #[derive(Debug, Serialize)]
-struct Column {
+struct DistColumn {
     name: &'static str,
-    /// The setting, where the stage has a single one.
+    /// The value of the stage's setting; `None` if it has no single numeric one.
     value: Option<f64>,
     kept: usize,
     entropy: f64,
-    /// Mass of the tokens that are not shown.
+    /// Total probability of the tokens that are not shown.
     others: f64,
 }
 
@@ -107,7 +108,7 @@ struct TokenRow {
     id: Token,
     label: String,
     logit: f64,
-    /// By stage.
+    /// Its probability after each stage.
     probabilities: Vec<f64>,
     q: Option<f64>,
     min_pq: Option<f64>,
@@ -118,7 +119,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
     let (settings, params) = (args.sampling.target()?, args.sampling.draft()?);
     if let Some((key, _)) = params.iter().next().filter(|_| args.models.draft.is_none()) {
         let option = key.replace('_', "-");
-        bail!("--{option} needs --draft: name a draft model, or leave it out");
+        bail!("--{option} needs --draft: name a draft model, or leave --{option} out");
     }
     let draft_temperature = params.optional_number(&DRAFT_SAMPLING[0]);
     let spec = MethodSpec { sampling: settings, params, ..MethodSpec::default() };
@@ -202,8 +203,8 @@ fn row(id: Token, label: String, logits: &Logits, stages: &[Stage], q: Option<&D
     TokenRow { id, label, logit: logits.get(id), probabilities, q, min_pq: q.map(|q| q.min(p)) }
 }
 
-fn column(name: &'static str, value: Option<f64>, dist: &Dist, shown: &[Token]) -> Column {
-    Column {
+fn column(name: &'static str, value: Option<f64>, dist: &Dist, shown: &[Token]) -> DistColumn {
+    DistColumn {
         name,
         value,
         kept: dist.support().count(),
@@ -213,7 +214,7 @@ fn column(name: &'static str, value: Option<f64>, dist: &Dist, shown: &[Token]) 
     }
 }
 
-/// The value of the setting behind a stage.
+/// The value of the setting that belongs to a stage.
 fn setting(stage: &str, settings: &SamplingParams) -> Option<f64> {
     settings.get(stage)?.number()
 }

@@ -1,17 +1,17 @@
-//! The inspection as an aligned table.
+//! Prints an inspection as an aligned table.
 
-use super::{Column, Inspection, TokenRow};
+use super::{DistColumn, Inspection, TokenRow};
 
-/// Cells of one line: the label is aligned to the left, numbers to the right.
-type Line = Vec<String>;
+/// The cells of one line; the label is aligned to the left, numbers to the right.
+type TableLine = Vec<String>;
 
-/// The whole text.
+/// The inspection as text.
 pub(super) fn render(inspection: &Inspection) -> String {
     let dists = inspection.stages.iter().chain(&inspection.q).collect::<Vec<_>>();
     let with_q = inspection.q.is_some();
     let mut lines = vec![header(&dists, with_q)];
     lines.extend(inspection.tokens.iter().map(token));
-    let foot = |name: String, cell: &dyn Fn(&Column) -> String| {
+    let foot = |name: String, cell: &dyn Fn(&DistColumn) -> String| {
         let mut line = vec![String::new(), name, String::new()];
         line.extend(dists.iter().map(|dist| cell(dist)));
         line.extend(with_q.then(String::new));
@@ -39,14 +39,14 @@ pub(super) fn render(inspection: &Inspection) -> String {
     text.push_str(&align(&lines, rule));
     if let (Some(overlap), Some(draft)) = (inspection.overlap, &inspection.draft) {
         text.push_str(&format!(
-            "\ndraft {draft}: overlap = sum of min(p, q) = {overlap:.4}, the chance that a token \
-             drafted here is kept by rejection sampling\n"
+            "\ndraft {draft}: overlap = sum of min(p, q) = {overlap:.4}, the probability that \
+             rejection sampling accepts a token drafted here\n"
         ));
     }
     text
 }
 
-fn header(dists: &[&Column], with_q: bool) -> Line {
+fn header(dists: &[&DistColumn], with_q: bool) -> TableLine {
     let mut line = ["id", "token", "logit"].map(str::to_owned).to_vec();
     line.extend(dists.iter().map(|dist| match dist.value {
         Some(value) => format!("{} {value}", dist.name),
@@ -56,8 +56,8 @@ fn header(dists: &[&Column], with_q: bool) -> Line {
     line
 }
 
-fn token(row: &TokenRow) -> Line {
-    // Quoted, so that spaces and newlines can be seen.
+fn token(row: &TokenRow) -> TableLine {
+    // Quoted, so that spaces and newlines are visible.
     let mut line = vec![row.id.to_string(), format!("{:?}", row.label), logit(row.logit)];
     line.extend(row.probabilities.iter().chain(&row.q).chain(&row.min_pq).map(|&p| probability(p)));
     line
@@ -75,8 +75,9 @@ fn probability(p: f64) -> String {
     }
 }
 
-/// Pads every column to its widest cell; a line is ruled above line `rule`.
-fn align(lines: &[Line], rule: usize) -> String {
+/// Pads every column to its widest cell, and draws rules below the header and above line
+/// `rule`.
+fn align(lines: &[TableLine], rule: usize) -> String {
     let columns = lines.first().map_or(0, Vec::len);
     let width = |column: usize| {
         lines.iter().filter_map(|line| line.get(column)).map(|c| c.chars().count()).max()

@@ -11,20 +11,20 @@ use crate::verify::{Traversal, Verifier};
 /// exchanged; as [`PLAIN_BLOCK`] it is right, and a second implementation of
 /// what traversal does on a chain.
 #[derive(Debug)]
-struct Block {
+struct BlockVerification {
     /// Whether weights are cut off at one.
     clips: bool,
     /// Whether the residual is that of w·p and not of p.
     scales: bool,
     /// The probability to stop at least here.
-    accept: fn(Step) -> f64,
+    accept: fn(StopTerms) -> f64,
     /// Whether the first failure ends the scan.
     breaks: bool,
 }
 
 /// What the probability to stop at least at a token is made from.
 #[derive(Debug, Clone, Copy)]
-struct Step {
+struct StopTerms {
     /// Mass of (w·p − q)⁺ after the token; none after the last.
     rest: Option<f64>,
     w: f64,
@@ -32,7 +32,7 @@ struct Step {
     ratio: f64,
 }
 
-const PLAIN_BLOCK: Block = Block {
+const PLAIN_BLOCK: BlockVerification = BlockVerification {
     clips: true,
     scales: true,
     accept: |step| match step.rest {
@@ -42,7 +42,7 @@ const PLAIN_BLOCK: Block = Block {
     breaks: false,
 };
 
-impl Block {
+impl BlockVerification {
     fn weights(&self, draft: &Draft, targets: &[Dist]) -> Vec<f64> {
         let mut w = 1.0;
         let next = draft.nodes().iter().zip(targets).map(|(node, p)| {
@@ -63,7 +63,7 @@ impl Block {
     }
 }
 
-impl Verifier for Block {
+impl Verifier for BlockVerification {
     fn supports(&self, shape: &DraftShape) -> bool {
         !shape.branches()
     }
@@ -77,7 +77,7 @@ impl Verifier for Block {
             // The mass that the rule is about, whatever is drawn from later.
             let rest =
                 (i < k).then(|| PLAIN_BLOCK.rest(draft, &targets[i], i, w).iter().sum::<f64>());
-            let h = (self.accept)(Step { rest, w, ratio });
+            let h = (self.accept)(StopTerms { rest, w, ratio });
             if chance.bernoulli(Site { purpose: Purpose::Accept, node: i - 1 }, h) {
                 kept = i;
             } else if self.breaks {
@@ -107,35 +107,35 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "block_residual_without_w",
         imitates: "block verification corrects from (p - q)+ instead of (w p - q)+",
         case: BLOCK_CASE,
-        verifier: &Block { scales: false, ..PLAIN_BLOCK },
+        verifier: &BlockVerification { scales: false, ..PLAIN_BLOCK },
         ..RIGHT
     },
     Mutant {
         name: "block_without_clip",
         imitates: "the joint ratio of block verification may exceed one",
         case: BLOCK_CASE,
-        verifier: &Block { clips: false, ..PLAIN_BLOCK },
+        verifier: &BlockVerification { clips: false, ..PLAIN_BLOCK },
         ..RIGHT
     },
     Mutant {
         name: "block_accepts_with_w",
         imitates: "block verification keeps i tokens with probability w_i",
         case: BLOCK_CASE,
-        verifier: &Block { accept: |step| step.w, ..PLAIN_BLOCK },
+        verifier: &BlockVerification { accept: |step| step.w, ..PLAIN_BLOCK },
         ..RIGHT
     },
     Mutant {
         name: "block_accepts_by_token",
         imitates: "block verification keeps i tokens by the i-th token's own ratio",
         case: BLOCK_CASE,
-        verifier: &Block { accept: |step| step.ratio, ..PLAIN_BLOCK },
+        verifier: &BlockVerification { accept: |step| step.ratio, ..PLAIN_BLOCK },
         ..RIGHT
     },
     Mutant {
         name: "block_stops_at_first_failure",
         imitates: "block verification ends its scan at the first failure",
         case: BLOCK_CASE,
-        verifier: &Block { breaks: true, ..PLAIN_BLOCK },
+        verifier: &BlockVerification { breaks: true, ..PLAIN_BLOCK },
         ..RIGHT
     },
 ];

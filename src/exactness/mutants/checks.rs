@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
-use super::{Mutant, PROMPT, Pair};
+use super::{Mutant, PROMPT, CaseModels};
 use crate::decode::{Generation, Method, NoObserver, StopRules};
 use crate::draft::{DrafterParams, NoDraft, Tools};
 use crate::error::Error;
@@ -71,8 +71,8 @@ const COMPARED: u32 = 20;
 pub fn refute(mutant: &Mutant) -> Result<MutantReport, Error> {
     let case = &mutant.case;
     let pair = match case.pair {
-        Pair::Toy(name) => zoo::toy(name)?,
-        Pair::Distributions(p, q) => ToyPair::context_free(p, q),
+        CaseModels::Toy(name) => zoo::toy(name)?,
+        CaseModels::Distributions(p, q) => ToyPair::context_free(p, q),
     };
     let (right, draft) = (pair.target("target")?, pair.draft("draft")?);
     let target = (mutant.target)(right.clone());

@@ -17,14 +17,14 @@ use crate::tree::{Draft, NodeId, Origin, Row, Siblings};
 use crate::verify::Gumbel;
 
 /// Which tokens are proposed at a node, and which distribution is recorded.
-struct Drawn {
+struct Forgery {
     tokens: Vec<Token>,
     recorded: Rc<Dist>,
 }
 
 /// Decides from the processed distribution, the distribution by the sampler that is
 /// really used, and the distributions recorded so far on the path.
-type Draw = fn(&Dist, &Dist, &[Rc<Dist>], Site, &mut dyn Chance) -> Drawn;
+type Draw = fn(&Dist, &Dist, &[Rc<Dist>], Site, &mut dyn Chance) -> Forgery;
 
 /// A model drafter that draws in one way and records in another.
 #[derive(Debug)]
@@ -101,8 +101,8 @@ impl<'a> Drafter<'a> for Forger<'a> {
     }
 }
 
-fn drawn_once(dist: &Dist, recorded: Dist, site: Site, chance: &mut dyn Chance) -> Drawn {
-    Drawn { tokens: vec![chance.categorical(site, dist)], recorded: Rc::new(recorded) }
+fn drawn_once(dist: &Dist, recorded: Dist, site: Site, chance: &mut dyn Chance) -> Forgery {
+    Forgery { tokens: vec![chance.categorical(site, dist)], recorded: Rc::new(recorded) }
 }
 
 const DRAWS_USED_RECORDS_ASKED: Draw =
@@ -250,7 +250,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "argmax_recorded_as_sampled",
         imitates: "the draft is the argmax and is verified with the softmax",
         drafter: |params| {
-            let draw: Draw = |asked, _, _, _, _| Drawn {
+            let draw: Draw = |asked, _, _, _, _| Forgery {
                 tokens: vec![asked.argmax()],
                 recorded: Rc::new(asked.clone()),
             };
@@ -263,7 +263,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         imitates: "the two most probable children are verified as if drawn from the softmax",
         case: TREE_CASE,
         drafter: |params| {
-            let draw: Draw = |asked, _, _, _, _| Drawn {
+            let draw: Draw = |asked, _, _, _, _| Forgery {
                 tokens: asked.most_probable(2),
                 recorded: Rc::new(asked.clone()),
             };
@@ -282,7 +282,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 let second = rest
                     .map(|dist| chance.categorical(Site { node: site.node + 1, ..site }, &dist));
                 let tokens = [first].into_iter().chain(second).collect();
-                Drawn { tokens, recorded: Rc::new(asked.clone()) }
+                Forgery { tokens, recorded: Rc::new(asked.clone()) }
             };
             forger(params, |p| p, draw, 0.0)
         },

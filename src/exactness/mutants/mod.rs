@@ -31,7 +31,7 @@ pub(super) const PROMPT: &[Token] = &[0, 1, 0];
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
     /// Target and draft.
-    pub pair: Pair,
+    pub pair: CaseModels,
     /// The sampling that was asked for.
     pub target: SamplingParams,
     /// The draft's sampling, as recorded in the draft.
@@ -52,7 +52,7 @@ pub struct Case {
 
 /// The models of a case.
 #[derive(Debug, Clone, Copy)]
-pub enum Pair {
+pub enum CaseModels {
     /// A built-in toy pair.
     Toy(&'static str),
     /// Distributions p and q without context, for which the mistake is known on paper.
@@ -84,7 +84,7 @@ pub struct Mutant {
 }
 
 const CASE: Case = Case {
-    pair: Pair::Toy("mixed"),
+    pair: CaseModels::Toy("mixed"),
     target: SamplingParams::NEUTRAL,
     draft: SamplingParams::NEUTRAL,
     k: 2,
@@ -95,11 +95,11 @@ const CASE: Case = Case {
 };
 
 /// A tree instead of a chain; no closed form.
-const TREE_CASE: Case = Case { pair: Pair::Toy("close"), rule: None, ..CASE };
+const TREE_CASE: Case = Case { pair: CaseModels::Toy("close"), rule: None, ..CASE };
 
 /// One drafted token of distributions without context.
 const fn on_paper(p: &'static [f64], q: &'static [f64]) -> Case {
-    Case { pair: Pair::Distributions(p, q), k: 1, tokens: 3, ..CASE }
+    Case { pair: CaseModels::Distributions(p, q), k: 1, tokens: 3, ..CASE }
 }
 
 /// The unchanged method: what every mutant differs from in one part.

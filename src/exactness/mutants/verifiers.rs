@@ -119,9 +119,9 @@ impl Verifier for Redraws {
 
 /// Rejection sampling against a target of two decimals.
 #[derive(Debug)]
-struct Rounds;
+struct RoundedTarget;
 
-impl Verifier for Rounds {
+impl Verifier for RoundedTarget {
     fn supports(&self, _shape: &DraftShape) -> bool {
         true
     }
@@ -299,7 +299,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "p_rounded_to_2_decimals",
         imitates: "the target's distribution is handed over in low precision",
-        verifier: &Rounds,
+        verifier: &RoundedTarget,
         ..RIGHT
     },
     Mutant {

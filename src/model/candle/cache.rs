@@ -13,7 +13,7 @@ const BLOCK: usize = 256;
 
 /// The cache of one sequence.
 #[derive(Debug)]
-pub(super) struct Cache {
+pub(super) struct CandleCache {
     layers: Vec<LayerCache>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct LayerCache {
 
 /// Consecutive rows of a pass that go to consecutive slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct SlotRun {
     /// First row of the pass.
     pub row: usize,
     /// First slot.
@@ -37,18 +37,18 @@ pub(super) struct Run {
 }
 
 /// Groups the slots of a pass, given in the order of its rows, into runs.
-pub(super) fn runs(slots: impl IntoIterator<Item = usize>) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+pub(super) fn runs(slots: impl IntoIterator<Item = usize>) -> Vec<SlotRun> {
+    let mut runs: Vec<SlotRun> = Vec::new();
     for (row, slot) in slots.into_iter().enumerate() {
         match runs.last_mut().filter(|run| run.slot + run.len == slot) {
             Some(run) => run.len += 1,
-            None => runs.push(Run { row, slot, len: 1 }),
+            None => runs.push(SlotRun { row, slot, len: 1 }),
         }
     }
     runs
 }
 
-impl Cache {
+impl CandleCache {
     pub(super) fn new(
         layers: usize,
         kv_heads: usize,
@@ -91,7 +91,7 @@ impl LayerCache {
 
     /// Stores the rows of a pass; `keys` and `values` are contiguous and of
     /// shape `(kv_heads, rows, head_dim)`.
-    pub(super) fn write(&self, runs: &[Run], keys: &Tensor, values: &Tensor) -> Result<(), Error> {
+    pub(super) fn write(&self, runs: &[SlotRun], keys: &Tensor, values: &Tensor) -> Result<(), Error> {
         for run in runs {
             let part = |rows: &Tensor| rows.narrow(1, run.row, run.len)?.contiguous();
             self.keys.slice_set(&part(keys)?, 1, run.slot)?;
@@ -110,7 +110,7 @@ impl LayerCache {
     }
 }
 
-impl KvCache for Cache {
+impl KvCache for CandleCache {
     fn copy_row(&mut self, from: usize, to: usize) -> Result<(), Error> {
         for tensor in self.layers.iter().flat_map(LayerCache::tensors) {
             // A tensor cannot be read and written at once, hence the copy.

@@ -4,7 +4,7 @@ use candle_core::{Device, Tensor};
 use candle_nn::ops::{rms_norm, silu, softmax_last_dim};
 use candle_nn::rotary_emb::rope;
 
-use super::cache::{LayerCache, Run, runs};
+use super::cache::{LayerCache, SlotRun, runs};
 use super::product::Product;
 use crate::error::Error;
 use crate::model::Feed;
@@ -22,7 +22,7 @@ pub(super) fn tensor(
 
 /// Weights of a layer.
 #[derive(Debug)]
-pub(super) struct Layer {
+pub(super) struct CandleLayer {
     attention_norm: Tensor,
     /// Query, key and value heads side by side; the query weights include the factor
     /// `1/√head_dim` of the attention scores.
@@ -36,10 +36,10 @@ pub(super) struct Layer {
 
 /// What all layers share in one pass over the tokens of `feed`.
 #[derive(Debug)]
-pub(super) struct Pass {
+pub(super) struct CandlePass {
     cos: Tensor,
     sin: Tensor,
-    runs: Vec<Run>,
+    runs: Vec<SlotRun>,
     /// Slots below this number are read.
     pub slots: usize,
     /// Shape `(rows, slots)`, 0 where a row may attend and −inf where not; absent if
@@ -47,7 +47,7 @@ pub(super) struct Pass {
     mask: Option<Tensor>,
 }
 
-impl Pass {
+impl CandlePass {
     pub(super) fn new(feed: &[Feed], frequencies: &[f32], device: &Device) -> Result<Self, Error> {
         let (cos, sin) = angles(frequencies, feed.iter().map(|f| f.position));
         let shape = (feed.len(), frequencies.len());
@@ -69,7 +69,7 @@ impl Pass {
     }
 }
 
-impl Layer {
+impl CandleLayer {
     pub(super) fn load(
         config: &Config,
         index: usize,
@@ -103,7 +103,7 @@ impl Layer {
         &self,
         config: &Config,
         x: &Tensor,
-        pass: &Pass,
+        pass: &CandlePass,
         cache: &LayerCache,
     ) -> Result<Tensor, Error> {
         let queries = self.store(config, x, pass, cache)?;
@@ -121,7 +121,7 @@ impl Layer {
         &self,
         config: &Config,
         x: &Tensor,
-        pass: &Pass,
+        pass: &CandlePass,
         cache: &LayerCache,
     ) -> Result<Tensor, Error> {
         let (rows, heads, kv_heads) = (x.dim(0)?, config.heads, config.kv_heads);
@@ -145,7 +145,7 @@ impl Layer {
         &self,
         config: &Config,
         queries: &Tensor,
-        pass: &Pass,
+        pass: &CandlePass,
         cache: &LayerCache,
     ) -> Result<Tensor, Error> {
         let (heads, rows, head_dim) = queries.dims3()?;

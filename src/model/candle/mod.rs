@@ -12,8 +12,8 @@ mod threads;
 use candle_core::Tensor;
 use candle_nn::ops::rms_norm;
 
-use self::cache::Cache;
-use self::layer::{Layer, Pass, tensor};
+use self::cache::CandleCache;
+use self::layer::{CandleLayer, CandlePass, tensor};
 use self::product::Product;
 pub(super) use self::threads::start_threads;
 use self::threads::tell_candle;
@@ -37,7 +37,7 @@ pub(super) struct Llama {
     config: Config,
     device: candle_core::Device,
     embedding: Tensor,
-    layers: Vec<Layer>,
+    layers: Vec<CandleLayer>,
     norm: Tensor,
     /// From a hidden state to the logits of the real vocabulary.
     head: Product,
@@ -65,7 +65,7 @@ impl Llama {
         let take = |name: &str, shape: &[usize]| tensor(tensors, name, shape, &device);
         let embedding = take("model.embed_tokens.weight", &table)?;
         let layers = (0..config.layers)
-            .map(|index| Layer::load(&config, index, tensors, &device))
+            .map(|index| CandleLayer::load(&config, index, tensors, &device))
             .collect::<Result<Vec<_>, _>>()?;
         let head = if config.tied { embedding.clone() } else { take("lm_head.weight", &table)? };
         Ok(Self {
@@ -81,7 +81,7 @@ impl Llama {
         })
     }
 
-    fn run(&self, cache: &mut Cache, step: &Step) -> Result<Vec<Logits>, Error> {
+    fn run(&self, cache: &mut CandleCache, step: &Step) -> Result<Vec<Logits>, Error> {
         let mut rows = Vec::with_capacity(step.rows.len());
         for (feed, wanted) in step.pieces(CHUNK) {
             let wanted = wanted.into_iter().map(|row| row as u32).collect::<Vec<_>>();
@@ -92,8 +92,8 @@ impl Llama {
 
     /// Computes the tokens of `feed` and returns the logits of the rows
     /// `wanted`, which ascend.
-    fn pass(&self, cache: &mut Cache, feed: &[Feed], wanted: &[u32]) -> Result<Vec<Logits>, Error> {
-        let pass = Pass::new(feed, &self.frequencies, &self.device)?;
+    fn pass(&self, cache: &mut CandleCache, feed: &[Feed], wanted: &[u32]) -> Result<Vec<Logits>, Error> {
+        let pass = CandlePass::new(feed, &self.frequencies, &self.device)?;
         cache.reserve(pass.slots)?;
         let tokens = feed.iter().map(|f| f.token).collect::<Vec<_>>();
         let tokens = Tensor::from_vec(tokens, feed.len(), &self.device)?;
@@ -131,7 +131,7 @@ impl LanguageModel for Llama {
 
     fn session(&self) -> Result<Session, Error> {
         let Config { layers, kv_heads, head_dim, positions, .. } = self.config;
-        let cache = Cache::new(layers, kv_heads, head_dim, &self.device)?;
+        let cache = CandleCache::new(layers, kv_heads, head_dim, &self.device)?;
         Ok(Session::new(Box::new(cache), positions + MAX_NODES, positions))
     }
 

@@ -2,10 +2,8 @@
 
 use std::env;
 use std::error::Error as _;
+use std::io;
 use std::sync::Once;
-
-use crate::error::Error;
-use crate::model::threads::refused;
 
 /// The variable from which candle reads the number of threads, like rayon.
 const VARIABLE: &str = "RAYON_NUM_THREADS";
@@ -15,11 +13,11 @@ const VARIABLE: &str = "RAYON_NUM_THREADS";
 ///
 /// # Errors
 /// If the system refuses to start a thread.
-pub(in crate::model) fn start_threads(count: usize) -> Result<usize, Error> {
+pub(in crate::model) fn start_threads(count: usize) -> io::Result<usize> {
     let built = rayon::ThreadPoolBuilder::new().num_threads(count).build_global();
     let running = match built.as_ref().map_err(|e| e.source()) {
         Ok(()) => count,
-        Err(Some(cause)) => return Err(refused(count, cause)),
+        Err(Some(cause)) => return Err(io::Error::other(cause.to_string())),
         // There already is a pool.
         Err(None) => rayon::current_num_threads(),
     };

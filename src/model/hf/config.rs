@@ -15,7 +15,7 @@ const ROPE_TYPES: &str = "default, linear, llama3";
 /// The keys of `config.json` that affect the computation, with the defaults of Hugging
 /// Face's Llama configuration. Other keys are ignored.
 #[derive(Debug, Deserialize)]
-struct Raw {
+struct RawConfig {
     hidden_size: usize,
     intermediate_size: usize,
     num_hidden_layers: usize,
@@ -103,10 +103,10 @@ pub(super) fn read_config(
     generation: Option<&Text>,
 ) -> Result<(Config, Marks), Error> {
     #[derive(Deserialize)]
-    struct Kind {
+    struct ModelType {
         model_type: Option<String>,
     }
-    let kind = text.json::<Kind>()?.model_type;
+    let kind = text.json::<ModelType>()?.model_type;
     if !kind.as_deref().is_some_and(|k| MODEL_TYPES.contains(&k)) {
         let found = kind.map_or("none".to_owned(), |k| format!("\"{k}\""));
         let supported = MODEL_TYPES.join(", ");
@@ -130,7 +130,7 @@ impl Marks {
     }
 }
 
-fn shape(text: &Text, raw: &Raw) -> Result<Config, Error> {
+fn shape(text: &Text, raw: &RawConfig) -> Result<Config, Error> {
     let check = |ok: bool, what: String| if ok { Ok(()) } else { Err(text.fault(what)) };
     let act = &raw.hidden_act;
     check(act == "silu", format!("hidden_act \"{act}\" is not supported, only \"silu\""))?;
@@ -189,7 +189,7 @@ fn shape(text: &Text, raw: &Raw) -> Result<Config, Error> {
     })
 }
 
-fn rope(text: &Text, raw: &Raw) -> Result<Rope, Error> {
+fn rope(text: &Text, raw: &RawConfig) -> Result<Rope, Error> {
     let given = raw.rope_parameters.as_ref().or(raw.rope_scaling.as_ref());
     let theta = given.and_then(|r| r.rope_theta).or(raw.rope_theta).unwrap_or(10_000.0);
     let positive = |key: &str, value: Option<f64>| match value {

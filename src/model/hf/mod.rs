@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use self::config::read_config;
 use self::files::Text;
 use self::tokenizer::HfTokenizer;
-use self::weights::Weights;
+use self::weights::Safetensors;
 use super::checkpoint::Checkpoint;
 use super::llama::Tensors;
 use super::toy::hex;
@@ -39,7 +39,7 @@ pub(super) fn load(name: &str, folder: &Path, settings: &Settings) -> Result<Loa
     let (config, marks) = read_config(&config_text, generation.as_ref())?;
     let tokenizer = Text::read(folder.join("tokenizer.json"))?;
     let codec = HfTokenizer::new(&tokenizer, config.vocab_rows, marks, settings.special_tokens)?;
-    let weights = Weights::open(folder)?;
+    let weights = Safetensors::open(folder)?;
     config.tensors().try_for_each(|(tensor, shape)| weights.check(&tensor, &shape))?;
     let mut texts = Sha256::new();
     let files = [Some(config_text), Some(tokenizer), generation];
@@ -60,7 +60,7 @@ pub(super) fn load(name: &str, folder: &Path, settings: &Settings) -> Result<Loa
 struct Folder {
     /// The hash of the other files.
     texts: Sha256,
-    weights: Weights,
+    weights: Safetensors,
 }
 
 impl Tensors for Folder {

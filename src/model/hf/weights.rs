@@ -26,7 +26,7 @@ const PREFIX: usize = 8;
 const MOST_HEADER: u64 = 100_000_000;
 
 /// The weights of a folder.
-pub(super) struct Weights {
+pub(super) struct Safetensors {
     files: Vec<Stored>,
     /// For sharded weights: the index, and the number of the file that holds each
     /// tensor.
@@ -49,7 +49,7 @@ struct Index {
     weight_map: BTreeMap<String, String>,
 }
 
-impl Weights {
+impl Safetensors {
     /// Opens the weights of `folder`: `model.safetensors`, or else what
     /// `model.safetensors.index.json` names.
     ///

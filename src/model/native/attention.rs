@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::cache::Cache;
+use super::cache::NativeCache;
 use super::matrix::{Chunk, Rows, Sums, in_groups, multiply_tiles};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES, math};
 use crate::model::Feed;
@@ -26,7 +26,7 @@ pub(super) struct Attention<'a> {
     pub kv_heads: usize,
     pub head_dim: usize,
     pub feed: &'a [Feed],
-    pub cache: &'a Cache,
+    pub cache: &'a NativeCache,
     /// Cosines and sines: for every row `head_dim / 2` of each.
     pub angles: &'a (Vec<f32>, Vec<f32>),
     /// Query, key and value heads of every row; queries and keys are rotated in

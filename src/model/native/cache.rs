@@ -19,7 +19,7 @@ const BLOCK: usize = 256;
 
 /// The cache of one sequence.
 #[derive(Debug)]
-pub(super) struct Cache {
+pub(super) struct NativeCache {
     head_dim: usize,
     kv_heads: usize,
     slots: usize,
@@ -36,7 +36,7 @@ pub(super) struct Head {
     pub(super) values: Shared<[f32; LANES]>,
 }
 
-impl Cache {
+impl NativeCache {
     pub(super) fn new(layers: usize, kv_heads: usize, head_dim: usize) -> Self {
         let heads = (0..layers * kv_heads).map(|_| Head::new(BLOCK, head_dim)).collect();
         Self { head_dim, kv_heads, slots: BLOCK, heads }
@@ -66,7 +66,7 @@ impl Cache {
     }
 }
 
-impl KvCache for Cache {
+impl KvCache for NativeCache {
     fn copy_row(&mut self, from: usize, to: usize) -> Result<(), Error> {
         let (dim, slots) = (self.head_dim, self.slots);
         for head in &mut self.heads {

@@ -3,12 +3,12 @@
 //! One piece instead of one per matrix, so that large pages can hold small
 //! matrices too.
 
+use std::io;
 use std::marker::PhantomData;
 
 use bytemuck::Pod;
 use memmap2::{Mmap, MmapMut};
 
-use super::pages::large_pages;
 use crate::error::Error;
 
 /// Parts begin at multiples of this: a cache line.
@@ -86,4 +86,17 @@ impl Memory {
     pub(super) fn get<T: Pod>(&self, part: &Part<T>) -> &[T] {
         bytemuck::cast_slice(&self.0[part.range()])
     }
+}
+
+/// At least `bytes` bytes of zeros in large pages: with pages of 4 KiB, reading all
+/// weights in sequence would spend its time on page lookups.
+///
+/// # Errors
+/// If the system cannot provide the memory.
+pub(crate) fn large_pages(bytes: usize) -> io::Result<MmapMut> {
+    let map = MmapMut::map_anon(bytes.max(1))?;
+    #[cfg(target_os = "linux")]
+    // Without large pages everything works, only slower.
+    let _ = map.advise(memmap2::Advice::HugePage);
+    Ok(map)
 }

@@ -10,19 +10,18 @@ mod cache;
 mod kernels;
 mod matrix;
 mod memory;
-mod pages;
 mod pass;
 mod weights;
 mod workspace;
 
 pub use kernels::PackedMatrix;
 #[cfg(feature = "harness")]
-pub(crate) use pages::large_pages;
+pub(crate) use memory::large_pages;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use self::cache::Cache;
-use self::weights::Weights;
+use self::cache::NativeCache;
+use self::weights::ModelWeights;
 use self::workspace::Workspace;
 use super::llama::{Config, Tensors, masked};
 use super::{Dtype, Evaluation, Feed, LanguageModel, ModelInfo, Session, Step, Work};
@@ -41,7 +40,7 @@ const CHUNK: usize = 256;
 pub(super) struct Native {
     info: ModelInfo,
     config: Config,
-    weights: Weights,
+    weights: ModelWeights,
     /// Ids below `vocab` that the tokenizer does not use: their logits are −inf.
     unused: Vec<Token>,
     isa: IsaKind,
@@ -62,13 +61,13 @@ impl Native {
         tensors: &dyn Tensors,
         (isa, pool): (IsaKind, Arc<Pool>),
     ) -> Result<Self, Error> {
-        let weights = Weights::load(&config, info.vocab, dtype, tensors)?;
+        let weights = ModelWeights::load(&config, info.vocab, dtype, tensors)?;
         let info = ModelInfo { sha256: tensors.sha256()?, ..info };
         let space = Mutex::new(Workspace::new(pool.threads()));
         Ok(Self { info, config, weights, unused, isa, pool, space })
     }
 
-    fn run(&self, cache: &mut Cache, step: &Step) -> Vec<Logits> {
+    fn run(&self, cache: &mut NativeCache, step: &Step) -> Vec<Logits> {
         let mut space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rows = Vec::with_capacity(step.rows.len());
         for (feed, wanted) in step.pieces(CHUNK) {
@@ -82,7 +81,7 @@ impl Native {
 
     /// Computes the tokens of `feed`; the logits of the rows `wanted` are then in
     /// the workspace.
-    fn pass(&self, space: &mut Workspace, cache: &mut Cache, feed: &[Feed], wanted: &[usize]) {
+    fn pass(&self, space: &mut Workspace, cache: &mut NativeCache, feed: &[Feed], wanted: &[usize]) {
         cache.reserve(feed.iter().map(|f| f.slot + 1).max().unwrap_or(0));
         space.reserve(&self.config, feed.len(), wanted.len() * self.info.vocab);
         for (row, f) in space.x.get_mut().chunks_exact_mut(self.config.hidden).zip(feed) {
@@ -101,7 +100,7 @@ impl LanguageModel for Native {
 
     fn session(&self) -> Result<Session, Error> {
         let Config { layers, kv_heads, head_dim, positions, .. } = self.config;
-        let cache = Cache::new(layers, kv_heads, head_dim);
+        let cache = NativeCache::new(layers, kv_heads, head_dim);
         Ok(Session::new(Box::new(cache), positions + MAX_NODES, positions))
     }
 

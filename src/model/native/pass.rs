@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 
 use super::Native;
 use super::attention::{Attention, Scratch};
-use super::cache::Cache;
+use super::cache::NativeCache;
 use super::matrix::{Finish, Matrix, multiply_together};
 use super::workspace::Workspace;
 use crate::lanes::{Isa, Kernel, LANES, math};
@@ -21,7 +21,7 @@ use crate::pool::{Away, Shared, Worker};
 pub(super) struct Pass<'a> {
     pub model: &'a Native,
     pub space: &'a Workspace,
-    pub cache: &'a Cache,
+    pub cache: &'a NativeCache,
     /// The tokens to compute.
     pub feed: &'a [Feed],
     /// The rows whose logits are wanted.

@@ -9,9 +9,9 @@ use crate::model::llama::{Config, Tensors};
 
 /// All weights.
 #[derive(Debug)]
-pub(super) struct Weights {
+pub(super) struct ModelWeights {
     pub memory: Memory,
-    pub layers: Vec<Layer>,
+    pub layers: Vec<LayerWeights>,
     pub norm: Vec<f32>,
     /// From a hidden state to the logits of the real vocabulary; in a tied model also
     /// the embedding.
@@ -24,7 +24,7 @@ pub(super) struct Weights {
 
 /// Weights of a layer.
 #[derive(Debug)]
-pub(super) struct Layer {
+pub(super) struct LayerWeights {
     pub attention_norm: Vec<f32>,
     /// Query, key and value heads.
     pub qkv: Matrix,
@@ -35,7 +35,7 @@ pub(super) struct Layer {
     pub down: Matrix,
 }
 
-impl Weights {
+impl ModelWeights {
     pub(super) fn load(
         config: &Config,
         vocab: usize,
@@ -63,7 +63,7 @@ impl Weights {
             false => (table("lm_head.weight")?, Some(embedding)),
         };
         let layers = (0..config.layers)
-            .map(|index| Layer::load(config, index, dtype, tensors, &mut memory))
+            .map(|index| LayerWeights::load(config, index, dtype, tensors, &mut memory))
             .collect::<Result<Vec<_>, _>>()?;
         let frequencies = config.rope.frequencies(config.head_dim);
         Ok(Self { memory: memory.finish()?, layers, norm, head, embedding, frequencies })
@@ -75,7 +75,7 @@ impl Weights {
     }
 }
 
-impl Layer {
+impl LayerWeights {
     fn load(
         config: &Config,
         index: usize,

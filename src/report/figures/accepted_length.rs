@@ -1,15 +1,15 @@
 //! Draws the distribution of the number of drafted tokens that a round accepts.
 
 use super::data::Data;
-use super::table::{self, Entry};
+use super::table::{self, TableEntry};
 use crate::experiment::Cell;
-use crate::plot::{Axis, Column, Key, NOTHING, Page, Sample, Value, ramp};
+use crate::plot::{Axis, Column, LegendEntry, NOTHING, Page, LegendSample, PlotValue, ramp};
 use crate::statistics::rounds;
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let entries = data.series.iter().filter_map(|series| {
         let cell = series.longest(data.results)?;
-        Some(Entry { series, cell, row: data.row(&cell.id)? })
+        Some(TableEntry { series, cell, row: data.row(&cell.id)? })
     });
     let mut entries = entries.collect::<Vec<_>>();
     let mut notes = Vec::new();
@@ -18,7 +18,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let most = cells.flat_map(|c| rounds(data.results.samples(&c.id))).map(|r| r.accepted).max()?;
     let bins = bins(most);
     let column = Column { title: String::new(), axis: Axis::unit("share of rounds"), even: None };
-    let value = |e: &Entry<'_>| vec![Value::Bar(shares(data, e.cell, &bins))];
+    let value = |e: &TableEntry<'_>| vec![PlotValue::Bar(shares(data, e.cell, &bins))];
     let mut rows = table::rows(data, vec![column], &entries, value);
     // Bins of more tokens are darker.
     let most = bins.len() - 1;
@@ -28,7 +28,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         if lo == hi { lo.to_string() } else { format!("{lo} to {hi}") }
     };
     let keys = bins.iter().zip(&rows.parts);
-    let legend = keys.map(|(bin, colour)| Key::new(name(bin), Sample::Part(*colour))).collect();
+    let legend = keys.map(|(bin, colour)| LegendEntry::new(name(bin), LegendSample::Part(*colour))).collect();
     let title = "Drafted tokens that a round accepts";
     Some(table::page(title, notes, legend, rows))
 }

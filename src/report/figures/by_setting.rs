@@ -9,7 +9,7 @@ use super::data::{CURVE, Data};
 use super::facets::even;
 use crate::experiment::Cell;
 use crate::plot::{
-    Axis, Body, Curve, Even, Grid, HUES, Key, Page, Panel, Point, Sample, Style, hue, ramp,
+    Axis, Body, Curve, Even, Grid, HUES, LegendEntry, Page, Panel, Point, LegendSample, Style, hue, ramp,
 };
 use crate::rows::SummaryRow;
 
@@ -17,7 +17,7 @@ use crate::rows::SummaryRow;
 type Attributes = BTreeMap<String, String>;
 
 /// Cells that differ only in one setting and in K.
-struct Line<'d> {
+struct SettingLine<'d> {
     attributes: Attributes,
     /// The fastest cell for each value of the setting, in order of increasing value.
     cells: Vec<(f64, &'d Cell, &'d SummaryRow)>,
@@ -54,7 +54,7 @@ fn along(data: &Data<'_>, key: &str) -> Option<(Figure, Page)> {
     let mut legend = Vec::new();
     if lines.len() > 1 {
         let keys = lines.iter().zip(&styles);
-        let keys = keys.map(|(l, style)| Key::new(label(data, l, &lines), Sample::Curve(*style)));
+        let keys = keys.map(|(l, style)| LegendEntry::new(label(data, l, &lines), LegendSample::Curve(*style)));
         legend.extend(keys);
     }
     legend.push(even());
@@ -68,19 +68,19 @@ fn along(data: &Data<'_>, key: &str) -> Option<(Figure, Page)> {
 
 /// The lines along a setting. Lines with fewer than half as many values as the longest are
 /// left out: they would mostly show what else their cells differ in.
-fn lines<'d>(data: &'d Data<'_>, key: &str, notes: &mut Vec<String>) -> Vec<Line<'d>> {
-    let mut lines = Vec::<Line<'_>>::new();
+fn lines<'d>(data: &'d Data<'_>, key: &str, notes: &mut Vec<String>) -> Vec<SettingLine<'d>> {
+    let mut lines = Vec::<SettingLine<'_>>::new();
     for (cell, row) in data.series.iter().flat_map(|s| data.timed(s)) {
         let Some(&x) = numbers(cell).get(key) else { continue };
         let mut attributes = attributes(cell);
         attributes.remove(key);
         match lines.iter_mut().find(|line| line.attributes == attributes) {
             Some(line) => line.cells.push((x, cell, row)),
-            None => lines.push(Line { attributes, cells: vec![(x, cell, row)] }),
+            None => lines.push(SettingLine { attributes, cells: vec![(x, cell, row)] }),
         }
     }
     let speedup = |row: &SummaryRow| row.speedup.unwrap_or(0.0);
-    for Line { cells, .. } in &mut lines {
+    for SettingLine { cells, .. } in &mut lines {
         cells.sort_by(|a, b| a.0.total_cmp(&b.0).then(speedup(b.2).total_cmp(&speedup(a.2))));
         cells.dedup_by_key(|(x, _, _)| *x);
     }
@@ -89,7 +89,7 @@ fn lines<'d>(data: &'d Data<'_>, key: &str, notes: &mut Vec<String>) -> Vec<Line
     let all = lines.len();
     if all > HUES {
         let peak =
-            |l: &Line<'_>| l.cells.iter().map(|(_, _, row)| speedup(row)).fold(0.0, f64::max);
+            |l: &SettingLine<'_>| l.cells.iter().map(|(_, _, row)| speedup(row)).fold(0.0, f64::max);
         lines.sort_by(|a, b| peak(b).total_cmp(&peak(a)));
         lines.truncate(HUES);
         notes.push(format!("{HUES} of {all} lines: those with the fastest cells."));
@@ -100,8 +100,8 @@ fn lines<'d>(data: &'d Data<'_>, key: &str, notes: &mut Vec<String>) -> Vec<Line
 /// The styles of the lines: those of their methods if all differ, else steps of a ramp if
 /// the lines differ in a single number, else arbitrary distinct colours. Sorts lines on a
 /// ramp by that number.
-fn styles(data: &Data<'_>, lines: &mut [Line<'_>]) -> Vec<Style> {
-    let method = |line: &Line<'_>| {
+fn styles(data: &Data<'_>, lines: &mut [SettingLine<'_>]) -> Vec<Style> {
+    let method = |line: &SettingLine<'_>| {
         let has = |id: &str| {
             data.series.iter().find(|s| s.cells.iter().any(|c| c.id == id)).map(|s| &s.method)
         };
@@ -113,7 +113,7 @@ fn styles(data: &Data<'_>, lines: &mut [Line<'_>]) -> Vec<Style> {
     }
     let count = lines.len();
     let keys = varying(lines);
-    let number = |l: &Line<'_>| l.attributes.get(keys.first()?)?.parse::<f64>().ok();
+    let number = |l: &SettingLine<'_>| l.attributes.get(keys.first()?)?.parse::<f64>().ok();
     if keys.len() == 1 && lines.iter().all(|l| number(l).is_some()) {
         lines.sort_by(|a, b| number(a).partial_cmp(&number(b)).unwrap_or(Ordering::Equal));
         return (0..count).map(|i| ramp(i, count)).collect();
@@ -122,7 +122,7 @@ fn styles(data: &Data<'_>, lines: &mut [Line<'_>]) -> Vec<Style> {
 }
 
 /// The attributes in which the lines differ.
-fn varying(lines: &[Line<'_>]) -> Vec<String> {
+fn varying(lines: &[SettingLine<'_>]) -> Vec<String> {
     let keys = lines.iter().flat_map(|l| l.attributes.keys()).collect::<BTreeSet<_>>();
     let first = &lines[0].attributes;
     let varies = |key: &&String| lines.iter().any(|l| l.attributes.get(*key) != first.get(*key));
@@ -131,8 +131,8 @@ fn varying(lines: &[Line<'_>]) -> Vec<String> {
 
 /// The label of a line: the kind of method, if there are several, and the settings that
 /// distinguish it from other lines of its kind.
-fn label(data: &Data<'_>, line: &Line<'_>, lines: &[Line<'_>]) -> String {
-    let kin = |l: &Line<'_>| data.kin(l.cells[0].1);
+fn label(data: &Data<'_>, line: &SettingLine<'_>, lines: &[SettingLine<'_>]) -> String {
+    let kin = |l: &SettingLine<'_>| data.kin(l.cells[0].1);
     let own = kin(line);
     let mut parts = Vec::new();
     if lines.iter().any(|l| kin(l) != own) {
@@ -149,7 +149,7 @@ fn label(data: &Data<'_>, line: &Line<'_>, lines: &[Line<'_>]) -> String {
 }
 
 /// A metric of a cell, drawn as a panel.
-struct Measure {
+struct MetricPanel {
     name: &'static str,
     label: &'static str,
     /// Value, lower and upper end.
@@ -159,22 +159,22 @@ struct Measure {
     even: Option<Even>,
 }
 
-const MEASURES: &[Measure] = &[
-    Measure {
+const MEASURES: &[MetricPanel] = &[
+    MetricPanel {
         name: "alpha",
         label: "alpha (probability)",
         of: |r| [r.alpha, r.alpha_lo, r.alpha_hi],
         unit: true,
         even: None,
     },
-    Measure {
+    MetricPanel {
         name: "tokens per target pass",
         label: "tokens per target pass",
         of: |r| [r.block_efficiency, r.block_efficiency_lo, r.block_efficiency_hi],
         unit: false,
         even: None,
     },
-    Measure {
+    MetricPanel {
         name: "speedup over plain decoding",
         label: "speedup over plain decoding (×)",
         of: |r| [r.speedup, r.speedup_lo, r.speedup_hi],
@@ -183,9 +183,9 @@ const MEASURES: &[Measure] = &[
     },
 ];
 
-impl Measure {
+impl MetricPanel {
     /// The panel; `None` if no line has enough points for a curve.
-    fn panel(&self, x: &Axis, lines: &[Line<'_>], styles: &[Style]) -> Option<Panel> {
+    fn panel(&self, x: &Axis, lines: &[SettingLine<'_>], styles: &[Style]) -> Option<Panel> {
         let point = |&(x, _, row): &(f64, &Cell, &SummaryRow)| {
             let [y, lo, hi] = (self.of)(row);
             Some(Point { x, y: y?, y_interval: lo.zip(hi), ..Point::default() })

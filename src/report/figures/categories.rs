@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::data::Data;
 use super::facets::even;
-use super::table::{self, Entry};
-use crate::plot::{Axis, Column, Even, MOST_PANELS, Page, Value};
+use super::table::{self, TableEntry};
+use crate::plot::{Axis, Column, Even, MOST_PANELS, Page, PlotValue};
 use crate::statistics::{pair_by_prompt, speedup, speedup_interval};
 
 /// How many categories are drawn side by side.
@@ -20,7 +20,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let categories = largest(&category, &mut notes);
     let entries = data.series.iter().filter_map(|series| {
         let cell = data.best(series)?;
-        Some(Entry { series, cell, row: data.row(&cell.id)? })
+        Some(TableEntry { series, cell, row: data.row(&cell.id)? })
     });
     let mut entries = entries.collect::<Vec<_>>();
     if categories.len() < 2 || data.methods().len() < 2 {
@@ -35,13 +35,13 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
             let inside = times.iter().filter(|(p, _)| category.get(*p) == Some(wanted));
             let inside = inside.map(|(p, time)| (*p, *time)).collect::<BTreeMap<_, _>>();
             let interval = speedup_interval(&inside).map(|i| (i.lo, i.hi));
-            Value::dot(speedup(inside.values()), interval)
+            PlotValue::dot(speedup(inside.values()), interval)
         };
         (cell.id.as_str(), categories.iter().map(dot).collect::<Vec<_>>())
     });
     let dots = dots.collect::<BTreeMap<_, _>>();
     let ends = dots.values().flatten().flat_map(|value| match *value {
-        Value::Dot { x, interval, .. } => {
+        PlotValue::Dot { x, interval, .. } => {
             let (lo, hi) = interval.unwrap_or((x, x));
             vec![x, lo, hi]
         }
@@ -54,7 +54,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         even: Some(Even::Loss(1.0)),
     };
     let columns = categories.iter().map(column).collect();
-    let values = |e: &Entry<'_>| dots.get(e.cell.id.as_str()).cloned().unwrap_or_default();
+    let values = |e: &TableEntry<'_>| dots.get(e.cell.id.as_str()).cloned().unwrap_or_default();
     let rows = table::rows(data, columns, &entries, values);
     Some(table::page("Speedup by category of prompt", notes, vec![even()], rows))
 }

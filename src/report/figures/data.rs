@@ -1,7 +1,9 @@
 //! The data that figures are drawn from.
 
-use super::looks::Looks;
+use std::collections::BTreeMap;
+
 use crate::experiment::Cell;
+use crate::plot::{NEUTRAL, Style, ramp};
 use crate::report::best::best;
 use crate::report::results::Results;
 use crate::report::series::{Series, series};
@@ -20,6 +22,26 @@ pub(super) struct Data<'a> {
     pub(super) looks: Looks,
 }
 
+/// The styles of a run's methods and sampling settings.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    pub(super) methods: BTreeMap<String, Style>,
+    pub(super) samplings: Vec<String>,
+}
+
+impl Looks {
+    /// The style of a method; [`NEUTRAL`] if it has none of its own.
+    pub(super) fn method(&self, name: &str) -> Style {
+        self.methods.get(name).copied().unwrap_or(NEUTRAL)
+    }
+
+    /// The style of a sampling setting, from a ramp since settings are ordered.
+    pub(super) fn sampling(&self, name: &str) -> Style {
+        let at = self.samplings.iter().position(|s| s == name).unwrap_or(0);
+        ramp(at, self.samplings.len())
+    }
+}
+
 impl<'a> Data<'a> {
     pub(super) fn new(
         results: &'a Results,
@@ -30,7 +52,6 @@ impl<'a> Data<'a> {
             Self { results, series: series(results), summary, survival, looks: Looks::default() };
         let short = shorten(data.series.iter().map(|s| s.method.clone()).collect());
         data.series.iter_mut().zip(short).for_each(|(series, name)| series.method = name);
-        data.looks = Looks::new(&data);
         data
     }
 

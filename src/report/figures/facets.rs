@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::data::{CURVE, Data};
 use crate::plot::{
-    Axis, Body, Curve, Even, Grid, HUES, Key, MOST_PANELS, NEUTRAL, Page, Panel, Point, Sample,
+    Axis, Body, Curve, Even, Grid, HUES, LegendEntry, MOST_PANELS, NEUTRAL, Page, Panel, Point, LegendSample,
     Style,
 };
 use crate::report::series::Series;
@@ -74,7 +74,7 @@ pub(super) fn page(data: &Data<'_>, frame: Frame, mut lines: Vec<Line>) -> Optio
     let lines = || panels.iter().flat_map(|(_, lines)| lines);
     let mut legend = by.legend(data, lines());
     if lines().any(|(line, _)| !line.predicted.is_empty()) {
-        legend.push(Key::new("predicted", Sample::Predicted));
+        legend.push(LegendEntry::new("predicted", LegendSample::Predicted));
     }
     if frame.times {
         legend.push(even());
@@ -94,8 +94,8 @@ pub(super) fn page(data: &Data<'_>, frame: Frame, mut lines: Vec<Line>) -> Optio
 }
 
 /// The legend entry for the line at 1 and the shaded area below it.
-pub(super) fn even() -> Key {
-    Key::new("slower than plain decoding", Sample::Loss)
+pub(super) fn even() -> LegendEntry {
+    LegendEntry::new("slower than plain decoding", LegendSample::Loss)
 }
 
 /// Panels as titles and lines.
@@ -159,16 +159,17 @@ impl By {
         }
     }
 
-    /// The legend entries of the lines; empty if the run has only one of what lines differ in.
+    /// The legend entries of the methods or sampling settings of the lines; empty if the run
+    /// has only one.
     fn legend<'l>(
         self,
         data: &Data<'_>,
         lines: impl Iterator<Item = &'l (Line, Style)> + Clone,
-    ) -> Vec<Key> {
+    ) -> Vec<LegendEntry> {
         let names = if self == Self::Sampling { data.methods() } else { data.samplings() };
         let keys = names.iter().filter(|_| names.len() > 1).filter_map(|name| {
             let (_, style) = lines.clone().find(|(line, _)| self.names(line).1 == *name)?;
-            Some(Key::new(*name, Sample::Curve(*style)))
+            Some(LegendEntry::new(*name, LegendSample::Curve(*style)))
         });
         keys.collect()
     }

@@ -1,69 +1,47 @@
 //! Assigns styles: a method looks the same in all figures of a run.
 
-use std::collections::BTreeMap;
-
-use super::data::{CURVE, Data, once};
+use super::data::{CURVE, Data, Looks, once};
 use crate::experiment::Cell;
-use crate::plot::{HUES, MOST_PANELS, NEUTRAL, Style, hue, ramp};
+use crate::plot::{HUES, MOST_PANELS, NEUTRAL, hue};
 use crate::report::series::Series;
 
-/// The styles of a run's methods and sampling settings.
-#[derive(Debug, Default)]
-pub(super) struct Looks {
-    methods: BTreeMap<String, Style>,
-    samplings: Vec<String>,
-}
-
-impl Looks {
-    /// Assigns a style to every method if there are at most [`HUES`]. Otherwise, the first of
-    /// these that applies:
-    /// - Methods that differ only in settings share a style, if there are enough styles and
-    ///   either all curves remain distinct or every method can have a panel.
-    /// - No method has a style, if more than [`HUES`] methods are curves and every method can
-    ///   have a panel.
-    /// - The methods that are curves have styles, at most the [`HUES`] fastest.
-    pub(super) fn new(data: &Data<'_>) -> Self {
-        let all = data.methods();
-        let curves = curves(data);
-        let first = |method: &str| data.series.iter().find(|s| s.method == method);
-        let family = |method: &&str| first(method).map(|s| family(s.cells[0])).unwrap_or_default();
-        let families = all.iter().map(family).collect::<Vec<_>>();
-        let distinct = once(families.iter().map(String::as_str));
-        let of_curves = curves.iter().map(family).collect::<Vec<_>>();
-        let apart = once(of_curves.iter().map(String::as_str)).len() == of_curves.len();
-        // With one panel per method, curves are distinguished by their sampling setting.
-        let panels = all.len() <= MOST_PANELS && data.samplings().len() <= HUES;
-        let keys = if all.len() <= HUES {
-            all.iter().map(|m| Some((*m).to_owned())).collect::<Vec<_>>()
-        } else if distinct.len() <= HUES && (apart || panels) {
-            families.iter().cloned().map(Some).collect()
-        } else if curves.len() > HUES && panels {
-            vec![None; all.len()]
-        } else {
-            let fastest = fastest(data, curves);
-            all.iter().map(|m| fastest.contains(m).then(|| (*m).to_owned())).collect()
-        };
-        let seen = once(keys.iter().flatten().map(String::as_str));
-        let style = |key: &Option<String>| {
-            let at = seen.iter().position(|s| Some(*s) == key.as_deref());
-            at.map_or(NEUTRAL, hue)
-        };
-        let methods = all.iter().zip(&keys).map(|(m, key)| ((*m).to_owned(), style(key)));
-        Self {
-            methods: methods.collect(),
-            samplings: data.samplings().into_iter().map(str::to_owned).collect(),
-        }
-    }
-
-    /// The style of a method; [`NEUTRAL`] if it has none of its own.
-    pub(super) fn method(&self, name: &str) -> Style {
-        self.methods.get(name).copied().unwrap_or(NEUTRAL)
-    }
-
-    /// The style of a sampling setting, from a ramp since settings are ordered.
-    pub(super) fn sampling(&self, name: &str) -> Style {
-        let at = self.samplings.iter().position(|s| s == name).unwrap_or(0);
-        ramp(at, self.samplings.len())
+/// Assigns a style to every method if there are at most [`HUES`]. Otherwise, the first of
+/// these that applies:
+/// - Methods that differ only in settings share a style, if there are enough styles and
+///   either all curves remain distinct or every method can have a panel.
+/// - No method has a style, if more than [`HUES`] methods are curves and every method can
+///   have a panel.
+/// - The methods that are curves have styles, at most the [`HUES`] fastest.
+pub(super) fn assign(data: &Data<'_>) -> Looks {
+    let all = data.methods();
+    let curves = curves(data);
+    let first = |method: &str| data.series.iter().find(|s| s.method == method);
+    let family = |method: &&str| first(method).map(|s| family(s.cells[0])).unwrap_or_default();
+    let families = all.iter().map(family).collect::<Vec<_>>();
+    let distinct = once(families.iter().map(String::as_str));
+    let of_curves = curves.iter().map(family).collect::<Vec<_>>();
+    let apart = once(of_curves.iter().map(String::as_str)).len() == of_curves.len();
+    // With one panel per method, curves are distinguished by their sampling setting.
+    let panels = all.len() <= MOST_PANELS && data.samplings().len() <= HUES;
+    let keys = if all.len() <= HUES {
+        all.iter().map(|m| Some((*m).to_owned())).collect::<Vec<_>>()
+    } else if distinct.len() <= HUES && (apart || panels) {
+        families.iter().cloned().map(Some).collect()
+    } else if curves.len() > HUES && panels {
+        vec![None; all.len()]
+    } else {
+        let fastest = fastest(data, curves);
+        all.iter().map(|m| fastest.contains(m).then(|| (*m).to_owned())).collect()
+    };
+    let seen = once(keys.iter().flatten().map(String::as_str));
+    let style = |key: &Option<String>| {
+        let at = seen.iter().position(|s| Some(*s) == key.as_deref());
+        at.map_or(NEUTRAL, hue)
+    };
+    let methods = all.iter().zip(&keys).map(|(m, key)| ((*m).to_owned(), style(key)));
+    Looks {
+        methods: methods.collect(),
+        samplings: data.samplings().into_iter().map(str::to_owned).collect(),
     }
 }
 

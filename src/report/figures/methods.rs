@@ -2,32 +2,32 @@
 
 use super::data::{CURVE, Data};
 use super::facets::even;
-use super::table::{self, Entry};
+use super::table::{self, TableEntry};
 use crate::experiment::Cell;
-use crate::plot::{Axis, Column, Even, Key, Page, Sample, Value};
+use crate::plot::{Axis, Column, Even, LegendEntry, Page, LegendSample, PlotValue};
 use crate::report::series::Series;
 use crate::report::tables::ends;
 use crate::statistics::share_of_ceiling;
 
 /// A metric of a cell, drawn as a column.
-struct Measure {
+struct MetricColumn {
     title: &'static str,
     label: &'static str,
     /// Value, lower and upper end of its interval, prediction.
-    of: fn(&Data<'_>, &Entry<'_>) -> [Option<f64>; 4],
+    of: fn(&Data<'_>, &TableEntry<'_>) -> [Option<f64>; 4],
     /// Whether it is a probability.
     unit: bool,
     even: Option<Even>,
 }
 
-const ALPHA: Measure = Measure {
+const ALPHA: MetricColumn = MetricColumn {
     title: "alpha",
     label: "probability",
     of: |_, e| [e.row.alpha, e.row.alpha_lo, e.row.alpha_hi, None],
     unit: true,
     even: None,
 };
-const SHARE: Measure = Measure {
+const SHARE: MetricColumn = MetricColumn {
     title: "share of the ceiling",
     label: "Σ accepted / Σ α*",
     of: |data, e| {
@@ -38,19 +38,19 @@ const SHARE: Measure = Measure {
     unit: false,
     even: Some(Even::Line(1.0)),
 };
-const TAU: Measure = Measure {
+const TAU: MetricColumn = MetricColumn {
     title: "block efficiency τ",
     label: "tokens per target pass",
-    of: |_, Entry { row: r, .. }| {
+    of: |_, TableEntry { row: r, .. }| {
         [r.block_efficiency, r.block_efficiency_lo, r.block_efficiency_hi, None]
     },
     unit: false,
     even: None,
 };
-const SPEEDUP: Measure = Measure {
+const SPEEDUP: MetricColumn = MetricColumn {
     title: "speedup",
     label: "over plain decoding (×)",
-    of: |_, Entry { row: r, .. }| [r.speedup, r.speedup_lo, r.speedup_hi, r.predicted_speedup],
+    of: |_, TableEntry { row: r, .. }| [r.speedup, r.speedup_lo, r.speedup_hi, r.predicted_speedup],
     unit: false,
     even: Some(Even::Loss(1.0)),
 };
@@ -68,33 +68,33 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let acceptance = if verifiers_differ(data) { SHARE } else { ALPHA };
     let measures = [acceptance, TAU, SPEEDUP];
     let columns = measures.iter().map(|measure| measure.column(data, &entries)).collect();
-    let value = |entry: &Entry<'_>| measures.iter().map(|m| m.value(data, entry)).collect();
+    let value = |entry: &TableEntry<'_>| measures.iter().map(|m| m.value(data, entry)).collect();
     let rows = table::rows(data, columns, &entries, value);
     let predicted = entries.iter().any(|e| e.row.predicted_speedup.is_some());
-    let predicted = predicted.then(|| Key::new("predicted", Sample::Hollow));
+    let predicted = predicted.then(|| LegendEntry::new("predicted", LegendSample::Hollow));
     let legend = predicted.into_iter().chain([even()]).collect();
     Some(table::page("Methods side by side", notes, legend, rows))
 }
 
 /// All timed cells of a series or, if it has enough for a curve, only the best one.
-fn cells<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> Vec<Entry<'d>> {
+fn cells<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> Vec<TableEntry<'d>> {
     let timed = data.timed(series);
     let best = data.best(series).filter(|_| timed.len() >= CURVE);
     let shown = |cell: &Cell| best.is_none_or(|best| best.id == cell.id);
     let cells = timed.into_iter().filter(|(cell, _)| shown(cell));
-    cells.map(|(cell, row)| Entry { series, cell, row }).collect()
+    cells.map(|(cell, row)| TableEntry { series, cell, row }).collect()
 }
 
-/// Whether the run compares verifiers. Then alpha is not enough: it measures the drafts, not
-/// how much of them a verifier accepts.
+/// Whether the run compares verifiers. If so, alpha does not suffice: it measures the drafts,
+/// not how much of them a verifier accepts.
 fn verifiers_differ(data: &Data<'_>) -> bool {
     let mut cells = data.series.iter().map(|s| s.cells[0]);
     let first = cells.next().map(|c| &c.method.verifier);
     cells.any(|c| Some(&c.method.verifier) != first)
 }
 
-impl Measure {
-    fn column(&self, data: &Data<'_>, entries: &[Entry<'_>]) -> Column {
+impl MetricColumn {
+    fn column(&self, data: &Data<'_>, entries: &[TableEntry<'_>]) -> Column {
         let values = entries.iter().flat_map(|e| (self.of)(data, e)).flatten();
         let axis = match self.even {
             Some(Even::Loss(_)) => Axis::around_one(self.label, values),
@@ -104,8 +104,8 @@ impl Measure {
         Column { title: self.title.to_owned(), axis, even: self.even }
     }
 
-    fn value(&self, data: &Data<'_>, entry: &Entry<'_>) -> Value {
+    fn value(&self, data: &Data<'_>, entry: &TableEntry<'_>) -> PlotValue {
         let [x, lo, hi, predicted] = (self.of)(data, entry);
-        x.map_or(Value::None, |x| Value::Dot { x, interval: lo.zip(hi), predicted })
+        x.map_or(PlotValue::None, |x| PlotValue::Dot { x, interval: lo.zip(hi), predicted })
     }
 }

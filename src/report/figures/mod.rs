@@ -2,18 +2,16 @@
 //! `survival.csv` and, where those do not suffice, from the rounds. Each figure is a
 //! [`Page`] that `plot` renders; a figure without data is not written.
 
-mod acceptance;
 mod accepted_length;
 mod by_setting;
 mod categories;
+mod curves;
 mod data;
 mod facets;
 mod frontier;
 mod looks;
 mod methods;
 mod policies;
-mod speedup;
-mod survival;
 mod table;
 mod time_per_round;
 mod verifiers;
@@ -37,15 +35,15 @@ pub(super) struct Figure {
     pub(super) caption: String,
 }
 
-type Draw = fn(&Data<'_>) -> Option<Page>;
+type DrawFigure = fn(&Data<'_>) -> Option<Page>;
 
 /// Name, caption and drawing function of every figure with a fixed name.
-const FIGURES: &[(&str, &str, Draw)] = &[
+const FIGURES: &[(&str, &str, DrawFigure)] = &[
     (
         "speedup",
         "Speedup over plain decoding by draft length, with 95 % intervals over prompts. Below 1 \
          speculation loses.",
-        speedup::draw,
+        curves::speedup,
     ),
     (
         "methods",
@@ -57,13 +55,13 @@ const FIGURES: &[(&str, &str, Draw)] = &[
         "acceptance",
         "alpha, the mean of Σ min(p, q) over the draft positions reached, by draft length, with \
          95 % intervals over prompts.",
-        acceptance::draw,
+        curves::acceptance,
     ),
     (
         "survival",
         "S(i), the probability that a draft survives up to position i, in the cell with the \
          longest draft, with 95 % intervals over prompts.",
-        survival::draw,
+        curves::survival,
     ),
     (
         "accepted_length",
@@ -111,7 +109,8 @@ pub(super) fn write_all(
     summary: &[SummaryRow],
     survival: &[SurvivalRow],
 ) -> Result<Vec<Figure>> {
-    let data = Data::new(results, summary, survival);
+    let mut data = Data::new(results, summary, survival);
+    data.looks = looks::assign(&data);
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut written = Vec::new();
     let single = FIGURES.iter().filter_map(|(name, caption, draw)| {

@@ -2,7 +2,7 @@
 
 use super::data::{Data, once};
 use super::table;
-use crate::plot::{Axis, Column, Even, Group, Key, Page, Row, Rows, Sample, Value};
+use crate::plot::{Axis, Column, Even, Group, LegendEntry, Page, PlotRow, PlotRows, LegendSample, PlotValue};
 use crate::report::policies::{Policy, policies};
 use crate::report::tables::ends;
 
@@ -17,10 +17,10 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         [p.ratio, lo, hi].into_iter().flatten()
     });
     let axis = Axis::around_one("speed over that of the best fixed K (×)", ends);
-    let row = |policy: &Policy<'_>| Row {
+    let row = |policy: &Policy<'_>| PlotRow {
         label: table::label(data, policy.series, policy.cell),
         style: data.looks.method(&policy.series.method),
-        values: vec![Value::dot(policy.ratio, policy.interval.map(|i| (i.lo, i.hi)))],
+        values: vec![PlotValue::dot(policy.ratio, policy.interval.map(|i| (i.lo, i.hi)))],
     };
     let titles = once(policies.iter().map(|p| p.series.sampling.as_str()));
     let groups = titles.iter().map(|title| {
@@ -28,7 +28,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         Group { title: (*title).to_owned(), rows: own.map(row).collect() }
     });
     let columns = vec![Column { title: String::new(), axis, even: Some(Even::Loss(1.0)) }];
-    let rows = Rows { columns, groups: groups.collect(), parts: Vec::new() };
-    let legend = vec![Key::new("slower than the best fixed K", Sample::Loss)];
+    let rows = PlotRows { columns, groups: groups.collect(), parts: Vec::new() };
+    let legend = vec![LegendEntry::new("slower than the best fixed K", LegendSample::Loss)];
     Some(table::page("Draft length policies against the best fixed K", Vec::new(), legend, rows))
 }

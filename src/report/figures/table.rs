@@ -2,7 +2,7 @@
 
 use super::data::{Data, once};
 use crate::experiment::Cell;
-use crate::plot::{Body, Column, Group, Key, Page, Row, Rows, Value};
+use crate::plot::{Body, Column, Group, LegendEntry, Page, PlotRow, PlotRows, PlotValue};
 use crate::report::series::Series;
 use crate::rows::SummaryRow;
 
@@ -12,7 +12,7 @@ pub(super) const MOST: usize = 60;
 const LONG: usize = 50;
 
 /// A cell that is drawn as a row.
-pub(super) struct Entry<'d> {
+pub(super) struct TableEntry<'d> {
     pub(super) series: &'d Series<'d>,
     pub(super) cell: &'d Cell,
     pub(super) row: &'d SummaryRow,
@@ -23,23 +23,23 @@ pub(super) struct Entry<'d> {
 /// the first settings.
 pub(super) fn limit(
     data: &Data<'_>,
-    entries: &mut Vec<Entry<'_>>,
+    entries: &mut Vec<TableEntry<'_>>,
     most: usize,
     notes: &mut Vec<String>,
 ) {
     let all = entries.len();
-    let long = |e: &Entry<'_>| label(data, e.series, e.cell).chars().count() > LONG;
+    let long = |e: &TableEntry<'_>| label(data, e.series, e.cell).chars().count() > LONG;
     let most = if entries.iter().any(long) { most * 2 / 3 } else { most };
     if all <= most {
         return;
     }
     let settings = once(entries.iter().map(|e| e.series.sampling.as_str())).len();
     let share = (most / settings).max(1);
-    let speedup = |e: &Entry<'_>| e.row.speedup.unwrap_or(0.0);
-    let faster = |a: &Entry<'_>, b: &Entry<'_>| {
+    let speedup = |e: &TableEntry<'_>| e.row.speedup.unwrap_or(0.0);
+    let faster = |a: &TableEntry<'_>, b: &TableEntry<'_>| {
         a.series.sampling == b.series.sampling && speedup(a) > speedup(b)
     };
-    let rank = |e: &Entry<'_>| entries.iter().filter(|other| faster(other, e)).count();
+    let rank = |e: &TableEntry<'_>| entries.iter().filter(|other| faster(other, e)).count();
     let mut kept = entries.iter().map(|e| rank(e) < share).collect::<Vec<_>>().into_iter();
     entries.retain(|_| kept.next().unwrap_or(false));
     entries.truncate(most);
@@ -56,12 +56,12 @@ pub(super) fn limit(
 pub(super) fn rows(
     data: &Data<'_>,
     columns: Vec<Column>,
-    entries: &[Entry<'_>],
-    values: impl Fn(&Entry<'_>) -> Vec<Value>,
-) -> Rows {
+    entries: &[TableEntry<'_>],
+    values: impl Fn(&TableEntry<'_>) -> Vec<PlotValue>,
+) -> PlotRows {
     let group = |title: &&str| {
         let own = entries.iter().filter(|e| e.series.sampling == *title);
-        let row = |e: &Entry<'_>| Row {
+        let row = |e: &TableEntry<'_>| PlotRow {
             label: label(data, e.series, e.cell),
             style: data.looks.method(&e.series.method),
             values: values(e),
@@ -70,7 +70,7 @@ pub(super) fn rows(
     };
     let titles = once(entries.iter().map(|e| e.series.sampling.as_str()));
     let groups = tidy(titles.iter().map(group).collect());
-    Rows { columns, groups, parts: Vec::new() }
+    PlotRows { columns, groups, parts: Vec::new() }
 }
 
 /// Removes the title if there is only one group. Moves the title of a group with a single
@@ -106,6 +106,6 @@ pub(super) fn label(data: &Data<'_>, series: &Series<'_>, cell: &Cell) -> String
 }
 
 /// A page with the given rows.
-pub(super) fn page(title: &str, notes: Vec<String>, legend: Vec<Key>, rows: Rows) -> Page {
+pub(super) fn page(title: &str, notes: Vec<String>, legend: Vec<LegendEntry>, rows: PlotRows) -> Page {
     Page { title: title.to_owned(), notes, legend, body: Body::Rows(rows) }
 }

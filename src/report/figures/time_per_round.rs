@@ -1,9 +1,9 @@
 //! Draws the mean time of a round, divided into its parts.
 
 use super::data::{Data, once};
-use super::table::{self, Entry, MOST};
+use super::table::{self, TableEntry, MOST};
 use crate::experiment::Cell;
-use crate::plot::{Axis, Column, Group, Key, NEUTRAL, PARTS, Page, Row, Rows, Sample, Value};
+use crate::plot::{Axis, Column, Group, LegendEntry, NEUTRAL, PARTS, Page, PlotRow, PlotRows, LegendSample, PlotValue};
 use crate::statistics::{rounds, timed};
 
 const NAMES: [&str; 4] = ["target", "draft", "verify", "other"];
@@ -29,9 +29,9 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let column = |title: &str| Column { title: title.to_owned(), axis: axis.clone(), even: None };
     let bar = |sampling: &str, name: &str| {
         let found = bars.iter().find(|(s, n, _)| s == sampling && n == name);
-        found.map_or(Value::None, |(_, _, parts)| Value::Bar(parts.to_vec()))
+        found.map_or(PlotValue::None, |(_, _, parts)| PlotValue::Bar(parts.to_vec()))
     };
-    let row = |name: &str, samplings: &[&str]| Row {
+    let row = |name: &str, samplings: &[&str]| PlotRow {
         label: name.to_owned(),
         style: NEUTRAL,
         values: samplings.iter().map(|sampling| bar(sampling, name)).collect(),
@@ -50,21 +50,21 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         (vec![column("")], samplings.iter().map(group).collect())
     };
     let keys = NAMES.into_iter().zip(PARTS);
-    let legend = keys.map(|(name, colour)| Key::new(name, Sample::Part(colour))).collect();
+    let legend = keys.map(|(name, colour)| LegendEntry::new(name, LegendSample::Part(colour))).collect();
     let title = "Time per round and where it goes";
-    Some(table::page(title, notes, legend, Rows { columns, groups, parts: PARTS.into() }))
+    Some(table::page(title, notes, legend, PlotRows { columns, groups, parts: PARTS.into() }))
 }
 
 /// The bars, with plain decoding before the first cell of each sampling setting.
 fn bars(data: &Data<'_>, most: usize, notes: &mut Vec<String>) -> Vec<Bar> {
     let cells = data.series.iter().flat_map(|series| {
         let rows = series.cells.iter().filter_map(|cell| Some((*cell, data.row(&cell.id)?)));
-        rows.map(move |(cell, row)| Entry { series, cell, row })
+        rows.map(move |(cell, row)| TableEntry { series, cell, row })
     });
     let mut entries = cells.collect::<Vec<_>>();
     table::limit(data, &mut entries, most, notes);
     let mut bars = Vec::<Bar>::new();
-    for Entry { series, cell, .. } in entries {
+    for TableEntry { series, cell, .. } in entries {
         let plain = bars.iter().any(|(s, n, _)| *s == series.sampling && n == PLAIN);
         let baseline = data.results.plan.baseline_of(cell).filter(|_| !plain);
         let baseline = baseline.map(|baseline| (baseline, PLAIN.to_owned()));

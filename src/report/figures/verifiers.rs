@@ -1,15 +1,15 @@
 //! Draws verifiers relative to rejection sampling of the same drafts.
 
 use super::data::Data;
-use super::table::{self, Entry};
-use crate::plot::{Axis, Column, Even, Key, Page, Sample, Value};
+use super::table::{self, TableEntry};
+use crate::plot::{Axis, Column, Even, LegendEntry, Page, LegendSample, PlotValue};
 use crate::report::tables::ends;
 use crate::report::worth::{Rival, rivals};
 use crate::statistics::Interval;
 
-type Ratio = fn(&Rival<'_>) -> (Option<f64>, Option<Interval>);
+type RivalRatio = fn(&Rival<'_>) -> (Option<f64>, Option<Interval>);
 
-const RATIOS: [(&str, &str, Ratio); 2] = [
+const RATIOS: [(&str, &str, RivalRatio); 2] = [
     ("block efficiency τ", "ratio to that of rejection", |r| (Some(r.tau), r.tau_interval)),
     ("speed", "ratio to that of rejection", |r| (r.speed, r.speed_interval)),
 ];
@@ -19,7 +19,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let entry = |r: &Rival<'_>| {
         let series = data.series.iter().find(|s| s.cells.iter().any(|c| c.id == r.cell.id))?;
         let cell = series.cells.iter().find(|c| c.id == r.cell.id)?;
-        Some(Entry { series, cell, row: data.row(&cell.id)? })
+        Some(TableEntry { series, cell, row: data.row(&cell.id)? })
     };
     let mut entries = rivals.iter().filter_map(entry).collect::<Vec<_>>();
     if entries.is_empty() {
@@ -35,15 +35,15 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         let axis = Axis::around_one(label, ends);
         Column { title: title.to_owned(), axis, even: Some(Even::Loss(1.0)) }
     });
-    let values = |entry: &Entry<'_>| {
+    let values = |entry: &TableEntry<'_>| {
         let rival = rivals.iter().find(|r| r.cell.id == entry.cell.id);
-        let value = |of: Ratio| {
+        let value = |of: RivalRatio| {
             let (x, interval) = rival.map_or((None, None), of);
-            Value::dot(x, interval.map(|i| (i.lo, i.hi)))
+            PlotValue::dot(x, interval.map(|i| (i.lo, i.hi)))
         };
         RATIOS.map(|(_, _, of)| value(of)).into()
     };
     let rows = table::rows(data, columns.into(), &entries, values);
-    let legend = vec![Key::new("worse than rejection sampling", Sample::Loss)];
+    let legend = vec![LegendEntry::new("worse than rejection sampling", LegendSample::Loss)];
     Some(table::page("Verifiers against rejection sampling", notes, legend, rows))
 }

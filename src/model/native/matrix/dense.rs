@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use bytemuck::Pod;
 
-use super::{Chunk, Storage};
+use super::{Chunk, StorageFormat};
 use crate::lanes::{Isa, LANES};
 
 /// Four bytes per weight.
@@ -87,7 +87,7 @@ fn add<I: Isa, const M: usize, const T: usize>(
     }
 }
 
-impl<W: Weight> Storage for Dense<W> {
+impl<W: Weight> StorageFormat for Dense<W> {
     type Step = [W::Bits; LANES];
     type Value = Chunk;
     const INPUTS: usize = 1;
@@ -118,7 +118,7 @@ impl<W: Weight> Storage for Dense<W> {
     }
 }
 
-impl Storage for Bf16 {
+impl StorageFormat for Bf16 {
     type Step = [[u16; 2]; LANES];
     type Value = Chunk;
     const INPUTS: usize = 2;

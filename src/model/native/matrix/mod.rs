@@ -20,7 +20,7 @@ use bytemuck::Pod;
 use crate::lanes::{Isa, LANES};
 
 /// A way to store weights, and the arithmetic that goes with it.
-trait Storage {
+trait StorageFormat {
     /// A tile's weights for the next [`Self::INPUTS`] inputs.
     type Step: Pod;
     /// One row's values for the inputs of [`Self::STEPS`] steps.

@@ -2,7 +2,7 @@
 
 use super::dense::{Bf16, F16, F32};
 use super::q8::{self, Q8};
-use super::{LANES, Storage};
+use super::{LANES, StorageFormat};
 use crate::model::Dtype;
 use crate::model::native::memory::{Builder, Memory, Part};
 
@@ -11,16 +11,16 @@ use crate::model::native::memory::{Builder, Memory, Part};
 pub(in super::super) struct Matrix {
     pub(super) outputs: usize,
     pub(super) inputs: usize,
-    pub(super) weights: Weights,
+    pub(super) weights: PackedWeights,
 }
 
 /// The steps of all tiles, tile by tile.
 #[derive(Debug)]
-pub(super) enum Weights {
-    F32(Part<<F32 as Storage>::Step>),
-    Bf16(Part<<Bf16 as Storage>::Step>),
-    F16(Part<<F16 as Storage>::Step>),
-    Q8(Part<<Q8 as Storage>::Step>),
+pub(super) enum PackedWeights {
+    F32(Part<<F32 as StorageFormat>::Step>),
+    Bf16(Part<<Bf16 as StorageFormat>::Step>),
+    F16(Part<<F16 as StorageFormat>::Step>),
+    Q8(Part<<Q8 as StorageFormat>::Step>),
 }
 
 /// The form in which a matrix needs the values of each row.
@@ -35,7 +35,7 @@ pub(super) enum Input {
 impl Matrix {
     /// Bytes that a packed matrix takes in memory.
     pub(in super::super) fn bytes(outputs: usize, inputs: usize, dtype: Dtype) -> usize {
-        fn bytes<S: Storage>(outputs: usize, inputs: usize) -> usize {
+        fn bytes<S: StorageFormat>(outputs: usize, inputs: usize) -> usize {
             Part::<S::Step>::bytes(outputs.div_ceil(LANES) * inputs.div_ceil(S::INPUTS))
         }
         match dtype.stored(inputs) {
@@ -54,10 +54,10 @@ impl Matrix {
         dtype: Dtype,
     ) -> Self {
         let weights = match dtype.stored(inputs) {
-            Dtype::F32 => Weights::F32(pack::<F32>(memory, rows, inputs)),
-            Dtype::Bf16 => Weights::Bf16(pack::<Bf16>(memory, rows, inputs)),
-            Dtype::F16 => Weights::F16(pack::<F16>(memory, rows, inputs)),
-            Dtype::Q8_0 => Weights::Q8(pack::<Q8>(memory, rows, inputs)),
+            Dtype::F32 => PackedWeights::F32(pack::<F32>(memory, rows, inputs)),
+            Dtype::Bf16 => PackedWeights::Bf16(pack::<Bf16>(memory, rows, inputs)),
+            Dtype::F16 => PackedWeights::F16(pack::<F16>(memory, rows, inputs)),
+            Dtype::Q8_0 => PackedWeights::Q8(pack::<Q8>(memory, rows, inputs)),
         };
         Self { outputs: rows.len(), inputs, weights }
     }
@@ -65,20 +65,20 @@ impl Matrix {
     /// Writes the weights of one output to `row`, as the products use them.
     pub(in super::super) fn unpack(&self, memory: &Memory, output: usize, row: &mut [f32]) {
         match &self.weights {
-            Weights::F32(part) => unpack::<F32>(memory.get(part), output, row),
-            Weights::Bf16(part) => unpack::<Bf16>(memory.get(part), output, row),
-            Weights::F16(part) => unpack::<F16>(memory.get(part), output, row),
-            Weights::Q8(part) => unpack::<Q8>(memory.get(part), output, row),
+            PackedWeights::F32(part) => unpack::<F32>(memory.get(part), output, row),
+            PackedWeights::Bf16(part) => unpack::<Bf16>(memory.get(part), output, row),
+            PackedWeights::F16(part) => unpack::<F16>(memory.get(part), output, row),
+            PackedWeights::Q8(part) => unpack::<Q8>(memory.get(part), output, row),
         }
     }
 
     /// The form in which it needs the values of each row.
     pub(super) fn input(&self) -> Input {
         match &self.weights {
-            Weights::F32(_) | Weights::Bf16(_) | Weights::F16(_) => {
+            PackedWeights::F32(_) | PackedWeights::Bf16(_) | PackedWeights::F16(_) => {
                 Input::Chunks(self.inputs.div_ceil(LANES))
             }
-            Weights::Q8(_) => Input::Blocks(self.inputs / q8::BLOCK),
+            PackedWeights::Q8(_) => Input::Blocks(self.inputs / q8::BLOCK),
         }
     }
 
@@ -100,16 +100,16 @@ impl Matrix {
     /// Bytes of one tile.
     pub(super) fn tile_bytes(&self) -> usize {
         let bytes = match &self.weights {
-            Weights::F32(part) => part.len_bytes(),
-            Weights::Bf16(part) => part.len_bytes(),
-            Weights::F16(part) => part.len_bytes(),
-            Weights::Q8(part) => part.len_bytes(),
+            PackedWeights::F32(part) => part.len_bytes(),
+            PackedWeights::Bf16(part) => part.len_bytes(),
+            PackedWeights::F16(part) => part.len_bytes(),
+            PackedWeights::Q8(part) => part.len_bytes(),
         };
         bytes / self.tiles().max(1)
     }
 }
 
-fn pack<S: Storage>(memory: &mut Builder, rows: &[&[f32]], inputs: usize) -> Part<S::Step> {
+fn pack<S: StorageFormat>(memory: &mut Builder, rows: &[&[f32]], inputs: usize) -> Part<S::Step> {
     let steps = inputs.div_ceil(S::INPUTS);
     let (part, to) = memory.take(rows.len().div_ceil(LANES) * steps);
     let nothing = vec![0.0; inputs];
@@ -124,7 +124,7 @@ fn pack<S: Storage>(memory: &mut Builder, rows: &[&[f32]], inputs: usize) -> Par
     part
 }
 
-fn unpack<S: Storage>(steps: &[S::Step], output: usize, row: &mut [f32]) {
+fn unpack<S: StorageFormat>(steps: &[S::Step], output: usize, row: &mut [f32]) {
     let count = row.len().div_ceil(S::INPUTS);
     let tile = &steps[output / LANES * count..][..count];
     let weights = tile.iter().flat_map(|step| S::unpack(step, output % LANES));

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use super::dense::{Bf16, F16, F32};
-use super::packed::Weights;
+use super::packed::PackedWeights;
 use super::q8::Q8;
 use super::rows::groups;
-use super::{Matrix, Rows, Storage};
+use super::{Matrix, Rows, StorageFormat};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 use crate::model::native::memory::Memory;
 use crate::pool::{Away, Worker};
@@ -41,17 +41,17 @@ fn multiply(
     let Rows { rows: count, chunks, blocks } = rows;
     let inputs = matrix.inputs;
     match &matrix.weights {
-        Weights::F32(part) => {
+        PackedWeights::F32(part) => {
             Piece::<F32>::of(memory.get(part), inputs, chunks, count).run(isa, tiles, sums, finish);
         }
-        Weights::Bf16(part) => {
+        PackedWeights::Bf16(part) => {
             Piece::<Bf16>::of(memory.get(part), inputs, chunks, count)
                 .run(isa, tiles, sums, finish);
         }
-        Weights::F16(part) => {
+        PackedWeights::F16(part) => {
             Piece::<F16>::of(memory.get(part), inputs, chunks, count).run(isa, tiles, sums, finish);
         }
-        Weights::Q8(part) => {
+        PackedWeights::Q8(part) => {
             Piece::<Q8>::of(memory.get(part), inputs, blocks, count).run(isa, tiles, sums, finish);
         }
     }
@@ -98,7 +98,7 @@ pub(in super::super) fn multiply_tiles(
 }
 
 /// A product with tiles of one storage.
-struct Piece<'a, S: Storage> {
+struct Piece<'a, S: StorageFormat> {
     steps: &'a [S::Step],
     /// Steps from one tile to the next.
     stride: usize,
@@ -108,7 +108,7 @@ struct Piece<'a, S: Storage> {
     count: usize,
 }
 
-impl<'a, S: Storage> Piece<'a, S> {
+impl<'a, S: StorageFormat> Piece<'a, S> {
     fn of(steps: &'a [S::Step], inputs: usize, values: &'a [S::Value], count: usize) -> Self {
         let stride = inputs.div_ceil(S::INPUTS);
         Self { steps, stride, used: stride, values, count }
@@ -126,13 +126,13 @@ impl<'a, S: Storage> Piece<'a, S> {
 }
 
 /// The tiles of a piece whose sums are finished together.
-struct Span<'a, S: Storage> {
+struct Span<'a, S: StorageFormat> {
     piece: &'a Piece<'a, S>,
     tiles: Range<usize>,
     sums: &'a mut Sums,
 }
 
-impl<S: Storage> Kernel for Span<'_, S> {
+impl<S: StorageFormat> Kernel for Span<'_, S> {
     type Output = ();
 
     #[inline(always)]
@@ -151,7 +151,7 @@ impl<S: Storage> Kernel for Span<'_, S> {
             for (row, rows) in groups(I::KIND, count) {
                 let part = from / S::STEPS * rows..until.div_ceil(S::STEPS) * rows;
                 let group = &values[row * per_row..][part];
-                let block = Block { span, stride, from, until, tiles, count };
+                let block = StepRange { span, stride, from, until, tiles, count };
                 block.run_rows::<I, S>(isa, rows, group, &mut self.sums[row..]);
             }
         }
@@ -166,7 +166,7 @@ const fn fits<I: Isa>(rows: usize, most: usize) -> bool {
 
 /// Some steps of the tiles of a span.
 #[derive(Clone, Copy)]
-struct Block<'a, T> {
+struct StepRange<'a, T> {
     span: &'a [T],
     stride: usize,
     from: usize,
@@ -176,10 +176,10 @@ struct Block<'a, T> {
     count: usize,
 }
 
-impl<T: Copy> Block<'_, T> {
+impl<T: Copy> StepRange<'_, T> {
     /// Chooses the kernel for a number of rows.
     #[inline(always)]
-    fn run_rows<I: Isa, S: Storage<Step = T>>(
+    fn run_rows<I: Isa, S: StorageFormat<Step = T>>(
         self,
         isa: I,
         rows: usize,
@@ -203,7 +203,7 @@ impl<T: Copy> Block<'_, T> {
 
     /// Processes the tiles, as many at once as there are registers for.
     #[inline(always)]
-    fn run_tiles<I: Isa, S: Storage<Step = T>, const M: usize>(
+    fn run_tiles<I: Isa, S: StorageFormat<Step = T>, const M: usize>(
         self,
         isa: I,
         values: &[[S::Value; M]],
@@ -230,7 +230,7 @@ impl<T: Copy> Block<'_, T> {
 
     /// Adds the steps of `N` tiles to the sums of `M` rows.
     #[inline(always)]
-    fn strip<I: Isa, S: Storage<Step = T>, const M: usize, const N: usize>(
+    fn strip<I: Isa, S: StorageFormat<Step = T>, const M: usize, const N: usize>(
         self,
         isa: I,
         first: usize,

@@ -5,7 +5,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::Storage;
+use super::StorageFormat;
 use crate::lanes::{Isa, LANES, math};
 
 pub(super) use crate::model::options::{BLOCK, Q8_LEVELS};
@@ -27,7 +27,7 @@ pub(super) struct Tile {
 
 /// One row's values for 32 inputs.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in super::super) struct Block {
+pub(in super::super) struct Q8Block {
     quants: [[i8; 4]; BLOCK / 4],
     scale: f32,
     /// Cancels the offset of the weights.
@@ -38,7 +38,7 @@ pub(in super::super) struct Block {
 /// even, in the lowest bits.
 const ROUND: f32 = 12_582_912.0;
 
-impl Block {
+impl Q8Block {
     /// Quantises 32 values: their largest magnitude becomes 127. If any value is not
     /// finite, the scale is NaN.
     #[inline(always)]
@@ -65,9 +65,9 @@ impl Block {
     }
 }
 
-impl Storage for Q8 {
+impl StorageFormat for Q8 {
     type Step = Tile;
-    type Value = Block;
+    type Value = Q8Block;
     const INPUTS: usize = BLOCK;
     const STEPS: usize = 1;
     // One tile at a time: its integer sums already keep the processor busy.
@@ -98,7 +98,7 @@ impl Storage for Q8 {
     fn step<I: Isa, const M: usize, const T: usize>(
         isa: I,
         weights: [&Tile; T],
-        values: &[Block; M],
+        values: &[Q8Block; M],
         _at: usize,
         sums: &mut [[I::F; M]; T],
     ) {

@@ -3,7 +3,7 @@
 
 use super::Matrix;
 use super::packed::Input;
-use super::q8::{BLOCK, Block};
+use super::q8::{BLOCK, Q8Block};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 use crate::pool::Shared;
 
@@ -17,7 +17,7 @@ pub(in super::super) struct PackedRows {
     /// For dense weights.
     chunks: Shared<Chunk>,
     /// For quantised weights.
-    blocks: Shared<Block>,
+    blocks: Shared<Q8Block>,
 }
 
 /// Packed rows, group by group.
@@ -25,7 +25,7 @@ pub(in super::super) struct PackedRows {
 pub(in super::super) struct Rows<'a> {
     pub rows: usize,
     pub chunks: &'a [Chunk],
-    pub blocks: &'a [Block],
+    pub blocks: &'a [Q8Block],
 }
 
 /// The groups of `rows` rows: first row and number of rows.
@@ -72,7 +72,7 @@ impl PackedRows {
     pub(in super::super) fn new(rows: usize, width: usize) -> Self {
         Self {
             chunks: Shared::new(rows * width.div_ceil(LANES), [0.0; LANES]),
-            blocks: Shared::new(rows * width.div_ceil(BLOCK), Block::default()),
+            blocks: Shared::new(rows * width.div_ceil(BLOCK), Q8Block::default()),
         }
     }
 
@@ -129,13 +129,13 @@ struct Quantised<'a, P> {
     put: P,
 }
 
-impl<P: FnMut(usize, Block)> Kernel for Quantised<'_, P> {
+impl<P: FnMut(usize, Q8Block)> Kernel for Quantised<'_, P> {
     type Output = ();
 
     #[inline(always)]
     fn run<I: Isa>(mut self, _: I) {
         for (i, values) in self.values.iter().enumerate() {
-            (self.put)(i, Block::quantise(values));
+            (self.put)(i, Q8Block::quantise(values));
         }
     }
 }

@@ -1,0 +1,67 @@
+//! Figures of one curve per method: by draft length or by position.
+
+use super::data::Data;
+use super::facets::{Frame, Line, page};
+use crate::plot::{Page, Point};
+
+/// Alpha by draft length.
+pub(super) fn acceptance(data: &Data<'_>) -> Option<Page> {
+    let lines = data.series.iter().map(|series| {
+        let points = series.cells.iter().filter_map(|cell| {
+            let row = data.row(&cell.id)?;
+            let y_interval = row.alpha_lo.zip(row.alpha_hi);
+            let x = cell.method.num_speculative_tokens as f64;
+            Some(Point { x, y: row.alpha?, y_interval, ..Point::default() })
+        });
+        Line::new(series, points.collect(), Vec::new())
+    });
+    let frame = Frame {
+        title: "Acceptance by draft length",
+        x: "draft length K (tokens)",
+        y: "alpha (probability)",
+        times: false,
+    };
+    page(data, frame, lines.collect())
+}
+
+/// Measured and predicted speedup by draft length.
+pub(super) fn speedup(data: &Data<'_>) -> Option<Page> {
+    let lines = data.series.iter().map(|series| {
+        let rows = data.timed(series);
+        let rows = rows.iter().map(|(cell, row)| (cell.method.num_speculative_tokens as f64, row));
+        let points = rows.clone().filter_map(|(x, row)| {
+            let y_interval = row.speedup_lo.zip(row.speedup_hi);
+            Some(Point { x, y: row.speedup?, y_interval, ..Point::default() })
+        });
+        let predicted = rows.filter_map(|(x, row)| Some((x, row.predicted_speedup?)));
+        Line::new(series, points.collect(), predicted.collect())
+    });
+    let frame = Frame {
+        title: "Speedup by draft length",
+        x: "draft length K (tokens)",
+        y: "speedup over plain decoding (×)",
+        times: true,
+    };
+    page(data, frame, lines.collect())
+}
+
+/// Survival of drafts by position.
+pub(super) fn survival(data: &Data<'_>) -> Option<Page> {
+    let lines = data.series.iter().map(|series| {
+        let points = data.positions(series).into_iter().map(|row| Point {
+            x: row.position as f64,
+            y: row.survival,
+            // The whole range stands for a missing interval.
+            y_interval: Some((row.lo, row.hi)).filter(|ends| *ends != (0.0, 1.0)),
+            ..Point::default()
+        });
+        Line::new(series, points.collect(), Vec::new())
+    });
+    let frame = Frame {
+        title: "Survival of drafted tokens by position",
+        x: "position i in the draft (tokens)",
+        y: "survival S(i) (probability)",
+        times: false,
+    };
+    page(data, frame, lines.collect())
+}
