@@ -1,4 +1,4 @@
-//! Products and distributions on their own: `cargo bench`.
+//! Microbenchmarks of matrix products and of sampling distributions: `cargo bench`.
 
 use std::hint::black_box;
 
@@ -8,14 +8,14 @@ use specdec::model::{Dtype, PackedMatrix};
 use specdec::pool::Pool;
 use specdec::sampling::{History, Logits, Sampler, SamplingParams};
 
-/// A projection of the 110m shape.
+/// A projection of the 110m shape: outputs and inputs.
 const OUTPUTS: usize = 2048;
 const INPUTS: usize = 768;
-/// Plain decoding, drafts of 4 and 15 tokens, and a piece of a prompt.
+/// Rows of a pass: plain decoding, drafts of 4 and 15 tokens, and a part of a prompt.
 const ROWS: [usize; 4] = [1, 5, 16, 256];
 const VOCAB: usize = 32_000;
 
-/// Numbers between −1 and 1 that look like none in particular.
+/// Deterministic numbers between −1 and 1 without a visible pattern.
 fn numbers(count: usize) -> Vec<f32> {
     (0..count).map(|i| (i as f32 * 0.618_034).fract() * 2.0 - 1.0).collect()
 }

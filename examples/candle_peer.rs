@@ -1,15 +1,15 @@
-//! The stock decoders of candle-transformers behind the line protocol of
+//! Serves the stock decoders of candle-transformers over the line protocol of
 //! `specdec bench --interactive`, for the comparison in `experiments/90-engine`.
 //!
 //! ```text
 //! candle_peer llama FOLDER          f32, from a Hugging Face folder
-//! candle_peer quantized FILE.gguf   the weights as they are in the file
+//! candle_peer quantized FILE.gguf   weights as stored in the file
 //! ```
 //!
-//! Requests are lines on standard input: `pass M`, `prefill N`, `logits M`,
-//! `quit`; every answer is a line of JSON. Both decoders compute the logits of
-//! the last row alone, and their caches cannot be cut back: every pass gets a
-//! copy of a filled one, made outside the time that counts.
+//! Requests are lines on standard input: `pass M`, `prefill N`, `logits M`, `quit`; every
+//! answer is a line of JSON. Both decoders compute only the logits of the last row. Their
+//! caches cannot be rewound, so every pass gets a copy of a filled cache; copying is not
+//! timed.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, Write};
@@ -26,22 +26,22 @@ use candle_transformers::models::llama::{Cache, Llama, LlamaConfig};
 use candle_transformers::models::quantized_llama::ModelWeights;
 use serde_json::{Value, json};
 
-/// The version of candle, which Cargo.toml pins.
+/// The version of candle that Cargo.toml pins.
 const VERSION: &str = "0.11.1";
-/// Tokens in the cache before a timed pass: the first row of a pass is the last
-/// of a text of 64 tokens.
+/// Tokens in the cache before a timed pass. The first row of a pass is the last of 64 context
+/// tokens.
 const CACHED: usize = 63;
-/// A sample takes at least this long; short passes are repeated within it.
+/// The minimum duration of a sample; short passes are repeated within it.
 const LEAST: Duration = Duration::from_micros(500);
 
-/// A decoder and its cache. The weights of copies are shared.
+/// A decoder and its cache. Copies share the weights.
 #[derive(Clone)]
 enum State {
     Llama(Rc<Llama>, Cache),
     Quantized(ModelWeights),
 }
 
-/// A decoder with nothing in its cache, and with [`CACHED`] tokens in it.
+/// A decoder with an empty cache, and with [`CACHED`] tokens in the cache.
 struct Peer {
     name: String,
     dtype: &'static str,
@@ -51,7 +51,7 @@ struct Peer {
 }
 
 impl State {
-    /// The last row's logits of a pass over tokens that follow `past` others.
+    /// Runs a pass over tokens after `past` cached ones; returns the logits of the last row.
     fn forward(&mut self, tokens: &Tensor, past: usize) -> Result<Tensor> {
         let logits = match self {
             Self::Llama(model, cache) => model.forward(tokens, past, cache),
@@ -66,7 +66,7 @@ impl Peer {
         let (dtype, vocab, empty) = match kind {
             "llama" => llama(path)?,
             "quantized" => quantized(path)?,
-            _ => bail!("unknown kind {kind}: it is llama or quantized"),
+            _ => bail!("unknown kind {kind}: allowed are llama and quantized"),
         };
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut peer = Self { name, dtype, vocab, filled: empty.clone(), empty };
@@ -83,7 +83,8 @@ impl Peer {
     }
 
     fn answer(&self, request: &str) -> Result<Value> {
-        let (verb, count) = request.split_once(' ').context("a request is a word and a number")?;
+        let (verb, count) =
+            request.split_once(' ').context("a request must be a word and a number")?;
         let count = count.parse()?;
         match verb {
             "pass" => self.time(&self.filled, CACHED, count),
@@ -97,7 +98,7 @@ impl Peer {
         }
     }
 
-    /// One sample: passes over `count` tokens from copies of `state`.
+    /// Takes one sample: times passes over `count` tokens from copies of `state`.
     fn time(&self, state: &State, past: usize, count: usize) -> Result<Value> {
         let tokens = self.tokens(past, count)?;
         let (begin, waited_before) = (Instant::now(), waited());
@@ -115,7 +116,7 @@ impl Peer {
         Ok(json!({ "micros": micros, "queue_share": waited / wall }))
     }
 
-    /// `count` tokens from position `first` on, as a batch of one.
+    /// `count` tokens from position `first`, as a batch of one: shape (1, `count`).
     fn tokens(&self, first: usize, count: usize) -> Result<Tensor> {
         let tokens = (first..first + count).map(|i| ((i * 7 + 3) % self.vocab) as u32);
         Ok(Tensor::from_iter(tokens, &Device::Cpu)?.unsqueeze(0)?)
@@ -141,8 +142,8 @@ fn quantized(path: &Path) -> Result<(&'static str, usize, State)> {
     Ok(("q8_0", vocab, State::Quantized(model)))
 }
 
-/// How long the threads of this process waited for a core so far: the second
-/// number of each `schedstat`.
+/// The total time for which threads of this process have waited for a core: the second number
+/// of each `schedstat`.
 fn waited() -> Duration {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let nanos = tasks

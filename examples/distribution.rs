@@ -1,9 +1,8 @@
-//! Prints the exact joint distribution of a method on a toy, by walking the production
-//! round through every outcome.
+//! Prints the exact joint distribution of a method on a toy model, by enumerating every
+//! random outcome of the production code.
 //!
 //! ```text
-//! cargo run --release --example distribution -- --verifier traversal --drafter
-//! model_tree \\
+//! cargo run --release --example distribution -- --verifier traversal --drafter model_tree \
 //!     --tree 2,1 --num-speculative-tokens 2 --tokens 4 --toy toy.json
 //! ```
 
@@ -23,35 +22,35 @@ use specdec::sampling::SamplingParams;
 /// Print the exact distribution of a method as JSON: {"distribution": {"0,2,1": p,
 /// ...}, "expected_emitted": x}
 ///
-/// expected_emitted is E[L] of the first round, the correction or bonus token included.
+/// expected_emitted is E[L] of the first round, including the correction or bonus token.
 #[derive(Debug, Parser)]
 struct Args {
-    /// WHAT is kept
+    /// Verifier
     #[arg(long, default_value = "rejection")]
     verifier: String,
-    /// WHO proposes
+    /// Drafter
     #[arg(long, default_value = "model")]
     drafter: String,
-    /// HOW FAR ahead
+    /// Draft length policy
     #[arg(long, default_value = "fixed")]
     length: String,
-    /// Tokens (levels of a tree) drafted per round
+    /// K: tokens drafted per round, or levels of a tree
     #[arg(short = 'k', long = "num-speculative-tokens", visible_alias = "K", default_value_t = 2)]
     k: usize,
-    /// Tokens of the joint distribution
+    /// Length of the texts of the joint distribution, in tokens
     #[arg(long, default_value_t = 3)]
     tokens: usize,
     /// Temperature of target and draft
     #[arg(long, default_value_t = 1.0)]
     temperature: f64,
-    /// Children per node, by depth, as in 2,1: --param tree=2,1
+    /// Children per node at each depth; 2,1 is short for --param tree=2,1
     #[arg(long)]
     tree: Option<String>,
-    /// A setting of a method
+    /// Setting of the drafter, the verifier or the length policy; repeatable
     #[arg(long = "param", value_name = "KEY=VALUE")]
     params: Vec<String>,
-    /// {"vocab": n, "order": 2, "target": {"a,b": [p...], ...}, "draft": {...},
-    /// "prompt": [..]}
+    /// JSON file with the toy model: {"vocab": n, "order": 2, "target": {"a,b": [p...], ...},
+    /// "draft": {...}, "prompt": [..]}
     #[arg(long)]
     toy: String,
 }
@@ -96,8 +95,8 @@ fn main() -> Result<()> {
     let found = enumerate(&target, generation, &mut [])?;
     if found.coupled {
         bail!(
-            "{} races twice at one position, and what is coupled cannot be enumerated: \
-             `specdec certify --method {0}` samples it",
+            "{} draws twice from the same random numbers at one position, and coupled draws cannot \
+             be enumerated: `specdec certify --method {0}` samples it",
             spec.verifier
         );
     }

@@ -1,5 +1,5 @@
-//! The exact output distribution of a speculative decoder, by walking every random
-//! outcome of the production code: drafter, verifier, session and decode loop.
+//! Computes the exact output distribution of a speculative decoder by enumerating every
+//! random outcome of the production code: drafter, verifier, session and decode loop.
 //!
 //! ```text
 //! cargo run --example quickstart --no-default-features
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (target, draft) = (pair.target("target")?, pair.draft("draft")?);
     let (prompt, tokens) = (&pair.prompt, 3);
 
-    // Two tokens are drafted per round and verified by rejection sampling.
+    // Each round drafts two tokens and verifies them by rejection sampling.
     let spec = MethodSpec { num_speculative_tokens: 2, ..MethodSpec::default() };
     let (method, stop) = (spec.build(Some(&draft))?, StopRules::max_tokens(tokens));
     let generation = Generation::new(&target, method, prompt, stop, None)?;

@@ -1,4 +1,4 @@
-//! A verifier on your own p and q: no model, no decode loop.
+//! Runs a verifier on your own p and q, without a model or a decode loop.
 //!
 //! ```text
 //! cargo run --example verify_only --no-default-features
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut accepted, mut first) = (0, [0; 3]);
     let runs = 100_000;
     for repeat in 0..runs {
-        // Every run draws its own numbers; the same request draws the same ones again.
+        // Every repeat has its own random numbers; the same request reproduces them.
         let mut chance = Seeded::new(Request { seed: 1, prompt: "verify_only", repeat });
         let mut draft = Draft::empty(3);
         let node = draft.sample(None, &q, &mut chance);

@@ -165,7 +165,9 @@ impl Param {
     pub const fn optional(self) -> Self {
         let kind = match self.kind {
             ParamKind::Count { least, most, .. } => ParamKind::Count { default: None, least, most },
-            ParamKind::Number { least, most, .. } => ParamKind::Number { default: None, least, most },
+            ParamKind::Number { least, most, .. } => {
+                ParamKind::Number { default: None, least, most }
+            }
             text => text,
         };
         Self { kind, ..self }
@@ -181,11 +183,15 @@ impl Param {
         match self.kind {
             ParamKind::Count { least, most: usize::MAX, .. } => format!("an integer >= {least}"),
             ParamKind::Count { least, most, .. } => format!("an integer from {least} to {most}"),
-            ParamKind::Number { least: f64::MIN, most: f64::MAX, .. } => "a finite number".to_owned(),
+            ParamKind::Number { least: f64::MIN, most: f64::MAX, .. } => {
+                "a finite number".to_owned()
+            }
             ParamKind::Number { least: f64::MIN_POSITIVE, most: f64::MAX, .. } => {
                 "a finite number above 0".to_owned()
             }
-            ParamKind::Number { least, most: f64::MAX, .. } => format!("a finite number >= {least}"),
+            ParamKind::Number { least, most: f64::MAX, .. } => {
+                format!("a finite number >= {least}")
+            }
             ParamKind::Number { least, most: f64::INFINITY, .. } => format!("a number >= {least}"),
             ParamKind::Number { least, most, .. } if least == f64::MIN_POSITIVE => {
                 format!("a number above 0, at most {most}")
@@ -213,10 +219,14 @@ impl Param {
     /// If the setting does not allow this value.
     pub fn check(&self, value: &Value) -> Result<Value, BadParam> {
         let sound = match (self.kind, value) {
-            (ParamKind::Count { least, most, .. }, Value::Count(n)) if (least..=most).contains(n) => {
+            (ParamKind::Count { least, most, .. }, Value::Count(n))
+                if (least..=most).contains(n) =>
+            {
                 value.clone()
             }
-            (ParamKind::Number { least, most, .. }, Value::Number(x)) if (least..=most).contains(x) => {
+            (ParamKind::Number { least, most, .. }, Value::Number(x))
+                if (least..=most).contains(x) =>
+            {
                 value.clone()
             }
             (ParamKind::Number { .. }, Value::Count(n)) => self.check(&Value::Number(*n as f64))?,

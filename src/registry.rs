@@ -50,8 +50,8 @@ pub fn promise(class: &str) -> &'static str {
         "G" => "the tokens are those of plain greedy decoding",
         "G~" => "the tokens are those of plain greedy decoding, up to near-ties of logits",
         "P" => "the same seed gives the same tokens as plain decoding",
-        "P~" => "the same seed gives the tokens of plain decoding, up to near-ties",
-        _ => "approximate: no promise, measure its distance from the target",
+        "P~" => "the same seed gives the same tokens as plain decoding, up to near-ties of logits",
+        _ => "no promise: measure its distance from the target's distribution",
     }
 }
 

@@ -1,22 +1,23 @@
-//! Intervals to choose from: the one that reports use, and those it was held
-//! against.
+//! The candidate intervals: the one that reports use, and the alternatives it was compared
+//! with.
 
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use specdec::statistics::{Interval, Ratio, quantile, student};
 
-/// A way to make an interval.
+/// A method of computing a confidence interval.
 #[derive(Debug)]
 pub(crate) struct Candidate {
     /// Its name in `coverage.csv`.
     pub(crate) name: &'static str,
-    /// Whether it needs resamples.
+    /// Whether it needs bootstrap resamples.
     pub(crate) resamples: bool,
-    /// The interval of a drawn experiment.
+    /// Computes the interval of a drawn experiment.
     pub(crate) interval: fn(&Drawn<'_>) -> Option<Interval>,
 }
 
-/// The first is that of the reports, here without a fewest number of prompts.
+/// All candidates. The first is the one of the reports, here without their minimum number of
+/// prompts.
 pub(crate) const CANDIDATES: &[Candidate] = &[
     Candidate { name: "skew_t", resamples: false, interval: |drawn| drawn.ratio.interval_from(2) },
     Candidate { name: "t", resamples: false, interval: |drawn| studentised(drawn, plain) },
@@ -27,28 +28,29 @@ pub(crate) const CANDIDATES: &[Candidate] = &[
     Candidate { name: "bootstrap_t", resamples: true, interval: bootstrap_t },
 ];
 
-/// Resamples of a bootstrap.
+/// Number of bootstrap resamples.
 const RESAMPLES: usize = 999;
 
-/// A drawn experiment and what follows from it.
+/// A drawn experiment and the statistics from which intervals are computed.
 pub(crate) struct Drawn<'r> {
     ratio: &'r Ratio,
     terms: Vec<(f64, &'r [f64])>,
     /// Number of prompts.
     n: f64,
-    /// Logarithm of the quotient, its standard error, and the skewness of the
-    /// prompts' influences.
+    /// Logarithm of the quotient, its standard error, and the skewness of the influences of
+    /// prompts.
     log: f64,
     error: f64,
     skewness: f64,
-    /// What the ratio has beyond the quotient.
+    /// The constant that the ratio adds to the quotient.
     plus: f64,
-    /// Logarithms of the resamples' quotients and the studentised ones, sorted.
+    /// The logarithms of the quotients of all resamples, and their studentised values; both
+    /// sorted.
     resamples: [Vec<f64>; 2],
 }
 
 impl<'r> Drawn<'r> {
-    /// An experiment; `None` if its quotient is no positive number.
+    /// The statistics of an experiment; `None` if its quotient is not a positive number.
     pub(crate) fn new(ratio: &'r Ratio, resample: bool) -> Option<Self> {
         let terms = ratio.terms().collect::<Vec<_>>();
         let log = terms.iter().map(|(power, sum)| power * sum.iter().sum::<f64>().ln()).sum();
@@ -87,7 +89,7 @@ impl<'r> Drawn<'r> {
             let influence = |i: usize| terms().map(|((_, sum), scale)| scale * sum[i]).sum::<f64>();
             let squares = prompts.iter().map(|&i| influence(i) * influence(i)).sum::<f64>();
             let error = (squares * self.n / (self.n - 1.0)).sqrt();
-            // What has no logarithm, or no spread, says nothing.
+            // Resamples without a finite logarithm are skipped; without spread, t is 0.
             if log.is_finite() {
                 logs.push(log);
                 ts.push(if error > 1e-12 { (log - self.log) / error } else { 0.0 });
@@ -99,8 +101,8 @@ impl<'r> Drawn<'r> {
     }
 }
 
-/// An interval of the logarithm from the distances, in standard errors, to its
-/// lower and upper end.
+/// An interval of the logarithm. `reach` gives the distances to its lower and upper end, in
+/// standard errors.
 fn studentised(drawn: &Drawn<'_>, reach: fn(f64, f64, f64) -> (f64, f64)) -> Option<Interval> {
     let (below, above) = reach(student(drawn.n - 1.0), drawn.skewness, drawn.n);
     drawn.between(drawn.log - below * drawn.error, drawn.log + above * drawn.error)
@@ -111,7 +113,7 @@ fn plain(t: f64, _skewness: f64, _n: f64) -> (f64, f64) {
     (t, t)
 }
 
-/// Hall's transformation, where it shortens the interval, too.
+/// Hall's transformation, which is also applied where it shortens the interval.
 fn hall(t: f64, skewness: f64, n: f64) -> (f64, f64) {
     let (a, b) = (skewness / (3.0 * n.sqrt()), skewness / (6.0 * n.sqrt()));
     let inverse = |y: f64| {
@@ -120,7 +122,7 @@ fn hall(t: f64, skewness: f64, n: f64) -> (f64, f64) {
     (inverse(t), -inverse(-t))
 }
 
-/// Student's t with the standard error of the jackknife.
+/// Student's t with the jackknife standard error.
 fn jackknife(drawn: &Drawn<'_>) -> Option<Interval> {
     let without = |i: usize| {
         let terms = drawn.terms.iter();
@@ -131,13 +133,13 @@ fn jackknife(drawn: &Drawn<'_>) -> Option<Interval> {
     drawn.between(drawn.log - reach, drawn.log + reach)
 }
 
-/// Quantiles of the resamples.
+/// The percentile bootstrap.
 fn percentile(drawn: &Drawn<'_>) -> Option<Interval> {
     let logs = &drawn.resamples[0];
     drawn.between(quantile(logs, 0.025)?, quantile(logs, 0.975)?)
 }
 
-/// Bias-corrected and accelerated (Efron 1987).
+/// The bias-corrected and accelerated bootstrap (Efron 1987).
 fn bca(drawn: &Drawn<'_>) -> Option<Interval> {
     let logs = &drawn.resamples[0];
     let below = logs.iter().filter(|log| **log < drawn.log).count() as f64;
@@ -150,18 +152,18 @@ fn bca(drawn: &Drawn<'_>) -> Option<Interval> {
     drawn.between(end(-1.959_964)?, end(1.959_964)?)
 }
 
-/// Quantiles of the studentised resamples.
+/// The bootstrap-t: quantiles of the studentised resamples.
 fn bootstrap_t(drawn: &Drawn<'_>) -> Option<Interval> {
     let end = |p| Some(drawn.log - quantile(&drawn.resamples[1], p)? * drawn.error);
     drawn.between(end(0.975)?, end(0.025)?)
 }
 
-/// The normal distribution's distribution function.
+/// The cumulative distribution function of the standard normal distribution.
 fn normal(z: f64) -> f64 {
     0.5 * libm::erfc(-z / std::f64::consts::SQRT_2)
 }
 
-/// Its quantile, by bisection.
+/// The quantile function of the standard normal distribution, by bisection.
 fn normal_quantile(p: f64) -> f64 {
     let (mut lo, mut hi) = (-9.0, 9.0);
     for _ in 0..50 {

@@ -1,11 +1,11 @@
-//! How often intervals cover the truth: the prompts of committed runs are the
-//! population, experiments of fewer prompts are drawn from it.
+//! Measures how often intervals cover the truth: takes the prompts of committed runs as the
+//! population and draws experiments with fewer prompts from it.
 //!
 //! ```text
 //! cargo run --release --example coverage -- --out results/coverage/2026-11-22 results/0[1-7]-*/*
 //! ```
 //!
-//! `experiments/93-coverage` says what is asked and what came out.
+//! `experiments/93-coverage` has the question and the result.
 
 mod candidates;
 mod populations;
@@ -25,7 +25,7 @@ use specdec::statistics::{Interval, quantile};
 use candidates::{CANDIDATES, Candidate, Drawn};
 use populations::{Population, populations};
 
-/// Prompts of a drawn experiment.
+/// The numbers of prompts of drawn experiments.
 const SIZES: [usize; 5] = [4, 8, 16, 32, 48];
 
 /// Count how often 95 % intervals of drawn experiments cover the ratio of the population.
@@ -34,13 +34,13 @@ struct Args {
     /// Results folders of runs
     #[arg(required = true)]
     runs: Vec<PathBuf>,
-    /// Where coverage.csv and summary.csv are written
+    /// Folder for coverage.csv and summary.csv
     #[arg(long)]
     out: PathBuf,
     /// Drawn experiments per population and number of prompts
     #[arg(long, default_value_t = 5000)]
     draws: usize,
-    /// The same for intervals that resample, which take a thousand times as long
+    /// Drawn experiments for bootstrap intervals, which take a thousand times as long
     #[arg(long, default_value_t = 1000)]
     resampled_draws: usize,
 }
@@ -93,7 +93,7 @@ fn main() -> Result<()> {
     Ok(writer.flush()?)
 }
 
-/// What is counted of an interval.
+/// The counts of a candidate interval.
 #[derive(Debug, Default)]
 struct Tally {
     draws: usize,
@@ -110,7 +110,7 @@ impl Tally {
             self.none += 1;
             return;
         };
-        // What is equal but for rounding is covered.
+        // Values that are equal except for rounding count as covered.
         let slack = 1e-9 * truth.abs();
         self.too_low += usize::from(hi < truth - slack);
         self.too_high += usize::from(lo > truth + slack);
@@ -118,8 +118,9 @@ impl Tally {
     }
 }
 
-/// Draws experiments of so many prompts and counts, the same for all intervals.
-/// Those that were not chosen are held against the chosen one where it matters.
+/// Draws experiments of `prompts` prompts, the same for all candidates, and counts how often
+/// each interval covers the truth. The alternatives are computed only for the ratios that
+/// matter most.
 fn coverage<'a>(population: &'a Population, prompts: usize, args: &Args) -> Vec<Row<'a>> {
     let mut rng = ChaCha8Rng::seed_from_u64(prompts as u64);
     let size = population.ratio.prompts();
@@ -162,18 +163,18 @@ fn coverage<'a>(population: &'a Population, prompts: usize, args: &Args) -> Vec<
     tallies.into_iter().zip(candidates).map(row).collect()
 }
 
-/// More digits than draws can tell apart are noise.
+/// Rounds to 4 decimals; further digits would be noise of the draws.
 fn rounded(x: f64) -> f64 {
     (1e4 * x).round() / 1e4
 }
 
-/// Coverage over all populations of a kind.
+/// Collects coverage over all populations of each kind.
 #[derive(Debug, Default)]
 struct Summary {
     kinds: Vec<(Kind, Vec<(f64, String)>)>,
 }
 
-/// What a row of `summary.csv` is about.
+/// The key of a row of `summary.csv`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Kind {
     ratio: String,
@@ -209,7 +210,7 @@ impl Summary {
         let kind = Kind { ratio, population, interval, prompts };
         let entry = (row.coverage, format!("{} {} {}", row.run, row.cell, row.ratio));
         match self.kinds.iter_mut().find(|(known, _)| *known == kind) {
-            // An interval that is never given covers nothing.
+            // An interval that was never given has no coverage.
             _ if row.none == row.draws => {}
             Some((_, entries)) => entries.push(entry),
             None => self.kinds.push((kind, vec![entry])),

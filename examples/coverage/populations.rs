@@ -1,4 +1,4 @@
-//! The ratios of a run's cells, as populations of prompts.
+//! The ratios of a run's cells, each as a population of prompts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,28 +10,28 @@ use specdec::statistics::{
     speedup_ratio, survival_ratios, tv,
 };
 
-/// A ratio of a cell, by prompt.
+/// A ratio of a cell, as a population of prompts.
 #[derive(Debug)]
 pub(crate) struct Population {
     /// The results folder.
     pub(crate) run: String,
-    /// The cell.
+    /// The id of the cell.
     pub(crate) cell: String,
     /// The cell in words.
     pub(crate) method: String,
-    /// What is estimated.
+    /// The name of the estimated ratio.
     pub(crate) name: String,
-    /// Whether far prompts are left out.
+    /// Whether outlier prompts are left out.
     pub(crate) trimmed: bool,
-    /// Prompts whose times or speedups are far from the others'.
+    /// The number of outlier prompts, by time or speedup.
     pub(crate) far: usize,
-    /// The ratio of all its prompts.
+    /// The ratio over all prompts of the population.
     pub(crate) ratio: Ratio,
-    /// Its value.
+    /// The value of that ratio: the truth that intervals should cover.
     pub(crate) truth: f64,
 }
 
-/// All ratios of all cells that have an interval and are not without spread.
+/// All ratios of all cells that have an interval and a nonzero spread.
 pub(crate) fn populations(folder: &Path, results: &Results) -> Vec<Population> {
     let run = folder.iter().rev().take(2).map(|part| part.to_string_lossy()).collect::<Vec<_>>();
     let run = run.into_iter().rev().collect::<Vec<_>>().join("/");
@@ -74,7 +74,8 @@ pub(crate) fn populations(folder: &Path, results: &Results) -> Vec<Population> {
     found
 }
 
-/// The cell with rejection sampling that proposes as `cell` does.
+/// The cell with rejection sampling that has the same drafter, draft length and sampling
+/// setting as `cell`; `None` if `cell` itself uses rejection sampling.
 fn rival<'a>(results: &'a Results, cell: &Cell) -> Option<&'a Cell> {
     let key = |c: &Cell| {
         (c.method.drafter.clone(), c.method.length.clone(), c.method.num_speculative_tokens)

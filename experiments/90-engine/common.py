@@ -1,4 +1,4 @@
-"""What all engines share: the tokens, the samples and the stopwatch."""
+"""The parts that all engine adapters share: tokens, samples, the stopwatch and errors."""
 
 import importlib.metadata
 import os
@@ -8,45 +8,46 @@ from pathlib import Path
 
 import weights
 
-# Tokens in the cache before a timed pass. The first row of a pass is the last token of a
-# text of 64 tokens: in decoding, the token that was sampled last and not computed yet.
+# Tokens in the cache before a timed pass. The first row of a pass is the last of 64 context
+# tokens, as in decoding, where the token sampled last is not in the cache yet.
 CACHED = 63
-# A sample takes at least this many nanoseconds; short passes are repeated within it.
+# The minimum duration of a sample in nanoseconds; short passes are repeated within it.
 LEAST = 500_000
 
 
 class PeerError(Exception):
-    """An engine is not available, or does not answer as it should."""
+    """An engine is not available, or its answer is invalid."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One measurement."""
+    """One sample."""
 
+    # Microseconds per pass.
     micros: float
-    # The share of the sample for which threads of the engine waited for a core.
+    # The time for which threads of the engine waited for a core ÷ the time of the sample.
     queue_share: float
 
 
 def tokens(first: int, count: int) -> list[int]:
-    """The tokens that all engines are given, from position `first` on."""
+    """`count` tokens from position `first` of the text that all engines are given."""
     return [(i * 7 + 3) % weights.VOCAB for i in range(first, first + count)]
 
 
 def waited() -> int:
-    """Nanoseconds for which the threads of this process have waited for a core so far."""
+    """The total time for which threads of this process have waited for a core, in ns."""
     total = 0
     for task in os.listdir("/proc/self/task"):
         try:
             text = Path(f"/proc/self/task/{task}/schedstat").read_text()
-        except FileNotFoundError:  # a thread that has just ended
+        except FileNotFoundError:  # the thread has just ended
             continue
         total += int(text.split()[1])
     return total
 
 
 class Stopwatch:
-    """Times repeated passes within this process, without the code around them."""
+    """Times repeated passes in this process, excluding the code between them."""
 
     def __init__(self) -> None:
         self._begin = time.perf_counter_ns()
@@ -66,7 +67,7 @@ class Stopwatch:
         self._passes += 1
 
     def sample(self) -> Sample:
-        """The measurement, in microseconds per pass."""
+        """The sample since the stopwatch was created."""
         share = (waited() - self._waited) / (time.perf_counter_ns() - self._begin)
         return Sample(self._spent / self._passes / 1e3, share)
 

@@ -1,4 +1,4 @@
-"""Draws the figure from the raw rows: time per pass by its number of rows."""
+"""Draws the time per pass by number of rows from the raw rows."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from rows import Row
 from summary import Cell, Part, cells
 from weights import DTYPES, SHAPES
 
-# The colours of Okabe and Ito, which colour-blind readers can distinguish; markers
-# distinguish the engines without any colour.
+# The colours of Okabe and Ito, which colour-blind readers can distinguish. Markers
+# distinguish the engines without colour.
 STYLES = dict(
     zip(ENGINES, [("#D55E00", "o"), ("#0072B2", "s"), ("#009E73", "^"), ("#CC79A7", "D")])
 )

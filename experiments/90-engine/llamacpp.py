@@ -1,4 +1,4 @@
-"""llama.cpp through the C functions that llama-cpp-python exports."""
+"""Runs llama.cpp through the C functions that llama-cpp-python exports."""
 
 import ctypes
 from pathlib import Path
@@ -9,7 +9,7 @@ import numpy as np
 from common import CACHED, PeerError, Sample, Stopwatch, package_version, tokens
 
 POSITIONS = 1024
-F32 = 0  # ggml's number for the type
+F32 = 0  # GGML_TYPE_F32
 
 
 class PoolParams(ctypes.Structure):
@@ -31,10 +31,10 @@ def _silent(_level: int, _text: bytes, _data: object) -> None:
 
 
 class LlamaCpp:
-    """A GGUF file in llama.cpp, with a persistent thread pool, as in its own programs.
+    """A GGUF file in llama.cpp, with a persistent thread pool like in its own programs.
 
     Without an attached pool, llama.cpp starts new threads for every pass. With an exact
-    cache, keys and values are f32 and no intermediate result of attention is f16.
+    cache, keys and values are in f32 and attention has no f16 intermediate results.
     """
 
     name = "llama.cpp"
@@ -48,7 +48,7 @@ class LlamaCpp:
         model.load_mode = llama_cpp.LLAMA_LOAD_MODE_NONE
         self._model = llama_cpp.llama_model_load_from_file(str(file).encode(), model)
         if not self._model:
-            raise PeerError(f"llama.cpp does not load {file.name}")
+            raise PeerError(f"llama.cpp cannot load {file.name}")
         context = llama_cpp.llama_context_default_params()
         context.n_ctx = context.n_batch = POSITIONS
         context.n_threads = context.n_threads_batch = threads
@@ -57,7 +57,7 @@ class LlamaCpp:
             context.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
         self._context = llama_cpp.llama_init_from_model(self._model, context)
         if not self._context:
-            raise PeerError("llama.cpp makes no context")
+            raise PeerError("llama.cpp cannot create a context")
         self._start_pool(threads)
         self._memory = llama_cpp.llama_get_memory(self._context)
         self._vocab = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(self._model))
@@ -99,7 +99,7 @@ class LlamaCpp:
         return logits
 
     def rest(self) -> None:
-        """Pauses its threads, which otherwise keep polling; they sleep until the next pass."""
+        """Pauses the threads until the next pass; otherwise they would keep polling."""
         self._cpu.ggml_threadpool_pause(self._pool)
 
     def close(self) -> None:
@@ -149,9 +149,9 @@ class LlamaCpp:
         llama_cpp.llama_synchronize(self._context)
 
     def _cut(self, length: int) -> None:
-        """Removes all positions from `length` on from the cache."""
+        """Truncates the cache to `length` positions."""
         if not llama_cpp.llama_memory_seq_rm(self._memory, 0, length, -1):
-            raise PeerError("llama.cpp does not cut its cache back")
+            raise PeerError("llama.cpp cannot truncate its cache")
 
     def _fill(self) -> None:
         self._cut(0)

@@ -1,4 +1,4 @@
-"""The machine and the software on which the times were measured."""
+"""Records the machine and the software with which the times were measured."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from peers import Engine
 
-# Words of a processor's name that carry no information.
+# Words of a processor's name that are left out of folder names.
 NOISE = {"cpu", "processor", "core", "r", "tm", "unknown"}
 
 
@@ -19,7 +19,7 @@ def cpu_model() -> str:
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -31,7 +31,7 @@ def slug() -> str:
 
 
 def record(file: Path, dtype: str, engines: list[Engine]) -> None:
-    """Writes `machine.json`; entries of other dtypes and engines are kept."""
+    """Writes `machine.json`; keeps its entries for other dtypes and engines."""
     known = json.loads(file.read_text()) if file.exists() else {}
     about = known.get("engines", {})
     for engine in engines:

@@ -16,11 +16,11 @@ from weights import Shape
 
 
 class Engine(Protocol):
-    """An engine with a model of some shape and dtype."""
+    """An engine that has loaded a model."""
 
     name: str
     version: str
-    # Further facts about it: instruction set, kind of cache, ...
+    # Further properties of the engine, such as instruction set and type of cache.
     about: dict[str, object]
 
     def pass_(self, m: int) -> Sample:
@@ -33,7 +33,7 @@ class Engine(Protocol):
         """The logits of the last row of a pass over `m` tokens after the cached ones."""
 
     def rest(self) -> None:
-        """Takes the engine's threads off the cores."""
+        """Makes the engine's threads sleep, so that they do not occupy cores."""
 
     def close(self) -> None:
         """Frees the model."""
@@ -59,7 +59,7 @@ class Child:
         ready = self._answer()
         if not ready.pop("ready", False):
             raise PeerError(f"{name} is not ready: {ready}")
-        del ready["name"]  # which may be a path
+        del ready["name"]  # may be a path
         self.version = str(ready.pop("version", "unknown"))
         self.about = ready
 
@@ -70,14 +70,14 @@ class Child:
         return self._sample(f"prefill {n}")
 
     def read(self) -> Sample:
-        """Times reading as many bytes as a token's weights."""
+        """Times reading as many bytes as a pass of one token reads of weights."""
         return self._sample("read")
 
     def logits(self, m: int) -> np.ndarray:
         return np.array(self._ask(f"logits {m}")["logits"], np.float32)
 
     def rest(self) -> None:
-        """Does nothing: its threads go to sleep by themselves, within a millisecond."""
+        """Does nothing: the threads go to sleep by themselves within a millisecond."""
 
     def close(self) -> None:
         if self._process.poll() is None:
@@ -112,12 +112,12 @@ class Setup:
     specdec: Path
     candle: Path
     threads: int
-    # Keys and values in f32, even if an engine stores them in fewer bits by default.
+    # Keep keys and values in f32, even if the engine's default is a smaller type.
     exact_cache: bool = False
 
 
 def open_engine(name: str, shape: Shape, dtype: str, setup: Setup) -> Engine:
-    """Opens an engine and makes the model files that it needs.
+    """Opens an engine, after writing the model files that it needs.
 
     Raises PeerError if the engine is not available or does not support the dtype.
     """

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-# A sample counts as disturbed by other processes if threads waited for a core for more
-# than this share of it.
+# A sample counts as disturbed by other processes if threads waited for a core for more than
+# this share of its time.
 DISTURBED = 0.02
 
 
@@ -31,7 +31,7 @@ COLUMNS = [field.name for field in fields(Row)]
 
 
 def load(file: Path) -> list[Row]:
-    """All rows of a file; none if the file does not exist."""
+    """Reads all rows of a file; returns none if the file does not exist."""
     if not file.exists():
         return []
     casts = {field.name: field.type for field in fields(Row)}
@@ -41,7 +41,7 @@ def load(file: Path) -> list[Row]:
 
 
 def append(file: Path, rows: Iterable[Row]) -> None:
-    """Adds rows to a file, which is created if it does not exist."""
+    """Appends rows to a file; creates the file if it does not exist."""
     new = not file.exists()
     with file.open("a", newline="") as out:
         writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
@@ -51,7 +51,7 @@ def append(file: Path, rows: Iterable[Row]) -> None:
 
 
 def keep(file: Path, wanted: Callable[[Row], bool]) -> None:
-    """Removes all rows from a file except the wanted ones."""
+    """Removes all rows from a file except those that `wanted` selects."""
     left = [row for row in load(file) if wanted(row)]
     file.unlink(missing_ok=True)
     append(file, left)

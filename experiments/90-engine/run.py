@@ -1,4 +1,4 @@
-"""Times specdec's engine and others in turns; see README.md."""
+"""Times passes of specdec's engine and other engines in turns; see README.md."""
 
 import argparse
 import datetime
@@ -22,16 +22,16 @@ from weights import DTYPES, SHAPES
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 OURS = "specdec"
-# Numbers of tokens in a pass.
+# Numbers of tokens per pass.
 SIZES = (1, 2, 3, 4, 5, 6, 8, 9, 12, 16)
 # Tokens of a prefill, which is timed in every third round.
 PREFILL = 512
 PREFILL_EVERY = 3
-# Seconds of pause before a sample, in which the threads of the previous engine go to sleep.
+# Seconds of pause before a sample, so that the threads of the previous engine go to sleep.
 PAUSE = 0.008
-# How far logits may differ from ours, as a share of the largest logit. Some engines also round
-# the inputs of products to bf16 or q8_0, an error that grows over 22 layers; logits of a
-# different text are off by 0.4 or more.
+# How far logits may differ from ours, relative to the largest logit. Some engines also round
+# the inputs of products to bf16 or q8_0, and the error grows over 22 layers; logits of a
+# different text differ by 0.4 or more.
 NEAR = {"f32": 1e-4, "bf16": 0.1, "q8_0": 0.15}
 
 
@@ -50,7 +50,7 @@ def main() -> None:
     for shape in args.shapes:
         for dtype in args.dtypes:
             if (shape, dtype) in done:
-                print(f"{shape} {dtype}: there already", flush=True)
+                print(f"{shape} {dtype}: already measured", flush=True)
             else:
                 rows.append(passes, part(args, shape, dtype))
     measured = rows.load(passes)
@@ -75,8 +75,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--candle", type=Path, default=release / "examples" / "candle_peer", metavar="PATH"
     )
-    parser.add_argument("--fresh", action="store_true", help="measure again what is there")
-    parser.add_argument("--check", action="store_true", help="compare logits, time nothing")
+    parser.add_argument("--fresh", action="store_true", help="repeat measurements that exist")
+    parser.add_argument("--check", action="store_true", help="compare logits instead of timing")
     args = parser.parse_args()
     if OURS not in args.engines:
         args.engines.insert(0, OURS)
@@ -85,13 +85,13 @@ def arguments() -> argparse.Namespace:
 
 
 def one_of(allowed: Iterable[str]) -> Callable[[str], list[str]]:
-    """Reads names separated by commas."""
+    """A parser of comma-separated names that must all be `allowed`."""
 
     def read(text: str) -> list[str]:
         found = text.split(",")
         for name in found:
             if name not in allowed:
-                raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(allowed)}")
+                raise argparse.ArgumentTypeError(f"{name} is not one of {', '.join(allowed)}")
         return found
 
     return read
@@ -104,7 +104,10 @@ def build(program: Path, what: list[str]) -> None:
 
 
 def opened(args: argparse.Namespace, shape: str, dtype: str, name: str) -> Engine | None:
-    """An engine, or None and a printed line that says why."""
+    """Opens an engine; prints the reason and returns None if that fails.
+
+    Exits if the engine is specdec.
+    """
     setup = Setup(args.work, args.specdec, args.candle, args.threads, exact_cache=args.check)
     try:
         return open_engine(name, SHAPES[shape], dtype, setup)
@@ -116,7 +119,7 @@ def opened(args: argparse.Namespace, shape: str, dtype: str, name: str) -> Engin
 
 
 def part(args: argparse.Namespace, shape: str, dtype: str) -> list[Row]:
-    """All samples of a shape and dtype."""
+    """Takes all samples of a shape and dtype."""
     found = [opened(args, shape, dtype, name) for name in args.engines]
     engines = [engine for engine in found if engine]
     machine.record(args.out / "machine.json", dtype, engines)
@@ -124,7 +127,7 @@ def part(args: argparse.Namespace, shape: str, dtype: str) -> list[Row]:
 
     def take(engine: Engine, kind: str, m: int, turn: int) -> None:
         time.sleep(PAUSE)
-        # Another engine ran before, so caches and threads are cold: this pass does not count.
+        # Another engine ran last, so caches and threads are cold: this pass is not counted.
         engine.pass_(m if kind == "pass" else 1)
         sample = measure(engine, kind, m)
         engine.rest()
@@ -162,7 +165,7 @@ def part(args: argparse.Namespace, shape: str, dtype: str) -> list[Row]:
 
 
 def measure(engine: Engine, kind: str, m: int) -> Sample:
-    """One sample."""
+    """Takes one sample."""
     if kind == "pass":
         return engine.pass_(m)
     return engine.prefill(m) if kind == "prefill" else engine.read()

@@ -1,4 +1,4 @@
-"""Makes `summary.csv` from the raw rows."""
+"""Computes `summary.csv` from the raw rows."""
 
 import csv
 import statistics
@@ -38,12 +38,12 @@ Part = tuple[str, str, str, int]  # shape, dtype, kind, m
 
 @dataclass(frozen=True)
 class Cell:
-    """All samples of one engine of one kind and size."""
+    """All samples of one kind and size of one engine."""
 
     rows: list[Row]
 
     def counted(self) -> list[Row]:
-        """The undisturbed samples or, if there are too few, all of them."""
+        """The undisturbed samples; all samples if fewer than ENOUGH are undisturbed."""
         kept = [row for row in self.rows if row.kept]
         return kept if len(kept) >= ENOUGH else self.rows
 
@@ -52,11 +52,11 @@ class Cell:
         return [row.micros for row in self.counted()]
 
     def median(self) -> float:
-        """Their median, in microseconds."""
+        """The median of the times that count, in microseconds."""
         return statistics.median(self.micros())
 
     def quartiles(self) -> tuple[float, float]:
-        """The first and third quartile."""
+        """The first and third quartile of the times that count, in microseconds."""
         times = self.micros()
         if len(times) == 1:
             return times[0], times[0]
@@ -64,7 +64,7 @@ class Cell:
         return low, high
 
     def ratios(self, other: "Cell") -> list[float]:
-        """Round by round, this engine's time over the other's."""
+        """This engine's time ÷ the other's, for every round that counts for both."""
         theirs = {row.round: row.micros for row in other.counted()}
         counted = self.counted()
         return [row.micros / theirs[row.round] for row in counted if row.round in theirs]

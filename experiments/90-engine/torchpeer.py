@@ -1,4 +1,4 @@
-"""The Llama decoder of transformers on PyTorch."""
+"""Runs the Llama decoder of transformers on PyTorch."""
 
 from pathlib import Path
 
@@ -13,13 +13,13 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 
 class TorchLlama:
-    """The stock model in eager mode, with a cache that is cut back after every pass."""
+    """The stock model in eager mode; its cache is truncated after every pass."""
 
     name = "torch"
 
     def __init__(self, folder: Path, dtype: str, threads: int) -> None:
         if dtype not in DTYPES:
-            raise PeerError(f"the stock model has no {dtype}")
+            raise PeerError(f"the stock model does not support {dtype}")
         logging.disable_progress_bar()
         torch.set_num_threads(threads)
         torch.set_grad_enabled(False)
@@ -55,13 +55,13 @@ class TorchLlama:
         return row
 
     def rest(self) -> None:
-        """Does nothing: its threads go to sleep by themselves, within a few milliseconds."""
+        """Does nothing: the threads go to sleep by themselves within a few milliseconds."""
 
     def close(self) -> None:
         del self._model, self._cache
 
     def _forward(self, first: int, count: int, cache: DynamicCache, rows: int) -> torch.Tensor:
-        """The logits of the last `rows` rows."""
+        """Runs a pass; returns the logits of its last `rows` rows: (1, rows, vocabulary)."""
         ids = torch.tensor([tokens(first, count)])
         done = self._model(ids, past_key_values=cache, use_cache=True, logits_to_keep=rows)
         return done.logits

@@ -1,7 +1,7 @@
-"""Checkpoints with random weights: the same model for every engine.
+"""Writes checkpoints with random weights, so that every engine runs the same model.
 
-A model of a shape is written as a Hugging Face folder (f32) and as GGUF files in
-f32, bf16 and q8_0, made from that folder. Only one tensor at a time is in memory.
+A model is written as a Hugging Face folder in f32, and converted from there to GGUF files
+in f32, bf16 and q8_0. Only one tensor at a time is in memory.
 """
 
 import json
@@ -20,7 +20,7 @@ POSITIONS = 2048
 NORM_EPS = 1e-5
 ROPE_THETA = 10_000.0
 DTYPES = ("f32", "bf16", "q8_0")
-# Bytes per weight; q8_0 has blocks of 32 bytes and a scale of two.
+# Bytes per weight; a q8_0 block has 32 one-byte weights and a two-byte scale.
 BYTES = {"f32": 4.0, "bf16": 2.0, "q8_0": 34 / 32}
 GGUF_TYPES = {
     "f32": (gguf.GGMLQuantizationType.F32, gguf.LlamaFileType.ALL_F32),
@@ -58,7 +58,7 @@ class Shape:
     tied: bool
 
     def tensors(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Names and shapes of all tensors, as Hugging Face calls them."""
+        """The Hugging Face names and shapes of all tensors."""
         hidden, inner = self.hidden, self.intermediate
         kv_width = hidden // self.heads * self.kv_heads
         yield "model.embed_tokens.weight", (VOCAB, hidden)
@@ -80,7 +80,7 @@ class Shape:
     def bytes_per_token(self, dtype: str) -> int:
         """Bytes of the matrices that one pass multiplies by: all layers and the head.
 
-        The embedding counts once, as the head: a pass reads single rows of the table.
+        A tied embedding counts once, as the head; as an embedding, a pass reads only a few rows.
         """
         matrices = (shape for _, shape in self.tensors() if len(shape) == 2)
         weights = sum(rows * columns for rows, columns in matrices)
@@ -100,7 +100,7 @@ SHAPES = {
 
 
 def folder(shape: Shape, work: Path) -> Path:
-    """The Hugging Face folder of a shape; made if it does not exist."""
+    """The Hugging Face folder of a shape; written if it does not exist."""
     place = work / shape.name
     done = place / "model.safetensors"
     if not done.exists():
@@ -114,7 +114,7 @@ def folder(shape: Shape, work: Path) -> Path:
 
 
 def gguf_file(shape: Shape, dtype: str, work: Path) -> Path:
-    """The GGUF file of a shape; made from its Hugging Face folder if it does not exist."""
+    """The GGUF file of a shape; converted from the Hugging Face folder if it does not exist."""
     done = work / f"{shape.name}-{dtype}.gguf"
     if not done.exists():
         part = done.with_suffix(".part")
@@ -145,7 +145,7 @@ def _config(shape: Shape) -> dict[str, object]:
 
 
 def _tokenizer() -> dict[str, object]:
-    """A tokenizer with one word per token; no engine is given any text."""
+    """A tokenizer with one word per token. It is never used: engines are given tokens."""
     vocab = {f"t{token}": token for token in range(VOCAB)}
     return {
         "version": "1.0",
@@ -161,7 +161,7 @@ def _tokenizer() -> dict[str, object]:
 
 
 def _random(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Ones for norms, normal(0, 0.02) for matrices; the same name gives the same values."""
+    """Ones for norms, normal(0, 0.02) for matrices. The values depend only on the name."""
     if len(shape) == 1:
         return np.ones(shape, np.float32)
     rng = np.random.default_rng([SEED, zlib.crc32(name.encode())])
@@ -169,7 +169,7 @@ def _random(name: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _write_safetensors(shape: Shape, file: Path) -> None:
-    """Writes the format directly: the library's writer needs all tensors in memory."""
+    """Writes the file format directly, since the library needs all tensors in memory."""
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, dims in shape.tensors():
@@ -237,9 +237,9 @@ def _gguf_name(name: str) -> str:
 
 
 def _permuted(matrix: np.ndarray, heads: int) -> np.ndarray:
-    """Rows of a query or key projection in the order of llama.cpp.
+    """Permutes the rows of a query or key projection into the order of llama.cpp.
 
-    Hugging Face rotates entries i and i + d/2 of a head together, llama.cpp entries
+    Hugging Face rotates the entries i and i + d/2 of a head together, llama.cpp the entries
     2i and 2i + 1.
     """
     rows, columns = matrix.shape

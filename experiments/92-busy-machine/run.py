@@ -1,9 +1,9 @@
-"""Measures how fast passes are beside other work, by the number of threads.
+"""Measures the speed of passes by number of threads, with and without other work.
 
     cargo build --release
     python experiments/92-busy-machine/run.py
 
-It needs only Python 3.11 or newer and Linux.
+It needs only Linux and Python 3.11 or newer.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from typing import Self
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAM = REPOSITORY / "target" / "release" / "specdec"
 
-# What is measured: a name, the options that choose it, and requests per sample.
+# The measured models: for each name, the options that select it and the requests per sample.
 MODELS = {
     "embedded f32": ([], 150),
     "embedded q8_0": (["--dtype", "q8_0"], 300),
@@ -44,7 +44,7 @@ class Engine:
         self.sample(3)
 
     def sample(self, requests: int) -> float:
-        """Seconds that this many requests take in direct succession."""
+        """Seconds that `requests` requests take, back to back."""
         start = time.perf_counter()
         self.process.stdin.write("pass 1\n" * requests)
         self.process.stdin.flush()
@@ -58,7 +58,7 @@ class Engine:
 
 
 class Burners:
-    """Processes that each keep a core busy while they are allowed to run."""
+    """Processes that keep one core each busy while they are allowed to run."""
 
     def __init__(self, number: int) -> None:
         burn = [sys.executable, "-c", "while True: pass"]
@@ -84,7 +84,7 @@ class Row:
     """A sample."""
 
     model: str
-    busy: int  # other processes that keep a core busy
+    busy: int  # number of other processes that keep a core busy
     threads: int
     round: int
     requests: int
@@ -94,8 +94,10 @@ class Row:
 def measure(
     model: str, rounds: int, cores: int, burners: Burners, facts: dict[str, object]
 ) -> list[Row]:
-    """Samples of all thread counts, in turns, with and without other work; records in
-    `facts` which instruction set the engine uses."""
+    """Takes samples with all numbers of threads in turns, with and without other work.
+
+    Records the instruction set of the engine in `facts`.
+    """
     options, requests = MODELS[model]
     engines = {threads: Engine(options, threads) for threads in range(1, cores + 1)}
     facts["isa"] = engines[1].ready["isa"]
@@ -114,8 +116,10 @@ def measure(
 
 
 def summary(rows: list[Row]) -> list[dict[str, object]]:
-    """For each model, load and number of threads: the median time, and the speed relative,
-    round by round, to the best of as many threads or fewer."""
+    """The median time and the relative speed of each model, load and number of threads.
+
+    The speed of each round is relative to the best median with at most as many threads.
+    """
     seconds = {(r.model, r.busy, r.threads, r.round): r.seconds for r in rows}
     found = []
     for model, busy, threads in dict.fromkeys((r.model, r.busy, r.threads) for r in rows):
@@ -143,7 +147,7 @@ def summary(rows: list[Row]) -> list[dict[str, object]]:
 
 
 def machine(cores: int) -> dict[str, object]:
-    """The machine on which the samples were taken."""
+    """The facts about this machine that `machine.json` records."""
     cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     name = next((s.split(":")[1].strip() for s in cpuinfo.splitlines() if "model name" in s), "")
     version = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True)

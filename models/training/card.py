@@ -97,7 +97,7 @@ def rows(lines: list[list]) -> str:
 
 
 def shape_lines(models: dict) -> list[list]:
-    """Compare both models line by line."""
+    """Return the table rows that compare the two models."""
     both = [models["target"], models["draft"]]
     lines = [["parameters", *(f"{m['parameters']:,}" for m in both)]]
     read = "weight bytes read per token"
@@ -108,7 +108,7 @@ def shape_lines(models: dict) -> list[list]:
 
 
 def result_lines(evaluation: dict) -> list[list]:
-    """Give one line per domain and their mean."""
+    """Return one table row per domain and one for the mean."""
     keys = ("target_loss", "draft_loss", "alpha_t1", "alpha_t0.7", "greedy_agreement")
     lines = [
         [name, f"{result['tokens']:,}", *(f"{result[key]:.3f}" for key in keys)]
@@ -120,7 +120,7 @@ def result_lines(evaluation: dict) -> list[list]:
 
 
 def run_lines(logs: Path) -> list[list]:
-    """Give one line per training run from the last row of its log."""
+    """Return one table row per training run, from the last row of its log."""
     lines = []
     for name in LOGS:
         last = json.loads((logs / f"{name}.jsonl").read_text().splitlines()[-1])
@@ -132,19 +132,19 @@ def run_lines(logs: Path) -> list[list]:
 
 
 def long_from(log: Path) -> int:
-    """Return how many tokens were seen when the long windows began."""
+    """Return the number of training tokens after which windows became long."""
     steps = map(json.loads, log.read_text().splitlines())
     return next(row["tokens"] for row in steps if row["context"] == LONG_CONTEXT)
 
 
 def kl_tokens(log: Path) -> int:
-    """Return how many tokens of the distillation had the first loss."""
+    """Return the number of distillation tokens trained with the first loss (KL)."""
     rows = map(json.loads, log.read_text().splitlines())
     return max(row["tokens"] for row in rows if row["phase"] == 0)
 
 
 def main() -> None:
-    """Keep logs and manifest beside the recipe and write the card."""
+    """Copy logs and manifest into this folder and write the card."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=Path("work"))
     parser.add_argument("--hardware", required=True, help="what the models were trained on")

@@ -1,4 +1,4 @@
-"""Checkpoints that are never seen half-written."""
+"""Saves checkpoints atomically, and loads them."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def save(path: Path, content: dict) -> None:
 
 
 def load_model(path: Path, device: str) -> tuple[Llama, dict]:
-    """Rebuild the model of a checkpoint; return it with the rest of the checkpoint."""
+    """Rebuild the model of a checkpoint; return the model and the checkpoint's contents."""
     content = torch.load(path, map_location=device)
     model = Llama(LlamaConfig(**content["shape"])).to(device)
     model.load_state_dict(content["model"])

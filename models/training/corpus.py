@@ -1,7 +1,7 @@
 """Read the allow-listed crates as documents of two domains, code and prose.
 
-Code is the Rust sources, cut into pieces at item boundaries so that documents begin at
-items and not only at file headers. Prose is Markdown and the text of doc comments.
+Code consists of Rust sources, split at item boundaries so that documents begin at items
+and not only at file headers. Prose consists of Markdown and the text of doc comments.
 """
 
 import hashlib
@@ -49,12 +49,12 @@ def crate_files(folder: Path) -> list[Path]:
 
 
 def is_table(text: str) -> bool:
-    """Say whether a source file is mostly numbers (tables, test vectors)."""
+    """Return whether a source file is mostly numbers (tables, test vectors)."""
     return sum(map(str.isdigit, text)) > DIGIT_HEAVY * len(text)
 
 
 def pieces(source: str) -> list[str]:
-    """Cut Rust source into pieces of about PIECE_BYTES, only before unindented lines."""
+    """Split Rust source before unindented lines into pieces of about PIECE_BYTES."""
     found, current = [], ""
     for item in ITEM_START.split(source):
         current = f"{current}\n{item}" if current else item
@@ -92,7 +92,7 @@ def load_list() -> list[dict]:
 
 
 def documents() -> Iterator[Document]:
-    """Yield every document of the corpus, crate by crate, duplicates left out."""
+    """Yield every document of the corpus, crate by crate, without duplicates."""
     packages = cargo_packages()
     seen: set[bytes] = set()
     for crate in load_list():

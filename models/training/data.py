@@ -1,4 +1,4 @@
-"""Batches of token windows, a pure function of how many were drawn before."""
+"""Batches of token windows. A batch depends only on its index, so runs can resume."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Windows:
-    """The windows of one shard in a seeded order; every epoch is cut and shuffled anew."""
+    """The windows of one shard in a seeded order; every epoch has new offsets and a new order."""
 
     def __init__(self, path: Path, context: int, seed: int):
         self.tokens = np.fromfile(path, dtype=np.uint16)
@@ -33,7 +33,7 @@ class Windows:
 
 
 class Mixture:
-    """Code and prose windows of one split, three to one, in micro-batches of fixed size."""
+    """Micro-batches of fixed size with code and prose windows of one split, three to one."""
 
     def __init__(self, shards: Path, tokens: int, seed: int, split: str = "train"):
         self.shards, self.tokens, self.seed, self.split = shards, tokens, seed, split

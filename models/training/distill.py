@@ -1,7 +1,8 @@
 """Distil the draft from the target: forward KL first, then total variation.
 
-The expected share of accepted drafts is one minus the total variation between draft and
-target, so the last part of the training minimises just that. Reads what teacher.py stored.
+The expected share of accepted draft tokens is one minus the total variation between draft
+and target, so the last part of the training minimises exactly that. Reads the windows and
+distributions that teacher.py stored.
 """
 
 import argparse
@@ -67,7 +68,7 @@ class Lessons:
 
 
 class Objective(nn.Module):
-    """Divergence of the draft from the stored distributions, the tail as one bucket."""
+    """The draft's divergence from the stored distributions, with the tail as one bucket."""
 
     def __init__(self, draft: Llama):
         super().__init__()
@@ -88,7 +89,7 @@ class Objective(nn.Module):
 
 
 def main() -> None:
-    """Distil until the planned tokens are seen."""
+    """Distil for the planned number of tokens."""
     args = arguments()
     torch.set_num_threads(args.workers)
     torch.manual_seed(SEED)

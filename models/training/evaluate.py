@@ -1,9 +1,9 @@
 """Measure the exported pair on held-out crates and write evaluation.json.
 
-Read from the exported bf16 folders and computed in f32, so the numbers are those of the
-weights that ship. Per domain: loss of both models in nats per token, overlap
-alpha = mean of sum(min(p, q)) at two temperatures, and greedy agreement. The mean over the
-whole split weighs each domain with its share of the split's tokens.
+The weights are read from the exported bf16 folders and computed in f32, so the numbers hold
+for the weights that ship. The result has, for each domain, the loss of both models in nats
+per token, the overlap alpha = mean of sum(min(p, q)) at two temperatures, and the greedy
+agreement. The mean over the split weights each domain by its share of the split's tokens.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def batch_sums(target: Llama, draft: Llama, windows: Tensor) -> dict[str, float]
 
 @torch.no_grad()
 def evaluate_domain(target: Llama, draft: Llama, shard: Path) -> dict[str, float]:
-    """Return the means over a seeded choice of windows of one shard."""
+    """Return the means over a seeded sample of windows of one shard."""
     windows = Windows(shard, CONTEXT, SEED)
     count = min(WINDOWS, windows.per_epoch) // ROWS * ROWS
     totals: dict[str, float] = {}

@@ -1,7 +1,7 @@
-"""Make the target from the trained seed by adding layers that at first change nothing.
+"""Grow the target from the trained seed by adding layers that initially change nothing.
 
 Each of the first layers is followed by a copy of itself whose two output projections are
-zero, so the loss goes on from where the seed's training ended (as in "progressive
+zero, so the loss continues from the end of the seed's training (as in "progressive
 stacking", Gong et al. 2019, but preserving the function, as in Net2Net, Chen et al. 2016).
 """
 
@@ -32,7 +32,7 @@ def grown(seed: Llama, target: Llama) -> dict[str, torch.Tensor]:
 
 
 def main() -> None:
-    """Write ``target.pt``, ready for train.py to go on with."""
+    """Write ``target.pt``, from which train.py continues."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=Path("work"))
     args = parser.parse_args()

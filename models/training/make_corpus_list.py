@@ -1,7 +1,7 @@
 """Write corpus.json: the allow-list of crates whose sources are the training text.
 
-Run by hand when the corpus is meant to change; training only reads the list, so a
-dependency bump can never change the corpus silently (corpus.py refuses instead).
+Run by hand to change the corpus. Training only reads the list, so a dependency update
+never changes the corpus silently: corpus.py raises an error instead.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ SMALLEST, LARGEST_COUNT = 20_000, 120
 
 
 def is_permissive(expression: str) -> bool:
-    """Say whether every AND part of an SPDX expression offers a permissive licence."""
+    """Return whether every AND part of an SPDX expression offers a permissive licence."""
     parts = re.split(r"\s+AND\s+", expression.replace("(", "").replace(")", ""))
     return all(
         any(choice.strip() in PERMISSIVE for choice in re.split(r"\s+OR\s+|/", part))
@@ -51,7 +51,7 @@ def split_of(name: str) -> str:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Order versions by their numeric parts."""
+    """Return a sort key: the numeric parts of a version."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 

@@ -1,4 +1,4 @@
-"""The Llama architecture, parameter for parameter as Hugging Face's LlamaForCausalLM."""
+"""The Llama architecture, with the same parameters as Hugging Face's LlamaForCausalLM."""
 
 from dataclasses import asdict, dataclass
 
@@ -35,7 +35,7 @@ SHAPES = {
 
 
 def weight_bytes_per_token(config: LlamaConfig) -> int:
-    """Return the bf16 bytes of matrices read for one token: projections and tied head."""
+    """Return the bytes of bf16 matrices read per token: projections and tied head."""
     heads = config.num_attention_heads + config.num_key_value_heads
     attention = 2 * config.hidden_size * config.head_dim * heads
     mlp = 3 * config.hidden_size * config.intermediate_size

@@ -1,4 +1,4 @@
-"""Ancestral sampling with a key-value cache: text for distillation, and a look at the model."""
+"""Ancestral sampling with a key-value cache, for distillation and for inspecting a model."""
 
 import argparse
 from pathlib import Path
@@ -13,7 +13,7 @@ from model import Attention, Llama, rotate
 
 
 class Cache:
-    """Keys and values of one attention block for a batch that advances in step."""
+    """Keys and values of one attention block, for a batch of sequences of equal length."""
 
     def __init__(self, attention: Attention, rows: int, capacity: int, like: Tensor):
         shape = rows, attention.kv_heads, capacity, attention.dim
@@ -30,7 +30,7 @@ class Cache:
 
 
 def attend(block: Attention, x: Tensor, cos: Tensor, sin: Tensor, cache: Cache) -> Tensor:
-    """Do what Attention.forward does, reading earlier positions from the cache."""
+    """Compute Attention.forward, reading earlier positions from the cache."""
     rows, time, _ = x.shape
     group = block.heads // block.kv_heads
     q = block.q_proj(x).view(rows, time, block.heads, block.dim).transpose(1, 2)

@@ -1,4 +1,4 @@
-"""Where crate sources lie on this machine, and what Cargo.lock says of them."""
+"""Locates crate sources on this machine and reads their checksums from Cargo.lock."""
 
 import json
 import subprocess

@@ -1,8 +1,8 @@
 """Sample text from the target and store its next-token distributions for distillation.
 
-The target runs over every window once; the draft then reads the stored distributions many
-times. Per position the TOP most likely tokens and their log-probabilities are kept; the
-rest of the mass is one bucket in the loss.
+The target runs once over every window; the draft then reads the stored distributions many
+times. For each position, the TOP most likely tokens and their log-probabilities are stored;
+the loss treats the remaining mass as one bucket.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def sample_text(target: Llama, shards: Path, tokens: float, device: str) -> None
 
 
 def choose_windows(shards: Path, text_tokens: float) -> np.ndarray:
-    """Return the windows to score: training text as in training, and all sampled text."""
+    """Return the windows to score: training text, mixed as in training, and all samples."""
     mixture = Mixture(shards, ROWS * CONTEXT, SEED)
     count = round(text_tokens / (ROWS * CONTEXT))
     text = [mixture.batch(CONTEXT, index).numpy() for index in range(count)]
@@ -91,7 +91,7 @@ def score(chunk: int) -> int:
 
 
 def create(folder: Path, windows: np.ndarray) -> None:
-    """Create the empty files; ``tokens.npy`` last, so that its presence means complete."""
+    """Create the empty files, ``tokens.npy`` last: if it exists, all files exist."""
     folder.mkdir(exist_ok=True)
     shape = *windows.shape, TOP
     open_memmap(folder / "ids.npy", "w+", np.uint16, shape).flush()
@@ -101,7 +101,7 @@ def create(folder: Path, windows: np.ndarray) -> None:
 
 
 def main() -> None:
-    """Sample, choose windows and score those that are not scored yet."""
+    """Sample text, choose windows and score those that are not scored yet."""
     cuda = torch.cuda.is_available()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--text", type=float, required=True, help="tokens of training text")

@@ -1,8 +1,8 @@
-"""Gradients of one step from several single-threaded processes.
+"""Computes the gradients of one step in several single-threaded processes.
 
-Every process takes the next micro-batch when it is free, so a core that is busy with
-something else slows a step down by its share only, where threads inside one operation
-would all wait for the slowest. A team of one is ordinary training (use that on a GPU).
+Every process takes the next micro-batch when it is free, so a core that is busy with other
+work slows a step down only by its share; threads within an operation would all wait for the
+slowest one. A team of one is ordinary training (use that on a GPU).
 """
 
 import multiprocessing
@@ -25,7 +25,7 @@ class Source(Protocol):
 
 @dataclass
 class Shared:
-    """What the processes of a team read and write together."""
+    """The state that the processes of a team share."""
 
     start: object
     end: object
@@ -40,7 +40,7 @@ def parameters(objective: nn.Module) -> list[nn.Parameter]:
 
 
 def run_share(objective, source: Source, shared: Shared, totals: Tensor, device: str) -> None:
-    """Take micro-batches until none is left; gradients add up in ``.grad``."""
+    """Process micro-batches until none is left; gradients accumulate in ``.grad``."""
     context, first, end, phase = shared.order.tolist()
     while True:
         with shared.following.get_lock():
@@ -60,7 +60,7 @@ def run_share(objective, source: Source, shared: Shared, totals: Tensor, device:
 
 
 def end_with_parent() -> None:
-    """End this process as soon as its parent is gone, however that came about."""
+    """End this process as soon as its parent has ended, for whatever reason."""
     multiprocessing.parent_process().join()
     os._exit(1)
 
@@ -73,7 +73,7 @@ def serve(
     shared: Shared,
     compiled: bool,
 ) -> None:
-    """Be one helper process."""
+    """Run one helper process."""
     torch.set_num_threads(1)
     threading.Thread(target=end_with_parent, daemon=True).start()
     for parameter, grad in zip(parameters(objective), grads):
@@ -88,7 +88,8 @@ def serve(
 
 
 class Team:
-    """This process and ``size - 1`` helpers; ``objective`` gives a vector, its loss first."""
+    """This process and ``size - 1`` helpers. ``objective`` returns a vector; its first entry
+    is the loss."""
 
     def __init__(
         self,
@@ -142,7 +143,7 @@ class Team:
         return (shared.totals.sum(0) / count).tolist()
 
     def close(self) -> None:
-        """Let the helpers end."""
+        """Stop the helpers."""
         self.shared.order.zero_()
         if self.size > 1:
             self.shared.start.wait()

@@ -10,8 +10,8 @@ from corpus import documents
 
 VOCABULARY = 4096
 BOS, EOS = "<|bos|>", "<|eos|>"
-# Words take one leading non-letter (" foo", "_bar", ".len"), digits stand alone, runs of
-# punctuation keep their line break, and indentation but its last blank is one piece.
+# A word includes one leading non-letter (" foo", "_bar", ".len"), each digit is a piece, a run
+# of punctuation includes its line break, and indentation except its last space is one piece.
 PATTERN = (
     r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )

@@ -1,6 +1,7 @@
-"""Train the seed, the target or the draft with cross-entropy; stops and resumes at any time.
+"""Train the seed, the target or the draft with cross-entropy; can stop and resume any time.
 
-The target goes on from the checkpoint that grow.py made of the seed, and counts its tokens.
+The target continues from the checkpoint that grow.py made from the seed, including the
+seed's token count.
 """
 
 import argparse
@@ -50,14 +51,14 @@ class Objective(nn.Module):
         self.model = model
 
     def forward(self, windows: Tensor, phase: int = 0) -> Tensor:
-        """Predict every token of each window but the first."""
+        """Predict every token of each window except the first."""
         logits = self.model(windows[:, :-1]).flatten(0, 1)
         return F.cross_entropy(logits.float(), windows[:, 1:].flatten()).unsqueeze(0)
 
 
 @torch.no_grad()
 def validate(objective: nn.Module, valid: Mixture, device: str) -> float:
-    """Return the loss on a fixed part of the validation split, mixed as in training."""
+    """Return the loss on a fixed part of the validation split, with the mixture of training."""
     count = VALIDATION_TOKENS // valid.tokens
     total = 0.0
     for index in range(count):
@@ -68,7 +69,7 @@ def validate(objective: nn.Module, valid: Mixture, device: str) -> float:
 
 
 def main() -> None:
-    """Train until the planned tokens are seen."""
+    """Train for the planned number of tokens."""
     args = arguments()
     torch.set_num_threads(args.workers)
     torch.manual_seed(SEED)

@@ -39,14 +39,18 @@ impl RoundCosts {
     /// The draft length with the largest speedup at an acceptance.
     pub fn best(&self, acceptance: f64) -> BestLength {
         (1..self.passes.len())
-            .map(|length| BestLength { acceptance, length, speedup: self.speedup(acceptance, length) })
+            .map(|length| BestLength {
+                acceptance,
+                length,
+                speedup: self.speedup(acceptance, length),
+            })
             .fold(BestLength { acceptance, length: 0, speedup: 0.0 }, |best, next| {
                 if next.speedup > best.speedup { next } else { best }
             })
     }
 
     /// The smallest acceptance, rounded up to 0.001, at which some draft length is faster than
-    /// plain decoding; `None` if none is even at acceptance 1.
+    /// plain decoding; `None` if none is faster even at acceptance 1.
     pub fn break_even(&self) -> Option<f64> {
         (0..=1000).map(|i| f64::from(i) / 1000.0).find(|&a| self.best(a).speedup > 1.0)
     }

@@ -2,8 +2,10 @@
 
 use anyhow::{Result, bail};
 
-use super::{RoundCosts, Measured};
-use crate::plot::{Axis, Body, Curve, Drawn, Even, Grid, LegendEntry, Page, Panel, Point, LegendSample, hue};
+use super::{Measured, RoundCosts};
+use crate::plot::{
+    Axis, Body, Curve, Drawn, Even, Grid, LegendEntry, LegendSample, Page, Panel, Point, hue,
+};
 
 /// Acceptances for which the best speedup is drawn, in percent.
 const ACCEPTANCES: std::ops::RangeInclusive<u32> = 30..=95;

@@ -42,8 +42,8 @@ pub const DRAFTED: usize = 4;
 pub struct Measured {
     /// T(m) for m = 1 to [`MOST_ROWS`].
     pub passes: Vec<Timing>,
-    /// A pass of one row of the draft model, if there is one: the mean over [`DRAFTED`] passes
-    /// in a row.
+    /// A pass of one row of the draft model, if there is one: the mean over [`DRAFTED`]
+    /// consecutive passes.
     pub draft: Option<Timing>,
     /// Reading as many bytes of memory as a pass of one row reads of weights.
     pub reading: Timing,

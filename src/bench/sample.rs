@@ -174,7 +174,11 @@ impl<'a> Stopwatch<'a> {
     ///
     /// # Errors
     /// If the task fails.
-    pub(super) fn sample(&self, task: &mut TimedCall<'_>, repeats: u32) -> Result<TimingSample, Error> {
+    pub(super) fn sample(
+        &self,
+        task: &mut TimedCall<'_>,
+        repeats: u32,
+    ) -> Result<TimingSample, Error> {
         let watch = self.watch();
         let start = self.clock.now();
         for _ in 0..repeats {

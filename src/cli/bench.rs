@@ -10,10 +10,10 @@ use clap::Args;
 use super::models::{open_pair, start_threads};
 use super::options::{ModelArgs, count};
 use super::output;
-use crate::bench::{CONTEXT, RoundCosts, Measured, PassRow, answer, draw, measure};
+use crate::bench::{CONTEXT, Measured, PassRow, RoundCosts, answer, draw, measure};
 use crate::lanes::IsaKind;
 use crate::machine::MachineClock;
-use crate::model::{LanguageModel, ModelInfo, Role, SHAPES, ModelShape};
+use crate::model::{LanguageModel, ModelInfo, ModelShape, Role, SHAPES};
 use crate::pool::Pool;
 
 /// Options of `specdec bench`.
@@ -110,7 +110,12 @@ fn write_csv(rows: &[PassRow], file: &std::path::Path) -> Result<()> {
     Ok(writer.flush()?)
 }
 
-fn table(info: &ModelInfo, measured: &Measured, rows: &[PassRow], costs: Option<&RoundCosts>) -> String {
+fn table(
+    info: &ModelInfo,
+    measured: &Measured,
+    rows: &[PassRow],
+    costs: Option<&RoundCosts>,
+) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = describe(&mut text, info, measured, rows, costs);

@@ -82,9 +82,7 @@ impl Interrupts {
         } else if stage == RunStage::Reporting as u8 {
             exit("interrupted while reporting: all rows are kept; --resume writes the report");
         } else if again {
-            exit(
-                "stopped at once: any finished blocks are kept; --resume continues after them",
-            );
+            exit("stopped at once: any finished blocks are kept; --resume continues after them");
         } else {
             // The message comes first, since the run may stop within a millisecond.
             on_thread(|| {

@@ -90,7 +90,11 @@ struct ListedProcessor {
 }
 
 fn processor(setting: &Param) -> ListedProcessor {
-    ListedProcessor { name: setting.key, summary: setting.summary, neutral: shown(&setting.default()) }
+    ListedProcessor {
+        name: setting.key,
+        summary: setting.summary,
+        neutral: shown(&setting.default()),
+    }
 }
 
 /// A value as text; a dash for `None`.
@@ -181,11 +185,14 @@ fn print(text: &mut String, all: &Everything) -> std::fmt::Result {
 
 fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
     writeln!(text, "# Methods\n")?;
-    writeln!(text, "Generated from the registries by `specdec list --markdown`; a test compares both.")?;
     writeln!(
         text,
-        "The column \"certified\" summarises the last full certificate. Distributions are soft if p \
-         and q both leave a choice, differ and share tokens \
+        "Generated from the registries by `specdec list --markdown`; a test compares both."
+    )?;
+    writeln!(
+        text,
+        "The column \"certified\" summarises the last full certificate. Distributions are soft if \
+         p and q both leave a choice, differ and share tokens \
          ([metrics.md](metrics.md#the-certificate))."
     )?;
     for (title, methods) in [

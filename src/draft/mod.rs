@@ -4,6 +4,7 @@
 //! drafter, because a sampled token is drawn inside the draft, from the distribution
 //! that is recorded with it.
 
+mod best_tree;
 mod cascade;
 mod hybrid;
 mod model;
@@ -13,7 +14,6 @@ mod none;
 mod oracle;
 mod prompt_lookup;
 mod reader;
-mod sequoia;
 mod suffix_automaton;
 mod token_recycling;
 mod tools;

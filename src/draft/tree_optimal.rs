@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use super::best_tree::{Planned, best_tree};
 use super::reader::Reader;
-use super::sequoia::{Planned, best_tree};
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
 use crate::clock::Clock;
 use crate::distribution::Token;

@@ -147,10 +147,11 @@ impl Certificate {
 
     /// One sentence per failed cell and surviving mutant.
     pub fn failures(&self) -> Vec<String> {
-        let cells = self.cells.iter().filter(|c| c.verdict == CertificateVerdict::Failed).map(|c| {
-            let reason = c.reason.as_deref().unwrap_or("no reason");
-            format!("{} on {} at {}, K = {}: {reason}", c.method, c.toy, c.sampler, c.k)
-        });
+        let cells =
+            self.cells.iter().filter(|c| c.verdict == CertificateVerdict::Failed).map(|c| {
+                let reason = c.reason.as_deref().unwrap_or("no reason");
+                format!("{} on {} at {}, K = {}: {reason}", c.method, c.toy, c.sampler, c.k)
+            });
         let forms = self
             .forms
             .iter()
@@ -158,10 +159,11 @@ impl Certificate {
             .map(|form| format!("{} is {}, not {}", form.name, form.found, form.expected));
         let mutants = self.mutants.iter().filter(|m| m.killed_by.is_empty());
         let mutants = mutants.map(|m| format!("mutant {} survives every check", m.name));
-        let fits = self.fits.iter().filter(|fit| fit.verdict == CertificateVerdict::Failed).map(|fit| {
-            let reason = fit.reason.as_deref().unwrap_or("no reason");
-            format!("{} on {} at {}: {reason}", fit.method, fit.target, fit.sampler)
-        });
+        let fits =
+            self.fits.iter().filter(|fit| fit.verdict == CertificateVerdict::Failed).map(|fit| {
+                let reason = fit.reason.as_deref().unwrap_or("no reason");
+                format!("{} on {} at {}: {reason}", fit.method, fit.target, fit.sampler)
+            });
         let controls = self.controls.iter().filter(|c| !c.killed_by.is_empty()).map(|c| {
             format!("production code as {} is refuted by {}", c.name, c.killed_by.join(", "))
         });

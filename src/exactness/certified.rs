@@ -93,14 +93,18 @@ impl Certified {
 
     fn of(kind: &str, name: &str, cells: &[&CertificateCell]) -> Self {
         let any = |verdict| cells.iter().any(|c| c.verdict == verdict);
-        let verdict = [CertificateVerdict::Failed, CertificateVerdict::Measured, CertificateVerdict::Exact];
+        let verdict =
+            [CertificateVerdict::Failed, CertificateVerdict::Measured, CertificateVerdict::Exact];
         let (walked, sampled) =
             cells.iter().partition::<Vec<&CertificateCell>, _>(|cell| cell.max_tv.is_some());
         let count = |kind| walked.iter().filter(|cell| cell.kind == kind).count();
         Self {
             kind: kind.to_owned(),
             name: name.to_owned(),
-            verdict: verdict.into_iter().find(|v| any(*v)).unwrap_or(CertificateVerdict::Consistent),
+            verdict: verdict
+                .into_iter()
+                .find(|v| any(*v))
+                .unwrap_or(CertificateVerdict::Consistent),
             soft: count(CellKind::Soft),
             certain_draft: count(CellKind::CertainDraft),
             walked: walked.len(),

@@ -64,9 +64,13 @@ pub fn certify(
     let mut parts = Vec::new();
     #[cfg(feature = "engine")]
     parts.extend(
-        real_cells(&methods, options.full, options.models.as_ref()).into_iter().map(CertifyPart::Fit),
+        real_cells(&methods, options.full, options.models.as_ref())
+            .into_iter()
+            .map(CertifyPart::Fit),
     );
-    parts.extend(cells(&methods, options.full).into_iter().map(|cell| CertifyPart::Walk { cell, runs }));
+    parts.extend(
+        cells(&methods, options.full).into_iter().map(|cell| CertifyPart::Walk { cell, runs }),
+    );
     parts.extend(sampled.map(|&method| CertifyPart::Sample { method, runs }));
     parts.extend(mutants().into_iter().map(CertifyPart::Refute));
     parts.extend(controls().into_iter().map(CertifyPart::Try));
@@ -114,7 +118,10 @@ enum PartResult {
     Control(MutantReport),
 }
 
-fn run_all(parts: &[CertifyPart], progress: &mut dyn FnMut(CertifyProgress)) -> Vec<(usize, PartResult)> {
+fn run_all(
+    parts: &[CertifyPart],
+    progress: &mut dyn FnMut(CertifyProgress),
+) -> Vec<(usize, PartResult)> {
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
     let (send, receive) = mpsc::channel();
@@ -150,7 +157,9 @@ fn run_all(parts: &[CertifyPart], progress: &mut dyn FnMut(CertifyProgress)) -> 
 impl CertifyPart {
     fn run(&self) -> PartResult {
         match self {
-            CertifyPart::Walk { cell, runs } => PartResult::Cell(finish(cell, walk_cell(cell, *runs)).into()),
+            CertifyPart::Walk { cell, runs } => {
+                PartResult::Cell(finish(cell, walk_cell(cell, *runs)).into())
+            }
             CertifyPart::Sample { method, runs } => {
                 // The first toy has the largest vocabulary and both models
                 // overlap; sampling at temperature 1 uses the whole of it.

@@ -152,7 +152,10 @@ fn walk_within<'a>(
 /// The shortest state: rounds only add tokens, so it has all its mass already.
 /// With too many of them the longest, which is soon at its end; where it comes up
 /// once more it is walked once more, with that mass.
-fn next_state<S>(frontier: &mut BTreeMap<GenerationState, S>, most: usize) -> Option<(GenerationState, S)> {
+fn next_state<S>(
+    frontier: &mut BTreeMap<GenerationState, S>,
+    most: usize,
+) -> Option<(GenerationState, S)> {
     if frontier.len() > most { frontier.pop_last() } else { frontier.pop_first() }
 }
 

@@ -104,7 +104,9 @@ impl Kinds {
             return CellKind::Soft;
         }
         let others = CellKind::ALL[1..].iter().copied().filter(|&kind| self.share(kind) > 0.0);
-        others.max_by(|a, b| self.share(*a).total_cmp(&self.share(*b))).unwrap_or(CellKind::Undrafted)
+        others
+            .max_by(|a, b| self.share(*a).total_cmp(&self.share(*b)))
+            .unwrap_or(CellKind::Undrafted)
     }
 }
 

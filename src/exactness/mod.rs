@@ -40,7 +40,7 @@ mod two_tokens;
 mod watch;
 
 pub use audit::{Audit, AuditReport};
-pub use certificate::{Certificate, CertificateCell, RealFit, CertificateVerdict};
+pub use certificate::{Certificate, CertificateCell, CertificateVerdict, RealFit};
 #[cfg(feature = "harness")]
 pub use certified::{Certified, certified};
 pub use certify::{CertifyOptions, CertifyProgress, certify};

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::certificate::{RealFit, CertificateVerdict};
+use super::certificate::{CertificateVerdict, RealFit};
 use super::methods::Combination;
 use super::monte_carlo::Fit;
 use super::replay::sample;
@@ -152,7 +152,11 @@ impl RealCell {
             sampler: self.sampling.0,
             k: K,
             fit: fit.ok(),
-            verdict: if reason.is_none() { CertificateVerdict::Consistent } else { CertificateVerdict::Failed },
+            verdict: if reason.is_none() {
+                CertificateVerdict::Consistent
+            } else {
+                CertificateVerdict::Failed
+            },
             reason,
         }
     }
@@ -199,7 +203,11 @@ mod tests {
     fn an_approximate_method_is_refuted_on_real_models() {
         for sampling in [FEW, ALL] {
             let right = cell("rejection+model+fixed", sampling, 4_000).run();
-            assert_eq!((right.verdict, &right.reason), (CertificateVerdict::Consistent, &None), "{right:?}");
+            assert_eq!(
+                (right.verdict, &right.reason),
+                (CertificateVerdict::Consistent, &None),
+                "{right:?}"
+            );
             let fit = right.fit.unwrap();
             assert!(fit.cells > 40 && fit.min_detectable_tv < 0.12, "{fit:?}");
             for wrong in ["lenient+model+fixed", "typical+model+fixed"] {

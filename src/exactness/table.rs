@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::certificate::{Certificate, CertificateCell, RealFit, CertificateVerdict, unique};
+use super::certificate::{Certificate, CertificateCell, CertificateVerdict, RealFit, unique};
 use super::forms::ClosedForm;
 use super::kind::CellKind;
 use super::monte_carlo::Fit;

@@ -136,7 +136,12 @@ pub(super) const KEYS: &[Key] = &[
         "run the baseline and the first method twice, to show how much results differ by chance",
     ),
     key("sweep", KeyKind::Tables, None, "the axes; several `[[sweep]]` tables are several sweeps"),
-    key("exclude", KeyKind::Tables, Some("none"), "conditions of cells to leave out: `[[exclude]]`"),
+    key(
+        "exclude",
+        KeyKind::Tables,
+        Some("none"),
+        "conditions of cells to leave out: `[[exclude]]`",
+    ),
 ];
 
 const DTYPE: KeyKind = KeyKind::Name(|| Dtype::ALL.map(Dtype::name).to_vec());
@@ -209,7 +214,9 @@ impl Key {
             KeyKind::Texts => texts(value),
             KeyKind::Flag => value.is_bool(),
             KeyKind::Name(names) => value.as_str().is_some_and(|name| names().contains(&name)),
-            KeyKind::Count(param) => setting(value).is_some_and(|value| param.check(&value).is_ok()),
+            KeyKind::Count(param) => {
+                setting(value).is_some_and(|value| param.check(&value).is_ok())
+            }
             KeyKind::Tables => true,
         };
         if sound {

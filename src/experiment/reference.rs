@@ -129,13 +129,13 @@ fn described(mut schema: Value, summary: &str) -> Value {
 
 fn of_param(param: &Param) -> Value {
     match param.kind {
-        params::KeyKind::Count { least, most: usize::MAX, .. } => {
+        params::ParamKind::Count { least, most: usize::MAX, .. } => {
             json!({"type": "integer", "minimum": least})
         }
-        params::KeyKind::Count { least, most, .. } => {
+        params::ParamKind::Count { least, most, .. } => {
             json!({"type": "integer", "minimum": least, "maximum": most})
         }
-        params::KeyKind::Number { least, most, .. } => {
+        params::ParamKind::Number { least, most, .. } => {
             let mut schema = json!({"type": "number"});
             if least == f64::MIN_POSITIVE {
                 schema["exclusiveMinimum"] = json!(0);
@@ -148,7 +148,7 @@ fn of_param(param: &Param) -> Value {
             schema
         }
         // A tree of one level is written as a number.
-        params::KeyKind::Text { .. } => json!({"type": ["string", "number"]}),
-        params::KeyKind::File => json!({"type": "string"}),
+        params::ParamKind::Text { .. } => json!({"type": ["string", "number"]}),
+        params::ParamKind::File => json!({"type": "string"}),
     }
 }

@@ -44,7 +44,7 @@ pub(crate) use native::large_pages;
 pub use options::{Dtype, Engine, Settings, Source};
 pub use session::{Feed, KvCache, Session, Step};
 #[cfg(feature = "engine")]
-pub use shapes::{SHAPES, SMALL_PAIR, ModelShape};
+pub use shapes::{ModelShape, SHAPES, SMALL_PAIR};
 #[cfg(feature = "engine")]
 pub use threads::{Threads, set_threads};
 pub use toy::{Toy, ToyPair, hex};

@@ -79,7 +79,14 @@ impl Canvas {
     }
 
     /// A line of text; `at` lies on its baseline.
-    pub(super) fn text(&mut self, at: CanvasPoint, text: &str, size: u32, anchor: Anchor, ink: Colour) {
+    pub(super) fn text(
+        &mut self,
+        at: CanvasPoint,
+        text: &str,
+        size: u32,
+        anchor: Anchor,
+        ink: Colour,
+    ) {
         self.scene.add(Primitive::Text {
             x: at.0,
             y: at.1,
@@ -108,7 +115,13 @@ impl Canvas {
 
     /// A dashed line, drawn dash by dash since the SVG and PNG renderers disagree on the unit
     /// of dash lengths.
-    pub(super) fn dashed(&mut self, points: &[CanvasPoint], ink: Colour, width: f64, dash: [f64; 2]) {
+    pub(super) fn dashed(
+        &mut self,
+        points: &[CanvasPoint],
+        ink: Colour,
+        width: f64,
+        dash: [f64; 2],
+    ) {
         for (from, to) in points.iter().zip(points.iter().skip(1)) {
             let length = (to.0 - from.0).hypot(to.1 - from.1);
             let along = |s: f64| {
@@ -157,7 +170,7 @@ impl Canvas {
         };
         let ink = style.colour;
         let mut filled = |spots: &[CanvasPoint]| self.fill(&around(spots), ink, None);
-        match style.shape {
+        match style.marker {
             Marker::Circle => self.circle(at, r, Some(ink), None),
             Marker::Ring => self.circle(at, r * 0.85, None, Some(ink)),
             Marker::Square => filled(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]),

@@ -2,7 +2,9 @@
 
 use super::MOST_PANELS;
 use super::axis::Axis;
-use super::canvas::{Anchor, BODY, Canvas, FAINT, HEAD, INK, MARGIN, CanvasPoint, RADIUS, RULE, WIDTH};
+use super::canvas::{
+    Anchor, BODY, Canvas, CanvasPoint, FAINT, HEAD, INK, MARGIN, RADIUS, RULE, WIDTH,
+};
 use super::labels::Labels;
 use super::style::{Colour, Style};
 use super::text::{width, wrap};

@@ -18,7 +18,7 @@ mod text;
 pub(crate) use axis::Axis;
 pub use canvas::Drawn;
 pub(crate) use grid::{Curve, Even, Grid, Panel, Point};
-pub(crate) use page::{Body, LegendEntry, Page, LegendSample};
+pub(crate) use page::{Body, LegendEntry, LegendSample, Page};
 pub(crate) use rows::{Column, Group, PlotRow, PlotRows, PlotValue};
 pub(crate) use style::{HUES, NEUTRAL, NOTHING, PARTS, Style, hue, ramp};
 pub(crate) use text::broken;

@@ -1,7 +1,7 @@
 //! Rows of values: a label on the left, and a value or a bar in every column.
 
 use super::axis::Axis;
-use super::canvas::{Anchor, BODY, Canvas, FAINT, HEAD, INK, MARGIN, CanvasPoint, RULE, WIDTH};
+use super::canvas::{Anchor, BODY, Canvas, CanvasPoint, FAINT, HEAD, INK, MARGIN, RULE, WIDTH};
 use super::grid::{Even, shade, x_axis};
 use super::style::{Colour, Style};
 use super::text::{width, wrap};

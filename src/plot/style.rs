@@ -22,21 +22,21 @@ pub(crate) enum Marker {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Style {
     pub(crate) colour: Colour,
-    pub(crate) shape: Marker,
+    pub(crate) marker: Marker,
 }
 
 /// The number of distinct styles within a panel.
 pub(crate) const HUES: usize = LOOKS.len();
 
 const LOOKS: [Style; 8] = [
-    Style { colour: [0x00, 0x72, 0xb2], shape: Marker::Circle },
-    Style { colour: [0xd5, 0x5e, 0x00], shape: Marker::Square },
-    Style { colour: [0x00, 0x9e, 0x73], shape: Marker::Triangle },
-    Style { colour: [0xcc, 0x79, 0xa7], shape: Marker::Diamond },
-    Style { colour: [0x56, 0xb4, 0xe9], shape: Marker::Cross },
-    Style { colour: [0xe6, 0x9f, 0x00], shape: Marker::Wedge },
-    Style { colour: [0x00, 0x00, 0x00], shape: Marker::Frame },
-    Style { colour: [0x7a, 0x3b, 0x10], shape: Marker::Ring },
+    Style { colour: [0x00, 0x72, 0xb2], marker: Marker::Circle },
+    Style { colour: [0xd5, 0x5e, 0x00], marker: Marker::Square },
+    Style { colour: [0x00, 0x9e, 0x73], marker: Marker::Triangle },
+    Style { colour: [0xcc, 0x79, 0xa7], marker: Marker::Diamond },
+    Style { colour: [0x56, 0xb4, 0xe9], marker: Marker::Cross },
+    Style { colour: [0xe6, 0x9f, 0x00], marker: Marker::Wedge },
+    Style { colour: [0x00, 0x00, 0x00], marker: Marker::Frame },
+    Style { colour: [0x7a, 0x3b, 0x10], marker: Marker::Ring },
 ];
 
 /// Colours of the parts of bars, distinguished by brightness. They differ from the colours
@@ -48,7 +48,7 @@ pub(crate) const PARTS: [Colour; 4] =
 pub(crate) const NOTHING: Colour = [0xdd, 0xdd, 0xdd];
 
 /// The style of things that are distinguished only by their labels.
-pub(crate) const NEUTRAL: Style = Style { colour: [0x33, 0x33, 0x33], shape: Marker::Circle };
+pub(crate) const NEUTRAL: Style = Style { colour: [0x33, 0x33, 0x33], marker: Marker::Circle };
 
 /// The style of the `i`-th of at most [`HUES`] unordered things.
 pub(crate) fn hue(i: usize) -> Style {
@@ -75,5 +75,5 @@ pub(crate) fn ramp(i: usize, n: usize) -> Style {
         let [from, to] = [RAMP[stop][c], RAMP[stop + 1][c]].map(f64::from);
         (from + part * (to - from)).round() as u8
     };
-    Style { colour: [mix(0), mix(1), mix(2)], shape: LOOKS[i % HUES].shape }
+    Style { colour: [mix(0), mix(1), mix(2)], marker: LOOKS[i % HUES].marker }
 }

@@ -65,15 +65,19 @@ fn misfit(
     let checks = [
         (numbered, "its rounds are not numbered from 0"),
         (follow(generation.prompt_tokens, rounds), "its rounds do not follow each other"),
-        (rounds.iter().all(|r| is_sound(r)), "a round keeps more than it has"),
+        (rounds.iter().all(|r| is_sound(r)), "a round accepts more tokens than it drafts"),
         (sum(|r| r.emitted) == generation.new_tokens, "emitted does not sum to new_tokens"),
-        (rounds.len() == generation.target_forwards, "target_forwards is not its rounds"),
+        (
+            rounds.len() == generation.target_forwards,
+            "target_forwards is not the number of its \
+             rounds",
+        ),
         (sum(|r| r.draft_forwards) == generation.draft_forwards, "draft_forwards is not the sum"),
-        (late < ROUNDING_US, "its rounds do not take decode_us"),
+        (late < ROUNDING_US, "the times of its rounds do not sum to decode_us"),
         (generation.seed == plan.seed, "its seed is not the plan's"),
         (
             text.is_some_and(|t| t.tokens.len() == generation.new_tokens),
-            "its text has not new_tokens tokens",
+            "its text does not have new_tokens tokens",
         ),
         (text.is_some_and(|t| hash(t) == generation.text_sha256), "its text has another hash"),
     ];

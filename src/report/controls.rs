@@ -89,8 +89,8 @@ pub(super) fn section(results: &Results) -> String {
     }
     let head = ["cell", "first ÷ second [95 %]:", "p:", "p after Holm:", "verdict"];
     format!(
-        "## The same cell twice\n\nThese cells took two turns in every block. Whatever differs \
-         between the turns is no property of a method. The test is a sign-flip test over prompts; \
+        "## The same cell twice\n\nThese cells ran twice in every block. A difference between the \
+         two is not due to the method. The test is a sign-flip test over prompts; \
          below {LEVEL} after Holm the run counts as disturbed.\n\n{}\n",
         markdown(&head, &rows)
     )

@@ -20,8 +20,9 @@ pub(super) fn warnings(results: &Results) -> Vec<String> {
     let worst = off.clone().max_by(|a, b| far(a.1).total_cmp(&far(b.1)));
     let off = worst.map(|(cell, factor)| {
         format!(
-            "Rounds of {} of {} cells took more than {OFF} times what the calibration says, or \
-             less than its inverse (\"{}\": {factor:.2} times): their predicted speedups are off.",
+            "In {} of {} cells a round took more than {OFF} times as long as the calibration \
+             predicts, or less than 1/{OFF} of that (\"{}\": {factor:.2} times): their predicted \
+             speedups are off.",
             off.count(),
             factors.len(),
             describe(cell)

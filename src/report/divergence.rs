@@ -26,8 +26,9 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     }
     if let Some(tables) = paths {
         text += &format!(
-            "## Same seed, same text\n\nCells of class P (seed-exact) should repeat the tokens of plain \
-             decoding with the same verifier and seed, whatever the drafter and K are.\n\n{tables}"
+            "## Same seed, same text\n\nCells of class P (seed-exact) should repeat the tokens \
+             of plain decoding with the same verifier and seed, whatever the drafter and K \
+             are.\n\n{tables}"
         );
     }
     text
@@ -75,8 +76,8 @@ fn part(
 }
 
 /// Whether there was a text to compare with. Class P is compared with plain decoding under
-/// the same verifier and seed, whose failure is recorded as one of the cell; other classes
-/// are compared with the baseline.
+/// the same verifier and seed; a failure of that decoding is recorded for the cell. Other
+/// classes are compared with the baseline.
 fn compared(results: &Results, cell: &Cell, sample: &Sample) -> bool {
     let (prompt, repeat) = (&sample.generation.prompt, sample.generation.repeat);
     if cell.class.starts_with('P') {

@@ -33,7 +33,7 @@ pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[Figur
     text += &checks(results, summary);
     for figure in figures {
         let Figure { name, caption } = figure;
-        let _ = write!(text, "![{name}](figures/{name}.png)\n\n*{caption}*\n\n");
+        let _ = write!(text, "![{name}](figures/{name}.svg)\n\n*{caption}*\n\n");
     }
     text += &cells(&series, summary);
     text += &predictions(&series, summary);
@@ -120,10 +120,11 @@ fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]
         ),
     };
     format!(
-        "## Best draft length\n\n{}\nIntervals are 95 % intervals over prompts, given from \
-         {MIN_PROMPTS} prompts on; they do not account for K having been chosen by the same data. \
-         \"Best in resamples\" says in how many of {RESAMPLES} resamples of the prompts this K is \
-         the fastest of its line: the lower, the less the choice means.\n\n{left_out}",
+        "## Best draft length\n\n{}\nIntervals are 95 % intervals over prompts, given for \
+         {MIN_PROMPTS} prompts or more; they do not account for K being chosen on the same data. \
+         \"Best in resamples\" is the share of {RESAMPLES} resamples of the prompts in which \
+         this K is the fastest of its line; a low share means that the choice is \
+         uncertain.\n\n{left_out}",
         markdown(&head, &rows)
     )
 }
@@ -201,10 +202,10 @@ fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
         ])
     });
     format!(
-        "## All cells\n\nClass: D (lossless) the output distribution equals sampling from the target; G \
-         (greedy-exact) the text is that of greedy decoding; P (seed-exact) the same seed gives \
-         the tokens of plain decoding; X approximate; with `~` the engine's rounding may depend \
-         on the number of rows of a pass.\n\n{}\n",
+        "## All cells\n\nClass: D (lossless) the output distribution equals sampling from the \
+         target; G (greedy-exact) the text is that of greedy decoding; P (seed-exact) the same \
+         seed gives the tokens of plain decoding; X approximate; with `~` the engine's rounding \
+         may depend on the number of rows of a pass.\n\n{}\n",
         markdown(&head, &table)
     )
 }
@@ -246,7 +247,7 @@ fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
         return String::new();
     }
     format!(
-        "## Predicted and measured\n\nThe gap is measured ÷ predicted − 1. Predictions know only \
+        "## Predicted and measured\n\nThe gap is measured ÷ predicted − 1. Predictions use only \
          the costs calibrated before the sweep and the survival of drafts on other prompts.\n\n\
          {}\n",
         markdown(&head, &table)

@@ -123,9 +123,9 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     format!(
         "## Far prompts\n\nPrompts whose time per pass, in plain decoding or in a cell, or whose \
          speedup is far from the median of the prompts: by 3.5 robust standard deviations of its \
-         logarithm and by a factor of 1.5. They count like all others; the last columns say what \
-         they do. A far time per pass is a disturbed machine or, in a cell, drafts of another \
-         length.\n\n{}\n{rest}",
+         logarithm and by a factor of 1.5. They count like all others; the last columns show \
+         their influence. A far time per pass points to a disturbed machine or, in a cell, \
+         to drafts of another length.\n\n{}\n{rest}",
         markdown(&head, &far.iter().take(ROWS).map(row).collect::<Vec<_>>())
     )
 }

@@ -110,9 +110,10 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     ];
     format!(
         "## Policies against the best fixed length\n\nOn each half of the prompts the policy is \
-         held against the fixed K that was the fastest on the other half, prompt by prompt and in \
-         the same block. The test is a sign-flip test over prompts at {LEVEL} after Holm; \"mixed\" \
-         means that it points one way and the ratio of all times the other.\n\n{}\n",
+         compared with the fixed K that was the fastest on the other half, prompt by prompt and in \
+         the same block. The test is a sign-flip test over prompts at {LEVEL} after Holm; \
+         \"mixed\" means that the test and the ratio of total times point in opposite \
+         directions.\n\n{}\n",
         markdown(&head, &rows)
     )
 }

@@ -7,8 +7,8 @@ use crate::experiment::Cell;
 use crate::rows::Calibration;
 use crate::rows::{SummaryRow, SurvivalRow};
 use crate::statistics::{
-    Acceptance, Costs, Interval, RoundProgress, Sample, Survival, alpha, block_efficiency, branches,
-    by_prompt, forwards_per_token, pair_by_prompt, predicted_speedup, rounds, speedup,
+    Acceptance, Costs, Interval, RoundProgress, Sample, Survival, alpha, block_efficiency,
+    branches, by_prompt, forwards_per_token, pair_by_prompt, predicted_speedup, rounds, speedup,
     speedup_interval, survival_ratios, timed, tokens_per_second, tv,
 };
 

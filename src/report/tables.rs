@@ -39,7 +39,7 @@ fn fields<T: Serialize>(row: &T) -> Result<Vec<(String, String)>> {
     };
     match serde_json::to_value(row)? {
         Value::Object(fields) => Ok(fields.into_iter().map(|(k, v)| (k, text(v))).collect()),
-        other => bail!("{other} is no row of a table"),
+        other => bail!("{other} is not a table row"),
     }
 }
 

@@ -41,7 +41,8 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     format!(
         "## Acceptance by the target's entropy\n\n\
          Share of the reached drafted tokens that were accepted, by decile of the entropy of the \
-         target's distribution at their position; the first decile is where the target is surest.\n\n{}\n",
+         target's distribution at their position; in the first decile the target is most \
+         certain.\n\n{}\n",
         markdown(&head, &table)
     )
 }

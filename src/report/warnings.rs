@@ -20,8 +20,9 @@ pub(super) fn warnings(results: &Results, summary: &[SummaryRow]) -> Vec<String>
     let wrong = results.divergences.iter().filter(|d| !d.tie).count();
     if wrong > 0 {
         found.push(format!(
-            "{wrong} texts that must be plain decoding's differ from it, and it is no tie: the method \
-             or the engine is wrong, and nothing else here should be trusted."
+            "{wrong} texts differ from those of plain decoding where they must not, and not at a \
+             tie: the method or the engine is wrong, and nothing else in this report should be \
+             trusted."
         ));
     }
     baselines(results, &mut found);
@@ -44,7 +45,7 @@ fn baselines(results: &Results, found: &mut Vec<String>) {
         } else if forwards != tokens {
             found.push(format!(
                 "The baseline \"{}\" made {forwards} target passes for {tokens} tokens, not one \
-                 each: speedups against it are not honest.",
+                 each: speedups over it are biased.",
                 describe(cell)
             ));
         }
@@ -95,7 +96,7 @@ fn machine(results: &Results, found: &mut Vec<String>) {
         ));
     }
     if plan.warmup == 0 {
-        found.push("Without warm-up nothing is known of t_d, t_v and t_o: no prediction.".into());
+        found.push("Without warm-up, t_d, t_v and t_o are unknown: there is no prediction.".into());
     } else {
         found.extend(costs::warnings(results));
     }
@@ -126,8 +127,8 @@ fn cells(results: &Results, summary: &[SummaryRow], found: &mut Vec<String>) {
     }
     if results.plan.prompts.len() < MIN_PROMPTS {
         found.push(format!(
-            "With {} prompts ratios have no interval: of fewer than {MIN_PROMPTS} prompts none \
-             is known that covers the truth as often as it says.",
+            "With {} prompts, ratios have no interval: below {MIN_PROMPTS} prompts, no interval \
+             is known to keep its nominal coverage.",
             results.plan.prompts.len()
         ));
     }
@@ -136,7 +137,10 @@ fn cells(results: &Results, summary: &[SummaryRow], found: &mut Vec<String>) {
         .map(|round| round.residual_fallbacks)
         .sum::<usize>();
     if fallbacks > 0 {
-        found.push(format!("A residual had no mass {fallbacks} times, which is rounding."));
+        found.push(format!(
+            "Rounding left {fallbacks} residual distributions without mass; the \
+             distribution before the rejection was used instead."
+        ));
     }
     let timed = summary.iter().filter(|row| !row.control && row.speedup.is_some());
     let slower = timed.clone().filter(|row| verdict(row) == "slower").count();

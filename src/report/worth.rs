@@ -50,8 +50,9 @@ pub(super) fn ceilings(results: &Results, series: &[Series<'_>], summary: &[Summ
     }
     format!(
         "## Against the ceiling\n\nα* is the largest probability with which an exact rule can \
-         keep one of a node's children. A share below 1 is what the rule leaves; rules that weigh whole \
-         paths can exceed 1. Approximate rules are not bound by it.\n\n{}\n",
+         accept one of a node's children. A share below 1 is acceptance that the rule gives up; \
+         rules that weigh whole paths can exceed 1, and approximate rules are not bound by \
+         it.\n\n{}\n",
         markdown(&head, &table)
     )
 }
@@ -147,11 +148,12 @@ pub(super) fn distances(series: &[Series<'_>], summary: &[SummaryRow]) -> String
         return String::new();
     }
     format!(
-        "## Distance from the target's distribution\n\nFor approximate verifiers: the mean total variation \
-         between the distribution of a token, given the tokens before it, and the target's, computed from \
-         both distributions and not from draws. Bonus tokens count with none. The joint distribution of a whole \
-         generation of N tokens is, in expectation over its contexts, at most N times as far; of \
-         a few tokens it may be further.\n\n{}\n",
+        "## Distance from the target's distribution\n\nFor approximate verifiers: the mean total \
+         variation between the distribution of a token, given the tokens before it, and the \
+         target's, computed from both distributions and not from draws. Bonus tokens count as 0. \
+         The joint distribution of a whole generation of N tokens is, in expectation over \
+         its contexts, at most N times as far; over a shorter stretch it can exceed that multiple \
+         of the mean.\n\n{}\n",
         markdown(&head, &table)
     )
 }

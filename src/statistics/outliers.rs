@@ -1,4 +1,4 @@
-//! Prompts whose times are far from the others', and what they do to a speedup.
+//! Prompts whose times are far from the others', and their influence on a speedup.
 
 use std::collections::BTreeMap;
 

@@ -114,7 +114,11 @@ impl RoundProgress {
 /// prompt's new tokens in the cell and the progress on all other prompts. Times per token
 /// are averaged over the prompts, weighted by tokens. `None` if a cost or the progress is
 /// unknown.
-pub fn predicted_speedup(folds: &[(usize, RoundProgress)], k: usize, costs: &Costs<'_>) -> Option<f64> {
+pub fn predicted_speedup(
+    folds: &[(usize, RoundProgress)],
+    k: usize,
+    costs: &Costs<'_>,
+) -> Option<f64> {
     let (mut plain, mut cell) = (0.0, 0.0);
     for (tokens, progress) in folds {
         let round = progress.expected_cost(k, |n| {

@@ -51,7 +51,7 @@ pub struct Node {
     /// How it was chosen together with its siblings, if any.
     siblings: Siblings,
     /// How often it was proposed: races on several lists may have the same winner.
-    pub times: usize,
+    pub multiplicity: usize,
     /// The belief recorded by [`Draft::believe`], if any.
     belief: Option<Rc<Dist>>,
 }
@@ -170,7 +170,7 @@ impl Draft {
 
     /// Adds the winner of the race on one noise list at `position`, the position of the
     /// new node. A sibling with the same token counts as the same proposal: its
-    /// [`Node::times`] goes up and no node is added.
+    /// [`Node::multiplicity`] goes up and no node is added.
     pub fn race(
         &mut self,
         parent: Option<NodeId>,
@@ -182,7 +182,7 @@ impl Draft {
         let twin = self.children(parent).find(|&id| self.nodes[id].token == token);
         match twin {
             Some(id) => {
-                self.nodes[id].times += 1;
+                self.nodes[id].multiplicity += 1;
                 id
             }
             None => {
@@ -296,7 +296,15 @@ impl Draft {
         siblings: Siblings,
     ) -> NodeId {
         let depth = parent.map_or(1, |id| self.nodes[id].depth + 1);
-        self.nodes.push(Node { token, parent, depth, origin, siblings, times: 1, belief: None });
+        self.nodes.push(Node {
+            token,
+            parent,
+            depth,
+            origin,
+            siblings,
+            multiplicity: 1,
+            belief: None,
+        });
         self.nodes.len() - 1
     }
 }

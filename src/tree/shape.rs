@@ -9,7 +9,7 @@ pub enum Siblings {
     /// Drawn from one distribution without replacement.
     Distinct,
     /// Deterministic: the most probable tokens, or tokens that were looked up.
-    Listed,
+    TopK,
     /// The most probable tokens, then one drawn from the distribution without them (Hu
     /// et al. 2025, arXiv 2502.18779).
     LastSampled,
@@ -23,14 +23,14 @@ pub enum Siblings {
 impl Siblings {
     /// The kinds that a config can choose.
     pub const CHOICES: [Self; 5] =
-        [Self::Independent, Self::Distinct, Self::Listed, Self::LastSampled, Self::Hub];
+        [Self::Independent, Self::Distinct, Self::TopK, Self::LastSampled, Self::Hub];
 
     /// The name used in configs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Independent => "independent",
             Self::Distinct => "distinct",
-            Self::Listed => "top_k",
+            Self::TopK => "top_k",
             Self::LastSampled => "last_sampled",
             Self::Hub => "hub",
             Self::Mixed => "mixed",

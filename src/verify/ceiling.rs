@@ -24,7 +24,7 @@ pub fn ceiling(draft: &Draft, at: Option<NodeId>, p: &Dist) -> Option<f64> {
     let dist = |&id: &NodeId| draft.node(id).distribution(draft.vocab());
     let first = dist(children.first()?);
     let listed = |ids: &[NodeId]| ids.iter().map(|&id| p.p(draft.node(id).token)).sum::<f64>();
-    let k = children.iter().map(|&id| draft.node(id).times).sum();
+    let k = children.iter().map(|&id| draft.node(id).multiplicity).sum();
     match draft.siblings(at) {
         _ if k == 1 => Some(p.overlap(&first)),
         Siblings::Independent => Some(independent(p, &first, k)),

@@ -62,7 +62,9 @@ fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Decision {
             }
             fork.correct(fork.p.zip(dist, |p, q| (p - q).max(0.0)), chance)
         }
-        None => Decision::Next { token: fork.draw(Purpose::Residual, fork.p, chance), fallbacks: 0 },
+        None => {
+            Decision::Next { token: fork.draw(Purpose::Residual, fork.p, chance), fallbacks: 0 }
+        }
     };
     let Decision::Next { token, .. } = correction else { return correction };
     let listed = |&child: &usize| {

@@ -96,5 +96,5 @@ fn too_few_undisturbed_samples_give_no_conclusion() {
     assert!(all.too_few().unwrap().contains("a round at K = 0, T = 1"));
     let none = self::measured(|span| span % TASKS == 1).0;
     let error = draw("a pair", &none, None).err().unwrap().to_string();
-    assert!(error.contains("too few samples of T(1)"), "{error}");
+    assert!(error.contains("too few undisturbed samples of T(1)"), "{error}");
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use specdec::decode::MethodSpec;
 use specdec::draft::DRAFTERS;
 use specdec::exactness::{
-    Certificate, CertificateCell, CertifyOptions, CellKind, CertificateVerdict, certified, certify,
+    CellKind, Certificate, CertificateCell, CertificateVerdict, CertifyOptions, certified, certify,
 };
 use specdec::length::LENGTHS;
 use specdec::registry::Class;

@@ -98,7 +98,7 @@ fn broken_models_are_refused_in_one_line() {
     std::fs::remove_file(&weights).unwrap();
     refuse("model.safetensors");
     std::fs::write(&weights, with_nan(&whole)).unwrap();
-    refuse("draft");
+    refuse("NaN or infinite");
     std::fs::write(&weights, whole).unwrap();
     let tokenizer = Path::new(&pair.draft).join("tokenizer.json");
     std::fs::write(&tokenizer, "{").unwrap();

@@ -177,7 +177,10 @@ fn bad_input_is_refused_with_the_reason() {
     let out = tempfile::tempdir().unwrap();
     fail(run(out.path(), &["--set", "target=toy:mixd"]), &["mixd", "\"mixed\""]);
     fail(run(out.path(), &["--set", "target=no-such-model"]), &["no-such-model"]);
-    fail(run(out.path(), &["--set", "draft=toy:binary"]), &["4", "2"]);
+    fail(
+        run(out.path(), &["--set", "draft=toy:binary"]),
+        &["has 4 tokens", "has 2", "one vocabulary"],
+    );
     fail(run(out.path(), &["--set", "prompts=smoek"]), &["smoek"]);
     fail(run(out.path(), &["--set", "max_tokens=2000"]), &["max_tokens = 2000 leaves no room"]);
     fail(run(out.path(), &["--set", "sweep.drafter=modle"]), &["modle", "\"model\""]);

@@ -249,3 +249,71 @@ fn no_file_exceeds_the_line_limit() {
     }
     assert!(long.is_empty(), "longer than {MOST_LINES} lines:\n{}", long.join("\n"));
 }
+
+/// The text without its modules of unit tests.
+fn without_tests(text: &str) -> String {
+    let mut kept = Vec::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let indent = line.len() - line.trim_start().len();
+        let is_module = |next: &&str| next.trim_start().starts_with("mod ") && next.ends_with('{');
+        if line.trim() == "#[cfg(test)]" && lines.peek().is_some_and(is_module) {
+            let end = format!("{}}}", &line[..indent]);
+            lines.by_ref().find(|line| *line == end);
+        } else {
+            kept.push(line);
+        }
+    }
+    kept.join("\n")
+}
+
+/// The name of the type or trait that a line defines. Those of one letter do not count, nor
+/// does an indented `type`, which belongs to a trait or an implementation.
+fn defined(line: &str) -> Option<&str> {
+    let item = line.trim_start();
+    let item = match item.strip_prefix("pub(") {
+        Some(rest) => rest.split_once(')')?.1.trim_start(),
+        None => item.strip_prefix("pub ").unwrap_or(item),
+    };
+    let item = item.strip_prefix("unsafe ").unwrap_or(item);
+    let (keyword, rest) = item.split_once(' ')?;
+    let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+    let is_type = match keyword {
+        "struct" | "enum" | "union" | "trait" => true,
+        "type" => !line.starts_with(' '),
+        _ => false,
+    };
+    (is_type && name.len() > 1 && name.starts_with(|c: char| c.is_uppercase())).then_some(name)
+}
+
+/// The names that several types or traits have, with the files that define them.
+fn defined_twice(files: &[(PathBuf, String)]) -> Vec<String> {
+    let mut places = BTreeMap::<String, Vec<String>>::new();
+    for (path, text) in files {
+        for name in code(&without_tests(text)).lines().filter_map(defined) {
+            places.entry(name.to_owned()).or_default().push(path.display().to_string());
+        }
+    }
+    let several = places.into_iter().filter(|(_, places)| places.len() > 1);
+    several.map(|(name, places)| format!("{name}: {}", places.join(", "))).collect()
+}
+
+#[test]
+fn every_type_name_is_defined_once() {
+    let twice = defined_twice(&files(&root().join("src")));
+    assert!(twice.is_empty(), "defined more than once:\n{}", twice.join("\n"));
+}
+
+#[test]
+fn types_of_the_same_name_are_found() {
+    let file = |name: &str, text: &str| (PathBuf::from(name), text.to_owned());
+    let first = "pub(in super::super) struct Row<'a> {\n}\nunsafe trait Lane {}\n\
+                 impl Lane for Row {\n    type Output = f32;\n    type Step = u8;\n}\n\
+                 type T = u8;\nenum Kind {\n    Row,\n}\n";
+    let second = "pub type Row = u32;\n// struct Kind\nfn f() {\n    struct Lane;\n}\n\
+                  type T = u8;\nimpl A {\n    type Output = u8;\n}\n\
+                  #[cfg(test)]\nmod tests {\n    enum Kind {\n    }\n}\npub enum Step {}\n";
+    let twice = defined_twice(&[file("a.rs", first), file("b.rs", second)]);
+    assert_eq!(twice, ["Lane: a.rs, b.rs", "Row: a.rs, b.rs"]);
+    assert_eq!(defined_twice(&[file("a.rs", "struct Kind;\nenum Kind {}")]), ["Kind: a.rs, a.rs"]);
+}

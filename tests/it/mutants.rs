@@ -75,12 +75,3 @@ fn production_code_in_place_of_a_mutant_passes_every_check() {
         assert!(report.tv_joint < 1e-12, "{report:?}");
     }
 }
-
-#[test]
-fn names_are_unique() {
-    let mut names = mutants().iter().map(|m| m.name).collect::<Vec<_>>();
-    names.sort_unstable();
-    let all = names.len();
-    names.dedup();
-    assert_eq!(names.len(), all);
-}

@@ -268,7 +268,7 @@ fn a_long_text_has_the_same_bits_prefilled_in_pieces_or_at_once() {
     let models = ways(&checkpoint, Dtype::F32);
     let nothing = Draft::empty(VOCAB);
     let mut expected = None;
-    for (way, loaded) in models.iter().enumerate().filter(|(way, _)| *way > 2) {
+    for (way, loaded) in models.iter().enumerate().filter(|(way, _)| way % 3 < 2) {
         for pieces in [vec![700], vec![256, 444], vec![1, 15, 16, 17, 300, 351]] {
             let mut session = loaded.model.session().unwrap();
             let mut until = 0;

@@ -3,7 +3,7 @@
 //! (`.ci/sanitize`).
 
 use specdec::distribution::Token;
-use specdec::model::{Dtype, LanguageModel, Settings, ModelShape, Want, Work, evaluate_one};
+use specdec::model::{Dtype, LanguageModel, ModelShape, Settings, Want, Work, evaluate_one};
 use specdec::sampling::Logits;
 use specdec::tree::{Draft, Row};
 

@@ -89,7 +89,7 @@ fn a_report_recovers_the_parameters_of_the_simulation() {
 fn a_setting_with_several_values_gets_a_figure_with_a_tick_per_value() {
     let rows = Synthetic { temperatures: vec![0.0, 25.0, 40.0, 65.0], ..Synthetic::tiny() }.rows();
     let (folder, text) = reported(&rows);
-    assert!(text.contains("(figures/by_temperature.png)"));
+    assert!(text.contains("(figures/by_temperature.svg)"));
     let svg = fs::read_to_string(folder.path().join("figures/by_temperature.svg")).unwrap();
     // A tick at every value of the setting.
     for tick in ["0", "25", "40", "65"] {
@@ -103,7 +103,7 @@ fn figures_are_drawn_with_visible_titles_without_system_fonts() {
     for name in FIGURES {
         let svg = fs::read_to_string(folder.path().join(format!("figures/{name}.svg"))).unwrap();
         assert!(svg.contains("</svg>") && svg.contains("<text"), "{name}");
-        assert!(text.contains(&format!("(figures/{name}.png)")), "{name}");
+        assert!(text.contains(&format!("(figures/{name}.svg)")), "{name}");
         let file = fs::File::open(folder.path().join(format!("figures/{name}.png"))).unwrap();
         let decoder = png::Decoder::new(std::io::BufReader::new(file));
         let mut reader = decoder.read_info().unwrap();
@@ -351,7 +351,7 @@ fn greedy_differences_are_shown_and_raise_an_alarm_unless_they_are_ties() {
     let (_folder, text) = reported(&rows);
     assert!(text.contains("| 2 of 3 | 1 |"), "{text}");
     assert!(
-        text.contains("1 texts that must be plain decoding's differ from it, and it is no tie"),
+        text.contains("1 texts differ from those of plain decoding where they must not, and not at a tie"),
         "{text}"
     );
 }
@@ -373,5 +373,5 @@ fn a_run_that_has_barely_begun_still_has_a_report() {
     let (folder, text) = reported(&rows);
     assert!(text.contains("is not run"), "{text}");
     assert!(!folder.path().join("figures/speedup.png").exists());
-    assert!(!text.contains("figures/speedup.png"));
+    assert!(!text.contains("figures/speedup.svg"));
 }

@@ -11,7 +11,7 @@ use clap::Args;
 
 use self::listener::Listener;
 use self::paint::Painter;
-use self::stats::{Report, AskedSettings};
+use self::stats::{AskedSettings, Report};
 use super::models::{PairNames, open_pair};
 use super::options::{ModelArgs, PromptArgs, count};
 use super::output;

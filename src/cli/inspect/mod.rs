@@ -102,7 +102,7 @@ struct DistColumn {
     others: f64,
 }
 
-/// One token.
+/// One token, as a row of the table.
 #[derive(Debug, Serialize)]
 struct TokenRow {
     id: Token,
@@ -186,8 +186,8 @@ fn next_logits(model: &dyn LanguageModel, prompt: &[Token]) -> Result<Logits, Er
     rows.into_iter().next().ok_or_else(|| Error::engine("the engine returned no logits"))
 }
 
-/// The `n` tokens with the largest logits, best first; impossible tokens fill up the
-/// rest.
+/// The `n` tokens with the largest logits in descending order. If fewer than `n` logits are
+/// finite, tokens with a logit of -inf follow.
 fn shown_tokens(logits: &Logits, n: usize) -> Vec<Token> {
     let mut tokens = logits.largest(n);
     let impossible = |&token: &Token| logits.get(token) == f64::NEG_INFINITY;

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
-use super::{Mutant, PROMPT, CaseModels};
+use super::{CaseModels, Mutant, PROMPT};
 use crate::decode::{Generation, Method, NoObserver, StopRules};
 use crate::draft::{DrafterParams, NoDraft, Tools};
 use crate::error::Error;

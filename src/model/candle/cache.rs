@@ -91,7 +91,12 @@ impl LayerCache {
 
     /// Stores the rows of a pass; `keys` and `values` are contiguous and of
     /// shape `(kv_heads, rows, head_dim)`.
-    pub(super) fn write(&self, runs: &[SlotRun], keys: &Tensor, values: &Tensor) -> Result<(), Error> {
+    pub(super) fn write(
+        &self,
+        runs: &[SlotRun],
+        keys: &Tensor,
+        values: &Tensor,
+    ) -> Result<(), Error> {
         for run in runs {
             let part = |rows: &Tensor| rows.narrow(1, run.row, run.len)?.contiguous();
             self.keys.slice_set(&part(keys)?, 1, run.slot)?;

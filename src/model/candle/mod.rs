@@ -92,7 +92,12 @@ impl Llama {
 
     /// Computes the tokens of `feed` and returns the logits of the rows
     /// `wanted`, which ascend.
-    fn pass(&self, cache: &mut CandleCache, feed: &[Feed], wanted: &[u32]) -> Result<Vec<Logits>, Error> {
+    fn pass(
+        &self,
+        cache: &mut CandleCache,
+        feed: &[Feed],
+        wanted: &[u32],
+    ) -> Result<Vec<Logits>, Error> {
         let pass = CandlePass::new(feed, &self.frequencies, &self.device)?;
         cache.reserve(pass.slots)?;
         let tokens = feed.iter().map(|f| f.token).collect::<Vec<_>>();

@@ -81,7 +81,13 @@ impl Native {
 
     /// Computes the tokens of `feed`; the logits of the rows `wanted` are then in
     /// the workspace.
-    fn pass(&self, space: &mut Workspace, cache: &mut NativeCache, feed: &[Feed], wanted: &[usize]) {
+    fn pass(
+        &self,
+        space: &mut Workspace,
+        cache: &mut NativeCache,
+        feed: &[Feed],
+        wanted: &[usize],
+    ) {
         cache.reserve(feed.iter().map(|f| f.slot + 1).max().unwrap_or(0));
         space.reserve(&self.config, feed.len(), wanted.len() * self.info.vocab);
         for (row, f) in space.x.get_mut().chunks_exact_mut(self.config.hidden).zip(feed) {

@@ -3,7 +3,7 @@
 use super::data::Data;
 use super::table::{self, TableEntry};
 use crate::experiment::Cell;
-use crate::plot::{Axis, Column, LegendEntry, NOTHING, Page, LegendSample, PlotValue, ramp};
+use crate::plot::{Axis, Column, LegendEntry, LegendSample, NOTHING, Page, PlotValue, ramp};
 use crate::statistics::rounds;
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
@@ -28,7 +28,9 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         if lo == hi { lo.to_string() } else { format!("{lo} to {hi}") }
     };
     let keys = bins.iter().zip(&rows.parts);
-    let legend = keys.map(|(bin, colour)| LegendEntry::new(name(bin), LegendSample::Part(*colour))).collect();
+    let legend = keys
+        .map(|(bin, colour)| LegendEntry::new(name(bin), LegendSample::Part(*colour)))
+        .collect();
     let title = "Drafted tokens that a round accepts";
     Some(table::page(title, notes, legend, rows))
 }

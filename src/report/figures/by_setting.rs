@@ -9,7 +9,8 @@ use super::data::{CURVE, Data};
 use super::facets::even;
 use crate::experiment::Cell;
 use crate::plot::{
-    Axis, Body, Curve, Even, Grid, HUES, LegendEntry, Page, Panel, Point, LegendSample, Style, hue, ramp,
+    Axis, Body, Curve, Even, Grid, HUES, LegendEntry, LegendSample, Page, Panel, Point, Style, hue,
+    ramp,
 };
 use crate::rows::SummaryRow;
 
@@ -45,7 +46,7 @@ fn along(data: &Data<'_>, key: &str) -> Option<(Figure, Page)> {
         return None;
     }
     if data.lengths_differ() {
-        notes.push("Every point at the K that is the fastest there.".to_owned());
+        notes.push("Every point is at its fastest K.".to_owned());
     }
     let styles = styles(data, &mut lines);
     let x = Axis::of_settings(key, lines.iter().flat_map(|l| &l.cells).map(|(x, _, _)| *x));
@@ -54,14 +55,16 @@ fn along(data: &Data<'_>, key: &str) -> Option<(Figure, Page)> {
     let mut legend = Vec::new();
     if lines.len() > 1 {
         let keys = lines.iter().zip(&styles);
-        let keys = keys.map(|(l, style)| LegendEntry::new(label(data, l, &lines), LegendSample::Curve(*style)));
+        let keys = keys.map(|(l, style)| {
+            LegendEntry::new(label(data, l, &lines), LegendSample::Curve(*style))
+        });
         legend.extend(keys);
     }
     legend.push(even());
     let name = format!("{BY}{key}");
     let names = names.join(", ");
     let caption = format!("By `{key}`: {names}; with 95 % intervals over prompts.");
-    let title = format!("What depends on {key}");
+    let title = format!("Effect of {key}");
     let body = Body::Grid(Grid { panels });
     Some((Figure { name, caption }, Page { title, notes, legend, body }))
 }
@@ -88,8 +91,9 @@ fn lines<'d>(data: &'d Data<'_>, key: &str, notes: &mut Vec<String>) -> Vec<Sett
     lines.retain(|line| line.cells.len() >= CURVE && 2 * line.cells.len() >= longest);
     let all = lines.len();
     if all > HUES {
-        let peak =
-            |l: &SettingLine<'_>| l.cells.iter().map(|(_, _, row)| speedup(row)).fold(0.0, f64::max);
+        let peak = |l: &SettingLine<'_>| {
+            l.cells.iter().map(|(_, _, row)| speedup(row)).fold(0.0, f64::max)
+        };
         lines.sort_by(|a, b| peak(b).total_cmp(&peak(a)));
         lines.truncate(HUES);
         notes.push(format!("{HUES} of {all} lines: those with the fastest cells."));

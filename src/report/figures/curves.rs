@@ -1,10 +1,10 @@
-//! Figures of one curve per method: by draft length or by position.
+//! Figures with one curve per method: by draft length or by position in the draft.
 
 use super::data::Data;
 use super::facets::{Frame, Line, page};
 use crate::plot::{Page, Point};
 
-/// Alpha by draft length.
+/// Draws alpha by draft length.
 pub(super) fn acceptance(data: &Data<'_>) -> Option<Page> {
     let lines = data.series.iter().map(|series| {
         let points = series.cells.iter().filter_map(|cell| {
@@ -19,12 +19,12 @@ pub(super) fn acceptance(data: &Data<'_>) -> Option<Page> {
         title: "Acceptance by draft length",
         x: "draft length K (tokens)",
         y: "alpha (probability)",
-        times: false,
+        ratios: false,
     };
     page(data, frame, lines.collect())
 }
 
-/// Measured and predicted speedup by draft length.
+/// Draws the measured and predicted speedup by draft length.
 pub(super) fn speedup(data: &Data<'_>) -> Option<Page> {
     let lines = data.series.iter().map(|series| {
         let rows = data.timed(series);
@@ -40,12 +40,12 @@ pub(super) fn speedup(data: &Data<'_>) -> Option<Page> {
         title: "Speedup by draft length",
         x: "draft length K (tokens)",
         y: "speedup over plain decoding (×)",
-        times: true,
+        ratios: true,
     };
     page(data, frame, lines.collect())
 }
 
-/// Survival of drafts by position.
+/// Draws the survival of drafts by position.
 pub(super) fn survival(data: &Data<'_>) -> Option<Page> {
     let lines = data.series.iter().map(|series| {
         let points = data.positions(series).into_iter().map(|row| Point {
@@ -61,7 +61,7 @@ pub(super) fn survival(data: &Data<'_>) -> Option<Page> {
         title: "Survival of drafted tokens by position",
         x: "position i in the draft (tokens)",
         y: "survival S(i) (probability)",
-        times: false,
+        ratios: false,
     };
     page(data, frame, lines.collect())
 }

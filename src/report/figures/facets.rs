@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use super::data::{CURVE, Data};
 use crate::plot::{
-    Axis, Body, Curve, Even, Grid, HUES, LegendEntry, MOST_PANELS, NEUTRAL, Page, Panel, Point, LegendSample,
-    Style,
+    Axis, Body, Curve, Even, Grid, HUES, LegendEntry, LegendSample, MOST_PANELS, NEUTRAL, Page,
+    Panel, Point, Style,
 };
 use crate::report::series::Series;
 
@@ -42,7 +42,7 @@ pub(super) struct Frame {
     pub(super) y: &'static str,
     /// Whether values are ratios to plain decoding, where 1 means no gain; otherwise they
     /// are probabilities.
-    pub(super) times: bool,
+    pub(super) ratios: bool,
 }
 
 impl Frame {
@@ -55,7 +55,7 @@ impl Frame {
         };
         let predicted = lines.clone().flat_map(|line| &line.predicted).map(|(_, y)| *y);
         let y = lines.flat_map(|line| &line.points).flat_map(of_point).chain(predicted);
-        let y = if self.times { Axis::around_one(self.y, y) } else { Axis::unit(self.y) };
+        let y = if self.ratios { Axis::around_one(self.y, y) } else { Axis::unit(self.y) };
         (Axis::of_settings(self.x, x), y)
     }
 }
@@ -76,7 +76,7 @@ pub(super) fn page(data: &Data<'_>, frame: Frame, mut lines: Vec<Line>) -> Optio
     if lines().any(|(line, _)| !line.predicted.is_empty()) {
         legend.push(LegendEntry::new("predicted", LegendSample::Predicted));
     }
-    if frame.times {
+    if frame.ratios {
         legend.push(even());
     }
     let (x, y) = frame.axes(lines().map(|(line, _)| line));
@@ -85,7 +85,7 @@ pub(super) fn page(data: &Data<'_>, frame: Frame, mut lines: Vec<Line>) -> Optio
             let Line { points, predicted, .. } = line;
             Curve { style, points, predicted }
         };
-        let even = frame.times.then_some(Even::Loss(1.0));
+        let even = frame.ratios.then_some(Even::Loss(1.0));
         let curves = lines.into_iter().map(curve).collect();
         Panel { title, x: x.clone(), y: y.clone(), even, curves }
     });

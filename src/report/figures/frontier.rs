@@ -4,7 +4,8 @@ use super::data::{Data, once};
 use super::facets::even;
 use crate::experiment::Cell;
 use crate::plot::{
-    Axis, Body, Curve, Even, Grid, HUES, LegendEntry, MOST_PANELS, Page, Panel, Point, LegendSample, Style, hue,
+    Axis, Body, Curve, Even, Grid, HUES, LegendEntry, LegendSample, MOST_PANELS, Page, Panel,
+    Point, Style, hue,
 };
 use crate::report::series::Series;
 use crate::rows::SummaryRow;
@@ -54,7 +55,9 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         panels.truncate(MOST_PANELS);
     }
     let keys = names.iter().zip(&styles);
-    let legend = keys.map(|(name, style)| LegendEntry::new(name, LegendSample::Curve(*style))).chain([even()]);
+    let legend = keys
+        .map(|(name, style)| LegendEntry::new(name, LegendSample::Curve(*style)))
+        .chain([even()]);
     Some(Page {
         title: "Speed against distance from the target's distribution".to_owned(),
         notes,

@@ -4,7 +4,7 @@ use super::data::{CURVE, Data};
 use super::facets::even;
 use super::table::{self, TableEntry};
 use crate::experiment::Cell;
-use crate::plot::{Axis, Column, Even, LegendEntry, Page, LegendSample, PlotValue};
+use crate::plot::{Axis, Column, Even, LegendEntry, LegendSample, Page, PlotValue};
 use crate::report::series::Series;
 use crate::report::tables::ends;
 use crate::statistics::share_of_ceiling;
@@ -63,7 +63,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let mut notes = Vec::new();
     table::limit(data, &mut entries, table::MOST, &mut notes);
     if data.series.iter().any(|s| data.timed(s).len() >= CURVE) {
-        notes.push(format!("Of methods with {CURVE} K or more only the K that is the fastest."));
+        notes.push(format!("Methods with {CURVE} or more K are shown at their fastest K."));
     }
     let acceptance = if verifiers_differ(data) { SHARE } else { ALPHA };
     let measures = [acceptance, TAU, SPEEDUP];

@@ -1,6 +1,6 @@
-//! The figures, one module each. They are drawn from the rows of `summary.csv` and
-//! `survival.csv` and, where those do not suffice, from the rounds. Each figure is a
-//! [`Page`] that `plot` renders; a figure without data is not written.
+//! The figures of a report. They are drawn from the rows of `summary.csv` and `survival.csv`
+//! and, where those do not suffice, from the rounds. Each figure is a [`Page`] that `plot`
+//! renders; a figure without data is not written.
 
 mod accepted_length;
 mod by_setting;
@@ -47,8 +47,8 @@ const FIGURES: &[(&str, &str, DrawFigure)] = &[
     ),
     (
         "methods",
-        "Acceptance, tokens per target pass and speedup of every method that is no curve over K, \
-         beside the best K of those that are; bars are 95 % intervals over prompts.",
+        "Acceptance, tokens per target pass and speedup of every method with too few K for a \
+         curve, and of the others at their best K; bars are 95 % intervals over prompts.",
         methods::draw,
     ),
     (
@@ -90,8 +90,8 @@ const FIGURES: &[(&str, &str, DrawFigure)] = &[
     ),
     (
         "frontier",
-        "Speedup against the mean total variation of a token's distribution from the target's; exact \
-         verifiers lie at 0. Bars are 95 % intervals over prompts.",
+        "Speedup against the mean total variation of a token's distribution from the target's; \
+         exact verifiers lie at 0. Bars are 95 % intervals over prompts.",
         frontier::draw,
     ),
 ];

@@ -2,7 +2,9 @@
 
 use super::data::{Data, once};
 use super::table;
-use crate::plot::{Axis, Column, Even, Group, LegendEntry, Page, PlotRow, PlotRows, LegendSample, PlotValue};
+use crate::plot::{
+    Axis, Column, Even, Group, LegendEntry, LegendSample, Page, PlotRow, PlotRows, PlotValue,
+};
 use crate::report::policies::{Policy, policies};
 use crate::report::tables::ends;
 

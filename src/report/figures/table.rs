@@ -49,7 +49,7 @@ pub(super) fn limit(
     } else {
         "every sampling setting".to_owned()
     };
-    notes.push(format!("{} of {all} cells: of {of} the fastest.", entries.len()));
+    notes.push(format!("{} of {all} cells: the fastest of {of}.", entries.len()));
 }
 
 /// One row per entry, in one group per sampling setting.
@@ -106,6 +106,11 @@ pub(super) fn label(data: &Data<'_>, series: &Series<'_>, cell: &Cell) -> String
 }
 
 /// A page with the given rows.
-pub(super) fn page(title: &str, notes: Vec<String>, legend: Vec<LegendEntry>, rows: PlotRows) -> Page {
+pub(super) fn page(
+    title: &str,
+    notes: Vec<String>,
+    legend: Vec<LegendEntry>,
+    rows: PlotRows,
+) -> Page {
     Page { title: title.to_owned(), notes, legend, body: Body::Rows(rows) }
 }

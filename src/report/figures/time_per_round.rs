@@ -1,9 +1,12 @@
 //! Draws the mean time of a round, divided into its parts.
 
 use super::data::{Data, once};
-use super::table::{self, TableEntry, MOST};
+use super::table::{self, MOST, TableEntry};
 use crate::experiment::Cell;
-use crate::plot::{Axis, Column, Group, LegendEntry, NEUTRAL, PARTS, Page, PlotRow, PlotRows, LegendSample, PlotValue};
+use crate::plot::{
+    Axis, Column, Group, LegendEntry, LegendSample, NEUTRAL, PARTS, Page, PlotRow, PlotRows,
+    PlotValue,
+};
 use crate::statistics::{rounds, timed};
 
 const NAMES: [&str; 4] = ["target", "draft", "verify", "other"];
@@ -50,7 +53,8 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         (vec![column("")], samplings.iter().map(group).collect())
     };
     let keys = NAMES.into_iter().zip(PARTS);
-    let legend = keys.map(|(name, colour)| LegendEntry::new(name, LegendSample::Part(colour))).collect();
+    let legend =
+        keys.map(|(name, colour)| LegendEntry::new(name, LegendSample::Part(colour))).collect();
     let title = "Time per round and where it goes";
     Some(table::page(title, notes, legend, PlotRows { columns, groups, parts: PARTS.into() }))
 }

@@ -2,7 +2,7 @@
 
 use super::data::Data;
 use super::table::{self, TableEntry};
-use crate::plot::{Axis, Column, Even, LegendEntry, Page, LegendSample, PlotValue};
+use crate::plot::{Axis, Column, Even, LegendEntry, LegendSample, Page, PlotValue};
 use crate::report::tables::ends;
 use crate::report::worth::{Rival, rivals};
 use crate::statistics::Interval;
