@@ -55,7 +55,7 @@ pub struct RoundEvent<'a> {
     pub context: &'a [Token],
     /// What was proposed.
     pub draft: &'a Draft,
-    /// The target's logits, row 0 after the context, row `i` after node `i−1`.
+    /// The target's logits, by [`Row`].
     pub logits: &'a [Logits],
     /// The target's processed distributions, in the same rows.
     pub targets: &'a [Dist],

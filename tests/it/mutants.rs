@@ -35,7 +35,7 @@ fn every_mutant_is_killed() {
     }
     // Invisible in every output distribution.
     assert_eq!(find("no_bonus").killed_by, ["expected_length"]);
-    assert_eq!(find("draft_laws_lost").killed_by, ["expected_length"]);
+    assert_eq!(find("draft_distributions_lost").killed_by, ["expected_length"]);
     assert_eq!(find("race_keyed_by_round").killed_by, ["same_tokens"]);
     assert_eq!(find("position_keyed_draft").killed_by, ["draw_addresses"]);
     assert_eq!(find("uniform_24_bit_tail").killed_by, ["uniform_bits"]);

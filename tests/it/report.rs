@@ -351,7 +351,9 @@ fn greedy_differences_are_shown_and_raise_an_alarm_unless_they_are_ties() {
     let (_folder, text) = reported(&rows);
     assert!(text.contains("| 2 of 3 | 1 |"), "{text}");
     assert!(
-        text.contains("1 texts differ from those of plain decoding where they must not, and not at a tie"),
+        text.contains(
+            "1 texts differ from those of plain decoding where they must not, and not at a tie"
+        ),
         "{text}"
     );
 }

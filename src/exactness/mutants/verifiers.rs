@@ -291,7 +291,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ..RIGHT
     },
     Mutant {
-        name: "draft_laws_lost",
+        name: "draft_distributions_lost",
         imitates: "sampled drafts are verified as if they were certain; the distribution stays exact",
         verifier: &NoDistribution,
         ..RIGHT
