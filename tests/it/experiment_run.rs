@@ -194,7 +194,7 @@ fn bad_input_is_refused_with_the_reason() {
     fail(run(out.path(), &["--set", &set]), &["prompt a", "no beginning-of-text token"]);
     let turns = "{\"question_id\": 1, \"category\": \"c\", \"turns\": []}\n";
     std::fs::write(&prompts, turns).unwrap();
-    fail(run(out.path(), &["--set", &set]), &["empty.jsonl line 1", "\"turns\" is no list"]);
+    fail(run(out.path(), &["--set", &set]), &["empty.jsonl line 1", "\"turns\" is not a list"]);
     std::fs::write(&prompts, "{\"id\": \"a\"}\n").unwrap();
     fail(run(out.path(), &["--set", &set]), &["empty.jsonl line 1"]);
 }

@@ -163,7 +163,9 @@ fn figures_state_by_which_rule_methods_and_settings_are_cut() {
     assert_eq!((colours.len(), distinct.len()), (8, 8));
     let methods = figures.get("methods");
     assert!(
-        methods.texts().any(|text| text.starts_with("60 of 400 cells: of every sampling setting"))
+        methods
+            .texts()
+            .any(|text| text.starts_with("60 of 400 cells: the fastest of every sampling setting"))
     );
 }
 

@@ -67,7 +67,7 @@ fn figures_state_which_sampling_settings_are_left_out() {
             figure.texts().collect::<Vec<_>>()
         );
     };
-    says("methods", "60 of 140 cells: of the first 60 of 70 sampling settings the fastest.");
+    says("methods", "60 of 140 cells: the fastest of the first 60 of 70 sampling settings.");
     says("frontier", "The first 12 of 70 sampling settings.");
 }
 

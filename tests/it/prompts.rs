@@ -40,7 +40,7 @@ fn invalid_prompt_lines_are_reported_with_their_line_number() {
         ("{\"prompt\": 3}", "\"prompt\" is not a text"),
         ("{\"prompt\": [\"a\"]}", "\"prompt\" is not a text"),
         ("{\"turns\": []}", "\"turns\" is not a list that begins with a text"),
-        ("{\"turns\": \"a\"}", "\"turns\" is no list"),
+        ("{\"turns\": \"a\"}", "\"turns\" is not a list"),
         ("{\"prompt\": \"a\", \"id\": 1.5}", "\"id\" = 1.5: allowed is a text or an integer"),
         ("{\"prompt\": \"a\", \"id\": null}", "\"id\" = null"),
         ("{\"prompt\": \"a\", \"id\": \"\"}", "allowed are 1 to 200 letters"),

@@ -193,7 +193,7 @@ fn fewer_than_eight_prompts_give_ratios_without_intervals() {
         assert_eq!(ends.map(|end| end.is_some()), [given; 4]);
         let cell = line(&text, "## All cells", "| model | T = 1 | D lossless | 3 |");
         assert_eq!(cell.contains(" ["), given, "{cell}");
-        assert_eq!(text.contains("With 7 prompts ratios have no interval"), !given, "{text}");
+        assert_eq!(text.contains("With 7 prompts, ratios have no interval"), !given, "{text}");
         let best = line(&text, "## Best draft length", "| model | T = 1 |");
         assert_eq!(best.contains("unknown: too few prompts"), !given, "{best}");
     }

@@ -153,7 +153,7 @@ fn resume_does_not_take_the_experiment_as_its_value() {
     fail(specdec(&resume).output().unwrap(), &["nothing to resume"]);
     // A results folder is not an experiment.
     let named = ["run", "--resume", folder.to_str().unwrap()];
-    refuses(&named, &format!("write --resume={}", folder.display()));
+    refuses(&named, &format!("add --resume={}", folder.display()));
 }
 
 #[test]
