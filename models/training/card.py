@@ -21,7 +21,7 @@ CARD = """# The embedded pair
 
 Two small Llama models ship with the project, so that you can try, time and test
 speculative decoding on a fresh machine without a download: a **target** model and a
-**draft** model that reads {ratio} times fewer weight bytes per token. Both are in the Hugging
+**draft** model that reads 1/{ratio:.0f} of the weight bytes per token. Both are in the Hugging
 Face folder format (bf16, tied head) and share one tokenizer, a byte-level BPE of 4096
 tokens. The tokenizer's post-processor begins every prompt with `<|bos|>`, and `<|eos|>`
 ends a document. The models complete Rust source and its documentation about as well as

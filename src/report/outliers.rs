@@ -69,7 +69,7 @@ pub(super) fn warning(results: &Results) -> Option<String> {
     (outlier.influence.abs() >= LARGE).then(|| {
         format!(
             "Prompt {} alone moves the speedup of \"{}, K = {}, {}\" from {:.2} to {speedup:.2}: \
-             {} is {:.2} times the median. All far prompts are listed below.",
+             {} is {:.2} times the median. See the section \"Far prompts\".",
             outlier.prompt,
             series.method,
             cell.method.num_speculative_tokens,
