@@ -43,7 +43,7 @@ fn invalid_prompt_lines_are_reported_with_their_line_number() {
         ("{\"turns\": \"a\"}", "\"turns\" is not a list"),
         ("{\"prompt\": \"a\", \"id\": 1.5}", "\"id\" = 1.5: allowed is a text or an integer"),
         ("{\"prompt\": \"a\", \"id\": null}", "\"id\" = null"),
-        ("{\"prompt\": \"a\", \"id\": \"\"}", "allowed are 1 to 200 letters"),
+        ("{\"prompt\": \"a\", \"id\": \"\"}", "allowed are 1 to 200 characters"),
         ("{\"prompt\": \"a\", \"id\": \"x\\ny\"}", "1 to 200 characters on one line"),
         ("{\"prompt\": \"a\", \"category\": \"x\\ry\"}", "\"category\" = "),
     ];
