@@ -1,28 +1,52 @@
-//! AVX2 with FMA and F16C: two registers hold sixteen lanes.
+//! AVX2 with FMA and F16C, with or without VNNI: two registers hold sixteen lanes.
 
 #![allow(unsafe_code)] // CPU intrinsics
 
 use std::arch::x86_64::*;
+use std::marker::PhantomData;
 
-use super::{Isa, IsaKind, Kernel, LANES};
+use super::{Bytes, Isa, IsaKind, Kernel, LANES, Signed};
 
-/// Proof that the processor has AVX2, FMA and F16C.
+/// Proof that the processor has AVX2, FMA, F16C and what `D` needs.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Avx2(());
+pub(crate) struct Avx2<D>(PhantomData<D>);
 
-impl Avx2 {
+/// Products of bytes in multiplications of 8 and 16 bits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Widening;
+
+/// Products of bytes by AVX-VNNI.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Vnni;
+
+/// How products of bytes are computed.
+pub(crate) trait ByteProducts: Copy + Send + Sync {
+    /// AVX2 with these.
+    const KIND: IsaKind;
+
+    /// [`Isa::dot`] for lanes 0 to 7 (`half` = 0) or 8 to 15 (`half` = 1).
+    ///
+    /// # Safety
+    /// The processor must have AVX2 and what these products need.
+    unsafe fn dot<const M: usize>(w: &Bytes, half: usize, x: [&Signed; M]) -> [__m256i; M];
+}
+
+fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("f16c")
+}
+
+impl Avx2<Widening> {
     /// The proof, if the processor has these features.
     pub(crate) fn detect() -> Option<Self> {
-        let has = is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("fma")
-            && is_x86_feature_detected!("f16c");
-        has.then_some(Self(()))
+        has_avx2().then_some(Self(PhantomData))
     }
 
     /// Compiles and runs a kernel with these instructions.
     pub(super) fn run<K: Kernel>(self, kernel: K) -> K::Output {
         #[target_feature(enable = "avx2,fma,f16c")]
-        fn inside<K: Kernel>(isa: Avx2, kernel: K) -> K::Output {
+        fn inside<K: Kernel>(isa: Avx2<Widening>, kernel: K) -> K::Output {
             kernel.run(isa)
         }
         // SAFETY: `self` exists only where the processor has these features.
@@ -30,11 +54,87 @@ impl Avx2 {
     }
 }
 
+impl Avx2<Vnni> {
+    /// The proof, if the processor has these features.
+    pub(crate) fn detect() -> Option<Self> {
+        (has_avx2() && is_x86_feature_detected!("avxvnni")).then_some(Self(PhantomData))
+    }
+
+    /// Compiles and runs a kernel with these instructions.
+    pub(super) fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
+        fn inside<K: Kernel>(isa: Avx2<Vnni>, kernel: K) -> K::Output {
+            kernel.run(isa)
+        }
+        // SAFETY: `self` exists only where the processor has these features.
+        unsafe { inside(self, kernel) }
+    }
+}
+
+impl ByteProducts for Widening {
+    const KIND: IsaKind = IsaKind::Avx2;
+
+    /// With w the signed weight, |w| · (x · sign w) = w · x. A sum of two such products
+    /// is at most 2 · 128 · 127 < 2¹⁵, so `maddubs` does not saturate.
+    #[inline(always)]
+    unsafe fn dot<const M: usize>(w: &Bytes, half: usize, x: [&Signed; M]) -> [__m256i; M] {
+        // SAFETY: the caller guarantees the instructions; 32 of the 64 bytes of `w[j]` are
+        // read, from their beginning or their middle.
+        unsafe {
+            let (bias, ones) = (_mm256_set1_epi8(-128), _mm256_set1_epi16(1));
+            let mut sums = [_mm256_setzero_si256(); M];
+            for j in 0..w.len() {
+                let w = _mm256_loadu_si256(w[j].as_ptr().cast::<__m256i>().add(half));
+                let w = _mm256_xor_si256(w, bias);
+                let size = _mm256_abs_epi8(w);
+                for m in 0..M {
+                    let signed = _mm256_sign_epi8(broadcast(x[m].quants[j]), w);
+                    let pairs = _mm256_maddubs_epi16(size, signed);
+                    sums[m] = _mm256_add_epi32(sums[m], _mm256_madd_epi16(pairs, ones));
+                }
+            }
+            sums
+        }
+    }
+}
+
+impl ByteProducts for Vnni {
+    const KIND: IsaKind = IsaKind::AvxVnni;
+
+    #[inline(always)]
+    unsafe fn dot<const M: usize>(w: &Bytes, half: usize, x: [&Signed; M]) -> [__m256i; M] {
+        // SAFETY: as above.
+        unsafe {
+            let mut sums = [_mm256_setzero_si256(); M];
+            for m in 0..M {
+                sums[m] = _mm256_set1_epi32(x[m].correction);
+            }
+            for j in 0..w.len() {
+                let w = _mm256_loadu_si256(w[j].as_ptr().cast::<__m256i>().add(half));
+                for m in 0..M {
+                    sums[m] = _mm256_dpbusd_avx_epi32(sums[m], w, broadcast(x[m].quants[j]));
+                }
+            }
+            sums
+        }
+    }
+}
+
+/// Four bytes in all lanes.
+///
+/// # Safety
+/// The processor must have AVX2.
+#[inline(always)]
+unsafe fn broadcast(x: [i8; 4]) -> __m256i {
+    // SAFETY: guaranteed by the caller.
+    unsafe { _mm256_set1_epi32(i32::from_ne_bytes(x.map(|b| b as u8))) }
+}
+
 // SAFETY, for every block below: `self` proves that the processor has the instructions,
 // and every pointer comes from a reference to at least as many bytes as they read or
 // write; they require no alignment.
-impl Isa for Avx2 {
-    const KIND: IsaKind = IsaKind::Avx2;
+impl<D: ByteProducts> Isa for Avx2<D> {
+    const KIND: IsaKind = D::KIND;
     const REGISTERS: usize = 8;
     type F = [__m256; 2];
     type I = [__m256i; 2];
@@ -116,21 +216,17 @@ impl Isa for Avx2 {
         unsafe { [exp2_integer(n[0]), exp2_integer(n[1])] }
     }
     #[inline(always)]
-    fn splat_i32(self, x: i32) -> Self::I {
-        [unsafe { _mm256_set1_epi32(x) }; 2]
-    }
-    #[inline(always)]
     fn to_f32(self, x: Self::I) -> Self::F {
         unsafe { [_mm256_cvtepi32_ps(x[0]), _mm256_cvtepi32_ps(x[1])] }
     }
     #[inline(always)]
-    fn dot4(self, sum: Self::I, w: &[[u8; 4]; LANES], x: [i8; 4]) -> Self::I {
-        let (low, high) = w.split_at(LANES / 2);
-        unsafe {
-            let x = _mm256_set1_epi64x(widened(x));
-            let sums = [dot_eight(low, x), dot_eight(high, x)];
-            [_mm256_add_epi32(sum[0], sums[0]), _mm256_add_epi32(sum[1], sums[1])]
+    fn dot<const M: usize>(self, w: &Bytes, x: [&Signed; M]) -> [Self::I; M] {
+        let (low, high) = unsafe { (D::dot(w, 0, x), D::dot(w, 1, x)) };
+        let mut sums = [[low[0]; 2]; M];
+        for m in 0..M {
+            sums[m] = [low[m], high[m]];
         }
+        sums
     }
     #[inline(always)]
     fn prefetch<T>(self, from: &T, bytes: usize) {
@@ -146,16 +242,6 @@ impl Isa for Avx2 {
     }
 }
 
-/// Four bytes as four numbers of 16 bits.
-#[inline(always)]
-fn widened(x: [i8; 4]) -> i64 {
-    let mut all = 0;
-    for (i, b) in x.into_iter().enumerate() {
-        all |= (i64::from(b) & 0xffff) << (16 * i);
-    }
-    all
-}
-
 /// `2ⁿ` in eight lanes.
 ///
 /// # Safety
@@ -166,26 +252,5 @@ unsafe fn exp2_integer(n: __m256) -> __m256 {
     unsafe {
         let biased = _mm256_add_epi32(_mm256_cvttps_epi32(n), _mm256_set1_epi32(127));
         _mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased))
-    }
-}
-
-/// The products of eight lanes with four numbers of 16 bits, repeated in `x`.
-///
-/// With 16-bit inputs, every product and every sum of two products is exact. The
-/// shorter sequence with `maddubs` is not exact: it saturates.
-///
-/// # Safety
-/// The processor must have AVX2.
-#[inline(always)]
-unsafe fn dot_eight(w: &[[u8; 4]], x: __m256i) -> __m256i {
-    assert_eq!(w.len(), 8, "bytes of eight lanes");
-    // SAFETY: 32 bytes are read, all of them in `w`; the caller guarantees AVX2.
-    unsafe {
-        let bytes = w.as_ptr().cast::<__m128i>();
-        let first = _mm256_madd_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(bytes)), x);
-        let second = _mm256_madd_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(bytes.add(1))), x);
-        // The horizontal addition works on the two halves of a register separately,
-        // which leaves the sums out of order.
-        _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_hadd_epi32(first, second))
     }
 }

@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Isa, IsaKind, Kernel, LANES};
+use super::{Bytes, Isa, IsaKind, Kernel, LANES, Signed};
 
 /// Proof that the processor has AVX-512 F, BW, VL and VNNI.
 #[derive(Debug, Clone, Copy)]
@@ -107,19 +107,24 @@ impl Isa for Avx512 {
         }
     }
     #[inline(always)]
-    fn splat_i32(self, x: i32) -> Self::I {
-        unsafe { _mm512_set1_epi32(x) }
-    }
-    #[inline(always)]
     fn to_f32(self, x: Self::I) -> Self::F {
         unsafe { _mm512_cvtepi32_ps(x) }
     }
     #[inline(always)]
-    fn dot4(self, sum: Self::I, w: &[[u8; 4]; LANES], x: [i8; 4]) -> Self::I {
-        let x = i32::from_ne_bytes(x.map(|b| b as u8));
+    fn dot<const M: usize>(self, w: &Bytes, x: [&Signed; M]) -> [Self::I; M] {
         unsafe {
-            let w = _mm512_loadu_si512(w.as_ptr().cast());
-            _mm512_dpbusd_epi32(sum, w, _mm512_set1_epi32(x))
+            let mut sums = [_mm512_setzero_si512(); M];
+            for m in 0..M {
+                sums[m] = _mm512_set1_epi32(x[m].correction);
+            }
+            for j in 0..w.len() {
+                let w = _mm512_loadu_si512(w[j].as_ptr().cast());
+                for m in 0..M {
+                    let x = _mm512_set1_epi32(i32::from_ne_bytes(x[m].quants[j].map(|b| b as u8)));
+                    sums[m] = _mm512_dpbusd_epi32(sums[m], w, x);
+                }
+            }
+            sums
         }
     }
     #[inline(always)]

@@ -13,7 +13,9 @@ pub(crate) mod math;
 mod portable;
 
 #[cfg(target_arch = "x86_64")]
-use self::{avx2::Avx2, avx512::Avx512};
+use self::avx2::{Avx2, Vnni, Widening};
+#[cfg(target_arch = "x86_64")]
+use self::avx512::Avx512;
 use portable::Portable;
 
 use std::env;
@@ -23,6 +25,20 @@ use std::sync::OnceLock;
 const VARIABLE: &str = "SPECDEC_ISA";
 /// Lanes of a vector, and outputs of a weight tile.
 pub const LANES: usize = 16;
+
+/// Thirty-two bytes for each of sixteen lanes, four at a time; a byte holds a signed number
+/// plus 128.
+pub(crate) type Bytes = [[[u8; 4]; LANES]; 8];
+
+/// Thirty-two signed bytes of a row, none of them −128, with what cancels the 128 that is
+/// added to the weights.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Signed {
+    /// The bytes, four at a time.
+    pub(crate) quants: [[i8; 4]; 8],
+    /// −128 times their sum.
+    pub(crate) correction: i32,
+}
 
 /// Operations on sixteen f32 or i32 lanes. A value of an implementing type is
 /// the proof that the processor has the instructions.
@@ -66,12 +82,11 @@ pub(crate) trait Isa: Copy + Send + Sync {
     /// `2ⁿ` for integers `n` from −126 to 127.
     fn exp2_integer(self, n: Self::F) -> Self::F;
 
-    /// The same integer in every lane.
-    fn splat_i32(self, x: i32) -> Self::I;
     /// The integers as f32; exact up to 2²⁴.
     fn to_f32(self, x: Self::I) -> Self::F;
-    /// Lane `i` gains the sum over `j` of `w[i][j] · x[j]`; exact.
-    fn dot4(self, sum: Self::I, w: &[[u8; 4]; LANES], x: [i8; 4]) -> Self::I;
+    /// For each row `m`, in lane `i`: the sum over `j` and `k` of
+    /// `(w[j][i][k] − 128) · x[m].quants[j][k]`; exact. No `x` is −128.
+    fn dot<const M: usize>(self, w: &Bytes, x: [&Signed; M]) -> [Self::I; M];
 
     /// Prefetches the memory `bytes` bytes after `from` into the nearest cache.
     fn prefetch<T>(self, from: &T, bytes: usize);
@@ -98,19 +113,22 @@ pub enum IsaKind {
     Portable,
     /// AVX2 with FMA and F16C.
     Avx2,
+    /// AVX2 with FMA, F16C and AVX-VNNI.
+    AvxVnni,
     /// AVX-512 F, BW, VL and VNNI.
     Avx512,
 }
 
 impl IsaKind {
     /// All instruction sets, the fastest last.
-    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
+    pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::AvxVnni, Self::Avx512];
 
     /// Its name in settings and results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
             Self::Avx2 => "avx2",
+            Self::AvxVnni => "avxvnni",
             Self::Avx512 => "avx512",
         }
     }
@@ -120,7 +138,9 @@ impl IsaKind {
         match self {
             Self::Portable => true,
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => Avx2::detect().is_some(),
+            Self::Avx2 => Avx2::<Widening>::detect().is_some(),
+            #[cfg(target_arch = "x86_64")]
+            Self::AvxVnni => Avx2::<Vnni>::detect().is_some(),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => Avx512::detect().is_some(),
             #[cfg(not(target_arch = "x86_64"))]
@@ -153,16 +173,6 @@ impl IsaKind {
         *ACTIVE.get_or_init(|| Self::choose().unwrap_or(Self::Portable))
     }
 
-    /// Numbers of rows that a kernel processes at once: the maximum, and the number if
-    /// there are more rows than that. The registers for the sums limit both.
-    pub(crate) const fn rows_at_once(self) -> (usize, usize) {
-        match self {
-            Self::Portable => (4, 4),
-            Self::Avx2 => (6, 6),
-            Self::Avx512 => (16, 12),
-        }
-    }
-
     /// Runs a kernel with these instructions, or the portable ones where the
     /// processor lacks them.
     pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
@@ -173,8 +183,13 @@ impl IsaKind {
                     return isa.run(kernel);
                 }
             }
+            Self::AvxVnni => {
+                if let Some(isa) = Avx2::<Vnni>::detect() {
+                    return isa.run(kernel);
+                }
+            }
             Self::Avx2 => {
-                if let Some(isa) = Avx2::detect() {
+                if let Some(isa) = Avx2::<Widening>::detect() {
                     return isa.run(kernel);
                 }
             }

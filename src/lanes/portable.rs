@@ -1,6 +1,6 @@
 //! The reference: plain Rust on arrays.
 
-use super::{Isa, IsaKind, LANES};
+use super::{Bytes, Isa, IsaKind, LANES, Signed};
 
 /// Needs no processor features. Without a hardware instruction for it, fused
 /// multiply-add is computed in software: the same bits, but slowly.
@@ -58,16 +58,16 @@ impl Isa for Portable {
     fn exp2_integer(self, n: Self::F) -> Self::F {
         each(|i| f32::from_bits(((n[i] as i32 + 127) as u32) << 23))
     }
-    fn splat_i32(self, x: i32) -> Self::I {
-        [x; LANES]
-    }
     fn to_f32(self, x: Self::I) -> Self::F {
         each(|i| x[i] as f32)
     }
-    fn dot4(self, sum: Self::I, w: &[[u8; 4]; LANES], x: [i8; 4]) -> Self::I {
-        each(|i| {
-            let products = w[i].iter().zip(x).map(|(&w, x)| i32::from(w) * i32::from(x));
-            sum[i] + products.sum::<i32>()
+    fn dot<const M: usize>(self, w: &Bytes, x: [&Signed; M]) -> [Self::I; M] {
+        x.map(|row| {
+            each(|lane| {
+                let weights = w.iter().flat_map(|four| four[lane]);
+                let products = weights.zip(row.quants.as_flattened());
+                products.map(|(w, &x)| (i32::from(w) - 128) * i32::from(x)).sum()
+            })
         })
     }
     fn prefetch<T>(self, _from: &T, _bytes: usize) {}

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use bytemuck::Pod;
 
+use super::groups::Groups;
 use super::{Chunk, StorageFormat};
 use crate::lanes::{Isa, LANES};
 
@@ -92,6 +93,7 @@ impl<W: Weight> StorageFormat for Dense<W> {
     type Value = Chunk;
     const INPUTS: usize = 1;
     const STEPS: usize = LANES;
+    const AVX2_GROUPS: Groups = Groups::of(6);
     const MOST_ROWS: [usize; 2] = [6, 14];
 
     fn pack(rows: [&[f32]; LANES]) -> Self::Step {
@@ -123,6 +125,9 @@ impl StorageFormat for Bf16 {
     type Value = Chunk;
     const INPUTS: usize = 2;
     const STEPS: usize = LANES / 2;
+    // A sixth row would need two more registers than there are: those of both inputs'
+    // weights and of the mask that separates them.
+    const AVX2_GROUPS: Groups = Groups::even(5);
     // With more rows the compiler keeps too much of both inputs in registers and
     // spills the sums.
     const MOST_ROWS: [usize; 2] = [3, 12];

@@ -6,6 +6,7 @@
 //! for any number of rows, tiles or threads.
 
 mod dense;
+mod groups;
 mod packed;
 mod product;
 mod q8;
@@ -14,6 +15,8 @@ mod rows;
 pub(super) use packed::Matrix;
 pub(super) use product::{Finish, Sums, multiply_tiles, multiply_together};
 pub(super) use rows::{Chunk, PackedRows, Rows, in_groups};
+
+use self::groups::Groups;
 
 use bytemuck::Pod;
 
@@ -29,6 +32,8 @@ trait StorageFormat {
     const INPUTS: usize;
     /// Steps per value.
     const STEPS: usize;
+    /// The groups of rows on AVX2.
+    const AVX2_GROUPS: Groups;
     /// The maximum numbers of rows for which four tiles, and two tiles, are computed
     /// side by side with 32 registers; with more rows their sums do not fit.
     const MOST_ROWS: [usize; 2];

@@ -1,8 +1,10 @@
 //! A weight matrix in memory, in one of the storage formats.
 
 use super::dense::{Bf16, F16, F32};
+use super::groups::Groups;
 use super::q8::{self, Q8};
 use super::{LANES, StorageFormat};
+use crate::lanes::IsaKind;
 use crate::model::Dtype;
 use crate::model::native::memory::{Builder, Memory, Part};
 
@@ -79,6 +81,16 @@ impl Matrix {
                 Input::Chunks(self.inputs.div_ceil(LANES))
             }
             PackedWeights::Q8(_) => Input::Blocks(self.inputs / q8::BLOCK),
+        }
+    }
+
+    /// The groups of rows in which it is multiplied.
+    pub(super) fn groups(&self, isa: IsaKind) -> Groups {
+        match &self.weights {
+            PackedWeights::F32(_) => Groups::new::<F32>(isa),
+            PackedWeights::Bf16(_) => Groups::new::<Bf16>(isa),
+            PackedWeights::F16(_) => Groups::new::<F16>(isa),
+            PackedWeights::Q8(_) => Groups::new::<Q8>(isa),
         }
     }
 

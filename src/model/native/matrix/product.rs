@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::dense::{Bf16, F16, F32};
+use super::groups::Groups;
 use super::packed::PackedWeights;
 use super::q8::Q8;
-use super::rows::groups;
 use super::{Matrix, Rows, StorageFormat};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 use crate::model::native::memory::Memory;
@@ -140,7 +140,8 @@ impl<S: StorageFormat> Kernel for Span<'_, S> {
         let Piece { stride, used, values, count, .. } = *self.piece;
         let span = &self.piece.steps[self.tiles.start * stride..self.tiles.end * stride];
         let tiles = self.tiles.len();
-        let turn = if count <= I::KIND.rows_at_once().0 {
+        let groups = const { Groups::new::<S>(I::KIND) };
+        let turn = if count <= groups.most {
             used.next_multiple_of(S::STEPS).max(1)
         } else {
             (TURN / size_of::<S::Step>()).next_multiple_of(S::STEPS)
@@ -148,7 +149,7 @@ impl<S: StorageFormat> Kernel for Span<'_, S> {
         let per_row = used.div_ceil(S::STEPS);
         for from in (0..used).step_by(turn) {
             let until = used.min(from + turn);
-            for (row, rows) in groups(I::KIND, count) {
+            for (row, rows) in groups.split(count) {
                 let part = from / S::STEPS * rows..until.div_ceil(S::STEPS) * rows;
                 let group = &values[row * per_row..][part];
                 let block = StepRange { span, stride, from, until, tiles, count };
@@ -190,7 +191,7 @@ impl<T: Copy> StepRange<'_, T> {
             ($($m:literal)*) => {
                 match rows {
                     $($m => {
-                        if const { $m <= I::KIND.rows_at_once().0 } {
+                        if const { $m <= Groups::new::<S>(I::KIND).most } {
                             self.run_tiles::<I, S, $m>(isa, values.as_chunks().0, sums);
                         }
                     })*

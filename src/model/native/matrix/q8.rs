@@ -6,7 +6,8 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::StorageFormat;
-use crate::lanes::{Isa, LANES, math};
+use super::groups::Groups;
+use crate::lanes::{Bytes, Isa, LANES, Signed, math};
 
 pub(super) use crate::model::options::{BLOCK, Q8_LEVELS};
 
@@ -22,16 +23,14 @@ pub(super) struct Q8;
 #[repr(C)]
 pub(super) struct Tile {
     scales: [u16; LANES],
-    quants: [[[u8; 4]; LANES]; BLOCK / 4],
+    quants: Bytes,
 }
 
 /// One row's values for 32 inputs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in super::super) struct Q8Block {
-    quants: [[i8; 4]; BLOCK / 4],
+    quants: Signed,
     scale: f32,
-    /// Cancels the offset of the weights.
-    correction: i32,
 }
 
 /// Adding this to a number between −2²² and 2²² leaves the nearest integer, ties to
@@ -61,7 +60,8 @@ impl Q8Block {
         for quant in quants {
             total += i32::from(quant);
         }
-        Self { quants: bytemuck::cast(quants), scale, correction: -OFFSET * total }
+        let quants = Signed { quants: bytemuck::cast(quants), correction: -OFFSET * total };
+        Self { quants, scale }
     }
 }
 
@@ -70,6 +70,8 @@ impl StorageFormat for Q8 {
     type Value = Q8Block;
     const INPUTS: usize = BLOCK;
     const STEPS: usize = 1;
+    // Eight lanes at a time, so that one register per row is enough.
+    const AVX2_GROUPS: Groups = Groups::even(8);
     // One tile at a time: its integer sums already keep the processor busy.
     const MOST_ROWS: [usize; 2] = [0, 0];
 
@@ -102,14 +104,15 @@ impl StorageFormat for Q8 {
         _at: usize,
         sums: &mut [[I::F; M]; T],
     ) {
+        let mut quants = [&values[0].quants; M];
+        for m in 0..M {
+            quants[m] = &values[m].quants;
+        }
         for t in 0..T {
             let scales = isa.load_f16(&weights[t].scales);
+            let products = isa.dot(&weights[t].quants, quants);
             for m in 0..M {
-                let mut products = isa.splat_i32(values[m].correction);
-                for (w, x) in weights[t].quants.iter().zip(values[m].quants) {
-                    products = isa.dot4(products, w, x);
-                }
-                let products = isa.mul(isa.to_f32(products), isa.splat(values[m].scale));
+                let products = isa.mul(isa.to_f32(products[m]), isa.splat(values[m].scale));
                 sums[t][m] = isa.fma(products, scales, sums[t][m]);
             }
         }

@@ -2,6 +2,8 @@
 #![allow(unsafe_code)] // parts of shared buffers; each access states its reason
 
 use super::Matrix;
+use super::dense::F32;
+use super::groups::Groups;
 use super::packed::Input;
 use super::q8::{BLOCK, Q8Block};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES};
@@ -28,14 +30,7 @@ pub(in super::super) struct Rows<'a> {
     pub blocks: &'a [Q8Block],
 }
 
-/// The groups of `rows` rows: first row and number of rows.
-pub(super) fn groups(isa: IsaKind, rows: usize) -> impl Iterator<Item = (usize, usize)> {
-    let (most, many) = isa.rows_at_once();
-    let size = if rows <= most { rows.max(1) } else { many };
-    (0..rows).step_by(size).map(move |first| (first, size.min(rows - first)))
-}
-
-/// Packs `count` rows of `width` values.
+/// Packs `count` rows of `width` values for a product with tiles of f32.
 pub(in super::super) fn in_groups<'a>(
     isa: IsaKind,
     (count, width): (usize, usize),
@@ -44,7 +39,7 @@ pub(in super::super) fn in_groups<'a>(
 ) {
     let chunks = width.div_ceil(LANES);
     packed.resize(count * chunks, [0.0; LANES]);
-    for (first, size) in groups(isa, count) {
+    for (first, size) in Groups::new::<F32>(isa).split(count) {
         for member in 0..size {
             let mut place = first * chunks + member;
             for_chunks(row(first + member), |chunk| {
@@ -87,7 +82,7 @@ impl PackedRows {
         (row, rows): (usize, usize),
         values: &[f32],
     ) {
-        let group = groups(isa, rows).find(|&(first, size)| row < first + size);
+        let group = matrix.groups(isa).split(rows).find(|&(first, size)| row < first + size);
         let (first, size) = group.unwrap_or((0, 1));
         match matrix.input() {
             Input::Chunks(count) => {
