@@ -10,12 +10,16 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 pub(crate) mod math;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
 
 #[cfg(target_arch = "x86_64")]
 use self::avx2::{Avx2, Vnni, Widening};
 #[cfg(target_arch = "x86_64")]
 use self::avx512::Avx512;
+#[cfg(target_arch = "aarch64")]
+use self::neon::{DotProd, Neon, Widening};
 use portable::Portable;
 
 use std::env;
@@ -36,7 +40,8 @@ pub(crate) type Bytes = [[[u8; 4]; LANES]; 8];
 pub(crate) struct Signed {
     /// The bytes, four at a time.
     pub(crate) quants: [[i8; 4]; 8],
-    /// −128 times their sum.
+    /// −128 times their sum; only the products of x86 need it.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(crate) correction: i32,
 }
 
@@ -117,11 +122,16 @@ pub enum IsaKind {
     AvxVnni,
     /// AVX-512 F, BW, VL and VNNI.
     Avx512,
+    /// NEON of AArch64.
+    Neon,
+    /// NEON of AArch64 with dot products of bytes.
+    NeonDot,
 }
 
 impl IsaKind {
     /// All instruction sets, the fastest last.
-    pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::AvxVnni, Self::Avx512];
+    pub const ALL: [Self; 6] =
+        [Self::Portable, Self::Avx2, Self::AvxVnni, Self::Avx512, Self::Neon, Self::NeonDot];
 
     /// Its name in settings and results.
     pub fn name(self) -> &'static str {
@@ -130,6 +140,8 @@ impl IsaKind {
             Self::Avx2 => "avx2",
             Self::AvxVnni => "avxvnni",
             Self::Avx512 => "avx512",
+            Self::Neon => "neon",
+            Self::NeonDot => "neondot",
         }
     }
 
@@ -143,7 +155,10 @@ impl IsaKind {
             Self::AvxVnni => Avx2::<Vnni>::detect().is_some(),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => Avx512::detect().is_some(),
-            #[cfg(not(target_arch = "x86_64"))]
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => Neon::<Widening>::detect().is_some(),
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonDot => Neon::<DotProd>::detect().is_some(),
             _ => false,
         }
     }
@@ -176,24 +191,38 @@ impl IsaKind {
     /// Runs a kernel with these instructions, or the portable ones where the
     /// processor lacks them.
     pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
-        #[cfg(target_arch = "x86_64")]
         match self {
+            #[cfg(target_arch = "x86_64")]
             Self::Avx512 => {
                 if let Some(isa) = Avx512::detect() {
                     return isa.run(kernel);
                 }
             }
+            #[cfg(target_arch = "x86_64")]
             Self::AvxVnni => {
                 if let Some(isa) = Avx2::<Vnni>::detect() {
                     return isa.run(kernel);
                 }
             }
+            #[cfg(target_arch = "x86_64")]
             Self::Avx2 => {
                 if let Some(isa) = Avx2::<Widening>::detect() {
                     return isa.run(kernel);
                 }
             }
-            Self::Portable => {}
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonDot => {
+                if let Some(isa) = Neon::<DotProd>::detect() {
+                    return isa.run(kernel);
+                }
+            }
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => {
+                if let Some(isa) = Neon::<Widening>::detect() {
+                    return isa.run(kernel);
+                }
+            }
+            _ => {}
         }
         kernel.run(Portable)
     }

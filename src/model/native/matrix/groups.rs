@@ -31,6 +31,9 @@ impl Groups {
             IsaKind::Portable => Self::of(4),
             IsaKind::Avx2 | IsaKind::AvxVnni => S::AVX2_GROUPS,
             IsaKind::Avx512 => Self { most: 16, several: 12 },
+            // Of 32 registers of four lanes, six rows need 24 for their sums, the weights
+            // of a tile 4, a value 1 and the mask of bf16 1.
+            IsaKind::Neon | IsaKind::NeonDot => Self::of(6),
         }
     }
 
