@@ -67,7 +67,8 @@ pub(crate) fn load_average() -> [f64; 3] {
     std::array::from_fn(|_| values.next().unwrap_or(0.0))
 }
 
-/// Wall-clock time that also measures how much of it other work on the machine took.
+/// Wall-clock time that also measures how much of it other work on the machine took; only
+/// Linux tells, and elsewhere none of it counts as lost.
 #[derive(Debug, Default)]
 pub struct MachineClock(RealClock);
 

@@ -162,7 +162,7 @@ mod statistics;
 mod synthetic;
 #[cfg(feature = "harness")]
 mod synthetic_blocks;
-#[cfg(all(feature = "harness", feature = "candle"))]
+#[cfg(all(feature = "harness", feature = "candle", target_os = "linux"))]
 mod terminal;
 #[cfg(feature = "harness")]
 mod well_formed;
