@@ -19,7 +19,7 @@ use self::avx2::{Avx2, Vnni, Widening};
 #[cfg(target_arch = "x86_64")]
 use self::avx512::Avx512;
 #[cfg(target_arch = "aarch64")]
-use self::neon::{DotProd, Neon, Widening};
+use self::neon::{DotProd, LongProducts, Neon};
 use portable::Portable;
 
 use std::env;
@@ -156,7 +156,7 @@ impl IsaKind {
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => Avx512::detect().is_some(),
             #[cfg(target_arch = "aarch64")]
-            Self::Neon => Neon::<Widening>::detect().is_some(),
+            Self::Neon => Neon::<LongProducts>::detect().is_some(),
             #[cfg(target_arch = "aarch64")]
             Self::NeonDot => Neon::<DotProd>::detect().is_some(),
             _ => false,
@@ -218,7 +218,7 @@ impl IsaKind {
             }
             #[cfg(target_arch = "aarch64")]
             Self::Neon => {
-                if let Some(isa) = Neon::<Widening>::detect() {
+                if let Some(isa) = Neon::<LongProducts>::detect() {
                     return isa.run(kernel);
                 }
             }

@@ -14,14 +14,14 @@ pub(crate) struct Neon<D>(PhantomData<D>);
 
 /// Products of bytes in multiplications of 8 bits.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Widening;
+pub(crate) struct LongProducts;
 
 /// Products of bytes by the dot products of ARMv8.2.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DotProd;
 
 /// How products of bytes are computed.
-pub(crate) trait ByteProducts: Copy + Send + Sync {
+pub(crate) trait NeonProducts: Copy + Send + Sync {
     /// NEON with these.
     const KIND: IsaKind;
 
@@ -37,7 +37,7 @@ fn has_neon() -> bool {
     cfg!(target_endian = "little") && is_aarch64_feature_detected!("neon")
 }
 
-impl Neon<Widening> {
+impl Neon<LongProducts> {
     /// The proof, if the processor has these features.
     pub(crate) fn detect() -> Option<Self> {
         has_neon().then_some(Self(PhantomData))
@@ -46,7 +46,7 @@ impl Neon<Widening> {
     /// Compiles and runs a kernel with these instructions.
     pub(super) fn run<K: Kernel>(self, kernel: K) -> K::Output {
         #[target_feature(enable = "neon")]
-        fn inside<K: Kernel>(isa: Neon<Widening>, kernel: K) -> K::Output {
+        fn inside<K: Kernel>(isa: Neon<LongProducts>, kernel: K) -> K::Output {
             kernel.run(isa)
         }
         // SAFETY: `self` exists only where the processor has these features.
@@ -71,7 +71,7 @@ impl Neon<DotProd> {
     }
 }
 
-impl ByteProducts for Widening {
+impl NeonProducts for LongProducts {
     const KIND: IsaKind = IsaKind::Neon;
 
     /// Four lanes at a time, so that one register per row is enough. A sum of two products
@@ -97,7 +97,7 @@ impl ByteProducts for Widening {
     }
 }
 
-impl ByteProducts for DotProd {
+impl NeonProducts for DotProd {
     const KIND: IsaKind = IsaKind::NeonDot;
 
     #[inline(always)]
@@ -198,7 +198,7 @@ macro_rules! fours {
 // SAFETY, for every block below and those of the macro: `self` proves that the processor has
 // the instructions, and every pointer comes from a reference to at least as many bytes as
 // they read or write; they require no more alignment than its type has.
-impl<D: ByteProducts> Isa for Neon<D> {
+impl<D: NeonProducts> Isa for Neon<D> {
     const KIND: IsaKind = D::KIND;
     const REGISTERS: usize = 8;
     type F = [float32x4_t; 4];
