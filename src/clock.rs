@@ -64,7 +64,8 @@ impl Clock for RealClock {
 }
 
 /// A clock that advances only when a forward pass is reported, by a cost per pass plus
-/// a cost per row. Two runs on it take exactly the same time.
+/// a cost per row; a pass that had nothing to compute costs nothing. Two runs on it take
+/// exactly the same time.
 #[derive(Debug)]
 pub struct VirtualClock {
     costs: VirtualCosts,
@@ -110,6 +111,9 @@ impl Clock for VirtualClock {
     }
 
     fn forward(&self, who: Who, rows: usize) {
+        if rows == 0 {
+            return;
+        }
         let (pass, row) = match who {
             Who::Draft => (self.costs.draft_pass, self.costs.draft_row),
             Who::Target => (self.costs.target_pass, self.costs.target_row),

@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Measured, Timing};
 use crate::lanes::IsaKind;
-use crate::model::ModelInfo;
-use crate::pool::Pool;
+use crate::model::LanguageModel;
 
 /// Timings of passes with `m` rows. `docs/metrics.md` describes the columns.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -27,12 +26,13 @@ pub struct PassRow {
 
 impl PassRow {
     /// One CSV row for each number of rows of a pass.
-    pub fn of(info: &ModelInfo, measured: &Measured) -> Vec<Self> {
+    pub fn of(model: &dyn LanguageModel, measured: &Measured) -> Vec<Self> {
+        let info = model.info();
         let bytes = info.bytes_per_token as f64;
         let row = |(m, timing): (usize, &Timing)| Self {
             shape: info.name.trim_start_matches("shape ").to_owned(),
             dtype: info.dtype.to_owned(),
-            threads: Pool::shared().threads(),
+            threads: model.threads(m),
             isa: IsaKind::active().name().to_owned(),
             m,
             median_us: timing.median(),

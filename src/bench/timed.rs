@@ -43,6 +43,10 @@ impl LanguageModel for Timed<'_> {
         done
     }
 
+    fn threads(&self, rows: usize) -> usize {
+        self.inner.threads(rows)
+    }
+
     fn for_each_row(&self) -> ForEachRow {
         self.inner.for_each_row()
     }

@@ -70,7 +70,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
     let (budget, clock) = (Duration::from_secs(args.seconds), MachineClock::default());
     let measured = measure(&*target, draft.as_deref(), args.context, budget, &clock)?;
     let (info, costs) = (target.info(), measured.costs());
-    let rows = PassRow::of(info, &measured);
+    let rows = PassRow::of(&*target, &measured);
     if let Some(file) = &args.csv {
         write_csv(&rows, file).with_context(|| format!("cannot write {}", file.display()))?;
     }
@@ -134,13 +134,17 @@ fn describe(
     writeln!(text, "{} ({}, {}), {threads} threads, {isa}", info.name, info.engine, info.dtype)?;
     let gb = measured.reading.median().map(|us| info.bytes_per_token as f64 / us / 1e3);
     writeln!(text, "weights per token: {mega:.1} MB; reading as much: {} GB/s\n", shown(gb, 1))?;
-    writeln!(text, " m   median us      min us  spread  T(m)/T(1)   GB/s  share  kept  dropped")?;
+    writeln!(
+        text,
+        " m  threads   median us      min us  spread  T(m)/T(1)   GB/s  share  kept  dropped"
+    )?;
     for row in rows {
         let percent = |share: Option<f64>| shown(share.map(|s| 100.0 * s), 1);
         writeln!(
             text,
-            "{:2} {:>11} {:>11} {:>6}% {:>10} {:>6} {:>5}% {:5} {:8}",
+            "{:2} {:8} {:>11} {:>11} {:>6}% {:>10} {:>6} {:>5}% {:5} {:8}",
             row.m,
+            row.threads,
             shown(row.median_us, 1),
             shown(row.min_us, 1),
             percent(row.spread),

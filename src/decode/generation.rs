@@ -108,10 +108,11 @@ impl<'a> Generation<'a> {
                 info.context_length
             )));
         }
+        let session = target.session()?;
         method.sampler = method.sampler.on(target.for_each_row());
         Ok(Self {
             method,
-            session: target.session()?,
+            session,
             prompt_len: prompt.len(),
             context_length: info.context_length,
             vocab: info.vocab,

@@ -1,20 +1,22 @@
 //! The calibration: the costs of passes and bookkeeping on this machine, measured before
 //! the sweep, so that predicted speedups do not depend on measured ones.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 
 use super::blocks::Block;
 use super::cell::Plan;
-use super::generation::one;
+use super::generation::{BlockModels, one};
 use super::passes::{TURNS, target_passes};
 use super::progress::RunProgress;
 use super::setup::Setup;
+use crate::model::LanguageModel;
 use crate::rows::RoundRow;
 use crate::rows::{Calibration, CellCosts};
 use crate::statistics::median;
+use crate::tree::MAX_NODES;
 
 /// The longest context at which passes are timed, in tokens.
 const CALIBRATION_CONTEXT: usize = 64;
@@ -40,10 +42,11 @@ pub(super) fn calibrate(setup: &Setup<'_>) -> Result<Calibration> {
     for turn in 0..plan.warmup as usize {
         let at = turn % prompts.len();
         let (prompt, tokens) = (&setup.prompts[at], &prompts[at]);
+        let block = Block { number: 0, prompt, tokens, repeat: 0, cells: Vec::new() };
+        let models = BlockModels::new(setup, &block);
         for (cell, warm_ups) in plan.cells.iter().zip(&mut warm_ups) {
-            let block = Block { number: 0, prompt, tokens, repeat: 0, cells: vec![cell] };
             // A failure is ignored here: the sweep records it when the cell fails again.
-            warm_ups.extend(one(setup, cell, &block).ok().map(|done| done.rounds));
+            warm_ups.extend(one(setup, &models, cell, &block).ok().map(|done| done.rounds));
             steps.done("warm-up")?;
         }
     }
@@ -56,7 +59,24 @@ pub(super) fn calibrate(setup: &Setup<'_>) -> Result<Calibration> {
     drop(steps);
     let ids = plan.cells.iter().map(|cell| cell.id.clone());
     let cells = ids.zip(&warm_ups).filter_map(|(id, warm_ups)| Some((id, cell_costs(warm_ups)?)));
-    Ok(Calibration { context_tokens: context.len(), passes, cells: cells.collect() })
+    let models = [("target", Some(setup.target)), ("draft", setup.draft)];
+    let threads = models.into_iter().filter_map(|(name, model)| Some((name, model?)));
+    Ok(Calibration {
+        context_tokens: context.len(),
+        passes,
+        threads: threads.map(|(name, model)| (name.to_owned(), threads_of(model))).collect(),
+        cells: cells.collect(),
+    })
+}
+
+/// The number of threads of a model's passes, where it changes.
+fn threads_of(model: &dyn LanguageModel) -> BTreeMap<usize, usize> {
+    let mut last = None;
+    let changes = (1..=MAX_NODES + 1).filter_map(|rows| {
+        let threads = model.threads(rows);
+        (last.replace(threads) != Some(threads)).then_some((rows, threads))
+    });
+    changes.collect()
 }
 
 /// The progress of the calibration.

@@ -65,7 +65,8 @@ fn of(text: &TextRow, found: DivergenceRow) -> DivergenceRow {
 }
 
 /// Records where a cell of class P first differs from plain decoding with the same
-/// verifier and seed, whose tokens it must repeat. Plain decoding is run here, untimed.
+/// verifier and seed, whose tokens it must repeat. Plain decoding is run here, untimed and
+/// with a prefill of its own, so that the comparison covers the shared one, too.
 /// Nothing excuses a difference, unless the engine's rounding may depend on the number of
 /// rows (class `P~`). If plain decoding fails, the failure is recorded, because a text
 /// that was not compared has not passed.
@@ -102,7 +103,7 @@ fn generate_plain(
     method: &MethodSpec,
 ) -> anyhow::Result<Vec<Token>> {
     // An interrupted text is cut short and may differ, but its block is not kept.
-    let mut generation = begin(setup, method.build_with(Tools::default())?, block)?;
+    let mut generation = begin(setup, setup.target, method.build_with(Tools::default())?, block)?;
     let mut chance = Seeded::new(block.request(setup.plan.seed));
     let clock = RealClock::default();
     generate(&mut generation, setup.target, &mut chance, &clock, &mut NoObserver)?;

@@ -1,6 +1,7 @@
 //! One generation of a cell, and its rows.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use anyhow::Result;
 use sha2::{Digest, Sha256};
@@ -10,9 +11,10 @@ use super::cell::Cell;
 use super::recorder::{Recorder, micros};
 use super::setup::Setup;
 use crate::chance::Seeded;
+use crate::clock::Who;
 use crate::decode::{Generation, Method, StopReason, StopRules, UserStop, generate};
-use crate::draft::Tools;
-use crate::model::hex;
+use crate::draft::{Texts, Tools};
+use crate::model::{LanguageModel, Prefilled, hex};
 use crate::rows::{FailureRow, GenerationRow, PositionRow, RoundRow, TextRow};
 
 /// A finished generation.
@@ -24,10 +26,45 @@ pub(super) struct FinishedGeneration {
     pub(super) positions: Vec<PositionRow>,
 }
 
+/// The models of a block: its generations share one prefill of each.
+#[derive(Debug)]
+pub(super) struct BlockModels<'a> {
+    target: Prefilled<'a>,
+    draft: Option<Prefilled<'a>>,
+    /// The target in the place of a draft model, as the oracle uses it.
+    drafting_target: Prefilled<'a>,
+}
+
+impl<'a> BlockModels<'a> {
+    /// The models of a run, for a block's prompt.
+    pub(super) fn new(setup: &Setup<'a>, block: &Block<'a>) -> Self {
+        let head = block.tokens.split_last().map_or(&[][..], |(_, head)| head);
+        let prefilled = |model, who| Prefilled::new(model, who, head, setup.clock);
+        Self {
+            target: prefilled(setup.target, Who::Target),
+            draft: setup.draft.map(|draft| prefilled(draft, Who::Draft)),
+            drafting_target: prefilled(setup.target, Who::Draft),
+        }
+    }
+
+    /// What a method is built with.
+    fn tools<'t>(&'t self, texts: &'t Texts<'t>) -> Tools<'t> {
+        let draft = self.draft.as_ref().map(|draft| draft as &dyn LanguageModel);
+        Tools { draft, target: Some(&self.drafting_target), texts: Some(texts) }
+    }
+
+    /// See [`Prefilled::charged`].
+    fn charged(&self) -> Duration {
+        let models = [Some(&self.target), self.draft.as_ref(), Some(&self.drafting_target)];
+        models.into_iter().flatten().map(Prefilled::charged).sum()
+    }
+}
+
 /// Begins a generation of a block's prompt. If the run is interrupted, the generation
 /// ends with its current round.
 pub(super) fn begin<'a>(
     setup: &'a Setup<'_>,
+    target: &dyn LanguageModel,
     method: Method<'a>,
     block: &Block<'_>,
 ) -> Result<Generation<'a>> {
@@ -35,22 +72,27 @@ pub(super) fn begin<'a>(
     let user = Some(interrupted);
     let mut stop = StopRules { user, ..StopRules::max_tokens(setup.plan.max_tokens) };
     if !setup.plan.ignore_eos {
-        stop.eos = setup.target.info().eos.clone();
+        stop.eos = target.info().eos.clone();
     }
-    Ok(Generation::new(setup.target, method, block.tokens, stop, Some(setup.codec))?)
+    Ok(Generation::new(target, method, block.tokens, stop, Some(setup.codec))?)
 }
 
 /// Runs one generation. This is the only function that is ever timed, for baseline, cells
 /// and warm-up alike.
-pub(super) fn one(setup: &Setup<'_>, cell: &Cell, block: &Block<'_>) -> Result<FinishedGeneration> {
-    let plan = setup.plan;
-    let (draft, target) = (setup.draft, Some(setup.target));
-    let tools = Tools { draft, target, texts: Some(setup.texts) };
-    let method = cell.method.build_with(tools)?;
-    let mut generation = begin(setup, method, block)?;
+pub(super) fn one(
+    setup: &Setup<'_>,
+    models: &BlockModels<'_>,
+    cell: &Cell,
+    block: &Block<'_>,
+) -> Result<FinishedGeneration> {
+    let (plan, target) = (setup.plan, &models.target);
+    let charged = models.charged();
+    let method = cell.method.build_with(models.tools(setup.texts))?;
+    let mut generation = begin(setup, target, method, block)?;
+    let shared_prefill = models.charged() - charged;
     let mut chance = Seeded::new(block.request(plan.seed));
     let mut recorder = Recorder::new(cell, &block.prompt.id, block.repeat, plan.trace)?;
-    let totals = generate(&mut generation, setup.target, &mut chance, setup.clock, &mut recorder)?;
+    let totals = generate(&mut generation, target, &mut chance, setup.clock, &mut recorder)?;
     let new_tokens = generation.new_tokens().len();
     let seconds = totals.decode.as_secs_f64();
     let text = generation.text().to_owned();
@@ -66,7 +108,7 @@ pub(super) fn one(setup: &Setup<'_>, cell: &Cell, block: &Block<'_>) -> Result<F
             stop_reason: generation.stopped().map_or("", StopReason::name).to_owned(),
             target_forwards: totals.target_forwards,
             draft_forwards: totals.draft_forwards,
-            prefill_us: micros(totals.prefill),
+            prefill_us: micros(shared_prefill + totals.prefill),
             decode_us: micros(totals.decode),
             tokens_per_second: if seconds > 0.0 { new_tokens as f64 / seconds } else { 0.0 },
             first_divergence: None,

@@ -13,7 +13,7 @@ use super::cell::{Plan, describe};
 use super::compare;
 use super::costs::doubts;
 use super::folder::ResultsFolder;
-use super::generation::{failure, one};
+use super::generation::{BlockModels, failure, one};
 use super::live::Live;
 use super::manifest::{Manifest, RunSession, Status};
 use super::progress::RunProgress;
@@ -252,8 +252,9 @@ fn run_block(
     live: &mut BTreeMap<String, Live>,
 ) -> BlockRows {
     let mut rows = BlockRows::default();
+    let models = BlockModels::new(setup, block);
     for cell in &block.cells {
-        match one(setup, cell, block) {
+        match one(setup, &models, cell, block) {
             // The whole block will be run again, so there is nothing to compare.
             _ if setup.interrupted.load(Ordering::Relaxed) => return rows,
             Ok(done) => {

@@ -55,13 +55,13 @@ impl Checkpoint {
                     );
                 }
                 let isa = settings.isa.map_or_else(IsaKind::choose, Ok).map_err(Error::Setting)?;
-                let pool = match settings.threads {
-                    None => Pool::shared(),
-                    Some(threads) => own_pool(threads, settings.restless)?,
-                };
-                let place = (isa, pool);
                 let Self { config, unused, .. } = self;
-                Ok(Box::new(Native::load(info, config, unused, dtype, tensors, place)?))
+                let load = |pool| Native::load(info, config, unused, dtype, tensors, (isa, pool));
+                Ok(Box::new(match settings.threads {
+                    None => load(Pool::shared())?.with_fastest_teams(),
+                    // A pool of its own has as many threads as every pass shall use.
+                    Some(threads) => load(own_pool(threads, settings.restless)?)?,
+                }))
             }
             Engine::Candle => {
                 if dtype != Dtype::F32 {

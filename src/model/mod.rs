@@ -22,6 +22,8 @@ mod load;
 mod native;
 #[cfg(feature = "engine")]
 mod options;
+#[cfg(feature = "harness")]
+mod prefilled;
 mod random_toy;
 mod session;
 #[cfg(feature = "engine")]
@@ -42,6 +44,8 @@ pub use native::PackedMatrix;
 pub(crate) use native::large_pages;
 #[cfg(feature = "engine")]
 pub use options::{Dtype, Engine, Settings, Source};
+#[cfg(feature = "harness")]
+pub use prefilled::Prefilled;
 pub use session::{Feed, KvCache, Session, Step};
 #[cfg(feature = "engine")]
 pub use shapes::{ModelShape, SHAPES, SMALL_PAIR};
@@ -71,6 +75,12 @@ pub trait LanguageModel: std::fmt::Debug {
     /// # Errors
     /// If a sequence does not fit the context, or the engine fails.
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error>;
+
+    /// The number of threads that a pass over `rows` rows uses.
+    fn threads(&self, rows: usize) -> usize {
+        let _ = rows;
+        1
+    }
 
     /// Spreads work on the rows of logits over the engine's threads, if it has any.
     fn for_each_row(&self) -> ForEachRow {

@@ -28,9 +28,10 @@ use self::roster::{Roster, WINDOW};
 use self::state::{Patience, PoolState};
 
 /// Threads poll for the end of a phase for longer than most pieces take, and for the
-/// next job for about as long as waking up takes.
+/// next job for longer than small models take between two jobs: waking up takes tens of
+/// microseconds.
 const PATIENCE: Patience =
-    Patience { phase: Duration::from_micros(100), idle: Duration::from_micros(50) };
+    Patience { phase: Duration::from_micros(100), idle: Duration::from_micros(200) };
 
 /// See [`Pool::shared`].
 static SHARED: OnceLock<Arc<Pool>> = OnceLock::new();
@@ -129,12 +130,23 @@ impl Pool {
     /// # Panics
     /// If the job panics on any thread, with that panic; and if a job runs another job.
     pub fn run(&self, job: &Job<'_>) {
+        self.run_on(self.threads(), job);
+    }
+
+    /// The same on the first `threads` threads only, the caller's included. Workers that
+    /// take no part stay awake for the next job.
+    ///
+    /// # Panics
+    /// As [`Self::run`].
+    pub fn run_on(&self, threads: usize, job: &Job<'_>) {
         assert!(!state::is_working(), "a job of a pool must not run another job");
         let mut turn = self.turn.lock();
         let start = Instant::now();
-        let panic = self.state.run(job);
-        turn.time += start.elapsed();
-        turn.choose(&self.state);
+        let panic = self.state.run(threads.clamp(1, self.threads()), job);
+        if threads > 1 {
+            turn.time += start.elapsed();
+            turn.choose(&self.state);
+        }
         drop(turn);
         if let Some(panic) = panic {
             panic::resume_unwind(panic);

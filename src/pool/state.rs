@@ -40,6 +40,10 @@ pub(super) struct PoolState {
     patience: Patience,
     gate: Gate,
     job: UnsafeCell<Option<Pointer>>,
+    /// The number of threads that may take part in the job: the first ones.
+    team: AtomicUsize,
+    /// Number of jobs begun and ended, from which waiting workers see that more may come.
+    signs_of_life: AtomicUsize,
     counters: Counters,
     /// Which threads sleep or are about to.
     asleep: Box<[AtomicBool]>,
@@ -113,6 +117,8 @@ impl PoolState {
             patience,
             gate: Gate::default(),
             job: UnsafeCell::new(None),
+            team: AtomicUsize::new(threads),
+            signs_of_life: AtomicUsize::new(0),
             counters: Counters::default(),
             asleep: (0..threads).map(|_| AtomicBool::new(false)).collect(),
             seats: (0..threads).map(|_| Seat::default()).collect(),
@@ -126,11 +132,24 @@ impl PoolState {
         self.seats.len()
     }
 
-    /// Runs a job together with the workers that enter it; one caller at a time.
-    /// Returns the payload if a thread panicked.
-    pub(super) fn run(&self, job: &Job<'_>) -> Option<Panic> {
+    /// Runs a job on the first `team` threads, as far as the workers among them enter it;
+    /// one caller at a time. Returns the payload if a thread panicked.
+    pub(super) fn run(&self, team: usize, job: &Job<'_>) -> Option<Panic> {
         self.counters.claimed.store(0, Relaxed);
         self.counters.done.store(0, Relaxed);
+        self.team.store(team, SeqCst);
+        self.signs_of_life.fetch_add(1, Relaxed);
+        if team == 1 {
+            self.take_part(0, job);
+        } else {
+            self.run_together(job);
+        }
+        self.signs_of_life.fetch_add(1, Relaxed);
+        self.broken.store(false, Relaxed);
+        self.panic.lock().take()
+    }
+
+    fn run_together(&self, job: &Job<'_>) {
         let pointer: *const Job<'_> = job;
         // SAFETY: only the lifetime changes. This function does not return before every
         // worker has left the job, so none uses it beyond its lifetime.
@@ -143,8 +162,6 @@ impl PoolState {
         self.take_part(0, job);
         self.gate.close();
         self.wait_as_caller(|| self.gate.is_empty());
-        self.broken.store(false, Relaxed);
-        self.panic.lock().take()
     }
 
     /// The main loop of a worker.
@@ -170,7 +187,8 @@ impl PoolState {
     /// Waits for a job in which this worker has something to do; `None` if there will
     /// be no more jobs.
     fn wait_for_work(&self, index: usize, place: WorkerProgress) -> Option<u64> {
-        let away = || self.seats[index].away.load(SeqCst);
+        let excluded = || self.seats[index].away.load(SeqCst);
+        let away = || excluded() || index >= self.team.load(SeqCst);
         let work = || {
             if self.stop.load(SeqCst) {
                 return Some(None);
@@ -180,7 +198,12 @@ impl PoolState {
             (job != place.job || place.stuck.is_some_and(more)).then_some(Some(job))
         };
         if place.stuck.is_none() {
-            look(self.patience.idle, || away() || work().is_some());
+            let idle = || {
+                let seen = self.signs_of_life.load(Relaxed);
+                let alive = || self.signs_of_life.load(Relaxed) != seen;
+                look(self.patience.idle, || alive() || excluded() || work().is_some())
+            };
+            while idle() && !excluded() && work().is_none() {}
         }
         self.sleep(index, work)
     }
@@ -270,9 +293,10 @@ impl PoolState {
         }
     }
 
-    /// Wakes all sleeping threads that are not excluded.
+    /// Wakes all sleeping threads that may take part in the job.
     fn wake(&self) {
-        for (asleep, seat) in self.asleep.iter().zip(&self.seats) {
+        let team = self.team.load(Relaxed);
+        for (asleep, seat) in self.asleep.iter().zip(&self.seats).take(team) {
             if asleep.load(SeqCst) && !seat.away.load(Relaxed) && asleep.swap(false, SeqCst) {
                 seat.thread.lock().iter().for_each(Thread::unpark);
             }
@@ -282,6 +306,7 @@ impl PoolState {
     /// Makes all workers end.
     pub(super) fn stop(&self) {
         self.stop.store(true, SeqCst);
+        self.team.store(self.threads(), SeqCst);
         self.follow(|_| true);
         self.wake();
     }
@@ -336,7 +361,7 @@ impl<'a> Worker<'a> {
 
     /// Number of threads that may take part.
     pub fn threads(&self) -> usize {
-        self.state.threads()
+        self.state.team.load(Relaxed)
     }
 
     /// Shares the pieces `0..pieces` of a phase among the threads in the job. Every

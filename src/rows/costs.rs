@@ -13,6 +13,10 @@ pub struct Calibration {
     /// Costs of target passes by number of rows, ascending from 1. Not every count that
     /// can occur in the sweep is timed; [`Self::target_us`] interpolates.
     pub passes: Vec<PassCost>,
+    /// The number of threads that the passes of `target` and `draft` use, by number of rows:
+    /// each number of rows from which on it changes. Empty in runs of older versions.
+    #[serde(default)]
+    pub threads: BTreeMap<String, BTreeMap<usize, usize>>,
     /// Costs of the cells' own bookkeeping, from their warm-ups, by cell id. Cells whose
     /// warm-ups all failed are missing.
     pub cells: BTreeMap<String, CellCosts>,

@@ -57,7 +57,7 @@ fn measured(is_busy: fn(usize) -> bool) -> (Measured, Vec<PassRow>) {
     let (target, draft) = (open("target", Role::Target), open("draft", Role::Draft));
     let clock = Busy::new(is_busy);
     let measured = measure(&*target, Some(&*draft), 8, Duration::ZERO, &clock).unwrap();
-    let rows = PassRow::of(target.info(), &measured);
+    let rows = PassRow::of(&*target, &measured);
     (measured, rows)
 }
 

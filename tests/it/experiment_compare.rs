@@ -175,9 +175,9 @@ fn an_interrupt_ends_the_current_round_and_reports_no_divergence() {
 #[test]
 fn a_text_that_was_not_compared_does_not_count_as_passed() {
     let (go_on, out) = (AtomicBool::new(false), tempfile::tempdir().unwrap());
-    // Enough sessions for the calibration, the baseline and two cells, but not for plain
-    // decoding with the verifier of the class P cell.
-    let target = Limited::new(&go_on, usize::MAX, 4);
+    // Enough sessions for the calibration and for the prefill that the baseline and two
+    // cells share, but not for plain decoding with the verifier of the class P cell.
+    let target = Limited::new(&go_on, usize::MAX, 2);
     let folder = run_smoke(&target, &["abc"], &COUPLED, &go_on, out.path());
     assert_eq!(rows::<GenerationRow>(&folder, "generations.csv").len(), 3);
     let failures = rows::<FailureRow>(&folder, "failures.csv");

@@ -114,6 +114,8 @@ mod model_files;
 mod outliers;
 #[cfg(feature = "harness")]
 mod paired;
+#[cfg(feature = "harness")]
+mod prefilled;
 #[cfg(all(feature = "harness", feature = "candle"))]
 mod prompt_tokens;
 #[cfg(feature = "harness")]

@@ -150,6 +150,38 @@ fn an_absent_worker_takes_no_part_and_comes_back() {
 
 /// A worker whose pieces take fifty times as long as the caller's.
 #[test]
+fn a_job_on_fewer_threads_is_left_to_the_first_ones() {
+    within_a_minute(|| {
+        for pool in [Pool::new(4).unwrap(), Pool::restless(4).unwrap()] {
+            // Small and large jobs alternate, so that workers stay out and join again.
+            for (run, team) in (0..50).flat_map(|run| [1, 4, 2, 1, 3].map(|team| (run, team))) {
+                let phases = [counters(1 + run % 9), counters(0), counters(7)];
+                pool.run_on(team, &|worker| {
+                    assert!(worker.index() < team && worker.threads() == team);
+                    phases.iter().try_for_each(|phase| {
+                        worker.share(phase.len(), |piece| _ = phase[piece].fetch_add(1, Relaxed))
+                    })
+                });
+                assert!(phases.iter().all(|phase| all_done_once(phase)), "on {team}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_panic_on_one_thread_ends_its_job_and_not_the_pool() {
+    within_a_minute(|| {
+        let pool = Pool::new(2).unwrap();
+        for team in [1, 2, 1] {
+            let job = |worker: &Worker<'_>| worker.share(3, |piece| assert!(piece != 1, "piece 1"));
+            let panic = catch_unwind(AssertUnwindSafe(|| pool.run_on(team, &job))).unwrap_err();
+            assert!(message(&*panic).contains("piece 1"));
+            run_phases(&pool, &[counters(9), counters(2)], 0);
+        }
+    });
+}
+
+#[test]
 fn a_slow_worker_backs_off_and_tries_again() {
     within_a_minute(|| {
         let pool = Pool::new(2).unwrap();

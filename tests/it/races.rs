@@ -4,6 +4,7 @@
 
 use specdec::distribution::Token;
 use specdec::model::{Dtype, LanguageModel, ModelShape, Settings, Want, Work, evaluate_one};
+use specdec::pool::Pool;
 use specdec::sampling::Logits;
 use specdec::tree::{Draft, Row};
 
@@ -56,6 +57,18 @@ fn bits(model: &dyn LanguageModel) -> Vec<u32> {
         }
     }
     found
+}
+
+#[test]
+fn the_numbers_of_threads_that_a_model_chooses_change_no_bit() {
+    for dtype in Dtype::ALL {
+        let settings = Settings { dtype: Some(dtype), ..Settings::default() };
+        let chosen = SHAPE.model(&settings).unwrap();
+        assert_eq!(bits(&*chosen), bits(&*model(dtype, 1, false)), "{dtype:?}");
+        let threads = (1..40).map(|rows| chosen.threads(rows)).collect::<Vec<_>>();
+        assert!(threads.is_sorted() && threads[0] >= 1, "{threads:?}");
+        assert_eq!(*threads.last().unwrap(), Pool::shared().threads());
+    }
 }
 
 #[test]

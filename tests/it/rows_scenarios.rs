@@ -92,7 +92,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         name: "ends of its own",
         pair: || toy("close").unwrap(),
         quirks: Quirks { eos: [&[2], &[1]], ..Quirks::NONE },
-        prompts: PROMPTS,
+        prompts: &["a", "b", "c", "a"],
         busy: QUIET,
         experiment: r#"
             max_tokens = 8

@@ -16,7 +16,7 @@ use specdec::experiment::prompts::Prompt;
 use specdec::experiment::{Experiment, Frozen, Material, Plan, Resume, Setup, freeze, run};
 use specdec::input::read_text;
 use specdec::model::{Evaluation, LanguageModel, Letters, ModelInfo, Session, Toy, ToyPair, Work};
-use specdec::sampling::Logits;
+use specdec::sampling::{ForEachRow, Logits};
 
 /// Nanoseconds that the n-th reading of the clock in a generation takes.
 pub(crate) fn look_ns(n: u64) -> u64 {
@@ -64,7 +64,9 @@ impl Clock for Script {
     }
 
     fn forward(&self, who: Who, rows: usize) {
-        self.ns.set(self.ns.get() + pass_ns(who, rows));
+        if rows > 0 {
+            self.ns.set(self.ns.get() + pass_ns(who, rows));
+        }
     }
 
     /// Called at both ends of a block, right after a reading of the time.
@@ -85,7 +87,9 @@ impl Clock for Script {
 /// How a target deviates from its table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quirks {
-    /// The end tokens of plain decoding, and of all other methods.
+    /// The end tokens of plain decoding, and of all other methods; if they differ, prompts
+    /// have one token: then every generation opens the draft model, from which the target
+    /// knows which kind of method is about to begin.
     pub(crate) eos: [&'static [Token]; 2],
     /// Logits in f32, from an engine whose rounding may depend on the rows.
     pub(crate) rounds: bool,
@@ -119,8 +123,9 @@ impl Quirks {
     }
 }
 
-/// A toy with quirks. A new session of it begins a new generation, in which the clock
-/// counts its readings from 0.
+/// A toy with quirks. The clock counts its readings from 0 in every generation, which asks
+/// how to spread work on rows when it begins, and in every new session: the block's
+/// generations share the prefill of one.
 #[derive(Debug)]
 struct Target<'a> {
     toy: Toy,
@@ -136,6 +141,7 @@ struct Target<'a> {
 #[derive(Debug)]
 struct DraftModel<'a> {
     toy: Toy,
+    clock: &'a Script,
     drafts: &'a Slot<bool>,
 }
 
@@ -146,6 +152,7 @@ impl LanguageModel for DraftModel<'_> {
 
     fn session(&self) -> Result<Session, Error> {
         self.drafts.set(true);
+        self.clock.looks.set(0);
         self.toy.session()
     }
 
@@ -160,9 +167,14 @@ impl LanguageModel for Target<'_> {
     }
 
     fn session(&self) -> Result<Session, Error> {
-        self.drafts.set(false);
         self.clock.looks.set(0);
         self.toy.session()
+    }
+
+    fn for_each_row(&self) -> ForEachRow {
+        self.drafts.set(false);
+        self.clock.looks.set(0);
+        self.toy.for_each_row()
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
@@ -233,7 +245,8 @@ impl Scenario {
     pub(crate) fn with<T>(&self, see: impl FnOnce(&Setup<'_>) -> T) -> T {
         let (pair, clock, drafts) = ((self.pair)(), Script::default(), Slot::new(false));
         let (toy, prompts) = (pair.target("target").unwrap(), self.texts());
-        let draft = DraftModel { toy: pair.draft("draft").unwrap(), drafts: &drafts };
+        let toy_draft = pair.draft("draft").unwrap();
+        let draft = DraftModel { toy: toy_draft, clock: &clock, drafts: &drafts };
         let infos = self.quirks.eos.map(|eos| ModelInfo {
             eos: eos.to_vec(),
             row_invariant: !self.quirks.rounds,

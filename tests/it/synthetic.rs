@@ -267,6 +267,7 @@ fn calibration(plan: &Plan) -> Calibration {
         context_tokens: 96,
         passes: (1..=9).map(pass).collect(),
         cells: plan.cells.iter().map(|c| (c.id.clone(), costs(c))).collect::<BTreeMap<_, _>>(),
+        ..Calibration::default()
     }
 }
 

@@ -144,6 +144,10 @@ impl LanguageModel for Llama {
         Session::evaluate_each(work, |cache, step| self.run(cache, step))
     }
 
+    fn threads(&self, _rows: usize) -> usize {
+        rayon::current_num_threads()
+    }
+
     fn for_each_row(&self) -> ForEachRow {
         ForEachRow(Pool::for_each_row)
     }

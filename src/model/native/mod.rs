@@ -11,6 +11,7 @@ mod kernels;
 mod matrix;
 mod memory;
 mod pass;
+mod teams;
 mod weights;
 mod workspace;
 
@@ -19,8 +20,10 @@ pub use kernels::PackedMatrix;
 pub(crate) use memory::large_pages;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use self::cache::NativeCache;
+use self::teams::{SMALL, Teams};
 use self::weights::ModelWeights;
 use self::workspace::Workspace;
 use super::llama::{Config, Tensors, masked};
@@ -45,8 +48,12 @@ pub(super) struct Native {
     unused: Vec<Token>,
     isa: IsaKind,
     pool: Arc<Pool>,
+    teams: Teams,
     space: Mutex<Workspace>,
 }
+
+/// The context after which [`Native::with_fastest_teams`] times passes, in tokens.
+const TRIED_CONTEXT: usize = 64;
 
 impl Native {
     /// Packs the weights from `tensors`, by their names in a checkpoint.
@@ -64,14 +71,49 @@ impl Native {
         let weights = ModelWeights::load(&config, info.vocab, dtype, tensors)?;
         let info = ModelInfo { sha256: tensors.sha256()?, ..info };
         let space = Mutex::new(Workspace::new(pool.threads()));
-        Ok(Self { info, config, weights, unused, isa, pool, space })
+        let teams = Teams::always(pool.threads());
+        Ok(Self { info, config, weights, unused, isa, pool, teams, space })
+    }
+
+    /// The same model, with as many threads for each pass as are fastest, by a few passes of
+    /// one row and more over an empty cache.
+    #[must_use]
+    pub(super) fn with_fastest_teams(mut self) -> Self {
+        if self.pool.threads() == 1 || self.info.bytes_per_token > SMALL {
+            return self;
+        }
+        let Config { layers, kv_heads, head_dim, .. } = self.config;
+        let mut cache = NativeCache::new(layers, kv_heads, head_dim);
+        let mut space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
+        let time = |rows, threads| self.time(&mut space, &mut cache, rows, threads);
+        let teams = Teams::fastest(self.pool.threads(), time);
+        drop(space);
+        self.teams = teams;
+        self
+    }
+
+    /// The time of a pass.
+    fn time(
+        &self,
+        space: &mut Workspace,
+        cache: &mut NativeCache,
+        rows: usize,
+        threads: usize,
+    ) -> Duration {
+        let next =
+            |slot| Feed { token: 0, slot, position: slot, prefix: slot + 1, ancestors: vec![] };
+        let feed = (TRIED_CONTEXT..TRIED_CONTEXT + rows).map(next).collect::<Vec<_>>();
+        let wanted = (0..rows).collect::<Vec<_>>();
+        let start = Instant::now();
+        self.pass(space, cache, (&feed, &wanted), threads);
+        start.elapsed()
     }
 
     fn run(&self, cache: &mut NativeCache, step: &Step) -> Vec<Logits> {
         let mut space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rows = Vec::with_capacity(step.rows.len());
         for (feed, wanted) in step.pieces(CHUNK) {
-            self.pass(&mut space, cache, feed, &wanted);
+            self.pass(&mut space, cache, (feed, &wanted), self.teams.threads(feed.len()));
             let logits = space.logits.get_mut().chunks_exact(self.info.vocab);
             let logits = logits.take(wanted.len());
             rows.extend(logits.map(|row| masked(row.to_vec(), &self.unused)));
@@ -79,14 +121,14 @@ impl Native {
         rows
     }
 
-    /// Computes the tokens of `feed`; the logits of the rows `wanted` are then in
-    /// the workspace.
+    /// Computes the tokens of `feed` on the first `threads` threads; the logits of the rows
+    /// `wanted` are then in the workspace.
     fn pass(
         &self,
         space: &mut Workspace,
         cache: &mut NativeCache,
-        feed: &[Feed],
-        wanted: &[usize],
+        (feed, wanted): (&[Feed], &[usize]),
+        threads: usize,
     ) {
         cache.reserve(feed.iter().map(|f| f.slot + 1).max().unwrap_or(0));
         space.reserve(&self.config, feed.len(), wanted.len() * self.info.vocab);
@@ -95,7 +137,7 @@ impl Native {
         }
         space.rotate(&self.weights.frequencies, feed);
         let pass = pass::Pass { model: self, space, cache, feed, wanted };
-        self.pool.run(&|worker| pass.run(worker));
+        self.pool.run_on(threads, &|worker| pass.run(worker));
     }
 }
 
@@ -112,6 +154,10 @@ impl LanguageModel for Native {
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
         Session::evaluate_each(work, |cache, step| Ok(self.run(cache, step)))
+    }
+
+    fn threads(&self, rows: usize) -> usize {
+        self.teams.threads(rows)
     }
 
     fn for_each_row(&self) -> ForEachRow {

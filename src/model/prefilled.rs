@@ -1,0 +1,91 @@
+//! One prefill for many generations: a model whose sessions begin with the same tokens.
+
+use std::cell::{Cell, OnceCell};
+use std::time::Duration;
+
+use super::{Evaluation, LanguageModel, ModelInfo, Session, Want, Work, evaluate_one};
+use crate::clock::{Clock, Who};
+use crate::distribution::Token;
+use crate::error::Error;
+use crate::sampling::ForEachRow;
+use crate::tree::Draft;
+
+/// A model that computes a prefix when its first session is opened, and gives every
+/// session a copy of the result. Its sessions behave like those of the model itself, but
+/// a pass finds the prefix computed.
+#[derive(Debug)]
+pub struct Prefilled<'a> {
+    model: &'a dyn LanguageModel,
+    who: Who,
+    prefix: &'a [Token],
+    clock: &'a dyn Clock,
+    computed: OnceCell<Session>,
+    time: Cell<Duration>,
+    opened: Cell<u32>,
+}
+
+impl<'a> Prefilled<'a> {
+    /// `model`, which plays the role `who`, with sessions that begin with `prefix`;
+    /// `clock` times its computation. With an empty prefix it is the model itself.
+    pub fn new(
+        model: &'a dyn LanguageModel,
+        who: Who,
+        prefix: &'a [Token],
+        clock: &'a dyn Clock,
+    ) -> Self {
+        let (time, opened) = Default::default();
+        Self { model, who, prefix, clock, computed: OnceCell::new(), time, opened }
+    }
+
+    /// The time for which the sessions opened so far would have computed their prefixes,
+    /// had each done so itself: as long as the first one did.
+    pub fn charged(&self) -> Duration {
+        self.time.get() * self.opened.get()
+    }
+
+    /// A session that holds the prefix, and the time that its computation took.
+    fn compute(&self) -> Result<(Session, Duration), Error> {
+        let mut session = self.model.session()?;
+        let start = self.clock.now();
+        let work = Work {
+            session: &mut session,
+            context: self.prefix,
+            draft: &Draft::empty(self.model.info().vocab),
+            want: Want::Nothing,
+        };
+        let rows = evaluate_one(self.model, work)?.computed;
+        self.clock.forward(self.who, rows);
+        Ok((session, self.clock.now() - start))
+    }
+}
+
+impl LanguageModel for Prefilled<'_> {
+    fn info(&self) -> &ModelInfo {
+        self.model.info()
+    }
+
+    fn session(&self) -> Result<Session, Error> {
+        if self.prefix.is_empty() {
+            return self.model.session();
+        }
+        if self.computed.get().is_none() {
+            let (session, time) = self.compute()?;
+            self.time.set(time);
+            self.computed.get_or_init(|| session);
+        }
+        self.opened.set(self.opened.get() + 1);
+        self.computed.get().map_or_else(|| self.model.session(), Session::fork)
+    }
+
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
+        self.model.evaluate(work)
+    }
+
+    fn threads(&self, rows: usize) -> usize {
+        self.model.threads(rows)
+    }
+
+    fn for_each_row(&self) -> ForEachRow {
+        self.model.for_each_row()
+    }
+}
