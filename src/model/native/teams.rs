@@ -17,6 +17,10 @@ const TURNS: usize = 8;
 /// threads.
 const AS_FAST: f64 = 1.02;
 
+/// A pass that takes longer with fewer threads gets all: it has something to share, and a
+/// machine that is busy while the model is loaded may be idle later.
+const LONG: Duration = Duration::from_millis(1);
+
 /// The largest number of bytes of weights for which threads are tried: reading more takes
 /// milliseconds, beside which phases that are handed over cost nothing.
 pub(super) const SMALL: usize = 1 << 25;
@@ -53,9 +57,11 @@ impl Teams {
                 }
             }
             let best = shortest.iter().min().map_or(Duration::ZERO, |best| best.mul_f64(AS_FAST));
-            let at = shortest.iter().position(|time| *time <= best).unwrap_or(sizes.len() - 1);
-            teams.push(Team { rows, threads: sizes[at] });
-            if sizes[at] == most {
+            let timed = sizes.iter().zip(&shortest);
+            let mut small = timed.filter(|(_, time)| **time <= best && **time <= LONG);
+            let threads = small.next().map_or(most, |(size, _)| *size);
+            teams.push(Team { rows, threads });
+            if threads == most {
                 break;
             }
         }
@@ -112,6 +118,11 @@ mod tests {
     fn a_pass_longer_than_all_that_were_tried_gets_all_threads() {
         let never = chosen(8, 1, 1_000);
         assert_eq!(never, [&[1; 16][..], &[8; 4]].concat());
+    }
+
+    #[test]
+    fn a_long_pass_gets_all_threads_even_if_they_seem_slow() {
+        assert_eq!(chosen(4, 600, 2_000), [&[1][..], &[4; 19]].concat());
     }
 
     #[test]
