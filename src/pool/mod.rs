@@ -123,6 +123,16 @@ impl Pool {
         self.state.threads()
     }
 
+    /// Lets all workers take part in the next jobs, also those that were excluded because
+    /// they delayed others.
+    pub fn forgive(&self) {
+        let mut turn = self.turn.lock();
+        turn.roster = Roster::new(self.threads());
+        turn.time = Duration::ZERO;
+        self.state.records();
+        self.state.follow(|_| true);
+    }
+
     /// Runs `job` on the caller's thread and on the available workers, and returns when
     /// all of them have left it. A worker may run it late, more than once, or not at
     /// all.

@@ -69,7 +69,7 @@ pub(in super::super) fn multiply_together<'a>(
     worker: &Worker<'_>,
     (memory, matrix): (&Memory, &Matrix),
     unit: usize,
-    rows: impl Fn() -> Rows<'a>,
+    mut rows: impl FnMut() -> Rows<'a>,
     sums: &mut Sums,
     finish: &mut Finish<'_>,
 ) -> Result<(), Away> {
