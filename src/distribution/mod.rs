@@ -7,10 +7,12 @@
 //! truncation.
 //! All sums are taken in f64, in a fixed order.
 
+mod support;
 mod weights;
 
 use thiserror::Error;
 
+use self::support::Support;
 use self::weights::TokenWeights;
 
 /// A token id.
@@ -197,11 +199,11 @@ impl Dist {
     }
 
     /// The tokens of positive probability with their probabilities, ascending.
-    pub fn support(&self) -> Box<dyn Iterator<Item = (Token, f64)> + '_> {
+    pub fn support(&self) -> impl Iterator<Item = (Token, f64)> + '_ {
         match &self.storage {
-            Storage::Double(weights) => Box::new(weights.support()),
-            Storage::Single(weights) => Box::new(weights.support()),
-            Storage::Sparse(entries) => Box::new(entries.iter().copied()),
+            Storage::Double(weights) => Support::Double(weights.support()),
+            Storage::Single(weights) => Support::Single(weights.support()),
+            Storage::Sparse(entries) => Support::Sparse(entries.iter().copied()),
         }
     }
 
