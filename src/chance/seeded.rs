@@ -45,11 +45,18 @@ impl Seeded {
 
     /// A uniform number in `[0, 1)` with 53 bits, for one site of the current round.
     fn uniform(&mut self, site: Site) -> f64 {
-        self.rng.set_stream(self.round);
         // Purposes are 2^40 words apart, nodes four words: no overlap.
         let word = ((site.purpose as u128) << 40) + (site.node as u128) * 4;
+        self.open(self.round);
         self.rng.set_word_pos(word);
         unit(self.rng.next_u64())
+    }
+
+    /// Turns to a stream. At the start of a block the generator holds nothing that it
+    /// would have to compute again for the new stream.
+    fn open(&mut self, stream: u64) {
+        self.rng.set_word_pos(0);
+        self.rng.set_stream(stream);
     }
 }
 
@@ -72,7 +79,7 @@ impl Chance for Seeded {
     }
 
     fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
-        self.rng.set_stream(RACE_STREAMS + position as u64);
+        self.open(RACE_STREAMS + position as u64);
         let mut best = (dist.argmax(), f64::INFINITY);
         for list in lists {
             let mut next = None;
