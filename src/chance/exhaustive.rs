@@ -33,6 +33,14 @@ pub struct Exhaustive {
     coupled: bool,
 }
 
+/// A point on a path, from which the rest of the path can be walked in all ways.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Point {
+    cursor: usize,
+    weight: Option<f64>,
+    raced: usize,
+}
+
 #[derive(Debug)]
 struct Branch {
     choice: usize,
@@ -40,7 +48,7 @@ struct Branch {
 }
 
 impl Exhaustive {
-    /// Probability of the path walked since the last [`Self::advance`].
+    /// Probability of the path as far as it has been walked.
     pub fn weight(&self) -> f64 {
         self.weight.unwrap_or(1.0)
     }
@@ -59,11 +67,48 @@ impl Exhaustive {
 
     /// Moves on to the next path; false once all paths have been walked.
     pub fn advance(&mut self) -> bool {
+        self.resume(Point::default())
+    }
+
+    /// The point that the path has been walked to.
+    pub fn point(&self) -> Point {
+        Point { cursor: self.cursor, weight: self.weight, raced: self.raced.len() }
+    }
+
+    /// Goes back to a point of the path and moves on to the next path through it; false
+    /// once all of these have been walked. The next path through an earlier point then
+    /// leaves this one.
+    ///
+    /// ```
+    /// use specdec::chance::{Chance, Exhaustive, Purpose, Site};
+    ///
+    /// let mut walk = Exhaustive::default();
+    /// let coin = |walk: &mut Exhaustive, node| {
+    ///     walk.bernoulli(Site { purpose: Purpose::Accept, node }, 0.25)
+    /// };
+    /// let mut both = 0.0;
+    /// loop {
+    ///     let first = coin(&mut walk, 0);
+    ///     let point = walk.point();
+    ///     loop {
+    ///         if coin(&mut walk, 1) && first {
+    ///             both += walk.weight();
+    ///         }
+    ///         if !walk.resume(point) {
+    ///             break;
+    ///         }
+    ///     }
+    ///     if !walk.advance() {
+    ///         break;
+    ///     }
+    /// }
+    /// assert_eq!(both, 0.0625);
+    /// ```
+    pub fn resume(&mut self, point: Point) -> bool {
         self.path.truncate(self.cursor);
-        self.cursor = 0;
-        self.weight = None;
-        self.raced.clear();
-        while let Some(last) = self.path.last_mut() {
+        self.return_to(point);
+        let beyond = point.cursor..;
+        while let Some(last) = self.path.get_mut(beyond.clone()).and_then(<[_]>::last_mut) {
             last.choice += 1;
             if last.choice < last.arity {
                 return true;
@@ -71,6 +116,17 @@ impl Exhaustive {
             self.path.pop();
         }
         false
+    }
+
+    /// Goes back to the start of the path, to walk it once more.
+    pub fn restart(&mut self) {
+        self.return_to(Point::default());
+    }
+
+    fn return_to(&mut self, point: Point) {
+        self.cursor = point.cursor;
+        self.weight = point.weight;
+        self.raced.truncate(point.raced);
     }
 
     fn choose(&mut self, arity: usize) -> usize {
@@ -101,8 +157,9 @@ impl Chance for Exhaustive {
     }
 
     fn categorical(&mut self, _site: Site, dist: &Dist) -> Token {
-        let support = dist.support().collect::<Vec<_>>();
-        let (token, p) = support[self.choose(support.len())];
+        let choice = self.choose(dist.support().count());
+        // There is one, since no choice reaches the count.
+        let (token, p) = dist.support().nth(choice).unwrap_or_default();
         self.weigh(p);
         token
     }

@@ -12,7 +12,7 @@
 mod exhaustive;
 mod seeded;
 
-pub use exhaustive::Exhaustive;
+pub use exhaustive::{Exhaustive, Point};
 pub use seeded::{Request, Seeded};
 
 use std::ops::Range;

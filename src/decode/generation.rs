@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::length::DraftLength;
 use crate::model::{Codec, Evaluation, LanguageModel, Session, Want, Work};
 use crate::round::{RoundEvent, RoundTimes, Verdict};
-use crate::sampling::{History, Sampler};
+use crate::sampling::{History, Logits, Sampler};
 use crate::tree::{Draft, Row};
 use crate::verify::Verifier;
 
@@ -34,7 +34,7 @@ pub struct Method<'a> {
 }
 
 /// One sequence being generated. A round is `begin`, `propose`, the target's
-/// pass over `work`, `verify`, `apply`, `observe`.
+/// pass over `work`, `evaluated`, `verify`, `apply`, `observe`.
 #[derive(Debug)]
 pub struct Generation<'a> {
     method: Method<'a>,
@@ -58,17 +58,18 @@ pub struct Proposal {
     pub forwards: usize,
 }
 
-/// A verified round, before it is committed.
+/// A draft as the target sees it.
 #[derive(Debug)]
-pub struct Verified {
-    targets: Vec<Dist>,
-    verdict: Verdict,
+pub struct Evaluated {
+    /// The target's logits, by [`Row`].
+    pub logits: Vec<Logits>,
+    /// Its processed distributions, in the same rows.
+    pub targets: Vec<Dist>,
 }
 
 /// A committed round.
 #[derive(Debug)]
 pub struct Outcome {
-    targets: Vec<Dist>,
     verdict: Verdict,
     before: usize,
     truncated: bool,
@@ -220,36 +221,44 @@ impl<'a> Generation<'a> {
         }
     }
 
-    /// Turns the target's rows into distributions and lets the verifier decide.
+    /// Turns the target's rows into distributions.
     ///
     /// # Errors
     /// If a row of logits does not define a distribution.
-    pub fn verify(
+    pub fn evaluated(
         &self,
         proposal: &Proposal,
-        evaluation: &Evaluation,
-        chance: &mut dyn Chance,
-    ) -> Result<Verified, Error> {
+        evaluation: Evaluation,
+    ) -> Result<Evaluated, Error> {
         let draft = &proposal.draft;
         let drafted = Row::all(draft).map(|row| row.drafted(draft)).collect::<Vec<_>>();
         let history =
             |drafted| History { prompt_len: self.prompt_len, context: &self.tokens, drafted };
-        let positions = evaluation.rows.iter().zip(&drafted).map(|(row, d)| (row, history(d)));
+        let logits = evaluation.rows;
+        let positions = logits.iter().zip(&drafted).map(|(row, d)| (row, history(d)));
         let targets = self
             .method
             .sampler
             .distributions(&positions.collect::<Vec<_>>())
             .map_err(Error::distribution(NO_DISTRIBUTION))?;
-        let verdict = self.method.verifier.verify(draft, &targets, chance);
-        Ok(Verified { targets, verdict })
+        Ok(Evaluated { logits, targets })
+    }
+
+    /// Lets the verifier decide.
+    pub fn verify(
+        &self,
+        proposal: &Proposal,
+        evaluated: &Evaluated,
+        chance: &mut dyn Chance,
+    ) -> Verdict {
+        self.method.verifier.verify(&proposal.draft, &evaluated.targets, chance)
     }
 
     /// Commits the accepted tokens and the next one, up to the first stop.
     ///
     /// # Errors
     /// If a token cannot be turned into text.
-    pub fn apply(&mut self, proposal: &Proposal, verified: Verified) -> Result<Outcome, Error> {
-        let Verified { targets, verdict } = verified;
+    pub fn apply(&mut self, proposal: &Proposal, verdict: Verdict) -> Result<Outcome, Error> {
         let before = self.tokens.len();
         let accepted = verdict.path.iter().map(|&id| proposal.draft.node(id).token);
         let round = accepted.chain([verdict.next]).collect::<Vec<_>>();
@@ -265,7 +274,7 @@ impl<'a> Generation<'a> {
             }
         }
         let truncated = self.tokens.len() - before < round.len();
-        Ok(Outcome { targets, verdict, before, truncated, times: RoundTimes::default() })
+        Ok(Outcome { verdict, before, truncated, times: RoundTimes::default() })
     }
 
     /// Reports the round to the drafter and the length policy.
@@ -273,10 +282,10 @@ impl<'a> Generation<'a> {
         &mut self,
         round: u64,
         proposal: &Proposal,
-        evaluation: &Evaluation,
+        evaluated: &Evaluated,
         outcome: &Outcome,
     ) {
-        let event = outcome.event(round, &self.tokens, proposal, evaluation);
+        let event = outcome.event(round, &self.tokens, proposal, evaluated);
         self.method.drafter.observe(&event);
         self.method.length.observe(&event);
     }
@@ -356,15 +365,15 @@ impl Outcome {
         round: u64,
         tokens: &'e [Token],
         proposal: &'e Proposal,
-        evaluation: &'e Evaluation,
+        evaluated: &'e Evaluated,
     ) -> RoundEvent<'e> {
         let (context, emitted) = tokens.split_at(self.before);
         RoundEvent {
             round,
             context,
             draft: &proposal.draft,
-            logits: &evaluation.rows,
-            targets: &self.targets,
+            logits: &evaluated.logits,
+            targets: &evaluated.targets,
             verdict: &self.verdict,
             emitted,
             truncated: self.truncated,

@@ -9,7 +9,7 @@ mod method;
 mod stop;
 mod text;
 
-pub use generation::{Generation, Method, Outcome, Proposal};
+pub use generation::{Evaluated, Generation, Method, Outcome, Proposal};
 pub use method::{
     MethodSpec, NUM_SPECULATIVE_TOKENS, PLAIN, all_params, class_of, find_param, readers,
 };
@@ -88,20 +88,21 @@ pub fn generate(
         let drafted = clock.now();
         let evaluation = evaluate_one(target, generation.work(&proposal))?;
         clock.forward(Who::Target, evaluation.computed);
-        let evaluated = clock.now();
-        let verified = generation.verify(&proposal, &evaluation, chance)?;
+        let passed = clock.now();
+        let evaluated = generation.evaluated(&proposal, evaluation)?;
+        let verdict = generation.verify(&proposal, &evaluated, chance);
         let decided = clock.now();
-        let mut outcome = generation.apply(&proposal, verified)?;
+        let mut outcome = generation.apply(&proposal, verdict)?;
         outcome.times = RoundTimes {
             draft: drafted - begun,
-            target: evaluated - drafted,
-            verify: decided - evaluated,
+            target: passed - drafted,
+            verify: decided - passed,
             other: clock.now() - decided,
         };
         let telling = clock.now();
-        generation.observe(round, &proposal, &evaluation, &outcome);
+        generation.observe(round, &proposal, &evaluated, &outcome);
         outcome.times.other += clock.now() - telling;
-        observer.round(&outcome.event(round, generation.tokens(), &proposal, &evaluation))?;
+        observer.round(&outcome.event(round, generation.tokens(), &proposal, &evaluated))?;
         observer.text(generation.take_text());
         totals.target_forwards += 1;
         totals.draft_forwards += proposal.forwards;

@@ -2,7 +2,8 @@
 //! every outcome.
 //!
 //! Whole generations have too many outcomes (3 tokens, K = 3: 2·10⁹ paths), so
-//! rounds are walked from a frontier in which equal states are merged. Equal
+//! rounds are walked from a frontier in which equal states are merged, and what
+//! the verifier can decide about a draft is walked from one pass over it. Equal
 //! means equal committed tokens and equal [`Generation::state_key`], which
 //! includes the caches: a stale cache row keeps two states apart. A round's time
 //! is that of its passes on a virtual clock, as it is for whole generations, so
@@ -15,14 +16,14 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::joint::JointDistribution;
-use super::probe::{Probe, Tally};
+use super::probe::{Probe, Tally, TargetPass};
 use crate::chance::{Chance, Exhaustive, Site};
 use crate::clock::{Clock, VirtualClock, VirtualCosts, Who};
-use crate::decode::Generation;
+use crate::decode::{Evaluated, Generation, Outcome, Proposal};
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
 use crate::model::{KvCache, LanguageModel, evaluate_one};
-use crate::round::RoundTimes;
+use crate::round::{RoundEvent, RoundTimes, Verdict};
 
 /// An adapter round a source of randomness.
 pub(super) type WrapChance = for<'c> fn(&'c mut dyn Chance) -> Box<dyn Chance + 'c>;
@@ -90,7 +91,7 @@ pub fn enumerate<'a>(
     generation: Generation<'a>,
     probes: &mut [&mut dyn Probe],
 ) -> Result<Enumeration, Error> {
-    walk(target, generation, probes, straight)
+    walk(target, generation, probes, None)
 }
 
 /// As [`enumerate`], with an adapter round the chance of every round.
@@ -98,7 +99,7 @@ pub(super) fn walk<'a>(
     target: &'a dyn LanguageModel,
     generation: Generation<'a>,
     probes: &mut [&mut dyn Probe],
-    wrap: WrapChance,
+    wrap: Option<WrapChance>,
 ) -> Result<Enumeration, Error> {
     walk_within(target, generation, probes, wrap, MOST_STATES)
 }
@@ -108,7 +109,7 @@ fn walk_within<'a>(
     target: &'a dyn LanguageModel,
     mut generation: Generation<'a>,
     probes: &mut [&mut dyn Probe],
-    wrap: WrapChance,
+    wrap: Option<WrapChance>,
     most: usize,
 ) -> Result<Enumeration, Error> {
     let clock = VirtualClock::new(VirtualCosts::default());
@@ -118,23 +119,41 @@ fn walk_within<'a>(
     }
     let mut frontier = BTreeMap::new();
     frontier.insert(state(&mut generation)?, (1.0, 0, generation));
-    while let Some((_, (mass, round, begun))) = next_state(&mut frontier, most) {
-        let mut walk = Walk { target, clock: &clock, chance: Exhaustive::default(), wrap, round };
+    while let Some((_, (mass, round, mut begun))) = next_state(&mut frontier, most) {
         found.states += 1;
+        if begun.begin(Duration::ZERO).is_some() {
+            *found.dist.entry(begun.new_tokens().to_vec()).or_insert(0.0) += mass;
+            continue;
+        }
+        let chance = Exhaustive::default();
+        let mut walk = Walk { target, clock: &clock, begun, chance, wrap, round };
         loop {
-            let mut next = begun.fork()?;
-            if next.begin(Duration::ZERO).is_some() {
-                *found.dist.entry(next.new_tokens().to_vec()).or_insert(0.0) += mass;
-                break;
+            let drafted = walk.draft()?;
+            found.unsupported |= !drafted.is_supported();
+            for probe in probes.iter_mut() {
+                probe.evaluated(&drafted.pass(), mass * walk.chance.weight());
             }
-            let weight = walk.round(&mut next, mass, &mut found, probes)?;
-            found.paths += 1;
-            if next.stopped().is_some() {
-                *found.dist.entry(next.new_tokens().to_vec()).or_insert(0.0) += weight;
-            } else {
-                match frontier.entry(state(&mut next)?) {
-                    Entry::Vacant(slot) => _ = slot.insert((weight, round + 1, next)),
-                    Entry::Occupied(mut twin) => twin.get_mut().0 += weight,
+            let point = walk.chance.point();
+            loop {
+                let verdict = walk.verdict(&drafted)?;
+                let weight = mass * walk.chance.weight();
+                found.paths += 1;
+                let (mut next, outcome) = drafted.commit(verdict, round)?;
+                let event = drafted.event(&next, &outcome, round);
+                found.tally.round(&event, weight);
+                for probe in probes.iter_mut() {
+                    probe.round(&event, weight);
+                }
+                if next.stopped().is_some() {
+                    *found.dist.entry(next.new_tokens().to_vec()).or_insert(0.0) += weight;
+                } else {
+                    match frontier.entry(state(&mut next)?) {
+                        Entry::Vacant(slot) => _ = slot.insert((weight, round + 1, next)),
+                        Entry::Occupied(mut twin) => twin.get_mut().0 += weight,
+                    }
+                }
+                if !walk.chance.resume(point) {
+                    break;
                 }
             }
             if !walk.chance.advance() {
@@ -164,47 +183,86 @@ fn state(generation: &mut Generation<'_>) -> Result<GenerationState, Error> {
     Ok((generation.new_tokens().len(), generation.tokens().to_vec(), key))
 }
 
-/// One round of production code under one outcome of every draw.
-struct Walk<'w> {
+/// The rounds from one state, in production code under every outcome of every draw.
+struct Walk<'w, 'a> {
     target: &'w dyn LanguageModel,
     clock: &'w dyn Clock,
+    begun: Generation<'a>,
     chance: Exhaustive,
-    wrap: WrapChance,
+    wrap: Option<WrapChance>,
     round: u64,
 }
 
-impl Walk<'_> {
-    /// Runs the round; returns the probability of the state and this outcome.
-    fn round(
-        &mut self,
-        generation: &mut Generation<'_>,
-        mass: f64,
-        found: &mut Enumeration,
-        probes: &mut [&mut dyn Probe],
-    ) -> Result<f64, Error> {
-        let mut chance = (self.wrap)(&mut self.chance);
+/// A round up to the verifier's decision.
+struct Drafted<'a> {
+    generation: Generation<'a>,
+    proposal: Proposal,
+    evaluated: Evaluated,
+    times: RoundTimes,
+}
+
+impl<'a> Walk<'_, 'a> {
+    /// Proposes a draft and lets the target evaluate it.
+    fn draft(&mut self) -> Result<Drafted<'a>, Error> {
+        let mut generation = self.begun.fork()?;
+        let mut chance = self.wrap.unwrap_or(straight)(&mut self.chance);
         chance.begin_round(self.round);
         let begun = self.clock.now();
         let proposal = generation.propose(&mut *chance, self.clock)?;
         let drafted = self.clock.now();
-        found.unsupported |= !generation.verifier().supports(&proposal.draft.shape());
         let evaluation = evaluate_one(self.target, generation.work(&proposal))?;
         self.clock.forward(Who::Target, evaluation.computed);
         // A virtual clock moves in passes only: all the rest takes no time.
         let target = self.clock.now() - drafted;
         let times = RoundTimes { draft: drafted - begun, target, ..RoundTimes::default() };
-        let verified = generation.verify(&proposal, &evaluation, &mut *chance)?;
-        drop(chance);
-        let mut outcome = generation.apply(&proposal, verified)?;
-        outcome.times = times;
-        generation.observe(self.round, &proposal, &evaluation, &outcome);
-        let weight = mass * self.chance.weight();
-        let event = outcome.event(self.round, generation.tokens(), &proposal, &evaluation);
-        found.tally.round(&event, weight);
-        for probe in probes {
-            probe.round(&event, weight);
+        let evaluated = generation.evaluated(&proposal, evaluation)?;
+        Ok(Drafted { generation, proposal, evaluated, times })
+    }
+
+    /// What the verifier decides on this path.
+    fn verdict(&mut self, drafted: &Drafted<'_>) -> Result<Verdict, Error> {
+        let Drafted { generation, proposal, evaluated, .. } = drafted;
+        let Some(wrap) = self.wrap else {
+            return Ok(generation.verify(proposal, evaluated, &mut self.chance));
+        };
+        // An adapter may go by what it drew for the draft, so it draws that once more.
+        self.chance.restart();
+        let mut chance = wrap(&mut self.chance);
+        chance.begin_round(self.round);
+        self.begun.fork()?.propose(&mut *chance, self.clock)?;
+        Ok(generation.verify(proposal, evaluated, &mut *chance))
+    }
+}
+
+impl<'a> Drafted<'a> {
+    fn is_supported(&self) -> bool {
+        self.generation.verifier().supports(&self.proposal.draft.shape())
+    }
+
+    fn pass(&self) -> TargetPass<'_> {
+        TargetPass {
+            context: self.generation.tokens(),
+            draft: &self.proposal.draft,
+            logits: &self.evaluated.logits,
         }
-        Ok(weight)
+    }
+
+    /// The generation after the round.
+    fn commit(&self, verdict: Verdict, round: u64) -> Result<(Generation<'a>, Outcome), Error> {
+        let mut next = self.generation.fork()?;
+        let mut outcome = next.apply(&self.proposal, verdict)?;
+        outcome.times = self.times;
+        next.observe(round, &self.proposal, &self.evaluated, &outcome);
+        Ok((next, outcome))
+    }
+
+    fn event<'e>(
+        &'e self,
+        next: &'e Generation<'_>,
+        outcome: &'e Outcome,
+        round: u64,
+    ) -> RoundEvent<'e> {
+        outcome.event(round, next.tokens(), &self.proposal, &self.evaluated)
     }
 }
 
@@ -223,7 +281,7 @@ mod tests {
         let walked = |most| {
             let (method, stop) = (spec.build(Some(&draft)).unwrap(), StopRules::max_tokens(5));
             let generation = Generation::new(&target, method, &[0, 1], stop, None).unwrap();
-            walk_within(&target, generation, &mut [], straight, most).unwrap()
+            walk_within(&target, generation, &mut [], None, most).unwrap()
         };
         let (roomy, cramped) = (walked(MOST_STATES), walked(3));
         assert!(cramped.states > roomy.states, "states come up again");

@@ -50,7 +50,7 @@ pub use forms::ClosedForm;
 pub use joint::{Gap, JointDistribution, TOLERANCE, target_distribution};
 pub use kind::{CellKind, Kinds};
 pub use monte_carlo::{Fit, LEVEL};
-pub use probe::{DraftDistributions, Probe, Tally, TargetRows};
+pub use probe::{DraftDistributions, Probe, Tally, TargetPass, TargetRows};
 #[cfg(feature = "engine")]
 pub use real::RealModels;
 pub use replay::{Replay, audit, first_difference, replay, sample};

@@ -8,17 +8,37 @@ use super::kind::Kinds;
 use crate::distribution::{Dist, Token};
 use crate::model::Toy;
 use crate::round::RoundEvent;
-use crate::tree::{NodeId, Origin};
+use crate::sampling::Logits;
+use crate::tree::{Draft, NodeId, Origin, Row};
 use crate::verify::ceiling;
 
 /// Sees every round with its probability.
 pub trait Probe {
+    /// The target has evaluated a draft; `weight` is the probability to get to it this
+    /// way. Called once for all that the verifier can decide.
+    fn evaluated(&mut self, pass: &TargetPass<'_>, weight: f64) {
+        let _ = (pass, weight);
+    }
+
     /// One walked round; `weight` is the probability to get to it and through
     /// it this way.
-    fn round(&mut self, event: &RoundEvent<'_>, weight: f64);
+    fn round(&mut self, event: &RoundEvent<'_>, weight: f64) {
+        let _ = (event, weight);
+    }
 
     /// All outcomes of the rounds from one state have been seen.
     fn state_walked(&mut self) {}
+}
+
+/// A pass of the target over a draft.
+#[derive(Debug, Clone, Copy)]
+pub struct TargetPass<'a> {
+    /// Tokens before the round.
+    pub context: &'a [Token],
+    /// What was proposed.
+    pub draft: &'a Draft,
+    /// The target's logits, by [`Row`].
+    pub logits: &'a [Logits],
 }
 
 /// Expected counts over all rounds.
@@ -109,10 +129,9 @@ impl<'a> TargetRows<'a> {
 }
 
 impl Probe for TargetRows<'_> {
-    fn round(&mut self, event: &RoundEvent<'_>, _weight: f64) {
-        for (row, logits) in event.logits.iter().enumerate() {
-            let drafted = if row == 0 { Vec::new() } else { event.draft.tokens_to(row - 1) };
-            let text = [event.context, &drafted].concat();
+    fn evaluated(&mut self, pass: &TargetPass<'_>, _weight: f64) {
+        for (logits, row) in pass.logits.iter().zip(Row::all(pass.draft)) {
+            let text = [pass.context, &row.drafted(pass.draft)].concat();
             let right = self.target.logits(&text).is_ok_and(|expected| {
                 expected.iter().enumerate().all(|(t, &x)| logits.get(t as Token) == x)
             });
@@ -141,8 +160,8 @@ struct DrawnMass {
 }
 
 impl Probe for DraftDistributions {
-    fn round(&mut self, event: &RoundEvent<'_>, weight: f64) {
-        let nodes = event.draft.nodes();
+    fn evaluated(&mut self, pass: &TargetPass<'_>, weight: f64) {
+        let nodes = pass.draft.nodes();
         for (id, node) in nodes.iter().enumerate() {
             let Origin::Sampled(dist) = &node.origin else { continue };
             let before = nodes[..id].iter().map(|n| (n.parent, n.token)).collect();

@@ -112,10 +112,12 @@ impl Replay<'_> {
             let context = generation.tokens().to_vec();
             let proposal = generation.propose(&mut chance, &passes)?;
             let evaluation = evaluate_one(*target, generation.work(&proposal))?;
-            let verified = generation.verify(&proposal, &evaluation, &mut chance)?;
-            let outcome = generation.apply(&proposal, verified)?;
-            generation.observe(round, &proposal, &evaluation, &outcome);
-            let event = outcome.event(round, generation.tokens(), &proposal, &evaluation);
+            let target_rows = evaluation.computed;
+            let evaluated = generation.evaluated(&proposal, evaluation)?;
+            let verdict = generation.verify(&proposal, &evaluated, &mut chance);
+            let outcome = generation.apply(&proposal, verdict)?;
+            generation.observe(round, &proposal, &evaluated, &outcome);
+            let event = outcome.event(round, generation.tokens(), &proposal, &evaluated);
             steps.push(Step {
                 context,
                 nodes: proposal.draft.nodes().iter().map(|n| (n.token, n.parent)).collect(),
@@ -123,7 +125,7 @@ impl Replay<'_> {
                 next: event.verdict.next,
                 fallbacks: event.verdict.residual_fallbacks,
                 draft_rows: passes.take().into_iter().map(|(_, rows)| rows).collect(),
-                target_rows: evaluation.computed,
+                target_rows,
             });
         }
         Ok((prefill + look_ns(0), steps))

@@ -170,9 +170,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "accept_uniform_reused_for_residual",
         imitates: "one uniform decides the rejection and then draws the correction",
         case: SEEDED,
-        walked: |inner| {
+        walked: Some(|inner| {
             Box::new(Linked { inner, reuses: Purpose::Residual, known: BTreeMap::new() })
-        },
+        }),
         seeded: |inner| {
             Box::new(Readdressed { inner, from: Purpose::Residual, to: Purpose::Accept })
         },
@@ -182,7 +182,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "draft_uniform_reused_for_accept",
         imitates: "the uniform that drew a draft token also accepts it",
         case: SEEDED,
-        walked: |inner| Box::new(Linked { inner, reuses: Purpose::Accept, known: BTreeMap::new() }),
+        walked: Some(|inner| {
+            Box::new(Linked { inner, reuses: Purpose::Accept, known: BTreeMap::new() })
+        }),
         seeded: |inner| Box::new(Readdressed { inner, from: Purpose::Accept, to: Purpose::Draft }),
         ..RIGHT
     },

@@ -75,7 +75,7 @@ pub struct Mutant {
     verifier: &'static dyn Verifier,
     sampler: fn(SamplingParams) -> SamplingParams,
     /// Round the walk over outcomes.
-    walked: WrapChance,
+    walked: Option<WrapChance>,
     /// Round the seeded generator.
     seeded: WrapChance,
     /// Round the cache of the CPU engine.
@@ -116,7 +116,7 @@ const RIGHT: Mutant = Mutant {
     },
     verifier: &Rejection,
     sampler: |params| params,
-    walked: straight,
+    walked: None,
     seeded: straight,
     cache: |cache| cache,
 };

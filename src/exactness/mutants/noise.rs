@@ -123,7 +123,7 @@ pub(super) const MUTANTS: &[Mutant] = &[Mutant {
     imitates: "the noise that drew a rejected token draws its correction",
     case: FIXTURE,
     on_paper: Some(0.4 / 12.0),
-    walked: |inner| Box::new(GivenDraft { inner, drawn: BTreeMap::new() }),
+    walked: Some(|inner| Box::new(GivenDraft { inner, drawn: BTreeMap::new() })),
     seeded: |inner| Box::new(OneNoise { inner, round: 0 }),
     ..RIGHT
 }];
