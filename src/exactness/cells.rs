@@ -179,6 +179,12 @@ fn is_walked(method: &Combination) -> bool {
 
 /// Every cell of the given methods on named toys.
 fn complete(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
+    // What a cell knows of its toy is the same for all methods.
+    let on_toy = |&method| {
+        let on = |toy| ExactnessCell::new(method, &SETTINGS[0], Place::Named(toy), 1);
+        TOYS.iter().map(on).collect::<Vec<_>>()
+    };
+    let on_toys = methods.first().map_or_else(Vec::new, on_toy);
     let mut cells = Vec::new();
     for &method in methods {
         let most = match () {
@@ -187,10 +193,10 @@ fn complete(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
             () => TOKENS,
         };
         let lengths = 1..=method.proposer.tree().map_or(most, |tree| tree.len());
-        for toy in TOYS {
+        for on_toy in &on_toys {
             // The rest would be the same cells twice.
             for setting in SETTINGS.iter().filter(|s| method.proposer.reads(s.draft)) {
-                let cell = |k| ExactnessCell::new(method, setting, Place::Named(toy), k);
+                let cell = |k| ExactnessCell { method, setting, k, ..*on_toy };
                 cells.extend(lengths.clone().map(cell));
             }
         }

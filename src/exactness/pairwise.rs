@@ -24,7 +24,7 @@ pub(super) fn pairwise<C: Clone>(
     // A cell never gains pairs, so what it had is a bound, and most need no look.
     let mut bounds = pairs.iter().map(Vec::len).collect::<Vec<_>>();
     let mut order = (0..cells.len()).collect::<Vec<_>>();
-    order.sort_by_key(|&i| (Reverse(outcomes(&cells[i])), Reverse(i)));
+    order.sort_by_cached_key(|&i| (Reverse(outcomes(&cells[i])), Reverse(i)));
     let mut chosen = Vec::new();
     while !open.is_empty() {
         let mut best = (0, 0);

@@ -141,18 +141,17 @@ impl Session {
         } else {
             session.context.len()
         };
-        let mut feed = (first..context.len())
-            .map(|i| Feed {
-                token: context[i],
-                slot: i,
-                position: i,
-                prefix: i + 1,
-                ancestors: Vec::new(),
-            })
-            .collect::<Vec<_>>();
-        for id in session.needed(draft, &wanted) {
-            feed.push(feed_of(draft, id, context.len()));
-        }
+        let mut feed = Vec::with_capacity(context.len() - first + draft.len());
+        feed.extend((first..context.len()).map(|i| Feed {
+            token: context[i],
+            slot: i,
+            position: i,
+            prefix: i + 1,
+            ancestors: Vec::new(),
+        }));
+        let needed = session.needed(draft, &wanted).into_iter().enumerate();
+        let needed = needed.filter_map(|(id, needed)| needed.then_some(id));
+        feed.extend(needed.map(|id| feed_of(draft, id, context.len())));
         let rows = wanted
             .into_iter()
             .map(|row| {
@@ -307,16 +306,16 @@ impl Session {
         Ok(kept)
     }
 
-    /// The nodes to compute: the wanted ones and their missing ancestors.
-    fn needed(&self, draft: &Draft, wanted: &[usize]) -> Vec<NodeId> {
+    /// By node whether it is to be computed: the wanted ones and their missing ancestors.
+    fn needed(&self, draft: &Draft, wanted: &[usize]) -> Vec<bool> {
         let mut needed = vec![false; draft.len()];
         for &row in wanted.iter().filter(|&&row| row > 0) {
             needed[row - 1] = true;
-            for id in draft.path(row - 1) {
+            for id in draft.upwards(row - 1) {
                 needed[id] |= !self.tree.get(id).is_some_and(|c| c.filled);
             }
         }
-        (0..draft.len()).filter(|&id| needed[id]).collect()
+        needed
     }
 }
 

@@ -194,12 +194,12 @@ impl Toy {
         }
         let rows = step.rows.iter().map(|&row| {
             let feed = &step.feed[row];
-            let seen = (0..feed.prefix).chain(feed.ancestors.iter().copied()).collect::<Vec<_>>();
-            let tail = seen[seen.len().saturating_sub(self.order)..]
-                .iter()
-                .map(|&slot| cache.get(slot))
+            let seen = (0..feed.prefix).chain(feed.ancestors.iter().copied());
+            let last = seen.rev().take(self.order).map(|slot| cache.get(slot));
+            let mut tail = last
                 .collect::<Option<Vec<_>>>()
                 .ok_or_else(|| Error::engine("the toy's cache has a row that was never written"))?;
+            tail.reverse();
             Ok(Logits::F64(self.logits(&tail)?.to_vec()))
         });
         rows.collect()

@@ -244,17 +244,23 @@ impl Draft {
 
     /// The nodes from the context down to and including `id`.
     pub fn path(&self, id: NodeId) -> Vec<NodeId> {
-        let mut path = vec![id];
-        while let Some(parent) = self.nodes[path[path.len() - 1]].parent {
-            path.push(parent);
-        }
+        let mut path = Vec::with_capacity(self.nodes[id].depth);
+        path.extend(self.upwards(id));
         path.reverse();
         path
     }
 
+    /// The nodes from `id` up to the context.
+    pub(crate) fn upwards(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
+        std::iter::successors(Some(id), |&id| self.nodes[id].parent)
+    }
+
     /// The tokens from the context down to and including `id`.
     pub fn tokens_to(&self, id: NodeId) -> Vec<Token> {
-        self.path(id).into_iter().map(|n| self.nodes[n].token).collect()
+        let mut tokens = Vec::with_capacity(self.nodes[id].depth);
+        tokens.extend(self.upwards(id).map(|n| self.nodes[n].token));
+        tokens.reverse();
+        tokens
     }
 
     /// The largest depth; 0 for the empty draft.
