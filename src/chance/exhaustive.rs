@@ -35,7 +35,7 @@ pub struct Exhaustive {
 
 /// A point on a path, from which the rest of the path can be walked in all ways.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Point {
+pub struct Waypoint {
     cursor: usize,
     weight: Option<f64>,
     raced: usize,
@@ -67,12 +67,12 @@ impl Exhaustive {
 
     /// Moves on to the next path; false once all paths have been walked.
     pub fn advance(&mut self) -> bool {
-        self.resume(Point::default())
+        self.resume(Waypoint::default())
     }
 
     /// The point that the path has been walked to.
-    pub fn point(&self) -> Point {
-        Point { cursor: self.cursor, weight: self.weight, raced: self.raced.len() }
+    pub fn point(&self) -> Waypoint {
+        Waypoint { cursor: self.cursor, weight: self.weight, raced: self.raced.len() }
     }
 
     /// Goes back to a point of the path and moves on to the next path through it; false
@@ -104,7 +104,7 @@ impl Exhaustive {
     /// }
     /// assert_eq!(both, 0.0625);
     /// ```
-    pub fn resume(&mut self, point: Point) -> bool {
+    pub fn resume(&mut self, point: Waypoint) -> bool {
         self.path.truncate(self.cursor);
         self.return_to(point);
         let beyond = point.cursor..;
@@ -120,10 +120,10 @@ impl Exhaustive {
 
     /// Goes back to the start of the path, to walk it once more.
     pub fn restart(&mut self) {
-        self.return_to(Point::default());
+        self.return_to(Waypoint::default());
     }
 
-    fn return_to(&mut self, point: Point) {
+    fn return_to(&mut self, point: Waypoint) {
         self.cursor = point.cursor;
         self.weight = point.weight;
         self.raced.truncate(point.raced);

@@ -12,7 +12,7 @@
 mod exhaustive;
 mod seeded;
 
-pub use exhaustive::{Exhaustive, Point};
+pub use exhaustive::{Exhaustive, Waypoint};
 pub use seeded::{Request, Seeded};
 
 use std::ops::Range;

@@ -70,6 +70,70 @@ fn two_races_at_one_position_are_reported_as_coupled() {
     assert!(chance.coupled());
 }
 
+#[test]
+fn a_walk_that_resumes_from_points_visits_the_same_paths_in_the_same_order() {
+    let dist = Dist::from_probs(vec![0.5, 0.0, 0.25, 0.25]).unwrap();
+    let first = |chance: &mut Exhaustive| chance.categorical(site(Purpose::Draft, 0), &dist);
+    // Of these the second is decided on only for some tokens.
+    let rest = |chance: &mut Exhaustive, token| {
+        let one = chance.bernoulli(site(Purpose::Accept, 0), 0.125);
+        (one, token == 2 && chance.bernoulli(site(Purpose::Accept, 1), 0.5))
+    };
+    let (mut chance, mut whole) = (Exhaustive::default(), Vec::new());
+    loop {
+        let token = first(&mut chance);
+        whole.push((token, rest(&mut chance, token), chance.weight()));
+        if !chance.advance() {
+            break;
+        }
+    }
+    let (mut chance, mut resumed, mut firsts) = (Exhaustive::default(), Vec::new(), 0);
+    loop {
+        let token = first(&mut chance);
+        firsts += 1;
+        let (point, before) = (chance.point(), chance.weight());
+        loop {
+            assert_eq!((chance.weight(), chance.decisions()), (before, 1));
+            resumed.push((token, rest(&mut chance, token), chance.weight()));
+            if !chance.resume(point) {
+                break;
+            }
+        }
+        if !chance.advance() {
+            break;
+        }
+    }
+    assert_eq!((resumed, firsts), (whole, 3));
+}
+
+#[test]
+fn a_restarted_path_is_walked_once_more_as_it_was() {
+    let dist = Dist::from_probs(vec![0.5, 0.5]).unwrap();
+    let mut chance = Exhaustive::default();
+    chance.race(3, 0..1, &dist);
+    assert!(chance.advance());
+    let token = chance.race(3, 0..1, &dist);
+    chance.restart();
+    assert_eq!((chance.race(3, 0..1, &dist), chance.weight()), (token, 0.5));
+    assert!(!chance.coupled(), "the same race is not a second one");
+    assert!(!chance.advance());
+}
+
+#[test]
+fn races_before_and_after_a_point_are_coupled_on_every_path_through_it() {
+    let dist = Dist::from_probs(vec![0.5, 0.5]).unwrap();
+    let mut chance = Exhaustive::default();
+    chance.race(3, 0..1, &dist);
+    let point = chance.point();
+    chance.race(4, 0..1, &dist);
+    assert!(chance.resume(point));
+    chance.race(4, 0..1, &dist);
+    assert!(!chance.coupled(), "the paths after a point do not share their races");
+    assert!(!chance.resume(point));
+    chance.race(3, 0..1, &dist);
+    assert!(chance.coupled());
+}
+
 /// Published results can be reproduced only as long as these values stay the same.
 #[test]
 fn the_values_of_the_generator_are_stable() {

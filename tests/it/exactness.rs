@@ -1,12 +1,17 @@
 //! The enumeration, checked against closed forms, whole generations and the tables of
 //! the toys.
 
+use std::collections::BTreeMap;
+
 use specdec::decode::{Generation, MethodSpec, StopRules};
+use specdec::distribution::Token;
 use specdec::exactness::{
-    ChainCase, Enumeration, Gap, JointDistribution, Rule, enumerate, replay, target_distribution,
+    ChainCase, Enumeration, Gap, JointDistribution, Probe, Rule, TargetPass, enumerate, replay,
+    target_distribution,
 };
 use specdec::model::{Toy, ToyPair, zoo};
 use specdec::params::{Params, Value};
+use specdec::round::RoundEvent;
 use specdec::sampling::{Sampler, SamplingParams};
 
 const PROMPT: &[u32] = &[0, 1, 0];
@@ -223,4 +228,46 @@ fn an_empty_prompt_starts_from_the_shortest_contexts() {
     assert_eq!(target.logits(&[1, 3]).unwrap(), target.logits(&[3]).unwrap());
     let missing = target.logits(&[2, 0]).unwrap_err().to_string();
     assert!(missing.contains("no distribution for context [2, 0]"), "{missing}");
+}
+
+/// Drafts that were evaluated and rounds that were walked from one state, with their
+/// probability.
+#[derive(Debug, Default)]
+struct Counted {
+    drafts: BTreeMap<Vec<Token>, f64>,
+    rounds: BTreeMap<Vec<Token>, f64>,
+    evaluated: usize,
+    walked: usize,
+}
+
+impl Probe for Counted {
+    fn evaluated(&mut self, pass: &TargetPass<'_>, weight: f64) {
+        let drafted = pass.draft.nodes().iter().map(|node| node.token).collect();
+        assert!(self.drafts.insert(drafted, weight).is_none(), "evaluated twice");
+        self.evaluated += 1;
+        assert_eq!(pass.logits.len(), pass.draft.len() + 1);
+    }
+
+    fn round(&mut self, event: &RoundEvent<'_>, weight: f64) {
+        let drafted = event.draft.nodes().iter().map(|node| node.token).collect();
+        *self.rounds.entry(drafted).or_insert(0.0) += weight;
+        self.walked += 1;
+    }
+
+    fn state_walked(&mut self) {
+        let (drafts, rounds) = (std::mem::take(&mut self.drafts), std::mem::take(&mut self.rounds));
+        assert!(drafts.keys().eq(rounds.keys()));
+        for (draft, weight) in drafts {
+            assert!((weight - rounds[&draft]).abs() < 1e-12, "{draft:?}");
+        }
+    }
+}
+
+#[test]
+fn the_target_evaluates_every_draft_once_for_all_that_the_verifier_decides() {
+    let setup = setup("mixed", "rejection", "model", 2);
+    let mut counted = Counted::default();
+    let found = enumerate(&setup.target, setup.generation(4), &mut [&mut counted]).unwrap();
+    let Counted { evaluated, walked, .. } = counted;
+    assert!(walked == found.paths && walked > 2 * evaluated, "{walked} and {evaluated}");
 }
