@@ -7,24 +7,23 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::blocks::Places;
 use super::cell::{FORMAT, Plan};
 use super::files::{sync_folder, write_whole};
+use super::headers::ensure_headers;
+use super::keep::keep;
 use super::lock::Lock;
 use super::manifest::{Manifest, Status};
 use super::provenance::utc_now;
 use crate::machine::Machine;
 use crate::rows::{
-    BlockRow, BlockRows, DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, Raw,
-    RoundRow, columns, compressed, csv_bytes, text_lines,
+    BlockDigest, BlockRow, BlockRows, RAW_FILES, Raw, RawRow, compressed, each_row, text_of,
 };
 
 /// The name of a folder while it is being made.
@@ -135,13 +134,13 @@ impl ResultsFolder {
     /// something else changed since the last block.
     pub(super) fn append(&self, rows: &BlockRows, block: &BlockRow) -> Result<()> {
         self.check()?;
-        self.append_csv("rounds.csv", &rows.rounds)?;
-        self.append_csv("positions.csv", &rows.positions)?;
-        self.append_bytes("generations.jsonl", &text_lines(&rows.texts)?)?;
-        self.append_csv("failures.csv", &rows.failures)?;
-        self.append_csv("divergences.csv", &rows.divergences)?;
-        self.append_csv("generations.csv", &rows.generations)?;
-        self.append_csv("blocks.csv", std::slice::from_ref(block))
+        self.append_rows(&rows.rounds)?;
+        self.append_rows(&rows.positions)?;
+        self.append_rows(&rows.texts)?;
+        self.append_rows(&rows.failures)?;
+        self.append_rows(&rows.divergences)?;
+        self.append_rows(&rows.generations)?;
+        self.append_rows(std::slice::from_ref(block))
     }
 
     /// Refuses to continue if something else changed a raw file: rows would be lost
@@ -176,19 +175,18 @@ impl ResultsFolder {
     /// Names the file that cannot be read or written.
     pub(super) fn repair(&self, plan: &Plan) -> Result<Vec<BlockRow>> {
         ensure_headers(&self.path)?;
-        let raw = Raw::read(&self.path)?;
         let places = Places::new(plan);
         // Rows of unknown blocks are ignored: if damage made them so, the block that
         // lacks them is run again.
-        let (rows, _) = raw.by_block(places.lookup());
-        let none = BlockRows::default();
+        let raw = Raw::read(&self.path, places.lookup(), &mut ())?;
+        let none = BlockDigest::default();
         let mut kept = BTreeSet::new();
         for (number, block) in raw.standing() {
-            if block.fits(rows.get(&number).unwrap_or(&none))? {
+            if block.fits(raw.found.get(&number).unwrap_or(&none))? {
                 kept.insert(number);
             }
         }
-        self.keep(raw, &places, &kept)
+        self.keep(&places, &kept)
     }
 
     /// Marks one block as superseded, so that a repetition can replace it.
@@ -197,46 +195,19 @@ impl ResultsFolder {
     /// As [`Self::repair`].
     pub(super) fn set_aside(&self, plan: &Plan, block: usize) -> Result<()> {
         self.check()?;
-        let raw = Raw::read(&self.path)?;
-        let mut kept = raw.standing().into_keys().collect::<BTreeSet<_>>();
-        kept.remove(&block);
-        self.keep(raw, &Places::new(plan), &kept)?;
+        let mut kept = BTreeSet::new();
+        each_row(&self.path, |row: BlockRow| {
+            kept.extend((!row.superseded && row.block != block).then_some(row.block));
+            Ok(())
+        })?;
+        self.keep(&Places::new(plan), &kept)?;
         Ok(())
     }
 
-    /// Keeps the rows of the `kept` blocks. Of the others, the generations, failures and
-    /// rows of `blocks.csv` stay, marked as superseded. `blocks.csv` is written first: a
-    /// crash after that leaves rows of unlisted blocks, which the next repair sets aside.
-    /// Each file is replaced whole, and doing this twice changes nothing.
-    fn keep(
-        &self,
-        mut raw: Raw,
-        places: &Places<'_>,
-        kept: &BTreeSet<usize>,
-    ) -> Result<Vec<BlockRow>> {
-        let keep = |cell: &str, prompt: &str, repeat| {
-            places.block(cell, prompt, repeat).is_some_and(|block| kept.contains(&block))
-        };
-        raw.blocks.iter_mut().for_each(|b| b.superseded |= !kept.contains(&b.block));
-        raw.rounds.retain(|r| keep(&r.cell, &r.prompt, r.repeat));
-        raw.positions.retain(|r| keep(&r.cell, &r.prompt, r.repeat));
-        raw.texts.retain(|r| keep(&r.cell, &r.prompt, r.repeat));
-        raw.divergences.retain(|r| keep(&r.cell, &r.prompt, r.repeat));
-        for f in &mut raw.failures {
-            f.superseded |= !keep(&f.cell, &f.prompt, f.repeat);
-        }
-        for g in &mut raw.generations {
-            g.superseded |= !keep(&g.cell, &g.prompt, g.repeat);
-        }
-        self.replace("blocks.csv", &csv_bytes(&raw.blocks, true)?)?;
-        self.replace("rounds.csv", &csv_bytes(&raw.rounds, true)?)?;
-        self.replace("positions.csv", &csv_bytes(&raw.positions, true)?)?;
-        self.replace("generations.jsonl", &text_lines(&raw.texts)?)?;
-        self.replace("divergences.csv", &csv_bytes(&raw.divergences, true)?)?;
-        self.replace("failures.csv", &csv_bytes(&raw.failures, true)?)?;
-        self.replace("generations.csv", &csv_bytes(&raw.generations, true)?)?;
+    fn keep(&self, places: &Places<'_>, kept: &BTreeSet<usize>) -> Result<Vec<BlockRow>> {
+        let blocks = keep(&self.path, places, kept)?;
         self.measure()?;
-        Ok(raw.blocks)
+        Ok(blocks)
     }
 
     /// Records the current lengths of the files as the expected ones.
@@ -249,26 +220,15 @@ impl ResultsFolder {
         Ok(())
     }
 
-    fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        let file = self.path.join(name);
-        if file.exists() { write_whole(&file, bytes) } else { Ok(()) }
-    }
-
-    fn append_csv<R>(&self, name: &'static str, rows: &[R]) -> Result<()>
-    where
-        R: Serialize + DeserializeOwned,
-    {
+    fn append_rows<R: RawRow>(&self, rows: &[R]) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
-        let new = !self.lengths.borrow().contains_key(name);
-        self.append_bytes(name, &csv_bytes(rows, new)?)
+        let new = !self.lengths.borrow().contains_key(R::FILE);
+        self.append_bytes(R::FILE, &text_of(rows, new)?)
     }
 
     fn append_bytes(&self, name: &'static str, bytes: &[u8]) -> Result<()> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
         // Checked again, because writing the files before this one may have taken a
         // while.
         self.check_file(name)?;
@@ -288,45 +248,6 @@ impl ResultsFolder {
         }
         Ok(())
     }
-}
-
-/// Makes sure that the files have headers. A file that every run has is created if it is
-/// missing, even if nothing finishes. A file that ends within its header gets the whole
-/// header. A file that begins with a row, because it was emptied while its next rows were
-/// being written, gets the header in front. A file that begins in any other way is left
-/// to its reader.
-fn ensure_headers(folder: &Path) -> Result<()> {
-    ensure_header::<RoundRow>(&folder.join("rounds.csv"), true)?;
-    ensure_header::<GenerationRow>(&folder.join("generations.csv"), true)?;
-    ensure_header::<BlockRow>(&folder.join("blocks.csv"), true)?;
-    ensure_header::<PositionRow>(&folder.join("positions.csv"), false)?;
-    ensure_header::<FailureRow>(&folder.join("failures.csv"), false)?;
-    ensure_header::<DivergenceRow>(&folder.join("divergences.csv"), false)
-}
-
-fn ensure_header<R: Serialize + DeserializeOwned>(file: &Path, needed: bool) -> Result<()> {
-    let cannot = || format!("cannot read {}", file.display());
-    let mut first = Vec::new();
-    match File::open(file) {
-        Ok(opened) => BufReader::new(opened).read_until(b'\n', &mut first).map(drop),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !needed => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
-    .with_context(cannot)?;
-    let header = csv_bytes::<R>(&[], true)?;
-    if header.starts_with(&first) {
-        return if first.len() < header.len() { write_whole(file, &header) } else { Ok(()) };
-    }
-    // A row may contain a column's name, for example as a prompt's id, but not most of
-    // them: this line is a header with other columns.
-    let first = String::from_utf8_lossy(&first);
-    let fields = first.split(',').map(|field| field.trim().trim_matches('"'));
-    let named = fields.filter(|field| columns::<R>().contains(field)).count();
-    if named * 2 > columns::<R>().len() {
-        return Ok(());
-    }
-    write_whole(file, &[header, fs::read(file).with_context(cannot)?].concat())
 }
 
 /// Gives a complete folder its final name and returns its path.

@@ -13,6 +13,8 @@ pub mod divergence;
 mod files;
 mod folder;
 mod generation;
+mod headers;
+mod keep;
 mod keys;
 mod live;
 mod lock;

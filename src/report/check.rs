@@ -1,35 +1,32 @@
 //! Consistency checks of the raw rows: against the digests recorded when they were written,
 //! and against each other.
 
-use std::collections::BTreeMap;
-
 use anyhow::Result;
 use sha2::{Digest, Sha256};
 
 use crate::experiment::Plan;
 use crate::model::hex;
-use crate::rows::BlockRows;
-use crate::rows::{BlockRow, GenerationRow, RoundRow, TextRow};
+use crate::rows::{BLOCK_FILES, BlockDigest, BlockRow, GenerationRow, RoundRow, TextRow};
+use crate::statistics::Rounds;
 
 /// Times are whole nanoseconds, so a difference of less than half a nanosecond between two
 /// sums is floating-point rounding.
 const ROUNDING_US: f64 = 0.0005;
 
-/// Describes every inconsistency in the rows of a block; empty if there is none.
+/// Describes every way in which the rows of a block are not those that `blocks.csv` lists;
+/// empty if there is none.
 ///
 /// # Errors
-/// If a row cannot be serialized.
-pub(super) fn misfits(plan: &Plan, block: &BlockRow, rows: &BlockRows) -> Result<Vec<String>> {
+/// If its row in `blocks.csv` cannot be serialized.
+pub(super) fn misfits(block: &BlockRow, found: &BlockDigest) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     if !block.is_sealed()? {
         wrong.push("its row in blocks.csv is not the one that was written".to_owned());
     }
-    let found = rows.digests()?;
-    let (written, found) = (block.digests.split('-'), found.split('-'));
-    let counts = block.counts().into_iter().zip(rows.counts());
-    let files = rows.files()?;
-    for (((name, _), (wanted, have)), (written, found)) in
-        files.iter().zip(counts).zip(written.zip(found))
+    let counts = block.counts().into_iter().zip(found.counts);
+    let digests = block.digests.split('-').zip(found.digests());
+    for ((name, (wanted, have)), (written, found)) in
+        BLOCK_FILES.into_iter().zip(counts).zip(digests)
     {
         if wanted != have {
             wrong.push(format!("{name} has {have} of its {wanted} rows"));
@@ -37,61 +34,81 @@ pub(super) fn misfits(plan: &Plan, block: &BlockRow, rows: &BlockRows) -> Result
             wrong.push(format!("its rows in {name} are not those that were written"));
         }
     }
-    let texts = rows.texts.iter().map(|text| (text.cell.as_str(), text));
-    let texts = texts.collect::<BTreeMap<_, _>>();
-    for generation in &rows.generations {
-        let cell = generation.cell.as_str();
-        let rounds = rows.rounds.iter().filter(|r| r.cell == cell).collect::<Vec<_>>();
-        let text = texts.get(cell).copied();
-        if let Some(what) = misfit(plan, generation, &rounds, text) {
-            wrong.push(format!("cell {cell}: {what}"));
-        }
-    }
     Ok(wrong)
 }
 
-/// The first inconsistency in the rows of a generation.
-fn misfit(
-    plan: &Plan,
-    generation: &GenerationRow,
-    rounds: &[&RoundRow],
-    text: Option<&TextRow>,
-) -> Option<&'static str> {
-    let sum = |of: fn(&RoundRow) -> usize| rounds.iter().map(|r| of(r)).sum::<usize>();
-    let us = rounds.iter().map(|r| r.draft_us + r.target_us + r.verify_us + r.other_us);
-    let late = (us.sum::<f64>() - generation.decode_us).abs();
-    let numbered = rounds.iter().enumerate().all(|(i, r)| r.round == i as u64);
-    let hash = |text: &TextRow| hex(&Sha256::digest(&text.text));
-    let checks = [
-        (numbered, "its rounds are not numbered from 0"),
-        (follow(generation.prompt_tokens, rounds), "its rounds do not follow each other"),
-        (rounds.iter().all(|r| is_sound(r)), "a round accepts more tokens than it drafts"),
-        (sum(|r| r.emitted) == generation.new_tokens, "emitted does not sum to new_tokens"),
-        (
-            rounds.len() == generation.target_forwards,
-            "target_forwards is not the number of its \
-             rounds",
-        ),
-        (sum(|r| r.draft_forwards) == generation.draft_forwards, "draft_forwards is not the sum"),
-        (late < ROUNDING_US, "the times of its rounds do not sum to decode_us"),
-        (generation.seed == plan.seed, "its seed is not the plan's"),
-        (
-            text.is_some_and(|t| t.tokens.len() == generation.new_tokens),
-            "its text does not have new_tokens tokens",
-        ),
-        (text.is_some_and(|t| hash(t) == generation.text_sha256), "its text has another hash"),
-    ];
-    checks.into_iter().find(|(fits, _)| !fits).map(|(_, what)| what)
+/// Compares the rows of a generation while they are read.
+#[derive(Debug, Default)]
+pub(super) struct GenerationCheck {
+    rounds: Box<Rounds>,
+    /// The context length at which the first round began.
+    first: Option<usize>,
+    /// The context length at which the next round should begin.
+    next: usize,
+    emitted: usize,
+    draft_forwards: usize,
+    /// What is wrong with the rounds alone.
+    misnumbered: bool,
+    apart: bool,
+    huge: bool,
+    unsound: bool,
+    /// The number of tokens of its text, and the text's hash.
+    text: Option<(usize, [u8; 32])>,
 }
 
-/// Whether each round begins at the context length at which the previous one ended.
-fn follow(prompt_tokens: usize, rounds: &[&RoundRow]) -> bool {
-    let mut context = prompt_tokens;
-    rounds.iter().all(|round| {
-        let here = round.context_tokens == context;
-        context += round.emitted;
-        here
-    })
+impl GenerationCheck {
+    /// Adds the next round.
+    pub(super) fn round(&mut self, row: &RoundRow) {
+        self.misnumbered |= row.round != self.rounds.len() as u64;
+        self.apart |= self.first.is_some() && row.context_tokens != self.next;
+        self.unsound |= !is_sound(row);
+        self.huge |= !self.rounds.add(row);
+        self.first.get_or_insert(row.context_tokens);
+        self.next = row.context_tokens.saturating_add(row.emitted);
+        self.emitted = self.emitted.saturating_add(row.emitted);
+        self.draft_forwards = self.draft_forwards.saturating_add(row.draft_forwards);
+    }
+
+    /// Adds the text.
+    pub(super) fn text(&mut self, row: &TextRow) {
+        self.text = Some((row.tokens.len(), Sha256::digest(&row.text).into()));
+    }
+
+    /// The first inconsistency, given the row of the generation.
+    pub(super) fn misfit(&self, plan: &Plan, generation: &GenerationRow) -> Option<&'static str> {
+        let late = (self.rounds.times.total() - generation.decode_us).abs();
+        let begins = self.first.is_none_or(|first| first == generation.prompt_tokens);
+        let new_tokens = generation.new_tokens;
+        let checks = [
+            (!self.huge, "a round has more tokens than any draft"),
+            (!self.misnumbered, "its rounds are not numbered from 0"),
+            (begins && !self.apart, "its rounds do not follow each other"),
+            (!self.unsound, "a round accepts more tokens than it drafts"),
+            (self.emitted == new_tokens, "emitted does not sum to new_tokens"),
+            (
+                self.rounds.len() == generation.target_forwards,
+                "target_forwards is not the number of its rounds",
+            ),
+            (self.draft_forwards == generation.draft_forwards, "draft_forwards is not the sum"),
+            (late < ROUNDING_US, "the times of its rounds do not sum to decode_us"),
+            (generation.seed == plan.seed, "its seed is not the plan's"),
+            (
+                self.text.is_some_and(|(tokens, _)| tokens == new_tokens),
+                "its text does not have new_tokens tokens",
+            ),
+            (
+                self.text.is_some_and(|(_, hash)| hex(&hash) == generation.text_sha256),
+                "its text has another hash",
+            ),
+        ];
+        checks.into_iter().find(|(fits, _)| !fits).map(|(_, what)| what)
+    }
+
+    /// The rounds, all of which were added.
+    pub(super) fn end(mut self) -> Box<Rounds> {
+        self.rounds.end();
+        self.rounds
+    }
 }
 
 /// Whether the counts and times of a round are possible.

@@ -3,7 +3,7 @@
 
 use super::results::Results;
 use crate::experiment::{Cell, describe, doubts};
-use crate::statistics::{rounds, timed};
+use crate::statistics::{rounds, timed, times};
 
 /// The tolerated ratio, in either direction, between the cost of rounds and the calibration.
 /// The calibration times passes at one context length, and the context grows in the sweep;
@@ -36,10 +36,10 @@ pub(super) fn warnings(results: &Results) -> Vec<String> {
 fn taken(results: &Results, cell: &Cell) -> Option<f64> {
     let calibration = &results.session().calibration;
     let costs = calibration.cells.get(&cell.id)?;
-    let (mut took, mut cost) = (0.0, 0.0);
-    for round in rounds(timed(results.samples(&cell.id))) {
-        took += round.draft_us + round.target_us + round.verify_us + round.other_us;
+    let samples = results.samples(&cell.id);
+    let mut cost = 0.0;
+    for round in rounds(timed(samples)) {
         cost += costs.beside_target(round.proposed)? + calibration.target_us(round.proposed + 1)?;
     }
-    (cost > 0.0).then_some(took / cost)
+    (cost > 0.0).then(|| times(timed(samples)).total() / cost)
 }

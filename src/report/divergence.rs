@@ -1,11 +1,13 @@
 //! Texts that must equal those of plain decoding: how many differ, and whether each first
 //! difference is a tie.
 
+use std::collections::BTreeSet;
+
 use super::results::Results;
 use super::series::Series;
 use super::tables::markdown;
 use crate::experiment::Cell;
-use crate::rows::{DivergenceRow, FailureRow};
+use crate::rows::DivergenceRow;
 use crate::statistics::Sample;
 
 /// The sections on greedy cells and on cells of class P, each with a table of cells and, if
@@ -45,8 +47,8 @@ fn part(
         for cell in &series.cells {
             let samples = results.samples(&cell.id);
             let rows = results.divergences.iter().filter(|d| d.cell == cell.id).collect::<Vec<_>>();
-            let compared = samples.iter().filter(|s| compared(results, cell, s)).count();
-            let differ = samples.iter().filter(|s| s.generation.first_divergence.is_some()).count();
+            let compared = compared(results, cell);
+            let differ = samples.iter().filter(|s| s.first_divergence.is_some()).count();
             let ties = rows.iter().filter(|d| d.tie).count();
             // Differences in class P~ are excused: they are counted but have no rows.
             let differ = format!("{} of {compared}", rows.len().max(differ));
@@ -75,18 +77,22 @@ fn part(
     Some(text)
 }
 
-/// Whether there was a text to compare with. Class P is compared with plain decoding under
-/// the same verifier and seed; a failure of that decoding is recorded for the cell. Other
-/// classes are compared with the baseline.
-fn compared(results: &Results, cell: &Cell, sample: &Sample) -> bool {
-    let (prompt, repeat) = (&sample.generation.prompt, sample.generation.repeat);
+/// The number of texts for which there was another to compare with. Class P is compared
+/// with plain decoding under the same verifier and seed; a failure of that decoding is
+/// recorded for the cell. Other classes are compared with the baseline.
+fn compared(results: &Results, cell: &Cell) -> usize {
+    let samples = results.samples(&cell.id).iter().map(key);
     if cell.class.starts_with('P') {
-        let failed =
-            |f: &FailureRow| f.cell == cell.id && f.prompt == *prompt && f.repeat == repeat;
-        return !results.failures.iter().any(failed);
+        let failures = results.failures.iter().filter(|f| f.cell == cell.id);
+        let failed = failures.map(|f| (&*f.prompt, f.repeat)).collect::<BTreeSet<_>>();
+        return samples.filter(|key| !failed.contains(key)).count();
     }
-    let same = |s: &Sample| s.generation.prompt == *prompt && s.generation.repeat == repeat;
-    results.baseline(cell).iter().any(same)
+    let plain = results.baseline(cell).iter().map(key).collect::<BTreeSet<_>>();
+    samples.filter(|key| plain.contains(key)).count()
+}
+
+fn key(sample: &Sample) -> (&str, u32) {
+    (&sample.prompt, sample.repeat)
 }
 
 fn line(method: &str, k: &str, row: &DivergenceRow) -> Vec<String> {

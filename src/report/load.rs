@@ -1,16 +1,17 @@
 //! Reads the raw rows of a results folder into [`Results`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Result, bail};
 
+use super::accounts::{Accounts, BlockAccount};
 use super::check::misfits;
 use super::controls;
 use super::results::{Results, disturbed_share};
 use crate::experiment::blocks::Places;
 use crate::experiment::{MOST_DISTURBED, Manifest, Plan, read_plan};
-use crate::rows::{BlockRow, BlockRows, Raw, RoundRow};
+use crate::rows::{BlockDigest, BlockRow, Raw};
 use crate::statistics::Sample;
 
 /// Reads a results folder. Leaves out, with a note, a last line that was torn by a crash,
@@ -29,26 +30,29 @@ pub fn load(folder: &Path) -> Result<Results> {
     if let Some(id) = costs.find(|id| plan.cells.iter().all(|cell| cell.id != **id)) {
         bail!("manifest.json has costs of cell {id}, which plan.toml does not know");
     }
-    let raw = Raw::read(folder)?;
+    let mut accounts = Accounts::new(&plan);
+    let raw = Raw::read(folder, Places::new(&plan).lookup(), &mut accounts)?;
+    let mut accounts = accounts.end();
     let mut notes = raw
         .torn
         .iter()
         .map(|name| format!("The last line of {name} was torn by a crash and is left out."))
         .collect::<Vec<_>>();
-    let superseded = raw.generations.iter().filter(|g| g.superseded).count();
-    if superseded > 0 {
+    if raw.superseded > 0 {
+        let superseded = raw.superseded;
         notes.push(format!("{superseded} generations of blocks that were run again are left out."));
     }
-    let (mut rows, stranger) = raw.by_block(Places::new(&plan).lookup());
-    if let Some(stranger) = stranger {
-        bail!(stranger);
+    if let Some(stranger) = &raw.stranger {
+        bail!("{stranger}");
     }
+    let nothing = BlockDigest::default();
     let mut blocks = Vec::new();
     for (number, block) in raw.standing() {
-        let found = rows.entry(number).or_default();
-        let wrong = misfits(&plan, block, found)?;
+        let account = accounts.remove(&number).unwrap_or_default();
+        let mut wrong = misfits(block, raw.found.get(&number).unwrap_or(&nothing))?;
+        wrong.extend_from_slice(&account.wrong);
         if wrong.is_empty() {
-            blocks.push(block.clone());
+            blocks.push((block.clone(), account));
         } else {
             notes.push(format!(
                 "Block {number} (prompt {}, repeat {}) is left out: {}.",
@@ -58,24 +62,25 @@ pub fn load(folder: &Path) -> Result<Results> {
             ));
         }
     }
-    if let Some(block) = blocks.iter().find(|block| block.session >= manifest.sessions.len()) {
+    let sessions = manifest.sessions.len();
+    if let Some((block, _)) = blocks.iter().find(|(block, _)| block.session >= sessions) {
         bail!("blocks.csv names session {}, which manifest.json does not know", block.session);
     }
-    let sound = blocks.iter().map(|block| block.block).collect::<BTreeSet<_>>();
-    let unlisted = rows.keys().filter(|number| !raw.standing().contains_key(number)).count();
+    let standing = raw.standing();
+    let unlisted = raw.found.keys().filter(|number| !standing.contains_key(number)).count();
     if unlisted > 0 {
         notes.push(format!("{unlisted} blocks that were not finished are left out."));
     }
-    rows.retain(|number, _| sound.contains(number));
-    collect(plan, manifest, blocks, rows, notes)
+    let (blocks, accounts) = blocks.into_iter().unzip();
+    collect(plan, manifest, blocks, accounts, notes)
 }
 
-/// Joins generations with their rounds and decides which times count.
+/// Joins the accounts of the blocks and decides which times count.
 fn collect(
     plan: Plan,
     manifest: Manifest,
     blocks: Vec<BlockRow>,
-    rows: BTreeMap<usize, BlockRows>,
+    accounts: Vec<BlockAccount>,
     notes: Vec<String>,
 ) -> Result<Results> {
     if manifest.sessions.is_empty() {
@@ -91,27 +96,25 @@ fn collect(
         samples: BTreeMap::new(),
         failures: Vec::new(),
         divergences: Vec::new(),
-        positions: Vec::new(),
+        reached: BTreeMap::new(),
         notes,
         session,
         differing: 0,
     };
-    for (block, (_, rows)) in results.blocks.iter().zip(rows) {
+    let cells = results.plan.cells.iter().map(|cell| cell.id.as_str()).collect::<Vec<_>>();
+    for (block, account) in results.blocks.iter().zip(accounts) {
         // If most blocks were disturbed, dropping them would leave too few: all times count,
         // and no verdict is given.
         let timed = groups[block.session] == session && (all || !block.disturbed);
-        let mut rounds = BTreeMap::<String, Vec<RoundRow>>::new();
-        for round in rows.rounds {
-            rounds.entry(round.cell.clone()).or_default().push(round);
+        for (cell, sample) in account.samples {
+            let samples = results.samples.entry(cells[cell].to_owned()).or_default();
+            samples.push(Sample { timed, ..sample });
         }
-        for generation in rows.generations {
-            let cell = generation.cell.clone();
-            let rounds = rounds.remove(&cell).unwrap_or_default();
-            results.samples.entry(cell).or_default().push(Sample { generation, rounds, timed });
+        for (cell, reached) in account.reached {
+            results.reached.entry(cells[cell].to_owned()).or_default().extend(&reached);
         }
-        results.failures.extend(rows.failures);
-        results.divergences.extend(rows.divergences);
-        results.positions.extend(rows.positions);
+        results.failures.extend(account.failures);
+        results.divergences.extend(account.divergences);
     }
     results.differing = controls::differing(&results);
     Ok(results)

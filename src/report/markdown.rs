@@ -14,7 +14,7 @@ use crate::registry::class_with_word;
 use crate::rows::SummaryRow;
 use crate::shown::{self, markdown_block};
 use crate::statistics::{
-    Acceptance, MIN_PROMPTS, RESAMPLES, deciles, median, pair_by_prompt, rounds, speedup,
+    MIN_PROMPTS, RESAMPLES, acceptance, deciles, median, pair_by_prompt, speedup,
 };
 
 /// The maximum number of prompts named in a sentence about how prompts were chosen.
@@ -61,7 +61,7 @@ fn run(results: &Results) -> String {
     let draft =
         draft.map_or_else(String::new, |d| format!(", draft {} in {}", name(&d.name), d.dtype));
     let generations = results.samples.values().map(Vec::len).sum::<usize>();
-    let tokens = results.samples.values().flatten().map(|s| s.generation.new_tokens).sum::<usize>();
+    let tokens = results.samples.values().flatten().map(|s| s.new_tokens).sum::<usize>();
     let chosen = plan.choice.sentences(LISTED);
     let chosen = chosen.iter().map(|said| format!(" {}", name(said))).collect::<String>();
     let eos = if plan.ignore_eos { ", end-of-text ignored" } else { "" };
@@ -257,7 +257,7 @@ fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
 /// τ and speedup by category of prompt, at the best K of each series.
 fn categories(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> String {
     let all = results.samples.values().flatten();
-    let names = all.map(|s| s.generation.category.as_str()).collect::<BTreeSet<_>>();
+    let names = all.map(|s| &*s.category).collect::<BTreeSet<_>>();
     if names.len() < 2 {
         return String::new();
     }
@@ -268,14 +268,12 @@ fn categories(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) 
         let cell = best(results, series, summary)?.cell;
         let samples = results.samples(&cell.id);
         let pairs = pair_by_prompt(results.baseline(cell), samples);
-        let of_prompt = samples
-            .iter()
-            .map(|s| (s.generation.prompt.as_str(), s.generation.category.as_str()))
-            .collect::<BTreeMap<_, _>>();
+        let of_prompt =
+            samples.iter().map(|s| (&*s.prompt, &*s.category)).collect::<BTreeMap<_, _>>();
         let mut line = series.line(cell);
         line.extend(names.iter().map(|name| {
-            let inside = samples.iter().filter(|s| s.generation.category == *name);
-            let tau = Acceptance::of(rounds(inside)).block_efficiency();
+            let inside = samples.iter().filter(|s| &*s.category == *name);
+            let tau = acceptance(inside).block_efficiency();
             let inside = pairs.iter().filter(|(p, _)| of_prompt.get(*p) == Some(name));
             format!("{}, {}", number(tau, 2), number(speedup(inside.map(|(_, t)| t)), 2))
         }));

@@ -1,6 +1,7 @@
 //! Builds the report of a run (tables, figures and `report.md`) from its raw rows alone.
 //! The output is deterministic: the same rows give the same bytes.
 
+mod accounts;
 mod best;
 mod brief;
 mod check;
@@ -13,6 +14,7 @@ mod markdown;
 mod other_tools;
 mod outliers;
 mod policies;
+mod reached;
 mod results;
 mod series;
 mod sessions;
@@ -29,6 +31,7 @@ use anyhow::{Context, Result};
 pub use crate::plot::Drawn;
 pub use brief::Brief;
 pub use load::load;
+pub use reached::Reached;
 pub use results::Results;
 pub use series::{Series, series};
 pub use summary::{summary, survival};

@@ -6,7 +6,7 @@ use super::series::Series;
 use super::tables::{markdown, number};
 use crate::experiment::Cell;
 use crate::rows::SummaryRow;
-use crate::statistics::{Acceptance, Sample, expected_tokens, rounds, timed};
+use crate::statistics::{Sample, acceptance, expected_tokens, rounds, timed};
 
 /// Two tables: the metrics of every cell, and acceptance by position for the longest draft
 /// length of every series.
@@ -47,9 +47,10 @@ pub(super) fn section(results: &Results, series: &[Series<'_>], summary: &[Summa
 
 fn numbers(results: &Results, cell: &Cell, row: Option<&SummaryRow>) -> Vec<String> {
     let samples = results.samples(&cell.id);
-    let all = Acceptance::of(rounds(samples));
+    let all = acceptance(samples);
     // vLLM counts only steps that have a draft.
-    let drafted = Acceptance::of(rounds(samples).filter(|r| r.proposed > 0));
+    let drafted = rounds(samples).filter(|r| r.proposed > 0).map(|r| r.accepted + 1);
+    let (steps, kept) = drafted.fold((0, 0), |(steps, kept), tokens| (steps + 1, kept + tokens));
     let emitted = rounds(samples).map(|r| r.emitted).sum::<usize>();
     let per_pass = (all.rounds > 0).then(|| emitted as f64 / all.rounds as f64);
     let tokens =
@@ -57,7 +58,7 @@ fn numbers(results: &Results, cell: &Cell, row: Option<&SummaryRow>) -> Vec<Stri
     let walltime = tokens.zip(row.and_then(|row| row.cost_ratio));
     let walltime = walltime.map(|(t, c)| t / (cell.method.num_speculative_tokens as f64 * c + 1.0));
     [
-        drafted.block_efficiency(),
+        (steps > 0).then(|| kept as f64 / f64::from(steps)),
         all.acceptance_rate(),
         per_pass,
         spec_bench_speedup(results.baseline(cell), samples),
@@ -75,9 +76,8 @@ fn numbers(results: &Results, cell: &Cell, row: Option<&SummaryRow>) -> Vec<Stri
 /// of the baseline.
 fn spec_bench_speedup(baseline: &[Sample], samples: &[Sample]) -> Option<f64> {
     let mean_rate = |samples: &[Sample]| {
-        let rates = timed(samples).map(|Sample { generation: g, .. }| {
-            g.new_tokens as f64 * 1e6 / (g.prefill_us + g.decode_us)
-        });
+        let rates = timed(samples)
+            .map(|sample| sample.new_tokens as f64 * 1e6 / (sample.prefill_us + sample.decode_us));
         rates.sum::<f64>() / timed(samples).count() as f64
     };
     Some(mean_rate(samples) / mean_rate(baseline)).filter(|x| x.is_finite())
@@ -86,9 +86,7 @@ fn spec_bench_speedup(baseline: &[Sample], samples: &[Sample]) -> Option<f64> {
 /// For each position i from 1 to `k`: the share of steps with a draft that accepted at
 /// least i tokens.
 fn per_position(samples: &[Sample], k: usize) -> Vec<f64> {
-    let drafted = rounds(samples).filter(|r| r.proposed > 0).collect::<Vec<_>>();
-    let share = |i: usize| {
-        drafted.iter().filter(|r| r.accepted >= i).count() as f64 / drafted.len().max(1) as f64
-    };
-    (1..=k).map(share).collect()
+    let drafted = || rounds(samples).filter(|r| r.proposed > 0);
+    let all = drafted().count().max(1) as f64;
+    (1..=k).map(|i| drafted().filter(|r| r.accepted >= i).count() as f64 / all).collect()
 }

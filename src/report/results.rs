@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::reached::Reached;
 use crate::experiment::{Cell, MOST_DISTURBED, Manifest, Plan, RunSession};
-use crate::rows::{BlockRow, DivergenceRow, FailureRow, PositionRow};
+use crate::rows::{BlockRow, DivergenceRow, FailureRow};
 use crate::statistics::Sample;
 
 /// The data of a run, without the rows of superseded, unfinished and damaged blocks.
@@ -21,8 +22,8 @@ pub struct Results {
     pub failures: Vec<FailureRow>,
     /// Texts that differ from plain decoding although they should not.
     pub divergences: Vec<DivergenceRow>,
-    /// Drafted tokens of the finished generations, if the run was traced.
-    pub positions: Vec<PositionRow>,
+    /// The drafted tokens that verifiers decided on by cell id, if the run was traced.
+    pub reached: BTreeMap<String, Reached>,
     /// One sentence per thing that was left out while reading.
     pub notes: Vec<String>,
     /// The index of the session whose times count, and with it those of comparable sessions.

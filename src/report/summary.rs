@@ -7,9 +7,9 @@ use crate::experiment::Cell;
 use crate::rows::Calibration;
 use crate::rows::{SummaryRow, SurvivalRow};
 use crate::statistics::{
-    Acceptance, Costs, Interval, RoundProgress, Sample, Survival, alpha, block_efficiency,
+    Costs, Interval, RoundProgress, Sample, Survival, acceptance, alpha, block_efficiency,
     branches, by_prompt, forwards_per_token, pair_by_prompt, predicted_speedup, rounds, speedup,
-    speedup_interval, survival_ratios, timed, tokens_per_second, tv,
+    speedup_interval, survival_ratios, timed, times, tokens_per_second, tv,
 };
 
 /// One row per cell, in the order of the plan.
@@ -28,7 +28,7 @@ pub fn summary(results: &Results) -> Vec<SummaryRow> {
                 row.baseline_tokens_per_second = row.tokens_per_second;
             } else {
                 let own = series.iter().find(|s| s.cells.iter().any(|c| c.id == cell.id));
-                acceptance(&mut row, samples);
+                accept(&mut row, samples);
                 costs(&mut row, &results.session().calibration, cell, samples);
                 compare(&mut row, results, cell);
                 row.predicted_speedup = own.and_then(|own| predict(results, own, cell));
@@ -54,7 +54,7 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         1 => format!("{} ({})", first.reason, first.prompt),
         n => format!("{} ({}, and {} more)", first.reason, first.prompt, n - 1),
     });
-    let drafted = samples.iter().any(|s| s.generation.draft_forwards > 0);
+    let drafted = samples.iter().any(|s| s.draft_forwards > 0);
     let uses_draft_model = drafted || cell.method.needs_draft_model();
     let draft = plan.draft.as_ref().filter(|_| uses_draft_model);
     SummaryRow {
@@ -79,14 +79,14 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         status: status.to_owned(),
         reason,
         generations: samples.len(),
-        tokens: samples.iter().map(|s| s.generation.new_tokens).sum(),
+        tokens: samples.iter().map(|s| s.new_tokens).sum(),
         rounds: samples.iter().map(|s| s.rounds.len()).sum(),
         ..SummaryRow::default()
     }
 }
 
-fn acceptance(row: &mut SummaryRow, samples: &[Sample]) {
-    let sums = Acceptance::of(rounds(samples));
+fn accept(row: &mut SummaryRow, samples: &[Sample]) {
+    let sums = acceptance(samples);
     row.acceptance_rate = sums.acceptance_rate();
     row.alpha = sums.alpha();
     (row.alpha_lo, row.alpha_hi) = ends(alpha(samples).and_then(|alpha| alpha.interval()));
@@ -103,14 +103,12 @@ fn acceptance(row: &mut SummaryRow, samples: &[Sample]) {
 /// drafted token is measured from the rounds.
 fn costs(row: &mut SummaryRow, calibration: &Calibration, cell: &Cell, samples: &[Sample]) {
     let single = calibration.target_us(1).filter(|us| *us > 0.0);
-    let forwards = samples.iter().map(|s| s.generation.draft_forwards).sum::<usize>();
+    let forwards = samples.iter().map(|s| s.draft_forwards).sum::<usize>();
     let draft_us = if forwards > 0 {
         calibration.cells.get(&cell.id).and_then(|c| c.draft_us_per_token)
     } else {
-        let timed = || rounds(timed(samples));
-        let proposed = timed().map(|r| r.proposed).sum::<usize>();
-        let us = timed().map(|r| r.draft_us).sum::<f64>();
-        (proposed > 0).then(|| us / proposed as f64)
+        let proposed = acceptance(timed(samples)).proposed;
+        (proposed > 0).then(|| times(timed(samples)).draft / proposed as f64)
     };
     let per_pass = |us: Option<f64>| Some(us? / single?);
     row.cost_ratio = per_pass(draft_us);
@@ -156,12 +154,13 @@ fn predict(results: &Results, series: &Series<'_>, cell: &Cell) -> Option<f64> {
     let k = longest.method.num_speculative_tokens.max(deepest);
     let wanted = if own_rounds { k } else { cell.method.num_speculative_tokens };
     let max_tokens = results.plan.max_tokens;
+    let all = RoundProgress::of(results.samples(&longest.id), k, max_tokens);
     let folds = own
         .iter()
         .map(|(prompt, samples)| {
-            let rest = others.iter().filter(|(p, _)| *p != prompt).flat_map(|(_, s)| s.iter());
-            let progress = RoundProgress::of(rest.copied(), k, max_tokens);
-            (samples.iter().map(|s| s.generation.new_tokens).sum(), progress)
+            let held_out = others.get(prompt).into_iter().flatten().copied();
+            let progress = all.clone().without(&RoundProgress::of(held_out, k, max_tokens));
+            (samples.iter().map(|s| s.new_tokens).sum(), progress)
         })
         .collect::<Vec<_>>();
     predicted_speedup(&folds, wanted, &costs)

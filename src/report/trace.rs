@@ -1,11 +1,9 @@
 //! For traced runs: acceptance as a function of the target's entropy.
 
-use std::collections::BTreeMap;
-
+use super::reached::Reached;
 use super::results::Results;
 use super::series::Series;
 use super::tables::{markdown, number};
-use crate::rows::PositionRow;
 use crate::statistics::deciles;
 
 /// The section on acceptance by decile of the target's entropy, with one row per series;
@@ -14,7 +12,7 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     let mut table = Vec::new();
     for series in series {
         let Some(cell) = series.longest(results) else { continue };
-        let Some(line) = line(&reached(results, &cell.id)) else { continue };
+        let Some(line) = results.reached.get(&cell.id).and_then(line) else { continue };
         table.push([series.line(cell), line].concat());
     }
     if table.is_empty() {
@@ -47,38 +45,17 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     )
 }
 
-/// The drafted tokens of a cell that the verifier decided on: the children of the context
-/// and of every accepted token, each up to and including the accepted child.
-fn reached<'a>(results: &'a Results, cell: &str) -> Vec<&'a PositionRow> {
-    let rows = || results.positions.iter().filter(|p| p.cell == cell);
-    let round = |p: &'a PositionRow| (p.prompt.as_str(), p.repeat, p.round);
-    let mut paths = BTreeMap::<_, Vec<&PositionRow>>::new();
-    rows().filter(|p| p.accepted).for_each(|p| paths.entry(round(p)).or_default().push(p));
-    let decided = |p: &&'a PositionRow| {
-        let path = paths.get(&round(p)).map_or(&[][..], Vec::as_slice);
-        let below = p.parent.is_none_or(|parent| path.iter().any(|kept| kept.node == parent));
-        below && !path.iter().any(|kept| kept.parent == p.parent && kept.node < p.node)
-    };
-    rows().filter(decided).collect()
-}
-
 /// Number of positions, median entropy and acceptance by decile; `None` if all entropies are
 /// equal, as at temperature 0.
-fn line(positions: &[&PositionRow]) -> Option<Vec<String>> {
-    let entropies = positions.iter().map(|p| p.p_entropy).collect::<Vec<_>>();
+fn line(reached: &Reached) -> Option<Vec<String>> {
+    let entropies = reached.entropies();
     let cuts = deciles(&entropies)?;
     if cuts[0] == cuts[10] {
         return None;
     }
-    let mut counts = [(0usize, 0usize); 10];
-    for position in positions {
-        let decile = cuts[1..10].iter().filter(|cut| **cut < position.p_entropy).count();
-        counts[decile].0 += 1;
-        counts[decile].1 += usize::from(position.accepted);
-    }
     let share =
         |(n, accepted): (usize, usize)| number((n > 0).then(|| accepted as f64 / n as f64), 2);
-    let mut line = vec![positions.len().to_string(), number(Some(cuts[5]), 2)];
-    line.extend(counts.map(share));
+    let mut line = vec![entropies.len().to_string(), number(Some(cuts[5]), 2)];
+    line.extend(reached.by_decile(&cuts[1..10]).map(share));
     Some(line)
 }

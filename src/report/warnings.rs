@@ -5,7 +5,7 @@ use super::results::Results;
 use super::{costs, outliers};
 use crate::experiment::{Status, describe};
 use crate::rows::SummaryRow;
-use crate::statistics::{MIN_PROMPTS, rounds};
+use crate::statistics::MIN_PROMPTS;
 
 /// With fewer rounds than this, the standard error of a probability near 0.8 exceeds 0.028,
 /// which is more than neighbouring draft lengths differ by.
@@ -35,8 +35,8 @@ pub(super) fn warnings(results: &Results, summary: &[SummaryRow]) -> Vec<String>
 fn baselines(results: &Results, found: &mut Vec<String>) {
     for cell in results.plan.cells.iter().filter(|c| c.is_baseline()) {
         let samples = results.samples(&cell.id);
-        let forwards = samples.iter().map(|s| s.generation.target_forwards).sum::<usize>();
-        let tokens = samples.iter().map(|s| s.generation.new_tokens).sum::<usize>();
+        let forwards = samples.iter().map(|s| s.target_forwards).sum::<usize>();
+        let tokens = samples.iter().map(|s| s.new_tokens).sum::<usize>();
         if samples.is_empty() {
             found.push(format!(
                 "The baseline \"{}\" has no finished generation: its cells have no speedup.",
@@ -133,9 +133,8 @@ fn cells(results: &Results, summary: &[SummaryRow], found: &mut Vec<String>) {
         ));
     }
     found.extend(outliers::warning(results));
-    let fallbacks = rounds(results.samples.values().flatten())
-        .map(|round| round.residual_fallbacks)
-        .sum::<usize>();
+    let samples = results.samples.values().flatten();
+    let fallbacks = samples.map(|sample| sample.rounds.residual_fallbacks).sum::<usize>();
     if fallbacks > 0 {
         found.push(format!(
             "Rounding left {fallbacks} residual distributions without mass; the \

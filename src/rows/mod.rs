@@ -4,6 +4,11 @@
 mod block;
 mod columns;
 mod costs;
+mod digest;
+mod each;
+mod file;
+mod lines;
+mod listing;
 mod raw;
 mod records;
 mod text;
@@ -11,9 +16,13 @@ mod text;
 pub(crate) use block::BlockRows;
 pub use columns::columns;
 pub use costs::{Calibration, CellCosts, PassCost};
-pub(crate) use raw::{Raw, compressed};
+pub(crate) use digest::{BLOCK_FILES, BlockDigest};
+pub(crate) use each::each_row;
+pub(crate) use file::{PlacedRow, RawRow};
+pub(crate) use lines::compressed;
+pub(crate) use raw::{Raw, RowVisitor};
 pub use records::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow,
     SummaryRow, SurvivalRow, TextRow,
 };
-pub(crate) use text::{csv_bytes, text_lines};
+pub(crate) use text::{RowWriter, text_of};

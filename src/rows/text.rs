@@ -1,29 +1,71 @@
-//! Writes rows as the text of a file.
+//! Writes rows as the text of their file.
+
+use std::io::{self, Write};
 
 use anyhow::Result;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::columns::columns;
-use super::records::TextRow;
+use super::file::RawRow;
 
-/// The rows as CSV, after their header if `headers` is set, even if there are no rows.
-pub(crate) fn csv_bytes<R>(rows: &[R], headers: bool) -> Result<Vec<u8>>
-where
-    R: Serialize + DeserializeOwned,
-{
-    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-    if headers {
-        writer.write_record(columns::<R>())?;
-    }
-    for row in rows {
-        writer.serialize(row)?;
-    }
-    Ok(writer.into_inner()?)
+/// Writes rows of a raw file, one at a time.
+#[derive(Debug)]
+pub(crate) enum RowWriter<W: Write> {
+    /// As CSV.
+    Csv(csv::Writer<W>),
+    /// As JSON lines.
+    Json(W),
 }
 
-/// The rows as JSON lines.
-pub(crate) fn text_lines(rows: &[TextRow]) -> Result<Vec<u8>> {
-    let lines = rows.iter().map(|row| Ok(serde_json::to_string(row)? + "\n"));
-    Ok(lines.collect::<Result<String>>()?.into_bytes())
+impl<W: Write> RowWriter<W> {
+    /// A writer of rows of type `R`.
+    pub(crate) fn new<R: RawRow>(out: W) -> Self {
+        if R::is_json() {
+            return Self::Json(out);
+        }
+        Self::Csv(csv::WriterBuilder::new().has_headers(false).from_writer(out))
+    }
+
+    /// Writes the header, which only CSV has.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn header<R: RawRow>(&mut self) -> Result<()> {
+        match self {
+            Self::Csv(csv) => Ok(csv.write_record(columns::<R>())?),
+            Self::Json(_) => Ok(()),
+        }
+    }
+
+    /// Writes a row.
+    ///
+    /// # Errors
+    /// If it cannot be serialized or written.
+    pub(crate) fn row<R: RawRow>(&mut self, row: &R) -> Result<()> {
+        match self {
+            Self::Csv(csv) => Ok(csv.serialize(row)?),
+            Self::Json(out) => Ok(out.write_all((serde_json::to_string(row)? + "\n").as_bytes())?),
+        }
+    }
+
+    /// Writes what is still held back, and returns where the rows went.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn end(self) -> io::Result<W> {
+        match self {
+            Self::Csv(csv) => csv.into_inner().map_err(|e| io::Error::from(e.error().kind())),
+            Self::Json(out) => Ok(out),
+        }
+    }
+}
+
+/// The rows as the text of their file, after their header if `header` is set, even if
+/// there are no rows.
+pub(crate) fn text_of<R: RawRow>(rows: &[R], header: bool) -> Result<Vec<u8>> {
+    let mut writer = RowWriter::new::<R>(Vec::new());
+    if header {
+        writer.header::<R>()?;
+    }
+    rows.iter().try_for_each(|row| writer.row(row))?;
+    Ok(writer.end()?)
 }

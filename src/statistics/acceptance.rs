@@ -1,10 +1,8 @@
 //! Acceptance: how many drafted tokens survive verification.
 
-use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use super::interval::Ratio;
-use super::{Sample, by_prompt, ratio, rounds};
+use super::ratio;
 use crate::rows::RoundRow;
 
 /// Sums over rounds, from which the ratios follow. A truncated round counts with what the
@@ -115,127 +113,4 @@ fn known(sum: Option<f64>) -> (f64, usize) {
 /// The sum, or `None` if any round was unknown.
 fn complete((sum, unknown): (f64, usize)) -> Option<f64> {
     (unknown == 0).then_some(sum)
-}
-
-/// alpha with its uncertainty; `None` where [`Acceptance::alpha`] is.
-pub fn alpha(samples: &[Sample]) -> Option<Ratio> {
-    Acceptance::of(rounds(samples)).alpha()?;
-    let prompts = sums(samples).into_values().map(|s| ([s.overlap_sum], [s.forks as f64]));
-    Some(Ratio::of(prompts).at_most_one())
-}
-
-/// Accepted tokens as a share of Σ α*, with its uncertainty; `None` where
-/// [`Acceptance::share_of_ceiling`] is.
-pub fn share_of_ceiling(samples: &[Sample]) -> Option<Ratio> {
-    Acceptance::of(rounds(samples)).share_of_ceiling()?;
-    let prompts = sums(samples).into_values();
-    Some(Ratio::of(prompts.map(|s| ([s.accepted as f64], [s.ceilings.0]))))
-}
-
-/// τ with its uncertainty: accepted tokens per round, plus one.
-pub fn block_efficiency(samples: &[Sample]) -> Ratio {
-    let prompts = sums(samples).into_values();
-    Ratio::of(prompts.map(|s| ([s.accepted as f64], [s.rounds as f64]))).plus(1.0)
-}
-
-/// TV per token with its uncertainty; `None` where [`Acceptance::tv`] is.
-pub fn tv(samples: &[Sample]) -> Option<Ratio> {
-    Acceptance::of(rounds(samples)).tv()?;
-    let prompts = sums(samples).into_values();
-    let prompts = prompts.map(|s| ([s.distances.0], [(s.accepted + s.rounds) as f64]));
-    Some(Ratio::of(prompts).at_most_one())
-}
-
-/// τ of `cell` ÷ τ of `other` on the prompts that both have. The two sides are paired by
-/// prompt, so the difficulty of a prompt does not widen the interval.
-pub fn block_efficiency_ratio(cell: &[Sample], other: &[Sample]) -> Ratio {
-    let others = sums(other);
-    let both = sums(cell).into_iter().filter_map(|(p, own)| Some((own, *others.get(p)?)));
-    let tokens = |s: Acceptance| (s.accepted + s.rounds) as f64;
-    Ratio::of(both.map(|(own, other)| {
-        ([tokens(own), other.rounds as f64], [own.rounds as f64, tokens(other)])
-    }))
-}
-
-/// The sums of each prompt.
-fn sums(samples: &[Sample]) -> BTreeMap<&str, Acceptance> {
-    let prompts = by_prompt(samples).into_iter();
-    prompts.map(|(prompt, samples)| (prompt, Acceptance::of(rounds(samples)))).collect()
-}
-
-/// How far chains of drafted tokens survive, by position from 1.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Survival {
-    reached: Vec<usize>,
-    survived: Vec<usize>,
-}
-
-impl Survival {
-    /// Counts rounds: position `i` is reached if the draft was that deep and all
-    /// positions before it were accepted.
-    pub fn of<'a>(rounds: impl IntoIterator<Item = &'a RoundRow>) -> Self {
-        let mut counts = Self::default();
-        for round in rounds {
-            let reached = round.depth.min(round.accepted + 1);
-            counts.grow(reached);
-            counts.reached[..reached].iter_mut().for_each(|n| *n += 1);
-            counts.survived[..round.accepted.min(reached)].iter_mut().for_each(|n| *n += 1);
-        }
-        counts
-    }
-
-    /// The last position that was reached.
-    pub fn positions(&self) -> usize {
-        self.reached.len()
-    }
-
-    /// Rounds that reached position `i ≥ 1`.
-    pub fn reached(&self, i: usize) -> usize {
-        self.reached.get(i - 1).copied().unwrap_or(0)
-    }
-
-    /// Rounds that reached and accepted position `i ≥ 1`.
-    pub fn survived(&self, i: usize) -> usize {
-        self.survived.get(i - 1).copied().unwrap_or(0)
-    }
-
-    /// survived / reached at position `i ≥ 1`.
-    pub fn conditional(&self, i: usize) -> Option<f64> {
-        ratio(self.survived(i) as f64, self.reached(i) as f64)
-    }
-
-    /// S(i) for all positions: the running product of the conditionals. A round
-    /// whose draft was shorter than i does not lower S(i).
-    pub fn curve(&self) -> Vec<f64> {
-        let mut product = 1.0;
-        (1..=self.positions())
-            .map(|i| {
-                product *= self.conditional(i).unwrap_or(0.0);
-                product
-            })
-            .collect()
-    }
-
-    fn grow(&mut self, positions: usize) {
-        if self.reached.len() < positions {
-            self.reached.resize(positions, 0);
-            self.survived.resize(positions, 0);
-        }
-    }
-}
-
-/// S(i) with its uncertainty, by position from 1.
-pub fn survival_ratios(samples: &[Sample]) -> Vec<Ratio> {
-    let prompts = by_prompt(samples).into_values().map(|s| Survival::of(rounds(s)));
-    let prompts = prompts.collect::<Vec<_>>();
-    let positions = prompts.iter().map(Survival::positions).max().unwrap_or(0);
-    let conditional = |i: usize| {
-        Ratio::of(prompts.iter().map(|s| ([s.survived(i) as f64], [s.reached(i) as f64])))
-    };
-    let mut survival = Ratio::default().at_most_one();
-    let product = (1..=positions).map(|i| {
-        survival = survival.clone().times(&conditional(i));
-        survival.clone()
-    });
-    product.collect()
 }

@@ -15,7 +15,8 @@
 //! number of proposed tokens. Where all K tokens are always proposed, this is the formula
 //! above.
 
-use super::{Sample, ratio};
+use super::ratio;
+use super::sample::Sample;
 use crate::rows::{Calibration, CellCosts};
 
 /// (1 − α^(K+1)) / (1 − α): the expected tokens of a round if each drafted token is
@@ -64,7 +65,7 @@ impl RoundProgress {
         let mut counts = Self { entered: vec![0; k], survived: vec![0; k], proposed: Vec::new() };
         for sample in samples {
             let mut emitted = 0;
-            for round in &sample.rounds {
+            for round in sample.rounds.iter() {
                 let allowed = max_tokens.saturating_sub(emitted + 1).min(k);
                 let entered = allowed.min(round.accepted + 1);
                 counts.entered[..entered].iter_mut().for_each(|n| *n += 1);
@@ -79,6 +80,17 @@ impl RoundProgress {
             }
         }
         counts
+    }
+
+    /// The counts without those of `part`, which are among them.
+    #[must_use]
+    pub fn without(mut self, part: &Self) -> Self {
+        let counts = [&mut self.entered, &mut self.survived, &mut self.proposed];
+        let parts = [&part.entered, &part.survived, &part.proposed];
+        for (all, part) in counts.into_iter().zip(parts) {
+            all.iter_mut().zip(part).for_each(|(all, part)| *all -= part);
+        }
+        self
     }
 
     /// The expected number of accepted tokens per round with draft length `k`: Σ of the

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::interval::{Interval, Ratio};
+use super::ratio;
 use super::resamples::resamples;
-use super::{Sample, ratio, timed};
+use super::sample::{Sample, timed};
 
 /// Decode time, new tokens and target passes of both sides on one prompt, summed
 /// over the repeats that both sides finished.
@@ -30,21 +31,19 @@ pub fn pair_by_prompt<'a>(
     baseline: &[Sample],
     cell: &'a [Sample],
 ) -> BTreeMap<&'a str, PairedTime> {
-    let plain = timed(baseline)
-        .map(|s| ((s.generation.prompt.as_str(), s.generation.repeat), &s.generation))
-        .collect::<BTreeMap<_, _>>();
+    let plain = timed(baseline).map(|s| ((&*s.prompt, s.repeat), s)).collect::<BTreeMap<_, _>>();
     let mut pairs = BTreeMap::<&str, PairedTime>::new();
-    for Sample { generation, .. } in timed(cell) {
-        let Some(plain) = plain.get(&(generation.prompt.as_str(), generation.repeat)) else {
+    for sample in timed(cell) {
+        let Some(plain) = plain.get(&(&*sample.prompt, sample.repeat)) else {
             continue;
         };
-        let pair = pairs.entry(generation.prompt.as_str()).or_default();
+        let pair = pairs.entry(&*sample.prompt).or_default();
         pair.plain_us += plain.decode_us;
         pair.plain_tokens += plain.new_tokens;
         pair.plain_passes += plain.target_forwards;
-        pair.us += generation.decode_us;
-        pair.tokens += generation.new_tokens;
-        pair.passes += generation.target_forwards;
+        pair.us += sample.decode_us;
+        pair.tokens += sample.new_tokens;
+        pair.passes += sample.target_forwards;
     }
     pairs
 }

@@ -47,7 +47,7 @@ fn a_change_to_a_raw_file_is_refused_noted_or_harmless() {
     succeed(run(out.path(), &["--trace"]));
     let folder = folder(out.path());
     let rows = |results: &report::Results| {
-        (results.samples.clone(), results.positions.clone(), results.blocks.clone())
+        (results.samples.clone(), results.reached.clone(), results.blocks.clone())
     };
     let sound = report::load(&folder).unwrap();
     assert_eq!(sound.notes, [""; 0]);

@@ -3,7 +3,7 @@
 
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::rows::{GenerationRow, RoundRow};
+use specdec::rows::RoundRow;
 use specdec::statistics::*;
 
 use crate::fixtures::uniform;
@@ -116,14 +116,11 @@ fn more_rounds_of_the_same_prompts_do_not_shorten_intervals() {
     // Counting rounds or generations instead of prompts would give shorter intervals.
     interval(&samples(16)).iter().zip(few).for_each(|(a, b)| close(*a, b, 1e-12));
     let mut repeated = samples(1);
-    repeated.extend(samples(1).into_iter().map(|s| {
-        let generation = GenerationRow { repeat: 1, ..s.generation };
-        Sample { generation, ..s }
-    }));
+    repeated.extend(samples(1).into_iter().map(|s| Sample { repeat: 1, ..s }));
     interval(&repeated).iter().zip(few).for_each(|(a, b)| close(*a, b, 1e-12));
     // The interval that results from counting rounds.
-    let rounds = samples(16).into_iter().flat_map(|s| s.rounds).collect::<Vec<_>>();
-    let wrong = Ratio::of(rounds.iter().map(|r| ([r.accepted as f64], [1.0]))).interval().unwrap();
+    let each = samples(16);
+    let wrong = Ratio::of(rounds(&each).map(|r| ([r.accepted as f64], [1.0]))).interval().unwrap();
     assert!(wrong.hi - wrong.lo < 0.5 * (few[1] - few[0]));
 }
 

@@ -104,6 +104,8 @@ mod figures_support;
 mod figures_text;
 #[cfg(feature = "harness")]
 mod intervals;
+#[cfg(all(feature = "harness", target_os = "linux"))]
+mod memory;
 #[cfg(feature = "harness")]
 mod methods_doc;
 #[cfg(feature = "harness")]

@@ -1,7 +1,6 @@
 //! Statistics, compared with rows counted by hand.
 
-use specdec::rows::{Calibration, CellCosts, PassCost};
-use specdec::rows::{GenerationRow, RoundRow};
+use specdec::rows::{Calibration, CellCosts, PassCost, RoundRow};
 use specdec::statistics::*;
 
 use crate::synthetic::Synthetic;
@@ -33,28 +32,25 @@ pub(crate) fn round(proposed: usize, accepted: usize) -> RoundRow {
     }
 }
 
+/// The rounds as the report keeps them.
+pub(crate) fn reduced(rows: &[RoundRow]) -> Box<Rounds> {
+    let mut rounds = Box::<Rounds>::default();
+    rows.iter().for_each(|row| assert!(rounds.add(row)));
+    rounds
+}
+
 pub(crate) fn sample(prompt: &str, decode_us: f64, rounds: Vec<RoundRow>) -> Sample {
-    let new_tokens = rounds.iter().map(|r| r.emitted).sum();
     Sample {
-        generation: GenerationRow {
-            cell: "c".into(),
-            prompt: prompt.into(),
-            category: "code".into(),
-            repeat: 0,
-            seed: 0,
-            prompt_tokens: 1,
-            new_tokens,
-            stop_reason: "max_tokens".into(),
-            target_forwards: rounds.len(),
-            draft_forwards: 0,
-            prefill_us: 0.0,
-            decode_us,
-            tokens_per_second: 0.0,
-            first_divergence: None,
-            text_sha256: String::new(),
-            superseded: false,
-        },
-        rounds,
+        prompt: prompt.into(),
+        category: "code".into(),
+        repeat: 0,
+        new_tokens: rounds.iter().map(|r| r.emitted).sum(),
+        target_forwards: rounds.len(),
+        draft_forwards: 0,
+        prefill_us: 0.0,
+        decode_us,
+        first_divergence: None,
+        rounds: reduced(&rounds),
         timed: true,
     }
 }
@@ -125,7 +121,7 @@ fn a_truncated_round_counts_what_the_verifier_accepted() {
 
 #[test]
 fn survival_matches_a_hand_count() {
-    let survival = Survival::of(&four_rounds());
+    let survival = Survival::of(reduced(&four_rounds()).iter());
     let counts = (1..=3).map(|i| (survival.reached(i), survival.survived(i))).collect::<Vec<_>>();
     assert_eq!(counts, [(3, 2), (2, 1), (1, 1)]);
     let curve = survival.curve();
@@ -145,7 +141,7 @@ fn survival_never_rises_and_sums_to_the_accepted_tokens() {
         .filter(|r| r.cell == "model-6-0.7" && r.proposed == 6)
         .cloned()
         .collect::<Vec<_>>();
-    let curve = Survival::of(&full).curve();
+    let curve = Survival::of(reduced(&full).iter()).curve();
     assert!(curve.windows(2).all(|pair| pair[1] <= pair[0]));
     let tau = Acceptance::of(&full).block_efficiency().unwrap();
     close(1.0 + curve.iter().sum::<f64>(), tau);
@@ -181,10 +177,7 @@ fn prompts_missing_on_one_side_do_not_count() {
     let pairs = pair_by_prompt(&plain, &cell);
     assert_eq!(pairs.keys().copied().collect::<Vec<_>>(), ["a"]);
     assert_eq!(speedup(pairs.values()), Some(2.0));
-    let repeated = Sample {
-        generation: GenerationRow { repeat: 1, ..cell[0].generation.clone() },
-        ..cell[0].clone()
-    };
+    let repeated = Sample { repeat: 1, ..cell[0].clone() };
     assert!(pair_by_prompt(&plain, &[repeated]).is_empty());
 }
 
@@ -282,6 +275,42 @@ fn drafts_shortened_by_max_tokens_are_not_rejections() {
     let progress = RoundProgress::of(&samples, 3, 5);
     assert_eq!(progress.expected_accepted(3), Some(3.0));
     assert_eq!(progress.expected_cost(3, |n| Some(n as f64)), Some(3.0));
+}
+
+#[test]
+fn counts_without_a_part_are_those_of_the_rest() {
+    let prompts = [vec![round(3, 3), round(2, 0)], vec![round(4, 1)], vec![round(1, 1)]];
+    let samples = prompts.map(|rounds| sample("a", 1.0, rounds));
+    let of = |samples: &[Sample]| RoundProgress::of(samples, 4, 6);
+    for held_out in 0..3 {
+        let mut rest = samples.to_vec();
+        let held_out = rest.remove(held_out);
+        let (left, rest) = (of(&samples).without(&of(&[held_out])), of(&rest));
+        for k in 1..=4 {
+            assert_eq!(left.expected_accepted(k), rest.expected_accepted(k));
+            let cost = |n: usize| Some((n * n) as f64);
+            assert_eq!(left.expected_cost(k, cost), rest.expected_cost(k, cost));
+        }
+    }
+}
+
+#[test]
+fn rounds_are_kept_in_order_and_reduced_to_counts_and_sums() {
+    let long = RoundRow { depth: 2, emitted: 1, residual_fallbacks: 2, ..round(300, 2) };
+    let rows = [round(3, 1), long, RoundRow { draft_us: 7.5, ..round(0, 0) }];
+    let mut rounds = reduced(&rows);
+    let counts = rounds.iter().map(|r| [r.proposed, r.depth, r.accepted, r.emitted]);
+    assert_eq!(counts.collect::<Vec<_>>(), [[3, 3, 1, 2], [300, 2, 2, 1], [0, 0, 0, 1]]);
+    assert_eq!(rounds.acceptance, Acceptance::of(&rows));
+    let TimeSums { draft, target, verify, other } = rounds.times;
+    assert_eq!(
+        ([draft, target, verify, other], rounds.times.total()),
+        ([9.5, 3.0, 3.0, 3.0], 18.5)
+    );
+    assert_eq!((rounds.residual_fallbacks, rounds.len()), (2, 3));
+    // More tokens than any draft has: not a round.
+    let before = rounds.clone();
+    assert!(!rounds.add(&round(1 << 16, 0)) && rounds == before);
 }
 
 #[test]

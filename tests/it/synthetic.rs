@@ -3,7 +3,8 @@
 //! time. What the report says can be compared with what was put in.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::Path;
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -14,7 +15,7 @@ use specdec::experiment::{Cell, Choice, FORMAT, Plan, PlannedModel};
 use specdec::model::hex;
 use specdec::rows::{
     Calibration, CellCosts, DivergenceRow, FailureRow, GenerationRow, PassCost, PositionRow,
-    RoundRow,
+    RAW_FILES, RoundRow,
 };
 use specdec::sampling::SamplingParams;
 
@@ -67,28 +68,28 @@ impl Synthetic {
     }
 
     pub(crate) fn rows(&self) -> Rows {
-        let plan = self.plan();
-        let calibration = calibration(&plan);
+        let mut rows = Rows::none(self.plan());
         let mut rng = ChaCha8Rng::seed_from_u64(1);
-        let (mut rounds, mut generations) = (Vec::new(), Vec::new());
-        for (p, prompt) in plan.prompts.iter().enumerate() {
-            let ease = 0.12 * (uniform(&mut rng) - 0.5);
-            for cell in &plan.cells {
-                let generation = Simulated { plan: &plan, calibration: &calibration, cell, ease };
-                let rows = generation.rounds(prompt, &mut rng);
-                generations.push(generation.row(prompt, ["code", "prose", "edit"][p % 3], &rows));
-                rounds.extend(rows);
+        (0..self.prompts).for_each(|prompt| rows.simulate(prompt, &mut rng));
+        rows
+    }
+
+    /// Writes the folder prompt by prompt, because memory may not hold all of its rows.
+    /// Returns the number of rounds.
+    pub(crate) fn write(&self, folder: &Path) -> usize {
+        let plan = self.plan();
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let mut rounds = 0;
+        for prompt in 0..self.prompts {
+            let mut rows = Rows::none(plan.clone());
+            rows.simulate(prompt, &mut rng);
+            rounds += rows.rounds.len();
+            match prompt {
+                0 => rows.write(folder),
+                _ => rows.append(folder),
             }
         }
-        Rows {
-            plan,
-            calibration,
-            rounds,
-            generations,
-            failures: Vec::new(),
-            divergences: Vec::new(),
-            positions: Vec::new(),
-        }
+        rounds
     }
 
     fn plan(&self) -> Plan {
@@ -143,6 +144,31 @@ impl Synthetic {
 }
 
 impl Rows {
+    fn none(plan: Plan) -> Self {
+        Self {
+            calibration: calibration(&plan),
+            plan,
+            rounds: Vec::new(),
+            generations: Vec::new(),
+            failures: Vec::new(),
+            divergences: Vec::new(),
+            positions: Vec::new(),
+        }
+    }
+
+    /// Adds the generations of a prompt.
+    fn simulate(&mut self, prompt: usize, rng: &mut ChaCha8Rng) {
+        let (plan, calibration) = (&self.plan, &self.calibration);
+        let ease = 0.12 * (uniform(rng) - 0.5);
+        let (name, category) = (&plan.prompts[prompt], ["code", "prose", "edit"][prompt % 3]);
+        for cell in &plan.cells {
+            let generation = Simulated { plan, calibration, cell, ease };
+            let rows = generation.rounds(name, rng);
+            self.generations.push(generation.row(name, category, &rows));
+            self.rounds.extend(rows);
+        }
+    }
+
     /// Writes the folder.
     pub(crate) fn write(&self, folder: &Path) {
         fs::create_dir_all(folder).unwrap();
@@ -150,11 +176,20 @@ impl Rows {
         plan.seal().unwrap();
         fs::write(folder.join("plan.toml"), toml::to_string(&plan).unwrap()).unwrap();
         fs::write(folder.join("manifest.json"), self.manifest()).unwrap();
+        for name in RAW_FILES {
+            let _ = fs::remove_file(folder.join(name));
+        }
+        self.append(folder);
+    }
+
+    /// Adds the rows to the files of a folder.
+    fn append(&self, folder: &Path) {
         csv(&folder.join("rounds.csv"), &self.rounds);
         csv(&folder.join("generations.csv"), &self.generations);
         csv(&folder.join("blocks.csv"), &blocks(self));
-        let lines = texts(self).iter().map(|t| serde_json::to_string(t).unwrap() + "\n").collect();
-        fs::write::<_, String>(folder.join("generations.jsonl"), lines).unwrap();
+        let lines = texts(self).into_iter().map(|t| serde_json::to_string(&t).unwrap() + "\n");
+        let lines = lines.collect::<String>();
+        added(&folder.join("generations.jsonl")).0.write_all(lines.as_bytes()).unwrap();
         if !self.failures.is_empty() {
             csv(&folder.join("failures.csv"), &self.failures);
         }
@@ -345,8 +380,16 @@ impl Simulated<'_> {
     }
 }
 
+/// The file, to write at its end, and whether it is empty.
+fn added(path: &Path) -> (File, bool) {
+    let file = File::options().create(true).append(true).open(path).unwrap();
+    let new = file.metadata().unwrap().len() == 0;
+    (file, new)
+}
+
 fn csv<T: Serialize>(path: &Path, rows: &[T]) {
-    let mut writer = csv::Writer::from_path(path).unwrap();
+    let (file, new) = added(path);
+    let mut writer = csv::WriterBuilder::new().has_headers(new).from_writer(file);
     rows.iter().for_each(|row| writer.serialize(row).unwrap());
     writer.flush().unwrap();
 }

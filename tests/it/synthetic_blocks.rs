@@ -41,7 +41,7 @@ pub(crate) fn texts(rows: &Rows) -> Vec<TextRow> {
 
 /// A row per block that has a generation or a failure, undisturbed, of session 0.
 pub(crate) fn blocks(rows: &Rows) -> Vec<BlockRow> {
-    let place = |cell: &str, prompt: &str, repeat: u32| number(&rows.plan, cell, prompt, repeat);
+    let place = numbers(&rows.plan);
     let mut numbers = BTreeMap::new();
     let generations = rows.generations.iter().map(|g| (&g.cell, &g.prompt, g.repeat));
     let failures = rows.failures.iter().map(|f| (&f.cell, &f.prompt, f.repeat));
@@ -93,9 +93,15 @@ pub(crate) fn blocks(rows: &Rows) -> Vec<BlockRow> {
 }
 
 /// The number of a generation's block: repeat, prompt, sampling setting.
-fn number(plan: &Plan, cell: &str, prompt: &str, repeat: u32) -> usize {
+fn numbers(plan: &Plan) -> impl Fn(&str, &str, u32) -> usize {
     let settings = plan.settings();
-    let setting = settings.iter().position(|cells| cells.iter().any(|c| c.id == cell)).unwrap();
-    let prompt = plan.prompts.iter().position(|p| p == prompt).unwrap();
-    (repeat as usize * plan.prompts.len() + prompt) * settings.len() + setting
+    let cells = settings.iter().enumerate();
+    let cells = cells.flat_map(|(i, cells)| cells.iter().map(move |cell| (&*cell.id, i)));
+    let cells = cells.collect::<BTreeMap<_, _>>();
+    let prompts = plan.prompts.iter().enumerate().map(|(i, prompt)| (&**prompt, i));
+    let prompts = prompts.collect::<BTreeMap<_, _>>();
+    let (each, per_prompt) = (plan.prompts.len(), settings.len());
+    move |cell, prompt, repeat| {
+        (repeat as usize * each + prompts[prompt]) * per_prompt + cells[cell]
+    }
 }

@@ -13,9 +13,7 @@ const ABREAST: usize = 4;
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let samples = data.results.samples.values().flatten();
-    let category = samples
-        .map(|s| (s.generation.prompt.as_str(), s.generation.category.as_str()))
-        .collect::<BTreeMap<_, _>>();
+    let category = samples.map(|s| (&*s.prompt, &*s.category)).collect::<BTreeMap<_, _>>();
     let mut notes = Vec::new();
     let categories = largest(&category, &mut notes);
     let entries = data.series.iter().filter_map(|series| {

@@ -7,7 +7,7 @@ use crate::plot::{
     Axis, Column, Group, LegendEntry, LegendSample, NEUTRAL, PARTS, Page, PlotRow, PlotRows,
     PlotValue,
 };
-use crate::statistics::{rounds, timed};
+use crate::statistics::{acceptance, timed, times};
 
 const NAMES: [&str; 4] = ["target", "draft", "verify", "other"];
 /// Up to this many sampling settings are drawn side by side; more become groups of rows.
@@ -82,12 +82,8 @@ fn bars(data: &Data<'_>, most: usize, notes: &mut Vec<String>) -> Vec<Bar> {
 
 /// Mean milliseconds per timed round in the order of [`NAMES`]; `None` without rounds.
 fn parts(data: &Data<'_>, cell: &Cell) -> Option<[f64; 4]> {
-    let mut sums = [0.0; 4];
-    let mut n = 0.0;
-    for round in rounds(timed(data.results.samples(&cell.id))) {
-        let us = [round.target_us, round.draft_us, round.verify_us, round.other_us];
-        sums.iter_mut().zip(us).for_each(|(sum, us)| *sum += us / 1000.0);
-        n += 1.0;
-    }
-    (n > 0.0).then(|| sums.map(|sum| sum / n))
+    let samples = || timed(data.results.samples(&cell.id));
+    let (times, rounds) = (times(samples()), acceptance(samples()).rounds as f64);
+    let us = [times.target, times.draft, times.verify, times.other];
+    (rounds > 0.0).then(|| us.map(|us| us / 1000.0 / rounds))
 }

@@ -1,0 +1,72 @@
+//! Drops from the raw files of a folder what belongs to blocks that do not count.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::blocks::Places;
+use super::files::{Replacement, cannot_write};
+use crate::rows::{
+    BlockRow, DivergenceRow, FailureRow, GenerationRow, PlacedRow, PositionRow, RawRow, RoundRow,
+    RowWriter, TextRow, each_row,
+};
+
+/// Keeps the rows of the `kept` blocks. Of the others, the generations, failures and
+/// rows of `blocks.csv` stay, marked as superseded. `blocks.csv` is written first: a
+/// crash after that leaves rows of unlisted blocks, which the next repair sets aside.
+/// Each file is replaced whole, and doing this twice changes nothing. Returns the rows of
+/// `blocks.csv`.
+///
+/// # Errors
+/// Names the file that cannot be read or written.
+pub(super) fn keep(
+    folder: &Path,
+    places: &Places<'_>,
+    kept: &BTreeSet<usize>,
+) -> Result<Vec<BlockRow>> {
+    let mut blocks = Vec::new();
+    rewrite(folder, |mut row: BlockRow| {
+        row.superseded |= !kept.contains(&row.block);
+        blocks.push(row.clone());
+        Some(row)
+    })?;
+    let counts = Counting { places, kept };
+    rewrite(folder, |row: RoundRow| counts.has(&row).then_some(row))?;
+    rewrite(folder, |row: PositionRow| counts.has(&row).then_some(row))?;
+    rewrite(folder, |row: TextRow| counts.has(&row).then_some(row))?;
+    rewrite(folder, |row: DivergenceRow| counts.has(&row).then_some(row))?;
+    rewrite(folder, |row: FailureRow| {
+        Some(FailureRow { superseded: row.superseded || !counts.has(&row), ..row })
+    })?;
+    rewrite(folder, |row: GenerationRow| {
+        Some(GenerationRow { superseded: row.superseded || !counts.has(&row), ..row })
+    })?;
+    Ok(blocks)
+}
+
+/// The blocks that count.
+struct Counting<'a> {
+    places: &'a Places<'a>,
+    kept: &'a BTreeSet<usize>,
+}
+
+impl Counting<'_> {
+    fn has(&self, row: &impl PlacedRow) -> bool {
+        let (cell, prompt, repeat) = row.place();
+        self.places.block(cell, prompt, repeat).is_some_and(|block| self.kept.contains(&block))
+    }
+}
+
+/// Replaces every row of a file, if there is one, by what `change` makes of it.
+fn rewrite<R: RawRow>(folder: &Path, mut change: impl FnMut(R) -> Option<R>) -> Result<()> {
+    let file = folder.join(R::FILE);
+    if !file.exists() {
+        return Ok(());
+    }
+    let cannot = || cannot_write(&file);
+    let mut new = RowWriter::new::<R>(Replacement::begin(&file)?);
+    new.header::<R>().with_context(cannot)?;
+    each_row(folder, |row| change(row).map_or(Ok(()), |row| new.row(&row).with_context(cannot)))?;
+    new.end().with_context(cannot)?.commit()
+}

@@ -1,0 +1,92 @@
+//! Reads a raw file row by row, so that memory does not grow with the file.
+
+use std::io::{self, BufRead};
+use std::path::Path;
+
+use anyhow::{Context, Error, Result, anyhow, bail};
+
+use super::columns::columns;
+use super::file::RawRow;
+use super::lines::{NotUtf8, WholeLines};
+
+/// Calls `see` with every row of a file of the folder, in order. A file that not every
+/// run has may be absent. Returns whether the last line was torn by a crash; it is left
+/// out.
+///
+/// # Errors
+/// Names the file that is missing, unreadable or damaged. Returns the first error of
+/// `see`.
+pub(crate) fn each_row<R: RawRow>(folder: &Path, see: impl FnMut(R) -> Result<()>) -> Result<bool> {
+    let file = folder.join(R::FILE);
+    let mut lines = match WholeLines::open(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !R::NEEDED => return Ok(false),
+        opened => opened.map_err(|error| unreadable(&file, error))?,
+    };
+    let empty = lines.fill_buf().map_err(|error| unreadable(&file, error))?.is_empty();
+    if !empty && R::is_json() {
+        each_line(&file, &mut lines, see)?;
+    } else if !empty {
+        each_record(&file, &mut lines, see)?;
+    }
+    Ok(lines.is_torn())
+}
+
+/// The rows of a CSV file, which has the columns of `R` in any order.
+fn each_record<R: RawRow>(
+    file: &Path,
+    lines: &mut WholeLines,
+    mut see: impl FnMut(R) -> Result<()>,
+) -> Result<()> {
+    let damaged = |error: csv::Error| {
+        let text = error.to_string();
+        match error.into_kind() {
+            csv::ErrorKind::Io(error) => unreadable(file, error),
+            _ => {
+                let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+                anyhow!("{} is damaged: {words}", R::FILE)
+            }
+        }
+    };
+    let mut reader = csv::Reader::from_reader(lines);
+    let header = reader.headers().map_err(damaged)?.clone();
+    for column in columns::<R>() {
+        if !header.iter().any(|h| h == *column) {
+            bail!("{} has no column \"{column}\"", R::FILE);
+        }
+    }
+    // Looking up every field by its name would take most of the time.
+    let in_order = header.iter().eq(columns::<R>().iter().copied());
+    let names = (!in_order).then_some(&header);
+    let mut record = csv::StringRecord::new();
+    while reader.read_record(&mut record).map_err(damaged)? {
+        see(record.deserialize(names).map_err(damaged)?)?;
+    }
+    Ok(())
+}
+
+/// The rows of a file of JSON lines.
+fn each_line<R: RawRow>(
+    file: &Path,
+    lines: &mut WholeLines,
+    mut see: impl FnMut(R) -> Result<()>,
+) -> Result<()> {
+    let mut text = String::new();
+    for number in 1.. {
+        text.clear();
+        if lines.read_line(&mut text).map_err(|error| unreadable(file, error))? == 0 {
+            break;
+        }
+        let line = text.lines().next().unwrap_or_default();
+        let damaged = || format!("{}, line {number} is damaged", file.display());
+        see(serde_json::from_str(line).with_context(damaged)?)?;
+    }
+    Ok(())
+}
+
+fn unreadable(file: &Path, error: io::Error) -> Error {
+    if error.get_ref().is_some_and(|inner| inner.is::<NotUtf8>()) {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        return anyhow!("{name} is damaged: {NotUtf8}");
+    }
+    Error::new(error).context(format!("cannot read {}", file.display()))
+}

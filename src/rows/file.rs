@@ -1,0 +1,73 @@
+//! Which rows stand in which raw file.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::records::{
+    BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow,
+};
+
+/// A row of a raw file.
+pub(crate) trait RawRow: Serialize + DeserializeOwned {
+    /// The name of the file.
+    const FILE: &'static str;
+    /// Whether every run has the file.
+    const NEEDED: bool;
+
+    /// Whether the file has JSON lines instead of CSV.
+    fn is_json() -> bool {
+        Self::FILE.ends_with(".jsonl")
+    }
+}
+
+/// A row of a raw file that belongs to the block of its generation.
+pub(crate) trait PlacedRow: RawRow {
+    /// Its cell, prompt and repeat.
+    fn place(&self) -> (&str, &str, u32);
+
+    /// Whether its block was run again, so that it does not count.
+    fn is_superseded(&self) -> bool {
+        false
+    }
+}
+
+macro_rules! rows {
+    ($($row:ty: $file:literal, $needed:literal;)*) => {
+        $(impl RawRow for $row {
+            const FILE: &'static str = $file;
+            const NEEDED: bool = $needed;
+        })*
+    };
+}
+
+macro_rules! placed {
+    ($($row:ty $(, $superseded:ident)?;)*) => {
+        $(impl PlacedRow for $row {
+            fn place(&self) -> (&str, &str, u32) {
+                (&self.cell, &self.prompt, self.repeat)
+            }
+            $(fn is_superseded(&self) -> bool {
+                self.$superseded
+            })?
+        })*
+    };
+}
+
+rows! {
+    RoundRow: "rounds.csv", true;
+    PositionRow: "positions.csv", false;
+    TextRow: "generations.jsonl", false;
+    FailureRow: "failures.csv", false;
+    DivergenceRow: "divergences.csv", false;
+    GenerationRow: "generations.csv", true;
+    BlockRow: "blocks.csv", true;
+}
+
+placed! {
+    RoundRow;
+    PositionRow;
+    TextRow;
+    FailureRow, superseded;
+    DivergenceRow;
+    GenerationRow, superseded;
+}

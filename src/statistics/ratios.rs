@@ -1,0 +1,53 @@
+//! Ratios of acceptance with their uncertainty over prompts.
+
+use std::collections::BTreeMap;
+
+use super::acceptance::Acceptance;
+use super::interval::Ratio;
+use super::sample::{Sample, acceptance, by_prompt};
+
+/// alpha with its uncertainty; `None` where [`Acceptance::alpha`] is.
+pub fn alpha(samples: &[Sample]) -> Option<Ratio> {
+    acceptance(samples).alpha()?;
+    let prompts = sums(samples).into_values().map(|s| ([s.overlap_sum], [s.forks as f64]));
+    Some(Ratio::of(prompts).at_most_one())
+}
+
+/// Accepted tokens as a share of Σ α*, with its uncertainty; `None` where
+/// [`Acceptance::share_of_ceiling`] is.
+pub fn share_of_ceiling(samples: &[Sample]) -> Option<Ratio> {
+    acceptance(samples).share_of_ceiling()?;
+    let prompts = sums(samples).into_values();
+    Some(Ratio::of(prompts.map(|s| ([s.accepted as f64], [s.ceilings.0]))))
+}
+
+/// τ with its uncertainty: accepted tokens per round, plus one.
+pub fn block_efficiency(samples: &[Sample]) -> Ratio {
+    let prompts = sums(samples).into_values();
+    Ratio::of(prompts.map(|s| ([s.accepted as f64], [s.rounds as f64]))).plus(1.0)
+}
+
+/// TV per token with its uncertainty; `None` where [`Acceptance::tv`] is.
+pub fn tv(samples: &[Sample]) -> Option<Ratio> {
+    acceptance(samples).tv()?;
+    let prompts = sums(samples).into_values();
+    let prompts = prompts.map(|s| ([s.distances.0], [(s.accepted + s.rounds) as f64]));
+    Some(Ratio::of(prompts).at_most_one())
+}
+
+/// τ of `cell` ÷ τ of `other` on the prompts that both have. The two sides are paired by
+/// prompt, so the difficulty of a prompt does not widen the interval.
+pub fn block_efficiency_ratio(cell: &[Sample], other: &[Sample]) -> Ratio {
+    let others = sums(other);
+    let both = sums(cell).into_iter().filter_map(|(p, own)| Some((own, *others.get(p)?)));
+    let tokens = |s: Acceptance| (s.accepted + s.rounds) as f64;
+    Ratio::of(both.map(|(own, other)| {
+        ([tokens(own), other.rounds as f64], [own.rounds as f64, tokens(other)])
+    }))
+}
+
+/// The sums of each prompt.
+fn sums(samples: &[Sample]) -> BTreeMap<&str, Acceptance> {
+    let prompts = by_prompt(samples).into_iter();
+    prompts.map(|(prompt, samples)| (prompt, acceptance(samples))).collect()
+}

@@ -1,0 +1,87 @@
+//! The generations that statistics are taken over.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::acceptance::Acceptance;
+use super::ratio;
+use super::rounds::{CountedRound, Rounds, TimeSums};
+
+/// One finished generation that counts: what statistics need of its row, and its rounds.
+/// The columns of `generations.csv` have the same names.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs)]
+pub struct Sample {
+    pub prompt: Arc<str>,
+    pub category: Arc<str>,
+    pub repeat: u32,
+    pub new_tokens: usize,
+    pub target_forwards: usize,
+    pub draft_forwards: usize,
+    pub prefill_us: f64,
+    pub decode_us: f64,
+    pub first_divergence: Option<usize>,
+    /// Its rounds.
+    pub rounds: Box<Rounds>,
+    /// Whether its times count: they are undisturbed, and come from the same build,
+    /// processor and number of threads as all others that count.
+    pub timed: bool,
+}
+
+/// The samples of one cell by prompt, in the order of the prompts' names, which
+/// does not depend on the order of execution.
+pub fn by_prompt(samples: &[Sample]) -> BTreeMap<&str, Vec<&Sample>> {
+    let mut prompts = BTreeMap::<&str, Vec<&Sample>>::new();
+    for sample in samples {
+        prompts.entry(&*sample.prompt).or_default().push(sample);
+    }
+    prompts
+}
+
+/// The samples whose times count.
+pub fn timed(samples: &[Sample]) -> impl Iterator<Item = &Sample> {
+    samples.iter().filter(|sample| sample.timed)
+}
+
+/// All rounds of some samples.
+pub fn rounds<'a>(
+    samples: impl IntoIterator<Item = &'a Sample>,
+) -> impl Iterator<Item = CountedRound> {
+    samples.into_iter().flat_map(|sample| sample.rounds.iter())
+}
+
+/// The sums over all rounds of some samples.
+pub fn acceptance<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Acceptance {
+    let mut sums = Acceptance::default();
+    samples.into_iter().for_each(|sample| sums += sample.rounds.acceptance);
+    sums
+}
+
+/// The times of all rounds of some samples.
+pub fn times<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> TimeSums {
+    let mut sums = TimeSums::default();
+    samples.into_iter().for_each(|sample| sums += sample.rounds.times);
+    sums
+}
+
+/// Whether any draft was a tree and not a chain.
+pub fn branches(samples: &[Sample]) -> bool {
+    samples.iter().any(|sample| sample.rounds.acceptance.trees > 0)
+}
+
+/// Target passes per new token over all samples; plain decoding must be at
+/// exactly 1, or the baseline is handicapped. `None` without tokens.
+pub fn forwards_per_token(samples: &[Sample]) -> Option<f64> {
+    let forwards = samples.iter().map(|s| s.target_forwards).sum::<usize>();
+    ratio(forwards as f64, samples.iter().map(|s| s.new_tokens).sum::<usize>() as f64)
+}
+
+/// New tokens per second of decoding, without prefill. `None` without time.
+pub fn tokens_per_second<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<f64> {
+    let (mut tokens, mut us) = (0.0, 0.0);
+    for sample in samples.into_iter().filter(|sample| sample.timed) {
+        tokens += sample.new_tokens as f64;
+        us += sample.decode_us;
+    }
+    ratio(tokens * 1e6, us)
+}

@@ -1,0 +1,83 @@
+//! Survival: how far into a draft verification keeps its tokens.
+
+use super::interval::Ratio;
+use super::ratio;
+use super::rounds::CountedRound;
+use super::sample::{Sample, by_prompt, rounds};
+
+/// How far chains of drafted tokens survive, by position from 1.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Survival {
+    reached: Vec<usize>,
+    survived: Vec<usize>,
+}
+
+impl Survival {
+    /// Counts rounds: position `i` is reached if the draft was that deep and all
+    /// positions before it were accepted.
+    pub fn of(rounds: impl IntoIterator<Item = CountedRound>) -> Self {
+        let mut counts = Self::default();
+        for round in rounds {
+            let reached = round.depth.min(round.accepted + 1);
+            counts.grow(reached);
+            counts.reached[..reached].iter_mut().for_each(|n| *n += 1);
+            counts.survived[..round.accepted.min(reached)].iter_mut().for_each(|n| *n += 1);
+        }
+        counts
+    }
+
+    /// The last position that was reached.
+    pub fn positions(&self) -> usize {
+        self.reached.len()
+    }
+
+    /// Rounds that reached position `i ≥ 1`.
+    pub fn reached(&self, i: usize) -> usize {
+        self.reached.get(i - 1).copied().unwrap_or(0)
+    }
+
+    /// Rounds that reached and accepted position `i ≥ 1`.
+    pub fn survived(&self, i: usize) -> usize {
+        self.survived.get(i - 1).copied().unwrap_or(0)
+    }
+
+    /// survived / reached at position `i ≥ 1`.
+    pub fn conditional(&self, i: usize) -> Option<f64> {
+        ratio(self.survived(i) as f64, self.reached(i) as f64)
+    }
+
+    /// S(i) for all positions: the running product of the conditionals. A round
+    /// whose draft was shorter than i does not lower S(i).
+    pub fn curve(&self) -> Vec<f64> {
+        let mut product = 1.0;
+        (1..=self.positions())
+            .map(|i| {
+                product *= self.conditional(i).unwrap_or(0.0);
+                product
+            })
+            .collect()
+    }
+
+    fn grow(&mut self, positions: usize) {
+        if self.reached.len() < positions {
+            self.reached.resize(positions, 0);
+            self.survived.resize(positions, 0);
+        }
+    }
+}
+
+/// S(i) with its uncertainty, by position from 1.
+pub fn survival_ratios(samples: &[Sample]) -> Vec<Ratio> {
+    let prompts = by_prompt(samples).into_values().map(|s| Survival::of(rounds(s)));
+    let prompts = prompts.collect::<Vec<_>>();
+    let positions = prompts.iter().map(Survival::positions).max().unwrap_or(0);
+    let conditional = |i: usize| {
+        Ratio::of(prompts.iter().map(|s| ([s.survived(i) as f64], [s.reached(i) as f64])))
+    };
+    let mut survival = Ratio::default().at_most_one();
+    let product = (1..=positions).map(|i| {
+        survival = survival.clone().times(&conditional(i));
+        survival.clone()
+    });
+    product.collect()
+}
