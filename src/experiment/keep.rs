@@ -31,7 +31,7 @@ pub(super) fn keep(
         blocks.push(row.clone());
         Some(row)
     })?;
-    let counts = Counting { places, kept };
+    let counts = KeptBlocks { places, kept };
     rewrite(folder, |row: RoundRow| counts.has(&row).then_some(row))?;
     rewrite(folder, |row: PositionRow| counts.has(&row).then_some(row))?;
     rewrite(folder, |row: TextRow| counts.has(&row).then_some(row))?;
@@ -46,12 +46,12 @@ pub(super) fn keep(
 }
 
 /// The blocks that count.
-struct Counting<'a> {
+struct KeptBlocks<'a> {
     places: &'a Places<'a>,
     kept: &'a BTreeSet<usize>,
 }
 
-impl Counting<'_> {
+impl KeptBlocks<'_> {
     fn has(&self, row: &impl PlacedRow) -> bool {
         let (cell, prompt, repeat) = row.place();
         self.places.block(cell, prompt, repeat).is_some_and(|block| self.kept.contains(&block))

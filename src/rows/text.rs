@@ -11,7 +11,7 @@ use super::file::RawRow;
 #[derive(Debug)]
 pub(crate) enum RowWriter<W: Write> {
     /// As CSV.
-    Csv(csv::Writer<W>),
+    Csv(Box<csv::Writer<W>>),
     /// As JSON lines.
     Json(W),
 }
@@ -22,7 +22,7 @@ impl<W: Write> RowWriter<W> {
         if R::is_json() {
             return Self::Json(out);
         }
-        Self::Csv(csv::WriterBuilder::new().has_headers(false).from_writer(out))
+        Self::Csv(Box::new(csv::WriterBuilder::new().has_headers(false).from_writer(out)))
     }
 
     /// Writes the header, which only CSV has.

@@ -123,6 +123,8 @@ mod prompt_tokens;
 #[cfg(feature = "harness")]
 mod prompts;
 #[cfg(feature = "harness")]
+mod raw_files;
+#[cfg(feature = "harness")]
 mod reference_page;
 #[cfg(feature = "harness")]
 mod report;

@@ -56,7 +56,7 @@ fn a_round_takes_a_few_bytes_of_a_report() {
 #[ignore = "takes minutes and three gigabytes of disk: .ci/extended runs it"]
 fn a_report_on_ten_million_rounds_fits_into_500_megabytes() {
     let out = tempfile::tempdir().unwrap();
-    let rounds = Synthetic { prompts: 8_700, ..Synthetic::large() }.write(out.path());
+    let rounds = Synthetic { prompts: 7_000, ..Synthetic::large() }.write(out.path());
     let (bytes, time) = peak(out.path());
     let found = format!("{rounds} rounds: {} MB in {} s", bytes / 1_000_000, time.as_secs());
     writeln!(std::io::stderr(), "{found}").unwrap();
