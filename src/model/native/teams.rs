@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_difference_that_cannot_be_measured_is_decided_for_fewer_threads() {
-        let time = |_, threads| Duration::from_micros(if threads == 1 { 1_010 } else { 1_000 });
+        let time = |_, threads| Duration::from_micros(if threads == 1 { 101 } else { 100 });
         assert_eq!(Teams::fastest(2, time).threads(1), 1);
     }
 
