@@ -37,7 +37,7 @@ struct Hand<'a, 'w> {
 
 /// The rows that a product multiplies. No step writes to the buffer that it multiplies.
 #[derive(Clone, Copy)]
-struct Input<'a> {
+struct Operand<'a> {
     from: &'a Shared<f32>,
     /// The weights of the norm through which the rows go, if there is one.
     norm: Option<&'a [f32]>,
@@ -45,7 +45,7 @@ struct Input<'a> {
     picked: Option<&'a [usize]>,
 }
 
-impl<'a> Input<'a> {
+impl<'a> Operand<'a> {
     /// Number of rows, in a pass over `all` tokens.
     fn rows(&self, all: usize) -> usize {
         self.picked.map_or(all, <[usize]>::len)
@@ -85,8 +85,8 @@ impl Hand<'_, '_> {
     fn run(&mut self) -> Result<(), Away> {
         let Pass { model, space, wanted, .. } = self.pass;
         for (number, layer) in model.weights.layers.iter().enumerate() {
-            let normed = |weights| Input { from: &space.x, norm: Some(weights), picked: None };
-            let plain = |from| Input { from, norm: None, picked: None };
+            let normed = |weights| Operand { from: &space.x, norm: Some(weights), picked: None };
+            let plain = |from| Operand { from, norm: None, picked: None };
             let width = model.config.qkv_width();
             self.store(normed(&layer.attention_norm), &layer.qkv, &space.qkv, width)?;
             let last = number + 1 == model.weights.layers.len();
@@ -100,7 +100,7 @@ impl Hand<'_, '_> {
             self.add(plain(&space.inner), &layer.down)?;
         }
         let norm = Some(&*model.weights.norm);
-        let input = Input { from: &space.x, norm, picked: Some(wanted) };
+        let input = Operand { from: &space.x, norm, picked: Some(wanted) };
         self.store(input, &model.weights.head, &space.logits, model.info.vocab)
     }
 
@@ -109,7 +109,7 @@ impl Hand<'_, '_> {
     /// tiles, for itself; more are packed together before.
     fn multiply(
         &mut self,
-        input: Input<'_>,
+        input: Operand<'_>,
         matrix: &Matrix,
         unit: usize,
         finish: &mut Finish<'_>,
@@ -143,7 +143,7 @@ impl Hand<'_, '_> {
     /// Stores a product in rows of `width`.
     fn store(
         &mut self,
-        input: Input<'_>,
+        input: Operand<'_>,
         matrix: &Matrix,
         to: &Shared<f32>,
         width: usize,
@@ -159,7 +159,7 @@ impl Hand<'_, '_> {
     }
 
     /// Adds a product to the hidden states.
-    fn add(&mut self, input: Input<'_>, matrix: &Matrix) -> Result<(), Away> {
+    fn add(&mut self, input: Operand<'_>, matrix: &Matrix) -> Result<(), Away> {
         let Pass { model, space, feed, .. } = self.pass;
         let (rows, width) = (feed.len(), model.config.hidden);
         self.multiply(input, matrix, 1, &mut |first, sums| {
@@ -173,7 +173,7 @@ impl Hand<'_, '_> {
     }
 
     /// Multiplies by the gate and up projections and combines the two.
-    fn gate(&mut self, input: Input<'_>, matrix: &Matrix) -> Result<(), Away> {
+    fn gate(&mut self, input: Operand<'_>, matrix: &Matrix) -> Result<(), Away> {
         let Pass { model, space, feed, .. } = self.pass;
         let (rows, width) = (feed.len(), model.config.intermediate);
         self.multiply(input, matrix, 2, &mut |first, sums| {
