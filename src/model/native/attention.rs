@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::cache::NativeCache;
-use super::matrix::{Chunk, PackedRows, Rows, Sums, in_groups, multiply_tiles};
+use super::matrix::{Chunk, Rows, Sums, in_groups, multiply_tiles};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES, math};
 use crate::model::Feed;
 use crate::pool::Shared;
@@ -36,30 +36,17 @@ pub(super) struct Attention<'a> {
     pub mixed: &'a Shared<f32>,
 }
 
-/// The number of values up to which every thread packs the rows of a product for itself: that
-/// takes about a microsecond, and so does waiting until other threads have packed them.
-pub(super) const OWN: usize = 4096;
-
 /// Working memory of one thread.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     /// A row that is prepared for a product.
     pub row: Vec<f32>,
-    /// Rows packed by this thread, up to [`OWN`] values.
-    pub packed: PackedRows,
     pub sums: Sums,
     queries: Vec<Chunk>,
     scores: Vec<f32>,
     totals: Vec<f32>,
     weights: Vec<Chunk>,
     mixed: Vec<[f32; LANES]>,
-}
-
-impl Scratch {
-    /// Working memory for models of any size.
-    pub(super) fn new() -> Self {
-        Self { packed: PackedRows::new(1, OWN), ..Self::default() }
-    }
 }
 
 impl Attention<'_> {

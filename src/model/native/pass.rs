@@ -8,9 +8,9 @@
 use std::sync::PoisonError;
 
 use super::Native;
-use super::attention::{Attention, OWN, Scratch};
+use super::attention::{Attention, Scratch};
 use super::cache::NativeCache;
-use super::matrix::{Finish, Matrix, PackedRows, multiply_together};
+use super::matrix::{Finish, Matrix, multiply_together};
 use super::workspace::Workspace;
 use crate::lanes::{Isa, Kernel, LANES, math};
 use crate::model::Feed;
@@ -35,43 +35,6 @@ struct Hand<'a, 'w> {
     scratch: &'a mut Scratch,
 }
 
-/// The rows that a product multiplies. No step writes to the buffer that it multiplies.
-#[derive(Clone, Copy)]
-struct Operand<'a> {
-    from: &'a Shared<f32>,
-    /// The weights of the norm through which the rows go, if there is one.
-    norm: Option<&'a [f32]>,
-    /// The rows, if they are not all rows of the pass.
-    picked: Option<&'a [usize]>,
-}
-
-impl<'a> Operand<'a> {
-    /// Number of rows, in a pass over `all` tokens.
-    fn rows(&self, all: usize) -> usize {
-        self.picked.map_or(all, <[usize]>::len)
-    }
-
-    /// A row of `width` values, which may be written to `normed` first.
-    fn row<'r>(
-        &self,
-        row: usize,
-        model: &Native,
-        width: usize,
-        normed: &'r mut Vec<f32>,
-    ) -> &'r [f32]
-    where
-        'a: 'r,
-    {
-        let at = self.picked.map_or(row, |picked| picked[row]) * width;
-        // SAFETY: no thread writes to `from` in this step.
-        let x = unsafe { self.from.read(at..at + width) };
-        let Some(weights) = self.norm else { return x };
-        normed.resize(width, 0.0);
-        model.isa.run(Normed { x, weights, eps: model.config.norm_eps, to: normed });
-        normed
-    }
-}
-
 impl Pass<'_> {
     /// Runs one thread's part.
     pub(super) fn run(self, worker: &Worker<'_>) -> Result<(), Away> {
@@ -83,73 +46,87 @@ impl Pass<'_> {
 
 impl Hand<'_, '_> {
     fn run(&mut self) -> Result<(), Away> {
-        let Pass { model, space, wanted, .. } = self.pass;
+        let Pass { model, space, feed, wanted, .. } = self.pass;
+        let rows = feed.len();
         for (number, layer) in model.weights.layers.iter().enumerate() {
-            let normed = |weights| Operand { from: &space.x, norm: Some(weights), picked: None };
-            let plain = |from| Operand { from, norm: None, picked: None };
-            let width = model.config.qkv_width();
-            self.store(normed(&layer.attention_norm), &layer.qkv, &space.qkv, width)?;
+            self.pack(&space.x, Some(&layer.attention_norm), &layer.qkv, rows, |row| row)?;
+            self.store(&layer.qkv, rows, &space.qkv, model.config.qkv_width())?;
             let last = number + 1 == model.weights.layers.len();
             self.attend(number, last && wanted.is_empty())?;
             if last && wanted.is_empty() {
                 // The output of the last layer is not needed.
                 return Ok(());
             }
-            self.add(plain(&space.mixed), &layer.output)?;
-            self.gate(normed(&layer.mlp_norm), &layer.gate_up)?;
-            self.add(plain(&space.inner), &layer.down)?;
+            self.pack(&space.mixed, None, &layer.output, rows, |row| row)?;
+            self.add(&layer.output, rows)?;
+            self.pack(&space.x, Some(&layer.mlp_norm), &layer.gate_up, rows, |row| row)?;
+            self.gate(&layer.gate_up, rows)?;
+            self.pack(&space.inner, None, &layer.down, rows, |row| row)?;
+            self.add(&layer.down, rows)?;
         }
-        let norm = Some(&*model.weights.norm);
-        let input = Operand { from: &space.x, norm, picked: Some(wanted) };
-        self.store(input, &model.weights.head, &space.logits, model.info.vocab)
+        let head = &model.weights.head;
+        self.pack(&space.x, Some(&model.weights.norm), head, wanted.len(), |row| wanted[row])?;
+        self.store(head, wanted.len(), &space.logits, model.info.vocab)
     }
 
-    /// Multiplies rows by a matrix and passes the sums of each span to `finish`. Threads
-    /// claim multiples of `unit` tiles. Few values are packed by every thread that claims
-    /// tiles, for itself; more are packed together before.
+    /// Packs rows of `from`, normalised if a norm is given, for a product with
+    /// `matrix`; packed row `i` is row `source(i)` of `from`.
+    fn pack(
+        &mut self,
+        from: &Shared<f32>,
+        norm: Option<&[f32]>,
+        matrix: &Matrix,
+        rows: usize,
+        source: impl Fn(usize) -> usize,
+    ) -> Result<(), Away> {
+        let Pass { model, space, .. } = self.pass;
+        let width = matrix.inputs();
+        let normed = &mut self.scratch.row;
+        self.worker.share(rows, |row| {
+            let at = source(row) * width;
+            // SAFETY: no thread writes to `from` in this step.
+            let x = unsafe { from.read(at..at + width) };
+            let values = match norm {
+                Some(weights) => {
+                    normed.resize(width, 0.0);
+                    let eps = model.config.norm_eps;
+                    model.isa.run(Normed { x, weights, eps, to: normed });
+                    &normed[..]
+                }
+                None => x,
+            };
+            // SAFETY: each row is packed in one piece, and no thread reads packed rows
+            // in this step.
+            unsafe { space.packed.put(model.isa, matrix, (row, rows), values) };
+        })
+    }
+
+    /// Multiplies the packed rows by a matrix and passes the sums of each span to
+    /// `finish`. Threads claim multiples of `unit` tiles.
     fn multiply(
         &mut self,
-        input: Operand<'_>,
         matrix: &Matrix,
+        rows: usize,
         unit: usize,
         finish: &mut Finish<'_>,
     ) -> Result<(), Away> {
-        let Pass { model, space, feed, .. } = self.pass;
-        let rows = input.rows(feed.len());
-        let Scratch { row: normed, packed, sums, .. } = &mut *self.scratch;
-        let mut pack = |to: &PackedRows, row| {
-            let values = input.row(row, model, matrix.inputs(), normed);
-            // SAFETY: each row is packed in one piece, or to memory of this thread alone; no
-            // thread reads packed rows that others pack.
-            unsafe { to.put(model.isa, matrix, (row, rows), values) };
-        };
-        let own = matrix.packing(rows) <= OWN;
-        if !own {
-            self.worker.share(rows, |row| pack(&space.packed, row))?;
-        }
-        let mut missing = own;
-        let packed = if own { &*packed } else { &space.packed };
-        let view = || {
-            if std::mem::take(&mut missing) {
-                (0..rows).for_each(|row| pack(packed, row));
-            }
-            // SAFETY: no other thread packs these rows in this step.
-            unsafe { packed.view(matrix, rows) }
-        };
+        let Pass { model, space, .. } = self.pass;
+        // SAFETY: no thread packs rows in this step.
+        let rows = || unsafe { space.packed.view(matrix, rows) };
+        let sums = &mut self.scratch.sums;
         let matrix = (&model.weights.memory, matrix);
-        multiply_together(model.isa, self.worker, matrix, unit, view, sums, finish)
+        multiply_together(model.isa, self.worker, matrix, unit, rows, sums, finish)
     }
 
     /// Stores a product in rows of `width`.
     fn store(
         &mut self,
-        input: Operand<'_>,
         matrix: &Matrix,
+        rows: usize,
         to: &Shared<f32>,
         width: usize,
     ) -> Result<(), Away> {
-        let rows = input.rows(self.pass.feed.len());
-        self.multiply(input, matrix, 1, &mut |first, sums| {
+        self.multiply(matrix, rows, 1, &mut |first, sums| {
             for_lanes(first, sums, rows, width, |row, at, lanes| {
                 let at = row * width + at;
                 // SAFETY: a tile's outputs belong to the thread that claimed it.
@@ -159,10 +136,10 @@ impl Hand<'_, '_> {
     }
 
     /// Adds a product to the hidden states.
-    fn add(&mut self, input: Operand<'_>, matrix: &Matrix) -> Result<(), Away> {
-        let Pass { model, space, feed, .. } = self.pass;
-        let (rows, width) = (feed.len(), model.config.hidden);
-        self.multiply(input, matrix, 1, &mut |first, sums| {
+    fn add(&mut self, matrix: &Matrix, rows: usize) -> Result<(), Away> {
+        let Pass { model, space, .. } = self.pass;
+        let width = model.config.hidden;
+        self.multiply(matrix, rows, 1, &mut |first, sums| {
             for_lanes(first, sums, rows, width, |row, at, lanes| {
                 let at = row * width + at;
                 // SAFETY: a tile's outputs belong to the thread that claimed it.
@@ -173,10 +150,10 @@ impl Hand<'_, '_> {
     }
 
     /// Multiplies by the gate and up projections and combines the two.
-    fn gate(&mut self, input: Operand<'_>, matrix: &Matrix) -> Result<(), Away> {
-        let Pass { model, space, feed, .. } = self.pass;
-        let (rows, width) = (feed.len(), model.config.intermediate);
-        self.multiply(input, matrix, 2, &mut |first, sums| {
+    fn gate(&mut self, matrix: &Matrix, rows: usize) -> Result<(), Away> {
+        let Pass { model, space, .. } = self.pass;
+        let width = model.config.intermediate;
+        self.multiply(matrix, rows, 2, &mut |first, sums| {
             for (pair, sums) in sums.chunks_exact(2 * rows).enumerate() {
                 let (gates, ups) = sums.split_at(rows);
                 let joined = gates.iter().zip(ups).map(|(gate, up)| model.isa.run(Gated(gate, up)));

@@ -43,7 +43,7 @@ impl Workspace {
             inner: Shared::default(),
             logits: Shared::default(),
             angles: Default::default(),
-            scratch: (0..threads).map(|_| Mutex::new(Scratch::new())).collect(),
+            scratch: (0..threads).map(|_| Mutex::default()).collect(),
         }
     }
 

@@ -84,15 +84,6 @@ impl Matrix {
         }
     }
 
-    /// How long packing `rows` rows takes, in values copied: quantising a value takes about as
-    /// long as copying four.
-    pub(in super::super) fn packing(&self, rows: usize) -> usize {
-        rows * match self.input() {
-            Input::Chunks(count) => count * LANES,
-            Input::Blocks(count) => 4 * count * q8::BLOCK,
-        }
-    }
-
     /// The groups of rows in which it is multiplied.
     pub(super) fn groups(&self, isa: IsaKind) -> Groups {
         match &self.weights {

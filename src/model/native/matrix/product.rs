@@ -69,7 +69,7 @@ pub(in super::super) fn multiply_together<'a>(
     worker: &Worker<'_>,
     (memory, matrix): (&Memory, &Matrix),
     unit: usize,
-    mut rows: impl FnMut() -> Rows<'a>,
+    rows: impl Fn() -> Rows<'a>,
     sums: &mut Sums,
     finish: &mut Finish<'_>,
 ) -> Result<(), Away> {
