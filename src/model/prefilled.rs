@@ -19,8 +19,8 @@ pub struct Prefilled<'a> {
     who: Who,
     prefix: &'a [Token],
     clock: &'a dyn Clock,
-    computed: OnceCell<Session>,
-    time: Cell<Duration>,
+    /// A session that holds the prefix, and the time that its computation took.
+    computed: OnceCell<(Session, Duration)>,
     opened: Cell<u32>,
 }
 
@@ -33,17 +33,16 @@ impl<'a> Prefilled<'a> {
         prefix: &'a [Token],
         clock: &'a dyn Clock,
     ) -> Self {
-        let (time, opened) = Default::default();
-        Self { model, who, prefix, clock, computed: OnceCell::new(), time, opened }
+        Self { model, who, prefix, clock, computed: OnceCell::new(), opened: Cell::new(0) }
     }
 
     /// The time for which the sessions opened so far would have computed their prefixes,
     /// had each done so itself: as long as the first one did.
     pub fn charged(&self) -> Duration {
-        self.time.get() * self.opened.get()
+        self.computed.get().map_or(Duration::ZERO, |(_, time)| *time * self.opened.get())
     }
 
-    /// A session that holds the prefix, and the time that its computation took.
+    /// Computes the prefix in a session of its own.
     fn compute(&self) -> Result<(Session, Duration), Error> {
         let mut session = self.model.session()?;
         let start = self.clock.now();
@@ -68,13 +67,15 @@ impl LanguageModel for Prefilled<'_> {
         if self.prefix.is_empty() {
             return self.model.session();
         }
-        if self.computed.get().is_none() {
-            let (session, time) = self.compute()?;
-            self.time.set(time);
-            self.computed.get_or_init(|| session);
-        }
+        let (session, _) = match self.computed.get() {
+            Some(computed) => computed,
+            None => {
+                let computed = self.compute()?;
+                self.computed.get_or_init(|| computed)
+            }
+        };
         self.opened.set(self.opened.get() + 1);
-        self.computed.get().map_or_else(|| self.model.session(), Session::fork)
+        session.fork()
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {

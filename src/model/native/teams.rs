@@ -10,8 +10,8 @@ use std::time::Duration;
 /// The numbers of rows for which threads are tried, ascending. A pass of a number in
 /// between uses as many threads as the largest one below it.
 const ROWS: [usize; 5] = [1, 2, 4, 8, 16];
-/// The number of passes that are timed for each number of threads. The shortest counts:
-/// other work on the machine only makes passes longer.
+/// How often each number of threads is tried, in turns. The shortest time counts: other
+/// work on the machine only makes passes longer.
 const TURNS: usize = 8;
 /// Fewer threads are chosen if they take no more than this share of the time of more
 /// threads.
