@@ -13,7 +13,8 @@ mod weights;
 use thiserror::Error;
 
 use self::support::Support;
-use self::weights::TokenWeights;
+use self::weights::sum;
+pub(crate) use self::weights::{BLOCK, Blocks, Number, TokenWeights};
 
 /// A token id.
 pub type Token = u32;
@@ -74,7 +75,7 @@ pub struct Dist {
 }
 
 #[derive(Debug, Clone)]
-enum Storage {
+pub(crate) enum Storage {
     Double(TokenWeights<f64>),
     Single(TokenWeights<f32>),
     /// Ascending token ids, positive probabilities.
@@ -101,7 +102,7 @@ impl Dist {
     /// # Errors
     /// If a weight is negative or not finite, or all are zero.
     pub fn from_weights(weights: Vec<f64>) -> Result<Self, DistError> {
-        Self::proportional(weights, Storage::Double)
+        Self::proportional(weights)
     }
 
     /// A distribution proportional to f32 weights, kept as they are; the normaliser is
@@ -110,7 +111,7 @@ impl Dist {
     /// # Errors
     /// If a weight is negative or not finite, or all are zero.
     pub fn from_weights_f32(weights: Vec<f32>) -> Result<Self, DistError> {
-        Self::proportional(weights, Storage::Single)
+        Self::proportional(weights)
     }
 
     /// The distribution proportional to a measure, and the mass of the measure. `None`
@@ -122,15 +123,17 @@ impl Dist {
         (mass > 0.0).then_some((dist, mass))
     }
 
-    fn proportional<T: weights::Number>(
-        weights: Vec<T>,
-        storage: fn(TokenWeights<T>) -> Storage,
-    ) -> Result<Self, DistError> {
+    /// The distribution proportional to weights that have been summed.
+    pub(crate) fn from_blocks<T: Number>(weights: TokenWeights<T>) -> Self {
+        Self { vocab: weights.len(), storage: T::store(weights) }
+    }
+
+    fn proportional<T: Number>(weights: Vec<T>) -> Result<Self, DistError> {
         let weights = TokenWeights::new(weights)?;
         if weights.mass() <= 0.0 {
             return Err(DistError::NothingPossible);
         }
-        Ok(Self { vocab: weights.len(), storage: storage(weights) })
+        Ok(Self::from_blocks(weights))
     }
 
     /// A distribution proportional to the weights of a few tokens. The weights of a
@@ -231,9 +234,9 @@ impl Dist {
     pub fn overlap(&self, q: &Dist) -> f64 {
         if self.is_sparse() || q.is_sparse() {
             let (few, many) = if self.is_sparse() { (self, q) } else { (q, self) };
-            return few.support().map(|(t, p)| p.min(many.p(t))).sum();
+            return few.beside(many).map(|(_, p, q)| p.min(q)).sum();
         }
-        weights::sum(&self.zip(q, f64::min))
+        sum(&self.zip(q, f64::min))
     }
 
     /// Total variation distance `½ Σ_x |p(x) − q(x)|`.
@@ -252,11 +255,19 @@ impl Dist {
     /// As [`Self::residual`], with q multiplied by a factor.
     pub fn residual_of(&self, q: &Dist, factor: f64) -> Option<Dist> {
         let excess = |p: f64, q: f64| (p - factor * q).max(0.0);
-        if self.is_sparse() {
-            let entries = self.support().map(|(t, p)| (t, excess(p, q.p(t)))).collect::<Vec<_>>();
-            return Self::sparse(self.vocab, entries).ok();
+        match (&self.storage, &q.storage) {
+            (Storage::Double(p), Storage::Double(q)) => {
+                p.excess(q, factor).ok().map(Self::from_blocks)
+            }
+            (Storage::Single(p), Storage::Single(q)) => {
+                p.excess(q, factor).ok().map(Self::from_blocks)
+            }
+            (Storage::Sparse(_), _) => {
+                let entries = self.beside(q).map(|(t, p, q)| (t, excess(p, q)));
+                Self::sparse(self.vocab, entries.collect()).ok()
+            }
+            _ => Self::from_weights(self.zip(q, excess)).ok(),
         }
-        Self::from_weights(self.zip(q, excess)).ok()
     }
 
     /// Shannon entropy in nats.
@@ -304,6 +315,25 @@ impl Dist {
         // Rounding may leave the total at or just below u; then the last possible token
         // is the right one.
         found.or(entries.last()).map_or(0, |&(token, _)| token)
+    }
+
+    /// The tokens of positive probability with their probabilities here and in `q`,
+    /// ascending.
+    fn beside<'d>(&'d self, q: &'d Dist) -> impl Iterator<Item = (Token, f64, f64)> + 'd {
+        let mut rest = match &q.storage {
+            Storage::Sparse(entries) => entries.as_slice(),
+            Storage::Double(_) | Storage::Single(_) => &[],
+        };
+        self.support().map(move |(token, p)| {
+            if !q.is_sparse() {
+                return (token, p, q.p(token));
+            }
+            // Both lists ascend, so one walk over the other finds all of its entries.
+            let before = rest.iter().take_while(|&&(other, _)| other < token).count();
+            rest = &rest[before..];
+            let found = rest.first().filter(|&&(other, _)| other == token);
+            (token, p, found.map_or(0.0, |&(_, q)| q))
+        })
     }
 
     fn is_sparse(&self) -> bool {

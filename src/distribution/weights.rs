@@ -4,27 +4,74 @@
 //! after block. The order is fixed, so a distribution has the same bits on every
 //! processor.
 
-use super::{DistError, Token, check_entries};
+use super::{DistError, Storage, Token, check_entries};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 
 /// Number of tokens per block of sums. Drawing a token scans one block and not the
 /// whole vocabulary.
-const BLOCK: usize = 256;
+pub(crate) const BLOCK: usize = 256;
 
 /// `p(x) = values[x] / norm`.
 #[derive(Debug, Clone)]
-pub(super) struct TokenWeights<T> {
+pub(crate) struct TokenWeights<T> {
     values: Vec<T>,
     /// Sums of all weights up to the end of each block; the last is the mass.
     ends: Vec<f64>,
     norm: f64,
 }
 
-/// A number that weights are stored as.
-pub(super) trait Number: Copy + Into<f64> + Send + Sync + 'static {}
+/// Weights block by block, with their sums.
+#[derive(Debug)]
+pub(crate) struct Blocks<T> {
+    values: Vec<T>,
+    ends: Vec<f64>,
+}
 
-impl Number for f32 {}
-impl Number for f64 {}
+/// A number that weights are stored as.
+pub(crate) trait Number: Copy + Into<f64> + Send + Sync + 'static {
+    /// Weights of this type as those of a distribution.
+    fn store(weights: TokenWeights<Self>) -> Storage;
+}
+
+impl Number for f32 {
+    fn store(weights: TokenWeights<Self>) -> Storage {
+        Storage::Single(weights)
+    }
+}
+
+impl Number for f64 {
+    fn store(weights: TokenWeights<Self>) -> Storage {
+        Storage::Double(weights)
+    }
+}
+
+impl<T: Number> Blocks<T> {
+    /// No weights yet, with room for `len`.
+    pub(crate) fn with_capacity(len: usize) -> Self {
+        let ends = Vec::with_capacity(len.div_ceil(BLOCK));
+        Self { values: Vec::with_capacity(len), ends }
+    }
+
+    /// Adds the next [`BLOCK`] weights, or those that are left.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, block: &[T]) {
+        self.values.extend_from_slice(block);
+        self.ends.push(self.ends.last().copied().unwrap_or(0.0) + block_sum(block));
+    }
+
+    /// The weights, of which none is negative or infinite.
+    ///
+    /// # Errors
+    /// If all are zero.
+    pub(crate) fn into_weights(self) -> Result<TokenWeights<T>, DistError> {
+        let Self { values, ends } = self;
+        let norm = ends.last().copied().unwrap_or(0.0);
+        if norm <= 0.0 {
+            return Err(DistError::NothingPossible);
+        }
+        Ok(TokenWeights { values, ends, norm })
+    }
+}
 
 impl<T: Number> TokenWeights<T> {
     /// Weights of at least one token; the norm is their mass.
@@ -32,7 +79,7 @@ impl<T: Number> TokenWeights<T> {
     /// # Errors
     /// If one is negative or not finite, there is none, or their sum is not
     /// finite.
-    pub(super) fn new(values: Vec<T>) -> Result<Self, DistError> {
+    pub(crate) fn new(values: Vec<T>) -> Result<Self, DistError> {
         let mut ends = Vec::with_capacity(values.len().div_ceil(BLOCK));
         let sound = IsaKind::active().run(BlockSums { values: &values, ends: &mut ends });
         let mass = ends.last().copied().ok_or(DistError::Empty)?;
@@ -50,8 +97,13 @@ impl<T: Number> TokenWeights<T> {
     }
 
     /// The sum of all weights.
-    pub(super) fn mass(&self) -> f64 {
+    pub(crate) fn mass(&self) -> f64 {
         self.ends.last().copied().unwrap_or(0.0)
+    }
+
+    /// The weights by token.
+    pub(crate) fn values(&self) -> &[T] {
+        &self.values
     }
 
     /// Number of tokens.
@@ -92,6 +144,14 @@ impl<T: Number> TokenWeights<T> {
         last
     }
 
+    /// `max(0, p(x) − factor · q(x))` of every token.
+    ///
+    /// # Errors
+    /// If all are zero.
+    pub(super) fn excess(&self, q: &Self, factor: f64) -> Result<TokenWeights<f64>, DistError> {
+        IsaKind::active().run(Excess { p: self, q, factor }).into_weights()
+    }
+
     /// `value(p(x), q(x))` of every token.
     pub(super) fn zip(&self, q: &Self, value: impl Fn(f64, f64) -> f64) -> Vec<f64> {
         Pairs { p: self, q, value }.collect()
@@ -118,22 +178,31 @@ impl<T: Number> Kernel for BlockSums<'_, T> {
     fn run<I: Isa>(self, _: I) -> bool {
         let (mut total, mut sound) = (0.0, true);
         for block in self.values.chunks(BLOCK) {
-            let mut lanes = [0.0; LANES];
-            let (whole, rest) = block.as_chunks::<LANES>();
-            let mut add = |lane: &mut f64, w: T| {
+            for &w in block {
                 let w: f64 = w.into();
                 sound &= w >= 0.0;
-                *lane += w;
-            };
-            for part in whole {
-                lanes.iter_mut().zip(part).for_each(|(lane, &w)| add(lane, w));
             }
-            lanes.iter_mut().zip(rest).for_each(|(lane, &w)| add(lane, w));
-            total += lanes.iter().sum::<f64>();
+            total += block_sum(block);
             self.ends.push(total);
         }
         sound
     }
+}
+
+/// The sum of a block, in sixteen lanes.
+#[inline(always)]
+fn block_sum<T: Number>(block: &[T]) -> f64 {
+    let mut lanes = [0.0; LANES];
+    let (whole, rest) = block.as_chunks::<LANES>();
+    for part in whole {
+        for (lane, &w) in lanes.iter_mut().zip(part) {
+            *lane += w.into();
+        }
+    }
+    for (lane, &w) in lanes.iter_mut().zip(rest) {
+        *lane += w.into();
+    }
+    lanes.iter().sum()
 }
 
 /// Computes a value for every token from its two probabilities.
@@ -157,5 +226,31 @@ impl<T: Number, F: Fn(f64, f64) -> f64> Kernel for Pairs<'_, T, F> {
         let Pairs { p, q, value } = self;
         let pairs = p.values.iter().zip(&q.values);
         pairs.map(|(&a, &b)| value(a.into() / p.norm, b.into() / q.norm)).collect()
+    }
+}
+
+/// Computes what a draft distribution leaves of a target distribution.
+struct Excess<'a, T> {
+    p: &'a TokenWeights<T>,
+    q: &'a TokenWeights<T>,
+    factor: f64,
+}
+
+impl<T: Number> Kernel for Excess<'_, T> {
+    type Output = Blocks<f64>;
+
+    #[inline(always)]
+    fn run<I: Isa>(self, _: I) -> Blocks<f64> {
+        let Excess { p, q, factor } = self;
+        let mut excess = Blocks::with_capacity(p.len());
+        let mut block = [0.0; BLOCK];
+        for (a, b) in p.values.chunks(BLOCK).zip(q.values.chunks(BLOCK)) {
+            let len = a.len().min(b.len());
+            for ((to, &a), &b) in block[..len].iter_mut().zip(a).zip(b) {
+                *to = (a.into() / p.norm - factor * (b.into() / q.norm)).max(0.0);
+            }
+            excess.push(&block[..len]);
+        }
+        excess
     }
 }

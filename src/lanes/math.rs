@@ -64,14 +64,18 @@ pub(crate) fn sum_of(mut lanes: [f32; LANES]) -> f32 {
     lanes[0]
 }
 
-/// The largest of all lanes; NaN lanes are ignored.
+/// The largest of all lanes, none of them NaN.
 #[inline(always)]
-pub(crate) fn largest_of(lanes: &[f32; LANES]) -> f32 {
-    let mut most = f32::NEG_INFINITY;
-    for &lane in lanes {
-        most = if lane > most { lane } else { most };
+pub(crate) fn largest_of(mut lanes: [f32; LANES]) -> f32 {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for i in 0..width {
+            let other = lanes[i + width];
+            lanes[i] = if other > lanes[i] { other } else { lanes[i] };
+        }
+        width /= 2;
     }
-    most
+    lanes[0]
 }
 
 /// The largest number; −∞ if there is none.

@@ -9,7 +9,9 @@ use super::results::Results;
 use super::series::{Names, Series, lines, series};
 use super::tables::{markdown, number, with_interval};
 use super::warnings::warnings;
-use super::{controls, divergence, other_tools, outliers, policies, sessions, trace, worth};
+use super::{
+    controls, divergence, other_tools, outliers, policies, sessions, speedup_ceiling, trace, worth,
+};
 use crate::registry::class_with_word;
 use crate::rows::SummaryRow;
 use crate::shown::{self, markdown_block};
@@ -36,6 +38,7 @@ pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[Figur
         let _ = write!(text, "![{name}](figures/{name}.svg)\n\n*{caption}*\n\n");
     }
     text += &cells(&series, summary);
+    text += &speedup_ceiling::section(results, &series, summary);
     text += &predictions(&series, summary);
     text += &worth::against_rejection(results, &series);
     text += &worth::ceilings(results, &series, summary);

@@ -18,6 +18,7 @@ mod reached;
 mod results;
 mod series;
 mod sessions;
+mod speedup_ceiling;
 mod summary;
 mod tables;
 mod trace;

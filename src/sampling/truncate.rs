@@ -1,126 +1,205 @@
 //! Temperature, top-k, top-p and min-p without sorting the vocabulary.
 //!
-//! Top-k is a selection. Top-p first uses a bound to drop tokens that cannot be in the
-//! set, then finds the token that crosses top_p by a weighted selection, so no step costs
-//! more than a few passes over the vocabulary.
+//! Every cut is a threshold: the last token that stays is found by a selection among a
+//! few candidates, and one pass keeps all tokens before it in descending order. The
+//! tokens stay in ascending order of their ids throughout.
 
-use super::{Logits, SamplingParams, vector};
-use crate::distribution::{Dist, DistError, Token};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use super::vector::{BLOCK, Score};
+use super::{Logits, SamplingParams};
+use crate::distribution::{Dist, DistError, Token, TokenWeights};
 
 /// A cumulative mass that falls short of top_p by no more than this counts as reaching
 /// it: the rounding of a softmax (1e-16 per term in f64) must not add a token to the
 /// set.
 const REACHED: f64 = 1e-12;
+/// The logarithm of a weight as computed differs from that of the exact one by less than
+/// this: the exponents are below 100 where weights are not zero, with a relative error of
+/// a few 1e-7 in f32.
+const LOG_ERROR: f64 = 1e-3;
+/// From this number of entries on, their masses are summed by levels first.
+const MANY: usize = 256;
 
 /// The distribution of `logits` after temperature, top-k, top-p and min-p.
 pub(super) fn distribution(logits: &Logits, params: &SamplingParams) -> Result<Dist, DistError> {
-    let (top, max) = maximum(logits)?;
+    match logits {
+        Logits::F32(scores) => of_scores(scores, params),
+        Logits::F64(scores) => of_scores(scores, params),
+    }
+}
+
+fn of_scores<S: Score>(scores: &[S], params: &SamplingParams) -> Result<Dist, DistError> {
+    let peaks = S::peaks(scores).ok_or_else(|| not_finite(scores))?;
+    let max = peaks.iter().map(|&x| x.into()).fold(f64::NEG_INFINITY, f64::max);
+    if max == f64::NEG_INFINITY {
+        return Err(if scores.is_empty() { DistError::Empty } else { DistError::NothingPossible });
+    }
     if params.is_greedy() {
-        return Ok(Dist::one_hot(logits.len(), top));
+        return Ok(Dist::one_hot(scores.len(), at_least(scores, &peaks, max)[0]));
     }
-    let untruncated = params.top_k == 0 && params.top_p >= 1.0 && params.min_p == 0.0;
-    if untruncated {
-        return softmax(logits, max, params.temperature);
+    let cuts_mass = params.top_p < 1.0;
+    if params.top_k == 0 && !cuts_mass && params.min_p == 0.0 {
+        return S::weights(scores, max, params.temperature).map(Dist::from_blocks);
     }
-    let mut kept = candidates(logits, params.top_k);
-    weigh(&mut kept, logits, max, params.temperature);
-    if params.top_p < 1.0 {
-        keep_mass(&mut kept, params.top_p);
-    }
+    // Top-p needs the mass of all tokens that top-k leaves.
+    let min_p = if cuts_mass { 0.0 } else { params.min_p };
+    let least = weighing(min_p, max, params.temperature);
+    let tokens = candidates(scores, &peaks, params.top_k, least);
+    let weights = S::weights(&chosen(scores, &tokens), max, params.temperature)?;
+    let mut kept = if cuts_mass {
+        with_mass(&tokens, &weights, params.top_p)
+    } else {
+        entries(&tokens, weights.values()).collect()
+    };
     // The most probable token has weight exp(0) = 1, and every step keeps it.
     kept.retain(|&(_, w)| w >= params.min_p);
-    Dist::sparse(logits.len(), kept)
+    Dist::sparse(scores.len(), kept)
 }
 
-/// The largest logit and the lowest token that has it.
-fn maximum(logits: &Logits) -> Result<(Token, f64), DistError> {
-    let best = match logits {
-        Logits::F32(x) => match vector::largest(x) {
-            Some(max) => {
-                let first = x.iter().position(|&x| x == max).unwrap_or(0);
-                Ok((first as Token, f64::from(max)))
-            }
-            None => scan(x.iter().map(|&x| f64::from(x))),
-        },
-        Logits::F64(x) => scan(x.iter().copied()),
-    }?;
-    if best.1 == f64::NEG_INFINITY {
-        return Err(if logits.is_empty() { DistError::Empty } else { DistError::NothingPossible });
+/// Names the first score that is NaN or +inf.
+fn not_finite<S: Score>(scores: &[S]) -> DistError {
+    let mut values = scores.iter().map(|&x| x.into()).enumerate();
+    let unsound = |&(_, x): &(usize, f64)| x.is_nan() || x == f64::INFINITY;
+    let (token, value) = values.find(unsound).unwrap_or_default();
+    DistError::NotFinite { token, value }
+}
+
+/// A bound on the scores that lies below those of all tokens with a weight of at least
+/// `weight`, if the largest score is `max`.
+fn weighing(weight: f64, max: f64, temperature: f64) -> f64 {
+    // Below this temperature the scale of the weights is limited.
+    max + temperature.max(f32::MIN_POSITIVE.into()) * (weight.ln() - LOG_ERROR)
+}
+
+/// The `k` tokens with the largest scores (all for 0), ties to the lowest ids, of those
+/// that reach `least`.
+fn candidates<S: Score>(scores: &[S], peaks: &[S], k: usize, least: f64) -> Vec<Token> {
+    if k == 0 || k >= scores.len() {
+        return at_least(scores, peaks, least);
     }
-    Ok(best)
+    // At least k tokens reach the k-th largest of the blocks' largest scores.
+    let mut tokens = at_least(scores, peaks, nth_largest(peaks, k).max(least));
+    if k < tokens.len() {
+        let order = |&a: &Token, &b: &Token| {
+            let entry = |token: Token| (token, scores[token as usize].into());
+            descending(&entry(a), &entry(b))
+        };
+        let mut ranked = tokens.clone();
+        let (_, &mut last, _) = ranked.select_nth_unstable_by(k - 1, order);
+        tokens.retain(|token| order(token, &last).is_le());
+    }
+    tokens
 }
 
-fn scan(values: impl Iterator<Item = f64>) -> Result<(Token, f64), DistError> {
-    let mut best = (0, f64::NEG_INFINITY);
-    for (token, value) in values.enumerate() {
-        if value.is_nan() || value == f64::INFINITY {
-            return Err(DistError::NotFinite { token, value });
-        }
-        if value > best.1 {
-            best = (token as Token, value);
+/// The `k`-th largest; −inf if there are fewer.
+fn nth_largest<S: Score>(peaks: &[S], k: usize) -> f64 {
+    let mut peaks = peaks.iter().map(|&x| x.into()).collect::<Vec<f64>>();
+    if k > peaks.len() {
+        return f64::NEG_INFINITY;
+    }
+    *peaks.select_nth_unstable_by(k - 1, |a, b| b.total_cmp(a)).1
+}
+
+/// The tokens whose score is at least `least`.
+fn at_least<S: Score>(scores: &[S], peaks: &[S], least: f64) -> Vec<Token> {
+    if least == f64::NEG_INFINITY {
+        return (0..scores.len() as Token).collect();
+    }
+    let mut tokens = Vec::new();
+    for (i, (block, &peak)) in scores.chunks(BLOCK).zip(peaks).enumerate() {
+        if peak.into() >= least {
+            let ids = (i * BLOCK) as Token..;
+            let kept = ids.zip(block).filter(|&(_, &x)| x.into() >= least);
+            tokens.extend(kept.map(|(token, _)| token));
         }
     }
-    Ok(best)
+    tokens
 }
 
-fn softmax(logits: &Logits, max: f64, temperature: f64) -> Result<Dist, DistError> {
-    match logits {
-        Logits::F32(x) => {
-            Dist::from_weights_f32(vector::weights(x.clone(), max as f32, temperature))
-        }
-        Logits::F64(x) => {
-            Dist::from_weights(x.iter().map(|&x| ((x - max) / temperature).exp()).collect())
-        }
+/// The scores of these tokens.
+fn chosen<'s, S: Score>(scores: &'s [S], tokens: &[Token]) -> Cow<'s, [S]> {
+    if tokens.len() == scores.len() {
+        return Cow::Borrowed(scores);
     }
+    tokens.iter().map(|&token| scores[token as usize]).collect()
 }
 
-/// Replaces the logits of `kept` by their weights, the same as in [`softmax`].
-fn weigh(kept: &mut [(Token, f64)], logits: &Logits, max: f64, temperature: f64) {
-    match logits {
-        Logits::F32(_) => {
-            let logits = kept.iter().map(|&(_, x)| x as f32).collect();
-            let weights = vector::weights(logits, max as f32, temperature);
-            kept.iter_mut().zip(weights).for_each(|((_, x), w)| *x = f64::from(w));
-        }
-        Logits::F64(_) => {
-            kept.iter_mut().for_each(|(_, x)| *x = ((*x - max) / temperature).exp());
-        }
-    }
+fn entries<S: Score>(tokens: &[Token], weights: &[S]) -> impl Iterator<Item = (Token, f64)> {
+    tokens.iter().zip(weights).map(|(&token, &w)| (token, w.into()))
 }
 
-/// The `k` largest logits (all for 0), ties to the lowest ids, in any order.
-fn candidates(logits: &Logits, k: usize) -> Vec<(Token, f64)> {
-    let mut all = (0..logits.len() as Token)
-        // Turns -0 into 0: a zero of either sign is the same logit.
-        .map(|token| (token, logits.get(token) + 0.0))
-        .collect::<Vec<_>>();
-    if k > 0 && k < all.len() {
-        all.select_nth_unstable_by(k - 1, descending);
-        all.truncate(k);
-    }
-    all
-}
-
-/// Keeps the smallest prefix, in descending order, whose mass is at least `share` of the
+/// The smallest prefix, in descending order, whose mass is at least `share` of the
 /// whole, including the token that crosses the share.
-fn keep_mass(kept: &mut Vec<(Token, f64)>, share: f64) {
-    // Summed in token order, so that the sum does not depend on the order that the
-    // selection leaves.
-    kept.sort_unstable_by_key(|&(token, _)| token);
-    let total: f64 = kept.iter().map(|&(_, w)| w).sum();
+fn with_mass<S: Score>(
+    tokens: &[Token],
+    weights: &TokenWeights<S>,
+    share: f64,
+) -> Vec<(Token, f64)> {
+    let total = weights.mass();
     let goal = share * total - REACHED * total;
     // Together, the tokens below this bound weigh less than (1 - share) × total. The
     // others alone therefore reach the goal, and none of the tokens below can be in the
     // set. The bound is at most the mean, so the largest weight stays.
-    let bound = (1.0 - share) * total / kept.len() as f64;
-    kept.retain(|&(_, w)| w >= bound);
-    let prefix = crossing(kept, goal);
-    kept.truncate(prefix);
+    let bound = (1.0 - share) * total / tokens.len() as f64;
+    let mut kept = reaching(tokens, weights.values(), bound);
+    let (last, least) = crossing(&kept, goal);
+    kept.retain(|&(token, w)| w > least || (w == least && token <= last));
+    kept
 }
 
-/// Partially orders `items` so that the shortest descending prefix with mass
-/// ≥ `goal` comes first, and returns its length: quickselect by mass.
-fn crossing(items: &mut [(Token, f64)], goal: f64) -> usize {
+/// The tokens with a weight of at least `bound`.
+fn reaching<S: Score>(tokens: &[Token], weights: &[S], bound: f64) -> Vec<(Token, f64)> {
+    let (mut kept, mut block) = (Vec::new(), [(0, 0.0); BLOCK]);
+    for (tokens, weights) in tokens.chunks(BLOCK).zip(weights.chunks(BLOCK)) {
+        // Most blocks have no such token, and this test is made in vectors.
+        if !weights.iter().fold(false, |any, &w| any | (w.into() >= bound)) {
+            continue;
+        }
+        // Which tokens reach the bound is hard to predict, so there is no branch on it.
+        let mut len = 0;
+        for entry in entries(tokens, weights) {
+            block[len] = entry;
+            len += usize::from(entry.1 >= bound);
+        }
+        kept.extend_from_slice(&block[..len]);
+    }
+    kept
+}
+
+/// The last entry of the shortest descending prefix with mass ≥ `goal`, which lies in the
+/// first level at whose end the mass is reached.
+fn crossing(entries: &[(Token, f64)], goal: f64) -> (Token, f64) {
+    if entries.len() < MANY {
+        return crossing_few(&mut entries.to_vec(), goal);
+    }
+    let (lowest, highest) = entries.iter().fold((u64::MAX, 0), |(lowest, highest), &(_, w)| {
+        (level(w).min(lowest), level(w).max(highest))
+    });
+    let mut masses = vec![0.0; (highest - lowest + 1) as usize];
+    entries.iter().for_each(|&(_, w)| masses[(level(w) - lowest) as usize] += w);
+    let (mut crossed, mut before) = (lowest, 0.0);
+    for (i, mass) in masses.iter().enumerate().rev() {
+        if before + mass >= goal {
+            crossed = lowest + i as u64;
+            break;
+        }
+        before += mass;
+    }
+    let mut among =
+        entries.iter().copied().filter(|&(_, w)| level(w) == crossed).collect::<Vec<_>>();
+    crossing_few(&mut among, goal - before)
+}
+
+/// Weights of a higher level are larger: sixteen levels from each power of two to the
+/// next.
+fn level(weight: f64) -> u64 {
+    weight.to_bits() >> (f64::MANTISSA_DIGITS - 1 - 4)
+}
+
+/// As [`crossing`], by quickselect.
+fn crossing_few(items: &mut [(Token, f64)], goal: f64) -> (Token, f64) {
     let (mut lo, mut hi, mut before) = (0, items.len(), 0.0);
     while hi - lo > 1 {
         let mid = lo + (hi - lo) / 2;
@@ -133,9 +212,10 @@ fn crossing(items: &mut [(Token, f64)], goal: f64) -> usize {
             lo = mid;
         }
     }
-    hi
+    items[lo]
 }
 
-fn descending(a: &(Token, f64), b: &(Token, f64)) -> std::cmp::Ordering {
-    b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
+fn descending(a: &(Token, f64), b: &(Token, f64)) -> Ordering {
+    // Adding 0 turns −0 into 0: a zero of either sign is the same score.
+    (b.1 + 0.0).total_cmp(&(a.1 + 0.0)).then(a.0.cmp(&b.0))
 }

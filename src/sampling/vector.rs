@@ -1,61 +1,118 @@
-//! Arithmetic on a row of f32 logits, with the same bits on every processor.
+//! Arithmetic on a row of scores. That on f32 has the same bits on every processor.
 
+use crate::distribution::{self, Blocks, DistError, Number, TokenWeights};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES, math};
 
-/// The largest logit; `None` if any is NaN or +inf.
-pub(super) fn largest(logits: &[f32]) -> Option<f32> {
-    IsaKind::active().run(Largest(logits))
+/// Number of scores in a block.
+pub(super) const BLOCK: usize = 4 * LANES;
+
+/// A number that scores are given as.
+pub(super) trait Score: Number {
+    /// The largest score of each [`BLOCK`]; `None` if any score is NaN or +inf.
+    fn peaks(scores: &[Self]) -> Option<Vec<Self>>;
+
+    /// `exp((x − max) / temperature)` of every score, for which `max` is the largest.
+    ///
+    /// # Errors
+    /// If no score is finite.
+    fn weights(
+        scores: &[Self],
+        max: f64,
+        temperature: f64,
+    ) -> Result<TokenWeights<Self>, DistError>;
 }
 
-/// `exp((x − max) / temperature)` of every logit.
-pub(super) fn weights(mut logits: Vec<f32>, max: f32, temperature: f64) -> Vec<f32> {
-    // Finite and above zero for every temperature: at the smallest temperatures only the
-    // largest logit keeps any weight, and −inf is never multiplied by zero.
-    let scale = (1.0 / temperature).clamp(f32::MIN_POSITIVE.into(), f32::MAX.into()) as f32;
-    IsaKind::active().run(SoftmaxWeights { logits: &mut logits, max, scale });
-    logits
+impl Score for f64 {
+    fn peaks(scores: &[Self]) -> Option<Vec<Self>> {
+        let sound = scores.iter().all(|&x| x < f64::INFINITY);
+        let peak = |block: &[f64]| block.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        sound.then(|| scores.chunks(BLOCK).map(peak).collect())
+    }
+
+    fn weights(
+        scores: &[Self],
+        max: f64,
+        temperature: f64,
+    ) -> Result<TokenWeights<Self>, DistError> {
+        let mut weights = Blocks::with_capacity(scores.len());
+        for block in scores.chunks(distribution::BLOCK) {
+            let block = block.iter().map(|x| ((x - max) / temperature).exp());
+            weights.push(&block.collect::<Vec<_>>());
+        }
+        weights.into_weights()
+    }
 }
 
-struct Largest<'a>(&'a [f32]);
+impl Score for f32 {
+    fn peaks(scores: &[Self]) -> Option<Vec<Self>> {
+        IsaKind::active().run(Peaks(scores))
+    }
 
-impl Kernel for Largest<'_> {
-    type Output = Option<f32>;
+    fn weights(
+        scores: &[Self],
+        max: f64,
+        temperature: f64,
+    ) -> Result<TokenWeights<Self>, DistError> {
+        // Finite and above zero for every temperature: at the smallest temperatures only
+        // the largest score keeps any weight, and −inf is never multiplied by zero.
+        let scale = (1.0 / temperature).clamp(f32::MIN_POSITIVE.into(), f32::MAX.into()) as f32;
+        IsaKind::active().run(SoftmaxWeights { scores, max: max as f32, scale }).into_weights()
+    }
+}
+
+struct Peaks<'a>(&'a [f32]);
+
+impl Kernel for Peaks<'_> {
+    type Output = Option<Vec<f32>>;
 
     #[inline(always)]
-    fn run<I: Isa>(self, isa: I) -> Option<f32> {
+    fn run<I: Isa>(self, isa: I) -> Option<Vec<f32>> {
         // Zero times a finite number is zero, zero times NaN or +inf is NaN; −inf is
         // replaced first.
         let (zero, least) = (isa.splat(0.0), isa.splat(f32::MIN));
-        let (whole, rest) = self.0.as_chunks::<LANES>();
+        let (blocks, rest) = self.0.as_chunks::<BLOCK>();
+        let mut peaks = Vec::with_capacity(blocks.len() + 1);
         let mut unsound = zero;
-        for lanes in whole {
-            unsound = isa.fma(isa.max(least, isa.load(lanes)), zero, unsound);
+        for block in blocks {
+            let mut most = isa.splat(f32::NEG_INFINITY);
+            for lanes in block.as_chunks::<LANES>().0 {
+                let x = isa.load(lanes);
+                most = isa.max(most, x);
+                unsound = isa.fma(isa.max(least, x), zero, unsound);
+            }
+            let mut lanes = [0.0; LANES];
+            isa.store(most, &mut lanes);
+            peaks.push(math::largest_of(lanes));
+        }
+        if !rest.is_empty() {
+            peaks.push(rest.iter().copied().fold(f32::NEG_INFINITY, f32::max));
         }
         let sound = |x: &f32| *x < f32::INFINITY;
-        (math::sum(isa, unsound) == 0.0 && rest.iter().all(sound))
-            .then(|| math::largest(isa, self.0))
+        (math::sum(isa, unsound) == 0.0 && rest.iter().all(sound)).then_some(peaks)
     }
 }
 
 struct SoftmaxWeights<'a> {
-    logits: &'a mut [f32],
+    scores: &'a [f32],
     max: f32,
     scale: f32,
 }
 
 impl Kernel for SoftmaxWeights<'_> {
-    type Output = ();
+    type Output = Blocks<f32>;
 
     #[inline(always)]
-    fn run<I: Isa>(self, isa: I) {
+    fn run<I: Isa>(self, isa: I) -> Blocks<f32> {
         let (max, scale) = (isa.splat(self.max), isa.splat(self.scale));
-        let (whole, rest) = self.logits.as_chunks_mut::<LANES>();
-        for lanes in whole {
-            isa.store(weight(isa, isa.load(lanes), max, scale), lanes);
+        let mut weights = Blocks::with_capacity(self.scores.len());
+        let mut block = [0.0; distribution::BLOCK];
+        for scores in self.scores.chunks(distribution::BLOCK) {
+            for (lanes, scores) in block.as_chunks_mut().0.iter_mut().zip(scores.chunks(LANES)) {
+                isa.store(weight(isa, math::load_part(isa, scores), max, scale), lanes);
+            }
+            weights.push(&block[..scores.len()]);
         }
-        let mut lanes = [0.0; LANES];
-        isa.store(weight(isa, math::load_part(isa, rest), max, scale), &mut lanes);
-        rest.copy_from_slice(&lanes[..rest.len()]);
+        weights
     }
 }
 

@@ -12,6 +12,7 @@ mod predict;
 mod quantile;
 mod ratios;
 mod resamples;
+mod round_cost;
 mod rounds;
 mod sample;
 mod speedup;
@@ -25,6 +26,7 @@ pub use predict::{Costs, RoundProgress, expected_tokens, predicted_speedup};
 pub use quantile::{deciles, median, quantile};
 pub use ratios::{alpha, block_efficiency, block_efficiency_ratio, share_of_ceiling, tv};
 pub use resamples::{RESAMPLES, SEED};
+pub use round_cost::RoundCost;
 pub use rounds::{CountedRound, Rounds, TimeSums};
 pub use sample::{
     Sample, acceptance, branches, by_prompt, forwards_per_token, rounds, timed, times,

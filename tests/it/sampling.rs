@@ -238,6 +238,11 @@ fn a_large_vocabulary_matches_the_full_sort_reference() {
         |p: &mut SamplingParams| p.top_p = 0.9,
         |p: &mut SamplingParams| p.min_p = 0.05,
         |p: &mut SamplingParams| (p.temperature, p.top_k, p.top_p) = (0.7, 1000, 0.95),
+        |p: &mut SamplingParams| (p.top_k, p.min_p) = (20, 0.5),
+        // More tokens than there are blocks of scores.
+        |p: &mut SamplingParams| p.top_k = 5000,
+        |p: &mut SamplingParams| (p.temperature, p.min_p) = (2.0, 0.001),
+        |p: &mut SamplingParams| (p.temperature, p.top_p, p.min_p) = (5.0, 0.99, 0.01),
         |p: &mut SamplingParams| p.temperature = 0.0,
     ] {
         let params = params(change);
@@ -327,7 +332,7 @@ fn scores() -> impl Strategy<Value = Vec<f64>> {
         3 => -3.0..3.0f64,
         1 => Just(f64::NEG_INFINITY),
     ];
-    proptest::collection::vec(score, 1..40).prop_map(|mut scores| {
+    proptest::collection::vec(score, 1..200).prop_map(|mut scores| {
         // At least one token is possible.
         scores[0] = scores[0].max(-3.0);
         scores
@@ -368,7 +373,7 @@ proptest! {
     fn distributions_match_the_full_sort_reference(
         scores in scores(),
         temperature in prop_oneof![Just(0.0), Just(1.0), 0.3..2.0f64],
-        top_k in prop_oneof![Just(0usize), 1usize..12],
+        top_k in prop_oneof![Just(0usize), 1usize..12, 12usize..200],
         top_p in prop_oneof![Just(1.0), 0.05..1.0f64, Just(0.9)],
         min_p in prop_oneof![Just(0.0), 0.0..0.9f64],
         penalties in prop_oneof![Just((1.0, 0.0, 0.0)), (0.5..2.0f64, -0.5..1.0f64, 0.0..1.0f64)],

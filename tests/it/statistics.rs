@@ -322,3 +322,23 @@ fn folds_are_averaged_in_time_per_token() {
     let expected = 3.0 * 105.0 / (2.0 * round_us / 2.0 + round_us);
     close(predicted_speedup(&[(2, all), (1, none)], 1, &costs(&calibration())).unwrap(), expected);
 }
+
+#[test]
+fn a_round_costs_a_step_and_what_it_adds() {
+    let step = RoundRow { draft_us: 0.0, target_us: 8.0, ..round(0, 0) };
+    let times = |row: RoundRow| RoundRow { draft_us: 3.0, target_us: 13.0, verify_us: 2.5, ..row };
+    let plain = [sample("a", 20.0, vec![step.clone(), step])];
+    let mut untimed = sample("b", 1.0, vec![RoundRow { draft_us: 500.0, ..round(3, 0) }]);
+    untimed.timed = false;
+    let cell = [sample("a", 39.0, vec![times(round(3, 3)), times(round(3, 1))]), untimed];
+    let cost = RoundCost::of(&plain, &cell).unwrap();
+    // A step takes 10 µs and a round 19.5 µs.
+    close(cost.tokens, 3.0);
+    close(cost.draft, 0.3);
+    close(cost.rows, 0.5);
+    close(cost.verify, 0.15);
+    close(cost.other, 0.0);
+    close(cost.steps(), 1.95);
+    assert_eq!(RoundCost::of(&[], &cell), None);
+    assert_eq!(RoundCost::of(&plain, &[]), None);
+}

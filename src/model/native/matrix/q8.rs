@@ -50,7 +50,7 @@ impl Q8Block {
                 poison[i] += part[i] * 0.0;
             }
         }
-        let scale = math::largest_of(&largest) / 127.0 + math::sum_of(poison);
+        let scale = math::largest_of(largest) / 127.0 + math::sum_of(poison);
         let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
         let mut quants = [0i8; BLOCK];
         for i in 0..BLOCK {

@@ -1,0 +1,62 @@
+//! What a round of a method costs more than a step of plain decoding, and for what.
+//!
+//! A round emits τ tokens and plain decoding one token per step, so a round that took no
+//! longer than a step would make decoding τ times as fast. This is the ceiling of the
+//! speedup with these drafts, on any engine and processor where a pass of several rows takes
+//! at least as long as a pass of one. The measured speedup is τ divided by the time of a
+//! round in steps.
+
+use super::ratio;
+use super::rounds::TimeSums;
+use super::sample::{Sample, acceptance, timed, times};
+
+/// Mean times of a cell's rounds beyond those of a step, as multiples of a step's time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RoundCost {
+    /// τ: tokens per round.
+    pub tokens: f64,
+    /// Drafting.
+    pub draft: f64,
+    /// The target's pass: its rows beyond the first.
+    pub rows: f64,
+    /// Distributions and verification.
+    pub verify: f64,
+    /// Everything else.
+    pub other: f64,
+}
+
+impl RoundCost {
+    /// The cost of the timed rounds of a cell, compared with its baseline. `None` if either
+    /// has none.
+    pub fn of(baseline: &[Sample], cell: &[Sample]) -> Option<Self> {
+        let (step, round) = (mean(baseline)?, mean(cell)?);
+        let beyond = |part: fn(&TimeSums) -> f64| ratio(part(&round) - part(&step), step.total());
+        let tokens = timed(cell).map(|sample| sample.new_tokens).sum::<usize>();
+        let rounds = acceptance(timed(cell)).rounds;
+        Some(Self {
+            tokens: ratio(tokens as f64, rounds as f64)?,
+            draft: beyond(|times| times.draft)?,
+            rows: beyond(|times| times.target)?,
+            verify: beyond(|times| times.verify)?,
+            other: beyond(|times| times.other)?,
+        })
+    }
+
+    /// The mean time of a round, in steps.
+    pub fn steps(&self) -> f64 {
+        1.0 + self.draft + self.rows + self.verify + self.other
+    }
+}
+
+/// Mean times of the timed rounds.
+fn mean(samples: &[Sample]) -> Option<TimeSums> {
+    let rounds = acceptance(timed(samples)).rounds;
+    let sums = times(timed(samples));
+    let per_round = |us: f64| ratio(us, rounds as f64);
+    Some(TimeSums {
+        draft: per_round(sums.draft)?,
+        target: per_round(sums.target)?,
+        verify: per_round(sums.verify)?,
+        other: per_round(sums.other)?,
+    })
+}
