@@ -8,9 +8,14 @@ from pathlib import Path
 
 import weights
 
-# Tokens in the cache before a timed pass. The first row of a pass is the last of 64 context
-# tokens, as in decoding, where the token sampled last is not in the cache yet.
-CACHED = 63
+REPOSITORY = Path(__file__).resolve().parents[2]
+# The embedded pair's models.
+MODELS = REPOSITORY / "models"
+# Context tokens of a pass unless others are asked for. The first row of a pass is the last of
+# them, as in decoding, where the token sampled last is not in the cache yet.
+CONTEXT = 64
+# Tokens of a prefill.
+PREFILL = 512
 # The minimum duration of a sample in nanoseconds; short passes are repeated within it.
 LEAST = 500_000
 

@@ -9,25 +9,30 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from peers import ENGINES
+from common import CONTEXT
 from rows import Row
 from summary import Cell, Part, cells
 from weights import DTYPES, SHAPES
 
 # The colours of Okabe and Ito, which colour-blind readers can distinguish. Markers
 # distinguish the engines without colour.
-STYLES = dict(
-    zip(ENGINES, [("#D55E00", "o"), ("#0072B2", "s"), ("#009E73", "^"), ("#CC79A7", "D")])
-)
+STYLES = {
+    "specdec": ("#D55E00", "o"),
+    "llama.cpp": ("#0072B2", "s"),
+    "llama.cpp-q4_0": ("#56B4E9", "v"),
+    "llama.cpp-q4_k_m": ("#000000", "P"),
+    "candle": ("#009E73", "^"),
+    "torch": ("#CC79A7", "D"),
+}
 LABELS = {"candle": "candle (last row's logits)"}
 
 
 def draw(rows: list[Row], place: Path) -> None:
-    """Writes `engine.svg` and `engine.png` into a folder."""
-    grouped = cells(rows)
+    """Writes `engine.svg` and `engine.png` into a folder: passes after `CONTEXT` tokens."""
+    grouped = cells([row for row in rows if row.context == CONTEXT])
     shapes = [shape for shape in SHAPES if any(part[0] == shape for part in grouped)]
     dtypes = [dtype for dtype in DTYPES if any(part[1] == dtype for part in grouped)]
-    engines = [name for name in ENGINES if any(name in cell for cell in grouped.values())]
+    engines = [name for name in STYLES if any(name in cell for cell in grouped.values())]
     size = (0.6 + 3.2 * len(dtypes), 0.9 + 2.5 * len(shapes))
     with plt.rc_context({"svg.hashsalt": "engine", "font.size": 9}):
         figure, axes = plt.subplots(
@@ -54,10 +59,12 @@ def _handle(engine: str) -> Line2D:
 
 def _panel(panel: Axes, grouped: dict[Part, dict[str, Cell]], shape: str, dtype: str) -> None:
     panel.set_title(f"{shape}, {dtype}")
-    sizes = sorted(m for s, d, kind, m in grouped if (s, d, kind) == (shape, dtype, "pass"))
+    sizes = sorted(m for s, d, kind, m, _ in grouped if (s, d, kind) == (shape, dtype, "pass"))
     for engine, (colour, marker) in STYLES.items():
         points = [
-            (m, cell[engine]) for m in sizes if engine in (cell := grouped[shape, dtype, "pass", m])
+            (m, cell[engine])
+            for m in sizes
+            if engine in (cell := grouped[shape, dtype, "pass", m, CONTEXT])
         ]
         if not points:
             continue

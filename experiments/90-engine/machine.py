@@ -1,12 +1,15 @@
 """Records the machine and the software with which the times were measured."""
 
+import datetime
 import json
 import os
 import platform
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
-from peers import Engine
+from common import MODELS
+from peers import Engine, Setup, open_specdec
 
 # Words of a processor's name that are left out of folder names.
 NOISE = {"cpu", "processor", "core", "r", "tm", "unknown"}
@@ -23,14 +26,27 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def slug() -> str:
-    """A short name for folders, like `amd-epyc-2c`."""
+def slug(isa: str) -> str:
+    """A short name for folders, like `amd-epyc-avx2-2c`."""
     words = [word for word in re.split(r"[^a-z0-9]+", cpu_model().lower()) if word]
     words = [word for word in words if word not in NOISE][:4]
-    return f"{'-'.join(words) or 'cpu'}-{cores()}c"
+    return "-".join([*(words or ["cpu"]), isa, f"{cores()}c"])
 
 
-def record(file: Path, dtype: str, engines: list[Engine]) -> None:
+def folder(results: Path, isa: str) -> Path:
+    """The folder for results of today."""
+    today = datetime.datetime.now(datetime.UTC).date()
+    return results / f"{today}-{slug(isa)}"
+
+
+def instruction_set(setup: Setup) -> str:
+    """The instruction set that specdec uses here."""
+    engine = open_specdec(MODELS / "target", "f32", setup)
+    engine.close()
+    return str(engine.about["isa"])
+
+
+def record(file: Path, isa: str, dtype: str = "", engines: Iterable[Engine] = ()) -> None:
     """Writes `machine.json`; keeps its entries for other dtypes and engines."""
     known = json.loads(file.read_text()) if file.exists() else {}
     about = known.get("engines", {})
@@ -38,6 +54,7 @@ def record(file: Path, dtype: str, engines: list[Engine]) -> None:
         about.setdefault(engine.name, {})[dtype] = {"version": engine.version, **engine.about}
     contents = {
         "cpu_model": cpu_model(),
+        "isa": isa,
         "cores": cores(),
         "system": platform.system(),
         "python": platform.python_version(),

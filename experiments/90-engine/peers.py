@@ -11,7 +11,8 @@ from typing import Protocol
 import numpy as np
 
 import weights
-from common import PeerError, Sample
+from common import CONTEXT, PREFILL, PeerError, Sample
+from ggufs import gguf_file
 from weights import Shape
 
 
@@ -26,8 +27,8 @@ class Engine(Protocol):
     def pass_(self, m: int) -> Sample:
         """Times a pass over `m` tokens after the cached ones."""
 
-    def prefill(self, n: int) -> Sample:
-        """Times a pass over `n` tokens from an empty cache."""
+    def prefill(self) -> Sample:
+        """Times a pass over `PREFILL` tokens from an empty cache."""
 
     def logits(self, m: int) -> np.ndarray:
         """The logits of the last row of a pass over `m` tokens after the cached ones."""
@@ -66,8 +67,8 @@ class Child:
     def pass_(self, m: int) -> Sample:
         return self._sample(f"pass {m}")
 
-    def prefill(self, n: int) -> Sample:
-        return self._sample(f"prefill {n}")
+    def prefill(self) -> Sample:
+        return self._sample(f"prefill {PREFILL}")
 
     def read(self) -> Sample:
         """Times reading as many bytes as a pass of one token reads of weights."""
@@ -112,8 +113,29 @@ class Setup:
     specdec: Path
     candle: Path
     threads: int
+    # Context tokens of a pass, including its first row.
+    context: int = CONTEXT
     # Keep keys and values in f32, even if the engine's default is a smaller type.
     exact_cache: bool = False
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A further way to run llama.cpp, which is timed as an engine of its own."""
+
+    # The dtype of its weights, if specdec does not have it; it then takes turns with q8_0.
+    dtype: str | None = None
+    flash: bool = True
+
+
+OURS = "specdec"
+VARIANTS = {
+    "llama.cpp": Variant(),
+    "llama.cpp-fa-off": Variant(flash=False),
+    "llama.cpp-q4_0": Variant(dtype="q4_0"),
+    "llama.cpp-q4_k_m": Variant(dtype="q4_k_m"),
+}
+ENGINES = (OURS, *VARIANTS, "candle", "torch")
 
 
 def open_engine(name: str, shape: Shape, dtype: str, setup: Setup) -> Engine:
@@ -122,37 +144,53 @@ def open_engine(name: str, shape: Shape, dtype: str, setup: Setup) -> Engine:
     Raises PeerError if the engine is not available or does not support the dtype.
     """
     folder = weights.folder(shape, setup.work)
-    threads = setup.threads
-    if name == "specdec":
-        command = [str(setup.specdec), "bench", "--target", str(folder), "--dtype", dtype]
-        command += ["--threads", str(threads), "--interactive"]
-        engine = Child(name, command, threads)
-        engine.version = _version_of(setup.specdec)
-        return engine
+    if name == OURS:
+        return open_specdec(folder, dtype, setup)
     if name == "candle":
-        if dtype == "bf16":
-            raise PeerError("its decoders have no bf16 on the CPU")
-        quantized = dtype == "q8_0"
-        model = weights.gguf_file(shape, dtype, setup.work) if quantized else folder
-        kind = "quantized" if quantized else "llama"
-        return Child(name, [str(setup.candle), kind, str(model)], threads)
+        return _open_candle(folder, dtype, setup)
     try:
-        if name == "llama.cpp":
-            from llamacpp import LlamaCpp
-
-            file = weights.gguf_file(shape, dtype, setup.work)
-            return LlamaCpp(file, threads, exact_cache=setup.exact_cache)
+        if name in VARIANTS:
+            return _open_llama_cpp(name, folder, dtype, setup)
         from torchpeer import TorchLlama
 
-        return TorchLlama(folder, dtype, threads)
+        return TorchLlama(folder, dtype, setup.threads, setup.context - 1)
     except (ImportError, OSError) as error:
         raise PeerError(f"cannot be loaded: {error}") from error
 
 
-def _version_of(specdec: Path) -> str:
+def open_specdec(folder: Path, dtype: str, setup: Setup) -> Child:
+    """Opens specdec's engine with a model."""
+    command = [str(setup.specdec), "bench", "--target", str(folder), "--dtype", dtype]
+    command += ["--context", str(setup.context), "--threads", str(setup.threads), "--interactive"]
+    engine = Child(OURS, command, setup.threads)
+    engine.version = version_of(setup.specdec)
+    return engine
+
+
+def version_of(specdec: Path) -> str:
+    """The version that specdec reports."""
     printed = subprocess.run([specdec, "--version"], capture_output=True, text=True, check=True)
     found = re.search(r"\d\S*", printed.stdout)
     return found.group() if found else "unknown"
 
 
-ENGINES = ("specdec", "llama.cpp", "candle", "torch")
+def _open_candle(folder: Path, dtype: str, setup: Setup) -> Child:
+    if dtype == "bf16":
+        raise PeerError("its decoders have no bf16 on the CPU")
+    if setup.context != CONTEXT:
+        raise PeerError(f"it is only timed after {CONTEXT} tokens")
+    quantized = dtype == "q8_0"
+    model = gguf_file(folder, dtype, setup.work) if quantized else folder
+    kind = "quantized" if quantized else "llama"
+    return Child("candle", [str(setup.candle), kind, str(model)], setup.threads)
+
+
+def _open_llama_cpp(name: str, folder: Path, dtype: str, setup: Setup) -> Engine:
+    from llamacpp import LlamaCpp
+
+    variant = VARIANTS[name]
+    if variant.dtype and dtype != "q8_0":
+        raise PeerError("it takes turns with q8_0 only")
+    file = gguf_file(folder, variant.dtype or dtype, setup.work)
+    cached, exact = setup.context - 1, setup.exact_cache
+    return LlamaCpp(name, file, setup.threads, cached, exact_cache=exact, flash=variant.flash)

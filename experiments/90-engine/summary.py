@@ -6,10 +6,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+from peers import OURS, VARIANTS
 from rows import Row
+from spread import spread
 from weights import SHAPES
 
-OURS = "specdec"
 # With fewer undisturbed samples than this, all samples count.
 ENOUGH = 3
 COLUMNS = [
@@ -20,6 +21,7 @@ COLUMNS = [
     "threads",
     "kind",
     "m",
+    "context",
     "median_us",
     "min_us",
     "spread",
@@ -33,7 +35,7 @@ COLUMNS = [
     "ratio_rounds",
 ]
 
-Part = tuple[str, str, str, int]  # shape, dtype, kind, m
+Part = tuple[str, str, str, int, int]  # shape, dtype, kind, m, context
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,7 @@ class Cell:
 
     def quartiles(self) -> tuple[float, float]:
         """The first and third quartile of the times that count, in microseconds."""
-        times = self.micros()
-        if len(times) == 1:
-            return times[0], times[0]
-        low, _, high = statistics.quantiles(times, n=4, method="inclusive")
+        low, _, high = spread(self.micros())
         return low, high
 
     def ratios(self, other: "Cell") -> list[float]:
@@ -74,7 +73,7 @@ def cells(rows: list[Row]) -> dict[Part, dict[str, Cell]]:
     """The samples grouped by what was measured, then by engine."""
     sorted_: dict[Part, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        sorted_[row.shape, row.dtype, row.kind, row.m][row.engine].append(row)
+        sorted_[row.shape, row.dtype, row.kind, row.m, row.context][row.engine].append(row)
     return {
         part: {engine: Cell(samples) for engine, samples in engines.items()}
         for part, engines in sorted_.items()
@@ -88,13 +87,13 @@ def write(rows: list[Row], file: Path) -> None:
         writer = csv.DictWriter(out, COLUMNS, lineterminator="\n", restval="")
         writer.writeheader()
         for part, engines in grouped.items():
-            single = grouped.get((*part[:2], "pass", 1), {})
+            single = grouped.get((*part[:2], "pass", 1, part[-1]), {})
             for engine, cell in engines.items():
                 writer.writerow(_record(part, cell, single.get(engine), engines.get(OURS)))
 
 
 def _record(part: Part, cell: Cell, single: Cell | None, ours: Cell | None) -> dict[str, object]:
-    shape, dtype, kind, m = part
+    shape, dtype, kind, m, context = part
     first, median, (low, high) = cell.rows[0], cell.median(), cell.quartiles()
     kept = sum(row.kept for row in cell.rows)
     record: dict[str, object] = {
@@ -105,6 +104,7 @@ def _record(part: Part, cell: Cell, single: Cell | None, ours: Cell | None) -> d
         "threads": first.threads,
         "kind": kind,
         "m": m,
+        "context": context,
         "median_us": f"{median:.1f}",
         "min_us": f"{min(cell.micros()):.1f}",
         "spread": f"{(high - low) / median:.4f}",
@@ -113,7 +113,9 @@ def _record(part: Part, cell: Cell, single: Cell | None, ours: Cell | None) -> d
     }
     if kind == "pass" and single:
         record["over_t1"] = f"{median / single.median():.3f}"
-    if kind == "read" or (kind == "pass" and m == 1):
+    variant = VARIANTS.get(first.engine)
+    stores_dtype = variant is None or variant.dtype is None
+    if kind == "read" or (kind == "pass" and m == 1 and stores_dtype):
         record["gb_per_s"] = f"{SHAPES[shape].bytes_per_token(dtype) / median / 1e3:.2f}"
     ratios = cell.ratios(ours) if ours else []
     if ratios:

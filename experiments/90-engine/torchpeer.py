@@ -7,7 +7,7 @@ import torch
 from transformers import DynamicCache, LlamaForCausalLM
 from transformers.utils import logging
 
-from common import CACHED, PeerError, Sample, Stopwatch, package_version, tokens
+from common import PREFILL, PeerError, Sample, Stopwatch, package_version, tokens
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
@@ -17,7 +17,7 @@ class TorchLlama:
 
     name = "torch"
 
-    def __init__(self, folder: Path, dtype: str, threads: int) -> None:
+    def __init__(self, folder: Path, dtype: str, threads: int, cached: int) -> None:
         if dtype not in DTYPES:
             raise PeerError(f"the stock model does not support {dtype}")
         logging.disable_progress_bar()
@@ -31,26 +31,27 @@ class TorchLlama:
             "threads": torch.get_num_threads(),
             "attention": self._model.config._attn_implementation,
         }
+        self._cached = cached
         self._cache = DynamicCache()
-        self._forward(0, CACHED, self._cache, rows=1)
+        self._forward(0, cached, self._cache, rows=1)
 
     def pass_(self, m: int) -> Sample:
         watch = Stopwatch()
         while watch.running():
             with watch:
-                self._forward(CACHED, m, self._cache, rows=m)
+                self._forward(self._cached, m, self._cache, rows=m)
                 self._cache.crop(-m)
         return watch.sample()
 
-    def prefill(self, n: int) -> Sample:
+    def prefill(self) -> Sample:
         watch = Stopwatch()
         while watch.running():
             with watch:
-                self._forward(0, n, DynamicCache(), rows=1)
+                self._forward(0, PREFILL, DynamicCache(), rows=1)
         return watch.sample()
 
     def logits(self, m: int) -> np.ndarray:
-        row = self._forward(CACHED, m, self._cache, rows=m)[0, -1].float().numpy()
+        row = self._forward(self._cached, m, self._cache, rows=m)[0, -1].float().numpy()
         self._cache.crop(-m)
         return row
 
