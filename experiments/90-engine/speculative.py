@@ -1,0 +1,101 @@
+"""Builds llama.cpp's own example of speculative decoding, and runs it with the embedded pair."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from common import MODELS, PeerError, package_version
+from decoding import Decoded, Entry, output
+from ggufs import gguf_file
+
+TARGET = "llama-speculative-simple"
+# Compiled for this processor, like the library that runs the passes, and nothing but the example.
+OPTIONS = (
+    "-DCMAKE_BUILD_TYPE=Release",
+    "-DGGML_NATIVE=ON",
+    "-DGGML_OPENMP=OFF",
+    "-DBUILD_SHARED_LIBS=OFF",
+    "-DLLAMA_BUILD_EXAMPLES=ON",
+    "-DLLAMA_BUILD_TESTS=OFF",
+    "-DLLAMA_BUILD_TOOLS=OFF",
+    "-DLLAMA_BUILD_SERVER=OFF",
+    "-DLLAMA_BUILD_APP=OFF",
+    "-DLLAMA_OPENSSL=OFF",
+)
+# What the example reports at its end.
+DECODED = re.compile(r"decoded +(\d+) tokens in +[\d.]+ seconds, speed: +([\d.]+) t/s")
+DRAFTED = re.compile(r"n_drafted += (\d+)")
+ACCEPTED = re.compile(r"n_accept +=\s*(\d+)")
+
+
+def sources(work: Path) -> Path | None:
+    """llama.cpp in the unpacked source distribution of llama-cpp-python; None if it is missing."""
+    version = package_version("llama-cpp-python")
+    place = work / f"llama_cpp_python-{version}" / "vendor" / "llama.cpp"
+    return place if (place / "examples" / "speculative-simple").is_dir() else None
+
+
+def built(work: Path, jobs: int) -> Path:
+    """The example; built if it does not exist. Raises PeerError if that is impossible."""
+    place = work / "llama-build"
+    program = place / "bin" / TARGET
+    if program.exists():
+        return program
+    source = sources(work)
+    if not source:
+        raise PeerError(f"the sources of llama.cpp are not in {work}")
+    configure = ["cmake", "-S", str(source), "-B", str(place), *OPTIONS]
+    build = ["cmake", "--build", str(place), "--target", TARGET, "-j", str(jobs)]
+    for command in (configure, build):
+        try:
+            ended = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+        except OSError as error:
+            raise PeerError(f"cmake: {error.strerror}") from error
+        if ended.returncode != 0:
+            raise PeerError(f"{' '.join(command[:2])} ended with status {ended.returncode}")
+    return program
+
+
+class Speculative:
+    """Generates texts with the example, which loads the models anew for each."""
+
+    def __init__(self, program: Path, work: Path, threads: int) -> None:
+        self._program = program
+        self._work = work
+        self._threads = threads
+        self.version = package_version("llama-cpp-python")
+
+    def decode(self, entry: Entry, prompt: str, most: int, seed: int) -> Decoded:
+        """Continues a prompt with about `most` tokens: the last round may exceed them."""
+        target = gguf_file(MODELS / "target", entry.dtype, self._work)
+        draft = gguf_file(MODELS / "draft", entry.draft_dtype, self._work)
+        command = [str(self._program), "-m", str(target), "-md", str(draft), "-c", "1024"]
+        command += ["--spec-type", "draft-simple", "--spec-draft-n-max", str(entry.k)]
+        command += ["--spec-draft-p-min", "0", "-t", str(self._threads)]
+        command += ["-td", str(entry.draft_threads), "--temp", str(entry.temperature)]
+        # It stops once it has more tokens than it was asked for.
+        command += ["-s", str(seed), "-n", str(most - 1), "--no-escape", "-p", prompt]
+        return parsed(output(command, merged=True))
+
+    def rest(self) -> None:
+        """Does nothing: the process has ended."""
+
+    def close(self) -> None:
+        """Does nothing: every text has its own process."""
+
+
+def parsed(text: str) -> Decoded:
+    """What the example reports at the end of its output."""
+    decoded, drafted, accepted = (
+        expression.findall(text) for expression in (DECODED, DRAFTED, ACCEPTED)
+    )
+    if not (decoded and drafted and accepted):
+        raise PeerError(f"{TARGET} printed no statistics")
+    count, speed = decoded[-1]
+    return Decoded(
+        tokens=[],
+        new_tokens=int(count),
+        micros=int(count) / float(speed) * 1e6,
+        drafted=int(drafted[-1]),
+        accepted=int(accepted[-1]),
+    )
