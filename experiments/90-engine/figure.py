@@ -28,8 +28,10 @@ LABELS = {"candle": "candle (last row's logits)"}
 
 
 def draw(rows: list[Row], place: Path) -> None:
-    """Writes `engine.svg` and `engine.png` into a folder: passes after `CONTEXT` tokens."""
+    """Writes `engine.svg` and `engine.png` into a folder, if passes after `CONTEXT` were timed."""
     grouped = cells([row for row in rows if row.context == CONTEXT])
+    if not grouped:
+        return
     shapes = [shape for shape in SHAPES if any(part[0] == shape for part in grouped)]
     dtypes = [dtype for dtype in DTYPES if any(part[1] == dtype for part in grouped)]
     engines = [name for name in STYLES if any(name in cell for cell in grouped.values())]

@@ -23,6 +23,8 @@ TEXTS = (
     " ",
     'fn main() {\n    println!("{}", 1_000_000u64 << 3);\n}\n',
     "impl<'a, T: 'static + ?Sized> Deref for Guard<'a, T> {\r\n\ttype Target = T;\r\n}",
+    # Labels that begin like English contractions, which other expressions split off.
+    "'main: loop {\n'read: loop {\n break 'main;\n}\n}",
     "/// Returns `None` if it isn't there; don't panic, we've checked and they'll agree.",
     "A paragraph \u2013 with \u201cquotes\u201d \u2013 in prose. It's short.\n\n\n  The next one.",
     "0 1 12 123 1234 3.14159 0xdead_beef 1e-9 \u0663\u0664\u0665 \u2167 \u00bd",

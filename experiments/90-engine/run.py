@@ -41,7 +41,8 @@ NEAR = {"f32": 1e-4, "bf16": 0.1, "q8_0": 0.15, "q4_0": 0.6, "q4_k_m": 0.6}
 def main() -> None:
     args = arguments()
     build(args.specdec, ["--bin", "specdec"])
-    build(args.candle, ["--example", "candle_peer"])
+    if "candle" in args.engines:
+        build(args.candle, ["--example", "candle_peer"])
     parts = list(itertools.product(args.shapes, args.dtypes, args.contexts))
     if args.check:
         agree = [check(args, *part) for part in parts]
