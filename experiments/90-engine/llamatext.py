@@ -17,6 +17,8 @@ POSITIONS = 1024
 class LlamaText:
     """Plain decoding of a GGUF file with a tokenizer."""
 
+    name = "llama.cpp"
+
     def __init__(self, file: Path, threads: int, *, exact_cache: bool = False) -> None:
         self._context = Context(file, threads, POSITIONS, exact_cache=exact_cache)
         self.version = self._context.version

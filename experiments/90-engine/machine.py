@@ -7,12 +7,21 @@ import platform
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Protocol
 
 from common import MODELS
-from peers import Engine, Setup, open_specdec
+from peers import Setup, open_specdec
 
 # Words of a processor's name that are left out of folder names.
 NOISE = {"cpu", "processor", "core", "r", "tm", "unknown"}
+
+
+class Described(Protocol):
+    """An engine that describes itself."""
+
+    name: str
+    version: str
+    about: dict[str, object]
 
 
 def cpu_model() -> str:
@@ -46,7 +55,7 @@ def instruction_set(setup: Setup) -> str:
     return str(engine.about["isa"])
 
 
-def record(file: Path, isa: str, dtype: str = "", engines: Iterable[Engine] = ()) -> None:
+def record(file: Path, isa: str, dtype: str = "", engines: Iterable[Described] = ()) -> None:
     """Writes `machine.json`; keeps its entries for other dtypes and engines."""
     known = json.loads(file.read_text()) if file.exists() else {}
     about = known.get("engines", {})

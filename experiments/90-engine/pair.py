@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import machine
 import pairrows
@@ -21,6 +21,9 @@ from pairrows import MEASURE, SWEEP, PairRow
 from pairsummary import LLAMA_CPP
 from peers import OURS, Setup
 from weights import DTYPES
+
+if TYPE_CHECKING:  # llama.cpp may be missing
+    from llamatext import LlamaText
 
 HERE = Path(__file__).resolve().parent
 PROMPTS = REPOSITORY / "configs" / "prompts" / "code.jsonl"
@@ -58,16 +61,10 @@ class Runners:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._specdec = Specdec(args.specdec, args.threads)
-        self._plain: dict[str, Runner] = {}
+        self._plain: dict[str, "LlamaText"] = {}
         self._speculative: Runner | None = None
         try:
-            from llamatext import LlamaText
-            from speculative import Speculative, built
-
-            for dtype in (*DTYPES, *QUANTISED):
-                file = gguf_file(MODELS / "target", dtype, args.work)
-                self._plain[dtype] = LlamaText(file, args.threads)
-            self._speculative = Speculative(built(args.work, args.jobs), args.work, args.threads)
+            self._open_llama_cpp(args)
         except (ImportError, OSError, PeerError) as error:
             what = "llama.cpp's example of speculative decoding" if self._plain else LLAMA_CPP
             print(f"skipped: {what}: {error}", flush=True)
@@ -95,10 +92,25 @@ class Runners:
             for k, draft in itertools.product(LENGTHS, DRAFTS[kind[0]])
         ]
 
+    def record(self, file: Path, isa: str) -> None:
+        """Writes `machine.json`."""
+        machine.record(file, isa)
+        for dtype, runner in self._plain.items():
+            machine.record(file, isa, dtype, [runner])
+
     def close(self) -> None:
         """Frees all models."""
         for runner in self._plain.values():
             runner.close()
+
+    def _open_llama_cpp(self, args: argparse.Namespace) -> None:
+        from llamatext import LlamaText
+        from speculative import Speculative, built
+
+        for dtype in (*DTYPES, *QUANTISED):
+            file = gguf_file(MODELS / "target", dtype, args.work)
+            self._plain[dtype] = LlamaText(file, args.threads)
+        self._speculative = Speculative(built(args.work, args.jobs), args.work, args.threads)
 
 
 def main() -> None:
@@ -110,6 +122,7 @@ def main() -> None:
             isa = machine.instruction_set(setup)
             out = args.out or machine.folder(REPOSITORY / "results" / HERE.name, isa)
             out.mkdir(parents=True, exist_ok=True)
+            runners.record(out / "machine.json", isa)
             file = out / "pair.csv"
             bench = Bench(runners, args, file)
             entries = runners.plain() + chosen(bench, runners, prompts)
@@ -117,7 +130,6 @@ def main() -> None:
                 bench.round(MEASURE, turn, entries, prompts)
     except PeerError as error:
         sys.exit(f"{error}")
-    machine.record(out / "machine.json", isa)
     pairsummary.write(pairrows.load(file), out / "pair-summary.csv")
 
 
