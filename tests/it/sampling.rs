@@ -135,7 +135,8 @@ fn processors_run_in_the_documented_order() {
 #[test]
 fn penalties_see_prompt_and_continuation_as_documented() {
     let logits = [1.0, -1.0, 2.0, 0.5];
-    let history = History { prompt_len: 2, context: &[0, 1, 1, 2], drafted: &[] };
+    // Token 2 occurs twice in the continuation, token 1 once more in the prompt.
+    let history = History { prompt_len: 2, context: &[0, 1, 1, 2, 2], drafted: &[] };
     let scores = |change: fn(&mut SamplingParams)| {
         let dist = distribution_after(&logits, params(change), history);
         // Relative to token 3, which never occurred.
@@ -148,7 +149,7 @@ fn penalties_see_prompt_and_continuation_as_documented() {
     };
     near(scores(|p| p.repetition_penalty = 2.0), [0.5, -2.0, 1.0]);
     near(scores(|p| p.presence_penalty = 0.5), [1.0, -1.5, 1.5]);
-    near(scores(|p| p.frequency_penalty = 0.5), [1.0, -1.5, 1.5]);
+    near(scores(|p| p.frequency_penalty = 0.5), [1.0, -1.5, 1.0]);
 }
 
 #[test]
