@@ -179,13 +179,11 @@ fn crossing(entries: &[(Token, f64)], goal: f64) -> (Token, f64) {
     });
     let mut masses = vec![0.0; (highest - lowest + 1) as usize];
     entries.iter().for_each(|&(_, w)| masses[(level(w) - lowest) as usize] += w);
-    let (mut crossed, mut before) = (lowest, 0.0);
-    for (i, mass) in masses.iter().enumerate().rev() {
-        if before + mass >= goal {
-            crossed = lowest + i as u64;
-            break;
-        }
-        before += mass;
+    let (mut crossed, mut before) = (highest, 0.0);
+    // If rounding keeps the sum below the goal, the lowest level is the right one.
+    while crossed > lowest && before + masses[(crossed - lowest) as usize] < goal {
+        before += masses[(crossed - lowest) as usize];
+        crossed -= 1;
     }
     let mut among =
         entries.iter().copied().filter(|&(_, w)| level(w) == crossed).collect::<Vec<_>>();

@@ -275,6 +275,13 @@ fn rounding_does_not_change_the_top_p_set() {
     }
 }
 
+#[test]
+fn the_largest_share_below_one_keeps_tokens_of_every_size() {
+    let logits = (0..5000).map(|t| f64::from(t % 50) / -5.0).collect::<Vec<_>>();
+    let all = distribution(&logits, |p| p.top_p = 1.0 - f64::EPSILON / 2.0);
+    assert_eq!(all.support().count(), 5000);
+}
+
 /// Only differences of scores count, however large the scores are.
 #[test]
 fn a_constant_added_to_all_scores_changes_nothing() {
