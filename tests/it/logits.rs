@@ -1,5 +1,5 @@
-//! Rows of logits in both precisions: invalid values, impossible tokens, penalties, and the
-//! same distributions for many rows as for each row alone.
+//! Rows of logits in both precisions: invalid values, impossible tokens, penalties, extreme
+//! temperatures, and the same distributions for many rows as for each row alone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -193,5 +193,32 @@ fn distributions_of_many_rows_equal_those_of_single_rows() {
                 assert_eq!(dist.total_variation(&alone), 0.0);
             }
         }
+    }
+}
+
+/// One over the largest temperatures is zero in f32.
+#[test]
+fn the_largest_temperatures_are_nearly_uniform() {
+    let logits = Logits::F32(vec![-5.0, f32::NEG_INFINITY, 2.0, f32::NEG_INFINITY, 3.0]);
+    let third = 1.0 / 3.0;
+    for temperature in [1e46, 1e300, f64::MAX] {
+        for top_p in [1.0, 0.999] {
+            let params = SamplingParams { temperature, top_p, ..SamplingParams::default() };
+            let dist = Sampler::new(params).unwrap().distribution(&logits, PLAIN).unwrap();
+            let support = dist.support().collect::<Vec<_>>();
+            assert_eq!(support, [(0, third), (2, third), (4, third)], "{temperature}");
+        }
+    }
+}
+
+/// Logits over the smallest temperatures are larger than any f32.
+#[test]
+fn the_smallest_temperatures_are_nearly_greedy() {
+    let logits = Logits::F32(vec![1.0, 3.0, 2.999, -40.0]);
+    let history = History { prompt_len: 0, context: &[], drafted: &[] };
+    for temperature in [1e-30, 1e-39, 1e-45, 1e-300, f64::MIN_POSITIVE] {
+        let params = SamplingParams { temperature, ..SamplingParams::default() };
+        let dist = Sampler::new(params).unwrap().distribution(&logits, history).unwrap();
+        assert_eq!(dist.support().collect::<Vec<_>>(), [(1, 1.0)], "{temperature}");
     }
 }
