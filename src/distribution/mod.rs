@@ -124,7 +124,7 @@ impl Dist {
     }
 
     /// The distribution proportional to weights that have been summed.
-    pub(crate) fn from_blocks<T: Number>(weights: TokenWeights<T>) -> Self {
+    pub(crate) fn from_weights_of<T: Number>(weights: TokenWeights<T>) -> Self {
         Self { vocab: weights.len(), storage: T::store(weights) }
     }
 
@@ -133,7 +133,7 @@ impl Dist {
         if weights.mass() <= 0.0 {
             return Err(DistError::NothingPossible);
         }
-        Ok(Self::from_blocks(weights))
+        Ok(Self::from_weights_of(weights))
     }
 
     /// A distribution proportional to the weights of a few tokens. The weights of a
@@ -255,19 +255,11 @@ impl Dist {
     /// As [`Self::residual`], with q multiplied by a factor.
     pub fn residual_of(&self, q: &Dist, factor: f64) -> Option<Dist> {
         let excess = |p: f64, q: f64| (p - factor * q).max(0.0);
-        match (&self.storage, &q.storage) {
-            (Storage::Double(p), Storage::Double(q)) => {
-                p.excess(q, factor).ok().map(Self::from_blocks)
-            }
-            (Storage::Single(p), Storage::Single(q)) => {
-                p.excess(q, factor).ok().map(Self::from_blocks)
-            }
-            (Storage::Sparse(_), _) => {
-                let entries = self.beside(q).map(|(t, p, q)| (t, excess(p, q)));
-                Self::sparse(self.vocab, entries.collect()).ok()
-            }
-            _ => Self::from_weights(self.zip(q, excess)).ok(),
+        if self.is_sparse() {
+            let entries = self.beside(q).map(|(t, p, q)| (t, excess(p, q)));
+            return Self::sparse(self.vocab, entries.collect()).ok();
         }
+        Self::from_weights(self.zip(q, excess)).ok()
     }
 
     /// Shannon entropy in nats.

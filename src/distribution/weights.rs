@@ -59,17 +59,11 @@ impl<T: Number> Blocks<T> {
         self.ends.push(self.ends.last().copied().unwrap_or(0.0) + block_sum(block));
     }
 
-    /// The weights, of which none is negative or infinite.
-    ///
-    /// # Errors
-    /// If all are zero.
-    pub(crate) fn into_weights(self) -> Result<TokenWeights<T>, DistError> {
+    /// The weights, of which at least one is positive and none negative or infinite.
+    pub(crate) fn into_weights(self) -> TokenWeights<T> {
         let Self { values, ends } = self;
         let norm = ends.last().copied().unwrap_or(0.0);
-        if norm <= 0.0 {
-            return Err(DistError::NothingPossible);
-        }
-        Ok(TokenWeights { values, ends, norm })
+        TokenWeights { values, ends, norm }
     }
 }
 
@@ -79,7 +73,7 @@ impl<T: Number> TokenWeights<T> {
     /// # Errors
     /// If one is negative or not finite, there is none, or their sum is not
     /// finite.
-    pub(crate) fn new(values: Vec<T>) -> Result<Self, DistError> {
+    pub(super) fn new(values: Vec<T>) -> Result<Self, DistError> {
         let mut ends = Vec::with_capacity(values.len().div_ceil(BLOCK));
         let sound = IsaKind::active().run(BlockSums { values: &values, ends: &mut ends });
         let mass = ends.last().copied().ok_or(DistError::Empty)?;
@@ -142,14 +136,6 @@ impl<T: Number> TokenWeights<T> {
             }
         }
         last
-    }
-
-    /// `max(0, p(x) − factor · q(x))` of every token.
-    ///
-    /// # Errors
-    /// If all are zero.
-    pub(super) fn excess(&self, q: &Self, factor: f64) -> Result<TokenWeights<f64>, DistError> {
-        IsaKind::active().run(Excess { p: self, q, factor }).into_weights()
     }
 
     /// `value(p(x), q(x))` of every token.
@@ -226,31 +212,5 @@ impl<T: Number, F: Fn(f64, f64) -> f64> Kernel for Pairs<'_, T, F> {
         let Pairs { p, q, value } = self;
         let pairs = p.values.iter().zip(&q.values);
         pairs.map(|(&a, &b)| value(a.into() / p.norm, b.into() / q.norm)).collect()
-    }
-}
-
-/// Computes what a draft distribution leaves of a target distribution.
-struct Excess<'a, T> {
-    p: &'a TokenWeights<T>,
-    q: &'a TokenWeights<T>,
-    factor: f64,
-}
-
-impl<T: Number> Kernel for Excess<'_, T> {
-    type Output = Blocks<f64>;
-
-    #[inline(always)]
-    fn run<I: Isa>(self, _: I) -> Blocks<f64> {
-        let Excess { p, q, factor } = self;
-        let mut excess = Blocks::with_capacity(p.len());
-        let mut block = [0.0; BLOCK];
-        for (a, b) in p.values.chunks(BLOCK).zip(q.values.chunks(BLOCK)) {
-            let len = a.len().min(b.len());
-            for ((to, &a), &b) in block[..len].iter_mut().zip(a).zip(b) {
-                *to = (a.into() / p.norm - factor * (b.into() / q.norm)).max(0.0);
-            }
-            excess.push(&block[..len]);
-        }
-        excess
     }
 }

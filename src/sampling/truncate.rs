@@ -41,13 +41,13 @@ fn of_scores<S: Score>(scores: &[S], params: &SamplingParams) -> Result<Dist, Di
     }
     let cuts_mass = params.top_p < 1.0;
     if params.top_k == 0 && !cuts_mass && params.min_p == 0.0 {
-        return S::weights(scores, max, params.temperature).map(Dist::from_blocks);
+        return Ok(Dist::from_weights_of(S::weights(scores, max, params.temperature)));
     }
     // Top-p needs the mass of all tokens that top-k leaves.
     let min_p = if cuts_mass { 0.0 } else { params.min_p };
     let least = weighing(min_p, max, params.temperature);
     let tokens = candidates(scores, &peaks, params.top_k, least);
-    let weights = S::weights(&chosen(scores, &tokens), max, params.temperature)?;
+    let weights = S::weights(&chosen(scores, &tokens), max, params.temperature);
     let mut kept = if cuts_mass {
         with_mass(&tokens, &weights, params.top_p)
     } else {

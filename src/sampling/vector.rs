@@ -1,6 +1,6 @@
 //! Arithmetic on a row of scores. That on f32 has the same bits on every processor.
 
-use crate::distribution::{self, Blocks, DistError, Number, TokenWeights};
+use crate::distribution::{self, Blocks, Number, TokenWeights};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES, math};
 
 /// Number of scores in a block.
@@ -11,15 +11,8 @@ pub(super) trait Score: Number {
     /// The largest score of each [`BLOCK`]; `None` if any score is NaN or +inf.
     fn peaks(scores: &[Self]) -> Option<Vec<Self>>;
 
-    /// `exp((x − max) / temperature)` of every score, for which `max` is the largest.
-    ///
-    /// # Errors
-    /// If no score is finite.
-    fn weights(
-        scores: &[Self],
-        max: f64,
-        temperature: f64,
-    ) -> Result<TokenWeights<Self>, DistError>;
+    /// `exp((x − max) / temperature)` of every score, of which `max`, a finite one, is the largest.
+    fn weights(scores: &[Self], max: f64, temperature: f64) -> TokenWeights<Self>;
 }
 
 impl Score for f64 {
@@ -29,11 +22,7 @@ impl Score for f64 {
         sound.then(|| scores.chunks(BLOCK).map(peak).collect())
     }
 
-    fn weights(
-        scores: &[Self],
-        max: f64,
-        temperature: f64,
-    ) -> Result<TokenWeights<Self>, DistError> {
+    fn weights(scores: &[Self], max: f64, temperature: f64) -> TokenWeights<Self> {
         let mut weights = Blocks::with_capacity(scores.len());
         for block in scores.chunks(distribution::BLOCK) {
             let block = block.iter().map(|x| ((x - max) / temperature).exp());
@@ -48,11 +37,7 @@ impl Score for f32 {
         IsaKind::active().run(Peaks(scores))
     }
 
-    fn weights(
-        scores: &[Self],
-        max: f64,
-        temperature: f64,
-    ) -> Result<TokenWeights<Self>, DistError> {
+    fn weights(scores: &[Self], max: f64, temperature: f64) -> TokenWeights<Self> {
         // Finite and above zero for every temperature: at the smallest temperatures only
         // the largest score keeps any weight, and −inf is never multiplied by zero.
         let scale = (1.0 / temperature).clamp(f32::MIN_POSITIVE.into(), f32::MAX.into()) as f32;

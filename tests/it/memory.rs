@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 use crate::run_support::specdec;
 use crate::synthetic::Synthetic;
 
-/// More bytes than a round may add: eight are kept, a list that grows holds up to twice as
-/// many, and the allocator keeps what the list has outgrown.
-const PER_ROUND: f64 = 32.0;
+/// More bytes than a round may add.
+const PER_ROUND: f64 = 16.0;
 
 /// The most memory that `specdec report` took, in bytes, and the time.
 fn peak(folder: &Path) -> (usize, Duration) {
