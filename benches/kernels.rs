@@ -24,13 +24,14 @@ fn products(c: &mut Criterion) {
     let pool = Pool::shared();
     let weights = numbers(OUTPUTS * INPUTS);
     for dtype in Dtype::ALL {
-        let matrix = PackedMatrix::pack(&weights, INPUTS, dtype).expect("memory for a matrix");
+        let matrix = PackedMatrix::pack(IsaKind::active(), &weights, INPUTS, dtype);
+        let matrix = matrix.expect("memory for a matrix");
         let mut group = c.benchmark_group(format!("product, {}", dtype.name()));
         for rows in ROWS {
             let x = numbers(rows * INPUTS);
             group.throughput(Throughput::Elements((rows * OUTPUTS * INPUTS) as u64));
             group.bench_with_input(BenchmarkId::from_parameter(rows), &x, |b, x| {
-                b.iter(|| black_box(matrix.times(IsaKind::active(), &pool, x)));
+                b.iter(|| black_box(matrix.times(&pool, x)));
             });
         }
     }

@@ -45,8 +45,8 @@ class Kernel:
 BLOCK = 32
 # f32: a multiply-add per input.
 # bf16: the same, and per group a shift and a mask for every two inputs, which turn them into f32.
-# q8_0 with AVX2: per four inputs and row, `sign`, `maddubs`, `madd` and an addition, of which the
-# second and third multiply; per four inputs and group, an exclusive or and `abs`.
+# q8_0 with AVX2: per two inputs and row, `madd` and an addition, of which the first multiplies;
+# per two inputs and group, a conversion to 16 bits.
 # q8_0 with VNNI: per four inputs and row, `dpbusd`.
 # q8_0 on all: per block and row, a conversion to f32, a multiplication and a multiply-add; per
 # block and group, the conversion of the scales.
@@ -54,7 +54,7 @@ KERNELS = {
     "avx2": {
         "f32": Kernel(multiplies=32, instructions=32, shared=0, most=6, several=6),
         "bf16": Kernel(multiplies=32, instructions=32, shared=32, most=5, several=0),
-        "q8_0": Kernel(multiplies=18, instructions=35, shared=17, most=8, several=0),
+        "q8_0": Kernel(multiplies=18, instructions=35, shared=17, most=6, several=0),
     },
     "avxvnni": {
         "f32": Kernel(multiplies=32, instructions=32, shared=0, most=6, several=6),

@@ -5,13 +5,15 @@
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
-use super::{Bytes, Isa, IsaKind, Kernel, LANES, Signed};
+use bytemuck::{Pod, Zeroable};
+
+use super::{BLOCK, Bytes, Fours, Isa, IsaKind, Kernel, LANES, Quants};
 
 /// Proof that the processor has AVX2, FMA, F16C and what `D` needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Avx2<D>(PhantomData<D>);
 
-/// Products of bytes in multiplications of 8 and 16 bits.
+/// Products of bytes in multiplications of 16 bits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Widening;
 
@@ -23,12 +25,38 @@ pub(crate) struct Vnni;
 pub(crate) trait ByteProducts: Copy + Send + Sync {
     /// AVX2 with these.
     const KIND: IsaKind;
+    /// [`Isa::Quants`].
+    type Quants: Quants;
 
-    /// [`Isa::dot`] for lanes 0 to 7 (`half` = 0) or 8 to 15 (`half` = 1).
+    /// [`Isa::dot`].
     ///
     /// # Safety
     /// The processor must have AVX2 and what these products need.
-    unsafe fn dot<const M: usize>(w: &Bytes, half: usize, x: [&Signed; M]) -> [__m256i; M];
+    unsafe fn dot<const M: usize>(w: &Bytes, x: [&Self::Quants; M]) -> [[__m256i; 2]; M];
+}
+
+/// Values widened to 16 bits, two at a time.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Twos {
+    quants: [[i16; 2]; BLOCK / 2],
+    scale: f32,
+}
+
+impl Quants for Twos {
+    #[inline(always)]
+    fn new(quants: [i8; BLOCK], scale: f32) -> Self {
+        let mut wide = [0; BLOCK];
+        for i in 0..BLOCK {
+            wide[i] = i16::from(quants[i]);
+        }
+        Self { quants: bytemuck::cast(wide), scale }
+    }
+
+    #[inline(always)]
+    fn scale(&self) -> f32 {
+        self.scale
+    }
 }
 
 fn has_avx2() -> bool {
@@ -73,24 +101,22 @@ impl Avx2<Vnni> {
 
 impl ByteProducts for Widening {
     const KIND: IsaKind = IsaKind::Avx2;
+    type Quants = Twos;
 
-    /// With w the signed weight, |w| · (x · sign w) = w · x. A sum of two such products
-    /// is at most 2 · 128 · 127 < 2¹⁵, so `maddubs` does not saturate.
     #[inline(always)]
-    unsafe fn dot<const M: usize>(w: &Bytes, half: usize, x: [&Signed; M]) -> [__m256i; M] {
-        // SAFETY: the caller guarantees the instructions; 32 of the 64 bytes of `w[j]` are
+    unsafe fn dot<const M: usize>(w: &Bytes, x: [&Twos; M]) -> [[__m256i; 2]; M] {
+        // SAFETY: the caller guarantees the instructions; 16 of the 32 bytes of `w` are
         // read, from their beginning or their middle.
         unsafe {
-            let (bias, ones) = (_mm256_set1_epi8(-128), _mm256_set1_epi16(1));
-            let mut sums = [_mm256_setzero_si256(); M];
-            for j in 0..w.len() {
-                let w = _mm256_loadu_si256(w[j].as_ptr().cast::<__m256i>().add(half));
-                let w = _mm256_xor_si256(w, bias);
-                let size = _mm256_abs_epi8(w);
+            let mut sums = [[_mm256_setzero_si256(); 2]; M];
+            for (j, w) in w.as_chunks::<{ 2 * LANES }>().0.iter().enumerate() {
+                let halves = w.as_ptr().cast::<__m128i>();
+                let low = _mm256_cvtepi8_epi16(_mm_loadu_si128(halves));
+                let high = _mm256_cvtepi8_epi16(_mm_loadu_si128(halves.add(1)));
                 for m in 0..M {
-                    let signed = _mm256_sign_epi8(broadcast(x[m].quants[j]), w);
-                    let pairs = _mm256_maddubs_epi16(size, signed);
-                    sums[m] = _mm256_add_epi32(sums[m], _mm256_madd_epi16(pairs, ones));
+                    let x = _mm256_set1_epi32(bytemuck::cast(x[m].quants[j]));
+                    sums[m][0] = _mm256_add_epi32(sums[m][0], _mm256_madd_epi16(low, x));
+                    sums[m][1] = _mm256_add_epi32(sums[m][1], _mm256_madd_epi16(high, x));
                 }
             }
             sums
@@ -100,34 +126,31 @@ impl ByteProducts for Widening {
 
 impl ByteProducts for Vnni {
     const KIND: IsaKind = IsaKind::AvxVnni;
+    type Quants = Fours;
 
+    /// Eight lanes at a time, so that one register per row is enough.
     #[inline(always)]
-    unsafe fn dot<const M: usize>(w: &Bytes, half: usize, x: [&Signed; M]) -> [__m256i; M] {
-        // SAFETY: as above.
+    unsafe fn dot<const M: usize>(w: &Bytes, x: [&Fours; M]) -> [[__m256i; 2]; M] {
+        // SAFETY: the caller guarantees the instructions; 32 of the 64 bytes of `w` are
+        // read, from their beginning or their middle.
         unsafe {
-            let mut sums = [_mm256_setzero_si256(); M];
-            for m in 0..M {
-                sums[m] = _mm256_set1_epi32(x[m].correction);
-            }
-            for j in 0..w.len() {
-                let w = _mm256_loadu_si256(w[j].as_ptr().cast::<__m256i>().add(half));
+            let mut sums = [[_mm256_setzero_si256(); 2]; M];
+            #[allow(clippy::needless_range_loop)] // `half` also selects weights
+            for half in 0..2 {
                 for m in 0..M {
-                    sums[m] = _mm256_dpbusd_avx_epi32(sums[m], w, broadcast(x[m].quants[j]));
+                    sums[m][half] = _mm256_set1_epi32(x[m].correction);
+                }
+                for (j, w) in w.as_chunks::<{ 4 * LANES }>().0.iter().enumerate() {
+                    let w = _mm256_loadu_si256(w.as_ptr().cast::<__m256i>().add(half));
+                    for m in 0..M {
+                        let x = _mm256_set1_epi32(bytemuck::cast(x[m].quants[j]));
+                        sums[m][half] = _mm256_dpbusd_avx_epi32(sums[m][half], w, x);
+                    }
                 }
             }
             sums
         }
     }
-}
-
-/// Four bytes in all lanes.
-///
-/// # Safety
-/// The processor must have AVX2.
-#[inline(always)]
-unsafe fn broadcast(x: [i8; 4]) -> __m256i {
-    // SAFETY: guaranteed by the caller.
-    unsafe { _mm256_set1_epi32(i32::from_ne_bytes(x.map(|b| b as u8))) }
 }
 
 // SAFETY, for every block below: `self` proves that the processor has the instructions,
@@ -138,6 +161,7 @@ impl<D: ByteProducts> Isa for Avx2<D> {
     const REGISTERS: usize = 8;
     type F = [__m256; 2];
     type I = [__m256i; 2];
+    type Quants = D::Quants;
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::F {
@@ -220,13 +244,8 @@ impl<D: ByteProducts> Isa for Avx2<D> {
         unsafe { [_mm256_cvtepi32_ps(x[0]), _mm256_cvtepi32_ps(x[1])] }
     }
     #[inline(always)]
-    fn dot<const M: usize>(self, w: &Bytes, x: [&Signed; M]) -> [Self::I; M] {
-        let (low, high) = unsafe { (D::dot(w, 0, x), D::dot(w, 1, x)) };
-        let mut sums = [[low[0]; 2]; M];
-        for m in 0..M {
-            sums[m] = [low[m], high[m]];
-        }
-        sums
+    fn dot<const M: usize>(self, w: &Bytes, x: [&D::Quants; M]) -> [Self::I; M] {
+        unsafe { D::dot(w, x) }
     }
     #[inline(always)]
     fn prefetch<T>(self, from: &T, bytes: usize) {

@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Bytes, Isa, IsaKind, Kernel, LANES, Signed};
+use super::{Bytes, Fours, Isa, IsaKind, Kernel, LANES};
 
 /// Proof that the processor has AVX-512 F, BW, VL and VNNI.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +39,7 @@ impl Isa for Avx512 {
     const REGISTERS: usize = 32;
     type F = __m512;
     type I = __m512i;
+    type Quants = Fours;
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::F {
@@ -111,14 +112,14 @@ impl Isa for Avx512 {
         unsafe { _mm512_cvtepi32_ps(x) }
     }
     #[inline(always)]
-    fn dot<const M: usize>(self, w: &Bytes, x: [&Signed; M]) -> [Self::I; M] {
+    fn dot<const M: usize>(self, w: &Bytes, x: [&Fours; M]) -> [Self::I; M] {
         unsafe {
             let mut sums = [_mm512_setzero_si512(); M];
             for m in 0..M {
                 sums[m] = _mm512_set1_epi32(x[m].correction);
             }
-            for j in 0..w.len() {
-                let w = _mm512_loadu_si512(w[j].as_ptr().cast());
+            for (j, w) in w.as_chunks::<64>().0.iter().enumerate() {
+                let w = _mm512_loadu_si512(w.as_ptr().cast());
                 for m in 0..M {
                     let x = _mm512_set1_epi32(i32::from_ne_bytes(x[m].quants[j].map(|b| b as u8)));
                     sums[m] = _mm512_dpbusd_epi32(sums[m], w, x);

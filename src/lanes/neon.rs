@@ -6,7 +6,7 @@ use std::arch::aarch64::*;
 use std::arch::{asm, is_aarch64_feature_detected};
 use std::marker::PhantomData;
 
-use super::{Bytes, Isa, IsaKind, Kernel, LANES, Signed};
+use super::{Bytes, Fours, Isa, IsaKind, Kernel, LANES};
 
 /// Proof that the processor has NEON and what `D` needs.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +29,7 @@ pub(crate) trait NeonProducts: Copy + Send + Sync {
     ///
     /// # Safety
     /// The processor must have NEON and what these products need.
-    unsafe fn dot<const M: usize>(w: &Bytes, x: [&Signed; M]) -> [[int32x4_t; 4]; M];
+    unsafe fn dot<const M: usize>(w: &Bytes, x: [&Fours; M]) -> [[int32x4_t; 4]; M];
 }
 
 /// Big-endian processors would read pairs and groups of weights in another order.
@@ -77,13 +77,13 @@ impl NeonProducts for LongProducts {
     /// Four lanes at a time, so that one register per row is enough. A sum of two products
     /// is at most 2 · 128 · 127 < 2¹⁵, so it fits 16 bits.
     #[inline(always)]
-    unsafe fn dot<const M: usize>(w: &Bytes, x: [&Signed; M]) -> [[int32x4_t; 4]; M] {
+    unsafe fn dot<const M: usize>(w: &Bytes, x: [&Fours; M]) -> [[int32x4_t; 4]; M] {
         // SAFETY: guaranteed by the caller.
         unsafe {
             let mut sums = [[vdupq_n_s32(0); 4]; M];
             for q in 0..4 {
-                for j in 0..w.len() {
-                    let w = weights(&w[j], q);
+                for (j, w) in w.as_chunks().0.iter().enumerate() {
+                    let w = weights(w, q);
                     for m in 0..M {
                         let x = broadcast(x[m].quants[j]);
                         let low = vmull_s8(vget_low_s8(w), vget_low_s8(x));
@@ -101,14 +101,14 @@ impl NeonProducts for DotProd {
     const KIND: IsaKind = IsaKind::NeonDot;
 
     #[inline(always)]
-    unsafe fn dot<const M: usize>(w: &Bytes, x: [&Signed; M]) -> [[int32x4_t; 4]; M] {
+    unsafe fn dot<const M: usize>(w: &Bytes, x: [&Fours; M]) -> [[int32x4_t; 4]; M] {
         // SAFETY: guaranteed by the caller.
         unsafe {
             let mut sums = [[vdupq_n_s32(0); 4]; M];
-            for j in 0..w.len() {
-                let mut all = [weights(&w[j], 0); 4];
+            for (j, w) in w.as_chunks().0.iter().enumerate() {
+                let mut all = [weights(w, 0); 4];
                 for q in 1..4 {
-                    all[q] = weights(&w[j], q);
+                    all[q] = weights(w, q);
                 }
                 for m in 0..M {
                     let x = broadcast(x[m].quants[j]);
@@ -145,10 +145,10 @@ fn sdot(sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
 /// # Safety
 /// The processor must have NEON; `q` must be less than 4.
 #[inline(always)]
-unsafe fn weights(w: &[[u8; 4]; LANES], q: usize) -> int8x16_t {
+unsafe fn weights(w: &[u8; 4 * LANES], q: usize) -> int8x16_t {
     // SAFETY: guaranteed by the caller; 16 of 64 bytes are read.
     unsafe {
-        let bytes = vld1q_u8(w.as_ptr().cast::<u8>().add(16 * q));
+        let bytes = vld1q_u8(w.as_ptr().add(16 * q));
         vreinterpretq_s8_u8(veorq_u8(bytes, vdupq_n_u8(0x80)))
     }
 }
@@ -203,6 +203,7 @@ impl<D: NeonProducts> Isa for Neon<D> {
     const REGISTERS: usize = 8;
     type F = [float32x4_t; 4];
     type I = [int32x4_t; 4];
+    type Quants = Fours;
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::F {
@@ -274,7 +275,7 @@ impl<D: NeonProducts> Isa for Neon<D> {
         fours!(vcvtq_f32_s32, x)
     }
     #[inline(always)]
-    fn dot<const M: usize>(self, w: &Bytes, x: [&Signed; M]) -> [Self::I; M] {
+    fn dot<const M: usize>(self, w: &Bytes, x: [&Fours; M]) -> [Self::I; M] {
         unsafe { D::dot(w, x) }
     }
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! The reference: plain Rust on arrays.
 
-use super::{Bytes, Isa, IsaKind, LANES, Signed};
+use super::{BLOCK, Bytes, Fours, Isa, IsaKind, LANES};
 
 /// Needs no processor features. Without a hardware instruction for it, fused
 /// multiply-add is computed in software: the same bits, but slowly.
@@ -16,6 +16,7 @@ impl Isa for Portable {
     const REGISTERS: usize = 8;
     type F = [f32; LANES];
     type I = [i32; LANES];
+    type Quants = Fours;
     fn splat(self, x: f32) -> Self::F {
         [x; LANES]
     }
@@ -61,13 +62,14 @@ impl Isa for Portable {
     fn to_f32(self, x: Self::I) -> Self::F {
         each(|i| x[i] as f32)
     }
-    fn dot<const M: usize>(self, w: &Bytes, x: [&Signed; M]) -> [Self::I; M] {
+    fn dot<const M: usize>(self, w: &Bytes, x: [&Fours; M]) -> [Self::I; M] {
+        let weight = |lane, input| {
+            let (at, flipped) = Self::KIND.byte(lane, input);
+            i32::from((w[at] ^ flipped).cast_signed())
+        };
         x.map(|row| {
-            each(|lane| {
-                let weights = w.iter().flat_map(|four| four[lane]);
-                let products = weights.zip(row.quants.as_flattened());
-                products.map(|(w, &x)| (i32::from(w) - 128) * i32::from(x)).sum()
-            })
+            let values = row.quants.as_flattened();
+            each(|lane| (0..BLOCK).map(|i| weight(lane, i) * i32::from(values[i])).sum())
         })
     }
     fn prefetch<T>(self, _from: &T, _bytes: usize) {}

@@ -4,6 +4,7 @@ use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
 use super::Role;
+pub(super) use crate::lanes::BLOCK;
 use crate::lanes::IsaKind;
 
 /// Which code computes the logits.
@@ -45,8 +46,6 @@ impl Engine {
     }
 }
 
-/// Weights per block of [`Dtype::Q8_0`].
-pub(super) const BLOCK: usize = 32;
 /// The largest weight of a block of [`Dtype::Q8_0`], in units of its scale.
 pub(super) const Q8_LEVELS: f32 = 127.0;
 

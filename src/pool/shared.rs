@@ -54,15 +54,6 @@ impl<T: Copy> Shared<T> {
         unsafe { std::slice::from_raw_parts_mut(UnsafeCell::raw_get(part.as_ptr()), part.len()) }
     }
 
-    /// Writes one entry.
-    ///
-    /// # Safety
-    /// As [`Self::write`], for this entry.
-    pub(crate) unsafe fn set(&self, at: usize, value: T) {
-        // SAFETY: guaranteed by the caller.
-        unsafe { *self.0[at].get() = value };
-    }
-
     /// All of it, to read.
     ///
     /// # Safety

@@ -24,6 +24,11 @@ fn isas() -> impl Iterator<Item = IsaKind> {
     IsaKind::ALL.into_iter().filter(|isa| isa.is_available())
 }
 
+/// Each instruction set with each of some dtypes.
+fn cases(dtypes: impl IntoIterator<Item = Dtype>) -> impl Iterator<Item = (IsaKind, Dtype)> {
+    dtypes.into_iter().flat_map(|dtype| isas().map(move |isa| (isa, dtype)))
+}
+
 /// The product of `x` with the packed weights in f64, and how far an f32 chain may be from
 /// it: each of `k` roundings moves a sum of magnitudes `m` by at most m · 2⁻²⁴.
 fn exact(matrix: &PackedMatrix, output: usize, x: &[f32]) -> (f64, f64) {
@@ -38,6 +43,11 @@ fn exact(matrix: &PackedMatrix, output: usize, x: &[f32]) -> (f64, f64) {
 const SHAPES: &[(usize, usize, usize)] =
     &[(1, 1, 1), (16, 32, 1), (17, 33, 2), (64, 64, 5), (75, 96, 16), (130, 640, 17), (33, 31, 40)];
 
+/// (Threads, rows): every number of rows that one kernel takes on some instruction set, several
+/// groups of rows, and more of them with a remainder.
+const ROW_COUNTS: [(usize, usize); 11] =
+    [(1, 1), (2, 2), (1, 3), (2, 4), (3, 5), (2, 6), (1, 7), (1, 12), (2, 13), (1, 16), (2, 64)];
+
 #[test]
 fn products_match_f64_within_the_rounding_bound() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -45,16 +55,14 @@ fn products_match_f64_within_the_rounding_bound() {
     for &(outputs, inputs, rows) in SHAPES {
         let weights = uniform(&mut rng, outputs * inputs);
         let x = uniform(&mut rng, rows * inputs);
-        for dtype in [Dtype::F32, Dtype::Bf16, Dtype::F16] {
-            let matrix = PackedMatrix::pack(&weights, inputs, dtype).unwrap();
-            for isa in isas() {
-                let y = matrix.times(isa, &pool, &x);
-                for (x, y) in x.chunks(inputs).zip(y.chunks(outputs)) {
-                    for (output, &y) in y.iter().enumerate() {
-                        let (sum, bound) = exact(&matrix, output, x);
-                        let gap = (f64::from(y) - sum).abs();
-                        assert!(gap <= bound, "{outputs} × {inputs}, {dtype:?}, {isa:?}: {gap}");
-                    }
+        for (isa, dtype) in cases([Dtype::F32, Dtype::Bf16, Dtype::F16]) {
+            let matrix = PackedMatrix::pack(isa, &weights, inputs, dtype).unwrap();
+            let y = matrix.times(&pool, &x);
+            for (x, y) in x.chunks(inputs).zip(y.chunks(outputs)) {
+                for (output, &y) in y.iter().enumerate() {
+                    let (sum, bound) = exact(&matrix, output, x);
+                    let gap = (f64::from(y) - sum).abs();
+                    assert!(gap <= bound, "{outputs} × {inputs}, {dtype:?}, {isa:?}: {gap}");
                 }
             }
         }
@@ -64,23 +72,21 @@ fn products_match_f64_within_the_rounding_bound() {
 #[test]
 fn stored_weights_are_within_the_precision_of_their_type() {
     let weights = uniform(&mut ChaCha8Rng::seed_from_u64(2), 48 * 64);
-    // Half a unit in the last place of 8 and 11 bits; for blocks half a step of 1/127 of the
-    // largest weight, plus the rounding of the scale.
-    let bounds = [
-        (Dtype::F32, 0.0, 0.0),
-        (Dtype::Bf16, 2f32.powi(-8), 0.0),
-        (Dtype::F16, 2f32.powi(-11), 0.0),
-        (Dtype::Q8_0, 2f32.powi(-11), 0.5 * 0.5 / 127.0),
-    ];
-    for (dtype, relative, absolute) in bounds {
-        let matrix = PackedMatrix::pack(&weights, 64, dtype).unwrap();
+    for (isa, dtype) in cases(Dtype::ALL) {
+        // Half a unit in the last place of 8 and 11 bits; for blocks half a step of 1/127 of
+        // the largest weight, plus the rounding of the scale.
+        let (relative, absolute) = match dtype {
+            Dtype::F32 => (0.0, 0.0),
+            Dtype::Bf16 => (2f32.powi(-8), 0.0),
+            Dtype::F16 => (2f32.powi(-11), 0.0),
+            Dtype::Q8_0 => (2f32.powi(-11), 0.5 * 0.5 / 127.0),
+        };
+        let matrix = PackedMatrix::pack(isa, &weights, 64, dtype).unwrap();
         for (output, row) in weights.chunks(64).enumerate() {
             for (kept, given) in matrix.row(output).iter().zip(row) {
                 let gap = (kept - given).abs();
-                assert!(
-                    gap <= given.abs() * relative + absolute * 1.01,
-                    "{dtype:?}: {kept} {given}"
-                );
+                let bound = given.abs() * relative + absolute * 1.01;
+                assert!(gap <= bound, "{isa:?}, {dtype:?}: {kept} {given}");
             }
         }
     }
@@ -94,9 +100,11 @@ fn quantised_weights_equal_those_of_gguf_blocks() {
     let tensor = Tensor::from_slice(&weights, (20, 96), &Device::Cpu).unwrap();
     let blocks = QTensor::quantize(&tensor, GgmlDType::Q8_0).unwrap();
     let expected = blocks.dequantize(&Device::Cpu).unwrap().to_vec2::<f32>().unwrap();
-    let matrix = PackedMatrix::pack(&weights, 96, Dtype::Q8_0).unwrap();
-    for (output, expected) in expected.iter().enumerate() {
-        assert_eq!(&matrix.row(output), expected, "output {output}");
+    for isa in isas() {
+        let matrix = PackedMatrix::pack(isa, &weights, 96, Dtype::Q8_0).unwrap();
+        for (output, expected) in expected.iter().enumerate() {
+            assert_eq!(&matrix.row(output), expected, "{isa:?}, output {output}");
+        }
     }
 }
 
@@ -110,13 +118,31 @@ fn quantised_products_are_exact_within_blocks() {
         x
     };
     let (weights, x) = (whole(40 * 96), whole(7 * 96));
-    let matrix = PackedMatrix::pack(&weights, 96, Dtype::Q8_0).unwrap();
     for isa in isas() {
-        let y = matrix.times(isa, &Pool::new(1).unwrap(), &x);
+        let matrix = PackedMatrix::pack(isa, &weights, 96, Dtype::Q8_0).unwrap();
+        let y = matrix.times(&Pool::new(1).unwrap(), &x);
         for (x, y) in x.chunks(96).zip(y.chunks(40)) {
             for (w, y) in weights.chunks(96).zip(y) {
                 let sum = w.iter().zip(x).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum::<f64>();
                 assert_eq!(f64::from(*y), sum, "{isa:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_value_that_is_not_finite_makes_the_products_of_its_row_nan() {
+    let mut rng = ChaCha8Rng::seed_from_u64(6);
+    let weights = uniform(&mut rng, 17 * 64);
+    for bad in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        for at in [0, 13, 31, 63] {
+            let mut x = uniform(&mut rng, 2 * 64);
+            x[at] = bad;
+            for isa in isas() {
+                let matrix = PackedMatrix::pack(isa, &weights, 64, Dtype::Q8_0).unwrap();
+                let y = matrix.times(&Pool::new(1).unwrap(), &x);
+                assert!(y[..17].iter().all(|y| y.is_nan()), "{isa:?}: {bad} at {at}");
+                assert!(y[17..].iter().all(|y| y.is_finite()), "{isa:?}: {bad} at {at}");
             }
         }
     }
@@ -129,12 +155,13 @@ fn a_product_has_the_same_bits_for_any_row_count_threads_and_isa() {
         let weights = uniform(&mut rng, outputs * inputs);
         let x = uniform(&mut rng, 64 * inputs);
         for dtype in Dtype::ALL {
-            let matrix = PackedMatrix::pack(&weights, inputs, dtype).unwrap();
-            let expected = matrix.times(IsaKind::Portable, &Pool::new(1).unwrap(), &x);
-            for (threads, rows) in [(1, 1), (2, 2), (3, 5), (1, 12), (2, 13), (1, 16), (2, 64)] {
-                let pool = Pool::new(threads).unwrap();
-                for isa in isas() {
-                    let y = x.chunks(rows * inputs).flat_map(|x| matrix.times(isa, &pool, x));
+            let pack = |isa| PackedMatrix::pack(isa, &weights, inputs, dtype).unwrap();
+            let expected = pack(IsaKind::Portable).times(&Pool::new(1).unwrap(), &x);
+            for isa in isas() {
+                let matrix = pack(isa);
+                for (threads, rows) in ROW_COUNTS {
+                    let pool = Pool::new(threads).unwrap();
+                    let y = x.chunks(rows * inputs).flat_map(|x| matrix.times(&pool, x));
                     let same = y.zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits());
                     assert!(same, "{dtype:?}, {isa:?}, {threads} threads, {rows} rows");
                 }

@@ -176,7 +176,7 @@ impl Attention<'_> {
         let Scratch { scores, sums, queries: packed, .. } = scratch;
         scores.clear();
         scores.resize(queries * tiles * LANES, 0.0);
-        let rows = Rows { rows: queries, chunks: packed, blocks: &[] };
+        let rows = Rows { count: queries, words: bytemuck::cast_slice(packed) };
         multiply_tiles(self.isa, keys, (dim, dim), tiles, rows, sums, &mut |first, sums| {
             for (tile, sums) in sums.chunks_exact(queries).enumerate() {
                 for (query, lanes) in sums.iter().enumerate() {
@@ -221,7 +221,7 @@ impl Attention<'_> {
         let weights_of = |query: usize| &scores[query * stride..][..common];
         in_groups(self.isa, (queries, common), weights, weights_of);
         mixed.clear();
-        let packed = Rows { rows: queries, chunks: weights, blocks: &[] };
+        let packed = Rows { count: queries, words: bytemuck::cast_slice(weights) };
         let size = (slots, common);
         multiply_tiles(self.isa, values, size, tiles, packed, sums, &mut |_, sums| {
             mixed.extend_from_slice(sums);

@@ -18,14 +18,15 @@ pub struct PackedMatrix {
 }
 
 impl PackedMatrix {
-    /// Packs a matrix given row by row, one row of `inputs` weights per output.
+    /// Packs a matrix given row by row, one row of `inputs` weights per output, for an
+    /// instruction set.
     ///
     /// # Errors
     /// If memory cannot be allocated.
-    pub fn pack(rows: &[f32], inputs: usize, dtype: Dtype) -> Result<Self, Error> {
+    pub fn pack(isa: IsaKind, rows: &[f32], inputs: usize, dtype: Dtype) -> Result<Self, Error> {
         let rows = rows.chunks_exact(inputs).collect::<Vec<_>>();
         let mut memory = Builder::new(Matrix::bytes(rows.len(), inputs, dtype))?;
-        let matrix = Matrix::pack(&mut memory, &rows, inputs, dtype);
+        let matrix = Matrix::pack(&mut memory, &rows, inputs, (isa, dtype));
         Ok(Self { memory: memory.finish()?, matrix })
     }
 
@@ -42,7 +43,7 @@ impl PackedMatrix {
     }
 
     /// Multiplies rows of inputs, stored one after the other; returns rows of outputs.
-    pub fn times(&self, isa: IsaKind, pool: &Pool, x: &[f32]) -> Vec<f32> {
+    pub fn times(&self, pool: &Pool, x: &[f32]) -> Vec<f32> {
         let (inputs, outputs) = (self.matrix.inputs(), self.matrix.outputs());
         let rows = x.len() / inputs;
         let packed = PackedRows::new(rows, inputs);
@@ -52,13 +53,13 @@ impl PackedMatrix {
                 let values = &x[row * inputs..(row + 1) * inputs];
                 // SAFETY: each row is packed in one piece, and no thread reads packed
                 // rows meanwhile.
-                unsafe { packed.put(isa, &self.matrix, (row, rows), values) };
+                unsafe { packed.put(&self.matrix, (row, rows), values) };
             })?;
             // SAFETY: all rows are packed, so no thread writes to them.
-            let packed = || unsafe { packed.view(&self.matrix, rows) };
+            let packed = || unsafe { packed.view(rows) };
             let matrix = (&self.memory, &self.matrix);
             let mut sums = Sums::new();
-            multiply_together(isa, worker, matrix, 1, packed, &mut sums, &mut |first, sums| {
+            multiply_together(worker, matrix, 1, packed, &mut sums, &mut |first, sums| {
                 let mut y = y.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 for (i, lanes) in sums.iter().enumerate() {
                     let (tile, row) = (first + i / rows, i % rows);

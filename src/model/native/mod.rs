@@ -68,7 +68,7 @@ impl Native {
         tensors: &dyn Tensors,
         (isa, pool): (IsaKind, Arc<Pool>),
     ) -> Result<Self, Error> {
-        let weights = ModelWeights::load(&config, info.vocab, dtype, tensors)?;
+        let weights = ModelWeights::load(&config, info.vocab, (isa, dtype), tensors)?;
         let info = ModelInfo { sha256: tensors.sha256()?, ..info };
         let space = Mutex::new(Workspace::new(pool.threads()));
         let teams = Teams::always(pool.threads());

@@ -97,7 +97,7 @@ impl Hand<'_, '_> {
             };
             // SAFETY: each row is packed in one piece, and no thread reads packed rows
             // in this step.
-            unsafe { space.packed.put(model.isa, matrix, (row, rows), values) };
+            unsafe { space.packed.put(matrix, (row, rows), values) };
         })
     }
 
@@ -112,10 +112,10 @@ impl Hand<'_, '_> {
     ) -> Result<(), Away> {
         let Pass { model, space, .. } = self.pass;
         // SAFETY: no thread packs rows in this step.
-        let rows = || unsafe { space.packed.view(matrix, rows) };
+        let rows = || unsafe { space.packed.view(rows) };
         let sums = &mut self.scratch.sums;
         let matrix = (&model.weights.memory, matrix);
-        multiply_together(model.isa, self.worker, matrix, unit, rows, sums, finish)
+        multiply_together(self.worker, matrix, unit, rows, sums, finish)
     }
 
     /// Stores a product in rows of `width`.

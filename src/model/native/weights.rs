@@ -3,7 +3,7 @@
 use super::matrix::Matrix;
 use super::memory::{Builder, Memory};
 use crate::error::Error;
-use crate::lanes::LANES;
+use crate::lanes::{IsaKind, LANES};
 use crate::model::Dtype;
 use crate::model::llama::{Config, Tensors};
 
@@ -39,7 +39,7 @@ impl ModelWeights {
     pub(super) fn load(
         config: &Config,
         vocab: usize,
-        dtype: Dtype,
+        (isa, dtype): (IsaKind, Dtype),
         tensors: &dyn Tensors,
     ) -> Result<Self, Error> {
         let mut memory = Builder::new(bytes(config, vocab, dtype))?;
@@ -54,7 +54,7 @@ impl ModelWeights {
                 &mut memory,
                 &rows_of(&rows, hidden)[..vocab],
                 hidden,
-                dtype,
+                (isa, dtype),
             ))
         };
         let embedding = table("model.embed_tokens.weight")?;
@@ -63,7 +63,7 @@ impl ModelWeights {
             false => (table("lm_head.weight")?, Some(embedding)),
         };
         let layers = (0..config.layers)
-            .map(|index| LayerWeights::load(config, index, dtype, tensors, &mut memory))
+            .map(|index| LayerWeights::load(config, index, (isa, dtype), tensors, &mut memory))
             .collect::<Result<Vec<_>, _>>()?;
         let frequencies = config.rope.frequencies(config.head_dim);
         Ok(Self { memory: memory.finish()?, layers, norm, head, embedding, frequencies })
@@ -79,7 +79,7 @@ impl LayerWeights {
     fn load(
         config: &Config,
         index: usize,
-        dtype: Dtype,
+        (isa, dtype): (IsaKind, Dtype),
         tensors: &dyn Tensors,
         memory: &mut Builder,
     ) -> Result<Self, Error> {
@@ -93,22 +93,22 @@ impl LayerWeights {
             let k = get("self_attn.k_proj", [kv, hidden])?;
             let v = get("self_attn.v_proj", [kv, hidden])?;
             let rows = [&q, &k, &v].map(|part| rows_of(part, hidden)).concat();
-            Matrix::pack(memory, &rows, hidden, dtype)
+            Matrix::pack(memory, &rows, hidden, (isa, dtype))
         };
         let output = {
             let output = get("self_attn.o_proj", [hidden, q])?;
-            Matrix::pack(memory, &rows_of(&output, q), q, dtype)
+            Matrix::pack(memory, &rows_of(&output, q), q, (isa, dtype))
         };
         let gate_up = {
             let gate = get("mlp.gate_proj", [inner, hidden])?;
             let up = get("mlp.up_proj", [inner, hidden])?;
             let nothing = vec![0.0; hidden];
             let parts = [&gate, &up].map(|part| rows_of(part, hidden));
-            Matrix::pack(memory, &in_turns(parts, &nothing), hidden, dtype)
+            Matrix::pack(memory, &in_turns(parts, &nothing), hidden, (isa, dtype))
         };
         let down = {
             let down = get("mlp.down_proj", [hidden, inner])?;
-            Matrix::pack(memory, &rows_of(&down, inner), inner, dtype)
+            Matrix::pack(memory, &rows_of(&down, inner), inner, (isa, dtype))
         };
         Ok(Self {
             attention_norm: tensors.get(&name("input_layernorm"), &[hidden])?,

@@ -6,7 +6,7 @@ use bytemuck::Pod;
 
 use super::groups::Groups;
 use super::{Chunk, StorageFormat};
-use crate::lanes::{Isa, LANES};
+use crate::lanes::{Isa, IsaKind, LANES};
 
 /// Four bytes per weight.
 pub(super) type F32 = Dense<f32>;
@@ -90,17 +90,17 @@ fn add<I: Isa, const M: usize, const T: usize>(
 
 impl<W: Weight> StorageFormat for Dense<W> {
     type Step = [W::Bits; LANES];
-    type Value = Chunk;
+    type Value<I: Isa> = Chunk;
     const INPUTS: usize = 1;
     const STEPS: usize = LANES;
     const AVX2_GROUPS: Groups = Groups::of(6);
     const MOST_ROWS: [usize; 2] = [6, 14];
 
-    fn pack(rows: [&[f32]; LANES]) -> Self::Step {
+    fn pack(_: IsaKind, rows: [&[f32]; LANES]) -> Self::Step {
         rows.map(|row| W::pack(row[0]))
     }
 
-    fn unpack(step: &Self::Step, lane: usize) -> impl Iterator<Item = f32> {
+    fn unpack(_: IsaKind, step: &Self::Step, lane: usize) -> impl Iterator<Item = f32> {
         std::iter::once(W::unpack(step[lane]))
     }
 
@@ -122,7 +122,7 @@ impl<W: Weight> StorageFormat for Dense<W> {
 
 impl StorageFormat for Bf16 {
     type Step = [[u16; 2]; LANES];
-    type Value = Chunk;
+    type Value<I: Isa> = Chunk;
     const INPUTS: usize = 2;
     const STEPS: usize = LANES / 2;
     // A sixth row would need two more registers than there are: those of both inputs'
@@ -132,12 +132,12 @@ impl StorageFormat for Bf16 {
     // spills the sums.
     const MOST_ROWS: [usize; 2] = [3, 12];
 
-    fn pack(rows: [&[f32]; LANES]) -> Self::Step {
+    fn pack(_: IsaKind, rows: [&[f32]; LANES]) -> Self::Step {
         let bits = |x: f32| half::bf16::from_f32(x).to_bits();
         rows.map(|row| [bits(row[0]), row.get(1).map_or(0, |&x| bits(x))])
     }
 
-    fn unpack(step: &Self::Step, lane: usize) -> impl Iterator<Item = f32> {
+    fn unpack(_: IsaKind, step: &Self::Step, lane: usize) -> impl Iterator<Item = f32> {
         step[lane].into_iter().map(|bits| half::bf16::from_bits(bits).to_f32())
     }
 

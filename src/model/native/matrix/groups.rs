@@ -29,7 +29,8 @@ impl Groups {
     pub(super) const fn new<S: StorageFormat>(isa: IsaKind) -> Self {
         match isa {
             IsaKind::Portable => Self::of(4),
-            IsaKind::Avx2 | IsaKind::AvxVnni => S::AVX2_GROUPS,
+            IsaKind::Avx2 => S::AVX2_GROUPS,
+            IsaKind::AvxVnni => S::VNNI_GROUPS,
             IsaKind::Avx512 => Self { most: 16, several: 12 },
             // Of 32 registers of four lanes, six rows need 24 for their sums, the weights
             // of a tile 4, a value 1 and the mask of bf16 1.

@@ -20,37 +20,39 @@ use self::groups::Groups;
 
 use bytemuck::Pod;
 
-use crate::lanes::{Isa, LANES};
+use crate::lanes::{Isa, IsaKind, LANES};
 
 /// A way to store weights, and the arithmetic that goes with it.
 trait StorageFormat {
     /// A tile's weights for the next [`Self::INPUTS`] inputs.
     type Step: Pod;
     /// One row's values for the inputs of [`Self::STEPS`] steps.
-    type Value: Copy;
+    type Value<I: Isa>: Pod;
     /// Inputs per step.
     const INPUTS: usize;
     /// Steps per value.
     const STEPS: usize;
     /// The groups of rows on AVX2.
     const AVX2_GROUPS: Groups;
+    /// The groups of rows on AVX2 with VNNI.
+    const VNNI_GROUPS: Groups = Self::AVX2_GROUPS;
     /// The maximum numbers of rows for which four tiles, and two tiles, are computed
     /// side by side with 32 registers; with more rows their sums do not fit.
     const MOST_ROWS: [usize; 2];
 
     /// Packs the weights of sixteen outputs for the inputs of one step, or for
     /// fewer at the end of a row.
-    fn pack(rows: [&[f32]; LANES]) -> Self::Step;
+    fn pack(isa: IsaKind, rows: [&[f32]; LANES]) -> Self::Step;
 
     /// The weights of one lane of a step, as the arithmetic uses them.
-    fn unpack(step: &Self::Step, lane: usize) -> impl Iterator<Item = f32>;
+    fn unpack(isa: IsaKind, step: &Self::Step, lane: usize) -> impl Iterator<Item = f32>;
 
     /// Adds one step, the `at`-th of the values, to the sums of `T` tiles and `M`
     /// rows.
     fn step<I: Isa, const M: usize, const T: usize>(
         isa: I,
         weights: [&Self::Step; T],
-        values: &[Self::Value; M],
+        values: &[Self::Value<I>; M],
         at: usize,
         sums: &mut [[I::F; M]; T],
     );

@@ -13,6 +13,8 @@ use crate::model::native::memory::{Builder, Memory, Part};
 pub(in super::super) struct Matrix {
     pub(super) outputs: usize,
     pub(super) inputs: usize,
+    /// The instruction set for which it is packed.
+    pub(super) isa: IsaKind,
     pub(super) weights: PackedWeights,
 }
 
@@ -34,6 +36,15 @@ pub(super) enum Input {
     Blocks(usize),
 }
 
+impl Input {
+    /// The number of them.
+    pub(super) fn per_row(self) -> usize {
+        match self {
+            Self::Chunks(count) | Self::Blocks(count) => count,
+        }
+    }
+}
+
 impl Matrix {
     /// Bytes that a packed matrix takes in memory.
     pub(in super::super) fn bytes(outputs: usize, inputs: usize, dtype: Dtype) -> usize {
@@ -48,29 +59,30 @@ impl Matrix {
         }
     }
 
-    /// Packs a matrix of at least one row, one row of `inputs` weights per output.
+    /// Packs a matrix of at least one row, one row of `inputs` weights per output, for an
+    /// instruction set.
     pub(in super::super) fn pack(
         memory: &mut Builder,
         rows: &[&[f32]],
         inputs: usize,
-        dtype: Dtype,
+        (isa, dtype): (IsaKind, Dtype),
     ) -> Self {
         let weights = match dtype.stored(inputs) {
-            Dtype::F32 => PackedWeights::F32(pack::<F32>(memory, rows, inputs)),
-            Dtype::Bf16 => PackedWeights::Bf16(pack::<Bf16>(memory, rows, inputs)),
-            Dtype::F16 => PackedWeights::F16(pack::<F16>(memory, rows, inputs)),
-            Dtype::Q8_0 => PackedWeights::Q8(pack::<Q8>(memory, rows, inputs)),
+            Dtype::F32 => PackedWeights::F32(pack::<F32>(memory, isa, rows, inputs)),
+            Dtype::Bf16 => PackedWeights::Bf16(pack::<Bf16>(memory, isa, rows, inputs)),
+            Dtype::F16 => PackedWeights::F16(pack::<F16>(memory, isa, rows, inputs)),
+            Dtype::Q8_0 => PackedWeights::Q8(pack::<Q8>(memory, isa, rows, inputs)),
         };
-        Self { outputs: rows.len(), inputs, weights }
+        Self { outputs: rows.len(), inputs, isa, weights }
     }
 
     /// Writes the weights of one output to `row`, as the products use them.
     pub(in super::super) fn unpack(&self, memory: &Memory, output: usize, row: &mut [f32]) {
         match &self.weights {
-            PackedWeights::F32(part) => unpack::<F32>(memory.get(part), output, row),
-            PackedWeights::Bf16(part) => unpack::<Bf16>(memory.get(part), output, row),
-            PackedWeights::F16(part) => unpack::<F16>(memory.get(part), output, row),
-            PackedWeights::Q8(part) => unpack::<Q8>(memory.get(part), output, row),
+            PackedWeights::F32(part) => unpack::<F32>(self.isa, memory.get(part), output, row),
+            PackedWeights::Bf16(part) => unpack::<Bf16>(self.isa, memory.get(part), output, row),
+            PackedWeights::F16(part) => unpack::<F16>(self.isa, memory.get(part), output, row),
+            PackedWeights::Q8(part) => unpack::<Q8>(self.isa, memory.get(part), output, row),
         }
     }
 
@@ -85,12 +97,12 @@ impl Matrix {
     }
 
     /// The groups of rows in which it is multiplied.
-    pub(super) fn groups(&self, isa: IsaKind) -> Groups {
+    pub(super) fn groups(&self) -> Groups {
         match &self.weights {
-            PackedWeights::F32(_) => Groups::new::<F32>(isa),
-            PackedWeights::Bf16(_) => Groups::new::<Bf16>(isa),
-            PackedWeights::F16(_) => Groups::new::<F16>(isa),
-            PackedWeights::Q8(_) => Groups::new::<Q8>(isa),
+            PackedWeights::F32(_) => Groups::new::<F32>(self.isa),
+            PackedWeights::Bf16(_) => Groups::new::<Bf16>(self.isa),
+            PackedWeights::F16(_) => Groups::new::<F16>(self.isa),
+            PackedWeights::Q8(_) => Groups::new::<Q8>(self.isa),
         }
     }
 
@@ -121,7 +133,12 @@ impl Matrix {
     }
 }
 
-fn pack<S: StorageFormat>(memory: &mut Builder, rows: &[&[f32]], inputs: usize) -> Part<S::Step> {
+fn pack<S: StorageFormat>(
+    memory: &mut Builder,
+    isa: IsaKind,
+    rows: &[&[f32]],
+    inputs: usize,
+) -> Part<S::Step> {
     let steps = inputs.div_ceil(S::INPUTS);
     let (part, to) = memory.take(rows.len().div_ceil(LANES) * steps);
     let nothing = vec![0.0; inputs];
@@ -130,15 +147,15 @@ fn pack<S: StorageFormat>(memory: &mut Builder, rows: &[&[f32]], inputs: usize) 
             std::array::from_fn(|lane| rows.get(lane).copied().unwrap_or(&nothing));
         for (step, to) in to.iter_mut().enumerate() {
             let part = step * S::INPUTS..inputs.min((step + 1) * S::INPUTS);
-            *to = S::pack(rows.map(|row| &row[part.clone()]));
+            *to = S::pack(isa, rows.map(|row| &row[part.clone()]));
         }
     }
     part
 }
 
-fn unpack<S: StorageFormat>(steps: &[S::Step], output: usize, row: &mut [f32]) {
+fn unpack<S: StorageFormat>(isa: IsaKind, steps: &[S::Step], output: usize, row: &mut [f32]) {
     let count = row.len().div_ceil(S::INPUTS);
     let tile = &steps[output / LANES * count..][..count];
-    let weights = tile.iter().flat_map(|step| S::unpack(step, output % LANES));
+    let weights = tile.iter().flat_map(|step| S::unpack(isa, step, output % LANES));
     row.iter_mut().zip(weights).for_each(|(to, weight)| *to = weight);
 }

@@ -31,28 +31,25 @@ pub(in super::super) type Finish<'a> = dyn FnMut(usize, &[[f32; LANES]]) + 'a;
 
 /// Multiplies `rows` by some tiles of `matrix`, span by span.
 fn multiply(
-    isa: IsaKind,
     (memory, matrix): (&Memory, &Matrix),
     tiles: Range<usize>,
     rows: Rows<'_>,
     sums: &mut Sums,
     finish: &mut Finish<'_>,
 ) {
-    let Rows { rows: count, chunks, blocks } = rows;
-    let inputs = matrix.inputs;
+    let Matrix { inputs, isa, .. } = *matrix;
     match &matrix.weights {
         PackedWeights::F32(part) => {
-            Piece::<F32>::of(memory.get(part), inputs, chunks, count).run(isa, tiles, sums, finish);
+            Piece::<F32>::of(memory.get(part), inputs, rows).run(isa, tiles, sums, finish);
         }
         PackedWeights::Bf16(part) => {
-            Piece::<Bf16>::of(memory.get(part), inputs, chunks, count)
-                .run(isa, tiles, sums, finish);
+            Piece::<Bf16>::of(memory.get(part), inputs, rows).run(isa, tiles, sums, finish);
         }
         PackedWeights::F16(part) => {
-            Piece::<F16>::of(memory.get(part), inputs, chunks, count).run(isa, tiles, sums, finish);
+            Piece::<F16>::of(memory.get(part), inputs, rows).run(isa, tiles, sums, finish);
         }
         PackedWeights::Q8(part) => {
-            Piece::<Q8>::of(memory.get(part), inputs, blocks, count).run(isa, tiles, sums, finish);
+            Piece::<Q8>::of(memory.get(part), inputs, rows).run(isa, tiles, sums, finish);
         }
     }
 }
@@ -65,7 +62,6 @@ const CLAIMS: usize = 4;
 /// Shares a product among the threads of a job; a thread claims multiples of `unit`
 /// tiles. `rows` is called only within the pieces.
 pub(in super::super) fn multiply_together<'a>(
-    isa: IsaKind,
     worker: &Worker<'_>,
     (memory, matrix): (&Memory, &Matrix),
     unit: usize,
@@ -78,7 +74,7 @@ pub(in super::super) fn multiply_together<'a>(
     let size = if most >= SPAN { most / SPAN * SPAN } else { most.max(1).next_multiple_of(unit) };
     worker.share(tiles.div_ceil(size), |claim| {
         let tiles = claim * size..tiles.min((claim + 1) * size);
-        multiply(isa, (memory, matrix), tiles, rows(), sums, finish);
+        multiply((memory, matrix), tiles, rows(), sums, finish);
     })
 }
 
@@ -93,7 +89,7 @@ pub(in super::super) fn multiply_tiles(
     sums: &mut Sums,
     finish: &mut Finish<'_>,
 ) {
-    let piece = Piece::<F32> { steps, stride, used, values: rows.chunks, count: rows.rows };
+    let piece = Piece::<F32> { steps, stride, used, rows };
     piece.run(isa, 0..tiles, sums, finish);
 }
 
@@ -104,21 +100,20 @@ struct Piece<'a, S: StorageFormat> {
     stride: usize,
     /// Steps of a tile that are used.
     used: usize,
-    values: &'a [S::Value],
-    count: usize,
+    rows: Rows<'a>,
 }
 
 impl<'a, S: StorageFormat> Piece<'a, S> {
-    fn of(steps: &'a [S::Step], inputs: usize, values: &'a [S::Value], count: usize) -> Self {
+    fn of(steps: &'a [S::Step], inputs: usize, rows: Rows<'a>) -> Self {
         let stride = inputs.div_ceil(S::INPUTS);
-        Self { steps, stride, used: stride, values, count }
+        Self { steps, stride, used: stride, rows }
     }
 
     fn run(self, isa: IsaKind, tiles: Range<usize>, sums: &mut Sums, finish: &mut Finish<'_>) {
         for first in tiles.clone().step_by(SPAN) {
             let tiles = first..tiles.end.min(first + SPAN);
             sums.clear();
-            sums.resize(tiles.len() * self.count, [0.0; LANES]);
+            sums.resize(tiles.len() * self.rows.count, [0.0; LANES]);
             isa.run(Span { piece: &self, tiles, sums });
             finish(first, sums);
         }
@@ -137,7 +132,7 @@ impl<S: StorageFormat> Kernel for Span<'_, S> {
 
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let Piece { stride, used, values, count, .. } = *self.piece;
+        let Piece { stride, used, rows: Rows { count, words }, .. } = *self.piece;
         let span = &self.piece.steps[self.tiles.start * stride..self.tiles.end * stride];
         let tiles = self.tiles.len();
         let groups = const { Groups::new::<S>(I::KIND) };
@@ -147,6 +142,8 @@ impl<S: StorageFormat> Kernel for Span<'_, S> {
             (TURN / size_of::<S::Step>()).next_multiple_of(S::STEPS)
         };
         let per_row = used.div_ceil(S::STEPS);
+        let words = &words[..count * per_row * size_of::<S::Value<I>>() / size_of::<u32>()];
+        let values: &[S::Value<I>] = bytemuck::cast_slice(words);
         for from in (0..used).step_by(turn) {
             let until = used.min(from + turn);
             for (row, rows) in groups.split(count) {
@@ -184,7 +181,7 @@ impl<T: Copy> StepRange<'_, T> {
         self,
         isa: I,
         rows: usize,
-        values: &[S::Value],
+        values: &[S::Value<I>],
         sums: &mut [[f32; LANES]],
     ) {
         macro_rules! choose {
@@ -207,7 +204,7 @@ impl<T: Copy> StepRange<'_, T> {
     fn run_tiles<I: Isa, S: StorageFormat<Step = T>, const M: usize>(
         self,
         isa: I,
-        values: &[[S::Value; M]],
+        values: &[[S::Value<I>; M]],
         sums: &mut [[f32; LANES]],
     ) {
         let mut tile = 0;
@@ -235,7 +232,7 @@ impl<T: Copy> StepRange<'_, T> {
         self,
         isa: I,
         first: usize,
-        values: &[[S::Value; M]],
+        values: &[[S::Value<I>; M]],
         sums: &mut [[f32; LANES]],
     ) {
         let tiles: [&[T]; N] =

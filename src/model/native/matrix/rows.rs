@@ -5,7 +5,7 @@ use super::Matrix;
 use super::dense::F32;
 use super::groups::Groups;
 use super::packed::Input;
-use super::q8::{BLOCK, Q8Block};
+use super::q8::{BLOCK, quantised};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 use crate::pool::Shared;
 
@@ -13,21 +13,18 @@ use crate::pool::Shared;
 pub(in super::super) type Chunk = [f32; LANES];
 
 /// Memory for packed rows. Rows form groups of as many as a kernel processes at once;
-/// within a group, the chunks (or blocks) of all rows for the same inputs are adjacent.
+/// within a group, the chunks (or quantised blocks) of all rows for the same inputs are
+/// adjacent.
 #[derive(Debug, Default)]
 pub(in super::super) struct PackedRows {
-    /// For dense weights.
-    chunks: Shared<Chunk>,
-    /// For quantised weights.
-    blocks: Shared<Q8Block>,
+    words: Shared<u32>,
 }
 
-/// Packed rows, group by group.
+/// Packed rows, group by group, followed by anything.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Rows<'a> {
-    pub rows: usize,
-    pub chunks: &'a [Chunk],
-    pub blocks: &'a [Q8Block],
+    pub count: usize,
+    pub words: &'a [u32],
 }
 
 /// Packs `count` rows of `width` values for a product with tiles of f32.
@@ -65,10 +62,8 @@ fn for_chunks(row: &[f32], mut put: impl FnMut(&Chunk)) {
 impl PackedRows {
     /// Memory for `rows` rows of `width` values.
     pub(in super::super) fn new(rows: usize, width: usize) -> Self {
-        Self {
-            chunks: Shared::new(rows * width.div_ceil(LANES), [0.0; LANES]),
-            blocks: Shared::new(rows * width.div_ceil(BLOCK), Q8Block::default()),
-        }
+        // Quantised blocks are smaller than chunks.
+        Self { words: Shared::new(rows * width.next_multiple_of(LANES), 0) }
     }
 
     /// Packs row `row` of `rows` for a product with `matrix`.
@@ -77,44 +72,37 @@ impl PackedRows {
     /// No other thread may pack this row, or read any row, until the phase ends.
     pub(in super::super) unsafe fn put(
         &self,
-        isa: IsaKind,
         matrix: &Matrix,
         (row, rows): (usize, usize),
         values: &[f32],
     ) {
-        let group = matrix.groups(isa).split(rows).find(|&(first, size)| row < first + size);
+        let group = matrix.groups().split(rows).find(|&(first, size)| row < first + size);
         let (first, size) = group.unwrap_or((0, 1));
+        let mut place = first * matrix.input().per_row() + row - first;
+        let put = |words: &[u32]| {
+            let at = place * words.len();
+            // SAFETY: every row has its own places.
+            unsafe { self.words.write(at..at + words.len()) }.copy_from_slice(words);
+            place += size;
+        };
         match matrix.input() {
-            Input::Chunks(count) => {
-                let mut place = first * count + row - first;
-                for_chunks(values, |chunk| {
-                    // SAFETY: every row has its own places.
-                    unsafe { self.chunks.set(place, *chunk) };
-                    place += size;
-                });
+            Input::Chunks(_) => {
+                let mut put = put;
+                for_chunks(values, |chunk| put(bytemuck::cast_slice(chunk)));
             }
-            Input::Blocks(count) => {
-                let (values, _) = values.as_chunks();
-                let place = |i: usize| first * count + i * size + row - first;
-                // SAFETY: every row has its own places.
-                isa.run(Quantised { values, put: |i, b| unsafe { self.blocks.set(place(i), b) } });
+            Input::Blocks(_) => {
+                matrix.isa.run(Quantised { values: values.as_chunks().0, put });
             }
         }
     }
 
-    /// The packed rows.
+    /// The packed rows, of which there are `count`.
     ///
     /// # Safety
     /// No thread may pack rows until the phase ends.
-    pub(in super::super) unsafe fn view(&self, matrix: &Matrix, rows: usize) -> Rows<'_> {
-        let (chunks, blocks) = match matrix.input() {
-            Input::Chunks(count) => (rows * count, 0),
-            Input::Blocks(count) => (0, rows * count),
-        };
+    pub(in super::super) unsafe fn view(&self, count: usize) -> Rows<'_> {
         // SAFETY: guaranteed by the caller.
-        unsafe {
-            Rows { rows, chunks: self.chunks.read(0..chunks), blocks: self.blocks.read(0..blocks) }
-        }
+        Rows { count, words: unsafe { self.words.read_all() } }
     }
 }
 
@@ -124,13 +112,13 @@ struct Quantised<'a, P> {
     put: P,
 }
 
-impl<P: FnMut(usize, Q8Block)> Kernel for Quantised<'_, P> {
+impl<P: FnMut(&[u32])> Kernel for Quantised<'_, P> {
     type Output = ();
 
     #[inline(always)]
     fn run<I: Isa>(mut self, _: I) {
-        for (i, values) in self.values.iter().enumerate() {
-            (self.put)(i, Q8Block::quantise(values));
+        for values in self.values {
+            (self.put)(bytemuck::cast_slice(&[quantised::<I::Quants>(values)]));
         }
     }
 }
