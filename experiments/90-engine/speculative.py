@@ -22,6 +22,8 @@ OPTIONS = (
     "-DLLAMA_BUILD_APP=OFF",
     "-DLLAMA_OPENSSL=OFF",
 )
+# It writes its messages in a thread of their own, and may end before the last ones.
+ATTEMPTS = 3
 # What the example reports at its end.
 DECODED = re.compile(r"decoded +(\d+) tokens in +[\d.]+ seconds, speed: +([\d.]+) t/s")
 DRAFTED = re.compile(r"n_drafted += (\d+)")
@@ -73,9 +75,15 @@ class Speculative:
         command += ["--spec-type", "draft-simple", "--spec-draft-n-max", str(entry.k)]
         command += ["--spec-draft-p-min", "0", "-t", str(self._threads)]
         command += ["-td", str(entry.draft_threads), "--temp", str(entry.temperature)]
+        # The models have a pool of threads each. With its default setting, the one that is idle
+        # polls and keeps the other from the cores, which makes a text take several times as long.
+        command += ["--poll", "0", "--spec-draft-poll", "0"]
         # It stops once it has more tokens than it was asked for.
         command += ["-s", str(seed), "-n", str(most - 1), "--no-escape", "-p", prompt]
-        return parsed(output(command, merged=True))
+        for _ in range(ATTEMPTS):
+            if decoded := parsed(output(command, merged=True)):
+                return decoded
+        raise PeerError(f"{TARGET} printed no statistics")
 
     def rest(self) -> None:
         """Does nothing: the process has ended."""
@@ -84,13 +92,13 @@ class Speculative:
         """Does nothing: every text has its own process."""
 
 
-def parsed(text: str) -> Decoded:
-    """What the example reports at the end of its output."""
+def parsed(text: str) -> Decoded | None:
+    """What the example reports at the end of its output, if it does."""
     decoded, drafted, accepted = (
         expression.findall(text) for expression in (DECODED, DRAFTED, ACCEPTED)
     )
     if not (decoded and drafted and accepted):
-        raise PeerError(f"{TARGET} printed no statistics")
+        return None
     count, speed = decoded[-1]
     return Decoded(
         tokens=[],
