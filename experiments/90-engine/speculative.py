@@ -76,7 +76,7 @@ class Speculative:
         command += ["--spec-draft-p-min", "0", "-t", str(self._threads)]
         command += ["-td", str(entry.draft_threads), "--temp", str(entry.temperature)]
         # The models have a pool of threads each. With its default setting, the one that is idle
-        # polls and keeps the other from the cores, which makes a text take several times as long.
+        # polls and keeps the other from the cores.
         command += ["--poll", "0", "--spec-draft-poll", "0"]
         # It stops once it has more tokens than it was asked for.
         command += ["-s", str(seed), "-n", str(most - 1), "--no-escape", "-p", prompt]
