@@ -24,6 +24,10 @@ pub(super) struct Bf16;
 pub(super) trait Weight {
     /// Its representation in memory.
     type Bits: Pod;
+    /// See [`StorageFormat::PAIRED_ROWS`].
+    const PAIRED_ROWS: usize;
+    /// See [`StorageFormat::AVX2_AHEAD`].
+    const AVX2_AHEAD: usize;
 
     /// The nearest value of this type.
     fn pack(x: f32) -> Self::Bits;
@@ -37,6 +41,8 @@ pub(super) trait Weight {
 
 impl Weight for f32 {
     type Bits = f32;
+    const PAIRED_ROWS: usize = 3;
+    const AVX2_AHEAD: usize = 1024;
 
     fn pack(x: f32) -> f32 {
         x
@@ -54,6 +60,8 @@ impl Weight for f32 {
 
 impl Weight for half::f16 {
     type Bits = u16;
+    const PAIRED_ROWS: usize = 2;
+    const AVX2_AHEAD: usize = 4096;
 
     fn pack(x: f32) -> u16 {
         Self::from_f32(x).to_bits()
@@ -95,6 +103,8 @@ impl<W: Weight> StorageFormat for Dense<W> {
     const STEPS: usize = LANES;
     const AVX2_GROUPS: Groups = Groups::of(6);
     const MOST_ROWS: [usize; 2] = [6, 14];
+    const PAIRED_ROWS: usize = W::PAIRED_ROWS;
+    const AVX2_AHEAD: usize = W::AVX2_AHEAD;
 
     fn pack(_: IsaKind, rows: [&[f32]; LANES]) -> Self::Step {
         rows.map(|row| W::pack(row[0]))
@@ -131,6 +141,8 @@ impl StorageFormat for Bf16 {
     // With more rows the compiler keeps too much of both inputs in registers and
     // spills the sums.
     const MOST_ROWS: [usize; 2] = [3, 12];
+    const PAIRED_ROWS: usize = 2;
+    const AVX2_AHEAD: usize = 4096;
 
     fn pack(_: IsaKind, rows: [&[f32]; LANES]) -> Self::Step {
         let bits = |x: f32| half::bf16::from_f32(x).to_bits();

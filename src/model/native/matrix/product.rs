@@ -21,7 +21,21 @@ const LINE: usize = 64;
 /// How far ahead weights are prefetched, in bytes: into the nearest cache, and before
 /// that into the next one. The processor's own prefetching does not reach as far, which
 /// leaves the memory idle while many rows are multiplied.
-const AHEAD: [usize; 2] = [512, 8192];
+struct Ahead {
+    near: usize,
+    far: Option<usize>,
+}
+
+impl Ahead {
+    const fn new<S: StorageFormat>(isa: IsaKind) -> Self {
+        match isa {
+            // A core waits for few lines at a time, and a prefetch occupies the place of
+            // one until it has arrived.
+            IsaKind::Avx2 | IsaKind::AvxVnni => Self { near: S::AVX2_AHEAD, far: None },
+            _ => Self { near: 512, far: Some(8192) },
+        }
+    }
+}
 
 /// The sums of a span: for each of its tiles, sixteen outputs of every row.
 pub(in super::super) type Sums = Vec<[f32; LANES]>;
@@ -156,10 +170,10 @@ impl<S: StorageFormat> Kernel for Span<'_, S> {
     }
 }
 
-/// Whether `rows` rows and the weights fit the registers, given that `most` rows fit 32
+/// The maximum numbers of rows for which the sums of four tiles, and of two, fit the
 /// registers.
-const fn fits<I: Isa>(rows: usize, most: usize) -> bool {
-    (rows + 1) * 32 <= (most + 1) * I::REGISTERS
+const fn most_rows<I: Isa, S: StorageFormat>() -> [usize; 2] {
+    if I::REGISTERS >= 32 { S::MOST_ROWS } else { [0, S::PAIRED_ROWS] }
 }
 
 /// Some steps of the tiles of a span.
@@ -208,13 +222,13 @@ impl<T: Copy> StepRange<'_, T> {
         sums: &mut [[f32; LANES]],
     ) {
         let mut tile = 0;
-        if const { fits::<I>(M, S::MOST_ROWS[0]) } {
+        if const { M <= most_rows::<I, S>()[0] } {
             while tile + 4 <= self.tiles {
                 self.strip::<I, S, M, 4>(isa, tile, values, sums);
                 tile += 4;
             }
         }
-        if const { fits::<I>(M, S::MOST_ROWS[1]) } {
+        if const { M <= most_rows::<I, S>()[1] } {
             while tile + 2 <= self.tiles {
                 self.strip::<I, S, M, 2>(isa, tile, values, sums);
                 tile += 2;
@@ -243,6 +257,7 @@ impl<T: Copy> StepRange<'_, T> {
                 held[n][m] = isa.load(&sums[(first + n) * self.count + m]);
             }
         }
+        let Ahead { near, far } = const { Ahead::new::<S>(I::KIND) };
         let count = self.until - self.from;
         let tile = self.stride * size_of::<T>();
         for (i, values) in values.iter().enumerate() {
@@ -250,15 +265,15 @@ impl<T: Copy> StepRange<'_, T> {
             // Near the end of its tile, a stream of prefetches continues in the next
             // strip.
             let left = (count - steps.start) * size_of::<T>();
-            let ahead =
-                AHEAD.map(|bytes| if left > bytes { bytes } else { bytes + (N - 1) * tile });
+            let ahead = |bytes| if left > bytes { bytes } else { bytes + (N - 1) * tile };
+            let (near, far) = (ahead(near), far.map(ahead));
             let parts: [&[T]; N] = std::array::from_fn(|n| &tiles[n][steps.clone()]);
             #[allow(clippy::needless_range_loop)] // `at` indexes all parts
             for at in 0..steps.len() {
                 let weights: [&T; N] = std::array::from_fn(|n| &parts[n][at]);
                 if at.is_multiple_of(LINE.div_ceil(size_of::<T>())) {
                     for w in weights {
-                        prefetch(isa, w, ahead);
+                        prefetch(isa, w, near, far);
                     }
                 }
                 S::step(isa, weights, values, at, &mut held);
@@ -272,13 +287,15 @@ impl<T: Copy> StepRange<'_, T> {
     }
 }
 
-/// Prefetches the weights that lie `ahead` bytes after `weights`.
+/// Prefetches the weights that lie `near` and `far` bytes after `weights`.
 #[inline(always)]
-fn prefetch<I: Isa, T>(isa: I, weights: &T, ahead: [usize; 2]) {
+fn prefetch<I: Isa, T>(isa: I, weights: &T, near: usize, far: Option<usize>) {
     let mut line = 0;
     while line < size_of::<T>() {
-        isa.prefetch(weights, ahead[0] + line);
-        isa.prefetch_far(weights, ahead[1] + line);
+        isa.prefetch(weights, near + line);
+        if let Some(far) = far {
+            isa.prefetch_far(weights, far + line);
+        }
         line += LINE;
     }
 }
