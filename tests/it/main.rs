@@ -22,6 +22,7 @@ mod layers;
 mod lengths;
 mod lengths_costs;
 mod lengths_trees;
+mod links;
 mod logits;
 mod method;
 mod mutants;
