@@ -131,6 +131,23 @@ fn quantised_products_are_exact_within_blocks() {
 }
 
 #[test]
+fn values_are_quantised_to_the_nearest_step() {
+    let rounded = [(3.75, 4.0), (-3.75, -4.0), (0.75, 1.0), (2.25, 2.0), (2.5, 2.0), (-3.5, -4.0)];
+    for isa in isas() {
+        for (value, nearest) in rounded {
+            // A step of 1, since the largest value of the block is 127.
+            let mut x = [0.0; 32];
+            (x[0], x[9]) = (127.0, value);
+            let mut weights = [0.0; 32];
+            weights[9] = 1.0;
+            let matrix = PackedMatrix::pack(isa, &weights, 32, Dtype::Q8_0).unwrap();
+            let product = matrix.times(&Pool::new(1).unwrap(), &x)[0];
+            assert_eq!(product, nearest * matrix.row(0)[9], "{isa:?}, {value}");
+        }
+    }
+}
+
+#[test]
 fn one_value_that_is_not_finite_makes_the_products_of_its_row_nan() {
     let mut rng = ChaCha8Rng::seed_from_u64(6);
     let weights = uniform(&mut rng, 17 * 64);
