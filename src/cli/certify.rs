@@ -81,7 +81,7 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
 fn embedded() -> Result<RealModels> {
     let catalog = Catalog::near(Path::new("."));
     let settings = Settings { dtype: Some(Dtype::Bf16), ..Settings::default() };
-    let source = |name| Ok::<_, Error>(catalog.model(name)?.with(settings.clone()));
+    let source = |name| Ok::<_, Error>(Box::new(catalog.model(name)?.with(settings.clone())));
     let name = "embedded-target".to_owned();
     let (target, draft) = (source("embedded-target")?, source("embedded-draft")?);
     Ok(RealModels::Loaded { name, target, draft, prompt: "impl Iterator for".to_owned() })

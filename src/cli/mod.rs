@@ -48,6 +48,8 @@ enum Command {
     Inspect(inspect::InspectArgs),
     /// List drafters, draft lengths, verifiers, sampling processors and toy models
     List(list::ListArgs),
+    /// List the models that can be named here, and what can draft for what
+    Models(models::ModelsArgs),
     /// Prove methods exact by enumeration, and refute known-wrong methods
     Certify(certify::CertifyArgs),
     /// Time passes of 1 to 16 rows, and compare them with memory bandwidth and FMA peak
@@ -114,6 +116,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Generate(args) => generate::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::List(args) => list::run(&args),
+        Command::Models(args) => models::run(&args),
         Command::Certify(args) => certify::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Schema(args) => schema::run(&args),

@@ -21,10 +21,11 @@ pub(super) fn count(text: &str) -> Result<usize, String> {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Models")]
 pub(super) struct ModelArgs {
-    /// Target model: a name from configs/models.toml, a Hugging Face folder, or toy:NAME
+    /// Target model: a name from configs/models.toml, a Hugging Face folder, owner/name in the
+    /// Hugging Face cache, or toy:NAME
     ///
-    /// Defaults to the target of the embedded pair. `specdec list` shows the toy models;
-    /// toy:FILE.json reads your own table.
+    /// Defaults to the target of the embedded pair. `specdec models` shows the names, `specdec
+    /// list` the toy models; toy:FILE.json reads your own table.
     #[arg(long, value_name = "NAME|PATH")]
     pub target: Option<String>,
     /// Draft model, named like a target; must share the target's vocabulary

@@ -14,7 +14,8 @@ use super::output;
 use crate::draft::Texts;
 use crate::experiment::prompts::{self, Prompt};
 use crate::experiment::{
-    ClockKind, Experiment, Frozen, Material, Resume, Setup, Spec, describe, freeze, pass_time,
+    ClockKind, Experiment, Frozen, Material, PlannedModel, Resume, Setup, Spec, describe, freeze,
+    pass_time,
 };
 use crate::input::read_text;
 use crate::model::{Catalog, LanguageModel, Role};
@@ -121,9 +122,9 @@ pub(super) fn plan(args: &PlanArgs) -> Result<()> {
     let mut text = String::new();
     writeln!(text, "experiment  {} ({})", plan.experiment, ready.experiment.file.display())?;
     writeln!(text, "question    {}", plan.question)?;
-    writeln!(text, "target      {} {}", plan.target.name, &plan.target.sha256[..12])?;
+    writeln!(text, "target      {}", pinned(&plan.target))?;
     if let Some(draft) = &plan.draft {
-        writeln!(text, "draft       {} {}", draft.name, &draft.sha256[..12])?;
+        writeln!(text, "draft       {}", pinned(draft))?;
     }
     let of = if plan.choice.is_all() { String::new() } else { format!(" of {}", plan.choice.of) };
     writeln!(
@@ -145,6 +146,12 @@ pub(super) fn plan(args: &PlanArgs) -> Result<()> {
     }
     writeln!(text, "\n{}", estimate(&ready, &frozen)?)?;
     output::write(&text)
+}
+
+/// A model by its name, the beginning of its hash and, from a repository, of its commit.
+fn pinned(model: &PlannedModel) -> String {
+    let commit = model.revision.iter().map(|commit| format!(", commit {commit:.12}"));
+    format!("{} {}{}", model.name, &model.sha256[..12], commit.collect::<String>())
 }
 
 /// Runs `specdec run`: measures, then writes the report.

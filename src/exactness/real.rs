@@ -45,9 +45,9 @@ pub enum RealModels {
         /// What the target is called.
         name: String,
         /// The target.
-        target: Source,
+        target: Box<Source>,
         /// The draft model.
-        draft: Source,
+        draft: Box<Source>,
         /// The text.
         prompt: String,
     },
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn models_that_cannot_be_loaded_fail_with_a_reason() {
-        let (target, draft) = ("/nowhere/t".into(), "/nowhere/d".into());
+        let (target, draft) = (Box::new("/nowhere/t".into()), Box::new("/nowhere/d".into()));
         let (name, prompt) = ("nothing".to_owned(), String::new());
         let models = RealModels::Loaded { name, target, draft, prompt };
         let fit = RealCell { models, ..cell("rejection+model+fixed", FEW, 1) }.run();

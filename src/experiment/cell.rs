@@ -41,6 +41,9 @@ pub struct PlannedModel {
     pub name: String,
     /// SHA-256 over weights, configuration and tokenizer.
     pub sha256: String,
+    /// The commit of the Hugging Face repository that it is from, if it has the name of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
     /// The engine that computes its logits.
     pub engine: String,
     /// Type of its weights in memory.

@@ -54,7 +54,7 @@ pub(super) const WARMUP: Param = Param::count(
 /// All keys of the top level except the settings of methods.
 pub(super) const KEYS: &[Key] = &[
     key("question", KeyKind::Text, Some(""), "the question that the experiment answers"),
-    key("target", KeyKind::Text, None, "name (`configs/models.toml`) or path of the target")
+    key("target", KeyKind::Text, None, "name (`configs/models.toml`, or `owner/name` in the Hugging Face cache) or path of the target")
         .or(&["model", "target_model"]),
     key("draft", KeyKind::Text, Some("none"), "name or path of the draft model").or(&[
         "draft_model",

@@ -172,6 +172,7 @@ fn planned(name: &str, info: &ModelInfo) -> PlannedModel {
     PlannedModel {
         name: name.to_owned(),
         sha256: info.sha256.clone(),
+        revision: info.revision.clone(),
         engine: info.engine.to_owned(),
         dtype: info.dtype.to_owned(),
         device: Some(info.device.clone()).filter(|device| device != CPU),

@@ -17,11 +17,10 @@ const TERMS: [f32; 6] =
 /// nearest integer, ties to even.
 const ROUND: f32 = 12_582_912.0;
 
-/// eˣ with an error below 2 units in the last place for x in −87.3 … 88.4; 0 for x
-/// below −87.7, and constant above the upper end.
+/// The parts n, r and t of eˣ = 2ⁿ (1 + r + t r²): n is an integer, and r is
+/// x − n ln 2.
 #[inline(always)]
-pub(crate) fn exp<I: Isa>(isa: I, x: I::F) -> I::F {
-    let x = isa.max(isa.splat(RANGE[0]), isa.min(isa.splat(RANGE[1]), x));
+fn parts<I: Isa>(isa: I, x: I::F) -> [I::F; 3] {
     let shifted = isa.fma(x, isa.splat(LOG2_E), isa.splat(ROUND));
     let n = isa.sub(shifted, isa.splat(ROUND));
     let r = isa.fma(n, isa.splat(-LN_2[0]), x);
@@ -30,9 +29,41 @@ pub(crate) fn exp<I: Isa>(isa: I, x: I::F) -> I::F {
     for &term in &TERMS[1..] {
         tail = isa.fma(tail, r, isa.splat(term));
     }
+    [n, r, tail]
+}
+
+/// eˣ with an error below 2 units in the last place for x in −87.3 … 88.4; 0 for x
+/// below −87.7, and constant above the upper end.
+#[inline(always)]
+pub(crate) fn exp<I: Isa>(isa: I, x: I::F) -> I::F {
+    let x = isa.max(isa.splat(RANGE[0]), isa.min(isa.splat(RANGE[1]), x));
+    let [n, r, tail] = parts(isa, x);
     let one_plus_r = isa.add(r, isa.splat(1.0));
     let mantissa = isa.fma(tail, isa.mul(r, r), one_plus_r);
     isa.mul(mantissa, isa.exp2_integer(n))
+}
+
+/// tanh x with an error below 4 units in the last place, also for x near 0: from
+/// e²ˣ − 1, which is computed without forming e²ˣ.
+#[inline(always)]
+pub(crate) fn tanh<I: Isa>(isa: I, x: I::F) -> I::F {
+    // Beyond these, tanh is ±1 in f32.
+    let x = isa.max(isa.splat(-10.0), isa.min(isa.splat(10.0), x));
+    let [n, r, tail] = parts(isa, isa.add(x, x));
+    let small = isa.fma(tail, isa.mul(r, r), r);
+    let power = isa.exp2_integer(n);
+    let expm1 = isa.fma(power, small, isa.sub(power, isa.splat(1.0)));
+    isa.div(expm1, isa.add(expm1, isa.splat(2.0)))
+}
+
+/// The approximation of GELU by tanh, x/2 · (1 + tanh u), as x / (1 + e⁻²ᵘ), where
+/// u = √(2/π) (x + 0.044715 x³).
+#[inline(always)]
+pub(crate) fn gelu_tanh<I: Isa>(isa: I, x: I::F) -> I::F {
+    let cubic = isa.mul(isa.mul(x, x), x);
+    let sum = isa.fma(isa.splat(0.044_715), cubic, x);
+    let e = exp(isa, isa.mul(isa.splat(-1.595_769_2), sum));
+    isa.div(x, isa.add(isa.splat(1.0), e))
 }
 
 /// x / (1 + e⁻ˣ), the activation of the feed-forward blocks (SiLU).
@@ -113,4 +144,75 @@ pub(crate) fn sum_of_squares<I: Isa>(isa: I, x: &[f32]) -> f32 {
         total = isa.fma(part, part, total);
     }
     sum(isa, total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lanes::{IsaKind, Kernel};
+
+    /// tanh and the approximation of GELU of some numbers.
+    struct Both<'a>(&'a [[f32; LANES]]);
+
+    impl Kernel for Both<'_> {
+        type Output = Vec<[[f32; LANES]; 2]>;
+
+        #[inline(always)]
+        fn run<I: Isa>(self, isa: I) -> Self::Output {
+            let mut found = Vec::with_capacity(self.0.len());
+            for x in self.0 {
+                let mut both = [[0.0; LANES]; 2];
+                isa.store(tanh(isa, isa.load(x)), &mut both[0]);
+                isa.store(gelu_tanh(isa, isa.load(x)), &mut both[1]);
+                found.push(both);
+            }
+            found
+        }
+    }
+
+    /// Numbers of all magnitudes from 1e-12 to 1e4, and both zeros.
+    fn numbers() -> Vec<f32> {
+        let powers = (-120_000..40_000).map(|i| libm::exp10(f64::from(i) / 1e4) as f32);
+        let both_signs = powers.flat_map(|x| [x, -x]);
+        [0.0, -0.0].into_iter().chain(both_signs).collect()
+    }
+
+    fn of(isa: IsaKind, x: &[f32]) -> [Vec<f32>; 2] {
+        let found = isa.run(Both(x.as_chunks().0));
+        [0, 1].map(|which| found.iter().flat_map(|both| both[which]).collect())
+    }
+
+    #[test]
+    fn tanh_and_gelu_are_accurate_and_the_same_on_every_instruction_set() {
+        let x = numbers();
+        let [tanh, gelu] = of(IsaKind::Portable, &x);
+        for ((x, tanh), gelu) in x.iter().map(|&x| f64::from(x)).zip(&tanh).zip(&gelu) {
+            let exact = libm::tanh(x);
+            let gap = (f64::from(*tanh) - exact).abs();
+            // Four roundings: of eʳ − 1, of e²ˣ − 1, of the sum and of the quotient.
+            assert!(gap <= 4.0 * 2f64.powi(-24) * exact.abs(), "tanh {x}: {tanh}, off by {gap}");
+            let u = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3));
+            let exact = 0.5 * x * (1.0 + libm::tanh(u));
+            let gap = (f64::from(*gelu) - exact).abs();
+            // The exponent 2u is off by three roundings, hence e⁻²ᵘ by 2u times as much.
+            let bound = 2f64.powi(-24) * (6.0 * exact.abs() + 6.0 * x.abs().min(1.0));
+            assert!(gap <= bound, "gelu {x}: {gelu}, off by {gap}");
+        }
+        let bits = |numbers: &[f32]| numbers.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        for isa in IsaKind::ALL.into_iter().filter(|isa| isa.is_available()) {
+            for (own, portable) in of(isa, &x).iter().zip([&tanh, &gelu]) {
+                assert!(bits(own) == bits(portable), "{isa:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_number_stays_so() {
+        for isa in IsaKind::ALL.into_iter().filter(|isa| isa.is_available()) {
+            let [tanh, gelu] = of(isa, &[f32::NAN; LANES]);
+            assert!(tanh.iter().chain(&gelu).all(|x| x.is_nan()), "{isa:?}");
+            let [tanh, _] = of(isa, &[f32::INFINITY; LANES]);
+            assert_eq!(tanh, [1.0; LANES]);
+        }
+    }
 }

@@ -1,11 +1,11 @@
 //! Building a model from a checkpoint and settings, on one of the engines.
 
-use super::llama::{Config, Tensors};
+use super::decoder::{Config, Tensors};
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::lanes::IsaKind;
 #[cfg(feature = "candle")]
-use crate::model::candle::Llama;
+use crate::model::candle::CandleModel;
 use crate::model::device::Device;
 use crate::model::native::Native;
 use crate::model::options::BLOCK;
@@ -18,6 +18,8 @@ use crate::pool::Pool;
 pub(super) struct Checkpoint {
     /// Name by which it was requested.
     pub name: String,
+    /// See [`ModelInfo::revision`].
+    pub revision: Option<String>,
     /// Its shape.
     pub config: Config,
     /// Number of real tokens.
@@ -68,7 +70,13 @@ impl Checkpoint {
                     return Err(self.fault("engine = candle holds weights as f32: leave out dtype"));
                 }
                 #[cfg(feature = "candle")]
-                return Ok(Box::new(Llama::load(info, self.config, self.unused, tensors, device)?));
+                return Ok(Box::new(CandleModel::load(
+                    info,
+                    self.config,
+                    self.unused,
+                    tensors,
+                    device,
+                )?));
                 #[cfg(not(feature = "candle"))]
                 Err(self.fault("engine = candle: build with --features candle for it"))
             }
@@ -78,6 +86,7 @@ impl Checkpoint {
     fn info(&self, engine: Engine, dtype: Dtype, device: &str) -> ModelInfo {
         ModelInfo {
             name: self.name.clone(),
+            revision: self.revision.clone(),
             vocab: self.vocab,
             context_length: self.config.positions,
             eos: self.eos.clone(),
@@ -96,6 +105,12 @@ impl Checkpoint {
     }
 
     fn note(&self, dtype: Dtype) -> Option<String> {
+        let notes = [self.note_on_rows(dtype), self.note_on_positions()];
+        let notes = notes.into_iter().flatten().collect::<Vec<_>>();
+        (!notes.is_empty()).then(|| notes.join("; "))
+    }
+
+    fn note_on_rows(&self, dtype: Dtype) -> Option<String> {
         let config = &self.config;
         let mut inputs = vec![config.hidden, config.query_width(), config.intermediate];
         inputs.retain(|&n| dtype.stored(n) != dtype);
@@ -105,6 +120,11 @@ impl Checkpoint {
             "matrices whose rows have {lengths} weights, not a multiple of {BLOCK}, stay f32"
         );
         (!inputs.is_empty()).then_some(note)
+    }
+
+    fn note_on_positions(&self) -> Option<String> {
+        let most = self.config.ropes.iter().filter_map(|rope| rope.positions).min()?;
+        Some(format!("texts of at most {most} tokens: longer ones have other rotary frequencies"))
     }
 
     fn fault(&self, sentence: &str) -> Error {

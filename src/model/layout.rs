@@ -4,17 +4,14 @@ use crate::error::Error;
 use std::path::Path;
 
 /// What a model must be.
-const LAYOUT: &str =
-    "a folder in the Hugging Face layout (config.json, tokenizer.json, model.safetensors)";
+const LAYOUT: &str = "a GGUF file or a folder in the Hugging Face layout (config.json, \
+                      tokenizer.json, model.safetensors)";
 /// The file of the weights, unless they are sharded.
 const WEIGHTS: &str = "model.safetensors";
-/// The message about GGUF files.
-const GGUF: &str = "GGUF files are not supported yet";
-
 /// Hints for files that a folder may contain instead of a missing one: the missing
 /// file, or "" for any; the end of the other file's name; the hint.
 const INSTEAD: &[(&str, &str, &str)] = &[
-    ("", ".gguf", GGUF),
+    ("", ".gguf", "give the path of the GGUF file in it"),
     ("", "snapshots", "this is a download cache: give the folder below its snapshots/"),
     (
         "tokenizer.json",
@@ -32,7 +29,7 @@ pub(super) fn is_gguf(name: &str) -> bool {
 /// The error for a name that refers to no model.
 pub(super) fn absent(name: &str) -> Error {
     let what = if is_gguf(name) {
-        format!("{GGUF}; a model is {LAYOUT}")
+        "no such file".to_owned()
     } else if is_on_hub(name) {
         format!(
             "no such folder, and models are not downloaded: if it is on the Hugging Face hub, run \
@@ -56,8 +53,7 @@ pub(super) fn check(name: &str, folder: &Path) -> Result<(), Error> {
         return Err(absent(name));
     }
     if !folder.is_dir() {
-        let gguf = if is_gguf(name) { format!("{GGUF}; ") } else { String::new() };
-        return fail(format!("{gguf}a model is not a file but {LAYOUT}"));
+        return fail(format!("neither a folder nor a .gguf file; a model is {LAYOUT}"));
     }
     let sharded = folder.join("model.safetensors.index.json").exists();
     let holds = |file: &str| folder.join(file).exists() || file == WEIGHTS && sharded;

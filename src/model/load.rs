@@ -2,9 +2,13 @@
 
 use std::path::Path;
 
-use super::{Codec, LanguageModel, Letters, Settings, Source, ToyPair, hf, layout, zoo};
+#[cfg(feature = "harness")]
+use super::ModelSummary;
+use super::{
+    Codec, LanguageModel, Letters, Settings, Source, ToyPair, gguf_model, hf, layout, zoo,
+};
 use crate::error::Error;
-use crate::input::read_text;
+use crate::input::{is_shipped, read_text};
 
 /// The role of a model; a toy pair contains both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,24 +28,46 @@ pub struct Loaded {
     pub codec: Box<dyn Codec>,
 }
 
-/// Loads a model from its source: `toy:NAME`, `toy:FILE.json`, or a folder in
-/// the Hugging Face layout.
+/// Loads a model from its source: `toy:NAME`, `toy:FILE.json`, a GGUF file, or a folder
+/// in the Hugging Face layout.
 ///
 /// # Errors
 /// One sentence that names the file and value at fault.
 pub fn load(source: impl Into<Source>, role: Role) -> Result<Loaded, Error> {
-    let Source { path, settings } = source.into();
+    let source = source.into();
+    let path = &source.path;
     if let Some(name) = path.strip_prefix("toy:") {
-        let Settings { engine: None, dtype: None, device: None, .. } = settings else {
+        let Settings { engine: None, dtype: None, device: None, .. } = source.settings else {
             return Err(Error::setting(format!(
                 "{path} is a toy model: leave out engine, dtype and device"
             )));
         };
-        return load_toy(&path, name, role);
+        return load_toy(path, name, role);
     }
-    let folder = Path::new(&path);
-    layout::check(&path, folder)?;
-    hf::load(&path, folder, &settings)
+    match model_files(path)? {
+        ModelFiles::File(_) => gguf_model::load(&source),
+        ModelFiles::Folder(_) => hf::load(&source),
+    }
+}
+
+/// Where the files of a model are.
+enum ModelFiles<'a> {
+    /// A GGUF file.
+    File(&'a Path),
+    /// A folder in the Hugging Face layout.
+    Folder(&'a Path),
+}
+
+/// Where the files of the model of a path are.
+fn model_files(name: &str) -> Result<ModelFiles<'_>, Error> {
+    let path = Path::new(name);
+    if layout::is_gguf(name) && path.is_file() {
+        return Ok(ModelFiles::File(path));
+    }
+    if !is_shipped(path) {
+        layout::check(name, path)?;
+    }
+    Ok(ModelFiles::Folder(path))
 }
 
 fn load_toy(source: &str, name: &str, role: Role) -> Result<Loaded, Error> {
@@ -55,4 +81,33 @@ fn load_toy(source: &str, name: &str, role: Role) -> Result<Loaded, Error> {
         Role::Draft => pair.draft(source)?,
     };
     Ok(Loaded { model: Box::new(model), codec: Box::new(Letters { vocab: pair.vocab }) })
+}
+
+/// Describes the model of a source, without reading weights.
+///
+/// # Errors
+/// As [`load`], for what it has read.
+#[cfg(feature = "harness")]
+pub fn summarise(source: &Source) -> Result<ModelSummary, Error> {
+    if source.path.starts_with("toy:") {
+        return summary_of_toy(source);
+    }
+    match model_files(&source.path)? {
+        ModelFiles::File(file) => gguf_model::summarise(file),
+        ModelFiles::Folder(folder) => hf::summarise(folder),
+    }
+}
+
+#[cfg(feature = "harness")]
+fn summary_of_toy(source: &Source) -> Result<ModelSummary, Error> {
+    let loaded = load(source.clone(), Role::Target)?;
+    let info = loaded.model.info();
+    Ok(ModelSummary {
+        family: info.engine.to_owned(),
+        parameters: info.parameters as u64,
+        bytes: (info.parameters * size_of::<f64>()) as u64,
+        dtype: info.dtype.to_owned(),
+        vocab: info.vocab,
+        tokenizer_sha256: info.tokenizer_sha256.clone(),
+    })
 }

@@ -9,13 +9,25 @@ mod catalog;
 mod checkpoint;
 mod codec;
 #[cfg(feature = "engine")]
+mod decoder;
+#[cfg(feature = "engine")]
 mod device;
 #[cfg(feature = "engine")]
+mod families;
+#[cfg(feature = "engine")]
+mod files;
+#[cfg(feature = "engine")]
+mod ggml_vocabulary;
+#[cfg(feature = "engine")]
+pub mod gguf;
+#[cfg(feature = "engine")]
+mod gguf_model;
+#[cfg(feature = "engine")]
 mod hf;
+#[cfg(feature = "harness")]
+mod hub;
 #[cfg(feature = "engine")]
 mod layout;
-#[cfg(feature = "engine")]
-mod llama;
 #[cfg(feature = "engine")]
 mod load;
 #[cfg(feature = "engine")]
@@ -28,14 +40,24 @@ mod random_toy;
 mod session;
 #[cfg(feature = "engine")]
 mod shapes;
+#[cfg(feature = "harness")]
+mod summary;
 #[cfg(feature = "engine")]
 mod threads;
 mod toy;
 pub mod zoo;
 
 #[cfg(feature = "harness")]
-pub use catalog::Catalog;
+pub use catalog::{Catalog, KnownModel};
 pub use codec::{Codec, Letters};
+#[cfg(feature = "engine")]
+pub use ggml_vocabulary::GgmlVocabulary;
+#[cfg(feature = "hub")]
+pub use hub::download;
+#[cfg(feature = "harness")]
+pub use hub::{HubCache, HubName};
+#[cfg(feature = "harness")]
+pub use load::summarise;
 #[cfg(feature = "engine")]
 pub use load::{Loaded, Role, load};
 #[cfg(feature = "engine")]
@@ -49,6 +71,8 @@ pub use prefilled::Prefilled;
 pub use session::{Feed, KvCache, Session, Step};
 #[cfg(feature = "engine")]
 pub use shapes::{ModelShape, SHAPES, SMALL_PAIR};
+#[cfg(feature = "harness")]
+pub use summary::ModelSummary;
 #[cfg(feature = "engine")]
 pub use threads::{Threads, set_threads};
 pub use toy::{Toy, ToyPair, hex};
@@ -144,6 +168,9 @@ pub const CPU: &str = "cpu";
 pub struct ModelInfo {
     /// Name or path by which it was requested.
     pub name: String,
+    /// The commit of the Hugging Face repository that it is from, if it was found by the
+    /// name of one.
+    pub revision: Option<String>,
     /// Number of real tokens; draft and target must agree.
     pub vocab: usize,
     /// The largest number of positions.

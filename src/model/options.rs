@@ -146,6 +146,8 @@ impl Settings {
 pub struct Source {
     /// `toy:NAME`, `toy:FILE.json`, or a folder in the Hugging Face layout.
     pub path: String,
+    /// The commit of the Hugging Face repository that it is from; none for anything else.
+    pub revision: Option<String>,
     /// How to store and compute it.
     pub settings: Settings,
 }
@@ -160,7 +162,7 @@ impl Source {
 
 impl From<String> for Source {
     fn from(path: String) -> Self {
-        Self { path, settings: Settings::default() }
+        Self { path, revision: None, settings: Settings::default() }
     }
 }
 

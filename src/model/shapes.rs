@@ -2,7 +2,7 @@
 //! the values of the weights.
 
 use super::checkpoint::Checkpoint;
-use super::llama::{Config, Rope, Scaling, Tensors};
+use super::decoder::{Activation, Biases, Config, LayerKind, Rope, TensorNames, Tensors};
 use super::{LanguageModel, Settings};
 use crate::error::Error;
 use crate::registry::UnknownName;
@@ -102,21 +102,32 @@ impl ModelShape {
     /// # Errors
     /// If the settings are inconsistent, or memory cannot be allocated.
     pub fn model(self, settings: &Settings) -> Result<Box<dyn LanguageModel>, Error> {
+        let head_dim = self.hidden / self.heads;
         let config = Config {
             hidden: self.hidden,
             intermediate: self.intermediate,
-            layers: self.layers,
             heads: self.heads,
             kv_heads: self.kv_heads,
-            head_dim: self.hidden / self.heads,
+            head_dim,
+            layers: vec![LayerKind { window: None, rope: Some(0) }; self.layers],
+            ropes: vec![Rope::plain(10_000.0, head_dim)],
+            names: TensorNames::LLAMA,
             norm_eps: 1e-5,
-            rope: Rope { theta: 10_000.0, scaling: Scaling::Default },
+            norm_offset: 0.0,
+            head_norms: None,
+            biases: Biases::default(),
+            activation: Activation::Silu,
+            embedding_scale: 1.0,
+            attention_scale: 1.0 / (head_dim as f32).sqrt(),
+            attention_softcap: None,
+            final_softcap: None,
             positions: 8192,
             vocab_rows: self.vocab,
             tied: self.tied,
         };
         let checkpoint = Checkpoint {
             name: format!("shape {}", self.name),
+            revision: None,
             vocab: config.vocab_rows,
             config,
             eos: Vec::new(),

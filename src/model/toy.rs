@@ -155,6 +155,7 @@ impl Toy {
         }
         let info = ModelInfo {
             name: name.to_owned(),
+            revision: None,
             vocab,
             context_length: CONTEXT_LENGTH,
             eos: pair.eos.clone(),

@@ -39,6 +39,34 @@ mod verify;
 // Models; checkpoints are written with candle.
 #[cfg(feature = "candle")]
 mod checkpoint;
+#[cfg(feature = "engine")]
+mod ggml_byte_level;
+#[cfg(feature = "engine")]
+mod ggml_hostile;
+#[cfg(feature = "engine")]
+mod ggml_sentence_piece;
+#[cfg(feature = "engine")]
+mod ggml_support;
+#[cfg(feature = "engine")]
+mod gguf_blocks;
+#[cfg(feature = "engine")]
+mod gguf_config;
+#[cfg(feature = "engine")]
+mod gguf_damaged;
+#[cfg(feature = "peers")]
+mod gguf_logits;
+#[cfg(feature = "engine")]
+mod gguf_models;
+#[cfg(feature = "engine")]
+mod gguf_reader;
+#[cfg(feature = "engine")]
+mod gguf_rope;
+#[cfg(feature = "engine")]
+mod gguf_splits;
+#[cfg(feature = "engine")]
+mod gguf_support;
+#[cfg(feature = "engine")]
+mod gguf_tensors;
 #[cfg(feature = "harness")]
 mod model_catalog;
 #[cfg(feature = "peers")]
@@ -97,12 +125,26 @@ mod experiment_run;
 mod experiment_spec;
 #[cfg(feature = "harness")]
 mod experiment_support;
+#[cfg(feature = "peers")]
+mod families;
+#[cfg(all(feature = "hub", unix))]
+mod faulty_hub;
 #[cfg(feature = "harness")]
 mod figures;
 #[cfg(feature = "harness")]
 mod figures_support;
 #[cfg(feature = "harness")]
 mod figures_text;
+#[cfg(all(feature = "hub", unix))]
+mod hub;
+#[cfg(all(feature = "harness", unix))]
+mod hub_cache;
+#[cfg(all(feature = "hub", unix))]
+mod hub_server;
+#[cfg(all(feature = "harness", unix))]
+mod hub_support;
+#[cfg(feature = "harness")]
+mod installed;
 #[cfg(feature = "harness")]
 mod intervals;
 #[cfg(all(feature = "harness", target_os = "linux"))]
@@ -113,6 +155,8 @@ mod methods_doc;
 mod metrics_doc;
 #[cfg(all(feature = "harness", feature = "candle"))]
 mod model_files;
+#[cfg(all(feature = "harness", unix))]
+mod model_names;
 #[cfg(feature = "harness")]
 mod outliers;
 #[cfg(feature = "harness")]

@@ -18,7 +18,7 @@ fn sentence(result: Result<impl std::fmt::Debug, Error>) -> String {
 }
 
 #[test]
-fn the_nearest_configs_folder_comes_first_and_the_project_last() {
+fn the_nearest_configs_folder_comes_first_and_the_working_directory_last() {
     let dir = tempfile::tempdir().unwrap();
     let deep = dir.path().join("lab/experiments/01");
     fs::create_dir_all(&deep).unwrap();
@@ -31,7 +31,7 @@ fn the_nearest_configs_folder_comes_first_and_the_project_last() {
     assert_eq!(catalog.model("b").unwrap().path, big, "by its alias");
     assert_eq!(catalog.model("toy").unwrap().path, "toy:mixed");
     assert_eq!(catalog.model("toy:close").unwrap().path, "toy:close");
-    // The project's own names are found from any folder.
+    // Tests run in the project's folder.
     assert!(catalog.model("embedded-target").unwrap().path.ends_with("models/target"));
     assert!(catalog.model("embedded-draft").unwrap().path.ends_with("models/draft"));
 }

@@ -198,7 +198,11 @@ fn missing_files_are_named() {
     let remove =
         |name: &'static str| move |folder: &Path| fs::remove_file(folder.join(name)).unwrap();
     for name in ["config.json", "tokenizer.json", "model.safetensors"] {
-        refused(&small(), remove(name), &["the folder has no", name, "a model is a folder"]);
+        refused(
+            &small(),
+            remove(name),
+            &["the folder has no", name, "a model is a GGUF file or a folder"],
+        );
     }
     let sharded = Checkpoint { shards: 2, ..small() };
     let shard = "model-00002-of-00002.safetensors";
@@ -261,23 +265,35 @@ fn unsupported_configurations_are_refused() {
     let refuse = |config: Value, parts: &[&str]| {
         refused(&Checkpoint { config, ..small() }, |_| (), parts);
     };
-    refuse(json!({"model_type": "qwen3"}), &["model_type is \"qwen3\"", "supported are: llama"]);
-    refuse(json!({"model_type": null}), &["model_type is none", "supported are: llama"]);
+    let known = "supported are: gemma2, gemma3_text, llama, mistral";
+    refuse(json!({"model_type": "mamba"}), &["model_type is \"mamba\"", known]);
+    refuse(json!({"model_type": null}), &["model_type is missing", known]);
     refuse(json!({"hidden_size": null}), &["config.json", "hidden_size"]);
-    refuse(json!({"hidden_size": "wide"}), &["config.json", "\"wide\"", "line 6"]);
-    refuse(json!({"hidden_act": "gelu"}), &["hidden_act \"gelu\""]);
-    refuse(json!({"attention_bias": true}), &["attention_bias"]);
-    refuse(json!({"mlp_bias": true}), &["mlp_bias"]);
+    refuse(json!({"hidden_size": "wide"}), &["config.json", "hidden_size is \"wide\""]);
+    refuse(json!({"hidden_act": "gelu"}), &["hidden_act is \"gelu\"", "one of silu"]);
+    refuse(json!({"attention_bias": true}), &["q_proj.bias is missing"]);
+    refuse(json!({"mlp_bias": true}), &["gate_proj.bias is missing"]);
     refuse(json!({"quantization_config": {"bits": 4}}), &["quantization_config"]);
     refuse(json!({"num_hidden_layers": 0}), &["num_hidden_layers is 0"]);
     refuse(json!({"num_key_value_heads": 3}), &["num_key_value_heads 3"]);
     refuse(json!({"head_dim": 7}), &["head_dim 7"]);
     refuse(json!({"hidden_size": 34, "head_dim": null}), &["hidden_size 34"]);
     refuse(json!({"vocab_size": 100}), &["tokenizer.json", "vocab_size 100"]);
-    refuse(json!({"vocab_size": 1u64 << 40}), &["vocab_size", "out of range"]);
+    refuse(json!({"vocab_size": 1u64 << 40}), &["vocab_size is 1099511627776"]);
     refuse(json!({"rope_theta": -1}), &["rope_theta is -1"]);
     let scaling = |scaling: Value| json!({"rope_scaling": scaling});
-    refuse(scaling(json!({"type": "yarn", "factor": 2})), &["\"yarn\"", "default, linear, llama3"]);
+    let kinds = "default, linear, llama3, yarn, longrope";
+    refuse(scaling(json!({"type": "dynamic", "factor": 2})), &["\"dynamic\"", kinds]);
+    refuse(scaling(json!({"type": "yarn", "factor": "two"})), &["rope_scaling.factor is \"two\""]);
+    refuse(scaling(json!("linear")), &["rope_scaling is \"linear\"", "a table"]);
+    refuse(json!({"partial_rotary_factor": 0.5}), &["partial_rotary_factor 0.5"]);
+    let mistral = |key: &str, value: Value| json!({"model_type": "mistral", key: value});
+    refuse(mistral("sliding_window", json!(-1)), &["sliding_window is -1"]);
+    let qwen = |types: Value| json!({"model_type": "qwen2", "use_sliding_window": true, "layer_types": types});
+    refuse(qwen(json!(["full_attention"])), &["layer_types has 1 entries", "is 2"]);
+    let kinds = "full_attention, sliding_attention";
+    refuse(qwen(json!(["full_attention", "chunked"])), &["names \"chunked\"", kinds]);
+    refuse(json!({"num_hidden_layers": 1u64 << 30}), &["num_hidden_layers is 1073741824"]);
     refuse(scaling(json!({"factor": 2})), &["rope_type is missing"]);
     refuse(scaling(json!({"rope_type": "llama3", "factor": 2})), &["lacks low_freq_factor"]);
 }

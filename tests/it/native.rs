@@ -191,10 +191,14 @@ fn source(folder: &std::path::Path, settings: Settings) -> Source {
     Source { settings, ..folder.to_str().unwrap().into() }
 }
 
-/// One model, loaded for every instruction set and several numbers of threads.
 fn ways(checkpoint: &Checkpoint, dtype: Dtype) -> Vec<Loaded> {
     let dir = tempfile::tempdir().unwrap();
     checkpoint.write(dir.path());
+    ways_of(dir.path(), dtype)
+}
+
+/// One model, loaded for every instruction set and several numbers of threads.
+pub(crate) fn ways_of(folder: &std::path::Path, dtype: Dtype) -> Vec<Loaded> {
     let settings = isas().flat_map(|isa| {
         [1, 2, 3].map(|threads| Settings {
             dtype: Some(dtype),
@@ -203,7 +207,7 @@ fn ways(checkpoint: &Checkpoint, dtype: Dtype) -> Vec<Loaded> {
             ..Settings::default()
         })
     });
-    settings.map(|s| load(source(dir.path(), s), Role::Target).unwrap()).collect()
+    settings.map(|s| load(source(folder, s), Role::Target).unwrap()).collect()
 }
 
 fn bits(
@@ -222,9 +226,9 @@ fn bits(
 }
 
 /// The logits after each token of a text by plain decoding, with one token per pass.
-fn plain(model: &dyn LanguageModel, text: &[u32]) -> Vec<Vec<u32>> {
+pub(crate) fn plain(model: &dyn LanguageModel, text: &[u32]) -> Vec<Vec<u32>> {
     let mut session = model.session().unwrap();
-    let nothing = Draft::empty(VOCAB);
+    let nothing = Draft::empty(model.info().vocab);
     let rows = (1..=text.len())
         .flat_map(|n| bits(model, &mut session, &text[..n], &nothing, Want::Row(Row::CONTEXT)));
     rows.collect()
@@ -232,18 +236,22 @@ fn plain(model: &dyn LanguageModel, text: &[u32]) -> Vec<Vec<u32>> {
 
 /// Reads a text in passes of random size, each over a tree that contains the text as one
 /// path among others; returns the logits after each token from a random position on.
-fn in_trees(model: &dyn LanguageModel, text: &[u32], seed: u64) -> Vec<(usize, Vec<u32>)> {
+pub(crate) fn in_trees(
+    model: &dyn LanguageModel,
+    text: &[u32],
+    seed: u64,
+) -> Vec<(usize, Vec<u32>)> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut session = model.session().unwrap();
     let mut at = rng.random_range(1..text.len());
     let mut found = Vec::new();
     while at <= text.len() {
-        let mut draft = Draft::empty(VOCAB);
+        let mut draft = Draft::empty(model.info().vocab);
         let (mut path, mut nodes) = (None, Vec::new());
         for &token in &text[at..text.len().min(at + rng.random_range(0..9))] {
             for _ in 0..rng.random_range(0..3) {
                 let parent = rng.random_range(0..=draft.len()).checked_sub(1);
-                draft.certain(parent, rng.random_range(0..VOCAB as u32));
+                draft.certain(parent, rng.random_range(0..model.info().vocab as u32));
             }
             path = Some(draft.certain(path, token));
             nodes.extend(path);

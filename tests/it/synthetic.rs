@@ -115,6 +115,7 @@ impl Synthetic {
         let model = |name: &str| PlannedModel {
             name: name.to_owned(),
             sha256: "00".repeat(32),
+            revision: None,
             engine: "candle".to_owned(),
             dtype: "f32".to_owned(),
             device: None,

@@ -1,99 +1,68 @@
-//! One decoder layer: attention and feed-forward, each behind its norm.
+//! One decoder layer: attention and feed-forward, with the norms around them.
 
 use candle_core::{Device, Tensor};
 use candle_nn::ops::{rms_norm, silu, softmax_last_dim};
 use candle_nn::rotary_emb::rope;
 
-use super::cache::{LayerCache, SlotRun, runs};
-use super::product::Product;
+use super::cache::LayerCache;
+use super::product::Projection;
+use super::shared::CandlePass;
 use crate::error::Error;
-use crate::model::Feed;
-use crate::model::llama::{Config, Tensors, angles};
-
-/// Copies a tensor of a checkpoint to a device.
-pub(super) fn tensor(
-    tensors: &dyn Tensors,
-    name: &str,
-    shape: &[usize],
-    device: &Device,
-) -> Result<Tensor, Error> {
-    Ok(Tensor::from_vec(tensors.get(name, shape)?, shape, device)?)
-}
+use crate::model::decoder::{
+    Activation, Config, HeadNorms, LayerKind, LayerTensors, NormPlace, Product,
+};
 
 /// Weights of a layer.
 #[derive(Debug)]
 pub(super) struct CandleLayer {
-    attention_norm: Tensor,
-    /// Query, key and value heads side by side; the query weights include the factor
-    /// `1/√head_dim` of the attention scores.
-    qkv: Product,
-    output: Product,
-    mlp_norm: Tensor,
+    kind: LayerKind,
+    norms: [Option<Tensor>; 4],
+    /// The norms of queries and of keys.
+    head_norms: Option<[Tensor; 2]>,
+    /// Query, key and value heads side by side.
+    qkv: Projection,
+    output: Projection,
     /// Gate and up projection side by side.
-    gate_up: Product,
-    down: Product,
+    gate_up: Projection,
+    down: Projection,
 }
 
-/// What all layers share in one pass over the tokens of `feed`.
-#[derive(Debug)]
-pub(super) struct CandlePass {
-    cos: Tensor,
-    sin: Tensor,
-    runs: Vec<SlotRun>,
-    /// Slots below this number are read.
-    pub slots: usize,
-    /// Shape `(rows, slots)`, 0 where a row may attend and −inf where not; absent if
-    /// every row may attend to all slots, as in plain decoding.
-    mask: Option<Tensor>,
-}
-
-impl CandlePass {
-    pub(super) fn new(feed: &[Feed], frequencies: &[f32], device: &Device) -> Result<Self, Error> {
-        let (cos, sin) = angles(frequencies, feed.iter().map(|f| f.position));
-        let shape = (feed.len(), frequencies.len());
-        let cos = Tensor::from_vec(cos, shape, device)?;
-        let sin = Tensor::from_vec(sin, shape, device)?;
-        let seen = |f: &Feed| f.ancestors.last().map_or(f.prefix, |&last| last + 1);
-        let slots = feed.iter().map(seen).max().unwrap_or(0);
-        let mask = if feed.iter().all(|f| f.prefix == slots) {
-            None
-        } else {
-            let mut mask = vec![f32::NEG_INFINITY; feed.len() * slots];
-            for (row, f) in mask.chunks_exact_mut(slots).zip(feed) {
-                row[..f.prefix].fill(0.0);
-                f.ancestors.iter().for_each(|&slot| row[slot] = 0.0);
-            }
-            Some(Tensor::from_vec(mask, (feed.len(), slots), device)?)
-        };
-        Ok(Self { cos, sin, runs: runs(feed.iter().map(|f| f.slot)), slots, mask })
-    }
-}
+const PLACES: [NormPlace; 4] = [
+    NormPlace::BeforeAttention,
+    NormPlace::AfterAttention,
+    NormPlace::BeforeMlp,
+    NormPlace::AfterMlp,
+];
 
 impl CandleLayer {
-    pub(super) fn load(
-        config: &Config,
-        index: usize,
-        tensors: &dyn Tensors,
-        device: &Device,
-    ) -> Result<Self, Error> {
-        let get = |part: &str, shape: &[usize]| {
-            tensor(tensors, &format!("model.layers.{index}.{part}.weight"), shape, device)
+    pub(super) fn load(tensors: LayerTensors<'_>, device: &Device) -> Result<Self, Error> {
+        let vector = |weights: Vec<f32>| {
+            let length = weights.len();
+            Tensor::from_vec(weights, length, device)
         };
-        let (hidden, inner) = (config.hidden, config.intermediate);
-        let (q, kv) = (config.heads * config.head_dim, config.kv_heads * config.head_dim);
-        let scale = 1.0 / (config.head_dim as f64).sqrt();
-        let queries = (get("self_attn.q_proj", &[q, hidden])? * scale)?;
-        let keys = get("self_attn.k_proj", &[kv, hidden])?;
-        let values = get("self_attn.v_proj", &[kv, hidden])?;
-        let gate = get("mlp.gate_proj", &[inner, hidden])?;
-        let up = get("mlp.up_proj", &[inner, hidden])?;
+        let projection = |product| {
+            let [outputs, inputs] = tensors.config.size(product);
+            let weights = tensors.weights(product)?;
+            let weights = Tensor::from_vec(weights, (outputs, inputs), device)?;
+            let bias = tensors.bias(product)?.map(vector).transpose()?;
+            Projection::new(&weights, bias)
+        };
+        let mut norms = [const { None }; 4];
+        for (norm, place) in norms.iter_mut().zip(PLACES) {
+            *norm = tensors.norm(place)?.map(vector).transpose()?;
+        }
+        let head_norms = match tensors.head_norms()? {
+            Some([queries, keys]) => Some([vector(queries)?, vector(keys)?]),
+            None => None,
+        };
         Ok(Self {
-            attention_norm: get("input_layernorm", &[hidden])?,
-            qkv: Product::new(&Tensor::cat(&[queries, keys, values], 0)?)?,
-            output: Product::new(&get("self_attn.o_proj", &[hidden, q])?)?,
-            mlp_norm: get("post_attention_layernorm", &[hidden])?,
-            gate_up: Product::new(&Tensor::cat(&[gate, up], 0)?)?,
-            down: Product::new(&get("mlp.down_proj", &[hidden, inner])?)?,
+            kind: tensors.config.layers[tensors.index],
+            norms,
+            head_norms,
+            qkv: projection(Product::Qkv)?,
+            output: projection(Product::Output)?,
+            gate_up: projection(Product::GateUp)?,
+            down: projection(Product::Down)?,
         })
     }
 
@@ -107,12 +76,25 @@ impl CandleLayer {
         cache: &LayerCache,
     ) -> Result<Tensor, Error> {
         let queries = self.store(config, x, pass, cache)?;
-        let x = (x + self.attend(config, &queries, pass, cache)?)?;
-        let normed = rms_norm(&x, &self.mlp_norm, config.norm_eps)?;
-        let gate_up = self.gate_up.apply(&normed)?;
+        let mixed = self.attend(config, &queries, pass, cache)?;
+        let x = (x + self.normed(config, 1, &self.output.apply(&mixed)?)?)?;
+        let gate_up = self.gate_up.apply(&self.normed(config, 2, &x)?)?;
         let gate = gate_up.narrow(1, 0, config.intermediate)?;
         let up = gate_up.narrow(1, config.intermediate, config.intermediate)?;
-        Ok((x + self.down.apply(&(silu(&gate)? * up)?)?)?)
+        let gate = match config.activation {
+            Activation::Silu => silu(&gate)?,
+            Activation::GeluTanh => gate.gelu()?,
+        };
+        let y = self.down.apply(&(gate * up)?)?;
+        Ok((x + self.normed(config, 3, &y)?)?)
+    }
+
+    /// Applies the norm of a place, if there is one.
+    fn normed(&self, config: &Config, place: usize, x: &Tensor) -> Result<Tensor, Error> {
+        match &self.norms[place] {
+            Some(weights) => Ok(rms_norm(&x.contiguous()?, weights, config.norm_eps)?),
+            None => Ok(x.clone()),
+        }
     }
 
     /// Stores keys and values of the rows of `x` and returns the queries, of
@@ -124,23 +106,44 @@ impl CandleLayer {
         pass: &CandlePass,
         cache: &LayerCache,
     ) -> Result<Tensor, Error> {
-        let (rows, heads, kv_heads) = (x.dim(0)?, config.heads, config.kv_heads);
-        let normed = rms_norm(x, &self.attention_norm, config.norm_eps)?;
-        // One transposition serves queries, keys and values: with the heads first, each
-        // of them is a contiguous slice.
-        let qkv = self
-            .qkv
-            .apply(&normed)?
-            .reshape((1, rows, heads + 2 * kv_heads, config.head_dim))?
-            .transpose(1, 2)?
-            .contiguous()?;
-        let rotated =
-            rope(&qkv.narrow(1, 0, heads + kv_heads)?, &pass.cos, &pass.sin)?.squeeze(0)?;
-        let values = qkv.narrow(1, heads + kv_heads, kv_heads)?.squeeze(0)?;
-        cache.write(&pass.runs, &rotated.narrow(0, heads, kv_heads)?, &values)?;
-        Ok(rotated.narrow(0, 0, heads)?)
+        let (q, kv) = (config.query_width(), config.key_width());
+        let qkv = self.qkv.apply(&self.normed(config, 0, x)?)?;
+        let part = |from, width| qkv.narrow(1, from, width)?.contiguous();
+        let queries = self.prepared(config, &part(0, q)?, 0, pass)?;
+        let keys = self.prepared(config, &part(q, kv)?, 1, pass)?;
+        let values = heads_first(config, &part(q + kv, kv)?)?;
+        cache.write(&pass.runs, &keys, &values)?;
+        Ok((queries * f64::from(config.attention_scale))?)
     }
 
+    /// Queries (0) or keys (1), normalised and rotated, of shape `(heads, rows, head_dim)`.
+    fn prepared(
+        &self,
+        config: &Config,
+        x: &Tensor,
+        which: usize,
+        pass: &CandlePass,
+    ) -> Result<Tensor, Error> {
+        let weights = self.head_norms.as_ref().map(|norms| &norms[which]);
+        let norm = |of: HeadNorms, x: Tensor| match weights {
+            Some(weights) if config.head_norms == Some(of) => {
+                rms_norm(&x, weights, config.norm_eps)
+            }
+            _ => Ok(x),
+        };
+        let x = heads_first(config, &norm(HeadNorms::Together, x.clone())?)?;
+        let x = norm(HeadNorms::Each, x)?;
+        let Some([cos, sin]) = self.kind.rope.map(|rope| &pass.angles[rope]) else { return Ok(x) };
+        let rotated = 2 * cos.dim(1)?;
+        let turn = |x: Tensor| rope(&x.unsqueeze(0)?, cos, sin)?.squeeze(0);
+        if rotated == config.head_dim {
+            return Ok(turn(x)?);
+        }
+        let rest = x.narrow(2, rotated, config.head_dim - rotated)?;
+        Ok(Tensor::cat(&[turn(x.narrow(2, 0, rotated)?.contiguous()?)?, rest], 2)?)
+    }
+
+    /// The weighted sums of values, of shape `(rows, heads · head_dim)`.
     fn attend(
         &self,
         config: &Config,
@@ -154,15 +157,27 @@ impl CandleLayer {
         // Query heads that share keys are stacked as rows, so no key is copied.
         let queries = queries.reshape((grouped.0, grouped.1, head_dim))?;
         let mut scores = queries.matmul(&keys.transpose(1, 2)?)?;
-        if let Some(mask) = &pass.mask {
+        if let Some(cap) = config.attention_softcap {
+            scores = capped(&scores, cap)?;
+        }
+        if let Some(mask) = pass.mask(self.kind.window) {
             scores = scores.reshape((heads, rows, pass.slots))?.broadcast_add(mask)?;
         }
         let weights = softmax_last_dim(&scores)?.reshape(grouped)?;
-        let mixed = weights
-            .matmul(&values)?
-            .reshape((heads, rows, head_dim))?
-            .transpose(0, 1)?
-            .reshape((rows, heads * head_dim))?;
-        self.output.apply(&mixed)
+        let mixed = weights.matmul(&values)?.reshape((heads, rows, head_dim))?;
+        Ok(mixed.transpose(0, 1)?.reshape((rows, heads * head_dim))?)
     }
+}
+
+/// From rows of heads side by side to shape `(heads, rows, head_dim)`.
+fn heads_first(config: &Config, x: &Tensor) -> Result<Tensor, Error> {
+    let (rows, width) = x.dims2()?;
+    let heads = x.reshape((rows, width / config.head_dim, config.head_dim))?;
+    Ok(heads.transpose(0, 1)?.contiguous()?)
+}
+
+/// `cap · tanh(x / cap)`.
+pub(super) fn capped(x: &Tensor, cap: f32) -> Result<Tensor, Error> {
+    let cap = f64::from(cap);
+    Ok(((x / cap)?.tanh()? * cap)?)
 }

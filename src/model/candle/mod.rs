@@ -1,4 +1,4 @@
-//! The Llama architecture on candle.
+//! The decoder on candle.
 //!
 //! Unlike the decoders that come with candle, it returns the logits of every wanted
 //! row, attends along the branches of a draft tree, and keeps keys and values by slot,
@@ -7,18 +7,20 @@
 mod cache;
 mod layer;
 mod product;
+mod shared;
 mod threads;
 
 use candle_core::Tensor;
 use candle_nn::ops::rms_norm;
 
 use self::cache::CandleCache;
-use self::layer::{CandleLayer, CandlePass, tensor};
-use self::product::Product;
+use self::layer::{CandleLayer, capped};
+use self::product::Projection;
+use self::shared::CandlePass;
 pub(super) use self::threads::start_threads;
 use self::threads::tell_candle;
+use super::decoder::{Config, LayerTensors, Rotation, Tensors, masked};
 use super::device::Device;
-use super::llama::{Config, Tensors, masked};
 use super::{Evaluation, Feed, LanguageModel, ModelInfo, Session, Step, Work};
 use crate::distribution::Token;
 use crate::error::Error;
@@ -30,9 +32,9 @@ use crate::tree::MAX_NODES;
 /// that the attention scores of a pass stay small.
 const CHUNK: usize = 256;
 
-/// The weights of a Llama model.
+/// The weights of a model.
 #[derive(Debug)]
-pub(super) struct Llama {
+pub(super) struct CandleModel {
     info: ModelInfo,
     config: Config,
     device: candle_core::Device,
@@ -40,13 +42,13 @@ pub(super) struct Llama {
     layers: Vec<CandleLayer>,
     norm: Tensor,
     /// From a hidden state to the logits of the real vocabulary.
-    head: Product,
-    frequencies: Vec<f32>,
+    head: Projection,
+    rotations: Vec<Rotation>,
     /// Ids below `vocab` that the tokenizer does not use: their logits are −inf.
     unused: Vec<Token>,
 }
 
-impl Llama {
+impl CandleModel {
     /// Loads the weights from `tensors`, by their names in a checkpoint.
     ///
     /// # Errors
@@ -61,20 +63,24 @@ impl Llama {
         // Before the device is opened: its libraries may read the environment.
         tell_candle();
         let device = open(device)?;
-        let table = [config.vocab_rows, config.hidden];
-        let take = |name: &str, shape: &[usize]| tensor(tensors, name, shape, &device);
-        let embedding = take("model.embed_tokens.weight", &table)?;
-        let layers = (0..config.layers)
-            .map(|index| CandleLayer::load(&config, index, tensors, &device))
+        let table = |(name, shape): (String, Vec<usize>)| {
+            Ok::<_, Error>(Tensor::from_vec(tensors.get(&name, &shape)?, shape, &device)?)
+        };
+        let embedding = table(config.embedding())?;
+        let layers = (0..config.layers.len())
+            .map(|index| {
+                CandleLayer::load(LayerTensors { config: &config, index, tensors }, &device)
+            })
             .collect::<Result<Vec<_>, _>>()?;
-        let head = if config.tied { embedding.clone() } else { take("lm_head.weight", &table)? };
+        let head = if config.tied { embedding.clone() } else { table(config.head())? };
+        let norm = config.read_last_norm(tensors)?;
         Ok(Self {
-            head: Product::new(&head.narrow(0, 0, info.vocab)?)?,
-            norm: take("model.norm.weight", &[config.hidden])?,
+            head: Projection::new(&head.narrow(0, 0, info.vocab)?, None)?,
+            norm: Tensor::from_vec(norm, config.hidden, &device)?,
             info: ModelInfo { sha256: tensors.sha256()?, ..info },
-            frequencies: config.rope.frequencies(config.head_dim),
+            rotations: config.rotations(),
             device,
-            embedding,
+            embedding: (embedding * f64::from(config.embedding_scale))?,
             layers,
             config,
             unused,
@@ -98,7 +104,7 @@ impl Llama {
         feed: &[Feed],
         wanted: &[u32],
     ) -> Result<Vec<Logits>, Error> {
-        let pass = CandlePass::new(feed, &self.frequencies, &self.device)?;
+        let pass = CandlePass::new(feed, &self.config, &self.rotations, &self.device)?;
         cache.reserve(pass.slots)?;
         let tokens = feed.iter().map(|f| f.token).collect::<Vec<_>>();
         let tokens = Tensor::from_vec(tokens, feed.len(), &self.device)?;
@@ -115,7 +121,10 @@ impl Llama {
             let rows = Tensor::new(wanted, &self.device)?;
             x = x.index_select(&rows, 0)?;
         }
-        let logits = self.head.apply(&rms_norm(&x, &self.norm, self.config.norm_eps)?)?;
+        let mut logits = self.head.apply(&rms_norm(&x, &self.norm, self.config.norm_eps)?)?;
+        if let Some(cap) = self.config.final_softcap {
+            logits = capped(&logits, cap)?;
+        }
         Ok(logits.to_vec2::<f32>()?.into_iter().map(|row| masked(row, &self.unused)).collect())
     }
 }
@@ -129,14 +138,14 @@ fn open(device: Device) -> Result<candle_core::Device, Error> {
     opened.map_err(|e| Error::engine(format!("device = {device}: {e}")))
 }
 
-impl LanguageModel for Llama {
+impl LanguageModel for CandleModel {
     fn info(&self) -> &ModelInfo {
         &self.info
     }
 
     fn session(&self) -> Result<Session, Error> {
-        let Config { layers, kv_heads, head_dim, positions, .. } = self.config;
-        let cache = CandleCache::new(layers, kv_heads, head_dim, &self.device)?;
+        let Config { ref layers, kv_heads, head_dim, positions, .. } = self.config;
+        let cache = CandleCache::new(layers.len(), kv_heads, head_dim, &self.device)?;
         Ok(Session::new(Box::new(cache), positions + MAX_NODES, positions))
     }
 

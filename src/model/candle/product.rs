@@ -15,20 +15,22 @@ const WIDTH: usize = 32;
 /// with a stride of all outputs (the transposed order). A panel is read from
 /// beginning to end: verifying five rows then takes half the time.
 #[derive(Debug)]
-pub(super) struct Product {
+pub(super) struct Projection {
     /// Shape `(panels, inputs, WIDTH)`.
     panels: Tensor,
     outputs: usize,
+    bias: Option<Tensor>,
 }
 
-impl Product {
-    /// From a matrix of shape `(outputs, inputs)`, as checkpoints store it.
-    pub(super) fn new(matrix: &Tensor) -> Result<Self, Error> {
+impl Projection {
+    /// From a matrix of shape `(outputs, inputs)`, as checkpoints store it, and what is
+    /// added to the outputs.
+    pub(super) fn new(matrix: &Tensor, bias: Option<Tensor>) -> Result<Self, Error> {
         let (outputs, inputs) = matrix.dims2()?;
         let panels = outputs.div_ceil(WIDTH);
         let padded = matrix.pad_with_zeros(0, 0, panels * WIDTH - outputs)?;
         let panels = padded.reshape((panels, WIDTH, inputs))?.transpose(1, 2)?.contiguous()?;
-        Ok(Self { panels, outputs })
+        Ok(Self { panels, outputs, bias })
     }
 
     /// `x` of shape `(rows, inputs)` becomes `(rows, outputs)`.
@@ -37,6 +39,10 @@ impl Product {
         let panels = self.panels.dim(0)?;
         let y = x.unsqueeze(0)?.expand((panels, rows, inputs))?.matmul(&self.panels)?;
         let y = y.transpose(0, 1)?.reshape((rows, panels * WIDTH))?;
-        Ok(if panels * WIDTH == self.outputs { y } else { y.narrow(1, 0, self.outputs)? })
+        let y = if panels * WIDTH == self.outputs { y } else { y.narrow(1, 0, self.outputs)? };
+        Ok(match &self.bias {
+            Some(bias) => y.broadcast_add(bias)?,
+            None => y,
+        })
     }
 }

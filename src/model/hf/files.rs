@@ -1,9 +1,6 @@
-//! Files of a model's folder.
+//! Files of a model's folder that are read as a whole.
 
-use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -11,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 use crate::input::read_whole;
+use crate::model::files::{fault, open, unreadable};
 
 /// A file that is read once and as a whole, so the bytes that are used are the bytes
 /// that are hashed.
@@ -26,7 +24,7 @@ impl Text {
     /// # Errors
     /// If it is missing, not a regular file, or larger than 256 MiB.
     pub(super) fn read(file: PathBuf) -> Result<Self, Error> {
-        let bytes = read_whole(open(&file)?).map_err(|e| unreadable(&file, &e))?;
+        let bytes = open(&file)?.from(0).and_then(read_whole).map_err(|e| unreadable(&file, &e))?;
         Ok(Self { file, bytes })
     }
 
@@ -84,48 +82,7 @@ impl Text {
     }
 }
 
-/// Metadata that shows whether a file has changed since it was opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
-    /// Length in bytes.
-    pub(super) length: u64,
-    modified: Option<SystemTime>,
-}
-
-impl Stamp {
-    /// The stamp of an open file.
-    ///
-    /// # Errors
-    /// If the system does not provide the metadata.
-    pub(super) fn of(file: &File) -> io::Result<Self> {
-        let metadata = file.metadata()?;
-        Ok(Self { length: metadata.len(), modified: metadata.modified().ok() })
-    }
-}
-
-/// Opens a regular file; any other kind could block or have no end.
-///
-/// # Errors
-/// If it is missing, not a regular file, or not readable by this user.
-pub(super) fn open(file: &Path) -> Result<File, Error> {
-    let metadata = std::fs::metadata(file).map_err(|e| unreadable(file, &e))?;
-    if !metadata.is_file() {
-        return Err(fault(file, "not a regular file"));
-    }
-    File::open(file).map_err(|e| unreadable(file, &e))
-}
-
 /// Adds the name of a file to a hash.
 pub(super) fn add_name(hash: &mut Sha256, file: &Path) {
     hash.update(file.file_name().unwrap_or_default().as_encoded_bytes());
-}
-
-/// The error for a fault in a file.
-pub(super) fn fault(file: &Path, what: impl AsRef<str>) -> Error {
-    Error::file(file, what.as_ref())
-}
-
-/// The error for a file that the system cannot read.
-pub(super) fn unreadable(file: &Path, why: &io::Error) -> Error {
-    Error::file(file, format_args!("cannot be read: {why}"))
 }

@@ -12,17 +12,23 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use self::config::read_config;
+pub(super) use self::config::Marks;
+use self::config::{model_type, read_config};
 use self::files::Text;
-use self::tokenizer::HfTokenizer;
+pub(super) use self::tokenizer::{Dialect, HfTokenizer};
 use self::weights::Safetensors;
+#[cfg(feature = "harness")]
+pub(super) use self::weights::weight_files;
+#[cfg(feature = "harness")]
+use super::ModelSummary;
 use super::checkpoint::Checkpoint;
-use super::llama::Tensors;
+use super::decoder::{Config, Tensors};
 use super::toy::hex;
-use super::{Loaded, Settings};
+use super::{Loaded, Source};
 use crate::error::Error;
+use crate::input::is_there;
 
-/// Loads the model in `folder` and calls it `name`.
+/// Loads the model in the folder of `source`.
 ///
 /// Weights may be stored as f32, f16 or bf16; their type in memory is a setting. No
 /// memory is allocated based on a number in a file until the lengths of the weights'
@@ -30,30 +36,68 @@ use crate::error::Error;
 ///
 /// # Errors
 /// One sentence that names the file and value at fault.
-pub(super) fn load(name: &str, folder: &Path, settings: &Settings) -> Result<Loaded, Error> {
-    let config_text = Text::read(folder.join("config.json"))?;
-    let generation_file = folder.join("generation_config.json");
-    // A dangling link counts as present; reading it then fails.
-    let generation = generation_file.symlink_metadata().is_ok();
-    let generation = generation.then(|| Text::read(generation_file)).transpose()?;
-    let (config, marks) = read_config(&config_text, generation.as_ref())?;
-    let tokenizer = Text::read(folder.join("tokenizer.json"))?;
-    let codec = HfTokenizer::new(&tokenizer, config.vocab_rows, marks, settings.special_tokens)?;
-    let weights = Safetensors::open(folder)?;
-    config.tensors().try_for_each(|(tensor, shape)| weights.check(&tensor, &shape))?;
-    let mut texts = Sha256::new();
-    let files = [Some(config_text), Some(tokenizer), generation];
-    files.iter().flatten().for_each(|text| text.add_to(&mut texts));
+pub(super) fn load(source: &Source) -> Result<Loaded, Error> {
+    let Source { path, revision, settings } = source;
+    let Headers { config, codec, folder, .. } =
+        Headers::read(Path::new(path), settings.special_tokens)?;
     let checkpoint = Checkpoint {
-        name: name.to_owned(),
+        name: path.clone(),
+        revision: revision.clone(),
         vocab: codec.vocab(),
         eos: codec.ends().to_vec(),
         unused: codec.unused(),
         tokenizer_sha256: codec.fingerprint(),
         config,
     };
-    let model = checkpoint.build(settings, &Folder { texts, weights })?;
+    let model = checkpoint.build(settings, &folder)?;
     Ok(Loaded { model, codec: Box::new(codec) })
+}
+
+/// Describes the model in a folder without reading its weights.
+///
+/// # Errors
+/// As [`load`].
+#[cfg(feature = "harness")]
+pub(super) fn summarise(folder: &Path) -> Result<ModelSummary, Error> {
+    let Headers { family, codec, folder, .. } = Headers::read(folder, false)?;
+    let stored = folder.weights.stored();
+    Ok(ModelSummary {
+        family,
+        parameters: stored.weights,
+        bytes: stored.bytes,
+        dtype: stored.dtype,
+        vocab: codec.vocab(),
+        tokenizer_sha256: codec.fingerprint(),
+    })
+}
+
+/// A model of which everything but the weights has been read and checked.
+struct Headers {
+    #[cfg_attr(not(feature = "harness"), expect(dead_code))]
+    family: String,
+    config: Config,
+    codec: HfTokenizer,
+    folder: Folder,
+}
+
+impl Headers {
+    fn read(folder: &Path, special_tokens: bool) -> Result<Self, Error> {
+        let config_text = Text::read(folder.join("config.json"))?;
+        let generation_file = folder.join("generation_config.json");
+        // A dangling link counts as present; reading it then fails.
+        let generation = is_there(&generation_file).then(|| Text::read(generation_file));
+        let generation = generation.transpose()?;
+        let (config, marks) = read_config(&config_text, generation.as_ref())?;
+        let tokenizer = Text::read(folder.join("tokenizer.json"))?;
+        let codec = HfTokenizer::new(&tokenizer, config.vocab_rows, marks, special_tokens)?;
+        let weights = Safetensors::open(folder)?;
+        config.tensors().try_for_each(|(tensor, shape)| weights.check(&tensor, &shape))?;
+        let family = model_type(&config_text)?.unwrap_or_default();
+        let mut texts = Sha256::new();
+        let files = [Some(config_text), Some(tokenizer), generation];
+        files.iter().flatten().for_each(|text| text.add_to(&mut texts));
+        Ok(Self { family, config, codec, folder: Folder { texts, weights } })
+    }
 }
 
 /// An open folder.

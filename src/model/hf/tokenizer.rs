@@ -1,7 +1,7 @@
-//! `tokenizer.json` as a [`Codec`].
+//! A tokenizer of the library `tokenizers` as a [`Codec`], mostly from `tokenizer.json`.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use tokenizers::{
@@ -10,18 +10,32 @@ use tokenizers::{
 };
 
 use super::config::Marks;
-use super::files::{Text, fault};
+use super::files::Text;
 use super::guard::guarded;
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::Codec;
+use crate::model::files::fault;
 use crate::model::toy::hex;
+
+/// Steps that another format than `tokenizer.json` defines otherwise than the library.
+pub(in crate::model) trait Dialect: std::fmt::Debug {
+    /// The tokens of a part of a text; `model` knows their names.
+    ///
+    /// # Errors
+    /// If the part has no tokens.
+    fn tokens(&self, model: &ModelWrapper, part: &str) -> TokenizerResult<Vec<tokenizers::Token>>;
+
+    /// The text of tokens, each of which comes with its name.
+    fn text(&self, tokens: &[(Token, String)]) -> String;
+}
 
 /// A tokenizer of the Hugging Face format.
 #[derive(Debug)]
-pub(super) struct HfTokenizer {
+pub(in crate::model) struct HfTokenizer {
     file: PathBuf,
     tokenizer: Tokenizer,
+    dialect: Option<Box<dyn Dialect>>,
     vocab: usize,
     marks: Marks,
     /// Control tokens: the special ones and those that end a text.
@@ -44,42 +58,59 @@ impl HfTokenizer {
         marks: Marks,
         special_tokens: bool,
     ) -> Result<Self, Error> {
-        let fail = |what: String| text.fault(format!("not a tokenizer: {what}"));
-        let tokenizer = guarded(|| prepared(text.bytes())).and_then(|made| made);
-        let tokenizer = tokenizer.map_err(fail)?;
+        let make = || Ok((prepared(text.bytes()).map_err(not_one)?, None));
+        let rows = (rows, "config.json has vocab_size");
+        Self::build(text.file(), make, rows, marks, special_tokens)
+    }
+
+    /// Makes a tokenizer that `file` describes. `rows` is the number of embeddings, and
+    /// what says so.
+    ///
+    /// # Errors
+    /// If `make` fails, or the tokenizer is empty or has more tokens than the model.
+    pub(in crate::model) fn build(
+        file: &Path,
+        make: impl FnOnce() -> Result<(Tokenizer, Option<Box<dyn Dialect>>), String>,
+        (rows, said): (usize, &str),
+        marks: Marks,
+        special_tokens: bool,
+    ) -> Result<Self, Error> {
+        let fail = |what: String| fault(file, what);
+        let made = guarded(make).unwrap_or_else(|panic| Err(not_one(panic)));
+        let (tokenizer, dialect) = made.map_err(fail)?;
         let last = tokenizer.get_vocab(true).into_iter().max_by_key(|&(_, id)| id);
-        let Some((token, id)) = last else { return Err(text.fault("the vocabulary is empty")) };
+        let Some((token, id)) = last else { return Err(fault(file, "the vocabulary is empty")) };
         let vocab = id as usize + 1;
         if vocab > rows {
-            let what = format!("token {token:?} has the id {id}, but config.json has vocab_size");
-            return Err(text.fault(format!("{what} {rows}")));
+            let token = token.chars().take(40).collect::<String>();
+            return Err(fail(format!("token {token:?} has the id {id}, but {said} {rows}")));
         }
         let marks = marks.below(vocab);
         let (controls, in_texts) =
-            set_apart(&tokenizer, &marks).map_err(|e| fail(e.to_string()))?;
-        let file = text.file().to_owned();
-        Ok(Self { file, tokenizer, vocab, marks, controls, in_texts, special_tokens })
+            set_apart(&tokenizer, &marks).map_err(|e| fail(not_one(e.to_string())))?;
+        let file = file.to_owned();
+        Ok(Self { file, tokenizer, dialect, vocab, marks, controls, in_texts, special_tokens })
     }
 
     /// Number of tokens, added ones included: the largest id plus one.
-    pub(super) fn vocab(&self) -> usize {
+    pub(in crate::model) fn vocab(&self) -> usize {
         self.vocab
     }
 
     /// The tokens that end a text.
-    pub(super) fn ends(&self) -> &[Token] {
+    pub(in crate::model) fn ends(&self) -> &[Token] {
         &self.marks.end
     }
 
     /// The ids below [`Self::vocab`] that belong to no token.
-    pub(super) fn unused(&self) -> Vec<Token> {
+    pub(in crate::model) fn unused(&self) -> Vec<Token> {
         let known = |&id: &Token| self.tokenizer.id_to_token(id).is_some();
         (0..self.vocab as Token).filter(|id| !known(id)).collect()
     }
 
     /// SHA-256 of the sorted map from token to id: equal for models with the same
     /// tokens.
-    pub(super) fn fingerprint(&self) -> String {
+    pub(in crate::model) fn fingerprint(&self) -> String {
         let mut tokens = self.tokenizer.get_vocab(true).into_iter().collect::<Vec<_>>();
         tokens.sort();
         let mut hash = Sha256::new();
@@ -93,16 +124,35 @@ impl HfTokenizer {
 
     fn ids(&self, text: &str) -> TokenizerResult<Vec<Token>> {
         let tokenizer = &self.tokenizer;
-        if self.special_tokens {
-            return Ok(tokenizer.encode_fast(text, true)?.get_ids().to_vec());
-        }
-        let mut parts = self.in_texts.extract_and_normalize(tokenizer.get_normalizer(), text);
+        let all = tokenizer.get_added_vocabulary();
+        let added = if self.special_tokens { all } else { &self.in_texts };
+        let mut parts = added.extract_and_normalize(tokenizer.get_normalizer(), text);
         if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
             pre_tokenizer.pre_tokenize(&mut parts)?;
         }
-        parts.tokenize(|part| self.plain(part.get()))?;
+        parts.tokenize(|part| match self.special_tokens {
+            true => self.pieces(part.get()),
+            false => self.plain(part.get()),
+        })?;
         let encoding = parts.into_encoding(None, 0, OffsetType::None)?;
         Ok(tokenizer.post_process(encoding, None, true)?.get_ids().to_vec())
+    }
+
+    /// The tokens of a part of a text, control tokens among them.
+    fn pieces(&self, part: &str) -> TokenizerResult<Vec<tokenizers::Token>> {
+        let model = self.tokenizer.get_model();
+        self.dialect.as_ref().map_or_else(|| model.tokenize(part), |d| d.tokens(model, part))
+    }
+
+    /// The text of tokens; that of special ones only if it is asked for.
+    fn text(&self, tokens: &[Token], special: bool) -> TokenizerResult<String> {
+        let Some(dialect) = &self.dialect else { return self.tokenizer.decode(tokens, !special) };
+        let added = self.tokenizer.get_added_vocabulary();
+        let named = |&id: &Token| {
+            let name = self.tokenizer.id_to_token(id)?;
+            (special || !added.is_special_token(&name)).then_some((id, name))
+        };
+        Ok(dialect.text(&tokens.iter().filter_map(named).collect::<Vec<_>>()))
     }
 
     /// The tokens of a part of a text. A piece that the tokenizer's model would encode
@@ -110,7 +160,7 @@ impl HfTokenizer {
     /// encoded separately.
     fn plain(&self, part: &str) -> TokenizerResult<Vec<tokenizers::Token>> {
         let model = self.tokenizer.get_model();
-        let tokens = model.tokenize(part)?;
+        let tokens = self.pieces(part)?;
         // A token for unknown text may be special, but the text does not spell its
         // name.
         let is_control = |token: &tokenizers::Token, piece: &str| {
@@ -161,6 +211,11 @@ fn set_apart(
     Ok((controls, in_texts))
 }
 
+/// What is said about a file that does not describe a tokenizer.
+fn not_one(why: String) -> String {
+    format!("not a tokenizer: {why}")
+}
+
 /// Reads a tokenizer and removes settings that are meant for training: a prompt is
 /// neither truncated nor padded, and has the same tokens every time.
 fn prepared(json: &[u8]) -> Result<Tokenizer, String> {
@@ -202,13 +257,13 @@ impl Codec for HfTokenizer {
         if let Some(token) = tokens.iter().find(|&&t| t as usize >= self.vocab) {
             return Err(fault(&self.file, format!("there is no token {token}")));
         }
-        let text = guarded(|| self.tokenizer.decode(tokens, true).map_err(|e| e.to_string()));
+        let text = guarded(|| self.text(tokens, false).map_err(|e| e.to_string()));
         let fail = |e| fault(&self.file, format!("tokens cannot be turned into text: {e}"));
         text.and_then(|text| text).map_err(fail)
     }
 
     fn token_label(&self, token: Token) -> String {
-        match guarded(|| self.tokenizer.decode(&[token], false)) {
+        match guarded(|| self.text(&[token], true)) {
             Ok(Ok(text)) if !text.is_empty() && !text.contains('\u{FFFD}') => text,
             // For part of a character, its name in the vocabulary is more useful.
             _ => self.tokenizer.id_to_token(token).unwrap_or_else(|| format!("#{token}")),

@@ -5,8 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use half::{bf16, f16};
@@ -15,11 +14,13 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::files::{Stamp, Text, add_name, fault, open, unreadable};
+use super::files::{Text, add_name};
 use crate::error::Error;
+use crate::input::is_there;
+use crate::model::files::{OpenFile, not_finite};
 
-/// Number of bytes that are read at once.
-const PIECE: usize = 1 << 20;
+/// The file of the weights, unless they are sharded.
+const WHOLE: &str = "model.safetensors";
 /// Bytes of a file before its header, which hold the header's length.
 const PREFIX: usize = 8;
 /// The longest header in bytes, as in the format's own library.
@@ -37,11 +38,20 @@ pub(super) struct Safetensors {
 
 /// An open file whose header has been read.
 struct Stored {
-    path: PathBuf,
-    file: File,
-    stamp: Stamp,
+    file: OpenFile,
     header: Vec<u8>,
     tensors: Metadata,
+}
+
+/// What the files of a folder store.
+#[cfg(feature = "harness")]
+pub(super) struct StoredWeights {
+    /// Number of weights.
+    pub(super) weights: u64,
+    /// Bytes of the files.
+    pub(super) bytes: u64,
+    /// The type of most weights.
+    pub(super) dtype: String,
 }
 
 #[derive(Deserialize)]
@@ -57,20 +67,13 @@ impl Safetensors {
     /// If there are none, or a file is damaged.
     pub(super) fn open(folder: &Path) -> Result<Self, Error> {
         let read = RefCell::default();
-        let whole = folder.join("model.safetensors");
+        let whole = folder.join(WHOLE);
         // A dangling link counts as present; reading it then fails.
-        if whole.symlink_metadata().is_ok() {
+        if is_there(&whole) {
             return Ok(Self { files: vec![Stored::open(whole)?], shard: None, read });
         }
-        let index = Text::read(folder.join("model.safetensors.index.json"))?;
-        let weight_map = index.json::<Index>()?.weight_map;
-        let mut names = weight_map.values().collect::<Vec<_>>();
-        names.sort();
-        names.dedup();
-        // A shard lies beside its index; a path to another folder is rejected.
-        if let Some(name) = names.iter().find(|n| Path::new(n).file_name() != Some(n.as_ref())) {
-            return Err(index.fault(format!("\"{name}\" is not the name of a file")));
-        }
+        let (index, weight_map) = read_index(folder)?;
+        let names = shard_names(&index, &weight_map)?;
         let files = names.iter().map(|name| Stored::open(folder.join(name)));
         let files = files.collect::<Result<_, _>>()?;
         let number = |file: &String| names.binary_search(&file).unwrap_or_default();
@@ -96,8 +99,7 @@ impl Safetensors {
         let (stored, info) = self.find(name, shape)?;
         let (tensor, hash) = stored.tensor(name, info)?;
         if !tensor.iter().all(|weight| weight.is_finite()) {
-            let what = format!("tensor {name} holds NaN or infinite weights");
-            return Err(fault(&stored.path, what));
+            return Err(not_finite(stored.file.path(), name));
         }
         self.read.borrow_mut().insert(name.to_owned(), hash);
         Ok(tensor)
@@ -111,11 +113,8 @@ impl Safetensors {
     pub(super) fn add_to(&self, hash: &mut Sha256) -> Result<(), Error> {
         self.shard.iter().for_each(|(index, _)| index.add_to(hash));
         for stored in &self.files {
-            let now = Stamp::of(&stored.file).map_err(|e| unreadable(&stored.path, &e))?;
-            if now != stored.stamp {
-                return Err(stored.changed());
-            }
-            add_name(hash, &stored.path);
+            stored.file.check_unchanged()?;
+            add_name(hash, stored.file.path());
             hash.update(&stored.header);
         }
         for (name, tensor) in self.read.borrow().iter() {
@@ -125,6 +124,22 @@ impl Safetensors {
         Ok(())
     }
 
+    /// What the files store, by their headers.
+    #[cfg(feature = "harness")]
+    pub(super) fn stored(&self) -> StoredWeights {
+        let mut weights = BTreeMap::<String, u64>::new();
+        for info in self.files.iter().flat_map(|stored| stored.tensors.tensors().into_values()) {
+            let number = info.shape.iter().map(|&n| n as u64).product::<u64>();
+            *weights.entry(info.dtype.to_string().to_lowercase()).or_default() += number;
+        }
+        let most = weights.iter().max_by_key(|(_, number)| **number);
+        StoredWeights {
+            dtype: most.map_or_else(String::new, |(dtype, _)| dtype.clone()),
+            weights: weights.values().sum(),
+            bytes: self.files.iter().map(|stored| stored.file.length()).sum(),
+        }
+    }
+
     fn find(&self, name: &str, shape: &[usize]) -> Result<(&Stored, &TensorInfo), Error> {
         let missing = || format!("tensor {name} is missing");
         let number = match &self.shard {
@@ -132,11 +147,11 @@ impl Safetensors {
             Some((index, shard)) => *shard.get(name).ok_or_else(|| index.fault(missing()))?,
         };
         let stored = &self.files[number];
-        let info = stored.tensors.info(name).ok_or_else(|| fault(&stored.path, missing()))?;
+        let info = stored.tensors.info(name).ok_or_else(|| stored.file.fault(missing()))?;
         if info.shape != shape {
             let found = &info.shape;
             let what = format!("tensor {name} has shape {found:?}, but config.json asks for");
-            return Err(fault(&stored.path, format!("{what} {shape:?}")));
+            return Err(stored.file.fault(format!("{what} {shape:?}")));
         }
         Ok((stored, info))
     }
@@ -145,32 +160,32 @@ impl Safetensors {
 impl Stored {
     /// Opens a file and checks its header against its length.
     fn open(path: PathBuf) -> Result<Self, Error> {
-        let mut file = open(&path)?;
-        let stamp = Stamp::of(&file).map_err(|e| unreadable(&path, &e))?;
-        let damaged =
-            |what: &str| fault(&path, format!("not a complete safetensors file ({what})"));
+        let file = OpenFile::open(path)?;
+        let damaged = |what: &str| file.fault(format!("not a complete safetensors file ({what})"));
         let mut header = vec![0; PREFIX];
         let ends = || damaged("it ends before its header does");
         let fail = |e: io::Error| match e.kind() {
             ErrorKind::UnexpectedEof => ends(),
-            _ => unreadable(&path, &e),
+            _ => file.failed(&e),
         };
-        file.read_exact(&mut header).map_err(fail)?;
+        let mut from = file.rewound()?;
+        from.read_exact(&mut header).map_err(fail)?;
         let length = header.iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
-        if length > MOST_HEADER.min(stamp.length.saturating_sub(PREFIX as u64)) {
+        if length > MOST_HEADER.min(file.length().saturating_sub(PREFIX as u64)) {
             return Err(ends());
         }
         header.resize(PREFIX + length as usize, 0);
-        file.read_exact(&mut header[PREFIX..]).map_err(fail)?;
+        from.read_exact(&mut header[PREFIX..]).map_err(fail)?;
+        drop(from);
         let tensors = serde_json::from_slice::<Metadata>(&header[PREFIX..])
             .map_err(|e| damaged(&format!("its header: {e}")))?;
         let (found, wanted) =
-            (stamp.length.saturating_sub(header.len() as u64), tensors.data_len() as u64);
+            (file.length().saturating_sub(header.len() as u64), tensors.data_len() as u64);
         if found != wanted {
             let what = format!("{found} bytes of tensors; its header describes {wanted}");
             return Err(damaged(&what));
         }
-        Ok(Self { path, file, stamp, header, tensors })
+        Ok(Self { file, header, tensors })
     }
 
     /// Reads a tensor, and hashes what it reads.
@@ -182,32 +197,50 @@ impl Stored {
             found => {
                 let what =
                     format!("tensor {name} is of type {found}; supported are: f32, f16, bf16");
-                return Err(fault(&self.path, what));
+                return Err(self.file.fault(what));
             }
         };
         let (start, end) = info.data_offsets;
-        let mut file = &self.file;
-        let at = SeekFrom::Start((self.header.len() + start) as u64);
-        file.seek(at).map_err(|e| unreadable(&self.path, &e))?;
+        let place = ((self.header.len() + start) as u64, (end - start) as u64);
         let mut tensor = Vec::with_capacity(info.shape.iter().product());
-        let mut hash = Sha256::new();
-        let mut buffer = vec![0; PIECE.min(end - start)];
-        let mut left = end - start;
-        while left > 0 {
-            let piece = &mut buffer[..left.min(PIECE)];
-            file.read_exact(piece).map_err(|e| match e.kind() {
-                ErrorKind::UnexpectedEof => self.changed(),
-                _ => unreadable(&self.path, &e),
-            })?;
-            hash.update(&*piece);
-            widen(piece, &mut tensor);
-            left -= piece.len();
-        }
-        Ok((tensor, hash.finalize().into()))
+        let hash = self.file.hashed(place, size_of::<f32>(), |piece| widen(piece, &mut tensor))?;
+        Ok((tensor, hash))
     }
+}
 
-    fn changed(&self) -> Error {
-        fault(&self.path, "was changed while it was read: wait until it is complete, and try again")
+/// The files that hold the weights of `folder`, whether they are there or not.
+///
+/// # Errors
+/// If `model.safetensors.index.json` is damaged, or missing as well as `model.safetensors`.
+pub(in crate::model) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let whole = folder.join(WHOLE);
+    if is_there(&whole) {
+        return Ok(vec![whole]);
+    }
+    let (index, weight_map) = read_index(folder)?;
+    let names = shard_names(&index, &weight_map)?;
+    Ok(names.iter().map(|name| folder.join(name)).collect())
+}
+
+/// The list of shards, and the shard of each tensor.
+fn read_index(folder: &Path) -> Result<(Text, BTreeMap<String, String>), Error> {
+    let index = Text::read(folder.join("model.safetensors.index.json"))?;
+    let weight_map = index.json::<Index>()?.weight_map;
+    Ok((index, weight_map))
+}
+
+/// The sorted names of the shards.
+fn shard_names<'m>(
+    index: &Text,
+    weight_map: &'m BTreeMap<String, String>,
+) -> Result<Vec<&'m String>, Error> {
+    let mut names = weight_map.values().collect::<Vec<_>>();
+    names.sort();
+    names.dedup();
+    // A shard lies beside its index; a path to another folder is rejected.
+    match names.iter().find(|n| Path::new(n).file_name() != Some(n.as_ref())) {
+        Some(name) => Err(index.fault(format!("\"{name}\" is not the name of a file"))),
+        None => Ok(names),
     }
 }
 

@@ -9,9 +9,11 @@
 use std::ops::Range;
 
 use super::cache::NativeCache;
+use super::elementwise::{Capped, NormedInPlace};
 use super::matrix::{Chunk, Rows, Sums, in_groups, multiply_tiles};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES, math};
 use crate::model::Feed;
+use crate::model::decoder::{Config, visible_from};
 use crate::pool::Shared;
 
 /// Queries per block: rows times the heads that share keys.
@@ -20,17 +22,18 @@ const QUERIES: usize = 16;
 /// The attention of one layer in one pass.
 pub(super) struct Attention<'a> {
     pub isa: IsaKind,
+    pub config: &'a Config,
     pub layer: usize,
-    /// Query heads.
-    pub heads: usize,
-    pub kv_heads: usize,
-    pub head_dim: usize,
+    /// A token attends to this many tokens; to all if absent.
+    pub window: Option<usize>,
+    /// The norms of every head of queries and of keys.
+    pub head_norms: Option<&'a [Vec<f32>; 2]>,
     pub feed: &'a [Feed],
     pub cache: &'a NativeCache,
-    /// Cosines and sines: for every row `head_dim / 2` of each.
-    pub angles: &'a (Vec<f32>, Vec<f32>),
-    /// Query, key and value heads of every row; queries and keys are rotated in
-    /// place.
+    /// Cosines and sines: for every row one of each per pair of rotated entries.
+    pub angles: Option<&'a (Vec<f32>, Vec<f32>)>,
+    /// Query, key and value heads of every row; queries and keys are normalised and
+    /// rotated in place.
     pub qkv: &'a Shared<f32>,
     /// The attention output of every row: its weighted sums of values.
     pub mixed: &'a Shared<f32>,
@@ -49,10 +52,49 @@ pub(super) struct Scratch {
     mixed: Vec<[f32; LANES]>,
 }
 
+/// Rows and query heads that are processed together: they share keys.
+struct QueryBlock {
+    rows: Range<usize>,
+    heads: Range<usize>,
+    /// The first position that one of the rows attends to, rounded down to whole lanes, so
+    /// that a position is in the same lane whatever the others attend to.
+    from: usize,
+    /// The end of the positions that all rows attend to, but for windows.
+    common: usize,
+    /// One more than the last slot that one of the rows attends to.
+    reach: usize,
+}
+
+impl QueryBlock {
+    fn queries(&self) -> usize {
+        self.rows.len() * self.heads.len()
+    }
+
+    /// The row of a query.
+    fn row(&self, query: usize) -> usize {
+        self.rows.start + query / self.heads.len()
+    }
+
+    /// The head of a query.
+    fn head(&self, query: usize) -> usize {
+        self.heads.start + query % self.heads.len()
+    }
+
+    /// Number of tiles of keys that are multiplied.
+    fn tiles(&self) -> usize {
+        self.reach.div_ceil(LANES) - self.from / LANES
+    }
+}
+
 impl Attention<'_> {
+    /// Query heads that share keys.
+    fn group(&self) -> usize {
+        self.config.heads / self.config.kv_heads
+    }
+
     /// Rows per block.
     fn rows_at_once(&self) -> usize {
-        (QUERIES * self.kv_heads / self.heads).max(1)
+        (QUERIES / self.group()).max(1)
     }
 
     /// Number of blocks of rows.
@@ -60,55 +102,80 @@ impl Attention<'_> {
         self.feed.len().div_ceil(self.rows_at_once())
     }
 
-    fn width(&self) -> usize {
-        (self.heads + 2 * self.kv_heads) * self.head_dim
+    /// The rows of a block, with the queries of one key-value head.
+    fn block(&self, head: usize, block: usize) -> QueryBlock {
+        let (rows, group) = (self.rows_at_once(), self.group());
+        let rows = block * rows..self.feed.len().min((block + 1) * rows);
+        let feeds = &self.feed[rows.clone()];
+        let from = feeds.iter().map(|feed| self.visible_from(feed)).min().unwrap_or(0);
+        let from = from / LANES * LANES;
+        let common = feeds.iter().map(|feed| feed.prefix).min().unwrap_or(0).max(from);
+        let reach = feeds.iter().map(reaches).max().unwrap_or(0);
+        QueryBlock { rows, heads: head * group..(head + 1) * group, from, common, reach }
+    }
+
+    /// The first position that a token attends to.
+    fn visible_from(&self, feed: &Feed) -> usize {
+        visible_from(self.window, sees(feed))
     }
 
     /// The range of a query, key or value head of a row in `qkv`.
     fn place(&self, row: usize, head: usize) -> Range<usize> {
-        let at = row * self.width() + head * self.head_dim;
-        at..at + self.head_dim
+        let at = row * self.config.qkv_width() + head * self.config.head_dim;
+        at..at + self.config.head_dim
     }
 
-    /// Rotates a head of a row by its position and scales it.
+    /// Normalises a head of a row if there is a norm, rotates it by its position, and
+    /// scales it.
     ///
     /// # Safety
     /// As [`Shared::write`], for this head.
-    unsafe fn rotate(&self, row: usize, head: usize, scale: f32) -> &[f32] {
-        let half = self.head_dim / 2;
-        let angles = row * half..(row + 1) * half;
+    unsafe fn prepare(
+        &self,
+        (row, head): (usize, usize),
+        norm: Option<&[f32]>,
+        scale: f32,
+    ) -> &[f32] {
         // SAFETY: guaranteed by the caller.
         let x = unsafe { self.qkv.write(self.place(row, head)) };
-        let (cos, sin) = (&self.angles.0[angles.clone()], &self.angles.1[angles]);
-        self.isa.run(Rotated { x: &mut *x, cos, sin, scale });
+        if let Some(weights) = norm {
+            self.isa.run(NormedInPlace { x: &mut *x, weights, eps: self.config.norm_eps });
+        }
+        if let Some((cos, sin)) = self.angles {
+            let pairs = cos.len() / self.feed.len();
+            let angles = row * pairs..(row + 1) * pairs;
+            let (cos, sin) = (&cos[angles.clone()], &sin[angles]);
+            self.isa.run(Rotated { x: &mut x[..2 * pairs], cos, sin });
+        }
+        x.iter_mut().for_each(|x| *x *= scale);
         x
     }
 
-    /// Rotates queries and keys of one key-value head for all rows and stores its
-    /// keys and values.
+    /// Prepares queries and keys of one key-value head for all rows and stores its keys
+    /// and values.
     ///
     /// # Safety
     /// No other thread may access this head.
     pub(super) unsafe fn store(&self, head: usize) {
-        let dim = self.head_dim;
+        let Config { heads, kv_heads, head_dim: dim, attention_scale, .. } = *self.config;
         let slots = self.cache.slots();
         let cached = self.cache.head(self.layer, head);
-        let group = self.heads / self.kv_heads;
-        let scale = 1.0 / (dim as f32).sqrt();
+        let group = self.group();
+        let norm = |i: usize| self.head_norms.map(|norms| &norms[i][..]);
         for (row, feed) in self.feed.iter().enumerate() {
             for query in head * group..(head + 1) * group {
                 // SAFETY: the caller has exclusive access to the head.
-                unsafe { self.rotate(row, query, scale) };
+                unsafe { self.prepare((row, query), norm(0), attention_scale) };
             }
             // SAFETY: the caller has exclusive access to the head.
-            let key = unsafe { self.rotate(row, self.heads + head, 1.0) };
+            let key = unsafe { self.prepare((row, heads + head), norm(1), 1.0) };
             let first = feed.slot / LANES * dim;
             // SAFETY: the caller has exclusive access to the head.
             let lines = unsafe { cached.keys.write(first..first + dim) };
             for (line, &x) in lines.iter_mut().zip(key) {
                 line[feed.slot % LANES] = x;
             }
-            let value = self.place(row, self.heads + self.kv_heads + head);
+            let value = self.place(row, heads + kv_heads + head);
             // SAFETY: the caller has exclusive access to the head.
             let value = unsafe { self.qkv.read(value) };
             for (tile, value) in value.chunks(LANES).enumerate() {
@@ -126,53 +193,41 @@ impl Attention<'_> {
     /// No other thread may process this head and block, and none may write to queries
     /// or cache.
     pub(super) unsafe fn attend(&self, head: usize, block: usize, scratch: &mut Scratch) {
-        let rows = self.rows_at_once();
-        let rows = block * rows..self.feed.len().min((block + 1) * rows);
-        let group = self.heads / self.kv_heads;
-        let heads = head * group..(head + 1) * group;
+        let block = self.block(head, block);
         // SAFETY: guaranteed by the caller.
-        unsafe { self.pack_queries(rows.clone(), heads.clone(), &mut scratch.queries) };
+        unsafe { self.pack_queries(&block, &mut scratch.queries) };
         // SAFETY: no thread writes to the cache.
-        unsafe { self.score(head, rows.clone(), scratch) };
+        unsafe { self.score(head, &block, scratch) };
         scratch.totals.clear();
-        let queries = rows.len() * group;
-        for query in 0..queries {
-            self.normalise(query, rows.start + query / group, queries, scratch);
+        for query in 0..block.queries() {
+            self.normalise(query, &block, scratch);
         }
         // SAFETY: guaranteed by the caller.
-        unsafe { self.mix(head, rows, heads, scratch) };
+        unsafe { self.mix(head, &block, scratch) };
     }
 
     /// Packs the queries of a block for a product.
     ///
     /// # Safety
     /// As [`Shared::read`], for the queries.
-    unsafe fn pack_queries(
-        &self,
-        rows: Range<usize>,
-        heads: Range<usize>,
-        packed: &mut Vec<Chunk>,
-    ) {
-        let count = rows.len() * heads.len();
-        in_groups(self.isa, (count, self.head_dim), packed, |query| {
-            let row = rows.start + query / heads.len();
+    unsafe fn pack_queries(&self, block: &QueryBlock, packed: &mut Vec<Chunk>) {
+        in_groups(self.isa, (block.queries(), self.config.head_dim), packed, |query| {
             // SAFETY: guaranteed by the caller.
-            unsafe { self.qkv.read(self.place(row, heads.start + query % heads.len())) }
+            unsafe { self.qkv.read(self.place(block.row(query), block.head(query))) }
         });
     }
 
-    /// Computes the scores of every slot up to the last one that a row of the block
-    /// attends to.
+    /// Computes the scores of every slot from the first position to the last slot that a
+    /// row of the block attends to.
     ///
     /// # Safety
     /// No thread may write to the cache.
-    unsafe fn score(&self, head: usize, rows: Range<usize>, scratch: &mut Scratch) {
-        let dim = self.head_dim;
-        let queries = rows.len() * self.heads / self.kv_heads;
-        let reach = self.feed[rows].iter().map(reaches).max().unwrap_or(0);
-        let tiles = reach.div_ceil(LANES);
+    unsafe fn score(&self, head: usize, block: &QueryBlock, scratch: &mut Scratch) {
+        let dim = self.config.head_dim;
+        let (queries, tiles) = (block.queries(), block.tiles());
+        let lines = block.from / LANES * dim..(block.from / LANES + tiles) * dim;
         // SAFETY: guaranteed by the caller.
-        let keys = unsafe { self.cache.head(self.layer, head).keys.read(0..tiles * dim) };
+        let keys = unsafe { self.cache.head(self.layer, head).keys.read(lines) };
         let Scratch { scores, sums, queries: packed, .. } = scratch;
         scores.clear();
         scores.resize(queries * tiles * LANES, 0.0);
@@ -188,56 +243,56 @@ impl Attention<'_> {
     }
 
     /// Turns a query's scores into weights by logical position, and stores their sum.
-    fn normalise(&self, query: usize, row: usize, queries: usize, scratch: &mut Scratch) {
-        let stride = scratch.scores.len() / queries;
+    fn normalise(&self, query: usize, block: &QueryBlock, scratch: &mut Scratch) {
+        let stride = block.tiles() * LANES;
         let scores = &mut scratch.scores[query * stride..][..stride];
-        let feed = &self.feed[row];
+        let feed = &self.feed[block.row(query)];
         for (index, &slot) in (feed.prefix..).zip(&feed.ancestors) {
             // Ancestors ascend, so no score is overwritten before it is read.
-            scores[index] = scores[slot];
+            if index >= block.from {
+                scores[index - block.from] = scores[slot - block.from];
+            }
         }
-        let total = self.isa.run(Exponentials(&mut scores[..sees(feed)]));
-        scratch.totals.push(total);
+        let scores = &mut scores[..sees(feed) - block.from];
+        if let Some(cap) = self.config.attention_softcap {
+            self.isa.run(Capped { x: &mut *scores, cap });
+        }
+        let hidden = self.visible_from(feed) - block.from;
+        scores[..hidden].fill(f32::NEG_INFINITY);
+        scratch.totals.push(self.isa.run(Exponentials(scores)));
     }
 
     /// Computes the weighted sums of the values that each row of a block attends to.
     ///
     /// # Safety
     /// No thread may write to the cache, and no other thread may process the block.
-    unsafe fn mix(
-        &self,
-        head: usize,
-        rows: Range<usize>,
-        heads: Range<usize>,
-        scratch: &mut Scratch,
-    ) {
-        let queries = rows.len() * heads.len();
-        let (tiles, slots) = (self.head_dim.div_ceil(LANES), self.cache.slots());
+    unsafe fn mix(&self, head: usize, block: &QueryBlock, scratch: &mut Scratch) {
+        let &QueryBlock { from, common, .. } = block;
+        let (heads, dim) = (self.config.heads, self.config.head_dim);
+        let (tiles, slots) = (dim.div_ceil(LANES), self.cache.slots());
         // SAFETY: guaranteed by the caller.
         let values = unsafe { self.cache.head(self.layer, head).values.read(0..tiles * slots) };
         let Scratch { sums, scores, totals, weights, mixed, .. } = scratch;
-        let stride = scores.len() / queries;
-        let common = self.feed[rows.clone()].iter().map(|f| f.prefix).min().unwrap_or(0);
-        let weights_of = |query: usize| &scores[query * stride..][..common];
-        in_groups(self.isa, (queries, common), weights, weights_of);
+        let (queries, stride) = (block.queries(), block.tiles() * LANES);
+        let weights_of = |query: usize| &scores[query * stride..][..common - from];
+        in_groups(self.isa, (queries, common - from), weights, weights_of);
         mixed.clear();
         let packed = Rows { count: queries, words: bytemuck::cast_slice(weights) };
-        let size = (slots, common);
-        multiply_tiles(self.isa, values, size, tiles, packed, sums, &mut |_, sums| {
+        let size = (slots, common - from);
+        multiply_tiles(self.isa, &values[from..], size, tiles, packed, sums, &mut |_, sums| {
             mixed.extend_from_slice(sums);
         });
         for query in 0..queries {
-            let row = rows.start + query / heads.len();
-            let feed = &self.feed[row];
-            let at = (row * self.heads + heads.start + query % heads.len()) * self.head_dim;
+            let feed = &self.feed[block.row(query)];
+            let at = (block.row(query) * heads + block.head(query)) * dim;
             // SAFETY: the caller has exclusive access to the block.
-            let out = unsafe { self.mixed.write(at..at + self.head_dim) };
+            let out = unsafe { self.mixed.write(at..at + dim) };
             for (tile, out) in out.chunks_mut(LANES).enumerate() {
                 let tail = Tail {
                     sum: mixed[tile * queries + query],
                     feed,
                     first: common,
-                    weights: &scores[query * stride..][common..sees(feed)],
+                    weights: &scores[query * stride..][common - from..sees(feed) - from],
                     values: &values[tile * slots..][..slots],
                     total: totals[query],
                 };
@@ -288,12 +343,11 @@ impl Kernel for Exponentials<'_> {
     }
 }
 
-/// Rotates pairs of entries, half a head apart, by angles.
+/// Rotates pairs of entries, half of `x` apart, by angles.
 struct Rotated<'a> {
     x: &'a mut [f32],
     cos: &'a [f32],
     sin: &'a [f32],
-    scale: f32,
 }
 
 impl Kernel for Rotated<'_> {
@@ -304,8 +358,6 @@ impl Kernel for Rotated<'_> {
         let (low, high) = self.x.split_at_mut(self.cos.len());
         for (((a, b), cos), sin) in low.iter_mut().zip(high).zip(self.cos).zip(self.sin) {
             (*a, *b) = (*a * cos - *b * sin, *b * cos + *a * sin);
-            *a *= self.scale;
-            *b *= self.scale;
         }
     }
 }

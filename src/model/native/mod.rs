@@ -1,4 +1,4 @@
-//! Our own engine for Llama models on the CPU.
+//! Our own engine for decoders on the CPU.
 //!
 //! Its logits are *row-invariant*: the logits of a token given its prefix have the same
 //! bits for any number of rows in a pass, any draft tree, any number of threads and any
@@ -7,6 +7,7 @@
 
 mod attention;
 mod cache;
+mod elementwise;
 mod kernels;
 mod matrix;
 mod memory;
@@ -26,7 +27,7 @@ use self::cache::NativeCache;
 use self::teams::{SMALL, Teams};
 use self::weights::ModelWeights;
 use self::workspace::Workspace;
-use super::llama::{Config, Tensors, masked};
+use super::decoder::{Config, Tensors, masked};
 use super::{Dtype, Evaluation, Feed, LanguageModel, ModelInfo, Session, Step, Work};
 use crate::distribution::Token;
 use crate::error::Error;
@@ -38,7 +39,7 @@ use crate::tree::MAX_NODES;
 /// Maximum number of rows computed at once: a longer prompt is processed in pieces.
 const CHUNK: usize = 256;
 
-/// A Llama model.
+/// A model.
 #[derive(Debug)]
 pub(super) struct Native {
     info: ModelInfo,
@@ -82,8 +83,7 @@ impl Native {
         if self.pool.threads() == 1 || self.info.bytes_per_token > SMALL {
             return self;
         }
-        let Config { layers, kv_heads, head_dim, .. } = self.config;
-        let mut cache = NativeCache::new(layers, kv_heads, head_dim);
+        let mut cache = self.new_cache();
         let mut space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
         let time = |rows, threads| self.time(&mut space, &mut cache, rows, threads);
         let teams = Teams::fastest(self.pool.threads(), time);
@@ -115,6 +115,11 @@ impl Native {
         times.skip(1).min().unwrap_or_default()
     }
 
+    fn new_cache(&self) -> NativeCache {
+        let Config { layers, kv_heads, head_dim, .. } = &self.config;
+        NativeCache::new(layers.len(), *kv_heads, *head_dim)
+    }
+
     fn run(&self, cache: &mut NativeCache, step: &Step) -> Vec<Logits> {
         let mut space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rows = Vec::with_capacity(step.rows.len());
@@ -141,7 +146,7 @@ impl Native {
         for (row, f) in space.x.get_mut().chunks_exact_mut(self.config.hidden).zip(feed) {
             self.weights.embed(f.token as usize, row);
         }
-        space.rotate(&self.weights.frequencies, feed);
+        space.rotate(&self.weights.rotations, feed);
         let pass = pass::Pass { model: self, space, cache, feed, wanted };
         self.pool.run_on(threads, &|worker| pass.run(worker));
     }
@@ -153,9 +158,8 @@ impl LanguageModel for Native {
     }
 
     fn session(&self) -> Result<Session, Error> {
-        let Config { layers, kv_heads, head_dim, positions, .. } = self.config;
-        let cache = NativeCache::new(layers, kv_heads, head_dim);
-        Ok(Session::new(Box::new(cache), positions + MAX_NODES, positions))
+        let positions = self.config.positions;
+        Ok(Session::new(Box::new(self.new_cache()), positions + MAX_NODES, positions))
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {

@@ -10,10 +10,13 @@ use std::sync::PoisonError;
 use super::Native;
 use super::attention::{Attention, Scratch};
 use super::cache::NativeCache;
-use super::matrix::{Finish, Matrix, multiply_together};
+use super::elementwise::{Capped, Gated, Normed, NormedInPlace};
+use super::matrix::{Finish, multiply_together};
+use super::weights::{LayerWeights, Linear};
 use super::workspace::Workspace;
-use crate::lanes::{Isa, Kernel, LANES, math};
+use crate::lanes::LANES;
 use crate::model::Feed;
+use crate::model::decoder::HeadNorms;
 use crate::pool::{Away, Shared, Worker};
 
 /// What a pass works on.
@@ -49,8 +52,10 @@ impl Hand<'_, '_> {
         let Pass { model, space, feed, wanted, .. } = self.pass;
         let rows = feed.len();
         for (number, layer) in model.weights.layers.iter().enumerate() {
-            self.pack(&space.x, Some(&layer.attention_norm), &layer.qkv, rows, |row| row)?;
+            let norms = &layer.norms;
+            self.pack(&space.x, norms.before_attention.as_deref(), &layer.qkv, rows, |row| row)?;
             self.store(&layer.qkv, rows, &space.qkv, model.config.qkv_width())?;
+            self.norm_heads_together(layer)?;
             let last = number + 1 == model.weights.layers.len();
             self.attend(number, last && wanted.is_empty())?;
             if last && wanted.is_empty() {
@@ -58,28 +63,41 @@ impl Hand<'_, '_> {
                 return Ok(());
             }
             self.pack(&space.mixed, None, &layer.output, rows, |row| row)?;
-            self.add(&layer.output, rows)?;
-            self.pack(&space.x, Some(&layer.mlp_norm), &layer.gate_up, rows, |row| row)?;
+            self.add(&layer.output, norms.after_attention.as_deref())?;
+            self.pack(&space.x, norms.before_mlp.as_deref(), &layer.gate_up, rows, |row| row)?;
             self.gate(&layer.gate_up, rows)?;
             self.pack(&space.inner, None, &layer.down, rows, |row| row)?;
-            self.add(&layer.down, rows)?;
+            self.add(&layer.down, norms.after_mlp.as_deref())?;
         }
-        let head = &model.weights.head;
-        self.pack(&space.x, Some(&model.weights.norm), head, wanted.len(), |row| wanted[row])?;
-        self.store(head, wanted.len(), &space.logits, model.info.vocab)
+        self.head()
     }
 
-    /// Packs rows of `from`, normalised if a norm is given, for a product with
-    /// `matrix`; packed row `i` is row `source(i)` of `from`.
+    /// Computes the logits of the wanted rows.
+    fn head(&mut self) -> Result<(), Away> {
+        let Pass { model, space, wanted, .. } = self.pass;
+        let (head, width) = (&model.weights.head, model.info.vocab);
+        self.pack(&space.x, Some(&model.weights.norm), head, wanted.len(), |row| wanted[row])?;
+        self.store(head, wanted.len(), &space.logits, width)?;
+        let Some(cap) = model.config.final_softcap else { return Ok(()) };
+        self.worker.share(wanted.len(), |row| {
+            // SAFETY: each row is one piece.
+            let x = unsafe { space.logits.write(row * width..(row + 1) * width) };
+            model.isa.run(Capped { x, cap });
+        })
+    }
+
+    /// Packs rows of `from`, normalised if a norm is given, for the product
+    /// `linear`; packed row `i` is row `source(i)` of `from`.
     fn pack(
         &mut self,
         from: &Shared<f32>,
         norm: Option<&[f32]>,
-        matrix: &Matrix,
+        linear: &Linear,
         rows: usize,
         source: impl Fn(usize) -> usize,
     ) -> Result<(), Away> {
         let Pass { model, space, .. } = self.pass;
+        let matrix = &linear.matrix;
         let width = matrix.inputs();
         let normed = &mut self.scratch.row;
         self.worker.share(rows, |row| {
@@ -101,32 +119,41 @@ impl Hand<'_, '_> {
         })
     }
 
-    /// Multiplies the packed rows by a matrix and passes the sums of each span to
+    /// Computes a product of the packed rows and passes the sums of each span to
     /// `finish`. Threads claim multiples of `unit` tiles.
     fn multiply(
         &mut self,
-        matrix: &Matrix,
+        linear: &Linear,
         rows: usize,
         unit: usize,
         finish: &mut Finish<'_>,
     ) -> Result<(), Away> {
         let Pass { model, space, .. } = self.pass;
         // SAFETY: no thread packs rows in this step.
-        let rows = || unsafe { space.packed.view(rows) };
+        let packed = || unsafe { space.packed.view(rows) };
+        let matrix = (&model.weights.memory, &linear.matrix);
         let sums = &mut self.scratch.sums;
-        let matrix = (&model.weights.memory, matrix);
-        multiply_together(self.worker, matrix, unit, rows, sums, finish)
+        let Some(bias) = &linear.bias else {
+            return multiply_together(self.worker, matrix, unit, packed, sums, finish);
+        };
+        multiply_together(self.worker, matrix, unit, packed, sums, &mut |first, sums| {
+            for (sums, bias) in sums.chunks_exact_mut(rows).zip(&bias[first..]) {
+                let sums = sums.as_flattened_mut().iter_mut();
+                sums.zip(bias.iter().cycle()).for_each(|(sum, bias)| *sum += bias);
+            }
+            finish(first, sums);
+        })
     }
 
     /// Stores a product in rows of `width`.
     fn store(
         &mut self,
-        matrix: &Matrix,
+        linear: &Linear,
         rows: usize,
         to: &Shared<f32>,
         width: usize,
     ) -> Result<(), Away> {
-        self.multiply(matrix, rows, 1, &mut |first, sums| {
+        self.multiply(linear, rows, 1, &mut |first, sums| {
             for_lanes(first, sums, rows, width, |row, at, lanes| {
                 let at = row * width + at;
                 // SAFETY: a tile's outputs belong to the thread that claimed it.
@@ -135,11 +162,15 @@ impl Hand<'_, '_> {
         })
     }
 
-    /// Adds a product to the hidden states.
-    fn add(&mut self, matrix: &Matrix, rows: usize) -> Result<(), Away> {
-        let Pass { model, space, .. } = self.pass;
-        let width = model.config.hidden;
-        self.multiply(matrix, rows, 1, &mut |first, sums| {
+    /// Adds a product to the hidden states, normalised first if a norm is given.
+    fn add(&mut self, linear: &Linear, norm: Option<&[f32]>) -> Result<(), Away> {
+        let Pass { model, space, feed, .. } = self.pass;
+        let (rows, width) = (feed.len(), model.config.hidden);
+        if let Some(weights) = norm {
+            self.store(linear, rows, &space.branch, width)?;
+            return self.add_normed(weights);
+        }
+        self.multiply(linear, rows, 1, &mut |first, sums| {
             for_lanes(first, sums, rows, width, |row, at, lanes| {
                 let at = row * width + at;
                 // SAFETY: a tile's outputs belong to the thread that claimed it.
@@ -149,15 +180,28 @@ impl Hand<'_, '_> {
         })
     }
 
+    /// Adds the normalised branches to the hidden states.
+    fn add_normed(&mut self, weights: &[f32]) -> Result<(), Away> {
+        let Pass { model, space, feed, .. } = self.pass;
+        let (width, eps) = (model.config.hidden, model.config.norm_eps);
+        self.worker.share(feed.len(), |row| {
+            let place = row * width..(row + 1) * width;
+            // SAFETY: each row is one piece.
+            let (x, branch) = unsafe { (space.x.write(place.clone()), space.branch.write(place)) };
+            model.isa.run(NormedInPlace { x: &mut *branch, weights, eps });
+            x.iter_mut().zip(branch).for_each(|(x, y)| *x += *y);
+        })
+    }
+
     /// Multiplies by the gate and up projections and combines the two.
-    fn gate(&mut self, matrix: &Matrix, rows: usize) -> Result<(), Away> {
+    fn gate(&mut self, linear: &Linear, rows: usize) -> Result<(), Away> {
         let Pass { model, space, .. } = self.pass;
-        let width = model.config.intermediate;
-        self.multiply(matrix, rows, 2, &mut |first, sums| {
+        let (width, activation) = (model.config.intermediate, model.config.activation);
+        self.multiply(linear, rows, 2, &mut |first, sums| {
             for (pair, sums) in sums.chunks_exact(2 * rows).enumerate() {
                 let (gates, ups) = sums.split_at(rows);
-                let joined = gates.iter().zip(ups).map(|(gate, up)| model.isa.run(Gated(gate, up)));
-                for (row, lanes) in joined.enumerate() {
+                for (row, (gate, up)) in gates.iter().zip(ups).enumerate() {
+                    let lanes = model.isa.run(Gated { activation, gate, up });
                     for_lanes(first / 2 + pair, &[lanes], 1, width, |_, at, lanes| {
                         let at = row * width + at;
                         // SAFETY: a tile's outputs belong to the thread that
@@ -169,19 +213,43 @@ impl Hand<'_, '_> {
         })
     }
 
+    /// Normalises all queries of a row together, and all its keys, where the model does.
+    fn norm_heads_together(&mut self, layer: &LayerWeights) -> Result<(), Away> {
+        let Pass { model, space, feed, .. } = self.pass;
+        let config = &model.config;
+        let (Some(HeadNorms::Together), Some([queries, keys])) =
+            (config.head_norms, &layer.head_norms)
+        else {
+            return Ok(());
+        };
+        let (width, eps) = (config.qkv_width(), config.norm_eps);
+        self.worker.share(feed.len(), |row| {
+            let at = row * width;
+            // SAFETY: each row is one piece.
+            let x = unsafe { space.qkv.write(at..at + queries.len() + keys.len()) };
+            let (q, k) = x.split_at_mut(queries.len());
+            model.isa.run(NormedInPlace { x: q, weights: queries, eps });
+            model.isa.run(NormedInPlace { x: k, weights: keys, eps });
+        })
+    }
+
     /// Stores keys and values of the rows and, unless `only_store`, computes the rows'
     /// attention outputs.
     fn attend(&mut self, layer: usize, only_store: bool) -> Result<(), Away> {
         let Pass { model, space, cache, feed, .. } = self.pass;
+        let kind = model.config.layers[layer];
         let attention = Attention {
             isa: model.isa,
+            config: &model.config,
             layer,
-            heads: model.config.heads,
-            kv_heads: model.config.kv_heads,
-            head_dim: model.config.head_dim,
+            window: kind.window,
+            head_norms: model.weights.layers[layer]
+                .head_norms
+                .as_ref()
+                .filter(|_| model.config.head_norms == Some(HeadNorms::Each)),
             feed,
             cache,
-            angles: &space.angles,
+            angles: kind.rope.map(|rope| &space.angles[rope]),
             qkv: &space.qkv,
             mixed: &space.mixed,
         };
@@ -234,40 +302,5 @@ fn put(lanes: &[f32], to: &mut [f32]) {
     match (<&[f32; LANES]>::try_from(lanes), <&mut [f32; LANES]>::try_from(&mut *to)) {
         (Ok(lanes), Ok(to)) => *to = *lanes,
         _ => to.copy_from_slice(lanes),
-    }
-}
-
-/// Divides a row by its root mean square and multiplies it by the weights of a norm.
-struct Normed<'a> {
-    x: &'a [f32],
-    weights: &'a [f32],
-    eps: f32,
-    to: &'a mut [f32],
-}
-
-impl Kernel for Normed<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<I: Isa>(self, isa: I) {
-        let mean = math::sum_of_squares(isa, self.x) / self.x.len() as f32;
-        let scale = 1.0 / (mean + self.eps).sqrt();
-        for ((to, x), weight) in self.to.iter_mut().zip(self.x).zip(self.weights) {
-            *to = x * scale * weight;
-        }
-    }
-}
-
-/// `silu(gate) · up`.
-struct Gated<'a>(&'a [f32; LANES], &'a [f32; LANES]);
-
-impl Kernel for Gated<'_> {
-    type Output = [f32; LANES];
-
-    #[inline(always)]
-    fn run<I: Isa>(self, isa: I) -> [f32; LANES] {
-        let mut out = [0.0; LANES];
-        isa.store(isa.mul(math::silu(isa, isa.load(self.0)), isa.load(self.1)), &mut out);
-        out
     }
 }

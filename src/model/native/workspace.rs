@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use super::attention::Scratch;
 use super::matrix::PackedRows;
 use crate::model::Feed;
-use crate::model::llama::{Config, angles};
+use crate::model::decoder::{Config, Rotation, angles};
 use crate::pool::Shared;
 
 /// Buffers that the threads of a pass share, with room for the largest number of rows
@@ -23,10 +23,13 @@ pub(super) struct Workspace {
     pub mixed: Shared<f32>,
     /// Activations within the feed-forward block.
     pub inner: Shared<f32>,
+    /// What attention or a feed-forward block adds to the hidden states, if a norm comes
+    /// between.
+    pub branch: Shared<f32>,
     /// Logits of the wanted rows.
     pub logits: Shared<f32>,
-    /// Cosines and sines of each row's position.
-    pub angles: (Vec<f32>, Vec<f32>),
+    /// Cosines and sines of each row's position, for each rotary embedding.
+    pub angles: Vec<(Vec<f32>, Vec<f32>)>,
     /// Working memory of each thread.
     pub scratch: Vec<Mutex<Scratch>>,
 }
@@ -41,8 +44,9 @@ impl Workspace {
             qkv: Shared::default(),
             mixed: Shared::default(),
             inner: Shared::default(),
+            branch: Shared::default(),
             logits: Shared::default(),
-            angles: Default::default(),
+            angles: Vec::new(),
             scratch: (0..threads).map(|_| Mutex::default()).collect(),
         }
     }
@@ -61,11 +65,15 @@ impl Workspace {
         self.qkv = Shared::new(rows * config.qkv_width(), 0.0);
         self.mixed = Shared::new(rows * config.query_width(), 0.0);
         self.inner = Shared::new(rows * config.intermediate, 0.0);
+        if config.norms_branches() {
+            self.branch = Shared::new(rows * config.hidden, 0.0);
+        }
         self.rows = rows;
     }
 
     /// Computes the angles of the rows of a pass.
-    pub(super) fn rotate(&mut self, frequencies: &[f32], feed: &[Feed]) {
-        self.angles = angles(frequencies, feed.iter().map(|f| f.position));
+    pub(super) fn rotate(&mut self, rotations: &[Rotation], feed: &[Feed]) {
+        let angles = |rotation| angles(rotation, feed.iter().map(|f| f.position));
+        self.angles = rotations.iter().map(angles).collect();
     }
 }

@@ -24,8 +24,8 @@ pub(super) struct Bf16;
 pub(super) trait Weight {
     /// Its representation in memory.
     type Bits: Pod;
-    /// See [`StorageFormat::PAIRED_ROWS`].
-    const PAIRED_ROWS: usize;
+    /// See [`StorageFormat::AVX2_PAIRED_ROWS`].
+    const AVX2_PAIRED_ROWS: usize;
     /// See [`StorageFormat::AVX2_AHEAD`].
     const AVX2_AHEAD: usize;
 
@@ -41,7 +41,7 @@ pub(super) trait Weight {
 
 impl Weight for f32 {
     type Bits = f32;
-    const PAIRED_ROWS: usize = 3;
+    const AVX2_PAIRED_ROWS: usize = 3;
     const AVX2_AHEAD: usize = 1024;
 
     fn pack(x: f32) -> f32 {
@@ -60,7 +60,7 @@ impl Weight for f32 {
 
 impl Weight for half::f16 {
     type Bits = u16;
-    const PAIRED_ROWS: usize = 2;
+    const AVX2_PAIRED_ROWS: usize = 2;
     const AVX2_AHEAD: usize = 4096;
 
     fn pack(x: f32) -> u16 {
@@ -103,7 +103,7 @@ impl<W: Weight> StorageFormat for Dense<W> {
     const STEPS: usize = LANES;
     const AVX2_GROUPS: Groups = Groups::of(6);
     const MOST_ROWS: [usize; 2] = [6, 14];
-    const PAIRED_ROWS: usize = W::PAIRED_ROWS;
+    const AVX2_PAIRED_ROWS: usize = W::AVX2_PAIRED_ROWS;
     const AVX2_AHEAD: usize = W::AVX2_AHEAD;
 
     fn pack(_: IsaKind, rows: [&[f32]; LANES]) -> Self::Step {
@@ -141,8 +141,6 @@ impl StorageFormat for Bf16 {
     // With more rows the compiler keeps too much of both inputs in registers and
     // spills the sums.
     const MOST_ROWS: [usize; 2] = [3, 12];
-    const PAIRED_ROWS: usize = 2;
-    const AVX2_AHEAD: usize = 4096;
 
     fn pack(_: IsaKind, rows: [&[f32]; LANES]) -> Self::Step {
         let bits = |x: f32| half::bf16::from_f32(x).to_bits();

@@ -39,11 +39,10 @@ trait StorageFormat {
     /// The maximum numbers of rows for which four tiles, and two tiles, are computed
     /// side by side with 32 registers; with more rows their sums do not fit.
     const MOST_ROWS: [usize; 2];
-    /// The maximum number of rows for which two tiles are computed side by side with
-    /// fewer registers.
-    const PAIRED_ROWS: usize;
+    /// The maximum number of rows for which two tiles are computed side by side on AVX2.
+    const AVX2_PAIRED_ROWS: usize = 2;
     /// How far ahead weights are prefetched on AVX2, in bytes.
-    const AVX2_AHEAD: usize;
+    const AVX2_AHEAD: usize = 4096;
 
     /// Packs the weights of sixteen outputs for the inputs of one step, or for
     /// fewer at the end of a row.

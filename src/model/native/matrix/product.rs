@@ -41,7 +41,7 @@ impl Ahead {
 pub(in super::super) type Sums = Vec<[f32; LANES]>;
 
 /// Called with the first tile of a span and its sums, as `[tile][row]`.
-pub(in super::super) type Finish<'a> = dyn FnMut(usize, &[[f32; LANES]]) + 'a;
+pub(in super::super) type Finish<'a> = dyn FnMut(usize, &mut [[f32; LANES]]) + 'a;
 
 /// Multiplies `rows` by some tiles of `matrix`, span by span.
 fn multiply(
@@ -147,7 +147,8 @@ impl<S: StorageFormat> Kernel for Span<'_, S> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         let Piece { stride, used, rows: Rows { count, words }, .. } = *self.piece;
-        let span = &self.piece.steps[self.tiles.start * stride..self.tiles.end * stride];
+        // The last tile may end with the steps that are used.
+        let span = &self.piece.steps[self.tiles.start * stride..];
         let tiles = self.tiles.len();
         let groups = const { Groups::new::<S>(I::KIND) };
         let turn = if count <= groups.most {
@@ -173,7 +174,12 @@ impl<S: StorageFormat> Kernel for Span<'_, S> {
 /// The maximum numbers of rows for which the sums of four tiles, and of two, fit the
 /// registers.
 const fn most_rows<I: Isa, S: StorageFormat>() -> [usize; 2] {
-    if I::REGISTERS >= 32 { S::MOST_ROWS } else { [0, S::PAIRED_ROWS] }
+    match I::KIND {
+        IsaKind::Avx512 => S::MOST_ROWS,
+        // Multiply-adds take weights from memory, which leaves registers for sums.
+        IsaKind::Avx2 | IsaKind::AvxVnni => [0, S::AVX2_PAIRED_ROWS],
+        _ => [0, if S::AVX2_PAIRED_ROWS < 2 { S::AVX2_PAIRED_ROWS } else { 2 }],
+    }
 }
 
 /// Some steps of the tiles of a span.

@@ -56,8 +56,7 @@ impl StorageFormat for Q8 {
     const VNNI_GROUPS: Groups = Groups::even(8);
     // One tile at a time: its integer sums already keep the processor busy.
     const MOST_ROWS: [usize; 2] = [0, 0];
-    const PAIRED_ROWS: usize = 0;
-    const AVX2_AHEAD: usize = 4096;
+    const AVX2_PAIRED_ROWS: usize = 0;
 
     fn pack(isa: IsaKind, rows: [&[f32]; LANES]) -> Tile {
         let mut tile = Tile::zeroed();

@@ -1,0 +1,144 @@
+//! The table of all models that have a name.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::cli::output;
+use crate::model::{Catalog, KnownModel, ModelSummary};
+
+/// Digits of a tokenizer's fingerprint in the table.
+const SHORT: usize = 8;
+
+/// The columns of the table, before the models that one can draft for.
+const HEAD: [&str; 6] = ["name", "family", "parameters", "size", "dtype", "tokenizer"];
+
+#[derive(Debug, Serialize)]
+struct Listing {
+    models: Vec<ListedModel>,
+}
+
+/// A model with what its headers say, or why they cannot be read.
+#[derive(Debug, Serialize)]
+struct ListedModel {
+    name: String,
+    aliases: Vec<String>,
+    path: Option<String>,
+    revision: Option<String>,
+    family: Option<String>,
+    parameters: Option<u64>,
+    bytes: Option<u64>,
+    dtype: Option<String>,
+    vocab: Option<usize>,
+    tokenizer_sha256: Option<String>,
+    /// The models with the same tokens that are at least as large.
+    drafts_for: Vec<String>,
+    error: Option<String>,
+}
+
+/// Prints all models that the catalog knows.
+pub(super) fn print(catalog: &Catalog, json: bool) -> Result<()> {
+    let known = catalog.known();
+    let found = known.iter().map(|model| model.summarise().map_err(|error| error.to_string()));
+    let found = found.collect::<Vec<_>>();
+    let models = known.iter().zip(&found).map(|(model, summary)| ListedModel {
+        drafts_for: drafts_for(model, summary, &known, &found),
+        ..listed(model, summary)
+    });
+    let listing = Listing { models: models.collect() };
+    if json { output::write_json(&listing) } else { output::write(&table(&listing)?) }
+}
+
+type Found = Result<ModelSummary, String>;
+
+fn listed(model: &KnownModel, summary: &Found) -> ListedModel {
+    let source = model.source.as_ref().ok();
+    let summary = summary.as_ref();
+    let of = summary.ok();
+    ListedModel {
+        name: model.name.clone(),
+        aliases: model.aliases.clone(),
+        path: source.map(|source| source.path.clone()),
+        revision: source.and_then(|source| source.revision.clone()),
+        family: of.map(|s| s.family.clone()),
+        parameters: of.map(|s| s.parameters),
+        bytes: of.map(|s| s.bytes),
+        dtype: of.map(|s| s.dtype.clone()),
+        vocab: of.map(|s| s.vocab),
+        tokenizer_sha256: of.map(|s| s.tokenizer_sha256.clone()),
+        drafts_for: Vec::new(),
+        error: summary.err().cloned(),
+    }
+}
+
+/// The names of the models that one can draft for; another name of the same files is none.
+fn drafts_for(
+    model: &KnownModel,
+    summary: &Found,
+    known: &[KnownModel],
+    found: &[Found],
+) -> Vec<String> {
+    let Ok(summary) = summary else { return Vec::new() };
+    let path = |model: &KnownModel| model.source.as_ref().ok().map(|source| source.path.clone());
+    let others = known.iter().zip(found).filter(|(other, _)| path(other) != path(model));
+    let fits = |found: &Found| found.as_ref().is_ok_and(|target| summary.can_draft_for(target));
+    others.filter(|(_, found)| fits(found)).map(|(other, _)| other.name.clone()).collect()
+}
+
+fn table(listing: &Listing) -> Result<String> {
+    let rows = listing.models.iter().map(row).collect::<Vec<_>>();
+    let width = |i: usize| {
+        let cells = rows.iter().flatten().map(|row| row[i].chars().count());
+        cells.chain([HEAD[i].len()]).max().unwrap_or_default()
+    };
+    let widths = [0, 1, 2, 3, 4, 5].map(width);
+    let line = |cells: &[String; 6]| {
+        let cells = cells.iter().zip(widths).enumerate();
+        let cells = cells.map(|(i, (cell, width))| match i {
+            2 | 3 => format!("{cell:>width$}"),
+            _ => format!("{cell:<width$}"),
+        });
+        cells.collect::<Vec<_>>().join("  ")
+    };
+    let mut text = String::new();
+    writeln!(text, "{}  can draft for", line(&HEAD.map(str::to_owned)))?;
+    for (model, cells) in listing.models.iter().zip(&rows) {
+        let written = match (cells, &model.error) {
+            (Some(cells), _) => format!("{}  {}", line(cells), model.drafts_for.join(", ")),
+            (None, error) => {
+                let error = error.as_deref().unwrap_or_default();
+                format!("{}  cannot be loaded: {error}", model.name)
+            }
+        };
+        writeln!(text, "{}", written.trim_end())?;
+    }
+    writeln!(text, "\nToy models have names, too: specdec list shows them")?;
+    Ok(text)
+}
+
+/// The cells of a model that can be loaded.
+fn row(model: &ListedModel) -> Option<[String; 6]> {
+    let aliases = match &model.aliases[..] {
+        [] => String::new(),
+        aliases => format!(" ({})", aliases.join(", ")),
+    };
+    Some([
+        format!("{}{aliases}", model.name),
+        model.family.clone()?,
+        amount(model.parameters?, ["k", "M", "B"]),
+        amount(model.bytes?, [" kB", " MB", " GB"]),
+        model.dtype.clone()?,
+        model.tokenizer_sha256.as_ref()?.chars().take(SHORT).collect(),
+    ])
+}
+
+/// A number in thousands, millions or billions.
+fn amount(number: u64, units: [&str; 3]) -> String {
+    let number = number as f64;
+    match number {
+        n if n < 999_500.0 => format!("{:.0}{}", n / 1e3, units[0]),
+        n if n < 999.5e6 => format!("{:.0}{}", n / 1e6, units[1]),
+        n => format!("{:.1}{}", n / 1e9, units[2]),
+    }
+}

@@ -1,0 +1,51 @@
+//! `specdec models`, and the models that other commands load.
+
+mod download;
+mod listing;
+mod pair;
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+pub(super) use self::pair::{PairNames, open_pair, start_threads};
+use crate::model::Catalog;
+
+/// Options of `specdec models`.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  specdec models
+  specdec models --json | jq -r '.models[] | select(.error == null) | .name'
+  specdec models download Qwen/Qwen2.5-0.5B-Instruct
+
+A model has a name from configs/models.toml, or that of its repository in the Hugging Face cache
+(HF_HUB_CACHE, HF_HOME/hub, or ~/.cache/huggingface/hub): owner/name, owner/name@revision,
+owner/name:file.gguf or owner/name:Q4_K_M. docs/models.md describes them.
+Models with the same tokenizer can draft for each other; a fingerprint of it is shown.
+Only headers and tokenizers are read. A model that cannot be loaded has a line that says why."
+)]
+pub(super) struct ModelsArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(subcommand)]
+    action: Option<ModelsAction>,
+}
+
+#[derive(Debug, Subcommand)]
+enum ModelsAction {
+    /// Download a model from the Hugging Face hub into its cache
+    Download(download::DownloadArgs),
+}
+
+/// Runs the command.
+pub(super) fn run(args: &ModelsArgs) -> Result<()> {
+    match &args.action {
+        Some(ModelsAction::Download(args)) => download::run(args),
+        None => listing::print(&Catalog::near(Path::new(".")), args.json),
+    }
+}

@@ -1,0 +1,76 @@
+//! Loads the pair of models that the command line names.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::cli::options::ModelArgs;
+use crate::model::{Catalog, Role, Settings, Threads, set_threads};
+use crate::pair::Pair;
+use crate::terminal;
+
+/// The pair that ships with the project.
+const EMBEDDED: (&str, &str) = ("embedded-target", "embedded-draft");
+
+/// The names of the target and the draft model, as given on the command line.
+pub(in crate::cli) type PairNames = (String, Option<String>);
+
+/// Starts the engine's threads and returns their number. Warns on standard error if they are
+/// fewer than wanted.
+///
+/// # Errors
+/// If the system refuses to start threads.
+pub(in crate::cli) fn start_threads(wanted: Option<usize>) -> Result<usize> {
+    let Threads { count, warning } = set_threads(wanted)?;
+    warning.iter().for_each(|warning| terminal::say(format_args!("warning: {warning}")));
+    Ok(count)
+}
+
+/// Starts the engine's threads and loads the target (by default the embedded one). If
+/// `with_draft`, also loads the draft model: the named one, or the one that belongs to the
+/// target. `special_tokens` is [`Settings::special_tokens`].
+///
+/// # Errors
+/// If a model is missing or broken, or the two do not fit together; the message names it.
+pub(in crate::cli) fn open_pair(
+    args: &ModelArgs,
+    special_tokens: bool,
+    with_draft: bool,
+) -> Result<(Pair, PairNames)> {
+    start_threads(args.threads.map(usize::from))?;
+    let catalog = Catalog::near(Path::new("."));
+    let target_name = args.target.as_deref().unwrap_or(EMBEDDED.0);
+    let target_source = catalog.model(target_name).context("target")?;
+    let settings = Settings { special_tokens, ..args.settings(Role::Target) };
+    let target_source = target_source.with(settings);
+    let draft_name = match (with_draft, args.draft.as_deref()) {
+        (false, _) => None,
+        (true, Some(name)) => Some(name.to_owned()),
+        (true, None) => Some(partner(&catalog, target_name, &target_source.path)?),
+    };
+    // Both names are looked up before the first model is read.
+    let draft_source =
+        draft_name.as_ref().map(|name| catalog.model(name)).transpose().context("draft")?;
+    let draft_source = draft_source.map(|source| source.with(args.settings(Role::Draft)));
+    let pair = Pair::load(target_source).context("target")?;
+    let pair = match draft_source {
+        Some(source) => pair.with_draft(source).context("draft")?,
+        None => pair,
+    };
+    Ok((pair, (target_name.to_owned(), draft_name)))
+}
+
+/// The name of the draft model that belongs to a target.
+fn partner(catalog: &Catalog, name: &str, source: &str) -> Result<String> {
+    if source.starts_with("toy:") {
+        // A toy's table holds both models.
+        Ok(source.to_owned())
+    } else if catalog.model(EMBEDDED.0).is_ok_and(|embedded| embedded.path == source) {
+        Ok(EMBEDDED.1.to_owned())
+    } else {
+        bail!(
+            "target {name} has no draft model of its own: name one with --draft, choose a \
+             --drafter that needs none, or give --plain"
+        )
+    }
+}

@@ -1,0 +1,74 @@
+//! An open file, on disk or shipped with the program.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::time::SystemTime;
+
+use super::shipped::shipped;
+
+/// A regular file that is open for reading.
+#[derive(Debug)]
+pub(crate) enum OpenedFile {
+    /// On disk.
+    Disk(File),
+    /// In the program.
+    Shipped(&'static [u8]),
+}
+
+/// Metadata that shows whether a file has changed since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// Length in bytes.
+    pub(crate) length: u64,
+    modified: Option<SystemTime>,
+}
+
+impl OpenedFile {
+    /// Opens a regular file; any other kind could block or have no end.
+    ///
+    /// # Errors
+    /// If it is missing, not a regular file, or not readable by this user.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        if let Some(bytes) = shipped(path) {
+            return Ok(Self::Shipped(bytes));
+        }
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("not a regular file"));
+        }
+        File::open(path).map(Self::Disk)
+    }
+
+    /// The stamp of the file.
+    ///
+    /// # Errors
+    /// If the system does not provide the metadata.
+    pub(crate) fn stamp(&self) -> io::Result<Stamp> {
+        Ok(match self {
+            Self::Disk(file) => {
+                let metadata = file.metadata()?;
+                Stamp { length: metadata.len(), modified: metadata.modified().ok() }
+            }
+            Self::Shipped(bytes) => Stamp { length: bytes.len() as u64, modified: None },
+        })
+    }
+
+    /// The bytes from offset `at` on. The position in a file on disk is shared by all of its
+    /// readers, so only the newest one may be used.
+    ///
+    /// # Errors
+    /// If the system cannot move to that offset.
+    pub(crate) fn from(&self, at: u64) -> io::Result<Box<dyn Read + '_>> {
+        match self {
+            Self::Disk(file) => {
+                let mut file = file;
+                file.seek(SeekFrom::Start(at))?;
+                Ok(Box::new(file))
+            }
+            Self::Shipped(bytes) => {
+                let at = usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+                Ok(Box::new(&bytes[at..]))
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The Hugging Face cache of this user: `models--OWNER--NAME/` holds `refs/REVISION`, which
+//! names a commit, `snapshots/COMMIT/FILE`, which links to `blobs/HASH`, and the blobs.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::name::{DEFAULT_REVISION, HubName};
+use super::snapshot::Snapshot;
+use super::walk::{entries, paths_below};
+use crate::error::Error;
+
+/// Digits of a commit.
+const COMMIT_DIGITS: usize = 40;
+/// The most bytes of a file in `refs/` that are read.
+const MOST_REF: u64 = 1000;
+
+/// A folder in the layout of the Hugging Face cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HubCache {
+    root: PathBuf,
+}
+
+/// What a cache holds of a repository.
+#[derive(Debug)]
+pub(super) enum Lookup {
+    /// This revision.
+    Found(Snapshot),
+    /// Not this revision: a clause says why.
+    Absent(String),
+}
+
+impl HubCache {
+    /// The cache of the environment: `$HF_HUB_CACHE`, `$HF_HOME/hub`,
+    /// `$XDG_CACHE_HOME/huggingface/hub` or `~/.cache/huggingface/hub`; none without a home.
+    pub fn of_user() -> Option<Self> {
+        Self::of(&|key| std::env::var_os(key), std::env::home_dir())
+    }
+
+    /// As [`Self::of_user`], with these variables and home.
+    fn of(variable: &dyn Fn(&str) -> Option<OsString>, home: Option<PathBuf>) -> Option<Self> {
+        let home = home.filter(|home| !home.as_os_str().is_empty());
+        let folder = |key| folder_of(variable(key)?, home.as_deref());
+        let root = folder("HF_HUB_CACHE")
+            .or_else(|| folder("HUGGINGFACE_HUB_CACHE"))
+            .or_else(|| hugging_face_home(&folder, home.as_deref()).map(|home| home.join("hub")));
+        root.map(Self::at)
+    }
+
+    /// The file in which the hub's own tools keep this user's token.
+    #[cfg(feature = "hub")]
+    pub(super) fn token_file() -> Option<PathBuf> {
+        let home = std::env::home_dir();
+        let folder = |key| folder_of(std::env::var_os(key)?, home.as_deref());
+        Some(hugging_face_home(&folder, home.as_deref())?.join("token"))
+    }
+
+    /// The cache in this folder.
+    pub fn at(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// The folder.
+    #[cfg(feature = "hub")]
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder of a repository.
+    pub(super) fn folder(&self, repo: &str) -> PathBuf {
+        self.root.join(format!("models--{}", repo.replace('/', "--")))
+    }
+
+    /// Looks up the revision of a name.
+    ///
+    /// # Errors
+    /// If a file of the cache is damaged.
+    pub(super) fn find(&self, name: &HubName) -> Result<Lookup, Error> {
+        let repo = self.folder(name.repo());
+        let absent = |what: &str| {
+            Ok(Lookup::Absent(format!("the Hugging Face cache {} {what}", self.root.display())))
+        };
+        if !repo.is_dir() {
+            return absent("does not hold it");
+        }
+        let revision = name.revision();
+        let commit = match read_ref(&repo.join("refs").join(revision))? {
+            Some(commit) => commit,
+            None if is_commit(revision) => revision.to_owned(),
+            None => return absent(&format!("holds no revision {revision} of it")),
+        };
+        let snapshot = Snapshot::new(repo, self.root.join("blobs"), commit);
+        if !snapshot.folder().is_dir() {
+            let commit = snapshot.commit();
+            return absent(&format!("holds no file of its revision {revision} (commit {commit})"));
+        }
+        Ok(Lookup::Found(snapshot))
+    }
+
+    /// The names of all that it holds: every repository by its branches and tags, and by
+    /// those commits that none of them names.
+    pub(super) fn names(&self) -> Vec<HubName> {
+        let mut names = Vec::new();
+        for folder in entries(&self.root) {
+            let Some(repo) = folder.strip_prefix("models--") else { continue };
+            let repo = repo.replacen("--", "/", 1);
+            names.extend(self.revisions(&repo).iter().filter_map(|r| HubName::of(&repo, r)));
+        }
+        names
+    }
+
+    fn revisions(&self, repo: &str) -> Vec<String> {
+        let folder = self.folder(repo);
+        let mut revisions = paths_below(&folder.join("refs"));
+        revisions.sort_by_key(|revision| (revision != DEFAULT_REVISION, revision.clone()));
+        let commits =
+            revisions.iter().filter_map(|r| read_ref(&folder.join("refs").join(r)).ok()?);
+        let named = commits.collect::<Vec<_>>();
+        let commits = entries(&folder.join("snapshots"));
+        revisions.extend(commits.into_iter().filter(|c| is_commit(c) && !named.contains(c)));
+        revisions
+    }
+}
+
+/// The folder with the user's token and, by default, the cache.
+fn hugging_face_home(
+    folder: &dyn Fn(&'static str) -> Option<PathBuf>,
+    home: Option<&Path>,
+) -> Option<PathBuf> {
+    let caches = || folder("XDG_CACHE_HOME").or_else(|| Some(home?.join(".cache")));
+    folder("HF_HOME").or_else(|| Some(caches()?.join("huggingface")))
+}
+
+/// The folder that a variable names, where `~` stands for the home; none if it is empty.
+fn folder_of(value: OsString, home: Option<&Path>) -> Option<PathBuf> {
+    let path = PathBuf::from(value);
+    match (path.strip_prefix("~"), home) {
+        _ if path.as_os_str().is_empty() => None,
+        (Ok(rest), Some(home)) => Some(home.join(rest)),
+        _ => Some(path),
+    }
+}
+
+/// The commit in a file of `refs/`; none if there is no such file.
+fn read_ref(file: &Path) -> Result<Option<String>, Error> {
+    match fs::metadata(file) {
+        Ok(found) if found.is_file() && found.len() <= MOST_REF => {}
+        Ok(found) if found.is_file() => return Err(Error::file(file, "does not hold a commit")),
+        _ => return Ok(None),
+    }
+    let text = fs::read_to_string(file).map_err(|e| Error::file(file, e))?;
+    let commit = text.trim();
+    if !is_commit(commit) {
+        return Err(Error::file(file, "does not hold a commit of 40 hexadecimal digits"));
+    }
+    Ok(Some(commit.to_owned()))
+}
+
+/// Whether this is a whole commit.
+pub(super) fn is_commit(text: &str) -> bool {
+    let digit = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+    text.len() == COMMIT_DIGITS && text.chars().all(digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root(variables: &[(&str, &str)], home: Option<&str>) -> Option<String> {
+        let value = |key: &str| variables.iter().find(|(k, _)| *k == key).map(|(_, v)| v.into());
+        let cache = HubCache::of(&value, home.map(PathBuf::from))?;
+        Some(cache.root.to_str().unwrap_or_default().to_owned())
+    }
+
+    #[test]
+    fn the_cache_is_where_the_tools_of_the_hub_have_it() {
+        let all = [
+            ("HF_HUB_CACHE", "/hub-cache"),
+            ("HUGGINGFACE_HUB_CACHE", "/older"),
+            ("HF_HOME", "/hf"),
+            ("XDG_CACHE_HOME", "/xdg"),
+        ];
+        let wanted = ["/hub-cache", "/older", "/hf/hub", "/xdg/huggingface/hub"];
+        for (i, wanted) in wanted.iter().enumerate() {
+            assert_eq!(root(&all[i..], Some("/me")).as_deref(), Some(*wanted));
+            // An empty variable is none.
+            let mut emptied = all.to_vec();
+            emptied[..i].iter_mut().for_each(|(_, value)| *value = "");
+            assert_eq!(root(&emptied, Some("/me")).as_deref(), Some(*wanted));
+        }
+        assert_eq!(root(&[], Some("/me")).as_deref(), Some("/me/.cache/huggingface/hub"));
+        assert_eq!(root(&[("HF_HOME", "~/hf")], Some("/me")).as_deref(), Some("/me/hf/hub"));
+        assert_eq!((root(&[], None), root(&[], Some(""))), (None, None));
+    }
+}

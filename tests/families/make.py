@@ -1,0 +1,235 @@
+"""Write a random tiny checkpoint of every decoder family and transformers' logits for it.
+
+    pip install -r tests/families/requirements.txt
+    python tests/families/make.py [CASE …]
+
+Every case becomes a folder. Its logits are computed from the files that were written, and
+again from the configuration in its older spelling. For each wrong reading of a setting,
+switches.md says by how much it would change them; the run fails if that is too little to
+be seen.
+"""
+
+import argparse
+import json
+import logging
+import math
+import zlib
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from tokenizers import Tokenizer
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+from cases import CASES, Case
+from reference import logits, widen
+from switches import Switch, switches
+
+HERE = Path(__file__).parent
+# What a wrong reading must change at least, and what f32 may differ from f64 at most,
+# relative to the largest logit.
+VISIBLE, NEAR = 1e-2, 1e-5
+MOST_BYTES = 100_000
+HEADING = """\
+# Wrong readings
+
+By how much each wrong reading of a checkpoint changes the logits of its folder. Written by
+make.py, which takes the right reading for the others of the same case. "All in f32" is
+transformers without double precision, and "frequencies alone" is double precision with the
+rotary frequencies that transformers computes in f32."""
+
+
+def seeded(name: str) -> torch.Generator:
+    """Return random numbers that depend on a name alone."""
+    return torch.Generator().manual_seed(zlib.crc32(name.encode()))
+
+
+def random_model(case: Case) -> PreTrainedModel:
+    """Return a model with random weights, large enough that every setting matters."""
+    config = AutoConfig.for_model(case.family, **case.config)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    generator = seeded(f"{case.name} weights")
+    dtype = torch.bfloat16 if case.bf16 else torch.float32
+    for name, parameter in model.named_parameters():
+        noise = torch.randn(parameter.shape, generator=generator)
+        parameter.data = weight(name, noise, case.family).to(dtype)
+    return model.to(dtype)
+
+
+def weight(name: str, noise: Tensor, family: str) -> Tensor:
+    """Turn standard normal numbers into a weight of that name."""
+    part = name.split(".")[-2]
+    offset = family.startswith("gemma")
+    if "norm" in part:
+        return 0.4 * noise + (0.0 if offset else 1.0)
+    if name.endswith("bias"):
+        return 0.6 * noise
+    if part == "embed_tokens":
+        return (0.4 if offset else 1.0) * noise
+    gain = 1.7 if part in ("q_proj", "k_proj", "qkv_proj", "lm_head") else 1.2
+    return gain / math.sqrt(noise.shape[1]) * noise
+
+
+def tokenizer(tokens: int) -> dict[str, Any]:
+    """Return a tokenizer whose tokens are three special ones and single characters."""
+    special = ["<unk>", "<s>", "</s>"]
+    characters = " .,:;?!'-" + "0123456789" + "abcdefghijklmnopqrstuvwxyz"
+    names = [*special, *characters][:tokens]
+    assert len(names) == tokens
+    flags = ("single_word", "lstrip", "rstrip", "normalized")
+    added = [
+        {"id": i, "content": name, **dict.fromkeys(flags, False), "special": True}
+        for i, name in enumerate(special)
+    ]
+    model = {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": special[0],
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "vocab": {name: i for i, name in enumerate(names)},
+        "merges": [],
+    }
+    parts = {"normalizer": None, "pre_tokenizer": None, "post_processor": None}
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": added,
+        **parts,
+        "decoder": {"type": "Fuse"},
+        "model": model,
+    }
+
+
+def older(config: dict[str, Any], case: Case) -> dict[str, Any]:
+    """Return the configuration as published files of 2024 spell it."""
+    rope = config["rope_parameters"]
+    newer = ("rope_parameters", "layer_types", "dtype")
+    result = {k: x for k, x in config.items() if k not in newer and not k.startswith("_")}
+    if case.family == "gemma3_text":
+        result["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+        rope = rope["full_attention"]
+    rope = dict(rope)
+    kind = rope.pop("rope_type")
+    result["rope_theta"] = rope.pop("rope_theta")
+    if (partial := rope.pop("partial_rotary_factor", None)) is not None:
+        result["partial_rotary_factor"] = partial
+    if case.family == "phi3":
+        rope.pop("original_max_position_embeddings", None)
+    named = {"rope_type" if kind == "llama3" or "gemma3" in case.family else "type": kind}
+    result["rope_scaling"] = None if kind == "default" else {**rope, **named}
+    result["torch_dtype"] = config["dtype"]
+    result["transformers_version"] = "4.46.0"
+    return dict(sorted({**result, **case.older}.items()))
+
+
+def texts(case: Case) -> list[list[int]]:
+    """Return random texts of the tokenizer's plain tokens, the first of them `<s>`."""
+    generator = seeded(f"{case.name} texts")
+    draw = lambda n: torch.randint(3, case.tokens, (n,), generator=generator).tolist()
+    return [[1, *draw(length - 1)] for length in case.lengths]
+
+
+def load(folder: Path, config: dict[str, Any]) -> PreTrainedModel:
+    """Load the weights of a folder in f32 with a configuration."""
+    of = type(AutoConfig.for_model(config["model_type"]))
+    return AutoModelForCausalLM.from_pretrained(
+        folder,
+        config=of.from_dict(config),
+        dtype=torch.float32,
+        attn_implementation="eager",
+    ).eval()
+
+
+def all_logits(model: PreTrainedModel, case: Case) -> Tensor:
+    """Return the logits of all texts, one row per position."""
+    return torch.cat([logits(model, text) for text in texts(case)])
+
+
+def effect(
+    folder: Path, config: dict[str, Any], case: Case, switch: Switch, exact: Tensor
+) -> float:
+    """Return the largest change of a logit by a wrong reading."""
+    model = load(folder, {**config, **switch.config})
+    with switch.applied(model):
+        changed = all_logits(widen(model), case)
+    return (changed - exact).abs().max().item()
+
+
+def write_json(file: Path, content: dict[str, Any]) -> None:
+    """Write JSON with one key per line."""
+    file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_expected(file: Path, case: Case, exact: Tensor) -> None:
+    """Write texts and logits with nine digits, one line per position."""
+    parts = []
+    for text, rows in zip(texts(case), exact.split(list(case.lengths)), strict=True):
+        lines = [f"[{', '.join(f'{x:.9g}' for x in row)}]" for row in rows.tolist()]
+        parts.append(f'{{"tokens": {text},\n"logits": [\n' + ",\n".join(lines) + "\n]}")
+    file.write_text('{"texts": [\n' + ",\n".join(parts) + "\n]}\n")
+    json.loads(file.read_text())
+
+
+def write_folder(case: Case) -> tuple[Path, dict[str, Any], dict[str, Any]]:
+    """Write all but the logits; return the folder and the two configurations."""
+    folder = HERE / case.folder
+    random_model(case).save_pretrained(folder)
+    (folder / "generation_config.json").unlink()
+    assert (folder / "model.safetensors").stat().st_size <= MOST_BYTES
+    write_json(folder / "tokenizer.json", tokenizer(case.tokens))
+    assert Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab_size() == case.tokens
+    config = json.loads((folder / "config.json").read_text())
+    older_config = older(config, case)
+    write_json(folder / "config.older.json", older_config)
+    return folder, config, older_config
+
+
+def make(case: Case) -> list[str]:
+    """Write the folder of a case and return its section of switches.md."""
+    folder, config, older_config = write_folder(case)
+    model = widen(load(folder, config))
+    exact = all_logits(model, case)
+    write_expected(folder / "expected.json", case, exact)
+
+    again = all_logits(widen(load(folder, older_config)), case)
+    assert torch.equal(exact, again), f"{case.name}: the older spelling means something else"
+    largest = exact.abs().max().item()
+    away = lambda other: (all_logits(other, case) - exact).abs().max().item() / largest
+    f32 = away(load(folder, config))
+    frequencies = away(widen(load(folder, config), frequencies=False))
+    assert max(f32, frequencies) < NEAR, f"{case.name}: f32 is {f32:.1e} away"
+
+    found = [(s, effect(folder, config, case, s, exact)) for s in switches(config, model)]
+    hidden = [f"{s.label} ({x:.1e})" for s, x in found if not x > (s.least or VISIBLE)]
+    assert not hidden, f"{case.name}: hardly visible: {', '.join(hidden)}"
+    near = f"All in f32: {f32:.1e} of that away; frequencies alone: {frequencies:.1e}."
+    print(f"{case.name}: largest logit {largest:.3g}; {near}")
+    return [
+        f"\n## {case.name}\n",
+        f"Largest logit: {largest:.3g}. {near}\n",
+        "| reading | largest change of a logit |\n|---|---|",
+        *(f"| {s.label} | {x:.2g} |" for s, x in found),
+    ]
+
+
+def main() -> None:
+    """Make all cases, or those named; the table is written if all are made."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE")
+    names = parser.parse_args().cases
+    transformers.logging.disable_progress_bar()
+    logging.disable(logging.WARNING)
+    sections = [make(case) for case in CASES if not names or case.name in names]
+    if not names:
+        lines = [HEADING, *(line for section in sections for line in section)]
+        (HERE / "switches.md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
