@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 
 use bytemuck::{Pod, Zeroable};
 
+use super::integers::{IntegerWeights, SmallBytes, any_bytes, small_bytes};
 use super::{BLOCK, Bytes, Fours, Isa, IsaKind, Kernel, LANES, Quants};
 
 /// Proof that the processor has AVX2, FMA, F16C and what `D` needs.
@@ -33,6 +34,18 @@ pub(crate) trait ByteProducts: Copy + Send + Sync {
     /// # Safety
     /// The processor must have AVX2 and what these products need.
     unsafe fn dot<const M: usize>(w: &Bytes, x: [&Self::Quants; M]) -> [[__m256i; 2]; M];
+
+    /// The products of eight lanes in
+    /// [`dot_groups`](super::integers::IntegerProducts::dot_groups); `start` is what makes
+    /// up for the offset of the weights.
+    ///
+    /// # Safety
+    /// The processor must have AVX2 and what these products need.
+    unsafe fn groups<W: IntegerWeights, const COUNT: usize>(
+        start: i32,
+        w: &[__m256i; COUNT],
+        x: &SmallBytes<COUNT>,
+    ) -> __m256i;
 }
 
 /// Values widened to 16 bits, two at a time.
@@ -122,6 +135,21 @@ impl ByteProducts for Widening {
             sums
         }
     }
+
+    #[inline(always)]
+    unsafe fn groups<W: IntegerWeights, const COUNT: usize>(
+        start: i32,
+        w: &[__m256i; COUNT],
+        x: &SmallBytes<COUNT>,
+    ) -> __m256i {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            if const { W::MOST > i8::MAX as i32 } {
+                return any_bytes(w, x);
+            }
+            small_bytes::<W, COUNT>(_mm256_set1_epi32(start), w, x)
+        }
+    }
 }
 
 impl ByteProducts for Vnni {
@@ -151,6 +179,23 @@ impl ByteProducts for Vnni {
             sums
         }
     }
+
+    #[inline(always)]
+    unsafe fn groups<W: IntegerWeights, const COUNT: usize>(
+        start: i32,
+        w: &[__m256i; COUNT],
+        x: &SmallBytes<COUNT>,
+    ) -> __m256i {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let mut sum = _mm256_set1_epi32(start);
+            for group in 0..COUNT {
+                let x = _mm256_set1_epi32(bytemuck::cast(x[group]));
+                sum = _mm256_dpbusd_avx_epi32(sum, w[group], x);
+            }
+            sum
+        }
+    }
 }
 
 // SAFETY, for every block below: `self` proves that the processor has the instructions,
@@ -160,7 +205,6 @@ impl<D: ByteProducts> Isa for Avx2<D> {
     const KIND: IsaKind = D::KIND;
     const REGISTERS: usize = 8;
     type F = [__m256; 2];
-    type I = [__m256i; 2];
     type Quants = D::Quants;
 
     #[inline(always)]
@@ -186,6 +230,24 @@ impl<D: ByteProducts> Isa for Avx2<D> {
                 _mm256_cvtph_ps(_mm_loadu_si128(halves)),
                 _mm256_cvtph_ps(_mm_loadu_si128(halves.add(1))),
             ]
+        }
+    }
+    #[inline(always)]
+    fn load_u8(self, x: &[u8; LANES]) -> Self::F {
+        unsafe {
+            let x = _mm_loadu_si128(x.as_ptr().cast());
+            let high = _mm_unpackhi_epi64(x, x);
+            let (low, high) = (_mm256_cvtepu8_epi32(x), _mm256_cvtepu8_epi32(high));
+            [_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)]
+        }
+    }
+    #[inline(always)]
+    fn load_i8(self, x: &[u8; LANES]) -> Self::F {
+        unsafe {
+            let x = _mm_loadu_si128(x.as_ptr().cast());
+            let high = _mm_unpackhi_epi64(x, x);
+            let (low, high) = (_mm256_cvtepi8_epi32(x), _mm256_cvtepi8_epi32(high));
+            [_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)]
         }
     }
     #[inline(always)]

@@ -38,7 +38,6 @@ impl Isa for Avx512 {
     const KIND: IsaKind = IsaKind::Avx512;
     const REGISTERS: usize = 32;
     type F = __m512;
-    type I = __m512i;
     type Quants = Fours;
 
     #[inline(always)]
@@ -56,6 +55,20 @@ impl Isa for Avx512 {
     #[inline(always)]
     fn load_f16(self, x: &[u16; LANES]) -> Self::F {
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(x.as_ptr().cast())) }
+    }
+    #[inline(always)]
+    fn load_u8(self, x: &[u8; LANES]) -> Self::F {
+        unsafe {
+            let x = _mm_loadu_si128(x.as_ptr().cast());
+            _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(x))
+        }
+    }
+    #[inline(always)]
+    fn load_i8(self, x: &[u8; LANES]) -> Self::F {
+        unsafe {
+            let x = _mm_loadu_si128(x.as_ptr().cast());
+            _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x))
+        }
     }
     #[inline(always)]
     fn load_bf16_first(self, x: &[[u16; 2]; LANES]) -> Self::F {

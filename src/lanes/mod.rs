@@ -9,6 +9,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub(crate) mod integers;
 pub(crate) mod math;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -18,9 +19,10 @@ mod portable;
 use self::avx2::{Avx2, Vnni, Widening};
 #[cfg(target_arch = "x86_64")]
 use self::avx512::Avx512;
+use self::integers::IntegerProducts;
 #[cfg(target_arch = "aarch64")]
 use self::neon::{DotProd, LongProducts, Neon};
-use portable::Portable;
+use self::portable::Portable;
 
 use std::env;
 use std::sync::OnceLock;
@@ -75,15 +77,13 @@ impl Quants for Fours {
 
 /// Operations on sixteen f32 or i32 lanes. A value of an implementing type is
 /// the proof that the processor has the instructions.
-pub(crate) trait Isa: Copy + Send + Sync {
+pub(crate) trait Isa: IntegerProducts + Send + Sync {
     /// The instruction set.
     const KIND: IsaKind;
     /// Number of sixteen-lane vectors that the registers hold.
     const REGISTERS: usize;
     /// Sixteen f32.
     type F: Copy;
-    /// Sixteen i32.
-    type I: Copy;
     /// The values of a row for [`Isa::dot`].
     type Quants: Quants;
 
@@ -95,6 +95,10 @@ pub(crate) trait Isa: Copy + Send + Sync {
     fn store(self, x: Self::F, to: &mut [f32; LANES]);
     /// The value of the f16 `x[i]`; exact.
     fn load_f16(self, x: &[u16; LANES]) -> Self::F;
+    /// The integer `x[i]`.
+    fn load_u8(self, x: &[u8; LANES]) -> Self::F;
+    /// The integer `x[i]` with a sign.
+    fn load_i8(self, x: &[u8; LANES]) -> Self::F;
     /// The values of the bf16 `x[i][0]`; exact.
     fn load_bf16_first(self, x: &[[u16; 2]; LANES]) -> Self::F;
     /// The values of the bf16 `x[i][1]`; exact.

@@ -30,6 +30,12 @@ pub(crate) trait NeonProducts: Copy + Send + Sync {
     /// # Safety
     /// The processor must have NEON and what these products need.
     unsafe fn dot<const M: usize>(w: &Bytes, x: [&Fours; M]) -> [[int32x4_t; 4]; M];
+
+    /// Adds the products of four bytes to each of four lanes.
+    ///
+    /// # Safety
+    /// As [`Self::dot`].
+    unsafe fn add(sum: int32x4_t, w: int8x16_t, x: int8x16_t) -> int32x4_t;
 }
 
 /// Big-endian processors would read pairs and groups of weights in another order.
@@ -86,13 +92,20 @@ impl NeonProducts for LongProducts {
                     let w = weights(w, q);
                     for m in 0..M {
                         let x = broadcast(x[m].quants[j]);
-                        let low = vmull_s8(vget_low_s8(w), vget_low_s8(x));
-                        let pairs = vpaddq_s16(low, vmull_high_s8(w, x));
-                        sums[m][q] = vpadalq_s16(sums[m][q], pairs);
+                        sums[m][q] = Self::add(sums[m][q], w, x);
                     }
                 }
             }
             sums
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add(sum: int32x4_t, w: int8x16_t, x: int8x16_t) -> int32x4_t {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let low = vmull_s8(vget_low_s8(w), vget_low_s8(x));
+            vpadalq_s16(sum, vpaddq_s16(low, vmull_high_s8(w, x)))
         }
     }
 }
@@ -119,6 +132,12 @@ impl NeonProducts for DotProd {
             }
             sums
         }
+    }
+
+    #[inline(always)]
+    unsafe fn add(sum: int32x4_t, w: int8x16_t, x: int8x16_t) -> int32x4_t {
+        // SAFETY: guaranteed by the caller.
+        unsafe { sdot(sum, w, x) }
     }
 }
 
@@ -158,7 +177,7 @@ unsafe fn weights(w: &[u8; 4 * LANES], q: usize) -> int8x16_t {
 /// # Safety
 /// The processor must have NEON.
 #[inline(always)]
-unsafe fn broadcast(x: [i8; 4]) -> int8x16_t {
+pub(super) unsafe fn broadcast(x: [i8; 4]) -> int8x16_t {
     // SAFETY: guaranteed by the caller.
     unsafe { vreinterpretq_s8_s32(vdupq_n_s32(i32::from_ne_bytes(x.map(|b| b as u8)))) }
 }
@@ -202,7 +221,6 @@ impl<D: NeonProducts> Isa for Neon<D> {
     const KIND: IsaKind = D::KIND;
     const REGISTERS: usize = 8;
     type F = [float32x4_t; 4];
-    type I = [int32x4_t; 4];
     type Quants = Fours;
 
     #[inline(always)]
@@ -225,6 +243,28 @@ impl<D: NeonProducts> Isa for Neon<D> {
         let x = x.as_ptr();
         let [low, high] = unsafe { [from_f16(vld1q_u16(x)), from_f16(vld1q_u16(x.add(8)))] };
         [low[0], low[1], high[0], high[1]]
+    }
+    #[inline(always)]
+    fn load_u8(self, x: &[u8; LANES]) -> Self::F {
+        unsafe {
+            let x = vld1q_u8(x.as_ptr());
+            let (low, high) = (vmovl_u8(vget_low_u8(x)), vmovl_high_u8(x));
+            let low = [vmovl_u16(vget_low_u16(low)), vmovl_high_u16(low)];
+            let high = [vmovl_u16(vget_low_u16(high)), vmovl_high_u16(high)];
+            let x = [low[0], low[1], high[0], high[1]];
+            fours!(vcvtq_f32_u32, x)
+        }
+    }
+    #[inline(always)]
+    fn load_i8(self, x: &[u8; LANES]) -> Self::F {
+        unsafe {
+            let x = vreinterpretq_s8_u8(vld1q_u8(x.as_ptr()));
+            let (low, high) = (vmovl_s8(vget_low_s8(x)), vmovl_high_s8(x));
+            let low = [vmovl_s16(vget_low_s16(low)), vmovl_high_s16(low)];
+            let high = [vmovl_s16(vget_low_s16(high)), vmovl_high_s16(high)];
+            let x = [low[0], low[1], high[0], high[1]];
+            fours!(vcvtq_f32_s32, x)
+        }
     }
     #[inline(always)]
     fn load_bf16_first(self, x: &[[u16; 2]; LANES]) -> Self::F {

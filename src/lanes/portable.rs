@@ -15,7 +15,6 @@ impl Isa for Portable {
     const KIND: IsaKind = IsaKind::Portable;
     const REGISTERS: usize = 8;
     type F = [f32; LANES];
-    type I = [i32; LANES];
     type Quants = Fours;
     fn splat(self, x: f32) -> Self::F {
         [x; LANES]
@@ -28,6 +27,12 @@ impl Isa for Portable {
     }
     fn load_f16(self, x: &[u16; LANES]) -> Self::F {
         each(|i| half::f16::from_bits(x[i]).to_f32())
+    }
+    fn load_u8(self, x: &[u8; LANES]) -> Self::F {
+        each(|i| f32::from(x[i]))
+    }
+    fn load_i8(self, x: &[u8; LANES]) -> Self::F {
+        each(|i| f32::from(x[i].cast_signed()))
     }
     fn load_bf16_first(self, x: &[[u16; 2]; LANES]) -> Self::F {
         each(|i| f32::from_bits(u32::from(x[i][0]) << 16))

@@ -47,8 +47,11 @@ impl Checkpoint {
             Device::Cpu => Engine::Native,
             _ => Engine::Candle,
         });
-        let dtype = settings.dtype.unwrap_or_default();
-        let info = self.info(engine, dtype, &device.to_string());
+        let dtype = settings.dtype.unwrap_or_else(|| match engine {
+            Engine::Native => tensors.default_dtype(),
+            Engine::Candle => Dtype::F32,
+        });
+        let info = self.info(engine, dtype, &device.to_string(), tensors);
         match engine {
             Engine::Native => {
                 if device != Device::Cpu {
@@ -83,7 +86,7 @@ impl Checkpoint {
         }
     }
 
-    fn info(&self, engine: Engine, dtype: Dtype, device: &str) -> ModelInfo {
+    fn info(&self, engine: Engine, dtype: Dtype, device: &str, tensors: &dyn Tensors) -> ModelInfo {
         ModelInfo {
             name: self.name.clone(),
             revision: self.revision.clone(),
@@ -98,7 +101,7 @@ impl Checkpoint {
             tokenizer_sha256: self.tokenizer_sha256.clone(),
             parameters: self.config.parameters(),
             projection_weights: self.config.matrix_weights(0),
-            bytes_per_token: self.config.matrix_bytes(self.vocab, dtype),
+            bytes_per_token: self.config.matrix_bytes(self.vocab, dtype, tensors),
             row_invariant: engine == Engine::Native,
             note: self.note(dtype),
         }

@@ -1,6 +1,8 @@
 //! Language models: one trait, the sequences that models work on, and the
 //! implementations. This is the only module of the project that names candle.
 
+#[cfg(feature = "engine")]
+mod blocks;
 #[cfg(feature = "candle")]
 mod candle;
 #[cfg(feature = "harness")]

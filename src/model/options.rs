@@ -4,6 +4,7 @@ use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
 use super::Role;
+use super::blocks::TensorKind;
 pub(super) use crate::lanes::BLOCK;
 use crate::lanes::IsaKind;
 
@@ -31,6 +32,9 @@ pub enum Dtype {
     F16,
     /// Blocks of 32 signed bytes with an f16 scale.
     Q8_0,
+    /// As in the file: each tensor in its own type. The default for GGUF files, whose
+    /// blocks stay as they are.
+    Stored,
 }
 
 impl Engine {
@@ -56,20 +60,21 @@ impl Dtype {
         if self == Self::Q8_0 && !inputs.is_multiple_of(BLOCK) { Self::F32 } else { self }
     }
 
-    /// Bytes of a matrix.
-    pub(super) fn bytes(self, outputs: usize, inputs: usize) -> usize {
+    /// Bytes of a matrix whose tensor is of type `kind` in its file.
+    pub(super) fn bytes(self, outputs: usize, inputs: usize, kind: TensorKind) -> usize {
         let weights = outputs * inputs;
         match self.stored(inputs) {
             Self::F32 => 4 * weights,
             Self::Bf16 | Self::F16 => 2 * weights,
             Self::Q8_0 => weights + 2 * (weights / BLOCK),
+            Self::Stored => weights / kind.length() * kind.bytes(),
         }
     }
 
     /// Whether a weight of this magnitude is finite as stored.
     pub(super) fn holds(self, weight: f32) -> bool {
         match self {
-            Self::F32 => weight.is_finite(),
+            Self::F32 | Self::Stored => weight.is_finite(),
             Self::Bf16 => bf16::from_f32(weight).is_finite(),
             Self::F16 => f16::from_f32(weight).is_finite(),
             Self::Q8_0 => f16::from_f32(weight / Q8_LEVELS).is_finite(),
@@ -77,7 +82,7 @@ impl Dtype {
     }
 
     /// All values.
-    pub const ALL: [Self; 4] = [Self::F32, Self::Bf16, Self::F16, Self::Q8_0];
+    pub const ALL: [Self; 5] = [Self::F32, Self::Bf16, Self::F16, Self::Q8_0, Self::Stored];
 
     /// The name used in files.
     pub fn name(self) -> &'static str {
@@ -86,6 +91,7 @@ impl Dtype {
             Self::Bf16 => "bf16",
             Self::F16 => "f16",
             Self::Q8_0 => "q8_0",
+            Self::Stored => "stored",
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::fixtures::seeded;
 use crate::gguf_reader::{from_hex, made};
 use crate::gguf_support::{Gguf, Tensor, opened, refused};
 
-fn weights(kind: TensorKind, blocks: &[u8]) -> Vec<f32> {
+pub(crate) fn weights(kind: TensorKind, blocks: &[u8]) -> Vec<f32> {
     let mut weights = Vec::new();
     kind.dequantise(blocks, &mut weights);
     weights
@@ -151,7 +151,7 @@ fn exponents(kind: TensorKind) -> &'static [usize] {
 }
 
 /// Random bytes without NaN or infinity.
-fn random_block(kind: TensorKind, rng: &mut ChaCha8Rng) -> Vec<u8> {
+pub(crate) fn random_block(kind: TensorKind, rng: &mut ChaCha8Rng) -> Vec<u8> {
     let mut block = vec![0; kind.bytes()];
     rng.fill_bytes(&mut block);
     exponents(kind).iter().for_each(|&at| block[at] &= 0b1011_1111);

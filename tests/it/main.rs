@@ -17,6 +17,8 @@ mod exactness;
 mod exactness_ends;
 mod exactness_time;
 mod fixtures;
+#[cfg(feature = "engine")]
+mod kernel_support;
 mod lanes;
 mod layers;
 mod lengths;
@@ -53,6 +55,8 @@ mod gguf_blocks;
 mod gguf_config;
 #[cfg(feature = "engine")]
 mod gguf_damaged;
+#[cfg(feature = "engine")]
+mod gguf_kernels;
 #[cfg(feature = "peers")]
 mod gguf_logits;
 #[cfg(feature = "engine")]

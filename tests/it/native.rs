@@ -3,7 +3,7 @@
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
 use proptest::prelude::*;
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use specdec::lanes::IsaKind;
 use specdec::model::{
@@ -15,14 +15,7 @@ use specdec::sampling::Logits;
 use specdec::tree::{Draft, Row};
 
 use crate::checkpoint::{Checkpoint, VOCAB};
-
-fn uniform(rng: &mut impl Rng, count: usize) -> Vec<f32> {
-    (0..count).map(|_| rng.random::<f32>() - 0.5).collect()
-}
-
-fn isas() -> impl Iterator<Item = IsaKind> {
-    IsaKind::ALL.into_iter().filter(|isa| isa.is_available())
-}
+use crate::kernel_support::{ROW_COUNTS, isas, uniform};
 
 /// Each instruction set with each of some dtypes.
 fn cases(dtypes: impl IntoIterator<Item = Dtype>) -> impl Iterator<Item = (IsaKind, Dtype)> {
@@ -42,11 +35,6 @@ fn exact(matrix: &PackedMatrix, output: usize, x: &[f32]) -> (f64, f64) {
 /// once, and more inputs than one turn of the kernel.
 const SHAPES: &[(usize, usize, usize)] =
     &[(1, 1, 1), (16, 32, 1), (17, 33, 2), (64, 64, 5), (75, 96, 16), (130, 640, 17), (33, 31, 40)];
-
-/// (Threads, rows): every number of rows that one kernel takes on some instruction set, several
-/// groups of rows, and more of them with a remainder.
-const ROW_COUNTS: [(usize, usize); 11] =
-    [(1, 1), (2, 2), (1, 3), (2, 4), (3, 5), (2, 6), (1, 7), (1, 12), (2, 13), (1, 16), (2, 64)];
 
 #[test]
 fn products_match_f64_within_the_rounding_bound() {

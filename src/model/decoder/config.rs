@@ -2,7 +2,6 @@
 
 use super::names::TensorNames;
 use super::rope::{Rope, Rotation};
-use crate::model::Dtype;
 
 /// The shape of a decoder, and what it computes.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,7 +101,7 @@ pub(in crate::model) enum Product {
 
 impl Product {
     /// All products.
-    pub(super) const ALL: [Self; 4] = [Self::Qkv, Self::Output, Self::GateUp, Self::Down];
+    pub(in crate::model) const ALL: [Self; 4] = [Self::Qkv, Self::Output, Self::GateUp, Self::Down];
 }
 
 /// The first position that a token attends to, if it and the tokens before it are `seen`
@@ -161,14 +160,5 @@ impl Config {
     pub(in crate::model) fn matrix_weights(&self, vocab: usize) -> usize {
         let layer = Product::ALL.map(|product| self.size(product).iter().product::<usize>());
         self.layers.len() * layer.iter().sum::<usize>() + vocab * self.hidden
-    }
-
-    /// Bytes of the projections of all layers and of the head, as stored.
-    pub(in crate::model) fn matrix_bytes(&self, vocab: usize, dtype: Dtype) -> usize {
-        let layer = Product::ALL.map(|product| {
-            let [outputs, inputs] = self.size(product);
-            dtype.bytes(outputs, inputs)
-        });
-        self.layers.len() * layer.iter().sum::<usize>() + dtype.bytes(vocab, self.hidden)
     }
 }

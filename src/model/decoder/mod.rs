@@ -11,7 +11,7 @@ mod tensors;
 pub(super) use config::{Activation, Biases, Config, HeadNorms, LayerKind, Product, visible_from};
 pub(super) use names::{LayerNorms, NormPlace, TensorNames};
 pub(super) use rope::{Rope, Rotation, Scaling, angles};
-pub(super) use tensors::{LayerTensors, Tensors};
+pub(super) use tensors::{Described, LayerTensors, Tensors};
 
 use crate::distribution::Token;
 use crate::sampling::Logits;

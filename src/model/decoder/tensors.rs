@@ -3,6 +3,8 @@
 use super::config::{Config, HeadNorms, Product};
 use super::names::NormPlace;
 use crate::error::Error;
+use crate::model::Dtype;
+use crate::model::blocks::{RawRows, TensorKind};
 
 /// A source of weights.
 pub(in crate::model) trait Tensors {
@@ -11,6 +13,26 @@ pub(in crate::model) trait Tensors {
     /// # Errors
     /// If there is no such tensor, or it is invalid.
     fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error>;
+
+    /// The type in which a tensor is stored.
+    fn kind(&self, name: &str) -> TensorKind {
+        let _ = name;
+        TensorKind::F32
+    }
+
+    /// The tensor of this name, of exactly this shape, as it is stored, if that is in blocks.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    fn raw(&self, name: &str, shape: &[usize]) -> Result<RawRows, Error> {
+        let _ = shape;
+        Err(Error::engine(format!("tensor {name} is not stored in blocks")))
+    }
+
+    /// How weights are stored in memory unless a setting says otherwise.
+    fn default_dtype(&self) -> Dtype {
+        Dtype::F32
+    }
 
     /// SHA-256 of the checkpoint and of all tensors read so far; see
     /// [`crate::model::ModelInfo::sha256`].
@@ -21,7 +43,7 @@ pub(in crate::model) trait Tensors {
 }
 
 /// Name and shape of a tensor.
-type Described = (String, Vec<usize>);
+pub(in crate::model) type Described = (String, Vec<usize>);
 
 /// The tensors of a layer.
 #[derive(Clone, Copy)]
@@ -42,6 +64,23 @@ impl Config {
     /// Number of weights of the whole checkpoint.
     pub(in crate::model) fn parameters(&self) -> usize {
         self.tensors().map(|(_, shape)| shape.iter().product::<usize>()).sum()
+    }
+
+    /// Bytes of the projections of all layers and of the head, as stored.
+    pub(in crate::model) fn matrix_bytes(
+        &self,
+        vocab: usize,
+        dtype: Dtype,
+        tensors: &dyn Tensors,
+    ) -> usize {
+        let bytes = |(name, shape): &Described, rows: usize| {
+            dtype.bytes(rows, shape[1], tensors.kind(name))
+        };
+        let head = if self.tied { self.embedding() } else { self.head() };
+        let layers = (0..self.layers.len()).flat_map(|layer| {
+            Product::ALL.into_iter().flat_map(move |product| self.weight_parts(layer, product))
+        });
+        layers.map(|part| bytes(&part, part.1[0])).sum::<usize>() + bytes(&head, vocab)
     }
 
     /// The table of the tokens' embeddings, of shape `(vocab_rows, hidden)`.
@@ -143,10 +182,16 @@ fn weight(name: &str) -> String {
 }
 
 impl LayerTensors<'_> {
+    /// Names and shapes of the tensors of a product.
+    pub(in crate::model) fn parts(self, product: Product) -> Vec<Described> {
+        self.config.weight_parts(self.index, product)
+    }
+
     /// The weights of a product, one row of inputs per output.
     ///
     /// # Errors
     /// As [`Tensors::get`].
+    #[cfg(feature = "candle")]
     pub(in crate::model) fn weights(self, product: Product) -> Result<Vec<f32>, Error> {
         self.joined(self.config.weight_parts(self.index, product))
     }

@@ -7,13 +7,14 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::architecture::Architecture;
-use super::blocks::TensorKind;
 use super::config::config;
 use super::file::GgufFile;
 use super::keys::Keys;
 use super::names::{Heads, RowsOf, rows_of};
 use super::sizes::Sizes;
 use crate::error::Error;
+use crate::model::Dtype;
+use crate::model::blocks::{RawRows, TensorKind};
 use crate::model::decoder::Tensors;
 
 /// A GGUF file as a Hugging Face checkpoint.
@@ -26,15 +27,6 @@ pub struct GgufCheckpoint {
     architecture: &'static Architecture,
     heads: Heads,
     config: Map<String, Value>,
-}
-
-/// The rows of a tensor as blocks of quantised weights.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RawRows {
-    /// The type of the blocks.
-    pub kind: TensorKind,
-    /// The blocks, row by row.
-    pub blocks: Vec<u8>,
 }
 
 impl GgufCheckpoint {
@@ -159,6 +151,18 @@ impl GgufCheckpoint {
 impl Tensors for GgufCheckpoint {
     fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
         Self::get(self, name, shape)
+    }
+
+    fn kind(&self, name: &str) -> TensorKind {
+        Self::kind(self, name).unwrap_or(TensorKind::F32)
+    }
+
+    fn raw(&self, name: &str, shape: &[usize]) -> Result<RawRows, Error> {
+        Self::raw(self, name, shape)
+    }
+
+    fn default_dtype(&self) -> Dtype {
+        Dtype::Stored
     }
 
     fn sha256(&self) -> Result<String, Error> {

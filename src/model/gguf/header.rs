@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::blocks::TensorKind;
 use super::cursor::Cursor;
 use super::metadata::{Metadata, MetadataList, MetadataValue, ScalarKind, Scalars};
 use crate::error::Error;
+use crate::model::blocks::TensorKind;
 use crate::model::files::OpenFile;
 
 /// The first bytes of a file.

@@ -5,7 +5,6 @@
 //! model has as a Hugging Face checkpoint.
 
 mod architecture;
-mod blocks;
 mod checkpoint;
 mod config;
 mod cursor;
@@ -19,8 +18,8 @@ mod sizes;
 mod split;
 mod windows;
 
-pub use blocks::TensorKind;
-pub use checkpoint::{GgufCheckpoint, RawRows};
+pub use super::blocks::{RawRows, TensorKind};
+pub use checkpoint::GgufCheckpoint;
 pub use file::GgufFile;
 pub use header::StoredTensor;
 pub use metadata::{Metadata, MetadataList, MetadataValue, Scalars};

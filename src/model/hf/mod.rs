@@ -21,6 +21,7 @@ use self::weights::Safetensors;
 pub(super) use self::weights::weight_files;
 #[cfg(feature = "harness")]
 use super::ModelSummary;
+use super::blocks::TensorKind;
 use super::checkpoint::Checkpoint;
 use super::decoder::{Config, Tensors};
 use super::toy::hex;
@@ -110,6 +111,10 @@ struct Folder {
 impl Tensors for Folder {
     fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
         self.weights.get(name, shape)
+    }
+
+    fn kind(&self, name: &str) -> TensorKind {
+        self.weights.kind(name)
     }
 
     fn sha256(&self) -> Result<String, Error> {

@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 use super::files::{Text, add_name};
 use crate::error::Error;
 use crate::input::is_there;
+use crate::model::blocks::TensorKind;
 use crate::model::files::{OpenFile, not_finite};
 
 /// The file of the weights, unless they are sharded.
@@ -103,6 +104,17 @@ impl Safetensors {
         }
         self.read.borrow_mut().insert(name.to_owned(), hash);
         Ok(tensor)
+    }
+
+    /// The type of a tensor.
+    pub(super) fn kind(&self, name: &str) -> TensorKind {
+        let number = self.shard.as_ref().map_or(Some(&0), |(_, shard)| shard.get(name));
+        let info = number.and_then(|&number| self.files[number].tensors.info(name));
+        match info.map(|info| info.dtype) {
+            Some(Dtype::F16) => TensorKind::F16,
+            Some(Dtype::BF16) => TensorKind::Bf16,
+            _ => TensorKind::F32,
+        }
     }
 
     /// Adds everything that was read to a hash: names and headers of the files, and the

@@ -3,11 +3,12 @@
 
 use std::sync::Mutex;
 
-use super::matrix::{Matrix, PackedRows, Sums, multiply_together};
+use super::matrix::{Matrix, MatrixRows, PackedRows, Storage, Sums, multiply_together};
 use super::memory::{Builder, Memory};
 use crate::error::Error;
 use crate::lanes::{IsaKind, LANES};
 use crate::model::Dtype;
+use crate::model::blocks::RawRows;
 use crate::pool::Pool;
 
 /// A weight matrix as the engine holds it.
@@ -25,8 +26,37 @@ impl PackedMatrix {
     /// If memory cannot be allocated.
     pub fn pack(isa: IsaKind, rows: &[f32], inputs: usize, dtype: Dtype) -> Result<Self, Error> {
         let rows = rows.chunks_exact(inputs).collect::<Vec<_>>();
-        let mut memory = Builder::new(Matrix::bytes(rows.len(), inputs, dtype))?;
-        let matrix = Matrix::pack(&mut memory, &rows, inputs, (isa, dtype));
+        let storage = Storage::of_numbers(dtype, inputs);
+        let mut memory = Builder::new(Matrix::bytes(storage, rows.len(), inputs))?;
+        let mut matrix = Matrix::new(isa, inputs);
+        matrix.extend(&mut memory, storage, &MatrixRows::Numbers(&rows));
+        Ok(Self { memory: memory.finish()?, matrix })
+    }
+
+    /// Packs matrices with the same inputs, one below the other, as they are stored in GGUF
+    /// files: blocks of a type, row by row. All but the last must have a multiple of
+    /// [`LANES`] rows.
+    ///
+    /// # Errors
+    /// If a matrix does not consist of whole rows of blocks, or memory cannot be allocated.
+    pub fn of_blocks(isa: IsaKind, parts: &[RawRows], inputs: usize) -> Result<Self, Error> {
+        let mut segments = Vec::new();
+        for RawRows { kind, blocks } in parts {
+            let width = inputs / kind.length() * kind.bytes();
+            let whole = inputs.is_multiple_of(kind.length()) && blocks.len().is_multiple_of(width);
+            let storage = Storage::of_tensor(*kind);
+            if !whole || !storage.is_blocks() {
+                let kind = kind.name();
+                return Err(Error::engine(format!("no rows of {inputs} weights of type {kind}")));
+            }
+            segments.push((storage, blocks.chunks_exact(width).collect::<Vec<_>>()));
+        }
+        let bytes = segments.iter().map(|(s, rows)| Matrix::bytes(*s, rows.len(), inputs));
+        let mut memory = Builder::new(bytes.sum())?;
+        let mut matrix = Matrix::new(isa, inputs);
+        for (storage, rows) in &segments {
+            matrix.extend(&mut memory, *storage, &MatrixRows::Blocks(rows));
+        }
         Ok(Self { memory: memory.finish()?, matrix })
     }
 
@@ -46,7 +76,7 @@ impl PackedMatrix {
     pub fn times(&self, pool: &Pool, x: &[f32]) -> Vec<f32> {
         let (inputs, outputs) = (self.matrix.inputs(), self.matrix.outputs());
         let rows = x.len() / inputs;
-        let packed = PackedRows::new(rows, inputs);
+        let packed = PackedRows::new(rows * self.matrix.words_per_row());
         let y = Mutex::new(vec![0.0; rows * outputs]);
         pool.run(&|worker| {
             worker.share(rows, |row| {

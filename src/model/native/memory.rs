@@ -4,7 +4,6 @@
 //! matrices too.
 
 use std::io;
-use std::marker::PhantomData;
 
 use bytemuck::Pod;
 use memmap2::{Mmap, MmapMut};
@@ -27,17 +26,14 @@ pub(super) struct Builder {
 
 /// Where an array lies in the memory.
 #[derive(Debug)]
-pub(super) struct Part<T> {
+pub(super) struct Part {
     at: usize,
-    len: usize,
-    kind: PhantomData<T>,
+    bytes: usize,
 }
 
-impl<T> Part<T> {
-    /// Bytes that an array takes.
-    pub(super) fn bytes(len: usize) -> usize {
-        (len * size_of::<T>()).next_multiple_of(ALIGN)
-    }
+/// Bytes that an array takes in the memory.
+pub(super) fn bytes_of<T>(len: usize) -> usize {
+    (len * size_of::<T>()).next_multiple_of(ALIGN)
 }
 
 impl Builder {
@@ -51,10 +47,10 @@ impl Builder {
     }
 
     /// The next array, to be filled.
-    pub(super) fn take<T: Pod>(&mut self, len: usize) -> (Part<T>, &mut [T]) {
-        let part = Part { at: self.used, len, kind: PhantomData };
+    pub(super) fn take<T: Pod>(&mut self, len: usize) -> (Part, &mut [T]) {
+        let part = Part { at: self.used, bytes: len * size_of::<T>() };
         let range = part.range();
-        self.used += Part::<T>::bytes(len);
+        self.used += bytes_of::<T>(len);
         (part, bytemuck::cast_slice_mut(&mut self.map[range]))
     }
 
@@ -70,20 +66,20 @@ impl Builder {
     }
 }
 
-impl<T> Part<T> {
-    /// Bytes of this one.
-    pub(super) fn len_bytes(&self) -> usize {
-        self.len * size_of::<T>()
+impl Part {
+    /// Bytes of the array.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     fn range(&self) -> std::ops::Range<usize> {
-        self.at..self.at + self.len_bytes()
+        self.at..self.at + self.bytes
     }
 }
 
 impl Memory {
-    /// The content of a part.
-    pub(super) fn get<T: Pod>(&self, part: &Part<T>) -> &[T] {
+    /// The array in a part, which must be of this type.
+    pub(super) fn get<T: Pod>(&self, part: &Part) -> &[T] {
         bytemuck::cast_slice(&self.0[part.range()])
     }
 }

@@ -12,6 +12,7 @@ mod kernels;
 mod matrix;
 mod memory;
 mod pass;
+mod segments;
 mod teams;
 mod weights;
 mod workspace;
@@ -142,7 +143,8 @@ impl Native {
         threads: usize,
     ) {
         cache.reserve(feed.iter().map(|f| f.slot + 1).max().unwrap_or(0));
-        space.reserve(&self.config, feed.len(), wanted.len() * self.info.vocab);
+        let logits = wanted.len() * self.info.vocab;
+        space.reserve((&self.config, &self.weights), feed.len(), logits);
         for (row, f) in space.x.get_mut().chunks_exact_mut(self.config.hidden).zip(feed) {
             self.weights.embed(f.token as usize, row);
         }

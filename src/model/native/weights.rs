@@ -1,11 +1,15 @@
 //! The weights of a model, packed.
 
-use super::matrix::Matrix;
+use super::matrix::{Matrix, MatrixRows};
 use super::memory::{Builder, Memory};
+use super::segments::{Order, SegmentPlan, plan};
 use crate::error::Error;
 use crate::lanes::{IsaKind, LANES};
 use crate::model::Dtype;
-use crate::model::decoder::{Config, LayerTensors, NormPlace, Product, Rotation, Tensors};
+use crate::model::blocks::{RawRows, TensorKind};
+use crate::model::decoder::{
+    Config, Described, LayerTensors, NormPlace, Product, Rotation, Tensors,
+};
 
 /// All weights.
 #[derive(Debug)]
@@ -65,29 +69,34 @@ impl ModelWeights {
         packing: Packing,
         tensors: &dyn Tensors,
     ) -> Result<Self, Error> {
-        let tensors: &dyn Tensors = &Checked { tensors, dtype: packing.1 };
-        let mut memory = Builder::new(bytes(config, vocab, packing.1))?;
+        let (isa, dtype) = packing;
+        let tensors: &dyn Tensors = &Checked { tensors, dtype };
+        let mut packer = Packer { isa, dtype, tensors, memory: Builder::new(0)? };
+        packer.memory = Builder::new(packer.bytes(config, vocab))?;
         let norm = config.read_last_norm(tensors)?;
         // The tables are packed first, while the memory for the layers is still
         // untouched. The peak is then little more than the larger of two sizes: all
         // packed weights, or the packed tables plus one table in f32.
-        let mut table = |(name, shape): (String, Vec<usize>)| {
-            let rows = tensors.get(&name, &shape)?;
-            let rows = &rows_of(&rows, config.hidden)[..vocab];
-            Ok::<_, Error>(Matrix::pack(&mut memory, rows, config.hidden, packing))
-        };
-        let embedding = table(config.embedding())?;
+        let embedding = packer.table(config.embedding(), vocab)?;
         let (head, embedding) = match config.tied {
             true => (embedding, None),
-            false => (table(config.head())?, Some(embedding)),
+            false => (packer.table(config.head(), vocab)?, Some(embedding)),
         };
         let head = Linear { matrix: head, bias: None };
-        let layers = (0..config.layers.len()).map(|index| {
-            LayerWeights::load(LayerTensors { config, index, tensors }, packing, &mut memory)
-        });
+        let layers = (0..config.layers.len())
+            .map(|index| LayerWeights::load(LayerTensors { config, index, tensors }, &mut packer));
         let layers = layers.collect::<Result<Vec<_>, _>>()?;
         let (rotations, scale) = (config.rotations(), config.embedding_scale);
-        Ok(Self { memory: memory.finish()?, layers, norm, head, embedding, scale, rotations })
+        let memory = packer.memory.finish()?;
+        Ok(Self { memory, layers, norm, head, embedding, scale, rotations })
+    }
+
+    /// The most words that a row takes that is packed for a product.
+    pub(super) fn words_per_row(&self) -> usize {
+        let layers = self.layers.iter();
+        let linears = layers.flat_map(|l| [&l.qkv, &l.output, &l.gate_up, &l.down]);
+        let words = linears.chain([&self.head]).map(|linear| linear.matrix.words_per_row());
+        words.max().unwrap_or(0)
     }
 
     /// Writes the embedding of a token to `row`.
@@ -98,12 +107,8 @@ impl ModelWeights {
 }
 
 impl LayerWeights {
-    fn load(
-        tensors: LayerTensors<'_>,
-        packing: Packing,
-        memory: &mut Builder,
-    ) -> Result<Self, Error> {
-        let mut linear = |product| Linear::load(tensors, product, packing, memory);
+    fn load(tensors: LayerTensors<'_>, packer: &mut Packer<'_>) -> Result<Self, Error> {
+        let mut linear = |product| packer.linear(tensors, product);
         Ok(Self {
             qkv: linear(Product::Qkv)?,
             output: linear(Product::Output)?,
@@ -120,26 +125,97 @@ impl LayerWeights {
     }
 }
 
-impl Linear {
-    /// Packs the weights of a product; they are freed before the next ones are read.
-    fn load(
-        tensors: LayerTensors<'_>,
-        product: Product,
-        packing: Packing,
-        memory: &mut Builder,
-    ) -> Result<Self, Error> {
-        let [_, inputs] = tensors.config.size(product);
-        let weights = tensors.weights(product)?;
-        let bias = tensors.bias(product)?;
-        let (mut rows, nothing) = (rows_of(&weights, inputs), vec![0.0; inputs]);
-        let mut bias = bias.as_deref().map(|bias| rows_of(bias, 1));
-        if product == Product::GateUp {
-            rows = in_turns(&rows, &nothing);
-            bias = bias.map(|bias| in_turns(&bias, &[0.0]));
+/// Packs the matrices of a model.
+struct Packer<'t> {
+    isa: IsaKind,
+    dtype: Dtype,
+    tensors: &'t dyn Tensors,
+    memory: Builder,
+}
+
+impl Packer<'_> {
+    /// Packs the first rows of a table.
+    fn table(&mut self, table: Described, rows: usize) -> Result<Matrix, Error> {
+        let inputs = table.1[1];
+        let mut matrix = Matrix::new(self.isa, inputs);
+        for segment in self.plan(vec![table], Order::AsStored) {
+            self.extend(&mut matrix, &segment, rows, Order::AsStored)?;
         }
-        let matrix = Matrix::pack(memory, &rows, inputs, packing);
-        Ok(Self { matrix, bias: bias.map(|bias| in_tiles(&bias.concat())) })
+        Ok(matrix)
     }
+
+    /// Packs the weights of a product; those of a segment are freed before the next ones are
+    /// read.
+    fn linear(&mut self, tensors: LayerTensors<'_>, product: Product) -> Result<Linear, Error> {
+        let [outputs, inputs] = tensors.config.size(product);
+        let order = order(product);
+        let mut matrix = Matrix::new(self.isa, inputs);
+        for segment in self.plan(tensors.parts(product), order) {
+            self.extend(&mut matrix, &segment, outputs, order)?;
+        }
+        let bias = tensors.bias(product)?;
+        let bias = bias.map(|bias| in_tiles(&order.of(&rows_of(&bias, 1), &[0.0]).concat()));
+        Ok(Linear { matrix, bias })
+    }
+
+    /// Packs at most `most` rows of a segment.
+    fn extend(
+        &mut self,
+        matrix: &mut Matrix,
+        segment: &SegmentPlan,
+        most: usize,
+        order: Order,
+    ) -> Result<(), Error> {
+        let (storage, inputs) = (segment.storage, matrix.inputs());
+        if storage.is_blocks() {
+            let mut blocks = Vec::new();
+            for (name, shape) in &segment.tensors {
+                blocks.push((shape[0], self.tensors.raw(name, shape)?.blocks));
+            }
+            let rows =
+                blocks.iter().flat_map(|(rows, blocks)| rows_of(blocks, blocks.len() / rows));
+            let rows = order.of(&rows.take(most).collect::<Vec<_>>(), &[]);
+            matrix.extend(&mut self.memory, storage, &MatrixRows::Blocks(&rows));
+            return Ok(());
+        }
+        let mut numbers = Vec::new();
+        for (name, shape) in &segment.tensors {
+            numbers.push(self.tensors.get(name, shape)?);
+        }
+        let nothing = vec![0.0; inputs];
+        let rows = numbers.iter().flat_map(|numbers| rows_of(numbers, inputs));
+        let rows = order.of(&rows.take(most).collect::<Vec<_>>(), &nothing);
+        matrix.extend(&mut self.memory, storage, &MatrixRows::Numbers(&rows));
+        Ok(())
+    }
+
+    /// Bytes of all packed matrices.
+    fn bytes(&self, config: &Config, vocab: usize) -> usize {
+        let bytes = |tensors: Vec<Described>, order: Order, most: usize| {
+            let segments = self.plan(tensors, order).into_iter();
+            let bytes = segments.map(|segment| segment.bytes(order, most));
+            bytes.sum::<usize>()
+        };
+        let tables = [config.embedding(), config.head()].into_iter();
+        let tables = tables.take(if config.tied { 1 } else { 2 });
+        let tables = tables.map(|table| bytes(vec![table], Order::AsStored, vocab));
+        let layers = (0..config.layers.len()).flat_map(|index| {
+            let layer = LayerTensors { config, index, tensors: self.tensors };
+            let product = move |product| (layer.parts(product), product);
+            Product::ALL.map(product)
+        });
+        let layers = layers.map(|(parts, product)| bytes(parts, order(product), usize::MAX));
+        tables.sum::<usize>() + layers.sum::<usize>()
+    }
+
+    fn plan(&self, tensors: Vec<Described>, order: Order) -> Vec<SegmentPlan> {
+        plan(self.dtype, self.tensors, tensors, order)
+    }
+}
+
+/// The order of the rows of a product.
+fn order(product: Product) -> Order {
+    if product == Product::GateUp { Order::HalvesInTurns } else { Order::AsStored }
 }
 
 /// Tensors whose weights are finite as a type stores them.
@@ -167,42 +243,26 @@ impl Tensors for Checked<'_> {
         )))
     }
 
+    fn kind(&self, name: &str) -> TensorKind {
+        self.tensors.kind(name)
+    }
+
+    fn raw(&self, name: &str, shape: &[usize]) -> Result<RawRows, Error> {
+        self.tensors.raw(name, shape)
+    }
+
     fn sha256(&self) -> Result<String, Error> {
         self.tensors.sha256()
     }
 }
 
 /// The rows of a matrix.
-fn rows_of(matrix: &[f32], inputs: usize) -> Vec<&[f32]> {
-    matrix.chunks_exact(inputs).collect()
-}
-
-/// The two halves of some rows in alternating tiles; the last tiles are padded with
-/// `nothing`.
-fn in_turns<'a>(rows: &[&'a [f32]], nothing: &'a [f32]) -> Vec<&'a [f32]> {
-    let (gate, up) = rows.split_at(rows.len() / 2);
-    let mut rows = Vec::with_capacity(2 * gate.len().next_multiple_of(LANES));
-    for parts in gate.chunks(LANES).zip(up.chunks(LANES)) {
-        for part in [parts.0, parts.1] {
-            rows.extend(part);
-            rows.resize(rows.len().next_multiple_of(LANES), nothing);
-        }
-    }
-    rows
+fn rows_of<T>(matrix: &[T], width: usize) -> Vec<&[T]> {
+    matrix.chunks_exact(width).collect()
 }
 
 /// Numbers in tiles, padded with zeros.
 fn in_tiles(numbers: &[f32]) -> Vec<[f32; LANES]> {
     let tile = |part: &[f32]| std::array::from_fn(|i| part.get(i).copied().unwrap_or(0.0));
     numbers.chunks(LANES).map(tile).collect()
-}
-
-/// Bytes of all packed matrices.
-fn bytes(config: &Config, vocab: usize, dtype: Dtype) -> usize {
-    let of = |outputs, inputs| Matrix::bytes(outputs, inputs, dtype);
-    let sizes = [Product::Qkv, Product::Output, Product::Down].map(|product| config.size(product));
-    let gate_up = [2 * config.intermediate.next_multiple_of(LANES), config.hidden];
-    let layer = sizes.iter().chain([&gate_up]).map(|&[outputs, inputs]| of(outputs, inputs));
-    let tables = if config.tied { 1 } else { 2 };
-    config.layers.len() * layer.sum::<usize>() + tables * of(vocab, config.hidden)
 }

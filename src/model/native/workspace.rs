@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use super::attention::Scratch;
 use super::matrix::PackedRows;
+use super::weights::ModelWeights;
 use crate::model::Feed;
 use crate::model::decoder::{Config, Rotation, angles};
 use crate::pool::Shared;
@@ -52,16 +53,20 @@ impl Workspace {
     }
 
     /// Makes room for `rows` rows and `logits` logits.
-    pub(super) fn reserve(&mut self, config: &Config, rows: usize, logits: usize) {
+    pub(super) fn reserve(
+        &mut self,
+        (config, weights): (&Config, &ModelWeights),
+        rows: usize,
+        logits: usize,
+    ) {
         if logits > self.logits.len() {
             self.logits = Shared::new(logits, 0.0);
         }
         if rows <= self.rows {
             return;
         }
-        let widest = config.hidden.max(config.intermediate).max(config.query_width());
         self.x = Shared::new(rows * config.hidden, 0.0);
-        self.packed = PackedRows::new(rows, widest);
+        self.packed = PackedRows::new(rows * weights.words_per_row());
         self.qkv = Shared::new(rows * config.qkv_width(), 0.0);
         self.mixed = Shared::new(rows * config.query_width(), 0.0);
         self.inner = Shared::new(rows * config.intermediate, 0.0);

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 
 use super::groups::Groups;
-use super::{Chunk, StorageFormat};
+use super::{Chunk, NumberFormat, StorageFormat, ValueForm};
 use crate::lanes::{Isa, IsaKind, LANES};
 
 /// Four bytes per weight.
@@ -96,19 +96,22 @@ fn add<I: Isa, const M: usize, const T: usize>(
     }
 }
 
+impl<W: Weight> NumberFormat for Dense<W> {
+    fn pack(_: IsaKind, rows: [&[f32]; LANES]) -> Self::Step {
+        rows.map(|row| W::pack(row[0]))
+    }
+}
+
 impl<W: Weight> StorageFormat for Dense<W> {
     type Step = [W::Bits; LANES];
     type Value<I: Isa> = Chunk;
+    const FORM: ValueForm = ValueForm::Chunks;
     const INPUTS: usize = 1;
     const STEPS: usize = LANES;
     const AVX2_GROUPS: Groups = Groups::of(6);
     const MOST_ROWS: [usize; 2] = [6, 14];
     const AVX2_PAIRED_ROWS: usize = W::AVX2_PAIRED_ROWS;
     const AVX2_AHEAD: usize = W::AVX2_AHEAD;
-
-    fn pack(_: IsaKind, rows: [&[f32]; LANES]) -> Self::Step {
-        rows.map(|row| W::pack(row[0]))
-    }
 
     fn unpack(_: IsaKind, step: &Self::Step, lane: usize) -> impl Iterator<Item = f32> {
         std::iter::once(W::unpack(step[lane]))
@@ -130,9 +133,17 @@ impl<W: Weight> StorageFormat for Dense<W> {
     }
 }
 
+impl NumberFormat for Bf16 {
+    fn pack(_: IsaKind, rows: [&[f32]; LANES]) -> Self::Step {
+        let bits = |x: f32| half::bf16::from_f32(x).to_bits();
+        rows.map(|row| [bits(row[0]), row.get(1).map_or(0, |&x| bits(x))])
+    }
+}
+
 impl StorageFormat for Bf16 {
     type Step = [[u16; 2]; LANES];
     type Value<I: Isa> = Chunk;
+    const FORM: ValueForm = ValueForm::Chunks;
     const INPUTS: usize = 2;
     const STEPS: usize = LANES / 2;
     // A sixth row would need two more registers than there are: those of both inputs'
@@ -141,11 +152,6 @@ impl StorageFormat for Bf16 {
     // With more rows the compiler keeps too much of both inputs in registers and
     // spills the sums.
     const MOST_ROWS: [usize; 2] = [3, 12];
-
-    fn pack(_: IsaKind, rows: [&[f32]; LANES]) -> Self::Step {
-        let bits = |x: f32| half::bf16::from_f32(x).to_bits();
-        rows.map(|row| [bits(row[0]), row.get(1).map_or(0, |&x| bits(x))])
-    }
 
     fn unpack(_: IsaKind, step: &Self::Step, lane: usize) -> impl Iterator<Item = f32> {
         step[lane].into_iter().map(|bits| half::bf16::from_bits(bits).to_f32())

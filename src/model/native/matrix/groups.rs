@@ -5,7 +5,7 @@ use crate::lanes::IsaKind;
 
 /// How rows are grouped: a kernel processes the rows of a group at once, with the sums of
 /// all of them in registers.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Groups {
     /// The maximum number of rows of a single group.
     pub most: usize,

@@ -7,14 +7,21 @@
 
 mod dense;
 mod groups;
+mod integers;
+mod large_blocks;
 mod packed;
+mod packing;
 mod product;
 mod q8;
 mod rows;
+mod small_blocks;
+mod storage;
 
 pub(super) use packed::Matrix;
+pub(super) use packing::MatrixRows;
 pub(super) use product::{Finish, Sums, multiply_tiles, multiply_together};
 pub(super) use rows::{Chunk, PackedRows, Rows, in_groups};
+pub(super) use storage::Storage;
 
 use self::groups::Groups;
 
@@ -28,6 +35,8 @@ trait StorageFormat {
     type Step: Pod;
     /// One row's values for the inputs of [`Self::STEPS`] steps.
     type Value<I: Isa>: Pod;
+    /// What these values are.
+    const FORM: ValueForm;
     /// Inputs per step.
     const INPUTS: usize;
     /// Steps per value.
@@ -44,10 +53,6 @@ trait StorageFormat {
     /// How far ahead weights are prefetched on AVX2, in bytes.
     const AVX2_AHEAD: usize = 4096;
 
-    /// Packs the weights of sixteen outputs for the inputs of one step, or for
-    /// fewer at the end of a row.
-    fn pack(isa: IsaKind, rows: [&[f32]; LANES]) -> Self::Step;
-
     /// The weights of one lane of a step, as the arithmetic uses them.
     fn unpack(isa: IsaKind, step: &Self::Step, lane: usize) -> impl Iterator<Item = f32>;
 
@@ -60,4 +65,30 @@ trait StorageFormat {
         at: usize,
         sums: &mut [[I::F; M]; T],
     );
+}
+
+/// A way to store weights that are given as numbers.
+trait NumberFormat: StorageFormat {
+    /// Packs the weights of sixteen outputs for the inputs of one step, or for
+    /// fewer at the end of a row.
+    fn pack(isa: IsaKind, rows: [&[f32]; LANES]) -> Self::Step;
+}
+
+/// A way to store weights that are given as blocks; a block becomes a lane of a step.
+trait BlockFormat: StorageFormat {
+    /// Sets the weights of a lane, which must be zero.
+    fn put(step: &mut Self::Step, lane: usize, block: &[u8]);
+}
+
+/// What the values of a row are for a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ValueForm {
+    /// Chunks of f32.
+    Chunks,
+    /// Quantised blocks, in the form that [`crate::lanes::Isa::dot`] takes.
+    Quants,
+    /// Quantised blocks.
+    Blocks,
+    /// Eight quantised blocks at a time.
+    LargeBlocks,
 }

@@ -1,12 +1,12 @@
-//! A weight matrix in memory, in one of the storage formats.
+//! A weight matrix in memory.
 
-use super::dense::{Bf16, F16, F32};
+use std::ops::Range;
+
 use super::groups::Groups;
-use super::q8::{self, Q8};
-use super::{LANES, StorageFormat};
-use crate::lanes::IsaKind;
-use crate::model::Dtype;
-use crate::model::native::memory::{Builder, Memory, Part};
+use super::storage::{Storage, WithFormat};
+use super::{StorageFormat, ValueForm};
+use crate::lanes::{Isa, IsaKind, Kernel, LANES};
+use crate::model::native::memory::{Memory, Part, bytes_of};
 
 /// A matrix of `outputs` rows and `inputs` columns, as in checkpoints, packed in tiles.
 #[derive(Debug)]
@@ -15,95 +15,78 @@ pub(in super::super) struct Matrix {
     pub(super) inputs: usize,
     /// The instruction set for which it is packed.
     pub(super) isa: IsaKind,
-    pub(super) weights: PackedWeights,
+    /// One after the other; all but the last consist of whole tiles.
+    pub(super) segments: Vec<Segment>,
 }
 
-/// The steps of all tiles, tile by tile.
+/// Neighbouring outputs that are stored in the same way.
 #[derive(Debug)]
-pub(super) enum PackedWeights {
-    F32(Part<<F32 as StorageFormat>::Step>),
-    Bf16(Part<<Bf16 as StorageFormat>::Step>),
-    F16(Part<<F16 as StorageFormat>::Step>),
-    Q8(Part<<Q8 as StorageFormat>::Step>),
+pub(super) struct Segment {
+    /// The tiles of the matrix that it holds.
+    pub(super) tiles: Range<usize>,
+    pub(super) storage: Storage,
+    /// The steps of all tiles, tile by tile.
+    pub(super) steps: Part,
 }
 
-/// The form in which a matrix needs the values of each row.
+/// The form in which a segment needs the values of each row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Input {
-    /// This many chunks of f32.
-    Chunks(usize),
-    /// This many quantised blocks.
-    Blocks(usize),
+pub(super) struct RowForm {
+    pub form: ValueForm,
+    /// Rows are packed in the groups in which they are multiplied.
+    pub groups: Groups,
+    /// Inputs of a value.
+    pub inputs: usize,
+    /// Size of a value.
+    pub words: usize,
 }
 
-impl Input {
-    /// The number of them.
-    pub(super) fn per_row(self) -> usize {
-        match self {
-            Self::Chunks(count) | Self::Blocks(count) => count,
-        }
+impl RowForm {
+    /// The number of values of a row.
+    pub(super) fn per_row(self, inputs: usize) -> usize {
+        inputs.div_ceil(self.inputs)
     }
 }
 
 impl Matrix {
-    /// Bytes that a packed matrix takes in memory.
-    pub(in super::super) fn bytes(outputs: usize, inputs: usize, dtype: Dtype) -> usize {
-        fn bytes<S: StorageFormat>(outputs: usize, inputs: usize) -> usize {
-            Part::<S::Step>::bytes(outputs.div_ceil(LANES) * inputs.div_ceil(S::INPUTS))
+    /// Bytes that the outputs of one segment take in memory.
+    pub(in super::super) fn bytes(storage: Storage, outputs: usize, inputs: usize) -> usize {
+        struct Bytes(usize, usize);
+        impl WithFormat for Bytes {
+            type Output = usize;
+            fn with<S: StorageFormat>(self) -> usize {
+                bytes_of::<S::Step>(self.0 * self.1.div_ceil(S::INPUTS))
+            }
         }
-        match dtype.stored(inputs) {
-            Dtype::F32 => bytes::<F32>(outputs, inputs),
-            Dtype::Bf16 => bytes::<Bf16>(outputs, inputs),
-            Dtype::F16 => bytes::<F16>(outputs, inputs),
-            Dtype::Q8_0 => bytes::<Q8>(outputs, inputs),
-        }
-    }
-
-    /// Packs a matrix of at least one row, one row of `inputs` weights per output, for an
-    /// instruction set.
-    pub(in super::super) fn pack(
-        memory: &mut Builder,
-        rows: &[&[f32]],
-        inputs: usize,
-        (isa, dtype): (IsaKind, Dtype),
-    ) -> Self {
-        let weights = match dtype.stored(inputs) {
-            Dtype::F32 => PackedWeights::F32(pack::<F32>(memory, isa, rows, inputs)),
-            Dtype::Bf16 => PackedWeights::Bf16(pack::<Bf16>(memory, isa, rows, inputs)),
-            Dtype::F16 => PackedWeights::F16(pack::<F16>(memory, isa, rows, inputs)),
-            Dtype::Q8_0 => PackedWeights::Q8(pack::<Q8>(memory, isa, rows, inputs)),
-        };
-        Self { outputs: rows.len(), inputs, isa, weights }
+        storage.with(Bytes(outputs.div_ceil(LANES), inputs))
     }
 
     /// Writes the weights of one output to `row`, as the products use them.
     pub(in super::super) fn unpack(&self, memory: &Memory, output: usize, row: &mut [f32]) {
-        match &self.weights {
-            PackedWeights::F32(part) => unpack::<F32>(self.isa, memory.get(part), output, row),
-            PackedWeights::Bf16(part) => unpack::<Bf16>(self.isa, memory.get(part), output, row),
-            PackedWeights::F16(part) => unpack::<F16>(self.isa, memory.get(part), output, row),
-            PackedWeights::Q8(part) => unpack::<Q8>(self.isa, memory.get(part), output, row),
+        let tile = output / LANES;
+        if let Some(segment) = self.segments.iter().find(|s| s.tiles.contains(&tile)) {
+            let output = output - segment.tiles.start * LANES;
+            segment.storage.with(Unpack { memory, segment, isa: self.isa, output, row });
         }
     }
 
-    /// The form in which it needs the values of each row.
-    pub(super) fn input(&self) -> Input {
-        match &self.weights {
-            PackedWeights::F32(_) | PackedWeights::Bf16(_) | PackedWeights::F16(_) => {
-                Input::Chunks(self.inputs.div_ceil(LANES))
-            }
-            PackedWeights::Q8(_) => Input::Blocks(self.inputs / q8::BLOCK),
-        }
+    /// The forms in which it needs the values of each row, without repetitions.
+    pub(super) fn forms(&self) -> impl Iterator<Item = RowForm> {
+        let earlier = |i: usize| self.segments[..i].iter().map(|s| s.form(self.isa));
+        let forms = self.segments.iter().map(|s| s.form(self.isa)).enumerate();
+        forms.filter(move |&(i, form)| earlier(i).all(|e| e != form)).map(|(_, form)| form)
     }
 
-    /// The groups of rows in which it is multiplied.
-    pub(super) fn groups(&self) -> Groups {
-        match &self.weights {
-            PackedWeights::F32(_) => Groups::new::<F32>(self.isa),
-            PackedWeights::Bf16(_) => Groups::new::<Bf16>(self.isa),
-            PackedWeights::F16(_) => Groups::new::<F16>(self.isa),
-            PackedWeights::Q8(_) => Groups::new::<Q8>(self.isa),
-        }
+    /// The words that `rows` rows take in the forms before this one, which all rows have one
+    /// after the other.
+    pub(super) fn words_before(&self, form: RowForm, rows: usize) -> usize {
+        let before = self.forms().take_while(|f| *f != form);
+        before.map(|form| rows * form.per_row(self.inputs) * form.words).sum()
+    }
+
+    /// The words of a packed row.
+    pub(in super::super) fn words_per_row(&self) -> usize {
+        self.forms().map(|form| form.per_row(self.inputs) * form.words).sum()
     }
 
     /// Number of outputs.
@@ -121,41 +104,61 @@ impl Matrix {
         self.outputs.div_ceil(LANES)
     }
 
-    /// Bytes of one tile.
+    /// Bytes of one tile, on average.
     pub(super) fn tile_bytes(&self) -> usize {
-        let bytes = match &self.weights {
-            PackedWeights::F32(part) => part.len_bytes(),
-            PackedWeights::Bf16(part) => part.len_bytes(),
-            PackedWeights::F16(part) => part.len_bytes(),
-            PackedWeights::Q8(part) => part.len_bytes(),
-        };
-        bytes / self.tiles().max(1)
+        self.segments.iter().map(|s| s.steps.bytes()).sum::<usize>() / self.tiles().max(1)
     }
 }
 
-fn pack<S: StorageFormat>(
-    memory: &mut Builder,
-    isa: IsaKind,
-    rows: &[&[f32]],
-    inputs: usize,
-) -> Part<S::Step> {
-    let steps = inputs.div_ceil(S::INPUTS);
-    let (part, to) = memory.take(rows.len().div_ceil(LANES) * steps);
-    let nothing = vec![0.0; inputs];
-    for (to, rows) in to.chunks_exact_mut(steps).zip(rows.chunks(LANES)) {
-        let rows: [&[f32]; LANES] =
-            std::array::from_fn(|lane| rows.get(lane).copied().unwrap_or(&nothing));
-        for (step, to) in to.iter_mut().enumerate() {
-            let part = step * S::INPUTS..inputs.min((step + 1) * S::INPUTS);
-            *to = S::pack(isa, rows.map(|row| &row[part.clone()]));
+impl Segment {
+    /// The form in which it needs the values of each row.
+    pub(super) fn form(&self, isa: IsaKind) -> RowForm {
+        struct Form(IsaKind);
+        impl WithFormat for Form {
+            type Output = RowForm;
+            fn with<S: StorageFormat>(self) -> RowForm {
+                RowForm {
+                    form: S::FORM,
+                    groups: Groups::new::<S>(self.0),
+                    inputs: S::INPUTS * S::STEPS,
+                    words: self.0.run(ValueWords::<S>(std::marker::PhantomData)),
+                }
+            }
         }
+        self.storage.with(Form(isa))
     }
-    part
 }
 
-fn unpack<S: StorageFormat>(isa: IsaKind, steps: &[S::Step], output: usize, row: &mut [f32]) {
-    let count = row.len().div_ceil(S::INPUTS);
-    let tile = &steps[output / LANES * count..][..count];
-    let weights = tile.iter().flat_map(|step| S::unpack(isa, step, output % LANES));
-    row.iter_mut().zip(weights).for_each(|(to, weight)| *to = weight);
+/// The size of a value on an instruction set.
+struct ValueWords<S>(std::marker::PhantomData<S>);
+
+impl<S: StorageFormat> Kernel for ValueWords<S> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run<I: Isa>(self, _: I) -> usize {
+        size_of::<S::Value<I>>() / size_of::<u32>()
+    }
+}
+
+/// Writes an output's weights.
+struct Unpack<'a> {
+    memory: &'a Memory,
+    segment: &'a Segment,
+    isa: IsaKind,
+    /// Counted within the segment.
+    output: usize,
+    row: &'a mut [f32],
+}
+
+impl WithFormat for Unpack<'_> {
+    type Output = ();
+
+    fn with<S: StorageFormat>(self) {
+        let count = self.row.len().div_ceil(S::INPUTS);
+        let steps = self.memory.get::<S::Step>(&self.segment.steps);
+        let tile = &steps[self.output / LANES * count..][..count];
+        let weights = tile.iter().flat_map(|step| S::unpack(self.isa, step, self.output % LANES));
+        self.row.iter_mut().zip(weights).for_each(|(to, weight)| *to = weight);
+    }
 }

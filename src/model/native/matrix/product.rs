@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::dense::{Bf16, F16, F32};
+use super::dense::F32;
 use super::groups::Groups;
-use super::packed::PackedWeights;
-use super::q8::Q8;
+use super::packed::Segment;
+use super::storage::WithFormat;
 use super::{Matrix, Rows, StorageFormat};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 use crate::model::native::memory::Memory;
@@ -51,20 +51,38 @@ fn multiply(
     sums: &mut Sums,
     finish: &mut Finish<'_>,
 ) {
-    let Matrix { inputs, isa, .. } = *matrix;
-    match &matrix.weights {
-        PackedWeights::F32(part) => {
-            Piece::<F32>::of(memory.get(part), inputs, rows).run(isa, tiles, sums, finish);
+    for segment in &matrix.segments {
+        let first = segment.tiles.start;
+        let part = tiles.start.max(first)..tiles.end.min(segment.tiles.end);
+        if !part.is_empty() {
+            let form = segment.form(matrix.isa);
+            let words = &rows.words[matrix.words_before(form, rows.count)..];
+            let tiles = part.start - first..part.end - first;
+            let rows = Rows { words, ..rows };
+            let finish = &mut |tile, sums: &mut [_]| finish(first + tile, sums);
+            segment.storage.with(Multiply { memory, matrix, segment, tiles, rows, sums, finish });
         }
-        PackedWeights::Bf16(part) => {
-            Piece::<Bf16>::of(memory.get(part), inputs, rows).run(isa, tiles, sums, finish);
-        }
-        PackedWeights::F16(part) => {
-            Piece::<F16>::of(memory.get(part), inputs, rows).run(isa, tiles, sums, finish);
-        }
-        PackedWeights::Q8(part) => {
-            Piece::<Q8>::of(memory.get(part), inputs, rows).run(isa, tiles, sums, finish);
-        }
+    }
+}
+
+/// A product with tiles of a segment.
+struct Multiply<'a, 'f> {
+    memory: &'a Memory,
+    matrix: &'a Matrix,
+    segment: &'a Segment,
+    tiles: Range<usize>,
+    rows: Rows<'a>,
+    sums: &'a mut Sums,
+    finish: &'a mut Finish<'f>,
+}
+
+impl WithFormat for Multiply<'_, '_> {
+    type Output = ();
+
+    fn with<S: StorageFormat>(self) {
+        let steps = self.memory.get(&self.segment.steps);
+        let piece = Piece::<S>::of(steps, self.matrix.inputs, self.rows);
+        piece.run(self.matrix.isa, self.tiles, self.sums, self.finish);
     }
 }
 

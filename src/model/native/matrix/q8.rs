@@ -5,8 +5,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::StorageFormat;
 use super::groups::Groups;
+use super::{NumberFormat, StorageFormat, ValueForm};
 use crate::lanes::{Bytes, Isa, IsaKind, LANES, Quants};
 
 pub(super) use crate::lanes::BLOCK;
@@ -46,18 +46,7 @@ pub(super) fn quantised<Q: Quants>(values: &[f32; BLOCK]) -> Q {
     Q::new(quants, scale)
 }
 
-impl StorageFormat for Q8 {
-    type Step = Tile;
-    type Value<I: Isa> = I::Quants;
-    const INPUTS: usize = BLOCK;
-    const STEPS: usize = 1;
-    const AVX2_GROUPS: Groups = Groups::even(6);
-    // Eight lanes at a time, so that one register per row is enough.
-    const VNNI_GROUPS: Groups = Groups::even(8);
-    // One tile at a time: its integer sums already keep the processor busy.
-    const MOST_ROWS: [usize; 2] = [0, 0];
-    const AVX2_PAIRED_ROWS: usize = 0;
-
+impl NumberFormat for Q8 {
     fn pack(isa: IsaKind, rows: [&[f32]; LANES]) -> Tile {
         let mut tile = Tile::zeroed();
         for (lane, row) in rows.into_iter().enumerate() {
@@ -73,6 +62,20 @@ impl StorageFormat for Q8 {
         }
         tile
     }
+}
+
+impl StorageFormat for Q8 {
+    type Step = Tile;
+    type Value<I: Isa> = I::Quants;
+    const FORM: ValueForm = ValueForm::Quants;
+    const INPUTS: usize = BLOCK;
+    const STEPS: usize = 1;
+    const AVX2_GROUPS: Groups = Groups::even(6);
+    // Eight lanes at a time, so that one register per row is enough.
+    const VNNI_GROUPS: Groups = Groups::even(8);
+    // One tile at a time: its integer sums already keep the processor busy.
+    const MOST_ROWS: [usize; 2] = [0, 0];
+    const AVX2_PAIRED_ROWS: usize = 0;
 
     fn unpack(isa: IsaKind, step: &Tile, lane: usize) -> impl Iterator<Item = f32> {
         let scale = half::f16::from_bits(step.scales[lane]).to_f32();

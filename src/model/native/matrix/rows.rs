@@ -2,10 +2,15 @@
 #![allow(unsafe_code)] // parts of shared buffers; each access states its reason
 
 use super::Matrix;
+use super::ValueForm;
 use super::dense::F32;
 use super::groups::Groups;
-use super::packed::Input;
+use super::large_blocks::PARTS;
+use super::packed::RowForm;
 use super::q8::{BLOCK, quantised};
+use bytemuck::Zeroable;
+
+use crate::lanes::integers::Integers;
 use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 use crate::pool::Shared;
 
@@ -60,13 +65,12 @@ fn for_chunks(row: &[f32], mut put: impl FnMut(&Chunk)) {
 }
 
 impl PackedRows {
-    /// Memory for `rows` rows of `width` values.
-    pub(in super::super) fn new(rows: usize, width: usize) -> Self {
-        // Quantised blocks are smaller than chunks.
-        Self { words: Shared::new(rows * width.next_multiple_of(LANES), 0) }
+    /// Memory for this many words.
+    pub(in super::super) fn new(words: usize) -> Self {
+        Self { words: Shared::new(words, 0) }
     }
 
-    /// Packs row `row` of `rows` for a product with `matrix`.
+    /// Packs row `row` of `rows` for a product with `matrix`, in every form that it needs.
     ///
     /// # Safety
     /// No other thread may pack this row, or read any row, until the phase ends.
@@ -76,23 +80,18 @@ impl PackedRows {
         (row, rows): (usize, usize),
         values: &[f32],
     ) {
-        let group = matrix.groups().split(rows).find(|&(first, size)| row < first + size);
-        let (first, size) = group.unwrap_or((0, 1));
-        let mut place = first * matrix.input().per_row() + row - first;
-        let put = |words: &[u32]| {
-            let at = place * words.len();
-            // SAFETY: every row has its own places.
-            unsafe { self.words.write(at..at + words.len()) }.copy_from_slice(words);
-            place += size;
-        };
-        match matrix.input() {
-            Input::Chunks(_) => {
-                let mut put = put;
-                for_chunks(values, |chunk| put(bytemuck::cast_slice(chunk)));
-            }
-            Input::Blocks(_) => {
-                matrix.isa.run(Quantised { values: values.as_chunks().0, put });
-            }
+        for form in matrix.forms() {
+            let start = matrix.words_before(form, rows);
+            let group = form.groups.split(rows).find(|&(first, size)| row < first + size);
+            let (first, size) = group.unwrap_or((0, 1));
+            let mut place = first * form.per_row(matrix.inputs) + row - first;
+            let put = |words: &[u32]| {
+                let at = start + place * words.len();
+                // SAFETY: every row has its own places in every form.
+                unsafe { self.words.write(at..at + words.len()) }.copy_from_slice(words);
+                place += size;
+            };
+            pack(matrix, form, values, put);
         }
     }
 
@@ -106,7 +105,17 @@ impl PackedRows {
     }
 }
 
-/// Quantises a row block by block.
+/// Turns a row into the values of a form.
+fn pack(matrix: &Matrix, form: RowForm, values: &[f32], mut put: impl FnMut(&[u32])) {
+    match form.form {
+        ValueForm::Chunks => for_chunks(values, |chunk| put(bytemuck::cast_slice(chunk))),
+        ValueForm::Quants => matrix.isa.run(Quantised { values: values.as_chunks().0, put }),
+        ValueForm::Blocks => matrix.isa.run(QuantisedBlocks::<_, 1> { values, put }),
+        ValueForm::LargeBlocks => matrix.isa.run(QuantisedBlocks::<_, PARTS> { values, put }),
+    }
+}
+
+/// Quantises a row block by block, for the products of signed bytes.
 struct Quantised<'a, P> {
     values: &'a [[f32; BLOCK]],
     put: P,
@@ -119,6 +128,27 @@ impl<P: FnMut(&[u32])> Kernel for Quantised<'_, P> {
     fn run<I: Isa>(mut self, _: I) {
         for values in self.values {
             (self.put)(bytemuck::cast_slice(&[quantised::<I::Quants>(values)]));
+        }
+    }
+}
+
+/// Quantises a row `N` blocks at a time.
+struct QuantisedBlocks<'a, P, const N: usize> {
+    values: &'a [f32],
+    put: P,
+}
+
+impl<P: FnMut(&[u32]), const N: usize> Kernel for QuantisedBlocks<'_, P, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: Isa>(mut self, _: I) {
+        for values in self.values.as_chunks().0.as_chunks::<N>().0 {
+            let mut blocks = [Integers::zeroed(); N];
+            for n in 0..N {
+                blocks[n] = quantised(&values[n]);
+            }
+            (self.put)(bytemuck::cast_slice(&blocks));
         }
     }
 }

@@ -1,9 +1,13 @@
-//! The types of tensors: their names, and blocks of weights turned into f32.
+//! The types of tensors: their names, the blocks of weights that they consist of, and these
+//! weights in f32.
 
 mod integers;
 mod large;
 mod plain;
 mod small;
+
+pub(super) use large::LargeBlock;
+pub(super) use small::{STEPS, SmallBlock};
 
 /// How the weights of a tensor are stored: in blocks of a fixed number of weights and bytes,
 /// each with scales of its own. A row is a whole number of blocks.
@@ -35,6 +39,15 @@ pub enum TensorKind {
     Iq4Nl,
     /// bf16.
     Bf16,
+}
+
+/// The rows of a tensor as blocks of quantised weights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawRows {
+    /// The type of the blocks.
+    pub kind: TensorKind,
+    /// The blocks, row by row.
+    pub blocks: Vec<u8>,
 }
 
 /// What is known about a type.
@@ -108,7 +121,7 @@ impl TensorKind {
     ///
     /// # Errors
     /// The name of a type that is not supported.
-    pub(super) fn from_id(id: u32) -> Result<Self, String> {
+    pub(in crate::model) fn from_id(id: u32) -> Result<Self, String> {
         let other = || OTHERS.iter().find(|other| other.0 == id);
         let name = || other().map_or_else(|| id.to_string(), |other| other.1.to_owned());
         Self::ALL.into_iter().find(|kind| kind.layout().id == id).ok_or_else(name)
@@ -154,9 +167,12 @@ impl TensorKind {
             Self::F16 => plain::all(blocks, |b| half::f16::from_le_bytes(b).is_finite()),
             Self::Bf16 => plain::all(blocks, |b| half::bf16::from_le_bytes(b).is_finite()),
             // Finite scales times integers of at most 127 · 63 are below the largest f32.
-            _ => blocks
-                .chunks_exact(layout.bytes)
-                .all(|block| layout.scales.iter().all(|&at| plain::half_at(block, at).is_finite())),
+            _ => blocks.chunks_exact(layout.bytes).all(|block| {
+                layout
+                    .scales
+                    .iter()
+                    .all(|&at| half::f16::from_bits(plain::bits_at(block, at)).is_finite())
+            }),
         }
     }
 
@@ -164,27 +180,33 @@ impl TensorKind {
         match self {
             Self::F32 => Layout::new("F32", 0, (1, 4), &[], plain::f32),
             Self::F16 => Layout::new("F16", 1, (1, 2), &[], plain::f16),
-            Self::Q4_0 => Layout::new("Q4_0", 2, (32, 18), &[0], |b, to| each(b, to, small::q4_0)),
-            Self::Q4_1 => {
-                Layout::new("Q4_1", 3, (32, 20), &[0, 2], |b, to| each(b, to, small::q4_1))
-            }
-            Self::Q5_0 => Layout::new("Q5_0", 6, (32, 22), &[0], |b, to| each(b, to, small::q5_0)),
-            Self::Q5_1 => {
-                Layout::new("Q5_1", 7, (32, 24), &[0, 2], |b, to| each(b, to, small::q5_1))
-            }
-            Self::Q8_0 => Layout::new("Q8_0", 8, (32, 34), &[0], |b, to| each(b, to, small::q8_0)),
-            Self::Q4K => {
-                Layout::new("Q4_K", 12, (256, 144), &[0, 2], |b, to| each(b, to, large::q4_k))
-            }
-            Self::Q5K => {
-                Layout::new("Q5_K", 13, (256, 176), &[0, 2], |b, to| each(b, to, large::q5_k))
-            }
-            Self::Q6K => {
-                Layout::new("Q6_K", 14, (256, 210), &[208], |b, to| each(b, to, large::q6_k))
-            }
-            Self::Iq4Nl => {
-                Layout::new("IQ4_NL", 20, (32, 18), &[0], |b, to| each(b, to, small::iq4_nl))
-            }
+            Self::Q4_0 => Layout::new("Q4_0", 2, (32, 18), &[0], |b, to| {
+                small(b, to, SmallBlock::q4_0, |d, _, q| d * (f32::from(q) - 8.0))
+            }),
+            Self::Q4_1 => Layout::new("Q4_1", 3, (32, 20), &[0, 2], |b, to| {
+                small(b, to, SmallBlock::q4_1, |d, m, q| d * f32::from(q) + m)
+            }),
+            Self::Q5_0 => Layout::new("Q5_0", 6, (32, 22), &[0], |b, to| {
+                small(b, to, SmallBlock::q5_0, |d, _, q| d * (f32::from(q) - 16.0))
+            }),
+            Self::Q5_1 => Layout::new("Q5_1", 7, (32, 24), &[0, 2], |b, to| {
+                small(b, to, SmallBlock::q5_1, |d, m, q| d * f32::from(q) + m)
+            }),
+            Self::Q8_0 => Layout::new("Q8_0", 8, (32, 34), &[0], |b, to| {
+                small(b, to, SmallBlock::q8_0, |d, _, q| d * f32::from(q.cast_signed()))
+            }),
+            Self::Q4K => Layout::new("Q4_K", 12, (256, 144), &[0, 2], |b, to| {
+                each(b, to, |b, to| LargeBlock::q4_k(b).fill_upward(to))
+            }),
+            Self::Q5K => Layout::new("Q5_K", 13, (256, 176), &[0, 2], |b, to| {
+                each(b, to, |b, to| LargeBlock::q5_k(b).fill_upward(to))
+            }),
+            Self::Q6K => Layout::new("Q6_K", 14, (256, 210), &[208], |b, to| {
+                each(b, to, |b, to| LargeBlock::q6_k(b).fill_around(to))
+            }),
+            Self::Iq4Nl => Layout::new("IQ4_NL", 20, (32, 18), &[0], |b, to| {
+                small(b, to, SmallBlock::iq4_nl, |d, _, q| d * f32::from(STEPS[usize::from(q)]))
+            }),
             Self::Bf16 => Layout::new("BF16", 30, (1, 2), &[], plain::bf16),
         }
     }
@@ -201,6 +223,16 @@ fn each<const BYTES: usize, const LENGTH: usize>(
         dequantise(block, &mut weights);
         to.extend_from_slice(&weights);
     }
+}
+
+/// Appends the weights of each block, given how they follow from scale, minimum and integer.
+fn small<const BYTES: usize>(
+    blocks: &[u8],
+    to: &mut Vec<f32>,
+    parse: impl Fn(&[u8; BYTES]) -> SmallBlock,
+    weight: impl Fn(f32, f32, u8) -> f32 + Copy,
+) {
+    each(blocks, to, |block, weights| parse(block).fill(weights, weight));
 }
 
 impl Layout {

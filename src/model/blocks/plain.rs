@@ -33,7 +33,7 @@ pub(super) fn all<const N: usize>(bytes: &[u8], is_true: impl Fn([u8; N]) -> boo
     bytes.as_chunks().0.iter().fold(true, |all, &number| all & is_true(number))
 }
 
-/// The f16 number at a place of a block.
-pub(super) fn half_at(block: &[u8], at: usize) -> f32 {
-    half::f16::from_le_bytes([block[at], block[at + 1]]).to_f32()
+/// The bits of the f16 number at a place of a block.
+pub(super) fn bits_at(block: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([block[at], block[at + 1]])
 }

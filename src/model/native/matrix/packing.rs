@@ -1,0 +1,110 @@
+//! Packs weights.
+
+use super::dense::{Bf16, F16, F32};
+use super::large_blocks::{LargeUpward, Q6K, TileOf4K, TileOf5K};
+use super::packed::{Matrix, Segment};
+use super::q8::Q8;
+use super::small_blocks::{
+    Small, TileOf4_0, TileOf4_1, TileOf5_0, TileOf5_1, TileOf8_0, TileOfIq4Nl,
+};
+use super::storage::Storage;
+use super::{BlockFormat, NumberFormat};
+use crate::lanes::{IsaKind, LANES};
+use crate::model::native::memory::{Builder, Part};
+
+/// The weights of some outputs, one row of inputs each.
+pub(in super::super) enum MatrixRows<'a> {
+    /// As numbers, to be stored in one of the ways for numbers.
+    Numbers(&'a [&'a [f32]]),
+    /// As blocks of the type in which they are stored.
+    Blocks(&'a [&'a [u8]]),
+}
+
+impl MatrixRows<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Numbers(rows) => rows.len(),
+            Self::Blocks(rows) => rows.len(),
+        }
+    }
+}
+
+impl Matrix {
+    /// A matrix without outputs, to be packed for an instruction set.
+    pub(in super::super) fn new(isa: IsaKind, inputs: usize) -> Self {
+        Self { outputs: 0, inputs, isa, segments: Vec::new() }
+    }
+
+    /// Packs further outputs; those before them must be whole tiles.
+    pub(in super::super) fn extend(
+        &mut self,
+        memory: &mut Builder,
+        storage: Storage,
+        rows: &MatrixRows<'_>,
+    ) {
+        let packing = Packing { memory, isa: self.isa, inputs: self.inputs };
+        let steps = match (rows, storage) {
+            (MatrixRows::Numbers(rows), Storage::Bf16) => packing.numbers::<Bf16>(rows),
+            (MatrixRows::Numbers(rows), Storage::F16) => packing.numbers::<F16>(rows),
+            (MatrixRows::Numbers(rows), Storage::Q8) => packing.numbers::<Q8>(rows),
+            (MatrixRows::Numbers(rows), _) => packing.numbers::<F32>(rows),
+            (MatrixRows::Blocks(rows), _) => packing.blocks_of(storage, rows),
+        };
+        let first = self.tiles();
+        self.outputs = first * LANES + rows.len();
+        let tiles = first..self.tiles();
+        self.segments.push(Segment { tiles, storage, steps });
+    }
+}
+
+/// Where and how weights are packed.
+struct Packing<'m> {
+    memory: &'m mut Builder,
+    isa: IsaKind,
+    inputs: usize,
+}
+
+impl Packing<'_> {
+    fn numbers<S: NumberFormat>(self, rows: &[&[f32]]) -> Part {
+        let Self { memory, isa, inputs } = self;
+        let steps = inputs.div_ceil(S::INPUTS);
+        let (part, to) = memory.take(rows.len().div_ceil(LANES) * steps);
+        let nothing = vec![0.0; inputs];
+        for (to, rows) in to.chunks_exact_mut(steps).zip(rows.chunks(LANES)) {
+            let rows: [&[f32]; LANES] =
+                std::array::from_fn(|lane| rows.get(lane).copied().unwrap_or(&nothing));
+            for (step, to) in to.iter_mut().enumerate() {
+                let part = step * S::INPUTS..inputs.min((step + 1) * S::INPUTS);
+                *to = S::pack(isa, rows.map(|row| &row[part.clone()]));
+            }
+        }
+        part
+    }
+
+    fn blocks_of(self, storage: Storage, rows: &[&[u8]]) -> Part {
+        match storage {
+            Storage::Q4_0 => self.blocks::<Small<TileOf4_0>>(rows),
+            Storage::Q4_1 => self.blocks::<Small<TileOf4_1>>(rows),
+            Storage::Q5_0 => self.blocks::<Small<TileOf5_0>>(rows),
+            Storage::Q5_1 => self.blocks::<Small<TileOf5_1>>(rows),
+            Storage::Iq4Nl => self.blocks::<Small<TileOfIq4Nl>>(rows),
+            Storage::Q4K => self.blocks::<LargeUpward<TileOf4K>>(rows),
+            Storage::Q5K => self.blocks::<LargeUpward<TileOf5K>>(rows),
+            Storage::Q6K => self.blocks::<Q6K>(rows),
+            _ => self.blocks::<Small<TileOf8_0>>(rows),
+        }
+    }
+
+    /// Rows without weights are zero.
+    fn blocks<S: BlockFormat>(self, rows: &[&[u8]]) -> Part {
+        let steps = self.inputs / S::INPUTS;
+        let (part, to) = self.memory.take::<S::Step>(rows.len().div_ceil(LANES) * steps);
+        for (to, rows) in to.chunks_exact_mut(steps.max(1)).zip(rows.chunks(LANES)) {
+            for (lane, row) in rows.iter().enumerate().filter(|(_, row)| !row.is_empty()) {
+                let blocks = row.chunks_exact(row.len() / steps);
+                to.iter_mut().zip(blocks).for_each(|(step, block)| S::put(step, lane, block));
+            }
+        }
+        part
+    }
+}
