@@ -80,6 +80,8 @@ assert!(fast.totals.target_forwards < slow.totals.target_forwards);
 pub mod bench;
 pub mod chance;
 #[cfg(feature = "harness")]
+pub mod check;
+#[cfg(feature = "harness")]
 pub mod cli;
 pub mod clock;
 pub mod decode;

@@ -113,23 +113,8 @@ pub fn measure(
     clock: &dyn Clock,
 ) -> Result<Measured, Error> {
     let (isa, pool, stopwatch) = (IsaKind::active(), Pool::shared(), Stopwatch::new(clock));
-    let models = [Some(target), draft];
-    models.into_iter().flatten().try_for_each(|model| check_room(model, context, MOST_ROWS - 1))?;
-    let reading = ReadBenchmark::new(target.info().bytes_per_token)?;
-    let mut tasks: Vec<Task<'_>> = vec![Box::new(|| {
-        reading.run();
-        Ok(())
-    })];
-    for rows in 1..=MOST_ROWS {
-        tasks.push(pass(target, context, rows)?);
-    }
-    if let Some(draft) = draft {
-        tasks.push(drafting(draft, context)?);
-    }
-    let mut timings = stopwatch.in_turns(&mut tasks, budget)?;
-    drop(tasks);
-    let draft_timing = draft.and_then(|_| timings.pop()).map(|t| t.per(DRAFTED as f64));
-    let reading = timings.remove(0);
+    let PassTimes { passes, draft: draft_timing, reading } =
+        time_passes(target, draft, (context, MOST_ROWS), budget, clock)?;
     let mut operations = 0.0;
     let prefill_tokens = PREFILL.min(target.info().context_length);
     let mut tasks: Vec<Task<'_>> = vec![
@@ -148,7 +133,7 @@ pub fn measure(
     });
     let outside = outside.collect::<Result<_, _>>()?;
     Ok(Measured {
-        passes: timings,
+        passes,
         draft: draft_timing,
         reading,
         prefill,
@@ -157,6 +142,49 @@ pub fn measure(
         chains,
         outside,
     })
+}
+
+/// The times of passes.
+#[derive(Debug)]
+pub struct PassTimes {
+    /// T(m) for m from 1.
+    pub passes: Vec<Timing>,
+    /// [`Measured::draft`].
+    pub draft: Option<Timing>,
+    /// [`Measured::reading`].
+    pub reading: Timing,
+}
+
+/// Times passes of 1 to `rows` rows of a target and, if there is one, of a draft model, with
+/// `context` context tokens.
+///
+/// # Errors
+/// As [`measure`].
+pub fn time_passes(
+    target: &dyn LanguageModel,
+    draft: Option<&dyn LanguageModel>,
+    (context, rows): (usize, usize),
+    budget: Duration,
+    clock: &dyn Clock,
+) -> Result<PassTimes, Error> {
+    let models = [Some(target), draft];
+    models.into_iter().flatten().try_for_each(|model| check_room(model, context, rows - 1))?;
+    let read = ReadBenchmark::new(target.info().bytes_per_token)?;
+    let mut tasks: Vec<Task<'_>> = vec![Box::new(|| {
+        read.run();
+        Ok(())
+    })];
+    for rows in 1..=rows {
+        tasks.push(pass(target, context, rows)?);
+    }
+    if let Some(draft) = draft {
+        tasks.push(drafting(draft, context)?);
+    }
+    let mut passes = Stopwatch::new(clock).in_turns(&mut tasks, budget)?;
+    drop(tasks);
+    let draft = draft.and_then(|_| passes.pop()).map(|t| t.per(DRAFTED as f64));
+    let reading = passes.remove(0);
+    Ok(PassTimes { passes, draft, reading })
 }
 
 /// As many bytes of memory as a pass of one row reads of weights.

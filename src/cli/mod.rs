@@ -3,12 +3,14 @@
 mod bench;
 mod bugs;
 mod certify;
+mod check;
 mod completions;
 mod generate;
 mod inspect;
 mod interrupt;
 mod list;
 mod models;
+mod new;
 mod options;
 mod output;
 mod report;
@@ -52,6 +54,10 @@ enum Command {
     Models(models::ModelsArgs),
     /// Prove methods exact by enumeration, and refute known-wrong methods
     Certify(certify::CertifyArgs),
+    /// Tell in a minute whether a draft can make a target faster on this machine
+    Check(check::CheckArgs),
+    /// Write a commented experiment.toml for a pair of models and prompts
+    New(new::NewArgs),
     /// Time passes of 1 to 16 rows, and compare them with memory bandwidth and FMA peak
     Bench(bench::BenchArgs),
     /// Print the keys of experiment.toml, as a JSON Schema or as Markdown
@@ -118,6 +124,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::List(args) => list::run(&args),
         Command::Models(args) => models::run(&args),
         Command::Certify(args) => certify::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::New(args) => new::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -108,6 +108,11 @@ pub trait LanguageModel: std::fmt::Debug {
         1
     }
 
+    /// Bytes that a token takes in the cache of a session; 0 without a cache.
+    fn cache_bytes_per_token(&self) -> usize {
+        0
+    }
+
     /// Spreads work on the rows of logits over the engine's threads, if it has any.
     fn for_each_row(&self) -> ForEachRow {
         ForEachRow::default()

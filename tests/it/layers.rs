@@ -32,6 +32,7 @@ const LAYERS: &[&[&str]] = &[
     &["statistics"],
     &["exactness", "experiment", "report"],
     &["bench"],
+    &["check"],
     &["cli"],
     &["main"],
 ];

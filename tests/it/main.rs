@@ -99,6 +99,8 @@ mod certificate;
 mod cli_bench;
 #[cfg(feature = "harness")]
 mod cli_certify;
+#[cfg(feature = "harness")]
+mod cli_check;
 #[cfg(all(feature = "harness", feature = "candle"))]
 mod cli_checkpoint;
 #[cfg(feature = "harness")]

@@ -157,6 +157,10 @@ impl LanguageModel for CandleModel {
         rayon::current_num_threads()
     }
 
+    fn cache_bytes_per_token(&self) -> usize {
+        self.config.cache_bytes()
+    }
+
     fn for_each_row(&self) -> ForEachRow {
         ForEachRow(Pool::for_each_row)
     }

@@ -145,6 +145,11 @@ impl Config {
         }
     }
 
+    /// Bytes of the keys and values of a token in f32.
+    pub(in crate::model) fn cache_bytes(&self) -> usize {
+        2 * self.layers.len() * self.key_width() * size_of::<f32>()
+    }
+
     /// Whether norms come between attention or feed-forward blocks and what they add to.
     pub(in crate::model) fn norms_branches(&self) -> bool {
         let norms = self.names.norms;

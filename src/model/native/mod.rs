@@ -172,6 +172,10 @@ impl LanguageModel for Native {
         self.teams.threads(rows)
     }
 
+    fn cache_bytes_per_token(&self) -> usize {
+        self.config.cache_bytes()
+    }
+
     fn for_each_row(&self) -> ForEachRow {
         ForEachRow(Pool::for_each_row)
     }

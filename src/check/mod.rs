@@ -1,0 +1,141 @@
+//! Whether a draft can make a target faster on this machine, from a minute of measuring:
+//! times of passes, and how much of the drafts the target accepts on a few prompts.
+
+mod forecast;
+mod rounds;
+mod verdict;
+
+pub use forecast::LengthForecast;
+pub use verdict::CheckVerdict;
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use self::forecast::CheckCosts;
+use self::rounds::PromptRounds;
+use crate::bench::{CONTEXT, PassTimes, Timing, time_passes};
+use crate::clock::Clock;
+use crate::decode::{MethodSpec, PLAIN};
+use crate::distribution::Token;
+use crate::draft::Tools;
+use crate::error::Error;
+use crate::machine::{Disturbance, Watch};
+use crate::model::{Codec, LanguageModel};
+use crate::pool::Pool;
+
+/// The largest K that is considered.
+pub const MOST_TOKENS: usize = 8;
+/// Prompts that are continued without drafts, for the time outside passes.
+const PLAIN_PROMPTS: usize = 2;
+
+/// What is to be checked.
+#[derive(Debug)]
+pub struct CheckSetup<'a> {
+    /// The target.
+    pub target: &'a dyn LanguageModel,
+    /// The draft model, if the drafter has one.
+    pub draft: Option<&'a dyn LanguageModel>,
+    /// The target's tokenizer.
+    pub codec: &'a dyn Codec,
+    /// Drafter, verifier and sampling; its K is ignored.
+    pub method: MethodSpec,
+    /// Prompts in tokens.
+    pub prompts: &'a [Vec<Token>],
+    /// New tokens per prompt.
+    pub max_tokens: usize,
+    /// Time for the passes.
+    pub budget: Duration,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Checked {
+    /// T(m) in µs for m from 1; none where other work disturbed too many samples.
+    pub passes_us: Vec<Option<f64>>,
+    /// Share of the memory bandwidth that a pass of one row uses.
+    pub bandwidth_share: Option<f64>,
+    /// The time to draft a token, in µs.
+    pub draft_us: Option<f64>,
+    /// That time ÷ T(1): the cost ratio c.
+    pub cost_ratio: Option<f64>,
+    /// The share of the time in which other work disturbed this machine.
+    pub disturbed: f64,
+    /// Number of prompts behind the acceptance.
+    pub prompts: usize,
+    /// Number of their rounds.
+    pub rounds: usize,
+    /// By K from 1.
+    pub lengths: Vec<LengthForecast>,
+    /// The one with the largest speedup.
+    pub best: Option<LengthForecast>,
+    /// What follows.
+    pub verdict: CheckVerdict,
+}
+
+/// Measures and concludes.
+///
+/// # Errors
+/// If a model fails, the method does not suit the pair, or a prompt leaves no room.
+pub fn check(setup: &CheckSetup<'_>, clock: &dyn Clock) -> Result<Checked, Error> {
+    let watch = Watch::begin(clock);
+    let times =
+        time_passes(setup.target, setup.draft, (CONTEXT, MOST_TOKENS + 1), setup.budget, clock)?;
+    let plain = MethodSpec { drafter: PLAIN.to_owned(), ..setup.method.clone() };
+    let spec = MethodSpec { num_speculative_tokens: MOST_TOKENS, ..setup.method.clone() };
+    let few = &setup.prompts[..setup.prompts.len().min(PLAIN_PROMPTS)];
+    let plain = setup.continue_each(&plain, few, clock)?;
+    let drafted = setup.continue_each(&spec, setup.prompts, clock)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let disturbance = watch.end(Pool::shared().threads(), cores);
+    Ok(setup.conclude(&times, &plain, &drafted, disturbance))
+}
+
+impl<'a> CheckSetup<'a> {
+    /// Continues prompts; each gets a seed of its own.
+    fn continue_each(
+        &self,
+        spec: &MethodSpec,
+        prompts: &[Vec<Token>],
+        clock: &dyn Clock,
+    ) -> Result<Vec<PromptRounds>, Error> {
+        let method = || {
+            let tools = Tools { draft: self.draft, target: Some(self.target), texts: None };
+            spec.build_with(tools)
+        };
+        let each = prompts.iter().enumerate();
+        each.map(|(i, prompt)| rounds::continued(self, method()?, (i, prompt), clock)).collect()
+    }
+
+    fn conclude(
+        &self,
+        times: &PassTimes,
+        plain: &[PromptRounds],
+        drafted: &[PromptRounds],
+        disturbance: Disturbance,
+    ) -> Checked {
+        let passes_us = times.passes.iter().map(Timing::median).collect::<Vec<_>>();
+        let draft_us = rounds::draft_us(drafted);
+        let costs = CheckCosts {
+            passes: passes_us.iter().copied().collect::<Option<Vec<_>>>(),
+            draft: draft_us,
+            outside: rounds::outside_us(drafted),
+            plain_outside: rounds::outside_us(plain),
+        };
+        let lengths = forecast::forecasts(&costs, drafted);
+        let best = verdict::best(&lengths);
+        let share = |one: f64| times.reading.median().map(|reading| reading / one);
+        Checked {
+            bandwidth_share: passes_us[0].and_then(share),
+            cost_ratio: draft_us.zip(passes_us[0]).map(|(draft, one)| draft / one),
+            draft_us,
+            disturbed: disturbance.share(),
+            prompts: drafted.len(),
+            rounds: drafted.iter().map(|prompt| prompt.rounds.len()).sum(),
+            verdict: CheckVerdict::of(best, disturbance.is_disturbed()),
+            best,
+            passes_us,
+            lengths,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What the rounds of a few texts tell about drafts and times.
+
+use super::{CheckSetup, MOST_TOKENS};
+use crate::chance::{Request, Seeded};
+use crate::clock::Clock;
+use crate::decode::{Generation, Method, Observer, StopRules, generate};
+use crate::distribution::Token;
+use crate::error::Error;
+use crate::round::RoundEvent;
+use crate::statistics::quantile;
+
+/// One round.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SeenRound {
+    /// Number of proposed tokens.
+    pub proposed: usize,
+    /// How many of them were kept.
+    pub accepted: usize,
+    /// Time to propose them, in µs.
+    pub draft_us: f64,
+    /// Time of everything but drafting and the target's pass, in µs.
+    pub outside_us: f64,
+}
+
+/// The rounds of a prompt that could propose as many tokens as any.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PromptRounds {
+    pub rounds: Vec<SeenRound>,
+    /// Tokens that the text may still get.
+    pub left: usize,
+}
+
+impl Observer for PromptRounds {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
+        // Near its end a text leaves room for fewer tokens, which says nothing about drafts.
+        if self.left > MOST_TOKENS {
+            self.rounds.push(SeenRound {
+                proposed: event.draft.len(),
+                accepted: event.verdict.path.len(),
+                draft_us: event.times.draft.as_secs_f64() * 1e6,
+                outside_us: (event.times.verify + event.times.other).as_secs_f64() * 1e6,
+            });
+        }
+        self.left = self.left.saturating_sub(event.emitted.len());
+        Ok(())
+    }
+}
+
+/// Continues one prompt.
+///
+/// # Errors
+/// If a model fails or the prompt leaves no room.
+pub(super) fn continued<'a>(
+    setup: &CheckSetup<'a>,
+    method: Method<'a>,
+    (number, prompt): (usize, &[Token]),
+    clock: &dyn Clock,
+) -> Result<PromptRounds, Error> {
+    let stop = StopRules::max_tokens(setup.max_tokens);
+    let mut generation = Generation::new(setup.target, method, prompt, stop, Some(setup.codec))?;
+    let mut chance = Seeded::new(Request { seed: number as u64, prompt: "check", repeat: 0 });
+    let mut seen = PromptRounds { left: setup.max_tokens, ..PromptRounds::default() };
+    generate(&mut generation, setup.target, &mut chance, clock, &mut seen)?;
+    Ok(seen)
+}
+
+/// The median time to propose a token, in µs; none if nothing was proposed.
+pub(super) fn draft_us(prompts: &[PromptRounds]) -> Option<f64> {
+    let proposing = prompts.iter().flat_map(|prompt| &prompt.rounds).filter(|r| r.proposed > 0);
+    median(proposing.map(|round| round.draft_us / round.proposed as f64))
+}
+
+/// The median time of a round outside of drafting and the target's pass, in µs.
+pub(super) fn outside_us(prompts: &[PromptRounds]) -> Option<f64> {
+    median(prompts.iter().flat_map(|prompt| &prompt.rounds).map(|round| round.outside_us))
+}
+
+fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut sorted = numbers.collect::<Vec<_>>();
+    sorted.sort_by(f64::total_cmp);
+    quantile(&sorted, 0.5)
+}
