@@ -9,7 +9,7 @@ use super::methods::{Combination, set};
 use super::pairwise::pairwise;
 use super::place::{Place, choices};
 use super::settings::{SETTINGS, SamplingSetting};
-use crate::model::zoo::TOYS;
+use crate::model::zoo::{OTHER_VOCABULARIES, TOYS};
 use crate::params::Params;
 use crate::registry::Class;
 
@@ -36,6 +36,8 @@ pub(super) struct ExactnessCell {
     pub(super) prompt: usize,
     /// Whether texts may end before they are full.
     pub(super) ends: bool,
+    /// Whether the draft model has a vocabulary of its own.
+    pub(super) translated: bool,
     vocab: usize,
     /// Tokens that are possible after a text.
     choices: usize,
@@ -50,7 +52,8 @@ impl ExactnessCell {
     ) -> Self {
         let pair = place.pair();
         let (prompt, ends) = (pair.prompt.len(), !pair.eos.is_empty());
-        Self { method, setting, place, k, prompt, ends, vocab: pair.vocab, choices: choices(&pair) }
+        let (translated, vocab, choices) = (pair.words.is_some(), pair.vocab, choices(&pair));
+        Self { method, setting, place, k, prompt, ends, translated, vocab, choices }
     }
 
     /// Tokens of the joint distribution: a full first round, its bonus and at least one
@@ -152,8 +155,8 @@ impl ExactnessCell {
 /// all pairs of properties, each verifier with each drafter being one. With the
 /// other policies, which only stop drafting earlier, all pairs of properties; in
 /// the full form each verifier with each drafter and policy is one. Further
-/// settings of verifiers and policies are among those that are paired. Random toys
-/// follow.
+/// settings of verifiers and policies are among those that are paired. Toys whose draft
+/// has a vocabulary of its own are for methods that use a draft model. Random toys follow.
 pub(super) fn cells(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
     let (main, varied): (Vec<Combination>, Vec<_>) =
         methods.iter().partition(|method| method.has_first_settings());
@@ -182,7 +185,7 @@ fn complete(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
     // What a cell knows of its toy is the same for all methods.
     let on_toy = |&method| {
         let on = |toy| ExactnessCell::new(method, &SETTINGS[0], Place::Named(toy), 1);
-        TOYS.iter().map(on).collect::<Vec<_>>()
+        TOYS.iter().chain(OTHER_VOCABULARIES).map(on).collect::<Vec<_>>()
     };
     let on_toys = methods.first().map_or_else(Vec::new, on_toy);
     let mut cells = Vec::new();
@@ -193,7 +196,8 @@ fn complete(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
             () => TOKENS,
         };
         let lengths = 1..=method.proposer.tree().map_or(most, |tree| tree.len());
-        for on_toy in &on_toys {
+        let read = method.proposer.entry.build.needs_model;
+        for on_toy in on_toys.iter().filter(|on_toy| read || !on_toy.translated) {
             // The rest would be the same cells twice.
             for setting in SETTINGS.iter().filter(|s| method.proposer.reads(s.draft)) {
                 let cell = |k| ExactnessCell { method, setting, k, ..*on_toy };

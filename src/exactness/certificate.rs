@@ -52,6 +52,9 @@ pub struct CertificateCell {
     pub prompt: usize,
     /// Whether a text may end early: the toy has an end token.
     pub ends: bool,
+    /// `intersection` if the draft model has a vocabulary of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vocabulary: Option<&'static str>,
     /// The kind of sampling.
     pub sampler: &'static str,
     /// Draft length.
@@ -210,6 +213,7 @@ mod tests {
             toy: "mixed".to_owned(),
             prompt: 3,
             ends: false,
+            vocabulary: None,
             sampler: "T=1",
             k: 2,
             kind: CellKind::Soft,

@@ -9,9 +9,9 @@ use super::kind::CellKind;
 /// What a certificate says of a verifier, a drafter or a length policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Certified {
-    /// `verifier`, `drafter` or `length`.
+    /// `verifier`, `drafter`, `length` or `vocabulary`.
     pub kind: String,
-    /// Its name in the registry.
+    /// Its name in the registry; `intersection` of a vocabulary.
     pub name: String,
     /// What came out of all its cells.
     pub verdict: CertificateVerdict,
@@ -124,6 +124,9 @@ impl Certificate {
         let mut all = group("verifier", &self.cells.iter().collect::<Vec<_>>(), |c| c.verifier);
         all.extend(group("drafter", &claimed, |c| c.drafter));
         all.extend(group("length", &claimed, |c| c.length));
+        let translated = claimed.into_iter().filter(|c| c.vocabulary.is_some());
+        let translated = translated.collect::<Vec<_>>();
+        all.extend(group("vocabulary", &translated, |c| c.vocabulary.unwrap_or_default()));
         all
     }
 }

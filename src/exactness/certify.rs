@@ -20,6 +20,7 @@ use super::real::{RealCell, RealModels, real_cells};
 use super::settings::SETTINGS;
 use crate::decode::class_of;
 use crate::error::Error;
+use crate::model::INTERSECTION;
 use crate::model::zoo::TOYS;
 use crate::registry::UnknownName;
 
@@ -207,6 +208,7 @@ fn finish(cell: &ExactnessCell, finding: Result<Finding, Error>) -> CertificateC
         toy: cell.place.name(),
         prompt: cell.prompt,
         ends: cell.ends,
+        vocabulary: cell.translated.then_some(INTERSECTION),
         sampler: cell.setting.name,
         k: cell.k,
         kind: finding.kinds.of_most(),

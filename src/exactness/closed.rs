@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::joint::row;
+use super::reference::TableRows;
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::{LanguageModel, Toy};
@@ -54,7 +55,7 @@ pub struct ChainCase<'a> {
     /// The target's sampler.
     pub target_sampler: &'a Sampler,
     /// The draft model's table.
-    pub draft: &'a Toy,
+    pub draft: &'a dyn TableRows,
     /// The draft model's sampler.
     pub draft_sampler: &'a Sampler,
     /// The prompt.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::reference::TableRows;
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::{LanguageModel, Toy};
@@ -61,14 +62,16 @@ pub fn target_distribution(
     Ok(dist)
 }
 
-/// The processed distribution after `context`, by the table alone.
+/// The processed distribution after `context`, which begins with a prompt of `prompt_len`
+/// tokens, by the table alone.
 pub(super) fn row(
-    model: &Toy,
+    model: &dyn TableRows,
     sampler: &Sampler,
     prompt_len: usize,
     context: &[Token],
 ) -> Result<Vec<(Token, f64)>, Error> {
-    let logits = Logits::F64(model.logits(context)?.to_vec());
+    let (prompt, drafted) = context.split_at(prompt_len);
+    let logits = Logits::F64(model.after(prompt, drafted)?);
     let history = History { prompt_len, context, drafted: &[] };
     let dist =
         sampler.distribution(&logits, history).map_err(Error::distribution("the toy target"))?;

@@ -11,6 +11,7 @@ use super::joint::{Gap, JointDistribution, TOLERANCE, off, target_distribution};
 use super::kind::Kinds;
 use super::monte_carlo::Fit;
 use super::probe::{DraftDistributions, Tally, TargetRows};
+use super::reference::{TableRows, draft_model, draft_rows};
 use super::replay::{audit, first_difference, sample_with};
 use super::watch::Watched;
 use crate::decode::{Generation, Method, MethodSpec, PLAIN, StopRules};
@@ -48,7 +49,8 @@ pub(super) fn spec(cell: &ExactnessCell) -> MethodSpec {
 /// The models and the method of a cell.
 struct Parts {
     target: Toy,
-    draft: Toy,
+    draft: Box<dyn LanguageModel>,
+    draft_rows: Box<dyn TableRows>,
     prompt: Vec<Token>,
     spec: MethodSpec,
     target_sampler: Sampler,
@@ -60,9 +62,11 @@ impl Parts {
         let pair = cell.place.pair();
         let sampler = |params| Ok::<_, Error>(Sampler::new(params)?);
         let spec = spec(cell);
+        let target = pair.target("target")?;
         Ok(Self {
-            target: pair.target("target")?,
-            draft: pair.draft("draft")?,
+            draft: draft_model(&pair, &target)?,
+            draft_rows: draft_rows(&pair)?,
+            target,
             prompt: pair.prompt,
             target_sampler: sampler(spec.sampling)?,
             draft_sampler: sampler(draft_sampling(spec.sampling, &spec.params))?,
@@ -82,7 +86,7 @@ impl Parts {
     }
 
     fn method(&self) -> Result<Method<'_>, Error> {
-        let (draft, target) = (Some(&self.draft as _), Some(&self.target as _));
+        let (draft, target) = (Some(&*self.draft), Some(&self.target as _));
         self.spec.build_with(Tools { draft, target, texts: None })
     }
 
@@ -100,7 +104,7 @@ impl Parts {
         ChainCase {
             target: &self.target,
             target_sampler: &self.target_sampler,
-            draft: &self.draft,
+            draft: &*self.draft_rows,
             draft_sampler: &self.draft_sampler,
             prompt: &self.prompt,
         }

@@ -32,6 +32,7 @@ mod place;
 mod probe;
 #[cfg(feature = "engine")]
 mod real;
+mod reference;
 mod replay;
 mod settings;
 mod table;
@@ -53,4 +54,5 @@ pub use monte_carlo::{Fit, LEVEL};
 pub use probe::{DraftDistributions, Probe, Tally, TargetPass, TargetRows};
 #[cfg(feature = "engine")]
 pub use real::RealModels;
+pub use reference::{TableRows, draft_model, draft_rows};
 pub use replay::{Replay, audit, first_difference, replay, sample};

@@ -81,12 +81,13 @@ impl Certificate {
         let _ = write!(out, "\n{:42}", "exact cells with soft distributions, by K");
         (1..=most).for_each(|k| _ = write!(out, "{k:>7}"));
         let on_random = |c: &CertificateCell| c.toy.starts_with("random-");
-        let rows: [(&str, Belongs<'_>); 5] = [
+        let rows: [(&str, Belongs<'_>); 6] = [
             ("chains on named toys", &|c| !c.branches && !on_random(c)),
             ("trees on named toys", &|c| c.branches && !on_random(c)),
             ("chains on random toys", &|c| !c.branches && on_random(c)),
             ("trees on random toys", &|c| c.branches && on_random(c)),
             ("of all these, with end tokens in drafts", &|c| c.ends),
+            ("of all these, drafts in another vocabulary", &|c| c.vocabulary.is_some()),
         ];
         for (name, of) in rows {
             let _ = write!(out, "\n{name:42}");

@@ -3,6 +3,28 @@
 use crate::distribution::Token;
 use crate::error::Error;
 
+/// What a token stands for, whatever its number is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Spelling {
+    /// These bytes of a text.
+    Text(Vec<u8>),
+    /// One byte of a character that has no token of its own.
+    Byte(u8),
+    /// No text: a control token of this name.
+    Control(String),
+}
+
+impl Spelling {
+    /// The bytes that it adds to a text.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(bytes) => bytes,
+            Self::Byte(byte) => std::slice::from_ref(byte),
+            Self::Control(_) => &[],
+        }
+    }
+}
+
 /// Turns text into tokens and tokens into text.
 pub trait Codec: std::fmt::Debug {
     /// The tokens of a text, with the special tokens that the model expects around it;
@@ -31,6 +53,24 @@ pub trait Codec: std::fmt::Debug {
 
     /// How one token is shown in a table, special tokens included.
     fn token_label(&self, token: Token) -> String;
+
+    /// What the tokens stand for, by id; `None` for an id without a token. Needed for
+    /// drafts across vocabularies only.
+    ///
+    /// # Errors
+    /// If this is not known of tokenizers of the kind.
+    fn spellings(&self) -> Result<Vec<Option<Spelling>>, Error> {
+        Err(Error::input("this tokenizer does not say what its tokens stand for"))
+    }
+
+    /// The tokens of a part of a text, with nothing around them; an empty part has none.
+    /// Needed for drafts across vocabularies only.
+    ///
+    /// # Errors
+    /// If the part cannot be encoded.
+    fn encode_part(&self, part: &str) -> Result<Vec<Token>, Error> {
+        if part.is_empty() { Ok(Vec::new()) } else { self.encode(part) }
+    }
 }
 
 /// The text of toy models: token 0 is `a`, token 1 is `b`, and so on.
@@ -63,11 +103,53 @@ impl Codec for Letters {
     fn token_label(&self, token: Token) -> String {
         char::from_u32(u32::from('a') + token).unwrap_or('?').to_string()
     }
+
+    fn spellings(&self) -> Result<Vec<Option<Spelling>>, Error> {
+        let letters = (0..self.vocab as Token).map(|token| self.token_label(token));
+        Ok(letters.map(|letter| Some(Spelling::Text(letter.into_bytes()))).collect())
+    }
 }
 
 impl Letters {
     fn unknown(&self, c: char) -> Error {
         let last = self.token_label(self.vocab.saturating_sub(1) as Token);
         Error::input(format!("a toy prompt may contain only the letters a to {last}, not {c:?}"))
+    }
+}
+
+/// The text of toy models whose tokens are words of one or more letters, by id. A text is
+/// read from left to right, each time the longest word that comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Words(pub &'static [&'static str]);
+
+impl Codec for Words {
+    fn encode(&self, text: &str) -> Result<Vec<Token>, Error> {
+        let (mut tokens, mut rest) = (Vec::new(), text);
+        while !rest.is_empty() {
+            let next = (0..).zip(self.0).filter(|(_, word)| rest.starts_with(**word));
+            let Some((token, word)) = next.max_by_key(|(_, word)| word.len()) else {
+                let words = self.0.join(", ");
+                return Err(Error::input(format!("no word of {words} begins {rest:?}")));
+            };
+            tokens.push(token);
+            rest = &rest[word.len()..];
+        }
+        match tokens.is_empty() {
+            true => Err(Error::input("the prompt is empty: give at least one word of the toy")),
+            false => Ok(tokens),
+        }
+    }
+
+    fn decode(&self, tokens: &[Token]) -> Result<String, Error> {
+        Ok(tokens.iter().map(|&token| self.token_label(token)).collect())
+    }
+
+    fn token_label(&self, token: Token) -> String {
+        (*self.0.get(token as usize).unwrap_or(&"?")).to_owned()
+    }
+
+    fn spellings(&self) -> Result<Vec<Option<Spelling>>, Error> {
+        let words = self.0.iter().map(|word| word.as_bytes().to_vec());
+        Ok(words.map(|word| Some(Spelling::Text(word))).collect())
     }
 }

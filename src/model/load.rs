@@ -4,20 +4,9 @@ use std::path::Path;
 
 #[cfg(feature = "harness")]
 use super::ModelSummary;
-use super::{
-    Codec, LanguageModel, Letters, Settings, Source, ToyPair, gguf_model, hf, layout, zoo,
-};
+use super::{Codec, LanguageModel, Role, Settings, Source, ToyPair, gguf_model, hf, layout, zoo};
 use crate::error::Error;
 use crate::input::{is_shipped, read_text};
-
-/// The role of a model; a toy pair contains both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// The target, whose distribution the output must have.
-    Target,
-    /// The draft model, which proposes tokens.
-    Draft,
-}
 
 /// A model with its text codec.
 #[derive(Debug)]
@@ -80,7 +69,7 @@ fn load_toy(source: &str, name: &str, role: Role) -> Result<Loaded, Error> {
         Role::Target => pair.target(source)?,
         Role::Draft => pair.draft(source)?,
     };
-    Ok(Loaded { model: Box::new(model), codec: Box::new(Letters { vocab: pair.vocab }) })
+    Ok(Loaded { model: Box::new(model), codec: pair.codec(role) })
 }
 
 /// Describes the model of a source, without reading weights.

@@ -47,11 +47,12 @@ mod summary;
 #[cfg(feature = "engine")]
 mod threads;
 mod toy;
+mod vocabulary;
 pub mod zoo;
 
 #[cfg(feature = "harness")]
 pub use catalog::{Catalog, KnownModel};
-pub use codec::{Codec, Letters};
+pub use codec::{Codec, Letters, Spelling, Words};
 #[cfg(feature = "engine")]
 pub use ggml_vocabulary::GgmlVocabulary;
 #[cfg(feature = "hub")]
@@ -61,7 +62,7 @@ pub use hub::{HubCache, HubName};
 #[cfg(feature = "harness")]
 pub use load::summarise;
 #[cfg(feature = "engine")]
-pub use load::{Loaded, Role, load};
+pub use load::{Loaded, load};
 #[cfg(feature = "engine")]
 pub use native::PackedMatrix;
 #[cfg(feature = "harness")]
@@ -78,11 +79,21 @@ pub use summary::ModelSummary;
 #[cfg(feature = "engine")]
 pub use threads::{Threads, set_threads};
 pub use toy::{Toy, ToyPair, hex};
+pub use vocabulary::{INTERSECTION, SharedVocabulary, TranslatedModel};
 
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::sampling::{ForEachRow, Logits};
 use crate::tree::{Draft, Row};
+
+/// The role of a model; a toy pair contains both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The target, whose distribution the output must have.
+    Target,
+    /// The draft model, which proposes tokens.
+    Draft,
+}
 
 /// A model that scores the next token after any number of positions at once.
 pub trait LanguageModel: std::fmt::Debug {

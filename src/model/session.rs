@@ -34,6 +34,16 @@ pub trait KvCache: std::fmt::Debug {
     /// The content of the first `slots` rows, for telling two states apart.
     fn key(&self, slots: usize) -> Vec<u8>;
 
+    /// The sequence has dropped everything that does not belong to `context`. Only a cache
+    /// that keeps a sequence of its own has to do anything.
+    ///
+    /// # Errors
+    /// If that sequence cannot be brought to `context`.
+    fn rewind(&mut self, context: &[Token]) -> Result<(), Error> {
+        let _ = context;
+        Ok(())
+    }
+
     /// For the engine to downcast to its own type.
     fn as_any(&mut self) -> &mut dyn Any;
 }
@@ -213,7 +223,8 @@ impl Session {
     /// # Errors
     /// If the engine fails to move a row.
     pub fn rewind(&mut self, context: &[Token]) -> Result<(), Error> {
-        self.reconcile(context, &Draft::empty(0))
+        self.reconcile(context, &Draft::empty(0))?;
+        self.cache.rewind(context)
     }
 
     /// The tokens and the cached content: two sessions with equal keys behave

@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Evaluation, KvCache, LanguageModel, ModelInfo, Session, Step, Work};
+use super::{
+    Codec, Evaluation, KvCache, LanguageModel, Letters, ModelInfo, Role, Session, Step, Words, Work,
+};
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
 use crate::sampling::Logits;
@@ -43,6 +45,10 @@ pub struct ToyPair {
     /// the empty text.
     #[serde(skip)]
     start: Option<Token>,
+    /// What the tokens of the target and those of the draft stand for, if the draft has a
+    /// vocabulary of its own; its table is then in its own ids.
+    #[serde(skip)]
+    pub words: Option<[Words; 2]>,
 }
 
 /// A model whose distributions are stored in a table.
@@ -62,7 +68,16 @@ impl ToyPair {
         target: BTreeMap<String, Vec<f64>>,
         draft: BTreeMap<String, Vec<f64>>,
     ) -> Self {
-        Self { vocab, order, target, draft, prompt: vec![0], eos: Vec::new(), start: None }
+        Self {
+            vocab,
+            order,
+            target,
+            draft,
+            prompt: vec![0],
+            eos: Vec::new(),
+            start: None,
+            words: None,
+        }
     }
 
     /// A pair whose distributions are `p` and `q` after every text.
@@ -100,7 +115,7 @@ impl ToyPair {
     /// If the vocabulary is empty, or a table entry is invalid. A missing context is an
     /// error only once a text reaches it.
     pub fn target(&self, name: &str) -> Result<Toy, Error> {
-        Toy::new(name, self, &self.target)
+        Toy::new(name, self, Role::Target)
     }
 
     /// The draft as a model.
@@ -108,13 +123,25 @@ impl ToyPair {
     /// # Errors
     /// As [`Self::target`].
     pub fn draft(&self, name: &str) -> Result<Toy, Error> {
-        Toy::new(name, self, &self.draft)
+        Toy::new(name, self, Role::Draft)
+    }
+
+    /// The tokenizer of a model.
+    pub fn codec(&self, role: Role) -> Box<dyn Codec> {
+        match self.words {
+            None => Box::new(Letters { vocab: self.vocab }),
+            Some([target, draft]) => Box::new(if role == Role::Target { target } else { draft }),
+        }
     }
 }
 
 impl Toy {
-    fn new(name: &str, pair: &ToyPair, dists: &BTreeMap<String, Vec<f64>>) -> Result<Self, Error> {
-        let &ToyPair { vocab, order, start, .. } = pair;
+    fn new(name: &str, pair: &ToyPair, role: Role) -> Result<Self, Error> {
+        let &ToyPair { order, start, .. } = pair;
+        let dists = if role == Role::Target { &pair.target } else { &pair.draft };
+        let words =
+            pair.words.map(|[target, draft]| if role == Role::Target { target } else { draft });
+        let vocab = words.map_or(pair.vocab, |words| words.0.len());
         let fail = |what: String| Error::input(format!("toy model {name}: {what}"));
         if vocab == 0 {
             return Err(fail("vocab is 0, but must be at least 1".to_owned()));
@@ -142,7 +169,10 @@ impl Toy {
                 .map_err(|e| fail(format!("the distribution of \"{key}\": {e}")))?;
             table.insert(context, dist.iter().map(|p| p.ln()).collect());
         }
-        if let Some(end) = pair.eos.iter().find(|&&t| t as usize >= vocab) {
+        // A draft never ends a text, so one with other tokens need not know which do.
+        let own_words = role == Role::Draft && words.is_some();
+        let eos = if own_words { Vec::new() } else { pair.eos.clone() };
+        if let Some(end) = eos.iter().find(|&&t| t as usize >= vocab) {
             return Err(fail(format!(
                 "the end token {end} does not exist: tokens are 0 to {}",
                 vocab - 1
@@ -150,20 +180,23 @@ impl Toy {
         }
         let mut hash = Sha256::new();
         hash.update(format!("{vocab} {order} {table:?}"));
-        if !pair.eos.is_empty() {
-            hash.update(format!(" {:?}", pair.eos));
+        if !eos.is_empty() {
+            hash.update(format!(" {eos:?}"));
         }
         let info = ModelInfo {
             name: name.to_owned(),
             revision: None,
             vocab,
             context_length: CONTEXT_LENGTH,
-            eos: pair.eos.clone(),
+            eos,
             engine: "toy",
             dtype: "f64",
             device: super::CPU.to_owned(),
             sha256: hex(&hash.finalize()),
-            tokenizer_sha256: hex(&Sha256::digest(format!("letters {vocab}"))),
+            tokenizer_sha256: hex(&Sha256::digest(match words {
+                None => format!("letters {vocab}"),
+                Some(Words(words)) => format!("words {words:?}"),
+            })),
             parameters: table.len() * vocab,
             bytes_per_token: vocab * size_of::<f64>(),
             row_invariant: true,

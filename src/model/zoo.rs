@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use super::ToyPair;
 pub use super::random_toy::random;
 use super::toy::{contexts, key};
+use super::{ToyPair, Words};
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::registry::UnknownName;
@@ -88,6 +88,30 @@ pub const TOYS: &[ToyEntry] = &[
     },
 ];
 
+/// Built-in toy pairs whose draft has a vocabulary of its own: what it drafts for the target
+/// is the intersection of both.
+pub const OTHER_VOCABULARIES: &[ToyEntry] = &[
+    ToyEntry {
+        name: "syllables",
+        summary: "4 tokens, of which the draft has 3 under other numbers, and one of its own",
+        build: || {
+            let words = [Words(&["a", "b", "c", "bc"]), Words(&["c", "a", "b", "ca"])];
+            pair_of_words(words, |c, t| weight(17, c, t), |c, t| weight(18, c, t))
+        },
+    },
+    ToyEntry {
+        name: "foreign",
+        summary: "3 tokens, of which the draft has 2, cannot spell the third, and has 2 of its own",
+        build: || {
+            let words = [Words(&["a", "b", "c"]), Words(&["x", "c", "y", "a"])];
+            // After some texts it has nothing to say that the target understands.
+            let silent = |c: &[Token]| mix(21, c, 0).is_multiple_of(4);
+            let draft = |c: &[Token], t| if silent(c) && t % 2 == 1 { 0 } else { some(20, c, t) };
+            pair_of_words(words, |c, t| weight(19, c, t), draft)
+        },
+    },
+];
+
 /// The built-in pair called `name`, or a random one: `random-7`.
 ///
 /// # Errors
@@ -96,8 +120,9 @@ pub fn toy(name: &str) -> Result<ToyPair, Error> {
     if let Some(number) = name.strip_prefix("random-").and_then(|number| number.parse().ok()) {
         return Ok(random(number));
     }
-    let entry = TOYS.iter().find(|t| t.name == name).ok_or_else(|| {
-        let names = TOYS.iter().map(|t| t.name).chain(["random-0 to random-4294967295"]);
+    let all = || TOYS.iter().chain(OTHER_VOCABULARIES);
+    let entry = all().find(|t| t.name == name).ok_or_else(|| {
+        let names = all().map(|t| t.name).chain(["random-0 to random-4294967295"]);
         UnknownName::new("toy model", name, names)
     })?;
     Ok((entry.build)())
@@ -108,13 +133,24 @@ fn pair(
     target: impl Fn(&[Token], Token) -> u64,
     draft: impl Fn(&[Token], Token) -> u64,
 ) -> ToyPair {
-    let table = |weight: &dyn Fn(&[Token], Token) -> u64| {
-        let contexts = contexts(vocab, 2).into_iter();
-        contexts
-            .map(|c| (key(&c), distribution(vocab, |t| weight(&c, t))))
-            .collect::<BTreeMap<_, _>>()
-    };
-    ToyPair::new(vocab, 2, table(&target), table(&draft))
+    ToyPair::new(vocab, 2, table(vocab, target), table(vocab, draft))
+}
+
+/// A pair whose models have vocabularies of their own: those of the target and the draft.
+fn pair_of_words(
+    words: [Words; 2],
+    target: impl Fn(&[Token], Token) -> u64,
+    draft: impl Fn(&[Token], Token) -> u64,
+) -> ToyPair {
+    let [vocab, own] = words.map(|Words(words)| words.len());
+    let mut pair = ToyPair::new(vocab, 2, table(vocab, target), table(own, draft));
+    pair.words = Some(words);
+    pair
+}
+
+fn table(vocab: usize, weight: impl Fn(&[Token], Token) -> u64) -> BTreeMap<String, Vec<f64>> {
+    let contexts = contexts(vocab, 2).into_iter();
+    contexts.map(|c| (key(&c), distribution(vocab, |t| weight(&c, t)))).collect()
 }
 
 fn distribution(vocab: usize, weight: impl Fn(Token) -> u64) -> Vec<f64> {

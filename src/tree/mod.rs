@@ -204,6 +204,22 @@ impl Draft {
         }
     }
 
+    /// The tree of tokens with other ids, after a context of `start` tokens in a vocabulary
+    /// of `vocab`: what a model evaluates to which these tokens are known by other numbers.
+    /// Nodes stay what they are, even siblings that get the same id; their distributions
+    /// are left out.
+    pub(crate) fn renumbered(
+        &self,
+        (start, vocab): (usize, usize),
+        id: impl Fn(Token) -> Token,
+    ) -> Self {
+        let mut renumbered = Self::empty(vocab).at(start);
+        for Node { parent, token, .. } in &self.nodes {
+            renumbered.push(*parent, id(*token), Origin::Certain, Siblings::Independent);
+        }
+        renumbered
+    }
+
     /// Adds a node with a distribution that its token was not drawn from. Only the
     /// known-wrong methods of [`crate::exactness`] do this.
     pub(crate) fn forge(&mut self, parent: Option<NodeId>, token: Token, origin: Origin) -> NodeId {

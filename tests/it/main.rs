@@ -37,6 +37,7 @@ mod text_stream;
 mod tree;
 mod verifier_distribution;
 mod verify;
+mod vocabularies;
 
 // Models; checkpoints are written with candle.
 #[cfg(feature = "candle")]

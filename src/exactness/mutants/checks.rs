@@ -16,6 +16,7 @@ use crate::exactness::forks::forks_go_on;
 use crate::exactness::joint::{Gap, off, target_distribution};
 use crate::exactness::monte_carlo::Fit;
 use crate::exactness::probe::{DraftDistributions, TargetRows};
+use crate::exactness::reference::draft_rows;
 use crate::exactness::replay::{audit_by, first_difference_by, sample_by};
 use crate::length::Fixed;
 use crate::model::{LanguageModel, ToyPair, zoo};
@@ -74,11 +75,12 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, Error> {
         CaseModels::Toy(name) => zoo::toy(name)?,
         CaseModels::Distributions(p, q) => ToyPair::context_free(p, q),
     };
-    let (right, draft) = (pair.target("target")?, pair.draft("draft")?);
+    let right = pair.target("target")?;
+    let (draft, rows_of_draft) = ((mutant.draft)(&pair, &right)?, draft_rows(&pair)?);
     let target = (mutant.target)(right.clone());
     let requested = sampler(case.target)?;
     let recorded = sampler(case.draft)?;
-    let generation = |tokens| begin(mutant, &*target, &draft, &recorded, tokens);
+    let generation = |tokens| begin(mutant, &*target, &*draft, &recorded, tokens);
 
     let mut rows = TargetRows::new(&right);
     let mut dists = DraftDistributions::default();
@@ -90,7 +92,7 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, Error> {
     let chain = ChainCase {
         target: &right,
         target_sampler: &requested,
-        draft: &draft,
+        draft: &*rows_of_draft,
         draft_sampler: &recorded,
         prompt: PROMPT,
     };
@@ -110,7 +112,7 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, Error> {
     };
     let strays = mutant.verifier.coupling().is_some() && {
         let plain = Mutant { drafter: |_| Ok(Box::new(NoDraft)), ..*mutant };
-        let plain = begin(&plain, &*target, &draft, &recorded, AUDITED.0)?;
+        let plain = begin(&plain, &*target, &*draft, &recorded, AUDITED.0)?;
         let pair = [&audited, &plain];
         first_difference_by(&*target, pair, SEED, COMPARED, mutant.seeded)?.is_some()
     };

@@ -17,14 +17,14 @@ use crate::tree::{Draft, NodeId, Origin, Row, Siblings};
 use crate::verify::Gumbel;
 
 /// Which tokens are proposed at a node, and which distribution is recorded.
-struct Forgery {
+pub(super) struct Forgery {
     tokens: Vec<Token>,
     recorded: Rc<Dist>,
 }
 
 /// Decides from the processed distribution, the distribution by the sampler that is
 /// really used, and the distributions recorded so far on the path.
-type Draw = fn(&Dist, &Dist, &[Rc<Dist>], Site, &mut dyn Chance) -> Forgery;
+pub(super) type Draw = fn(&Dist, &Dist, &[Rc<Dist>], Site, &mut dyn Chance) -> Forgery;
 
 /// A model drafter that draws in one way and records in another.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ struct Forger<'a> {
     threshold: f64,
 }
 
-fn forger<'a>(
+pub(super) fn forger<'a>(
     params: &DrafterParams<'a, '_>,
     used: impl FnOnce(SamplingParams) -> SamplingParams,
     draw: Draw,
@@ -101,7 +101,12 @@ impl<'a> Drafter<'a> for Forger<'a> {
     }
 }
 
-fn drawn_once(dist: &Dist, recorded: Dist, site: Site, chance: &mut dyn Chance) -> Forgery {
+pub(super) fn drawn_once(
+    dist: &Dist,
+    recorded: Dist,
+    site: Site,
+    chance: &mut dyn Chance,
+) -> Forgery {
     Forgery { tokens: vec![chance.categorical(site, dist)], recorded: Rc::new(recorded) }
 }
 

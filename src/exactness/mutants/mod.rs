@@ -12,15 +12,17 @@ mod drafters;
 mod models;
 mod noise;
 mod verifiers;
+mod vocabularies;
 
 pub use checks::{CHECKS, MutantReport, refute};
 
 use super::closed::Rule;
 use super::enumerate::{WrapCache, WrapChance, straight};
+use super::reference::draft_model;
 use crate::distribution::Token;
 use crate::draft::{MakeDrafter, ModelDrafter};
 use crate::error::Error;
-use crate::model::{LanguageModel, Toy};
+use crate::model::{LanguageModel, Toy, ToyPair};
 use crate::sampling::SamplingParams;
 use crate::verify::{Rejection, Verifier};
 
@@ -71,6 +73,7 @@ pub struct Mutant {
     /// Total variation of the first token on paper, where it is known.
     pub on_paper: Option<f64>,
     target: fn(Toy) -> Box<dyn LanguageModel>,
+    draft: fn(&ToyPair, &Toy) -> Result<Box<dyn LanguageModel>, Error>,
     drafter: MakeDrafter,
     verifier: &'static dyn Verifier,
     sampler: fn(SamplingParams) -> SamplingParams,
@@ -109,6 +112,7 @@ const RIGHT: Mutant = Mutant {
     case: CASE,
     on_paper: None,
     target: |toy| Box::new(toy),
+    draft: draft_model,
     drafter: |params| {
         let model =
             params.tools.draft.ok_or_else(|| Error::setting("a mutant needs a draft model"))?;
@@ -132,6 +136,7 @@ const CONTROLS: &[Mutant] = &[
     drafters::RIGHT_TREE,
     drafters::RIGHT_RACE,
     models::RIGHT_ROWS,
+    vocabularies::RIGHT_INTERSECTION,
 ];
 
 /// Production code in the place of mutants: none of these may be refuted.
@@ -148,6 +153,7 @@ pub fn mutants() -> Vec<Mutant> {
         drafters::MUTANTS,
         chances::MUTANTS,
         noise::MUTANTS,
+        vocabularies::MUTANTS,
     ]
     .concat();
     all.into_iter().filter(can_run).collect()

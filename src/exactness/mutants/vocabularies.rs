@@ -1,0 +1,89 @@
+//! Drafts for another vocabulary with a wrong q.
+
+use super::drafters::{Draw, drawn_once, forger};
+use super::{CASE, Case, CaseModels, Mutant, RIGHT};
+use crate::distribution::{Dist, Token};
+use crate::error::Error;
+use crate::model::{LanguageModel, Role, SharedVocabulary, Toy, ToyPair, TranslatedModel};
+
+/// A draft with the tokens c, a, b and ca for a target with a, b, c and bc.
+const CASE_OF_WORDS: Case = Case { pair: CaseModels::Toy("syllables"), ..CASE };
+/// By the target's id, the draft's: of the shared tokens a, b and c, and last of "ca", which
+/// the target lacks, in the place of "bc", which the draft lacks.
+const OWN: [Token; 4] = [1, 2, 0, 3];
+/// The place of the last.
+const OUTSIDE: Token = 3;
+
+/// The draft model with the token that the target lacks still in its rows.
+fn unrestricted(pair: &ToyPair, target: &Toy) -> Result<Box<dyn LanguageModel>, Error> {
+    let target = (target.info(), &*pair.codec(Role::Target));
+    let draft = (Box::new(pair.draft("draft")?) as _, pair.codec(Role::Draft));
+    let shared = SharedVocabulary::forge(OWN.map(Some).to_vec());
+    Ok(Box::new(TranslatedModel::new(target, draft)?.forge(shared)?))
+}
+
+/// The distribution of these weights, which a token has by id; `otherwise` if they are none.
+fn weighted(otherwise: &Dist, weight: impl Fn(Token) -> f64) -> Dist {
+    let weights = (0..otherwise.vocab() as Token).map(weight).collect();
+    Dist::from_weights(weights).unwrap_or_else(|_| otherwise.clone())
+}
+
+/// q: the draft model's distribution restricted to the shared tokens and renormalised.
+fn restricted(full: &Dist) -> Dist {
+    weighted(full, |token| if token == OUTSIDE { 0.0 } else { full.p(token) })
+}
+
+/// Production code on two vocabularies.
+pub(super) const RIGHT_INTERSECTION: Mutant =
+    Mutant { name: "right_intersection", case: CASE_OF_WORDS, ..RIGHT };
+
+/// The wrong distributions.
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "intersection_q_unrestricted",
+        imitates: "a token is drawn from the shared ones and verified with the draft model's whole \
+                   distribution",
+        case: CASE_OF_WORDS,
+        draft: unrestricted,
+        drafter: |params| {
+            let draw: Draw = |full, _, _, site, chance| {
+                drawn_once(&restricted(full), full.clone(), site, chance)
+            };
+            forger(params, |p| p, draw, 0.0)
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "intersection_mass_spread_evenly",
+        imitates: "q gives what the target's missing tokens had to all shared tokens alike, instead \
+                   of by their own shares",
+        case: CASE_OF_WORDS,
+        draft: unrestricted,
+        drafter: |params| {
+            let draw: Draw = |full, _, _, site, chance| {
+                let q = restricted(full);
+                let share = full.p(OUTSIDE) / q.support().count() as f64;
+                let even = |token| if q.p(token) > 0.0 { full.p(token) + share } else { 0.0 };
+                drawn_once(&q, weighted(&q, even), site, chance)
+            };
+            forger(params, |p| p, draw, 0.0)
+        },
+        ..RIGHT
+    },
+    Mutant {
+        name: "intersection_ids_mixed_up",
+        imitates: "q is recorded by the draft model's ids and read by the target's",
+        case: CASE_OF_WORDS,
+        draft: unrestricted,
+        drafter: |params| {
+            let draw: Draw = |full, _, _, site, chance| {
+                let q = restricted(full);
+                let place = |own: Token| OWN.iter().position(|&other| other == own);
+                let mixed = |id| place(id).map_or(0.0, |token| q.p(token as Token));
+                drawn_once(&q, weighted(&q, mixed), site, chance)
+            };
+            forger(params, |p| p, draw, 0.0)
+        },
+        ..RIGHT
+    },
+];
