@@ -6,15 +6,17 @@ use crate::decode::{Generation, MethodSpec, NoObserver, StopReason, StopRules, T
 use crate::distribution::Token;
 use crate::draft::Tools;
 use crate::error::Error;
-use crate::model::{LanguageModel, Loaded, Role, Source, check_pair, load};
+use crate::model::{
+    LanguageModel, Loaded, Role, Source, TranslatedModel, Vocabulary, check_pair, load,
+};
 
-/// A target and, where there is one, a draft model with the same vocabulary.
+/// A target and, where there is one, a draft model in the target's ids.
 #[derive(Debug)]
 pub struct Pair {
     /// The model whose distribution is kept.
     pub target: Loaded,
     /// The model that proposes.
-    pub draft: Option<Loaded>,
+    pub draft: Option<Box<dyn LanguageModel>>,
 }
 
 /// A continuation.
@@ -44,14 +46,36 @@ impl Pair {
     /// # Errors
     /// As [`Self::load`], or if the two models have different vocabularies.
     pub fn with_draft(self, draft: impl Into<Source>) -> Result<Self, Error> {
-        let draft = load(draft, Role::Draft)?;
-        check_pair(self.target.model.info(), draft.model.info())?;
+        self.with_draft_of(Vocabulary::Same, draft)
+    }
+
+    /// The same target with a draft model that proposes the tokens of `vocabulary`.
+    ///
+    /// # Errors
+    /// As [`Self::with_draft`]; for [`Vocabulary::Intersection`] only if the two have no
+    /// token in common, or one of the tokenizers does not say what its tokens stand for.
+    pub fn with_draft_of(
+        self,
+        vocabulary: Vocabulary,
+        draft: impl Into<Source>,
+    ) -> Result<Self, Error> {
+        let (target, Loaded { model, codec }) = (&self.target, load(draft, Role::Draft)?);
+        let draft = match vocabulary {
+            Vocabulary::Same => {
+                check_pair(target.model.info(), model.info())?;
+                model
+            }
+            Vocabulary::Intersection => {
+                let target = (target.model.info(), &*target.codec);
+                Box::new(TranslatedModel::new(target, (model, codec))?)
+            }
+        };
         Ok(Self { draft: Some(draft), ..self })
     }
 
     /// The draft model, if there is one.
     pub fn draft_model(&self) -> Option<&dyn LanguageModel> {
-        self.draft.as_ref().map(|draft| &*draft.model)
+        self.draft.as_deref()
     }
 
     /// Continues a prompt by at most `max_tokens` tokens. The same seed gives the same

@@ -91,7 +91,7 @@ fn models(args: &BenchArgs) -> Result<Models> {
     let Some(shape) = &args.shape else {
         let embedded = args.models.target.is_none();
         let (pair, _) = open_pair(&args.models, false, embedded || args.models.draft.is_some())?;
-        return Ok((pair.target.model, pair.draft.map(|draft| draft.model)));
+        return Ok((pair.target.model, pair.draft));
     };
     start_threads(args.models.threads.map(usize::from))?;
     let target = ModelShape::named(shape)?.model(&args.models.settings(Role::Target))?;

@@ -9,7 +9,7 @@ use super::output;
 use crate::draft::DRAFTERS;
 use crate::exactness::{Certified, certified};
 use crate::length::LENGTHS;
-use crate::model::zoo::TOYS;
+use crate::model::zoo::{OTHER_VOCABULARIES, TOYS};
 use crate::params::{Param, Params, Value};
 use crate::registry::{Class, Entry, class_with_word, promise};
 use crate::sampling::PROCESSORS;
@@ -147,6 +147,7 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
         sampling: PROCESSORS.iter().map(|p| processor(&p.setting)).collect(),
         toys: TOYS
             .iter()
+            .chain(OTHER_VOCABULARIES)
             .map(|toy| ListedToy { name: format!("toy:{}", toy.name), summary: toy.summary })
             .collect(),
     };

@@ -9,7 +9,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::distribution::Token;
 use crate::input::{read_any_text, read_text_from};
-use crate::model::{Codec, Dtype, Engine, Role, Settings};
+use crate::model::{Codec, Dtype, Engine, Role, Settings, Vocabulary};
 use crate::terminal;
 
 /// Parses a count. Replaces clap's message, which only says that a digit is invalid.
@@ -28,12 +28,22 @@ pub(super) struct ModelArgs {
     /// list` the toy models; toy:FILE.json reads your own table.
     #[arg(long, value_name = "NAME|PATH")]
     pub target: Option<String>,
-    /// Draft model, named like a target; must share the target's vocabulary
+    /// Draft model, named like a target; must share the target's vocabulary, unless --vocabulary
+    /// says otherwise
     ///
     /// Defaults to the embedded draft for the embedded target, and to the draft of the same
     /// table for toy:NAME. For any other target, drafters that need a model need this option.
     #[arg(long, value_name = "NAME|PATH")]
     pub draft: Option<String>,
+    /// Tokens that the draft model proposes: the same as the target's, or the intersection of
+    /// two vocabularies
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = Vocabulary::Same.name(),
+        value_parser = named(Vocabulary::ALL, Vocabulary::name)
+    )]
+    pub vocabulary: Vocabulary,
     /// Inference engine: native (row-invariant, CPU only) or candle
     /// [default: native on the CPU, else candle]
     #[arg(long, value_name = "NAME", value_parser = named(Engine::ALL, Engine::name))]

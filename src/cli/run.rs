@@ -151,7 +151,8 @@ pub(super) fn plan(args: &PlanArgs) -> Result<()> {
 /// A model by its name, the beginning of its hash and, from a repository, of its commit.
 fn pinned(model: &PlannedModel) -> String {
     let commit = model.revision.iter().map(|commit| format!(", commit {commit:.12}"));
-    format!("{} {}{}", model.name, &model.sha256[..12], commit.collect::<String>())
+    let tokens = if model.vocabulary.is_same() { "" } else { ", tokens in common with the target" };
+    format!("{} {}{}{tokens}", model.name, &model.sha256[..12], commit.collect::<String>())
 }
 
 /// Runs `specdec run`: measures, then writes the report.
@@ -217,7 +218,8 @@ fn prepare(source: &SourceArgs) -> Result<Ready> {
     let target = source(&spec.target, Role::Target).and_then(Pair::load).context("target")?;
     let pair = match &spec.draft {
         Some(name) => {
-            source(name, Role::Draft).and_then(|draft| target.with_draft(draft)).context("draft")?
+            let draft = source(name, Role::Draft);
+            draft.and_then(|draft| target.with_draft_of(spec.vocabulary, draft)).context("draft")?
         }
         None => target,
     };

@@ -9,6 +9,7 @@ use super::methods::{Combination, set};
 use super::pairwise::pairwise;
 use super::place::{Place, choices};
 use super::settings::{SETTINGS, SamplingSetting};
+use crate::model::Vocabulary;
 use crate::model::zoo::{OTHER_VOCABULARIES, TOYS};
 use crate::params::Params;
 use crate::registry::Class;
@@ -36,8 +37,8 @@ pub(super) struct ExactnessCell {
     pub(super) prompt: usize,
     /// Whether texts may end before they are full.
     pub(super) ends: bool,
-    /// Whether the draft model has a vocabulary of its own.
-    pub(super) translated: bool,
+    /// Whether the draft model has the target's vocabulary.
+    pub(super) vocabulary: Vocabulary,
     vocab: usize,
     /// Tokens that are possible after a text.
     choices: usize,
@@ -52,8 +53,9 @@ impl ExactnessCell {
     ) -> Self {
         let pair = place.pair();
         let (prompt, ends) = (pair.prompt.len(), !pair.eos.is_empty());
-        let (translated, vocab, choices) = (pair.words.is_some(), pair.vocab, choices(&pair));
-        Self { method, setting, place, k, prompt, ends, translated, vocab, choices }
+        let vocabulary = pair.vocabulary();
+        let (vocab, choices) = (pair.vocab, choices(&pair));
+        Self { method, setting, place, k, prompt, ends, vocabulary, vocab, choices }
     }
 
     /// Tokens of the joint distribution: a full first round, its bonus and at least one
@@ -197,7 +199,7 @@ fn complete(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
         };
         let lengths = 1..=method.proposer.tree().map_or(most, |tree| tree.len());
         let read = method.proposer.entry.build.needs_model;
-        for on_toy in on_toys.iter().filter(|on_toy| read || !on_toy.translated) {
+        for on_toy in on_toys.iter().filter(|on_toy| read || on_toy.vocabulary.is_same()) {
             // The rest would be the same cells twice.
             for setting in SETTINGS.iter().filter(|s| method.proposer.reads(s.draft)) {
                 let cell = |k| ExactnessCell { method, setting, k, ..*on_toy };

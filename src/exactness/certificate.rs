@@ -9,6 +9,7 @@ use super::kind::CellKind;
 use super::methods::with_settings;
 use super::monte_carlo::Fit;
 use super::mutants::MutantReport;
+use crate::model::Vocabulary;
 
 /// What is known of one cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,8 +54,8 @@ pub struct CertificateCell {
     /// Whether a text may end early: the toy has an end token.
     pub ends: bool,
     /// `intersection` if the draft model has a vocabulary of its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub vocabulary: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vocabulary::is_same")]
+    pub vocabulary: Vocabulary,
     /// The kind of sampling.
     pub sampler: &'static str,
     /// Draft length.
@@ -213,7 +214,7 @@ mod tests {
             toy: "mixed".to_owned(),
             prompt: 3,
             ends: false,
-            vocabulary: None,
+            vocabulary: Vocabulary::Same,
             sampler: "T=1",
             k: 2,
             kind: CellKind::Soft,

@@ -124,9 +124,9 @@ impl Certificate {
         let mut all = group("verifier", &self.cells.iter().collect::<Vec<_>>(), |c| c.verifier);
         all.extend(group("drafter", &claimed, |c| c.drafter));
         all.extend(group("length", &claimed, |c| c.length));
-        let translated = claimed.into_iter().filter(|c| c.vocabulary.is_some());
+        let translated = claimed.into_iter().filter(|c| !c.vocabulary.is_same());
         let translated = translated.collect::<Vec<_>>();
-        all.extend(group("vocabulary", &translated, |c| c.vocabulary.unwrap_or_default()));
+        all.extend(group("vocabulary", &translated, |c| c.vocabulary.name()));
         all
     }
 }

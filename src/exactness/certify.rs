@@ -20,7 +20,6 @@ use super::real::{RealCell, RealModels, real_cells};
 use super::settings::SETTINGS;
 use crate::decode::class_of;
 use crate::error::Error;
-use crate::model::INTERSECTION;
 use crate::model::zoo::TOYS;
 use crate::registry::UnknownName;
 
@@ -208,7 +207,7 @@ fn finish(cell: &ExactnessCell, finding: Result<Finding, Error>) -> CertificateC
         toy: cell.place.name(),
         prompt: cell.prompt,
         ends: cell.ends,
-        vocabulary: cell.translated.then_some(INTERSECTION),
+        vocabulary: cell.vocabulary,
         sampler: cell.setting.name,
         k: cell.k,
         kind: finding.kinds.of_most(),

@@ -27,7 +27,7 @@ impl TableRows for Toy {
 /// If a table is invalid.
 pub fn draft_model(pair: &ToyPair, target: &Toy) -> Result<Box<dyn LanguageModel>, Error> {
     let draft = Box::new(pair.draft("draft")?);
-    if pair.words.is_none() {
+    if pair.vocabulary().is_same() {
         return Ok(draft);
     }
     let target = (target.info(), &*pair.codec(Role::Target));

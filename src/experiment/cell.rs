@@ -7,13 +7,13 @@ use sha2::{Digest, Sha256};
 
 use super::choice::Choice;
 use crate::decode::MethodSpec;
-use crate::model::hex;
+use crate::model::{Vocabulary, hex};
 
 /// One point of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Content hash of everything that may change tokens: models, engine, dtype, device,
-    /// special tokens, sampling, drafter, verifier, length, and the paths and contents of
+    /// vocabulary, special tokens, sampling, drafter, verifier, length, and the paths and contents of
     /// the texts that they read. Never threads or clock.
     pub id: String,
     /// Drafter, verifier, draft length and sampling, by their canonical names; the
@@ -51,6 +51,9 @@ pub struct PlannedModel {
     /// The device that holds them, if it is not the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+    /// Which of its tokens a draft model proposes, if not all.
+    #[serde(default, skip_serializing_if = "Vocabulary::is_same")]
+    pub vocabulary: Vocabulary,
 }
 
 /// Version of the row format. Only a build that writes the same rows can resume a run.

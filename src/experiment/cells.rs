@@ -203,6 +203,8 @@ fn identify(
     let device = |m: &PlannedModel| m.device.as_ref().map_or(String::new(), |d| format!(" {d}"));
     let model = |m: &PlannedModel| format!("{} {} {}{}", m.sha256, m.engine, m.dtype, device(m));
     let draft = plan.draft.as_ref().filter(|_| drafts);
+    let other = draft.filter(|draft| !draft.vocabulary.is_same());
+    let other = other.map_or("", |draft| draft.vocabulary.name());
     let params = (!method.params.is_empty()).then_some(&method.params);
     let texts = texts.values().fold(String::new(), |all, hash| format!("{all} | {hash}"));
     let special = if plan.special_tokens { " | special tokens" } else { "" };
@@ -210,7 +212,7 @@ fn identify(
     // today's ids.
     let sampling = method.sampling.changes().map(|(key, value)| format!("{key}={value} "));
     let text = format!(
-        "{} | {} | {}| {} {} {} {} {params:?}{texts}{special}",
+        "{} | {}{other} | {}| {} {} {} {} {params:?}{texts}{special}",
         model(&plan.target),
         draft.map(model).unwrap_or_default(),
         sampling.collect::<String>(),

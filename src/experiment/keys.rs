@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use toml::{Table, Value};
 
 use super::values::{LongPrompt, setting};
-use crate::model::{Dtype, Engine};
+use crate::model::{Dtype, Engine, Vocabulary};
 use crate::params::Param;
 use crate::registry::UnknownName;
 
@@ -62,6 +62,13 @@ pub(super) const KEYS: &[Key] = &[
         "assistant_model",
         "model_draft",
     ]),
+    key(
+        "vocabulary",
+        KeyKind::Name(|| Vocabulary::ALL.map(Vocabulary::name).to_vec()),
+        Some("\"same\""),
+        "tokens that the draft model proposes: `same` as the target's, or the `intersection` of \
+         two vocabularies ([vocabularies.md](vocabularies.md))",
+    ),
     key("prompts", KeyKind::Texts, None, "names of sets in `configs/prompts`, or paths"),
     count(
         Param::count(

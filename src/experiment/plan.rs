@@ -14,7 +14,7 @@ use crate::clock::{Clock, VirtualClock, VirtualCosts};
 use crate::decode::{NUM_SPECULATIVE_TOKENS, find_param};
 use crate::distribution::Token;
 use crate::machine::MachineClock;
-use crate::model::{CPU, ModelInfo};
+use crate::model::{CPU, ModelInfo, Vocabulary};
 use crate::params::Value;
 
 /// A plan and its prompts.
@@ -56,7 +56,10 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Frozen> {
         choice: Default::default(),
         texts: BTreeMap::new(),
         target: planned(&spec.target, material.target),
-        draft: spec.draft.as_deref().zip(material.draft).map(|(name, info)| planned(name, info)),
+        draft: spec.draft.as_deref().zip(material.draft).map(|(name, info)| PlannedModel {
+            vocabulary: spec.vocabulary,
+            ..planned(name, info)
+        }),
         cells: Vec::new(),
     };
     plan.cells = cells(spec, &mut plan, material)?;
@@ -176,5 +179,6 @@ fn planned(name: &str, info: &ModelInfo) -> PlannedModel {
         engine: info.engine.to_owned(),
         dtype: info.dtype.to_owned(),
         device: Some(info.device.clone()).filter(|device| device != CPU),
+        vocabulary: Vocabulary::Same,
     }
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::axes::Axes;
 use super::values::{ClockKind, LongPrompt};
-use crate::model::{Dtype, Engine, Role, Settings};
+use crate::model::{Dtype, Engine, Role, Settings, Vocabulary};
 
 /// An experiment whose keys and values have been checked.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -16,6 +16,9 @@ pub struct Spec {
     pub target: String,
     /// Name or path of the draft model.
     pub draft: Option<String>,
+    /// Which tokens the draft model proposes.
+    #[serde(default)]
+    pub vocabulary: Vocabulary,
     /// Names or paths of prompt sets.
     pub prompts: Vec<String>,
     /// How many prompts are chosen in total; all by default.

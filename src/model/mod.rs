@@ -2,6 +2,8 @@
 //! implementations. This is the only module of the project that names candle.
 
 #[cfg(feature = "engine")]
+mod alphabet;
+#[cfg(feature = "engine")]
 mod blocks;
 #[cfg(feature = "candle")]
 mod candle;
@@ -79,7 +81,7 @@ pub use summary::ModelSummary;
 #[cfg(feature = "engine")]
 pub use threads::{Threads, set_threads};
 pub use toy::{Toy, ToyPair, hex};
-pub use vocabulary::{INTERSECTION, SharedVocabulary, TranslatedModel};
+pub use vocabulary::{SharedVocabulary, TranslatedModel, Vocabulary};
 
 use crate::distribution::Token;
 use crate::error::Error;
@@ -189,7 +191,7 @@ pub struct ModelInfo {
     /// The commit of the Hugging Face repository that it is from, if it was found by the
     /// name of one.
     pub revision: Option<String>,
-    /// Number of real tokens; draft and target must agree.
+    /// Number of real tokens; those of a draft model as it is used must be the target's.
     pub vocab: usize,
     /// The largest number of positions.
     pub context_length: usize,
@@ -217,21 +219,25 @@ pub struct ModelInfo {
     pub note: Option<String>,
 }
 
-/// Checks that a draft model may propose tokens to a target.
+/// What helps if a draft model has another vocabulary.
+const OTHERWISE: &str = "vocabulary = \"intersection\" drafts the tokens that both have";
+
+/// Checks that a draft model may propose its tokens to a target as they are.
 ///
 /// # Errors
 /// If their vocabularies differ.
 pub fn check_pair(target: &ModelInfo, draft: &ModelInfo) -> Result<(), Error> {
     if target.vocab != draft.vocab {
         return Err(Error::input(format!(
-            "target {} has {} tokens and draft {} has {}: they must share one vocabulary",
+            "target {} has {} tokens and draft {} has {}: they must share one vocabulary; \
+             {OTHERWISE}",
             target.name, target.vocab, draft.name, draft.vocab
         )));
     }
     if target.tokenizer_sha256 != draft.tokenizer_sha256 {
         return Err(Error::input(format!(
             "target {} and draft {} have different tokenizers: the same number would stand for \
-             different tokens",
+             different tokens; {OTHERWISE}",
             target.name, draft.name
         )));
     }

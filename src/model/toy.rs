@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Codec, Evaluation, KvCache, LanguageModel, Letters, ModelInfo, Role, Session, Step, Words, Work,
+    Codec, Evaluation, KvCache, LanguageModel, Letters, ModelInfo, Role, Session, Step, Vocabulary,
+    Words, Work,
 };
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
@@ -124,6 +125,11 @@ impl ToyPair {
     /// As [`Self::target`].
     pub fn draft(&self, name: &str) -> Result<Toy, Error> {
         Toy::new(name, self, Role::Draft)
+    }
+
+    /// How the draft's tokens relate to the target's.
+    pub fn vocabulary(&self) -> Vocabulary {
+        if self.words.is_some() { Vocabulary::Intersection } else { Vocabulary::Same }
     }
 
     /// The tokenizer of a model.

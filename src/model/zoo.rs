@@ -93,7 +93,7 @@ pub const TOYS: &[ToyEntry] = &[
 pub const OTHER_VOCABULARIES: &[ToyEntry] = &[
     ToyEntry {
         name: "syllables",
-        summary: "4 tokens, of which the draft has 3 under other numbers, and one of its own",
+        summary: "4 tokens, 3 of which the draft has under other numbers (--vocabulary intersection)",
         build: || {
             let words = [Words(&["a", "b", "c", "bc"]), Words(&["c", "a", "b", "ca"])];
             pair_of_words(words, |c, t| weight(17, c, t), |c, t| weight(18, c, t))
@@ -101,7 +101,7 @@ pub const OTHER_VOCABULARIES: &[ToyEntry] = &[
     },
     ToyEntry {
         name: "foreign",
-        summary: "3 tokens, of which the draft has 2, cannot spell the third, and has 2 of its own",
+        summary: "3 tokens, 2 of which the draft has, besides 2 others (--vocabulary intersection)",
         build: || {
             let words = [Words(&["a", "b", "c"]), Words(&["x", "c", "y", "a"])];
             // After some texts it has nothing to say that the target understands.

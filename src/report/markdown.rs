@@ -12,6 +12,8 @@ use super::warnings::warnings;
 use super::{
     controls, divergence, other_tools, outliers, policies, sessions, speedup_ceiling, trace, worth,
 };
+use crate::experiment::PlannedModel;
+use crate::model::Vocabulary;
 use crate::registry::class_with_word;
 use crate::rows::SummaryRow;
 use crate::shown::{self, markdown_block};
@@ -61,8 +63,12 @@ fn run(results: &Results) -> String {
     let plan = &results.plan;
     let draft = plan.draft.as_ref();
     let name = shown::markdown;
-    let draft =
-        draft.map_or_else(String::new, |d| format!(", draft {} in {}", name(&d.name), d.dtype));
+    let of = |draft: &PlannedModel| match draft.vocabulary {
+        Vocabulary::Same => "",
+        Vocabulary::Intersection => " for the tokens in common",
+    };
+    let draft = draft
+        .map_or_else(String::new, |d| format!(", draft {} in {}{}", name(&d.name), d.dtype, of(d)));
     let generations = results.samples.values().map(Vec::len).sum::<usize>();
     let tokens = results.samples.values().flatten().map(|s| s.new_tokens).sum::<usize>();
     let chosen = plan.choice.sentences(LISTED);

@@ -119,6 +119,7 @@ impl Synthetic {
             engine: "candle".to_owned(),
             dtype: "f32".to_owned(),
             device: None,
+            vocabulary: Default::default(),
         };
         Plan {
             format: FORMAT,

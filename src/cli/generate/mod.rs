@@ -252,6 +252,7 @@ fn settings<'r>(
     AskedSettings {
         target: name,
         draft: draft.as_deref(),
+        vocabulary: args.models.vocabulary,
         engine: target.engine,
         dtype: target.dtype,
         method,

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::decode::{MethodSpec, Totals};
 use crate::distribution::Token;
+use crate::model::Vocabulary;
 use crate::registry::{class_with_word, promise};
 use crate::round::RoundEvent;
 
@@ -89,6 +90,8 @@ pub(super) struct Stats {
 pub(super) struct AskedSettings<'r> {
     pub target: &'r str,
     pub draft: Option<&'r str>,
+    #[serde(skip_serializing_if = "Vocabulary::is_same")]
+    pub vocabulary: Vocabulary,
     pub engine: &'r str,
     pub dtype: &'r str,
     #[serde(flatten)]

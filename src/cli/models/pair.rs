@@ -54,7 +54,7 @@ pub(in crate::cli) fn open_pair(
     let draft_source = draft_source.map(|source| source.with(args.settings(Role::Draft)));
     let pair = Pair::load(target_source).context("target")?;
     let pair = match draft_source {
-        Some(source) => pair.with_draft(source).context("draft")?,
+        Some(source) => pair.with_draft_of(args.vocabulary, source).context("draft")?,
         None => pair,
     };
     Ok((pair, (target_name.to_owned(), draft_name)))

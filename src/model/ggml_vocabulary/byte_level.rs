@@ -1,9 +1,6 @@
 //! Byte-level BPE: a text is split into words, whose bytes are written as characters and
 //! merged.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
 use tokenizers::models::bpe::BPE;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
@@ -17,6 +14,8 @@ use super::names::{TokenNames, TokenUse};
 use super::pre_tokenizers::PreTokenizer;
 use super::{Dialect, GgmlVocabulary, merges};
 use crate::distribution::Token;
+use crate::model::Spelling;
+use crate::model::alphabet::{self, BYTES};
 
 /// A tokenizer of this kind, and the text of its tokens.
 ///
@@ -69,29 +68,16 @@ impl Dialect for ByteLevelText {
         Err(format!("it contains the byte{byte}, for which there is no token").into())
     }
 
-    fn text(&self, tokens: &[(Token, String)]) -> String {
-        let mut text = Vec::new();
-        for (id, name) in tokens {
-            if self.uses[*id as usize] != TokenUse::Piece {
-                text.extend(name.bytes());
-                continue;
-            }
-            for c in name.chars() {
-                match BYTES.get(&c) {
-                    Some(byte) => text.push(*byte),
-                    None => text.extend(c.encode_utf8(&mut [0; 4]).bytes()),
-                }
-            }
+    fn spelling(&self, id: Token, name: String) -> Spelling {
+        match self.uses[id as usize] {
+            TokenUse::Piece => alphabet::byte_level(&name),
+            _ => Spelling::Text(name.into_bytes()),
         }
+    }
+
+    fn text(&self, tokens: Vec<(Token, String)>) -> String {
+        let mut text = Vec::new();
+        tokens.into_iter().for_each(|(id, name)| text.extend(self.spelling(id, name).bytes()));
         String::from_utf8_lossy(&text).into_owned()
     }
 }
-
-/// The byte that a character stands for. Visible characters of Latin-1 stand for
-/// themselves, the 68 other bytes are written as the characters from U+0100.
-static BYTES: LazyLock<HashMap<char, u8>> = LazyLock::new(|| {
-    let visible = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
-    let themselves = (0..=u8::MAX).filter(visible).map(|byte| (char::from(byte), byte));
-    let others = ('\u{100}'..).zip((0..=u8::MAX).filter(|byte| !visible(byte)));
-    themselves.chain(others).collect()
-});

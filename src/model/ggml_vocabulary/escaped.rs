@@ -14,9 +14,8 @@ use super::names::{TokenNames, TokenUse};
 use super::score_greedy::{ScoreGreedy, byte_name};
 use super::{Dialect, GgmlVocabulary, merges};
 use crate::distribution::Token;
-
-/// How a space is written.
-const SPACE: &str = "\u{2581}";
+use crate::model::Spelling;
+use crate::model::alphabet::SPACE;
 
 /// A tokenizer that merges by scores, and the text of its tokens.
 ///
@@ -134,18 +133,20 @@ impl Dialect for EscapedText {
         }
     }
 
-    fn text(&self, tokens: &[(Token, String)]) -> String {
-        let mut text = Vec::new();
-        for (id, name) in tokens {
-            match self.bytes.get(id) {
-                Some(byte) => text.push(*byte),
-                None if self.is_whole(*id) => text.extend(name.bytes()),
-                None => text.extend(name.replace(SPACE, " ").bytes()),
-            }
+    fn spelling(&self, id: Token, name: String) -> Spelling {
+        match self.bytes.get(&id) {
+            Some(byte) => Spelling::Byte(*byte),
+            None if self.is_whole(id) => Spelling::Text(name.into_bytes()),
+            None => Spelling::Text(name.replace(SPACE, " ").into_bytes()),
         }
-        let text = String::from_utf8_lossy(&text).into_owned();
+    }
+
+    fn text(&self, tokens: Vec<(Token, String)>) -> String {
         // A user-defined token at the beginning had no space put before it.
         let spaced = self.spaced && tokens.first().is_some_and(|(id, _)| !self.is_whole(*id));
+        let mut text = Vec::new();
+        tokens.into_iter().for_each(|(id, name)| text.extend(self.spelling(id, name).bytes()));
+        let text = String::from_utf8_lossy(&text).into_owned();
         match text.strip_prefix(' ') {
             Some(rest) if spaced => rest.to_owned(),
             _ => text,

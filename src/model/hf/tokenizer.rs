@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use tokenizers::{
-    AddedVocabulary, Model, ModelWrapper, OffsetType, PreTokenizer, Result as TokenizerResult,
-    Tokenizer,
+    AddedVocabulary, DecoderWrapper, Model, ModelWrapper, OffsetType, PreTokenizer,
+    Result as TokenizerResult, Tokenizer,
 };
 
 use super::config::Marks;
@@ -14,9 +14,10 @@ use super::files::Text;
 use super::guard::guarded;
 use crate::distribution::Token;
 use crate::error::Error;
-use crate::model::Codec;
+use crate::model::alphabet;
 use crate::model::files::fault;
 use crate::model::toy::hex;
+use crate::model::{Codec, Spelling};
 
 /// Steps that another format than `tokenizer.json` defines otherwise than the library.
 pub(in crate::model) trait Dialect: std::fmt::Debug {
@@ -26,8 +27,11 @@ pub(in crate::model) trait Dialect: std::fmt::Debug {
     /// If the part has no tokens.
     fn tokens(&self, model: &ModelWrapper, part: &str) -> TokenizerResult<Vec<tokenizers::Token>>;
 
+    /// What a token with this name stands for, if it is no control token.
+    fn spelling(&self, id: Token, name: String) -> Spelling;
+
     /// The text of tokens, each of which comes with its name.
-    fn text(&self, tokens: &[(Token, String)]) -> String;
+    fn text(&self, tokens: Vec<(Token, String)>) -> String;
 }
 
 /// A tokenizer of the Hugging Face format.
@@ -122,7 +126,8 @@ impl HfTokenizer {
         hex(&hash.finalize())
     }
 
-    fn ids(&self, text: &str) -> TokenizerResult<Vec<Token>> {
+    /// The tokens of a text; with those that the model expects around it, if `whole`.
+    fn ids(&self, text: &str, whole: bool) -> TokenizerResult<Vec<Token>> {
         let tokenizer = &self.tokenizer;
         let all = tokenizer.get_added_vocabulary();
         let added = if self.special_tokens { all } else { &self.in_texts };
@@ -135,7 +140,13 @@ impl HfTokenizer {
             false => self.plain(part.get()),
         })?;
         let encoding = parts.into_encoding(None, 0, OffsetType::None)?;
-        Ok(tokenizer.post_process(encoding, None, true)?.get_ids().to_vec())
+        Ok(tokenizer.post_process(encoding, None, whole)?.get_ids().to_vec())
+    }
+
+    fn encoded(&self, text: &str, whole: bool) -> Result<Vec<Token>, Error> {
+        let fail = |why: String| fault(&self.file, format!("the text cannot be tokenised: {why}"));
+        let ids = guarded(|| self.ids(text, whole).map_err(|e| e.to_string()));
+        ids.and_then(|ids| ids).map_err(fail)
     }
 
     /// The tokens of a part of a text, control tokens among them.
@@ -152,7 +163,7 @@ impl HfTokenizer {
             let name = self.tokenizer.id_to_token(id)?;
             (special || !added.is_special_token(&name)).then_some((id, name))
         };
-        Ok(dialect.text(&tokens.iter().filter_map(named).collect::<Vec<_>>()))
+        Ok(dialect.text(tokens.iter().filter_map(named).collect()))
     }
 
     /// The tokens of a part of a text. A piece that the tokenizer's model would encode
@@ -191,6 +202,28 @@ impl HfTokenizer {
             }
         }
         Ok(plain)
+    }
+}
+
+/// How the names of a vocabulary write bytes.
+#[derive(Debug, Clone, Copy)]
+enum Written<'d> {
+    As(&'d dyn Dialect),
+    InBytes,
+    Escaped,
+}
+
+impl Written<'_> {
+    /// By what turns tokens into text; `None` if that tells neither.
+    fn by(decoder: Option<&DecoderWrapper>) -> Option<Self> {
+        match decoder? {
+            DecoderWrapper::ByteLevel(_) => Some(Self::InBytes),
+            DecoderWrapper::ByteFallback(_) | DecoderWrapper::Metaspace(_) => Some(Self::Escaped),
+            DecoderWrapper::Sequence(steps) => {
+                steps.get_decoders().iter().find_map(|step| Self::by(Some(step)))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -234,9 +267,7 @@ fn prepared(json: &[u8]) -> Result<Tokenizer, String> {
 
 impl Codec for HfTokenizer {
     fn encode(&self, text: &str) -> Result<Vec<Token>, Error> {
-        let fail = |why: String| fault(&self.file, format!("the text cannot be tokenised: {why}"));
-        let ids = guarded(|| self.ids(text).map_err(|e| e.to_string()));
-        let ids = ids.and_then(|ids| ids).map_err(fail)?;
+        let ids = self.encoded(text, true)?;
         match self.marks.begin {
             Some(begin) if ids.is_empty() => Ok(vec![begin]),
             None if ids.is_empty() => Err(Error::input(
@@ -260,6 +291,34 @@ impl Codec for HfTokenizer {
         let text = guarded(|| self.text(tokens, false).map_err(|e| e.to_string()));
         let fail = |e| fault(&self.file, format!("tokens cannot be turned into text: {e}"));
         text.and_then(|text| text).map_err(fail)
+    }
+
+    fn spellings(&self) -> Result<Vec<Option<Spelling>>, Error> {
+        let written = match &self.dialect {
+            Some(dialect) => Written::As(&**dialect),
+            None => Written::by(self.tokenizer.get_decoder()).ok_or_else(|| {
+                let sentence = "its decoder is not that of byte-level BPE or SentencePiece, so \
+                                the bytes of its tokens are not known";
+                fault(&self.file, sentence.to_owned())
+            })?,
+        };
+        let added = self.tokenizer.get_added_vocabulary().get_added_tokens_decoder();
+        let spelling = |id: Token| {
+            let name = self.tokenizer.id_to_token(id)?;
+            Some(match written {
+                _ if self.controls.contains(&id) => Spelling::Control(name),
+                Written::As(dialect) => dialect.spelling(id, name),
+                _ if added.contains_key(&id) => Spelling::Text(name.into_bytes()),
+                Written::InBytes => alphabet::byte_level(&name),
+                Written::Escaped => alphabet::escaped(&name),
+            })
+        };
+        Ok((0..self.vocab as Token).map(spelling).collect())
+    }
+
+    fn encode_part(&self, part: &str) -> Result<Vec<Token>, Error> {
+        // Some tokenizers put a space even there.
+        if part.is_empty() { Ok(Vec::new()) } else { self.encoded(part, false) }
     }
 
     fn token_label(&self, token: Token) -> String {

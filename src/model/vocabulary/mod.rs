@@ -17,5 +17,33 @@ mod translation;
 pub use shared::SharedVocabulary;
 pub use translated::TranslatedModel;
 
-/// How a draft model with another vocabulary drafts: the tokens that both have.
-pub const INTERSECTION: &str = "intersection";
+use serde::{Deserialize, Serialize};
+
+/// Which tokens a draft model proposes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Vocabulary {
+    /// All of its tokens: they are the target's.
+    #[default]
+    Same,
+    /// Those that target and draft model have in common; see [`TranslatedModel`].
+    Intersection,
+}
+
+impl Vocabulary {
+    /// All values.
+    pub const ALL: [Self; 2] = [Self::Same, Self::Intersection];
+
+    /// The name used in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Intersection => "intersection",
+        }
+    }
+
+    /// Whether the models must have the same tokens.
+    pub fn is_same(&self) -> bool {
+        *self == Self::Same
+    }
+}
