@@ -10,7 +10,7 @@ use super::pairwise::pairwise;
 use super::place::{Place, choices};
 use super::settings::{SETTINGS, SamplingSetting};
 use crate::model::Vocabulary;
-use crate::model::zoo::{OTHER_VOCABULARIES, TOYS};
+use crate::model::zoo::{OTHER_VOCABULARIES, TOYS, ToyEntry};
 use crate::params::Params;
 use crate::registry::Class;
 
@@ -157,15 +157,28 @@ impl ExactnessCell {
 /// all pairs of properties, each verifier with each drafter being one. With the
 /// other policies, which only stop drafting earlier, all pairs of properties; in
 /// the full form each verifier with each drafter and policy is one. Further
-/// settings of verifiers and policies are among those that are paired. Toys whose draft
-/// has a vocabulary of its own are for methods that use a draft model. Random toys follow.
+/// settings of verifiers and policies are among those that are paired. The same follows, for
+/// methods that use a draft model, on toys whose draft has a vocabulary of its own. Random
+/// toys come last.
 pub(super) fn cells(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
+    let readers = methods.iter().filter(|method| method.proposer.entry.build.needs_model);
+    let readers = readers.copied().collect::<Vec<_>>();
+    [
+        on_toys(methods, TOYS, full),
+        on_toys(&readers, OTHER_VOCABULARIES, full),
+        on_random_toys(methods, full),
+    ]
+    .concat()
+}
+
+/// The cells on toys that are there for a reason.
+fn on_toys(methods: &[Combination], toys: &'static [ToyEntry], full: bool) -> Vec<ExactnessCell> {
+    let complete = |methods: &[Combination]| complete(methods, toys, full);
     let (main, varied): (Vec<Combination>, Vec<_>) =
         methods.iter().partition(|method| method.has_first_settings());
     let (first, others): (Vec<Combination>, Vec<_>) =
         main.iter().partition(|method| method.is_first_of_lengths(methods));
-    let (first, others, varied) =
-        (complete(&first, full), complete(&others, full), complete(&varied, full));
+    let (first, others, varied) = (complete(&first), complete(&others), complete(&varied));
     let proved = |cell: &ExactnessCell| is_walked(&cell.method) && cell.k <= TOKENS;
     let (walked, rest) = first.into_iter().partition::<Vec<_>, _>(|cell| full && proved(cell));
     let factors = if full { ExactnessCell::factors_of_method } else { ExactnessCell::factors };
@@ -174,7 +187,7 @@ pub(super) fn cells(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
         pairwise(&others, ExactnessCell::cost, factors),
         pairwise(&varied, ExactnessCell::cost, ExactnessCell::factors),
     ];
-    [walked, paired.concat(), on_random_toys(methods, full)].concat()
+    [walked, paired.concat()].concat()
 }
 
 /// Whether a method claims something that a walk can show.
@@ -182,12 +195,12 @@ fn is_walked(method: &Combination) -> bool {
     method.verifier.entry.build.class != Class::X && !method.is_coupled()
 }
 
-/// Every cell of the given methods on named toys.
-fn complete(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
+/// Every cell of the given methods on the given toys.
+fn complete(methods: &[Combination], toys: &'static [ToyEntry], full: bool) -> Vec<ExactnessCell> {
     // What a cell knows of its toy is the same for all methods.
     let on_toy = |&method| {
         let on = |toy| ExactnessCell::new(method, &SETTINGS[0], Place::Named(toy), 1);
-        TOYS.iter().chain(OTHER_VOCABULARIES).map(on).collect::<Vec<_>>()
+        toys.iter().map(on).collect::<Vec<_>>()
     };
     let on_toys = methods.first().map_or_else(Vec::new, on_toy);
     let mut cells = Vec::new();
@@ -198,8 +211,7 @@ fn complete(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
             () => TOKENS,
         };
         let lengths = 1..=method.proposer.tree().map_or(most, |tree| tree.len());
-        let read = method.proposer.entry.build.needs_model;
-        for on_toy in on_toys.iter().filter(|on_toy| read || on_toy.vocabulary.is_same()) {
+        for on_toy in &on_toys {
             // The rest would be the same cells twice.
             for setting in SETTINGS.iter().filter(|s| method.proposer.reads(s.draft)) {
                 let cell = |k| ExactnessCell { method, setting, k, ..*on_toy };

@@ -101,13 +101,15 @@ pub const OTHER_VOCABULARIES: &[ToyEntry] = &[
     },
     ToyEntry {
         name: "foreign",
-        summary: "3 tokens, 2 of which the draft has, besides 2 others (--vocabulary intersection)",
+        summary: "3 tokens, one of which ends a text; 2 of the draft's 4 (--vocabulary intersection)",
         build: || {
             let words = [Words(&["a", "b", "c"]), Words(&["x", "c", "y", "a"])];
             // After some texts it has nothing to say that the target understands.
             let silent = |c: &[Token]| mix(21, c, 0).is_multiple_of(4);
             let draft = |c: &[Token], t| if silent(c) && t % 2 == 1 { 0 } else { some(20, c, t) };
-            pair_of_words(words, |c, t| weight(19, c, t), draft)
+            let mut pair = pair_of_words(words, |c, t| weight(19, c, t), draft);
+            pair.eos = vec![2];
+            pair
         },
     },
 ];
