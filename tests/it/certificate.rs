@@ -9,6 +9,7 @@ use specdec::exactness::{
     CellKind, Certificate, CertificateCell, CertificateVerdict, CertifyOptions, certified, certify,
 };
 use specdec::length::LENGTHS;
+use specdec::model::zoo::OTHER_VOCABULARIES;
 use specdec::registry::Class;
 use specdec::verify::VERIFIERS;
 
@@ -53,6 +54,21 @@ fn the_quick_certificate_holds_for_every_method() {
         }
     }
     assert_coverage(&certificate);
+    for verifier in VERIFIERS.iter().filter(|verifier| verifier.build.class == Class::D) {
+        for drafter in DRAFTERS.iter().filter(|drafter| drafter.build.needs_model) {
+            let spec = MethodSpec {
+                verifier: verifier.name.to_owned(),
+                drafter: drafter.name.to_owned(),
+                ..MethodSpec::default()
+            };
+            let of =
+                |c: &&CertificateCell| (c.verifier, c.drafter) == (verifier.name, drafter.name);
+            let toys = certificate.cells.iter().filter(of).filter(|c| !c.vocabulary.is_same());
+            let toys = toys.map(|c| &*c.toy).collect::<BTreeSet<_>>();
+            let count = if spec.validate().is_ok() { OTHER_VOCABULARIES.len() } else { 0 };
+            assert_eq!(toys.len(), count, "{} {}: {toys:?}", verifier.name, drafter.name);
+        }
+    }
     // A text setting that looks like a number must not exclude its drafter.
     let named = |c: &CertificateCell| (c.drafter, &*c.settings) == ("model_tree", "3 independent");
     assert!(certificate.cells.iter().any(named));

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use serde_json::Value;
-use specdec::model::zoo::TOYS;
+use specdec::model::zoo::{OTHER_VOCABULARIES, TOYS};
 
 use crate::cli_support::{json, refuses, specdec, stdout, text};
 
@@ -30,6 +30,34 @@ fn speculative_greedy_text_equals_plain_greedy_text() {
             }
         }
         assert_eq!(run(&["--verifier", "token_match"]), plain, "{target} token_match");
+    }
+}
+
+#[test]
+fn a_draft_with_another_vocabulary_needs_the_option_that_says_so() {
+    for toy in OTHER_VOCABULARIES {
+        let target = format!("toy:{}", toy.name);
+        let run = |more: &[&'static str]| {
+            let common = ["generate", "--target", &target, "--prompt", "ab", "--temperature", "0"];
+            [
+                &common.map(str::to_owned)[..],
+                &more.iter().map(|&m| m.to_owned()).collect::<Vec<_>>(),
+            ]
+            .concat()
+        };
+        let refused = run(&[]);
+        let refused = refused.iter().map(String::as_str).collect::<Vec<_>>();
+        refuses(&refused, "vocabulary = \"intersection\" drafts the tokens that both have");
+        let text = |more| {
+            let args = run(more);
+            json(&args.iter().map(String::as_str).chain(["--json"]).collect::<Vec<_>>())
+        };
+        let plain = text(&["--plain"]);
+        let drafted = text(&["--vocabulary", "intersection"]);
+        assert_eq!(drafted["text"], plain["text"], "{target}");
+        assert_eq!(drafted["settings"]["vocabulary"], "intersection");
+        assert_eq!(plain["settings"].get("vocabulary"), None);
+        assert!(drafted["stats"]["proposed"].as_u64().unwrap() > 0);
     }
 }
 

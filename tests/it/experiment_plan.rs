@@ -110,6 +110,21 @@ fn ids_depend_on_settings_that_can_change_tokens() {
 }
 
 #[test]
+fn ids_of_cells_that_use_the_draft_model_depend_on_its_vocabulary() {
+    let (same, other) = (plan(&[]).unwrap(), plan(&["vocabulary=intersection"]).unwrap());
+    assert_eq!(ids(&plan(&["vocabulary=same"]).unwrap()), ids(&same));
+    for (one, two) in same.cells.iter().zip(&other.cells) {
+        assert_eq!(one.id != two.id, one.method.drafter == "model", "{}", one.method.drafter);
+    }
+    assert_ne!(same.hash, other.hash);
+    let text = toml::to_string(&other).unwrap();
+    assert!(text.contains("vocabulary = \"intersection\""), "{text}");
+    assert_eq!(toml::from_str::<Plan>(&text).unwrap(), other);
+    assert!(!toml::to_string(&same).unwrap().contains("vocabulary"), "the default is not written");
+    refused(&["vocabulary=union"], &["\"vocabulary\"", "\"same\" or \"intersection\""]);
+}
+
+#[test]
 fn ids_depend_on_the_device() {
     let reference = plan(&[]).unwrap();
     assert!(!toml::to_string(&reference).unwrap().contains("device"), "the CPU is not written");

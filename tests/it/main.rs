@@ -222,5 +222,7 @@ mod synthetic;
 mod synthetic_blocks;
 #[cfg(all(feature = "harness", feature = "candle", target_os = "linux"))]
 mod terminal;
+#[cfg(all(feature = "harness", unix))]
+mod vocabularies_text;
 #[cfg(feature = "harness")]
 mod well_formed;
