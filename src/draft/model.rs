@@ -15,7 +15,7 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "model",
     aliases: &["draft_model", "assistant_model"],
     params: &DRAFT_SAMPLING,
-    summary: "a smaller model with the same vocabulary, sampled token by token",
+    summary: "a smaller model, sampled token by token",
     paper: "Leviathan et al. 2023, arXiv 2211.17192; Chen et al. 2023, arXiv 2302.01318",
     build: BuildDrafter {
         needs_model: true,

@@ -25,7 +25,8 @@ Examples:
 A model has a name from configs/models.toml, or that of its repository in the Hugging Face cache
 (HF_HUB_CACHE, HF_HOME/hub, or ~/.cache/huggingface/hub): owner/name, owner/name@revision,
 owner/name:file.gguf or owner/name:Q4_K_M. docs/models.md describes them.
-Models with the same tokenizer can draft for each other; a fingerprint of it is shown.
+Models with the same tokenizer can draft for each other; a fingerprint of it is shown. Others can
+with --vocabulary intersection.
 Only headers and tokenizers are read. A model that cannot be loaded has a line that says why."
 )]
 pub(super) struct ModelsArgs {
