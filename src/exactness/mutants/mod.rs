@@ -73,7 +73,7 @@ pub struct Mutant {
     /// Total variation of the first token on paper, where it is known.
     pub on_paper: Option<f64>,
     target: fn(Toy) -> Box<dyn LanguageModel>,
-    draft: fn(&ToyPair, &Toy) -> Result<Box<dyn LanguageModel>, Error>,
+    draft: DraftOf,
     drafter: MakeDrafter,
     verifier: &'static dyn Verifier,
     sampler: fn(SamplingParams) -> SamplingParams,
@@ -85,6 +85,9 @@ pub struct Mutant {
     #[cfg_attr(not(feature = "engine"), allow(dead_code))]
     cache: WrapCache,
 }
+
+/// Makes the draft model of a pair for its target.
+type DraftOf = fn(&ToyPair, &Toy) -> Result<Box<dyn LanguageModel>, Error>;
 
 const CASE: Case = Case {
     pair: CaseModels::Toy("mixed"),

@@ -299,7 +299,7 @@ impl Codec for HfTokenizer {
             None => Written::by(self.tokenizer.get_decoder()).ok_or_else(|| {
                 let sentence = "its decoder is not that of byte-level BPE or SentencePiece, so \
                                 the bytes of its tokens are not known";
-                fault(&self.file, sentence.to_owned())
+                fault(&self.file, sentence)
             })?,
         };
         let added = self.tokenizer.get_added_vocabulary().get_added_tokens_decoder();
