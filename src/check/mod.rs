@@ -50,7 +50,7 @@ pub struct CheckSetup<'a> {
 
 /// What was found.
 #[derive(Debug, Clone, Serialize)]
-pub struct Checked {
+pub struct CheckOutcome {
     /// T(m) in µs for m from 1; none where other work disturbed too many samples.
     pub passes_us: Vec<Option<f64>>,
     /// Share of the memory bandwidth that a pass of one row uses.
@@ -77,7 +77,7 @@ pub struct Checked {
 ///
 /// # Errors
 /// If a model fails, the method does not suit the pair, or a prompt leaves no room.
-pub fn check(setup: &CheckSetup<'_>, clock: &dyn Clock) -> Result<Checked, Error> {
+pub fn check(setup: &CheckSetup<'_>, clock: &dyn Clock) -> Result<CheckOutcome, Error> {
     let watch = Watch::begin(clock);
     let times =
         time_passes(setup.target, setup.draft, (CONTEXT, MOST_TOKENS + 1), setup.budget, clock)?;
@@ -113,7 +113,7 @@ impl<'a> CheckSetup<'a> {
         plain: &[PromptRounds],
         drafted: &[PromptRounds],
         disturbance: Disturbance,
-    ) -> Checked {
+    ) -> CheckOutcome {
         let passes_us = times.passes.iter().map(Timing::median).collect::<Vec<_>>();
         let draft_us = rounds::draft_us(drafted);
         let costs = CheckCosts {
@@ -125,7 +125,7 @@ impl<'a> CheckSetup<'a> {
         let lengths = forecast::forecasts(&costs, drafted);
         let best = verdict::best(&lengths);
         let share = |one: f64| times.reading.median().map(|reading| reading / one);
-        Checked {
+        CheckOutcome {
             bandwidth_share: passes_us[0].and_then(share),
             cost_ratio: draft_us.zip(passes_us[0]).map(|(draft, one)| draft / one),
             draft_us,

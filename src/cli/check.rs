@@ -12,7 +12,7 @@ use super::models::open_pair;
 use super::options::{ModelArgs, count};
 use super::output;
 use super::sampling::SamplingArgs;
-use crate::check::{CheckSetup, Checked, check};
+use crate::check::{CheckOutcome, CheckSetup, check};
 use crate::decode::MethodSpec;
 use crate::distribution::Token;
 use crate::experiment::prompts;
@@ -74,7 +74,7 @@ struct CheckReport {
     draft: Option<CheckedModel>,
     context: usize,
     #[serde(flatten)]
-    checked: Checked,
+    checked: CheckOutcome,
 }
 
 /// A model, and what it needs.
@@ -197,7 +197,7 @@ impl CheckReport {
     }
 
     fn write_times(&self, text: &mut String) -> std::fmt::Result {
-        let Checked { passes_us, bandwidth_share, draft_us, cost_ratio, .. } = &self.checked;
+        let CheckOutcome { passes_us, bandwidth_share, draft_us, cost_ratio, .. } = &self.checked;
         let one = passes_us[0];
         writeln!(
             text,
@@ -216,7 +216,7 @@ impl CheckReport {
     }
 
     fn write_lengths(&self, text: &mut String) -> std::fmt::Result {
-        let Checked { prompts, rounds, lengths, .. } = &self.checked;
+        let CheckOutcome { prompts, rounds, lengths, .. } = &self.checked;
         writeln!(text, "\n{prompts} prompts, {rounds} rounds")?;
         writeln!(text, "  K  acceptance  tokens/round  speedup  95 % interval")?;
         for length in lengths {

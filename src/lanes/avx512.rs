@@ -4,6 +4,7 @@
 
 use std::arch::x86_64::*;
 
+use super::integers::{GroupBytes, IntegerProducts, IntegerWeights, Integers};
 use super::{Bytes, Fours, Isa, IsaKind, Kernel, LANES};
 
 /// Proof that the processor has AVX-512 F, BW, VL and VNNI.
@@ -152,5 +153,59 @@ impl Isa for Avx512 {
         let address = std::ptr::from_ref(from).cast::<i8>().wrapping_add(bytes);
         // As above.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(address) }
+    }
+}
+
+impl IntegerProducts for Avx512 {
+    type I = __m512i;
+    type B = __m512i;
+
+    #[inline(always)]
+    fn bytes(self, from: &GroupBytes, _: usize) -> __m512i {
+        unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
+    }
+    #[inline(always)]
+    fn field(self, x: __m512i, shift: i32, mask: u8) -> __m512i {
+        unsafe {
+            let shifted = match shift {
+                0 => x,
+                1.. => _mm512_srl_epi16(x, _mm_cvtsi32_si128(shift)),
+                _ => _mm512_sll_epi16(x, _mm_cvtsi32_si128(-shift)),
+            };
+            _mm512_and_si512(shifted, _mm512_set1_epi8(mask.cast_signed()))
+        }
+    }
+    #[inline(always)]
+    fn join(self, a: __m512i, b: __m512i) -> __m512i {
+        unsafe { _mm512_or_si512(a, b) }
+    }
+    #[inline(always)]
+    fn look_up(self, table: &[u8; 16], x: __m512i) -> __m512i {
+        unsafe {
+            let table = _mm_loadu_si128(table.as_ptr().cast());
+            _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), x)
+        }
+    }
+    #[inline(always)]
+    fn dot_groups<W: IntegerWeights, const COUNT: usize, const M: usize>(
+        self,
+        (w, offset): (&W, i32),
+        first: usize,
+        x: [&Integers; M],
+    ) -> [__m512i; M] {
+        let mut sums = [unsafe { _mm512_setzero_si512() }; M];
+        for m in 0..M {
+            sums[m] = unsafe { _mm512_set1_epi32(-offset * x[m].sum::<COUNT>(first)) };
+        }
+        for group in first..first + COUNT {
+            let w = w.group(self, 0, group);
+            for m in 0..M {
+                unsafe {
+                    let x = _mm512_set1_epi32(bytemuck::cast(x[m].quants[group]));
+                    sums[m] = _mm512_dpbusd_epi32(sums[m], w, x);
+                }
+            }
+        }
+        sums
     }
 }

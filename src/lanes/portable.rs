@@ -1,5 +1,6 @@
 //! The reference: plain Rust on arrays.
 
+use super::integers::{FOUR, GroupBytes, IntegerProducts, IntegerWeights, Integers};
 use super::{BLOCK, Bytes, Fours, Isa, IsaKind, LANES};
 
 /// Needs no processor features. Without a hardware instruction for it, fused
@@ -79,4 +80,43 @@ impl Isa for Portable {
     }
     fn prefetch<T>(self, _from: &T, _bytes: usize) {}
     fn prefetch_far<T>(self, _from: &T, _bytes: usize) {}
+}
+
+impl IntegerProducts for Portable {
+    type I = [i32; LANES];
+    type B = GroupBytes;
+
+    fn bytes(self, from: &GroupBytes, _: usize) -> GroupBytes {
+        *from
+    }
+
+    fn field(self, x: GroupBytes, shift: i32, mask: u8) -> GroupBytes {
+        x.map(|byte| mask & if shift < 0 { byte << -shift } else { byte >> shift })
+    }
+
+    fn join(self, a: GroupBytes, b: GroupBytes) -> GroupBytes {
+        std::array::from_fn(|i| a[i] | b[i])
+    }
+
+    fn look_up(self, table: &[u8; 16], x: GroupBytes) -> GroupBytes {
+        x.map(|byte| table[usize::from(byte)])
+    }
+
+    fn dot_groups<W: IntegerWeights, const COUNT: usize, const M: usize>(
+        self,
+        (w, offset): (&W, i32),
+        first: usize,
+        x: [&Integers; M],
+    ) -> [[i32; LANES]; M] {
+        let mut sums = [[0; LANES]; M];
+        for group in first..first + COUNT {
+            for (i, weight) in w.group(self, 0, group).into_iter().enumerate() {
+                for (sums, x) in sums.iter_mut().zip(x) {
+                    let value = i32::from(x.quants[group][i % FOUR]);
+                    sums[i / FOUR] += (i32::from(weight) - offset) * value;
+                }
+            }
+        }
+        sums
+    }
 }

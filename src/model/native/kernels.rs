@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 
-use super::matrix::{Matrix, MatrixRows, PackedRows, Storage, Sums, multiply_together};
+use super::matrix::{Matrix, MatrixRows, PackedRows, Sums, WeightStorage, multiply_together};
 use super::memory::{Builder, Memory};
 use crate::error::Error;
 use crate::lanes::{IsaKind, LANES};
@@ -26,7 +26,7 @@ impl PackedMatrix {
     /// If memory cannot be allocated.
     pub fn pack(isa: IsaKind, rows: &[f32], inputs: usize, dtype: Dtype) -> Result<Self, Error> {
         let rows = rows.chunks_exact(inputs).collect::<Vec<_>>();
-        let storage = Storage::of_numbers(dtype, inputs);
+        let storage = WeightStorage::of_numbers(dtype, inputs);
         let mut memory = Builder::new(Matrix::bytes(storage, rows.len(), inputs))?;
         let mut matrix = Matrix::new(isa, inputs);
         matrix.extend(&mut memory, storage, &MatrixRows::Numbers(&rows));
@@ -44,7 +44,7 @@ impl PackedMatrix {
         for RawRows { kind, blocks } in parts {
             let width = inputs / kind.length() * kind.bytes();
             let whole = inputs.is_multiple_of(kind.length()) && blocks.len().is_multiple_of(width);
-            let storage = Storage::of_tensor(*kind);
+            let storage = WeightStorage::of_tensor(*kind);
             if !whole || !storage.is_blocks() {
                 let kind = kind.name();
                 return Err(Error::engine(format!("no rows of {inputs} weights of type {kind}")));

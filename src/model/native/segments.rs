@@ -1,6 +1,6 @@
 //! How the tensors of a product are stored side by side.
 
-use super::matrix::{Matrix, Storage};
+use super::matrix::{Matrix, WeightStorage};
 use crate::lanes::LANES;
 use crate::model::Dtype;
 use crate::model::decoder::{Described, Tensors};
@@ -17,7 +17,7 @@ pub(super) enum Order {
 /// Neighbouring rows that are stored in the same way.
 #[derive(Debug)]
 pub(super) struct SegmentPlan {
-    pub storage: Storage,
+    pub storage: WeightStorage,
     /// The tensors of these rows.
     pub tensors: Vec<Described>,
 }
@@ -66,8 +66,8 @@ pub(super) fn plan(
     order: Order,
 ) -> Vec<SegmentPlan> {
     let storage = |(name, shape): &Described| match dtype {
-        Dtype::Stored => Storage::of_tensor(tensors.kind(name)),
-        _ => Storage::of_numbers(dtype, shape[1]),
+        Dtype::Stored => WeightStorage::of_tensor(tensors.kind(name)),
+        _ => WeightStorage::of_numbers(dtype, shape[1]),
     };
     let mut segments: Vec<SegmentPlan> = Vec::new();
     let mut fits = true;
@@ -83,7 +83,7 @@ pub(super) fn plan(
         }
     }
     if segments.len() > 1 && (!fits || order != Order::AsStored) {
-        return vec![SegmentPlan { storage: Storage::F32, tensors: parts }];
+        return vec![SegmentPlan { storage: WeightStorage::F32, tensors: parts }];
     }
     segments
 }

@@ -23,7 +23,7 @@ pub(super) struct Bf16;
 /// A number type in which weights are stored.
 pub(super) trait Weight {
     /// Its representation in memory.
-    type Bits: Pod;
+    type Bits: Pod + Send;
     /// See [`StorageFormat::AVX2_PAIRED_ROWS`].
     const AVX2_PAIRED_ROWS: usize;
     /// See [`StorageFormat::AVX2_AHEAD`].

@@ -6,7 +6,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::lanes::BLOCK;
-use crate::lanes::integers::{FOUR, GROUPS, Group, IntegerProducts, IntegerWeights};
+use crate::lanes::integers::{FOUR, GROUPS, GroupBytes, IntegerProducts, IntegerWeights};
 use crate::model::blocks::STEPS;
 
 /// Groups whose weights are in the low, and in the high, halves of bytes.
@@ -26,17 +26,33 @@ fn place(lane: usize, input: usize) -> (usize, usize) {
     (input / FOUR, lane * FOUR + input % FOUR)
 }
 
+/// The four inputs of each group as one number: packing works on four bytes at once.
+fn words(integers: &[u8; BLOCK]) -> [u32; GROUPS] {
+    std::array::from_fn(|group| {
+        let bytes = &integers[group * FOUR..];
+        u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+    })
+}
+
+/// Adds bits to the bytes of a lane.
+fn add(group: &mut GroupBytes, lane: usize, bits: u32) {
+    let bytes = &mut group.as_chunks_mut::<FOUR>().0[lane];
+    *bytes = (u32::from_ne_bytes(*bytes) | bits).to_ne_bytes();
+}
+
+/// The lowest bits of each of four bytes.
+const ONES: u32 = 0x0101_0101;
+
 /// Four bits: byte by byte the weights of the first sixteen inputs, and of the others.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(super) struct Nibbles([Group; HALF]);
+pub(super) struct Nibbles([GroupBytes; HALF]);
 
 impl LaneWeights for Nibbles {
     fn put(&mut self, lane: usize, integers: &[u8; BLOCK]) {
-        let (low, high) = integers.split_at(BLOCK / 2);
-        for (input, (low, high)) in low.iter().zip(high).enumerate() {
-            let (group, at) = place(lane, input);
-            self.0[group][at] = low & 15 | high << 4;
+        let words = words(integers).map(|word| word & (15 * ONES));
+        for (group, bytes) in self.0.iter_mut().enumerate() {
+            add(bytes, lane, words[group] | words[group + HALF] << 4);
         }
     }
 
@@ -62,15 +78,14 @@ impl IntegerWeights for Nibbles {
 #[repr(C)]
 pub(super) struct Fives {
     low: Nibbles,
-    high: Group,
+    high: GroupBytes,
 }
 
 impl LaneWeights for Fives {
     fn put(&mut self, lane: usize, integers: &[u8; BLOCK]) {
         self.low.put(lane, integers);
-        for (input, integer) in integers.iter().enumerate() {
-            let (group, at) = place(lane, input);
-            self.high[at] |= (integer >> 4) << group;
+        for (group, word) in words(integers).into_iter().enumerate() {
+            add(&mut self.high, lane, (word >> 4 & ONES) << group);
         }
     }
 
@@ -95,15 +110,15 @@ impl IntegerWeights for Fives {
 #[repr(C)]
 pub(super) struct Sixes {
     low: Nibbles,
-    high: [Group; 2],
+    high: [GroupBytes; 2],
 }
 
 impl LaneWeights for Sixes {
     fn put(&mut self, lane: usize, integers: &[u8; BLOCK]) {
         self.low.put(lane, integers);
-        for (input, integer) in integers.iter().enumerate() {
-            let (group, at) = place(lane, input);
-            self.high[group / HALF][at] |= (integer >> 4) << (2 * (group % HALF));
+        for (group, word) in words(integers).into_iter().enumerate() {
+            let pairs = (word >> 4 & (3 * ONES)) << (2 * (group % HALF));
+            add(&mut self.high[group / HALF], lane, pairs);
         }
     }
 
@@ -128,16 +143,15 @@ impl IntegerWeights for Sixes {
 /// Eight bits with a sign, kept as the sum with 128.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(super) struct Eights([Group; GROUPS]);
+pub(super) struct Eights([GroupBytes; GROUPS]);
 
 /// The bit in which a byte with a sign differs from its sum with 128.
 const SIGN: u8 = 0x80;
 
 impl LaneWeights for Eights {
     fn put(&mut self, lane: usize, integers: &[u8; BLOCK]) {
-        for (input, integer) in integers.iter().enumerate() {
-            let (group, at) = place(lane, input);
-            self.0[group][at] = integer ^ SIGN;
+        for (group, word) in words(integers).into_iter().enumerate() {
+            add(&mut self.0[group], lane, word ^ (u32::from(SIGN) * ONES));
         }
     }
 

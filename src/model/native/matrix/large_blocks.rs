@@ -19,7 +19,7 @@ pub(super) const PARTS: usize = 8;
 const MIDDLE: i32 = 32;
 
 /// The weights of sixteen outputs for 256 inputs, from minima up.
-pub(super) trait UpwardTile: Pod {
+pub(super) trait UpwardTile: Pod + Send {
     /// The integers of a part.
     type Weights: LaneWeights;
 

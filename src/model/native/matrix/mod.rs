@@ -21,7 +21,7 @@ pub(super) use packed::Matrix;
 pub(super) use packing::MatrixRows;
 pub(super) use product::{Finish, Sums, multiply_tiles, multiply_together};
 pub(super) use rows::{Chunk, PackedRows, Rows, in_groups};
-pub(super) use storage::Storage;
+pub(super) use storage::WeightStorage;
 
 use self::groups::Groups;
 
@@ -32,7 +32,7 @@ use crate::lanes::{Isa, IsaKind, LANES};
 /// A way to store weights, and the arithmetic that goes with it.
 trait StorageFormat {
     /// A tile's weights for the next [`Self::INPUTS`] inputs.
-    type Step: Pod;
+    type Step: Pod + Send;
     /// One row's values for the inputs of [`Self::STEPS`] steps.
     type Value<I: Isa>: Pod;
     /// What these values are.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::groups::Groups;
-use super::storage::{Storage, WithFormat};
+use super::storage::{WeightStorage, WithFormat};
 use super::{StorageFormat, ValueForm};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 use crate::model::native::memory::{Memory, Part, bytes_of};
@@ -24,7 +24,7 @@ pub(in super::super) struct Matrix {
 pub(super) struct Segment {
     /// The tiles of the matrix that it holds.
     pub(super) tiles: Range<usize>,
-    pub(super) storage: Storage,
+    pub(super) storage: WeightStorage,
     /// The steps of all tiles, tile by tile.
     pub(super) steps: Part,
 }
@@ -50,15 +50,15 @@ impl RowForm {
 
 impl Matrix {
     /// Bytes that the outputs of one segment take in memory.
-    pub(in super::super) fn bytes(storage: Storage, outputs: usize, inputs: usize) -> usize {
-        struct Bytes(usize, usize);
-        impl WithFormat for Bytes {
+    pub(in super::super) fn bytes(storage: WeightStorage, outputs: usize, inputs: usize) -> usize {
+        struct SegmentBytes(usize, usize);
+        impl WithFormat for SegmentBytes {
             type Output = usize;
             fn with<S: StorageFormat>(self) -> usize {
                 bytes_of::<S::Step>(self.0 * self.1.div_ceil(S::INPUTS))
             }
         }
-        storage.with(Bytes(outputs.div_ceil(LANES), inputs))
+        storage.with(SegmentBytes(outputs.div_ceil(LANES), inputs))
     }
 
     /// Writes the weights of one output to `row`, as the products use them.

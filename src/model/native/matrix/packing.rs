@@ -7,7 +7,7 @@ use super::q8::Q8;
 use super::small_blocks::{
     Small, TileOf4_0, TileOf4_1, TileOf5_0, TileOf5_1, TileOf8_0, TileOfIq4Nl,
 };
-use super::storage::Storage;
+use super::storage::WeightStorage;
 use super::{BlockFormat, NumberFormat};
 use crate::lanes::{IsaKind, LANES};
 use crate::model::native::memory::{Builder, Part};
@@ -39,14 +39,14 @@ impl Matrix {
     pub(in super::super) fn extend(
         &mut self,
         memory: &mut Builder,
-        storage: Storage,
+        storage: WeightStorage,
         rows: &MatrixRows<'_>,
     ) {
-        let packing = Packing { memory, isa: self.isa, inputs: self.inputs };
+        let packing = TilePacking { memory, isa: self.isa, inputs: self.inputs };
         let steps = match (rows, storage) {
-            (MatrixRows::Numbers(rows), Storage::Bf16) => packing.numbers::<Bf16>(rows),
-            (MatrixRows::Numbers(rows), Storage::F16) => packing.numbers::<F16>(rows),
-            (MatrixRows::Numbers(rows), Storage::Q8) => packing.numbers::<Q8>(rows),
+            (MatrixRows::Numbers(rows), WeightStorage::Bf16) => packing.numbers::<Bf16>(rows),
+            (MatrixRows::Numbers(rows), WeightStorage::F16) => packing.numbers::<F16>(rows),
+            (MatrixRows::Numbers(rows), WeightStorage::Q8) => packing.numbers::<Q8>(rows),
             (MatrixRows::Numbers(rows), _) => packing.numbers::<F32>(rows),
             (MatrixRows::Blocks(rows), _) => packing.blocks_of(storage, rows),
         };
@@ -58,39 +58,40 @@ impl Matrix {
 }
 
 /// Where and how weights are packed.
-struct Packing<'m> {
+struct TilePacking<'m> {
     memory: &'m mut Builder,
     isa: IsaKind,
     inputs: usize,
 }
 
-impl Packing<'_> {
+impl TilePacking<'_> {
     fn numbers<S: NumberFormat>(self, rows: &[&[f32]]) -> Part {
         let Self { memory, isa, inputs } = self;
         let steps = inputs.div_ceil(S::INPUTS);
         let (part, to) = memory.take(rows.len().div_ceil(LANES) * steps);
         let nothing = vec![0.0; inputs];
-        for (to, rows) in to.chunks_exact_mut(steps).zip(rows.chunks(LANES)) {
-            let rows: [&[f32]; LANES] =
-                std::array::from_fn(|lane| rows.get(lane).copied().unwrap_or(&nothing));
+        each_tile(to, steps, |tile, to| {
+            let rows: [&[f32]; LANES] = std::array::from_fn(|lane| {
+                rows.get(tile * LANES + lane).copied().unwrap_or(&nothing)
+            });
             for (step, to) in to.iter_mut().enumerate() {
                 let part = step * S::INPUTS..inputs.min((step + 1) * S::INPUTS);
                 *to = S::pack(isa, rows.map(|row| &row[part.clone()]));
             }
-        }
+        });
         part
     }
 
-    fn blocks_of(self, storage: Storage, rows: &[&[u8]]) -> Part {
+    fn blocks_of(self, storage: WeightStorage, rows: &[&[u8]]) -> Part {
         match storage {
-            Storage::Q4_0 => self.blocks::<Small<TileOf4_0>>(rows),
-            Storage::Q4_1 => self.blocks::<Small<TileOf4_1>>(rows),
-            Storage::Q5_0 => self.blocks::<Small<TileOf5_0>>(rows),
-            Storage::Q5_1 => self.blocks::<Small<TileOf5_1>>(rows),
-            Storage::Iq4Nl => self.blocks::<Small<TileOfIq4Nl>>(rows),
-            Storage::Q4K => self.blocks::<LargeUpward<TileOf4K>>(rows),
-            Storage::Q5K => self.blocks::<LargeUpward<TileOf5K>>(rows),
-            Storage::Q6K => self.blocks::<Q6K>(rows),
+            WeightStorage::Q4_0 => self.blocks::<Small<TileOf4_0>>(rows),
+            WeightStorage::Q4_1 => self.blocks::<Small<TileOf4_1>>(rows),
+            WeightStorage::Q5_0 => self.blocks::<Small<TileOf5_0>>(rows),
+            WeightStorage::Q5_1 => self.blocks::<Small<TileOf5_1>>(rows),
+            WeightStorage::Iq4Nl => self.blocks::<Small<TileOfIq4Nl>>(rows),
+            WeightStorage::Q4K => self.blocks::<LargeUpward<TileOf4K>>(rows),
+            WeightStorage::Q5K => self.blocks::<LargeUpward<TileOf5K>>(rows),
+            WeightStorage::Q6K => self.blocks::<Q6K>(rows),
             _ => self.blocks::<Small<TileOf8_0>>(rows),
         }
     }
@@ -99,12 +100,35 @@ impl Packing<'_> {
     fn blocks<S: BlockFormat>(self, rows: &[&[u8]]) -> Part {
         let steps = self.inputs / S::INPUTS;
         let (part, to) = self.memory.take::<S::Step>(rows.len().div_ceil(LANES) * steps);
-        for (to, rows) in to.chunks_exact_mut(steps.max(1)).zip(rows.chunks(LANES)) {
-            for (lane, row) in rows.iter().enumerate().filter(|(_, row)| !row.is_empty()) {
+        each_tile(to, steps, |tile, to| {
+            let rows = rows[tile * LANES..].iter().take(LANES);
+            for (lane, row) in rows.enumerate().filter(|(_, row)| !row.is_empty()) {
                 let blocks = row.chunks_exact(row.len() / steps);
                 to.iter_mut().zip(blocks).for_each(|(step, block)| S::put(step, lane, block));
             }
-        }
+        });
         part
     }
+}
+
+/// Bytes from which on it pays to start threads.
+const MANY: usize = 1 << 20;
+
+/// Calls a function for each tile of `steps` steps, on all cores if there is enough to do.
+fn each_tile<T: Send>(to: &mut [T], steps: usize, fill: impl Fn(usize, &mut [T]) + Sync) {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = if size_of_val(to) < MANY { 1 } else { cores };
+    let (steps, tiles) = (steps.max(1), to.len() / steps.max(1));
+    let share = tiles.div_ceil(threads).max(1);
+    let work = |(number, part): (usize, &mut [T])| {
+        for (tile, to) in part.chunks_exact_mut(steps).enumerate() {
+            fill(number * share + tile, to);
+        }
+    };
+    let mut parts = to.chunks_mut(share * steps).enumerate();
+    let own = parts.next();
+    std::thread::scope(|scope| {
+        parts.for_each(|part| drop(scope.spawn(move || work(part))));
+        own.into_iter().for_each(work);
+    });
 }

@@ -14,7 +14,7 @@ use crate::lanes::{BLOCK, Isa, IsaKind, LANES, Quants};
 use crate::model::blocks::{STEPS, SmallBlock};
 
 /// The weights of sixteen outputs for 32 inputs.
-pub(super) trait SmallTile: Pod {
+pub(super) trait SmallTile: Pod + Send {
     /// Its integers.
     type Weights: LaneWeights;
     /// What the products subtract from each integer.

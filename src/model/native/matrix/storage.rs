@@ -12,7 +12,7 @@ use crate::model::blocks::TensorKind;
 
 /// How a matrix, or a part of it, is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Storage {
+pub(in super::super) enum WeightStorage {
     /// Four bytes per weight.
     F32,
     /// bfloat16.
@@ -40,7 +40,7 @@ pub(super) trait WithFormat {
     fn with<S: StorageFormat>(self) -> Self::Output;
 }
 
-impl Storage {
+impl WeightStorage {
     /// How a matrix with `inputs` inputs is stored that is given as numbers.
     pub(in super::super) fn of_numbers(dtype: Dtype, inputs: usize) -> Self {
         match dtype.stored(inputs) {

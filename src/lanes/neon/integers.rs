@@ -1,11 +1,11 @@
-//! NEON, with or without dot products.
+//! Products of small integers.
 
 #![allow(unsafe_code)] // CPU intrinsics
 
 use std::arch::aarch64::*;
 
-use super::{Group, IntegerProducts, IntegerWeights, Integers};
-use crate::lanes::neon::{Neon, NeonProducts, broadcast};
+use super::{Neon, NeonProducts, broadcast};
+use crate::lanes::integers::{GroupBytes, IntegerProducts, IntegerWeights, Integers};
 
 // SAFETY, for every block below: `self` proves that the processor has the instructions, and
 // every pointer comes from a reference to at least as many bytes as they read; they require
@@ -15,7 +15,7 @@ impl<D: NeonProducts> IntegerProducts for Neon<D> {
     type B = uint8x16_t;
 
     #[inline(always)]
-    fn bytes(self, from: &Group, part: usize) -> uint8x16_t {
+    fn bytes(self, from: &GroupBytes, part: usize) -> uint8x16_t {
         let (quarters, _) = from.as_chunks::<16>();
         unsafe { vld1q_u8(quarters[part].as_ptr()) }
     }

@@ -1,15 +1,14 @@
-//! AVX2 with or without VNNI, and AVX-512.
+//! Products of small integers.
 
 #![allow(unsafe_code)] // CPU intrinsics
 
 use std::arch::x86_64::*;
 
-use super::{FOUR, Group, IntegerProducts, IntegerWeights, Integers};
-use crate::lanes::avx2::{Avx2, ByteProducts};
-use crate::lanes::avx512::Avx512;
+use super::{Avx2, ByteProducts};
+use crate::lanes::integers::{FOUR, GroupBytes, IntegerProducts, IntegerWeights, Integers};
 
 /// The values of some groups.
-pub(in crate::lanes) type SmallBytes<const COUNT: usize> = [[i8; FOUR]; COUNT];
+pub(super) type SmallBytes<const COUNT: usize> = [[i8; FOUR]; COUNT];
 
 /// Four values in all lanes.
 ///
@@ -27,7 +26,7 @@ unsafe fn broadcast(x: [i8; FOUR]) -> __m256i {
 /// # Safety
 /// The processor must have AVX2.
 #[inline(always)]
-pub(in crate::lanes) unsafe fn small_bytes<W: IntegerWeights, const COUNT: usize>(
+pub(super) unsafe fn small_bytes<W: IntegerWeights, const COUNT: usize>(
     mut sum: __m256i,
     w: &[__m256i; COUNT],
     x: &SmallBytes<COUNT>,
@@ -57,7 +56,7 @@ pub(in crate::lanes) unsafe fn small_bytes<W: IntegerWeights, const COUNT: usize
 /// # Safety
 /// The processor must have AVX2.
 #[inline(always)]
-pub(in crate::lanes) unsafe fn any_bytes<const COUNT: usize>(
+pub(super) unsafe fn any_bytes<const COUNT: usize>(
     w: &[__m256i; COUNT],
     x: &SmallBytes<COUNT>,
 ) -> __m256i {
@@ -82,7 +81,7 @@ impl<D: ByteProducts> IntegerProducts for Avx2<D> {
     type B = __m256i;
 
     #[inline(always)]
-    fn bytes(self, from: &Group, part: usize) -> __m256i {
+    fn bytes(self, from: &GroupBytes, part: usize) -> __m256i {
         let (halves, _) = from.as_chunks::<32>();
         unsafe { _mm256_loadu_si256(halves[part].as_ptr().cast()) }
     }
@@ -124,62 +123,8 @@ impl<D: ByteProducts> IntegerProducts for Avx2<D> {
             }
             for m in 0..M {
                 let start = -offset * x[m].sum::<COUNT>(first);
-                let mut values = [[0; FOUR]; COUNT];
-                values.copy_from_slice(&x[m].quants[first..first + COUNT]);
-                sums[m][part] = unsafe { D::groups::<W, COUNT>(start, &weights, &values) };
-            }
-        }
-        sums
-    }
-}
-
-impl IntegerProducts for Avx512 {
-    type I = __m512i;
-    type B = __m512i;
-
-    #[inline(always)]
-    fn bytes(self, from: &Group, _: usize) -> __m512i {
-        unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
-    }
-    #[inline(always)]
-    fn field(self, x: __m512i, shift: i32, mask: u8) -> __m512i {
-        unsafe {
-            let shifted = match shift {
-                0 => x,
-                1.. => _mm512_srl_epi16(x, _mm_cvtsi32_si128(shift)),
-                _ => _mm512_sll_epi16(x, _mm_cvtsi32_si128(-shift)),
-            };
-            _mm512_and_si512(shifted, _mm512_set1_epi8(mask.cast_signed()))
-        }
-    }
-    #[inline(always)]
-    fn join(self, a: __m512i, b: __m512i) -> __m512i {
-        unsafe { _mm512_or_si512(a, b) }
-    }
-    #[inline(always)]
-    fn look_up(self, table: &[u8; 16], x: __m512i) -> __m512i {
-        unsafe {
-            let table = _mm_loadu_si128(table.as_ptr().cast());
-            _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), x)
-        }
-    }
-    #[inline(always)]
-    fn dot_groups<W: IntegerWeights, const COUNT: usize, const M: usize>(
-        self,
-        (w, offset): (&W, i32),
-        first: usize,
-        x: [&Integers; M],
-    ) -> [__m512i; M] {
-        let mut sums = [unsafe { _mm512_setzero_si512() }; M];
-        for m in 0..M {
-            sums[m] = unsafe { _mm512_set1_epi32(-offset * x[m].sum::<COUNT>(first)) };
-        }
-        for group in first..first + COUNT {
-            let w = w.group(self, 0, group);
-            for m in 0..M {
-                unsafe {
-                    let x = _mm512_set1_epi32(bytemuck::cast(x[m].quants[group]));
-                    sums[m] = _mm512_dpbusd_epi32(sums[m], w, x);
+                if let Some(values) = x[m].quants[first..].first_chunk() {
+                    sums[m][part] = unsafe { D::groups::<W, COUNT>(start, &weights, values) };
                 }
             }
         }

@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code)] // CPU intrinsics and instructions
 
+mod integers;
+
 use std::arch::aarch64::*;
 use std::arch::{asm, is_aarch64_feature_detected};
 use std::marker::PhantomData;

@@ -2,12 +2,15 @@
 
 #![allow(unsafe_code)] // CPU intrinsics
 
+mod integers;
+
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::integers::{IntegerWeights, SmallBytes, any_bytes, small_bytes};
+use self::integers::{SmallBytes, any_bytes, small_bytes};
+use super::integers::IntegerWeights;
 use super::{BLOCK, Bytes, Fours, Isa, IsaKind, Kernel, LANES, Quants};
 
 /// Proof that the processor has AVX2, FMA, F16C and what `D` needs.

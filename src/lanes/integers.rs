@@ -1,15 +1,6 @@
 //! Exact products of small integers: weights of sixteen lanes, kept in a few bits each, with
 //! the quantised values of rows.
 
-#[cfg(target_arch = "aarch64")]
-mod neon;
-mod portable;
-#[cfg(target_arch = "x86_64")]
-mod x86;
-
-#[cfg(target_arch = "x86_64")]
-pub(super) use x86::{SmallBytes, any_bytes, small_bytes};
-
 use bytemuck::{Pod, Zeroable};
 
 use super::{BLOCK, LANES, Quants};
@@ -19,13 +10,13 @@ pub(crate) const FOUR: usize = 4;
 /// Groups of a block.
 pub(crate) const GROUPS: usize = BLOCK / FOUR;
 /// A byte per input of a group and lane.
-pub(crate) type Group = [u8; FOUR * LANES];
+pub(crate) type GroupBytes = [u8; FOUR * LANES];
 
 /// A row's values for the 32 inputs of a block, quantised.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Integers {
-    quants: [[i8; FOUR]; GROUPS],
+    pub(super) quants: [[i8; FOUR]; GROUPS],
     /// The sums of the first and of the second sixteen.
     totals: [i32; 2],
     /// What one step is.
@@ -61,7 +52,7 @@ impl Integers {
 
     /// The sum of `COUNT` groups from `first`: one half of the block, or all of it.
     #[inline(always)]
-    fn sum<const COUNT: usize>(&self, first: usize) -> i32 {
+    pub(super) fn sum<const COUNT: usize>(&self, first: usize) -> i32 {
         if COUNT == GROUPS { self.totals[0] + self.totals[1] } else { self.totals[first / COUNT] }
     }
 }
@@ -79,11 +70,11 @@ pub(crate) trait IntegerWeights {
 pub(crate) trait IntegerProducts: Copy {
     /// Sixteen i32.
     type I: Copy;
-    /// The bytes of one register, one of the parts of a [`Group`].
+    /// The bytes of one register, one of the parts of a [`GroupBytes`].
     type B: Copy;
 
     /// A part of a group.
-    fn bytes(self, from: &Group, part: usize) -> Self::B;
+    fn bytes(self, from: &GroupBytes, part: usize) -> Self::B;
 
     /// Some bits of each byte, shifted to the right, or to the left if `shift` is negative.
     /// `mask` selects from what a byte's own bits become, never from its neighbours'.
