@@ -198,6 +198,12 @@ fn a_draft_model_hears_every_byte_even_of_unfinished_characters() {
         }
     }
     assert!(unfinished >= 3, "{unfinished}");
+    // A control token in a text is the one of the same name; what is around it is encoded apart.
+    let (end, word) = (1, tokens[1]);
+    read(&model, &mut session, &[tokens[0], word, end, word]);
+    let heard_now = heard.borrow_mut().pop().unwrap();
+    let own_word = &heard_now[1..heard_now.len() / 2];
+    assert_eq!(heard_now, [&[599], own_word, &[598], own_word].concat());
     // A byte that begins no character is passed on as a replacement, not as an error.
     let broken = [tokens[0], tokens[1], 255, 254, tokens[1]];
     read(&model, &mut session, &broken);
