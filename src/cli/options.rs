@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -9,7 +10,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::distribution::Token;
 use crate::input::{read_any_text, read_text_from};
-use crate::model::{Codec, Dtype, Engine, Role, Settings, Vocabulary};
+use crate::model::{
+    ChatDate, ChatMessage, Codec, Conversation, Dtype, Engine, Role, Settings, Vocabulary,
+};
 use crate::terminal;
 
 /// Parses a count. Replaces clap's message, which only says that a digit is invalid.
@@ -99,6 +102,15 @@ pub(super) struct PromptArgs {
     /// this option they are ordinary text
     #[arg(long)]
     pub special_tokens: bool,
+    /// Take the prompt as a message of a user, and write it as the target's chat template does
+    #[arg(long)]
+    pub chat: bool,
+    /// System message before the prompt
+    #[arg(long, value_name = "TEXT", requires = "chat")]
+    pub system: Option<String>,
+    /// Day that a chat template is told if it asks for the date, YYYY-MM-DD [default: today]
+    #[arg(long, value_name = "DATE", requires = "chat")]
+    chat_date: Option<ChatDate>,
 }
 
 impl PromptArgs {
@@ -129,7 +141,7 @@ impl PromptArgs {
     /// Encodes the prompt. Prints a note if a string in it could be meant as a control token.
     ///
     /// # Errors
-    /// If the codec cannot encode the text.
+    /// If the codec cannot encode the text, or the model has no chat template that takes it.
     pub(super) fn encode(&self, text: &str, codec: &dyn Codec) -> Result<Vec<Token>> {
         if let Some(string) = codec.control_string(text) {
             terminal::say(format_args!(
@@ -137,8 +149,21 @@ impl PromptArgs {
                  as a control token"
             ));
         }
-        Ok(codec.encode(text)?)
+        if !self.chat {
+            return Ok(codec.encode(text)?);
+        }
+        let system = self.system.iter().map(|text| ChatMessage::new("system", text));
+        let messages = system.chain([ChatMessage::new("user", text)]).collect();
+        let today = self.chat_date.unwrap_or_else(today);
+        Ok(codec.encode_chat(&Conversation { messages, today: Some(today) })?)
     }
+}
+
+/// The day by the system's clock, in UTC.
+fn today() -> ChatDate {
+    const SECONDS: u64 = 24 * 60 * 60;
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    ChatDate::from_days(u32::try_from(since.as_secs() / SECONDS).unwrap_or_default())
 }
 
 /// Removes the trailing newline that editors and `echo` add.

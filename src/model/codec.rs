@@ -1,5 +1,6 @@
 //! Text to tokens and back.
 
+use super::conversation::Conversation;
 use crate::distribution::Token;
 use crate::error::Error;
 
@@ -44,6 +45,27 @@ pub trait Codec: std::fmt::Debug {
         None
     }
 
+    /// The tokens of a conversation as the model's chat template writes it, up to where the
+    /// model's answer begins. The template says which tokens begin the text.
+    ///
+    /// The control tokens are the template's: no string in the messages becomes one, unless
+    /// [`Settings::special_tokens`](super::Settings::special_tokens) is set.
+    ///
+    /// # Errors
+    /// If the model has no template, or it refuses the conversation.
+    fn encode_chat(&self, conversation: &Conversation) -> Result<Vec<Token>, Error> {
+        let _ = conversation;
+        Err(no_template())
+    }
+
+    /// SHA-256 of the chat template.
+    ///
+    /// # Errors
+    /// If the model has none, or it is damaged.
+    fn chat_sha256(&self) -> Result<String, Error> {
+        Err(no_template())
+    }
+
     /// The text of tokens, special tokens left out. Bytes that are not (yet)
     /// UTF-8 come out as U+FFFD.
     ///
@@ -71,6 +93,10 @@ pub trait Codec: std::fmt::Debug {
     fn encode_part(&self, part: &str) -> Result<Vec<Token>, Error> {
         if part.is_empty() { Ok(Vec::new()) } else { self.encode(part) }
     }
+}
+
+fn no_template() -> Error {
+    Error::setting("a toy model has no chat template: leave out chat")
 }
 
 /// The text of toy models: token 0 is `a`, token 1 is `b`, and so on.

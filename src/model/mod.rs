@@ -10,8 +10,12 @@ mod candle;
 #[cfg(feature = "harness")]
 mod catalog;
 #[cfg(feature = "engine")]
+mod chat;
+#[cfg(feature = "engine")]
 mod checkpoint;
 mod codec;
+mod conversation;
+mod date;
 #[cfg(feature = "engine")]
 mod decoder;
 #[cfg(feature = "engine")]
@@ -54,7 +58,11 @@ pub mod zoo;
 
 #[cfg(feature = "harness")]
 pub use catalog::{Catalog, KnownModel};
+#[cfg(feature = "engine")]
+pub use chat::{ChatTemplate, ChatText};
 pub use codec::{Codec, Letters, Spelling, Words};
+pub use conversation::{ChatMessage, Conversation};
+pub use date::ChatDate;
 #[cfg(feature = "engine")]
 pub use ggml_vocabulary::GgmlVocabulary;
 #[cfg(feature = "hub")]

@@ -33,6 +33,7 @@ Examples:
   specdec generate --prompt-file notes.md --temperature 0.7 --top-p 0.95 --seed 7
   specdec generate 'impl Iterator for' --temperature 0 --show-draft
   specdec generate 'impl Iterator for' --temperature 0 --plain
+  specdec generate --target owner/name --plain --chat --system 'Be brief.' 'What is a monad?'
   git diff | specdec generate --drafter prompt_lookup -k 8 --stop $'\\n\\n'
   specdec generate --target toy:mixed ab --max-tokens 20 --json
 
@@ -262,5 +263,7 @@ fn settings<'r>(
         timeout: args.stop.timeout,
         ignore_eos: args.stop.ignore_eos,
         special_tokens: args.prompt.special_tokens,
+        chat: args.prompt.chat,
+        system: args.prompt.system.as_deref(),
     }
 }

@@ -102,6 +102,10 @@ pub(super) struct AskedSettings<'r> {
     pub timeout: Option<f64>,
     pub ignore_eos: bool,
     pub special_tokens: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub chat: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<&'r str>,
 }
 
 /// The report on a finished generation.

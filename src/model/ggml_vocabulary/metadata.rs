@@ -36,6 +36,7 @@ impl GgmlVocabulary {
             add_eos: flag("add_eos_token")?,
             add_space_prefix: flag("add_space_prefix")?,
             name: metadata.text("general.name")?.unwrap_or_default().to_owned(),
+            chat_template: metadata.text("tokenizer.chat_template")?.map(str::to_owned),
         })
     }
 }

@@ -26,6 +26,7 @@ use tokenizers::Tokenizer;
 use self::around::Around;
 use self::names::{TokenNames, cut};
 use super::Codec;
+use super::chat::TemplateSource;
 use super::hf::{Dialect, HfTokenizer, Marks};
 use crate::distribution::Token;
 use crate::error::Error;
@@ -69,6 +70,8 @@ pub struct GgmlVocabulary {
     /// `general.name`, by which llama.cpp knows that the tokens of Phi-3 remove the white
     /// space after them.
     pub name: String,
+    /// `tokenizer.chat_template`: how a conversation becomes a prompt.
+    pub chat_template: Option<String>,
 }
 
 /// A tokenizer of the library, and what it does not do by itself.
@@ -97,7 +100,18 @@ impl GgmlVocabulary {
         let names = TokenNames::read(self).map_err(|why| Error::file(file, why))?;
         let marks = self.marks(&names).map_err(|why| Error::file(file, why))?;
         let rows = (rows, "the number of rows of token_embd.weight is");
-        HfTokenizer::build(file, || self.make(&names, &marks), rows, marks.clone(), special_tokens)
+        let make = || self.make(&names, &marks);
+        let made = HfTokenizer::build(file, make, rows, marks.clone(), special_tokens)?;
+        Ok(made.with_chat(self.chat(file, &names)))
+    }
+
+    /// The chat template, with the names of the tokens that begin and end a text.
+    fn chat(&self, file: &Path, names: &TokenNames) -> TemplateSource {
+        let tokens = [("bos_token", self.bos(names)), ("eos_token", self.eos(names))];
+        let name =
+            |(key, id): (&str, Option<Token>)| Some((key.to_owned(), names.name(id?)?.into()));
+        let tokens = tokens.into_iter().filter_map(name).collect();
+        TemplateSource::File { file: file.to_owned(), template: self.chat_template.clone(), tokens }
     }
 
     fn make(&self, names: &TokenNames, marks: &Marks) -> Result<Made, String> {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use sha2::{Digest, Sha256};
 use tokenizers::{
-    AddedVocabulary, DecoderWrapper, Model, ModelWrapper, OffsetType, PreTokenizer,
-    Result as TokenizerResult, Tokenizer,
+    AddedVocabulary, DecoderWrapper, Model, ModelWrapper, NormalizedString, OffsetType,
+    PreTokenizedString, PreTokenizer, Result as TokenizerResult, Tokenizer,
 };
 
 use super::config::Marks;
@@ -15,9 +16,10 @@ use super::guard::guarded;
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::alphabet;
+use crate::model::chat::{ChatTemplate, ChatText, TemplateSource};
 use crate::model::files::fault;
 use crate::model::toy::hex;
-use crate::model::{Codec, Spelling};
+use crate::model::{Codec, Conversation, Spelling};
 
 /// Steps that another format than `tokenizer.json` defines otherwise than the library.
 pub(in crate::model) trait Dialect: std::fmt::Debug {
@@ -49,6 +51,8 @@ pub(in crate::model) struct HfTokenizer {
     in_texts: AddedVocabulary,
     /// Whether texts may contain control tokens.
     special_tokens: bool,
+    /// Where the chat template comes from, and the template once it has been asked for.
+    chat: (TemplateSource, OnceLock<Result<ChatTemplate, Error>>),
 }
 
 impl HfTokenizer {
@@ -64,7 +68,9 @@ impl HfTokenizer {
     ) -> Result<Self, Error> {
         let make = || Ok((prepared(text.bytes()).map_err(not_one)?, None));
         let rows = (rows, "config.json has vocab_size");
-        Self::build(text.file(), make, rows, marks, special_tokens)
+        let folder = text.file().parent().unwrap_or(Path::new("")).to_owned();
+        let made = Self::build(text.file(), make, rows, marks, special_tokens)?;
+        Ok(made.with_chat(TemplateSource::Folder(folder)))
     }
 
     /// Makes a tokenizer that `file` describes. `rows` is the number of embeddings, and
@@ -93,7 +99,25 @@ impl HfTokenizer {
         let (controls, in_texts) =
             set_apart(&tokenizer, &marks).map_err(|e| fail(not_one(e.to_string())))?;
         let file = file.to_owned();
-        Ok(Self { file, tokenizer, dialect, vocab, marks, controls, in_texts, special_tokens })
+        let none =
+            TemplateSource::File { file: file.clone(), template: None, tokens: Default::default() };
+        let chat = (none, OnceLock::new());
+        Ok(Self {
+            file,
+            tokenizer,
+            dialect,
+            vocab,
+            marks,
+            controls,
+            in_texts,
+            special_tokens,
+            chat,
+        })
+    }
+
+    /// The same tokenizer with a chat template.
+    pub(in crate::model) fn with_chat(self, source: TemplateSource) -> Self {
+        Self { chat: (source, OnceLock::new()), ..self }
     }
 
     /// Number of tokens, added ones included: the largest id plus one.
@@ -131,7 +155,14 @@ impl HfTokenizer {
         let tokenizer = &self.tokenizer;
         let all = tokenizer.get_added_vocabulary();
         let added = if self.special_tokens { all } else { &self.in_texts };
-        let mut parts = added.extract_and_normalize(tokenizer.get_normalizer(), text);
+        let parts = added.extract_and_normalize(tokenizer.get_normalizer(), text);
+        self.pieced(parts, whole)
+    }
+
+    /// The tokens of a text of which the added tokens have been found, and, if `around`,
+    /// those that the model expects around every text.
+    fn pieced(&self, mut parts: PreTokenizedString, around: bool) -> TokenizerResult<Vec<Token>> {
+        let tokenizer = &self.tokenizer;
         if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
             pre_tokenizer.pre_tokenize(&mut parts)?;
         }
@@ -140,13 +171,43 @@ impl HfTokenizer {
             false => self.plain(part.get()),
         })?;
         let encoding = parts.into_encoding(None, 0, OffsetType::None)?;
-        Ok(tokenizer.post_process(encoding, None, whole)?.get_ids().to_vec())
+        Ok(tokenizer.post_process(encoding, None, around)?.get_ids().to_vec())
     }
 
     fn encoded(&self, text: &str, whole: bool) -> Result<Vec<Token>, Error> {
         let fail = |why: String| fault(&self.file, format!("the text cannot be tokenised: {why}"));
         let ids = guarded(|| self.ids(text, whole).map_err(|e| e.to_string()));
         ids.and_then(|ids| ids).map_err(fail)
+    }
+
+    /// The tokens of a rendered conversation. While the added tokens are found, other
+    /// characters stand in the places that keep strings from being control tokens.
+    fn chat_ids(&self, chat: &ChatText) -> TokenizerResult<Vec<Token>> {
+        let ChatText { text, plain } = chat;
+        let shown =
+            plain.iter().filter_map(|&at| text[at..].chars().next()).collect::<BTreeSet<_>>();
+        let private = ('\u{100000}'..='\u{10FFFD}').filter(|&c| !text.contains(c));
+        let pairs = shown.into_iter().zip(private).collect::<Vec<_>>();
+        let hidden = |c: char| pairs.iter().find(|(shown, _)| *shown == c).map_or(c, |pair| pair.1);
+        let back = |c: char| pairs.iter().find(|(_, hidden)| *hidden == c).map_or(c, |pair| pair.0);
+        let masked = text.char_indices().map(|(at, c)| match plain.binary_search(&at) {
+            Ok(_) => hidden(c),
+            Err(_) => c,
+        });
+        let tokenizer = &self.tokenizer;
+        let added = tokenizer.get_added_vocabulary();
+        let masked = masked.collect::<String>();
+        let mut parts = added.extract_and_normalize(tokenizer.get_normalizer(), &masked);
+        parts.split(|_, mut part: NormalizedString| {
+            part.map(back);
+            Ok([part])
+        })?;
+        self.pieced(parts, false)
+    }
+
+    fn template(&self) -> Result<&ChatTemplate, Error> {
+        let (source, template) = &self.chat;
+        template.get_or_init(|| source.read()).as_ref().map_err(Clone::clone)
     }
 
     /// The tokens of a part of a text, control tokens among them.
@@ -282,6 +343,25 @@ impl Codec for HfTokenizer {
         let names = self.controls.iter().filter(|_| !self.special_tokens);
         let mut names = names.filter_map(|&id| self.tokenizer.id_to_token(id));
         names.find(|name| text.contains(name))
+    }
+
+    fn encode_chat(&self, conversation: &Conversation) -> Result<Vec<Token>, Error> {
+        let controls = self.controls.iter().filter(|_| !self.special_tokens);
+        let names = controls.filter_map(|&id| self.tokenizer.id_to_token(id)).collect::<Vec<_>>();
+        let names = names.iter().map(String::as_str).collect::<Vec<_>>();
+        let text = self.template()?.prompt(conversation, &names)?;
+        let fail =
+            |why: String| fault(&self.file, format!("the conversation cannot be tokenised: {why}"));
+        let ids = guarded(|| self.chat_ids(&text).map_err(|e| e.to_string()));
+        let ids = ids.and_then(|ids| ids).map_err(fail)?;
+        if ids.is_empty() {
+            return Err(fail("the chat template makes an empty text of it".to_owned()));
+        }
+        Ok(ids)
+    }
+
+    fn chat_sha256(&self) -> Result<String, Error> {
+        Ok(self.template()?.sha256().to_owned())
     }
 
     fn decode(&self, tokens: &[Token]) -> Result<String, Error> {

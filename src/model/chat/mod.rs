@@ -1,0 +1,17 @@
+//! Chat templates: a conversation becomes a prompt.
+//!
+//! A template is a Jinja program that comes with a model. It is rendered as the library
+//! `transformers` renders it: with the same settings, filters and functions, so that the text
+//! has the same bytes. What Python would refuse is refused here, too.
+
+mod apart;
+mod environment;
+mod json;
+mod python;
+mod source;
+mod template;
+mod values;
+
+pub use self::apart::ChatText;
+pub(in crate::model) use self::source::TemplateSource;
+pub use self::template::ChatTemplate;
