@@ -107,6 +107,8 @@ pub mod params;
 pub(crate) mod plot;
 #[cfg(feature = "engine")]
 pub mod pool;
+#[cfg(feature = "harness")]
+pub mod prompt;
 pub mod registry;
 #[cfg(feature = "harness")]
 pub mod report;

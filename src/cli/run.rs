@@ -12,7 +12,6 @@ use super::interrupt::{Interrupted, Interrupts, RunStage};
 use super::models::start_threads;
 use super::output;
 use crate::draft::Texts;
-use crate::experiment::prompts::{self, Prompt};
 use crate::experiment::{
     ClockKind, Experiment, Frozen, Material, PlannedModel, Resume, Setup, Spec, describe, freeze,
     pass_time,
@@ -20,6 +19,7 @@ use crate::experiment::{
 use crate::input::read_text;
 use crate::model::{Catalog, LanguageModel, Role};
 use crate::pair::Pair;
+use crate::prompt::{self, Question};
 use crate::registry::class_with_word;
 use crate::{report, terminal};
 
@@ -93,7 +93,7 @@ struct SourceArgs {
 /// An experiment with everything that must be loaded before its plan can be frozen.
 struct Ready {
     experiment: Experiment,
-    prompts: Vec<Prompt>,
+    prompts: Vec<Question>,
     pair: Pair,
     threads: usize,
 }
@@ -107,6 +107,7 @@ impl Ready {
             draft: self.pair.draft_model().map(LanguageModel::info),
             codec: &*self.pair.target.codec,
             prompts: &self.prompts,
+            answers: Some(&*self.pair.target.model),
             texts,
         };
         let place = || self.experiment.file.display().to_string();
@@ -240,10 +241,10 @@ fn apply_flags(spec: &mut Spec, source: &SourceArgs) {
     }
 }
 
-fn read_prompts(catalog: &Catalog, spec: &Spec) -> Result<Vec<Prompt>> {
+fn read_prompts(catalog: &Catalog, spec: &Spec) -> Result<Vec<Question>> {
     let mut all = Vec::new();
     for name in &spec.prompts {
-        all.extend(prompts::read(&catalog.prompts(name)?)?);
+        all.extend(prompt::read(&catalog.prompts(name)?)?);
     }
     if all.is_empty() {
         bail!("\"prompts\" is empty: name at least one prompt set");

@@ -82,6 +82,9 @@ pub struct Plan {
     /// Whether strings in prompts that name control tokens become these tokens.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub special_tokens: bool,
+    /// Whether prompts are written as the target's chat template does.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub chat: bool,
     /// Whether `positions.csv` is written.
     pub trace: bool,
     /// `real` or `virtual`.
@@ -95,6 +98,10 @@ pub struct Plan {
     /// How they were chosen from the prompts that the experiment names.
     #[serde(default, skip_serializing_if = "Choice::is_all")]
     pub choice: Choice,
+    /// The number of turns of each question that has several, by its id. The prompts of its
+    /// further turns are called `id/2`, `id/3` and so on.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub turns: BTreeMap<String, usize>,
     /// SHA-256 of the text files that drafters read, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub texts: BTreeMap<String, String>,

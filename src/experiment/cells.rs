@@ -8,30 +8,12 @@ use sha2::{Digest, Sha256};
 
 use super::axes::{Axes, Sets, axes, matches, with};
 use super::cell::{Cell, Plan, PlannedModel, in_words, short_hash};
-use super::prompts::Prompt;
+use super::material::Material;
 use super::spec::Spec;
 use crate::decode::{MethodSpec, PLAIN, class_of, find_param};
-use crate::draft::Texts;
-use crate::model::{Codec, ModelInfo, hex};
+use crate::model::hex;
 use crate::params::ParamKind;
 use crate::sampling::SamplingParams;
-
-/// Everything besides the experiment itself that a plan is made from.
-#[derive(Debug)]
-pub struct Material<'a> {
-    /// Name of the experiment.
-    pub name: &'a str,
-    /// The target.
-    pub target: &'a ModelInfo,
-    /// The draft model, if there is one.
-    pub draft: Option<&'a ModelInfo>,
-    /// Text to tokens.
-    pub codec: &'a dyn Codec,
-    /// The prompts that the experiment names.
-    pub prompts: &'a [Prompt],
-    /// Text files that drafters read.
-    pub texts: &'a Texts<'a>,
-}
 
 /// The largest number of cells that a plan may have.
 const MOST_CELLS: usize = 10_000;

@@ -1,17 +1,14 @@
-//! Chooses the prompts of a run and their tokens: all prompts are tokenised, those that
-//! are too long are refused, skipped or cut, and the seed chooses among the rest.
+//! Which prompts of an experiment are run, and what is said about the others.
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::anyhow;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::prompts::Prompt;
 use super::spec::Spec;
 use super::values::LongPrompt;
 use crate::distribution::Token;
-use crate::model::Codec;
 
 /// How the prompts of a run were chosen from those that the experiment names; all zero
 /// and empty if every prompt is run unchanged.
@@ -31,6 +28,9 @@ pub struct Choice {
     /// Number of tokens cut from the beginning of prompts, by id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub truncated: BTreeMap<String, usize>,
+    /// Ids of the turns that are too long; they and the turns after them were left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended: Vec<String>,
 }
 
 impl Choice {
@@ -63,6 +63,10 @@ impl Choice {
             let ids = list(each.collect());
             said.push(format!("Too long and cut at the beginning, {cut} of {of} prompts: {ids}."));
         }
+        if !self.ended.is_empty() {
+            let ids = list(self.ended.clone());
+            said.push(format!("Turns left out as too long, with those after them: {ids}."));
+        }
         said
     }
 }
@@ -78,51 +82,41 @@ pub(super) struct Room<'a> {
 
 impl Room<'_> {
     /// The length of the longest prompt that leaves room for `max_tokens`, in tokens.
-    fn before(self, max_tokens: usize) -> usize {
+    pub(super) fn before(self, max_tokens: usize) -> usize {
         self.context.saturating_sub(max_tokens)
     }
 }
 
-/// Returns the prompts to run, their tokens, and how they were chosen.
-///
-/// # Errors
-/// Lists the prompts that cannot be run.
-pub(super) fn choose(
-    spec: &Spec,
-    prompts: &[Prompt],
-    codec: &dyn Codec,
-    room: Room<'_>,
-) -> Result<(Vec<Prompt>, Vec<Vec<Token>>, Choice)> {
-    let (all, most) = (tokenise(prompts, codec)?, room.before(spec.max_tokens));
-    let fits = |i: &usize| all[*i].len() <= most;
-    let skips = spec.on_long_prompt == LongPrompt::Skip;
-    let (left, skipped): (Vec<_>, Vec<_>) = (0..prompts.len()).partition(|i| !skips || fits(i));
-    let chosen = draw(spec, prompts, left);
-    // What the tokenizer puts before every text. A tokenizer that puts nothing there
-    // cannot encode an empty text.
-    let head = codec.encode("").unwrap_or_default();
-    let long = chosen.iter().filter(|i| !fits(i)).map(|&i| (&prompts[i], all[i].len()));
-    let long = long.collect::<Vec<_>>();
-    let cuts = spec.on_long_prompt == LongPrompt::Truncate && most > head.len();
-    if chosen.is_empty() || !(long.is_empty() || cuts) {
-        bail!(too_long(spec, room, &long, chosen.len().max(skipped.len())));
+/// The prompts that are run.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    /// The chosen questions, as indices of all that the experiment names.
+    pub(super) questions: Vec<usize>,
+    /// Their prompts.
+    pub(super) prompts: Vec<Prompt>,
+    /// The tokens of each prompt.
+    pub(super) tokens: Vec<Vec<Token>>,
+    /// How they were chosen.
+    pub(super) choice: Choice,
+}
+
+impl Chosen {
+    /// Notes the turns that are too long, of `of` questions.
+    pub(super) fn end_at(&mut self, long: Vec<(String, usize)>, of: usize) {
+        self.choice.ended = long.into_iter().map(|(id, _)| id).collect();
+        if !self.choice.ended.is_empty() {
+            self.choice.of = of;
+        }
     }
-    let mut choice = Choice {
-        of: prompts.len(),
-        per_category: spec.prompts_per_category,
-        limit: spec.prompts_limit,
-        skipped: skipped.into_iter().map(|i| prompts[i].id.clone()).collect(),
-        truncated: long.iter().map(|(p, tokens)| (p.id.clone(), tokens - most)).collect(),
-    };
-    if chosen.len() == prompts.len() && long.is_empty() {
-        choice = Choice::default();
-    }
-    let tokens = chosen.iter().map(|&i| end_of(&all[i], most, &head)).collect();
-    Ok((chosen.into_iter().map(|i| prompts[i].clone()).collect(), tokens, choice))
 }
 
 /// The error that refuses the experiment and lists all prompts that are too long.
-fn too_long(spec: &Spec, room: Room<'_>, long: &[(&Prompt, usize)], of: usize) -> anyhow::Error {
+pub(super) fn too_long(
+    spec: &Spec,
+    room: Room<'_>,
+    long: &[(String, usize)],
+    of: usize,
+) -> anyhow::Error {
     let Room { model, context } = room;
     let (max_tokens, most) = (spec.max_tokens, room.before(spec.max_tokens));
     let there = format!("the {context} tokens of the {model}'s context");
@@ -133,8 +127,9 @@ fn too_long(spec: &Spec, room: Room<'_>, long: &[(&Prompt, usize)], of: usize) -
     if long.is_empty() {
         return anyhow!("all {of} prompts are too long and skipped: {there}");
     }
-    let ids = long.iter().map(|(prompt, tokens)| format!("{} ({tokens} tokens)", prompt.id));
+    let ids = long.iter().map(|(id, tokens)| format!("{id} ({tokens} tokens)"));
     let instead = match spec.on_long_prompt {
+        LongPrompt::Error if spec.chat => "on_long_prompt = \"skip\", or a smaller max_tokens",
         LongPrompt::Error => "on_long_prompt = \"skip\" or \"truncate\", or a smaller max_tokens",
         LongPrompt::Skip | LongPrompt::Truncate => "a smaller max_tokens",
     };
@@ -143,52 +138,4 @@ fn too_long(spec: &Spec, room: Room<'_>, long: &[(&Prompt, usize)], of: usize) -
         long.len(),
         ids.collect::<Vec<_>>().join(", ")
     )
-}
-
-/// The tokens of all prompts.
-fn tokenise(prompts: &[Prompt], codec: &dyn Codec) -> Result<Vec<Vec<Token>>> {
-    let mut all = Vec::new();
-    let mut bad = Vec::new();
-    for prompt in prompts {
-        match codec.encode(&prompt.text) {
-            Ok(tokens) => all.push(tokens),
-            Err(error) => bad.push((&prompt.id, error.to_string())),
-        }
-    }
-    let Some((id, why)) = bad.first() else { return Ok(all) };
-    let others = bad[1..].iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>().join(", ");
-    let more = if others.is_empty() { others } else { format!(" (nor can {others})") };
-    bail!("prompt {id} cannot be run: {why}{more}");
-}
-
-/// The prompts that the seed chooses, in their original order. A prompt's rank depends on
-/// the seed and its id alone: a smaller number chooses a subset of what a larger one
-/// chooses, and adding or removing prompts does not change the order of the others.
-fn draw(spec: &Spec, prompts: &[Prompt], mut left: Vec<usize>) -> Vec<usize> {
-    let rank = |i: &usize| {
-        let mut hash = Sha256::new();
-        hash.update(spec.seed.to_le_bytes());
-        hash.update(&prompts[*i].id);
-        hash.finalize()
-    };
-    left.sort_by_cached_key(rank);
-    if let Some(most) = spec.prompts_per_category {
-        let mut taken = BTreeMap::<&str, usize>::new();
-        left.retain(|&i| {
-            let taken = taken.entry(&prompts[i].category).or_default();
-            *taken += 1;
-            *taken <= most
-        });
-    }
-    left.truncate(spec.prompts_limit.unwrap_or(usize::MAX));
-    left.sort_unstable();
-    left
-}
-
-/// Cuts a prompt to at most `most` tokens: the tokens of `head` that it begins with, and
-/// its end.
-fn end_of(tokens: &[Token], most: usize, head: &[Token]) -> Vec<Token> {
-    let cut = tokens.len().saturating_sub(most);
-    let kept = head.iter().zip(tokens).take_while(|(a, b)| a == b).count();
-    [&tokens[..kept], &tokens[kept + cut..]].concat()
 }

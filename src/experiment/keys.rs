@@ -115,6 +115,24 @@ pub(super) const KEYS: &[Key] = &[
         Some("false"),
         "turn strings in prompts that name control tokens into these tokens",
     ),
+    key(
+        "chat",
+        KeyKind::Flag,
+        Some("false"),
+        "take prompts as messages of a user, and write them as the target's chat template does",
+    ),
+    key("system", KeyKind::Text, Some("none"), "system message of conversations without one of their own; needs `chat`"),
+    key(
+        "chat_date",
+        KeyKind::Text,
+        Some("none"),
+        "day that a chat template which asks for the date is told, `YYYY-MM-DD`; needs `chat`",
+    ),
+    count(
+        Param::count("turns", 1, 1..=1_000, "number of turns of a question that are run; needs `chat`")
+            .optional(),
+        "all with `chat`, else the first",
+    ),
     key("trace", KeyKind::Flag, Some("false"), "write `positions.csv`, a row per drafted token"),
     count(
         Param::count("threads", 1, 1..=65_535, "worker threads, at most the number of cores")

@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Result, bail};
 
 use super::cell::{Cell, FORMAT, Plan, PlannedModel, short_hash};
-use super::cells::{Material, cells};
-use super::choice::{Room, choose};
+use super::cells::cells;
+use super::choice::{Chosen, Room};
+use super::draw::choose;
 use super::keys::{MAX_TOKENS, REPEATS, WARMUP};
+use super::material::Material;
 use super::prompts::{self, Prompt};
 use super::spec::Spec;
+use super::turns::Script;
 use crate::clock::{Clock, VirtualClock, VirtualCosts};
 use crate::decode::{NUM_SPECULATIVE_TOKENS, find_param};
 use crate::distribution::Token;
@@ -37,7 +40,7 @@ const MOST_TOKENS: usize = 100_000_000;
 /// # Errors
 /// Names the key and the allowed values.
 pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Frozen> {
-    prompts::check_unique(material.prompts)?;
+    let script = Script::new(spec, material)?;
     let mut plan = Plan {
         format: FORMAT,
         experiment: material.name.to_owned(),
@@ -48,12 +51,14 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Frozen> {
         seed: spec.seed,
         ignore_eos: spec.ignore_eos,
         special_tokens: spec.special_tokens,
+        chat: spec.chat,
         trace: spec.trace,
         clock: spec.clock.name().to_owned(),
         warmup: spec.warmup,
         prompts: Vec::new(),
         prompts_sha256: String::new(),
         choice: Default::default(),
+        turns: BTreeMap::new(),
         texts: BTreeMap::new(),
         target: planned(&spec.target, material.target),
         draft: spec.draft.as_deref().zip(material.draft).map(|(name, info)| PlannedModel {
@@ -70,7 +75,10 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Frozen> {
         .into_iter()
         .filter_map(|(model, info)| Some(Room { model, context: info?.context_length }));
     let Some(room) = rooms.min_by_key(|room| room.context) else { bail!("there is no model") };
-    let (prompts, tokens, choice) = choose(spec, material.prompts, material.codec, room)?;
+    let mut chosen = choose(spec, &script, room)?;
+    plan.turns = script.add_later_turns(&mut chosen, room)?;
+    let Chosen { prompts, tokens, choice, .. } = chosen;
+    prompts::check_unique(prompts.iter().map(|prompt| &*prompt.id))?;
     plan.prompts = prompts.iter().map(|p| p.id.clone()).collect();
     plan.prompts_sha256 = prompts::sha256(&prompts, &tokens);
     plan.choice = choice;

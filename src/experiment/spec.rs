@@ -43,6 +43,15 @@ pub struct Spec {
     /// Turn strings in prompts that name control tokens into these tokens.
     #[serde(default)]
     pub special_tokens: bool,
+    /// Take prompts as messages of a user, and write them as the target's chat template does.
+    #[serde(default)]
+    pub chat: bool,
+    /// The system message of conversations that have none of their own.
+    pub system: Option<String>,
+    /// The day that a chat template is told.
+    pub chat_date: Option<String>,
+    /// How many turns of a question are run; all by default.
+    pub turns: Option<usize>,
     /// Write `positions.csv`.
     #[serde(default)]
     pub trace: bool,

@@ -9,9 +9,10 @@ use specdec::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
 use specdec::distribution::Token;
 use specdec::draft::{DRAFTERS, Tools};
 use specdec::experiment::divergence;
-use specdec::experiment::prompts::{self, Prompt};
+use specdec::experiment::prompts::check_unique;
 use specdec::length::LENGTHS;
 use specdec::model::{Catalog, Loaded, Role, check_pair, load};
+use specdec::prompt::{Question, read};
 use specdec::sampling::{Sampler, SamplingParams};
 
 fn home() -> &'static Path {
@@ -24,12 +25,10 @@ fn pair() -> (Loaded, Loaded) {
     (open("embedded-target", Role::Target), open("embedded-draft", Role::Draft))
 }
 
-fn all_prompts() -> Vec<Prompt> {
+fn all_prompts() -> Vec<Question> {
     ["code", "docs", "edits"]
         .iter()
-        .flat_map(|set| {
-            prompts::read(&home().join(format!("configs/prompts/{set}.jsonl"))).unwrap()
-        })
+        .flat_map(|set| read(&home().join(format!("configs/prompts/{set}.jsonl"))).unwrap())
         .collect()
 }
 
@@ -53,7 +52,7 @@ fn the_embedded_pair_has_the_expected_vocabulary_and_sizes() {
 #[test]
 fn each_of_the_three_prompt_categories_has_ten_prompts() {
     let prompts = all_prompts();
-    prompts::check_unique(&prompts).unwrap();
+    check_unique(prompts.iter().map(|prompt| &*prompt.id)).unwrap();
     assert!(prompts.len() >= 40);
     for category in ["code", "docs", "edits"] {
         assert!(prompts.iter().filter(|p| p.category == category).count() >= 10);
@@ -85,7 +84,7 @@ fn speculative_greedy_text_equals_plain_greedy_text_up_to_rare_ties() {
     let greedy = Sampler::new(greedy).unwrap();
     let mut ties = Vec::new();
     for prompt in all_prompts() {
-        let tokens = target.codec.encode(&prompt.text).unwrap();
+        let tokens = target.codec.encode(&prompt.asked.turns[0]).unwrap();
         let plain = text_of(&tokens, "none", 0);
         for (drafter, k) in [1, 2, 3, 4, 6, 8]
             .map(|k| ("model", k))
@@ -125,7 +124,7 @@ fn with_coupled_noise_every_drafter_and_length_policy_gives_the_same_text() {
         generation.new_tokens().to_vec()
     };
     for prompt in all_prompts().iter().step_by(12) {
-        let tokens = target.codec.encode(&prompt.text).unwrap();
+        let tokens = target.codec.encode(&prompt.asked.turns[0]).unwrap();
         let plain = text_of(&tokens, "none", "fixed", 0);
         let fixed = DRAFTERS.iter().flat_map(|d| [1, 4].map(|k| (d.name, "fixed", k)));
         let others = LENGTHS.iter().map(|length| ("model", length.name, 6));

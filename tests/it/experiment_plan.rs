@@ -1,10 +1,10 @@
 //! Plans: their cells, what is refused, and what cell ids depend on.
 
 use specdec::draft::Texts;
-use specdec::experiment::prompts::Prompt;
 use specdec::experiment::{Experiment, Material, Plan, freeze};
 use specdec::input::read_text;
 use specdec::model::{Letters, ModelInfo, Role, load};
+use specdec::prompt::Question;
 
 const GOOD: &str = r#"
 target = "toy:mixed"
@@ -29,13 +29,13 @@ fn plan_of(target: &ModelInfo, draft: &ModelInfo, set: &[&str]) -> Result<Plan, 
     let set = set.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
     let experiment = Experiment::read(&file, &set).map_err(|e| format!("{e:#}"))?;
     let has_draft = experiment.spec.draft.as_deref() != Some("none");
-    let prompt = Prompt { id: "a".into(), category: "c".into(), text: "ab".into() };
     let material = Material {
         name: "test",
         target,
         draft: has_draft.then_some(draft),
         codec: &Letters { vocab: 4 },
-        prompts: &[prompt],
+        prompts: &[Question::once("a", "c", "ab")],
+        answers: None,
         texts: &Texts::new(&Letters { vocab: 4 }, read_text),
     };
     let frozen = freeze(&experiment.spec, &material).map_err(|e| format!("{e:#}"))?;

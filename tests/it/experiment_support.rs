@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicBool;
 use serde::de::DeserializeOwned;
 use specdec::clock::Clock;
 use specdec::draft::Texts;
-use specdec::experiment::prompts::Prompt;
 use specdec::experiment::{Ended, Experiment, Frozen, Material, Plan, Resume, Setup, freeze, run};
 use specdec::input::read_text;
 use specdec::model::{LanguageModel, Letters, Role, load};
+use specdec::prompt::Question;
 
 /// Runs the smoke experiment, changed by `set`, with this target over four letters and one
 /// prompt per text, whose id is the text; returns the results folder.
@@ -48,12 +48,7 @@ pub(crate) fn try_run_smoke(
     let set = ["clock=virtual"].iter().chain(set).map(|s| (*s).to_owned()).collect::<Vec<_>>();
     let experiment = Experiment::read(smoke.as_ref(), &set).unwrap();
     let draft = load("toy:mixed", Role::Draft).unwrap().model;
-    let prompt = |text: &&str| Prompt {
-        id: (*text).to_owned(),
-        category: "c".to_owned(),
-        text: (*text).to_owned(),
-    };
-    let prompts = texts.iter().map(prompt).collect::<Vec<_>>();
+    let prompts = texts.iter().map(|text| Question::once(*text, "c", *text)).collect::<Vec<_>>();
     let codec = Letters { vocab: 4 };
     let texts = Texts::new(&codec, read_text);
     let material = Material {
@@ -62,6 +57,7 @@ pub(crate) fn try_run_smoke(
         draft: Some(draft.info()),
         codec: &codec,
         prompts: &prompts,
+        answers: None,
         texts: &texts,
     };
     let Frozen { plan, prompts, tokens } = freeze(&experiment.spec, &material).unwrap();
@@ -92,13 +88,13 @@ pub(crate) fn planned(set: &[&str]) -> Result<Plan, String> {
     let experiment = Experiment::read(smoke.as_ref(), &set).map_err(sentence)?;
     let (target, draft) = (load("toy:mixed", Role::Target), load("toy:mixed", Role::Draft));
     let (target, draft) = (target.unwrap(), draft.unwrap());
-    let prompt = Prompt { id: "a".to_owned(), category: "c".to_owned(), text: "ab".to_owned() };
     let material = Material {
         name: "test",
         target: target.model.info(),
         draft: Some(draft.model.info()),
         codec: &*target.codec,
-        prompts: &[prompt],
+        prompts: &[Question::once("a", "c", "ab")],
+        answers: None,
         texts: &Texts::new(&*target.codec, read_text),
     };
     Ok(freeze(&experiment.spec, &material).map_err(sentence)?.plan)

@@ -24,7 +24,7 @@ const LAYERS: &[&[&str]] = &[
     ],
     &["sampling"],
     &["model"],
-    &["round"],
+    &["round", "prompt"],
     &["draft", "length", "verify"],
     &["decode"],
     &["pair"],

@@ -40,6 +40,10 @@ mod verify;
 mod vocabularies;
 
 // Models; checkpoints are written with candle.
+#[cfg(feature = "engine")]
+mod chat_apart;
+#[cfg(feature = "engine")]
+mod chat_templates;
 #[cfg(feature = "candle")]
 mod checkpoint;
 #[cfg(feature = "engine")]

@@ -3,12 +3,13 @@
 
 use specdec::draft::Texts;
 use specdec::error::Error;
-use specdec::experiment::prompts::{Prompt, read, sha256};
+use specdec::experiment::prompts::{Prompt, sha256};
 use specdec::experiment::{Experiment, Frozen, Material, freeze};
 use specdec::input::read_text;
 use specdec::model::{Codec, Letters, ModelInfo, Role, load};
+use specdec::prompt::{Question, read};
 
-fn set(text: &str) -> Result<Vec<Prompt>, String> {
+fn set(text: &str) -> Result<Vec<Question>, String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mine.jsonl");
     std::fs::write(&file, text).unwrap();
@@ -25,7 +26,8 @@ fn prompt_lines_may_be_plain_or_in_spec_bench_format() {
         r#"{"question_id": 81, "category": "writing", "turns": ["three", "four"]}"#,
     );
     let prompts = set(lines).unwrap();
-    let parts = prompts.iter().map(|p| (&*p.id, &*p.category, &*p.text)).collect::<Vec<_>>();
+    let parts =
+        prompts.iter().map(|p| (&*p.id, &*p.category, &*p.asked.turns[0])).collect::<Vec<_>>();
     let wanted = [("mine-1", "mine", "one"), ("7", "code", "two"), ("81", "writing", "three")];
     assert_eq!(parts, wanted);
 }
@@ -39,7 +41,7 @@ fn invalid_prompt_lines_are_reported_with_their_line_number() {
         ("{\"text\": \"a\"}", "no \"prompt\": write {\"prompt\": …}"),
         ("{\"prompt\": 3}", "\"prompt\" is not a text"),
         ("{\"prompt\": [\"a\"]}", "\"prompt\" is not a text"),
-        ("{\"turns\": []}", "\"turns\" is not a list that begins with a text"),
+        ("{\"turns\": []}", "\"turns\" is not a list of at least one text"),
         ("{\"turns\": \"a\"}", "\"turns\" is not a list"),
         ("{\"prompt\": \"a\", \"id\": 1.5}", "\"id\" = 1.5: allowed is a text or an integer"),
         ("{\"prompt\": \"a\", \"id\": null}", "\"id\" = null"),
@@ -122,10 +124,9 @@ fn frozen(contexts: [usize; 2], codec: &dyn Codec, sets: &[&str]) -> Result<Froz
         context_length,
         ..load("toy:mixed", role).unwrap().model.info().clone()
     };
-    let prompts = (1..=6).map(|i| Prompt {
-        id: format!("p{i}"),
-        category: if i % 2 == 0 { "even" } else { "odd" }.to_owned(),
-        text: "abacabadabac"[..2 * i].to_owned(),
+    let prompts = (1..=6).map(|i| {
+        let category = if i % 2 == 0 { "even" } else { "odd" };
+        Question::once(format!("p{i}"), category, &"abacabadabac"[..2 * i])
     });
     let material = Material {
         name: "test",
@@ -133,6 +134,7 @@ fn frozen(contexts: [usize; 2], codec: &dyn Codec, sets: &[&str]) -> Result<Froz
         draft: Some(&info(Role::Draft, contexts[1])),
         codec,
         prompts: &prompts.collect::<Vec<_>>(),
+        answers: None,
         texts: &Texts::new(codec, read_text),
     };
     freeze(&experiment.spec, &material).map_err(|e| format!("{e:#}"))

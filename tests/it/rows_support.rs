@@ -12,10 +12,10 @@ use specdec::clock::{Clock, Lost, Who};
 use specdec::distribution::Token;
 use specdec::draft::Texts;
 use specdec::error::Error;
-use specdec::experiment::prompts::Prompt;
 use specdec::experiment::{Experiment, Frozen, Material, Plan, Resume, Setup, freeze, run};
 use specdec::input::read_text;
 use specdec::model::{Evaluation, LanguageModel, Letters, ModelInfo, Session, Toy, ToyPair, Work};
+use specdec::prompt::Question;
 use specdec::sampling::{ForEachRow, Logits};
 
 /// Nanoseconds that the n-th reading of the clock in a generation takes.
@@ -222,11 +222,9 @@ const HEAD: &str = "target = \"toy\"\ndraft = \"toy\"\nprompts = \"texts\"\ncloc
 
 impl Scenario {
     /// The prompts, of two categories.
-    fn texts(&self) -> Vec<Prompt> {
-        let prompt = |(i, text): (usize, &&str)| Prompt {
-            id: format!("p{i}"),
-            category: ["even", "odd"][i % 2].to_owned(),
-            text: (*text).to_owned(),
+    fn texts(&self) -> Vec<Question> {
+        let prompt = |(i, text): (usize, &&str)| {
+            Question::once(format!("p{i}"), ["even", "odd"][i % 2], *text)
         };
         self.prompts.iter().enumerate().map(prompt).collect()
     }
@@ -264,6 +262,7 @@ impl Scenario {
             draft: Some(draft.info()),
             codec: &codec,
             prompts: &prompts,
+            answers: None,
             texts: &texts,
         };
         let Frozen { plan, prompts, tokens } = freeze(&experiment.spec, &material).unwrap();

@@ -9,7 +9,7 @@
 //! the template does is taken back.
 
 use super::template::ChatTemplate;
-use super::values::{Mask, Place, values};
+use super::values::{CharPlace, Mask, values};
 use crate::error::Error;
 use crate::model::conversation::{ChatMessage, Conversation};
 
@@ -55,7 +55,7 @@ impl ChatTemplate {
         };
         let mut search =
             Search { mask: &mask, messages, text: &text, render, left: MOST_RENDERINGS };
-        let mut found = Found { places: Vec::new(), text: text.clone() };
+        let mut found = Masked { places: Vec::new(), text: text.clone() };
         search.hide(&places, &mut found).map_err(fail)?;
         if let Some((number, name)) = watched(messages, &found.places, controls) {
             return Err(fail(format!(
@@ -81,7 +81,7 @@ fn ends(controls: &[&str]) -> Vec<char> {
 }
 
 /// Where these characters are in the contents.
-fn places(messages: &[ChatMessage], chars: &[char]) -> Vec<Place> {
+fn places(messages: &[ChatMessage], chars: &[char]) -> Vec<CharPlace> {
     let mut places = Vec::new();
     for (number, message) in messages.iter().enumerate() {
         let found = message.content.chars().enumerate().filter(|(_, c)| chars.contains(c));
@@ -91,8 +91,8 @@ fn places(messages: &[ChatMessage], chars: &[char]) -> Vec<Place> {
 }
 
 /// The places that are hidden, and the text that is rendered then.
-struct Found {
-    places: Vec<Place>,
+struct Masked {
+    places: Vec<CharPlace>,
     text: String,
 }
 
@@ -109,7 +109,7 @@ struct Search<'a, R> {
 impl<R: Fn(&[ChatMessage]) -> Result<String, Error>> Search<'_, R> {
     /// Hides those of `places`, all of which come after those in `found`, that can be hidden
     /// together with these.
-    fn hide(&mut self, places: &[Place], found: &mut Found) -> Result<(), String> {
+    fn hide(&mut self, places: &[CharPlace], found: &mut Masked) -> Result<(), String> {
         self.left = self.left.checked_sub(1).ok_or_else(|| {
             "the chat template acts on too many strings in the messages".to_owned()
         })?;
@@ -118,7 +118,7 @@ impl<R: Fn(&[ChatMessage]) -> Result<String, Error>> Search<'_, R> {
         let same =
             |rendered: &String| rendered.chars().map(|c| self.mask.shown(c)).eq(self.text.chars());
         if let Some(text) = rendered.ok().filter(same) {
-            *found = Found { places: all, text };
+            *found = Masked { places: all, text };
             return Ok(());
         }
         let (first, second) = places.split_at(places.len() / 2);
@@ -134,10 +134,10 @@ impl<R: Fn(&[ChatMessage]) -> Result<String, Error>> Search<'_, R> {
 /// A message with the name of a control token of which no character is hidden.
 fn watched<'n>(
     messages: &[ChatMessage],
-    hidden: &[Place],
+    hidden: &[CharPlace],
     controls: &[&'n str],
 ) -> Option<(usize, &'n str)> {
-    let is_hidden = |place: Place| hidden.binary_search(&place).is_ok();
+    let is_hidden = |place: CharPlace| hidden.binary_search(&place).is_ok();
     messages.iter().enumerate().find_map(|(number, message)| {
         let open = |&name: &&str| {
             occurrences(&message.content, name).any(|at| {

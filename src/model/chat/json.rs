@@ -53,9 +53,11 @@ fn indent_of(value: Option<Value>) -> Result<Option<String>, Error> {
     const MOST: usize = 100;
     let Some(value) = value.filter(|value| !value.is_none()) else { return Ok(None) };
     match (value.as_str(), value.as_usize()) {
-        (Some(text), _) => Ok(Some(text.to_owned())),
+        (Some(text), _) if text.len() <= MOST => Ok(Some(text.to_owned())),
         (None, Some(spaces)) if spaces <= MOST => Ok(Some(" ".repeat(spaces))),
-        _ => Err(refuse(format!("tojson: indent is a string or a number from 0 to {MOST}"))),
+        _ => Err(refuse(format!(
+            "tojson: indent is a number from 0 to {MOST} or a string of as many bytes"
+        ))),
     }
 }
 

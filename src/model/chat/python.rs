@@ -29,6 +29,7 @@ fn of_string(text: &str, name: &str, arguments: &[Value]) -> Option<Result<Value
         "rstrip" => stripped(text, arguments, false, true),
         "split" => split(text, arguments, false),
         "rsplit" => split(text, arguments, true),
+        "title" => from_args::<()>(arguments).map(|()| title(text).into()),
         "splitlines" => splitlines(text, arguments),
         "removeprefix" => one().map(|part| text.strip_prefix(part).unwrap_or(text).into()),
         "removesuffix" => one().map(|part| text.strip_suffix(part).unwrap_or(text).into()),
@@ -112,6 +113,20 @@ fn words(text: &str, most: usize, from_right: bool) -> Vec<&str> {
         parts.reverse();
     }
     parts
+}
+
+/// `title`: every letter that follows no letter is in upper case, all others in lower case.
+fn title(text: &str) -> String {
+    let (mut titled, mut inside) = (String::with_capacity(text.len()), false);
+    for c in text.chars() {
+        if inside {
+            titled.extend(c.to_lowercase());
+        } else {
+            titled.extend(c.to_uppercase());
+        }
+        inside = c.is_alphabetic();
+    }
+    titled
 }
 
 /// `splitlines`: Python ends lines at more characters than at line feeds.

@@ -25,7 +25,7 @@ pub(super) struct Mask {
 }
 
 /// A character of the contents: the message and the index of the character in it.
-pub(super) type Place = (usize, usize);
+pub(super) type CharPlace = (usize, usize);
 
 impl Mask {
     /// A mask for `chars`; what stands for them does not occur in the messages or in `text`.
@@ -45,7 +45,11 @@ impl Mask {
     }
 
     /// The messages with the characters at `places`, which are in ascending order, replaced.
-    pub(super) fn put_on(&self, messages: &[ChatMessage], places: &[Place]) -> Vec<ChatMessage> {
+    pub(super) fn put_on(
+        &self,
+        messages: &[ChatMessage],
+        places: &[CharPlace],
+    ) -> Vec<ChatMessage> {
         let mut places = places.iter().peekable();
         let mut masked = Vec::with_capacity(messages.len());
         for (number, message) in messages.iter().enumerate() {

@@ -1,0 +1,29 @@
+//! Values of rows.
+
+use anyhow::{Result, bail};
+use serde_json::{Map, Value};
+
+/// The longest allowed id or category in characters; both appear in every row.
+const MOST_CHARACTERS: usize = 200;
+
+/// A text that a row must have.
+pub(super) fn text(row: &Map<String, Value>, key: &str) -> Result<String> {
+    match row.get(key) {
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(_) => bail!("\"{key}\" is not a text"),
+        None => bail!("there is no \"{key}\""),
+    }
+}
+
+/// An id or a category: a text of one line, or an integer.
+pub(super) fn name(key: &str, value: &Value) -> Result<String> {
+    let name = match value {
+        Value::String(name) => name.clone(),
+        Value::Number(n) if n.is_i64() || n.is_u64() => n.to_string(),
+        _ => bail!("\"{key}\" = {value}: allowed is a text or an integer"),
+    };
+    if name.is_empty() || name.contains(['\n', '\r']) || name.chars().count() > MOST_CHARACTERS {
+        bail!("\"{key}\" = {value}: allowed are 1 to {MOST_CHARACTERS} characters on one line");
+    }
+    Ok(name)
+}

@@ -1,0 +1,104 @@
+//! Reading prompt files.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail};
+use flate2::read::MultiGzDecoder;
+use serde_json::Value;
+
+use super::fields::name;
+use super::{Asked, Question, asked};
+use crate::input::{OpenedFile, read_whole};
+
+/// The keys of an id: ours, then those of Spec-Bench and MT-Bench, of HumanEval and of
+/// UltraChat.
+const IDS: [&str; 4] = ["id", "question_id", "task_id", "prompt_id"];
+const CATEGORY: &str = "category";
+
+/// With which bytes a file begins that is compressed with gzip.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Reads a prompt set. A question without an id is named after file and line; one without a
+/// category gets the file's name as its category.
+///
+/// # Errors
+/// Names the file and the line.
+pub fn read(file: &Path) -> Result<Vec<Question>> {
+    let text = unpacked(file)?;
+    let (set, kind) = named(file);
+    let questions = match kind.as_str() {
+        "txt" | "md" => vec![plain(&text, set)],
+        "json" if text.trim_start().starts_with('[') => list(file, &text, &set)?,
+        _ => lines(file, &text, &set)?,
+    };
+    if questions.is_empty() {
+        bail!("{} holds no prompt", file.display());
+    }
+    Ok(questions)
+}
+
+/// The text of a file, unpacked if it is compressed.
+fn unpacked(file: &Path) -> Result<String> {
+    let bytes = OpenedFile::open(file).and_then(|opened| {
+        let bytes = read_whole(opened.from(0)?)?;
+        if bytes.starts_with(&GZIP) { read_whole(MultiGzDecoder::new(&*bytes)) } else { Ok(bytes) }
+    });
+    let bytes = bytes.with_context(|| format!("cannot read prompts: {}", file.display()))?;
+    let not_text = |_| anyhow!("cannot read prompts: {}: not UTF-8 text", file.display());
+    String::from_utf8(bytes).map_err(not_text)
+}
+
+/// The name of a set and the kind of its file, `jsonl` for `mine.jsonl.gz`.
+fn named(file: &Path) -> (String, String) {
+    let part = |part: Option<&std::ffi::OsStr>| {
+        part.map_or_else(String::new, |part| part.to_string_lossy().into_owned())
+    };
+    let packed = file.extension().is_some_and(|end| end.eq_ignore_ascii_case("gz"));
+    let file = if packed { file.with_extension("") } else { file.to_owned() };
+    (part(file.file_stem()), part(file.extension()).to_ascii_lowercase())
+}
+
+/// A plain text is one prompt, without the newline that ends most files.
+fn plain(text: &str, set: String) -> Question {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    let text = text.strip_suffix('\r').unwrap_or(text);
+    Question { id: set.clone(), category: set, asked: Asked::once(text) }
+}
+
+/// One object per line.
+fn lines(file: &Path, text: &str, set: &str) -> Result<Vec<Question>> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let questions = lines.map(|(i, line)| {
+        let row = serde_json::from_str(line).map_err(|error| {
+            let column = error.column();
+            anyhow!("not JSON at column {column}: every line is an object, {{\"prompt\": …}}")
+        });
+        let question = row.and_then(|row| question(row, set, i + 1));
+        question.with_context(|| format!("{} line {}", file.display(), i + 1))
+    });
+    questions.collect()
+}
+
+/// A list of objects.
+fn list(file: &Path, text: &str, set: &str) -> Result<Vec<Question>> {
+    let rows = serde_json::from_str::<Vec<Value>>(text).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        anyhow!("{} line {line}: not JSON at column {column}", file.display())
+    })?;
+    let questions = rows.into_iter().enumerate().map(|(i, row)| {
+        let question = question(row, set, i + 1);
+        question.with_context(|| format!("{} entry {}", file.display(), i + 1))
+    });
+    questions.collect()
+}
+
+fn question(row: Value, set: &str, number: usize) -> Result<Question> {
+    let Value::Object(row) = row else {
+        bail!("not an object: write {{\"prompt\": …}}");
+    };
+    let own = (IDS[0], &Value::String(format!("{set}-{number}")));
+    let (key, id) = IDS.iter().find_map(|key| Some((*key, row.get(*key)?))).unwrap_or(own);
+    let category = row.get(CATEGORY).cloned().unwrap_or_else(|| set.into());
+    let (id, category) = (name(key, id)?, name(CATEGORY, &category)?);
+    Ok(Question { id, category, asked: asked(&row)? })
+}
