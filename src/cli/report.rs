@@ -10,6 +10,7 @@ use crate::terminal;
 #[command(after_help = "\
 Examples:
   specdec report results/01-draft-length/2026-01-31-some-cpu-2c
+  specdec report results/my-experiment/2026-01-31-some-cpu-2c --spec-bench
 
 The command reads the raw rows, never changes them, and rewrites summary.csv, survival.csv,
 report.md and the figures. It prints the path of the report to standard output, and a table of
@@ -17,6 +18,10 @@ results to standard error.")]
 pub(super) struct ReportArgs {
     /// Results folder of a run, with plan.toml, manifest.json and the raw rows
     folder: PathBuf,
+    /// Also write the run as Spec-Bench's rows: spec-bench/CELL.jsonl, and speed.csv with the
+    /// numbers that its definition of speed gives
+    #[arg(long)]
+    spec_bench: bool,
 }
 
 /// Writes summary.csv, survival.csv, the figures and report.md of a results folder.
@@ -26,5 +31,9 @@ pub(super) struct ReportArgs {
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let brief = crate::report::report(&args.folder)?;
     terminal::say(brief.text(terminal::width().min(terminal::COLUMNS)).trim_end());
+    if args.spec_bench {
+        let folder = crate::report::write_spec_bench(&args.folder)?;
+        terminal::say(format_args!("rows of Spec-Bench: {}", folder.display()));
+    }
     output::line(args.folder.join("report.md").display())
 }

@@ -75,11 +75,19 @@ fn run(results: &Results) -> String {
     let chosen = chosen.iter().map(|said| format!(" {}", name(said))).collect::<String>();
     let eos = if plan.ignore_eos { ", end-of-text ignored" } else { "" };
     let special = if plan.special_tokens { ", control tokens in prompts" } else { "" };
+    let chat = if plan.chat { ", prompts as conversations" } else { "" };
+    let several = match plan.turns.len() {
+        0 => String::new(),
+        n => format!(
+            " {n} questions have several turns, each of which is a prompt; the answers before a \
+             turn are those of plain greedy decoding."
+        ),
+    };
     format!(
         "Target {} in {}{draft} (engine {}). {} prompts, {} cells, \
-         repeats: {}, up to {} tokens each{eos}{special}, \
+         repeats: {}, up to {} tokens each{eos}{special}{chat}, \
          seed {}: {generations} generations, {tokens} tokens. Plain decoding ran in turns with \
-         the cells of its sampling setting, prompt by prompt.{chosen}\n\n",
+         the cells of its sampling setting, prompt by prompt.{several}{chosen}\n\n",
         name(&plan.target.name),
         plan.target.dtype,
         plan.target.engine,

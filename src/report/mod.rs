@@ -18,6 +18,7 @@ mod reached;
 mod results;
 mod series;
 mod sessions;
+mod spec_bench;
 mod speedup_ceiling;
 mod summary;
 mod tables;
@@ -35,6 +36,7 @@ pub use load::load;
 pub use reached::Reached;
 pub use results::Results;
 pub use series::{Series, series};
+pub use spec_bench::write_spec_bench;
 pub use summary::{summary, survival};
 pub use tables::headings;
 

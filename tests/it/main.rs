@@ -100,10 +100,14 @@ mod bench;
 mod calibration;
 #[cfg(feature = "harness")]
 mod certificate;
+#[cfg(feature = "harness")]
+mod chat_turns;
 #[cfg(all(feature = "harness", feature = "candle"))]
 mod cli_bench;
 #[cfg(feature = "harness")]
 mod cli_certify;
+#[cfg(feature = "harness")]
+mod cli_chat;
 #[cfg(feature = "harness")]
 mod cli_check;
 #[cfg(all(feature = "harness", feature = "candle"))]
@@ -174,6 +178,8 @@ mod outliers;
 mod paired;
 #[cfg(feature = "harness")]
 mod prefilled;
+#[cfg(feature = "harness")]
+mod prompt_formats;
 #[cfg(all(feature = "harness", feature = "candle"))]
 mod prompt_tokens;
 #[cfg(feature = "harness")]
@@ -218,6 +224,8 @@ mod run_folder;
 mod run_support;
 #[cfg(feature = "harness")]
 mod shown;
+#[cfg(feature = "harness")]
+mod spec_bench_rows;
 #[cfg(feature = "harness")]
 mod statistics;
 #[cfg(feature = "harness")]

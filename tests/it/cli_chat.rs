@@ -1,0 +1,179 @@
+//! Conversations from the command line, with the embedded model and a template.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use specdec::model::{ChatMessage, Conversation, Role, Settings, Source, load};
+use specdec::rows::GenerationRow;
+
+use crate::cli_support::{json as output, refuses};
+use crate::experiment_support::rows;
+use crate::run_support::{specdec, succeed};
+
+const TEMPLATE: &str = "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content | trim }}\n\
+                        {% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
+
+/// The embedded target with files of a chat template.
+fn model(folder: &Path, files: &[(&str, &str)]) -> PathBuf {
+    let model = folder.join("model");
+    fs::create_dir(&model).unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/target");
+    for file in ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json"] {
+        fs::copy(source.join(file), model.join(file)).unwrap();
+    }
+    for (name, text) in files {
+        fs::write(model.join(name), text).unwrap();
+    }
+    model
+}
+
+fn config(template: Value) -> String {
+    let bos = json!({"content": "<|bos|>", "lstrip": false});
+    json!({"bos_token": bos, "eos_token": "<|eos|>", "chat_template": template}).to_string()
+}
+
+/// The number of tokens of a text in which control tokens are written out.
+fn length(model: &Path, text: &str) -> usize {
+    let source = Source::from(model.to_str().unwrap());
+    let source = source.with(Settings { special_tokens: true, ..Settings::default() });
+    // The tokenizer puts its own token before every text; here the template writes it.
+    let text = text.strip_prefix("<|bos|>").unwrap();
+    load(source, Role::Target).unwrap().codec.encode(text).unwrap().len()
+}
+
+#[test]
+fn generate_writes_the_prompt_as_the_template_does() {
+    let temporary = tempfile::tempdir().unwrap();
+    let model = model(temporary.path(), &[("tokenizer_config.json", &config(TEMPLATE.into()))]);
+    let target = model.to_str().unwrap();
+    let common = ["generate", "--target", target, "--plain", "-n", "2", "--json"];
+    let run = |more: &[&str]| output(&[&common[..], more].concat());
+    let report = run(&["--chat", "--system", "be brief ", " x <|eos|> "]);
+    let text = "<|bos|>system: be brief\nuser: x <|eos|>\nassistant:";
+    let written = length(&model, text);
+    let prompt = report["prompt_tokens"].as_u64().unwrap() as usize;
+    assert!(prompt > written, "the text \"<|eos|>\" is more than one token: {prompt}, {written}");
+    let special = run(&["--chat", "--system", "be brief ", " x <|eos|> ", "--special-tokens"]);
+    assert_eq!(special["prompt_tokens"], written);
+    let settings = &report["settings"];
+    assert_eq!((&settings["chat"], &settings["system"]), (&json!(true), &json!("be brief ")));
+    assert!(run(&["x"])["settings"].get("chat").is_none());
+    refuses(&[&common[..], &["--system", "s", "x"]].concat()[..], "--chat");
+    refuses(&[&common[..], &["--chat", "--chat-date", "x", "x"]].concat()[..], "write YYYY-MM-DD");
+    refuses(
+        &["generate", "--target", "toy:mixed", "--chat", "ab"],
+        "a toy model has no chat template",
+    );
+}
+
+#[test]
+fn the_template_of_a_folder_is_chosen_as_transformers_does() {
+    let named = |name: &str| json!([{"name": "tool_use", "template": "a"}, {"name": name, "template": "default here"}]);
+    let conversation = Conversation { messages: vec![ChatMessage::new("user", "x")], today: None };
+    let tokens = |files: &[(&str, &str)]| {
+        let temporary = tempfile::tempdir().unwrap();
+        let model = model(temporary.path(), files);
+        let codec = load(model.to_str().unwrap(), Role::Target).unwrap().codec;
+        let plain = |text: &str| codec.encode(text).unwrap()[1..].to_vec();
+        let said = codec.encode_chat(&conversation).map_err(|e| e.to_string());
+        (said, plain("default here"), plain("from the file"))
+    };
+    let (said, default, _) = tokens(&[("tokenizer_config.json", &config(named("default")))]);
+    assert_eq!(said.unwrap(), default);
+    let own = [
+        ("tokenizer_config.json", &*config(named("default"))),
+        ("chat_template.jinja", "from the file"),
+    ];
+    let (said, _, file) = tokens(&own);
+    assert_eq!(said.unwrap(), file);
+    let (said, ..) = tokens(&[("tokenizer_config.json", &config(named("rag")))]);
+    let none = "tokenizer_config.json: chat_template has no template called \"default\", only [\"tool_use\", \"rag\"]";
+    assert!(said.unwrap_err().ends_with(none));
+    let (said, ..) = tokens(&[("tokenizer_config.json", &config(3.into()))]);
+    assert!(
+        said.unwrap_err()
+            .ends_with("chat_template is neither a text nor a list of {name, template}")
+    );
+    let (said, ..) = tokens(&[]);
+    let none = "there is no chat template (chat_template.jinja, or chat_template in tokenizer_config.json, is missing): leave out chat";
+    assert!(said.unwrap_err().ends_with(none));
+    let (said, ..) = tokens(&[("tokenizer_config.json", "{")]);
+    assert!(said.unwrap_err().contains("tokenizer_config.json: "));
+    // The strings of special tokens may stand in a file of their own.
+    let map = [
+        ("special_tokens_map.json", "{\"pad_token\": \"from the\"}"),
+        ("chat_template.jinja", "{{ pad_token }} file"),
+    ];
+    let (said, _, file) = tokens(&map);
+    assert_eq!(said.unwrap(), file);
+}
+
+/// The second turn is asked after the answer that `generate` gives to the first.
+#[test]
+fn an_experiment_runs_turns_after_the_answers_of_the_model() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (home, out) = (temporary.path(), temporary.path().join("results"));
+    let model = model(
+        home,
+        &[("chat_template.jinja", TEMPLATE), ("tokenizer_config.json", &config(Value::Null))],
+    );
+    let question =
+        "{\"question_id\": 81, \"category\": \"w\", \"turns\": [\"fn main() {\", \"And tests?\"]}";
+    fs::write(home.join("mt.jsonl"), question).unwrap();
+    let experiment = "target = \"model\"\nprompts = \"mt.jsonl\"\nchat = true\nsystem = \"Write Rust.\"\n\
+                      max_tokens = 6\nwarmup = 1\nclock = \"virtual\"\n\
+                      [sweep]\ndrafter = \"prompt_lookup\"\ntemperature = [0.0, 1.0]\n";
+    fs::create_dir(home.join("talk")).unwrap();
+    fs::write(
+        home.join("talk/experiment.toml"),
+        experiment.replace("\"model\"", "\"../model\"").replace("mt.jsonl", "../mt.jsonl"),
+    )
+    .unwrap();
+    let path = home.join("talk");
+    succeed(
+        specdec(&["run", path.to_str().unwrap(), "--out", out.to_str().unwrap()]).output().unwrap(),
+    );
+    let results = fs::read_dir(out.join("talk")).unwrap().next().unwrap().unwrap().path();
+    let generations: Vec<GenerationRow> = rows(&results, "generations.csv");
+    assert_eq!(generations.len(), 8, "two turns, two temperatures, plain and speculative");
+    let target = model.to_str().unwrap();
+    let first = output(&[
+        "generate",
+        "--target",
+        target,
+        "--plain",
+        "--temperature",
+        "0",
+        "-n",
+        "6",
+        "--json",
+        "--chat",
+        "--system",
+        "Write Rust.",
+        "fn main() {",
+    ]);
+    let answer = first["text"].as_str().unwrap();
+    let (one, two) = ("<|bos|>system: Write Rust.\nuser: fn main() {\nassistant:", answer.trim());
+    let two = format!(
+        "<|bos|>system: Write Rust.\nuser: fn main() {{\nassistant: {two}\nuser: And tests?\nassistant:"
+    );
+    for row in &generations {
+        let text = if row.prompt == "81" { one } else { &*two };
+        assert!(["81", "81/2"].contains(&&*row.prompt));
+        assert_eq!((row.prompt_tokens, &*row.category), (length(&model, text), "w"));
+    }
+    let report = fs::read_to_string(results.join("report.md")).unwrap();
+    assert!(report.contains("prompts as conversations"), "{report}");
+    assert!(report.contains("1 questions have several turns"), "{report}");
+    let results = results.to_str().unwrap();
+    succeed(specdec(&["report", results, "--spec-bench"]).output().unwrap());
+    let cell = &generations[0].cell;
+    let row = fs::read_to_string(format!("{results}/spec-bench/{cell}.jsonl")).unwrap();
+    let row = serde_json::from_str::<Value>(&row).unwrap();
+    assert_eq!((&row["question_id"], &row["category"]), (&json!(81), &json!("w")));
+    let choice = &row["choices"][0];
+    for key in ["turns", "decoding_steps", "new_tokens", "wall_time"] {
+        assert_eq!(choice[key].as_array().unwrap().len(), 2, "{key} of both turns");
+    }
+}

@@ -1,0 +1,196 @@
+//! Prompt files of other projects, as they come from there.
+
+use std::io::Write;
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use specdec::model::ChatMessage;
+use specdec::prompt::{FORMATS, Question, read};
+
+/// Reads a file with this name and content.
+fn file(name: &str, bytes: &[u8]) -> Result<Vec<Question>, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(name);
+    std::fs::write(&file, bytes).unwrap();
+    let here = format!("{}/", folder.path().display());
+    read(&file).map_err(|error| format!("{error:#}").replace(&here, ""))
+}
+
+/// The one question of a line.
+#[track_caller]
+fn line(row: &str) -> Question {
+    let mut questions = file("set.jsonl", row.as_bytes()).unwrap();
+    assert_eq!(questions.len(), 1);
+    questions.remove(0)
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(bytes).unwrap();
+    packed.finish().unwrap()
+}
+
+#[test]
+fn every_format_gives_its_turns() {
+    let cases: [(&str, &str, &str, &[&str]); 9] = [
+        (r#"{"prompt": "p"}"#, "set-1", "set", &["p"]),
+        (
+            r#"{"question_id": 81, "category": "writing", "turns": ["a", "b"], "reference": []}"#,
+            "81",
+            "writing",
+            &["a", "b"],
+        ),
+        (
+            r#"{"task_id": "HumanEval/0", "prompt": "def f():\n", "canonical_solution": "  pass", "test": "", "entry_point": "f"}"#,
+            "HumanEval/0",
+            "set",
+            &["def f():\n"],
+        ),
+        (r#"{"question": "1+1?", "answer": "2\n#### 2"}"#, "set-1", "set", &["1+1?"]),
+        (r#"{"instruction": "i", "input": "", "output": "o"}"#, "set-1", "set", &["i"]),
+        (r#"{"instruction": "i", "input": "x", "output": "o"}"#, "set-1", "set", &["i\n\nx"]),
+        (
+            r#"{"id": "q", "conversations": [{"from": "human", "value": "h"}, {"from": "gpt", "value": "g"}, {"from": "human", "value": "h2"}]}"#,
+            "q",
+            "set",
+            &["h", "h2"],
+        ),
+        (r#"{"messages": [{"role": "user", "content": "u"}]}"#, "set-1", "set", &["u"]),
+        (
+            r#"{"messages": [{"role": "user", "content": [{"type": "text", "text": "u"}, {"type": "text", "text": "v"}]}, {"role": "assistant", "content": "for training"}]}"#,
+            "set-1",
+            "set",
+            &["uv"],
+        ),
+    ];
+    for (row, id, category, turns) in cases {
+        let question = line(row);
+        assert_eq!((&*question.id, &*question.category), (id, category), "{row}");
+        assert_eq!(question.asked.turns, turns, "{row}");
+        assert!(question.asked.opening.is_empty(), "{row}");
+    }
+    // Every format is among them.
+    for format in FORMATS {
+        let key = format!("\"{}\":", format.key);
+        assert!(cases.iter().any(|case| case.0.contains(&key)), "{}", format.name);
+    }
+}
+
+#[test]
+fn messages_before_the_last_of_the_user_are_kept() {
+    let system = ChatMessage::new("system", "s");
+    let open_ai = line(
+        r#"{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"},
+            {"role": "assistant", "content": "a"}, {"role": "user", "content": "v"}]}"#
+            .replace('\n', " ")
+            .as_str(),
+    );
+    let opening =
+        [system.clone(), ChatMessage::new("user", "u"), ChatMessage::new("assistant", "a")];
+    assert_eq!(
+        (&*open_ai.asked.opening, &*open_ai.asked.turns),
+        (&opening[..], &["v".to_owned()][..])
+    );
+    let share = line(
+        r#"{"conversations": [{"from": "system", "value": "s"}, {"from": "gpt", "value": "g"}, {"from": "human", "value": "h"}]}"#,
+    );
+    assert_eq!(share.asked.opening, [system]);
+    assert_eq!(share.asked.turns, ["h"]);
+}
+
+#[test]
+fn lists_compressed_files_and_plain_texts_are_read() {
+    let lines = "{\"prompt\": \"a\"}\n\n{\"prompt\": \"b\"}\n";
+    let list = "[{\"prompt\": \"a\"},\n {\"prompt\": \"b\"}]";
+    let texts = |questions: Vec<Question>| {
+        questions.into_iter().map(|q| (q.id, q.category, q.asked.turns)).collect::<Vec<_>>()
+    };
+    let wanted = |ids: [&str; 2]| {
+        let each = ids.into_iter().zip(["a", "b"]);
+        each.map(|(id, t)| (id.to_owned(), "mine".to_owned(), vec![t.to_owned()]))
+            .collect::<Vec<_>>()
+    };
+    for (name, content) in [("mine.jsonl", lines), ("mine.json", lines), ("mine.prompts", lines)] {
+        assert_eq!(texts(file(name, content.as_bytes()).unwrap()), wanted(["mine-1", "mine-3"]));
+    }
+    assert_eq!(texts(file("mine.json", list.as_bytes()).unwrap()), wanted(["mine-1", "mine-2"]));
+    let packed = file("mine.jsonl.gz", &gzip(lines.as_bytes())).unwrap();
+    assert_eq!(texts(packed), wanted(["mine-1", "mine-3"]));
+    let packed = file("mine.json.gz", &gzip(list.as_bytes())).unwrap();
+    assert_eq!(texts(packed), wanted(["mine-1", "mine-2"]));
+    // Two compressed parts one after the other are one file.
+    let halves = lines.split_at(17);
+    let parts = [gzip(halves.0.as_bytes()), gzip(halves.1.as_bytes())].concat();
+    assert_eq!(texts(file("mine.jsonl.gz", &parts).unwrap()), wanted(["mine-1", "mine-3"]));
+    for (name, text) in [("notes.txt", "{a}\n\nb \n"), ("notes.md", "{a}\n\nb \r\n")] {
+        let questions = file(name, text.as_bytes()).unwrap();
+        assert_eq!(questions, [Question::once("notes", "notes", "{a}\n\nb ")]);
+    }
+}
+
+#[test]
+fn a_bad_entry_is_named_by_file_line_and_reason() {
+    for (row, part) in [
+        ("{\"turns\": [1]}", "\"turns\" is not a list of at least one text"),
+        ("{\"entry_point\": \"f\"}", "there is no \"prompt\""),
+        ("{\"question\": 1}", "\"question\" is not a text"),
+        ("{\"instruction\": \"i\", \"input\": 3}", "\"input\" is not a text"),
+        ("{\"messages\": {}}", "\"messages\" is not a list"),
+        ("{\"messages\": []}", "\"messages\" has no message of the role \"user\""),
+        ("{\"messages\": [3]}", "\"messages\", number 1: not an object with \"role\""),
+        ("{\"messages\": [{\"role\": \"user\"}]}", "number 1: there is no \"content\""),
+        (
+            "{\"messages\": [{\"role\": \"|>\", \"content\": \"\"}]}",
+            "\"role\" = \"|>\": allowed are letters, digits and _",
+        ),
+        (
+            "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]}",
+            "a part of \"content\" is not of the type \"text\"",
+        ),
+        ("{\"conversations\": [{\"from\": \"gpt\", \"value\": \"\"}]}", "nothing from \"human\""),
+        (
+            "{\"conversations\": [{\"from\": \"cat\", \"value\": \"\"}]}",
+            "number 1: \"from\" = \"cat\": allowed are human, user, gpt, assistant, system",
+        ),
+        ("{\"conversation\": []}", "(did you mean \"conversations\" by \"conversation\"?)"),
+        ("{\"text\": 1}", "\"turns\" (Spec-Bench and MT-Bench), \"messages\" (OpenAI)"),
+    ] {
+        let good = "{\"prompt\": \"fine\"}";
+        let error = file("bad.jsonl", format!("{good}\n{row}\n").as_bytes()).unwrap_err();
+        assert!(error.starts_with("bad.jsonl line 2: ") && error.contains(part), "{row}: {error}");
+        let error = file("bad.json", format!("[{good},\n{row}]").as_bytes()).unwrap_err();
+        assert!(error.starts_with("bad.json entry 2: ") && error.contains(part), "{row}: {error}");
+    }
+    let torn = file("bad.json", b"[{\"prompt\": \"a\"},\n{\"prompt\": \"b\"").unwrap_err();
+    assert!(torn.starts_with("bad.json line 2: not JSON at column "), "{torn}");
+    assert_eq!(file("bad.json", b"[]").unwrap_err(), "bad.json holds no prompt");
+    assert_eq!(file("bad.jsonl", b"\n").unwrap_err(), "bad.jsonl holds no prompt");
+    let damaged = &gzip(b"{\"prompt\": \"a\"}")[..20];
+    let error = file("bad.jsonl.gz", damaged).unwrap_err();
+    assert!(error.starts_with("cannot read prompts: bad.jsonl.gz: "), "{error}");
+    assert_eq!(
+        file("bad.txt", b"\xff").unwrap_err(),
+        "cannot read prompts: bad.txt: not UTF-8 text"
+    );
+}
+
+/// A small file may unpack to any size.
+#[test]
+fn a_compressed_file_has_a_maximum_size_too() {
+    let chunk = gzip(&vec![b' '; 32 << 20]);
+    let bomb = chunk.repeat(9);
+    assert!(bomb.len() < 1 << 20);
+    let error = file("bomb.jsonl.gz", &bomb).unwrap_err();
+    assert_eq!(error, "cannot read prompts: bomb.jsonl.gz: larger than 256 MiB, the maximum");
+}
+
+#[test]
+fn the_page_on_prompts_lists_all_formats() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/prompts.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for format in FORMATS {
+        let row = format!("| {} | `{}` | {} |", format.name, format.key, format.summary);
+        assert!(page.contains(&row), "docs/prompts.md lacks {row}");
+    }
+}
