@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use toml::{Table, Value};
 
 use super::values::{LongPrompt, setting};
-use crate::model::{Dtype, Engine, Vocabulary};
+use crate::model::{ChatDate, Dtype, Engine, Vocabulary};
 use crate::params::Param;
 use crate::registry::UnknownName;
 
@@ -25,6 +25,8 @@ pub(super) struct Key {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum KeyKind {
     Text,
+    /// A day, as a text or a TOML date.
+    Date,
     /// A text or a list of texts.
     Texts,
     Flag,
@@ -124,9 +126,9 @@ pub(super) const KEYS: &[Key] = &[
     key("system", KeyKind::Text, Some("none"), "system message of conversations without one of their own; needs `chat`"),
     key(
         "chat_date",
-        KeyKind::Text,
+        KeyKind::Date,
         Some("none"),
-        "day that a chat template which asks for the date is told, `YYYY-MM-DD`; needs `chat`",
+        "day that a chat template which asks for the date is told; needs `chat`",
     ),
     count(
         Param::count("turns", 1, 1..=1_000, "number of turns of a question that are run; needs `chat`")
@@ -215,6 +217,7 @@ impl Key {
     pub(super) fn allowed(&self) -> String {
         match self.kind {
             KeyKind::Text => "a text".to_owned(),
+            KeyKind::Date => "a day, YYYY-MM-DD".to_owned(),
             KeyKind::Texts => "a text or a list of texts".to_owned(),
             KeyKind::Flag => "true or false".to_owned(),
             KeyKind::Name(names) => {
@@ -236,6 +239,7 @@ impl Key {
         };
         let sound = match self.kind {
             KeyKind::Text => value.is_str(),
+            KeyKind::Date => day(value).is_some(),
             KeyKind::Texts => texts(value),
             KeyKind::Flag => value.is_bool(),
             KeyKind::Name(names) => value.as_str().is_some_and(|name| names().contains(&name)),
@@ -254,4 +258,13 @@ impl Key {
 /// The error for a name that is not one of `keys`.
 pub(super) fn unknown<'a>(name: &str, keys: impl IntoIterator<Item = &'a str>) -> UnknownName {
     UnknownName::new("key", name, keys)
+}
+
+/// A text that is a day, or the text of a TOML date without a time.
+pub(super) fn day(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::Datetime(date) => date.to_string(),
+        value => value.as_str()?.to_owned(),
+    };
+    text.parse::<ChatDate>().ok().map(|_| text)
 }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use toml::{Table, Value};
 
 use super::axes::{Axes, SweepAxis, axes, axis};
-use super::keys::{fill_in, top_key, top_keys, unknown};
+use super::keys::{day, fill_in, top_key, top_keys, unknown};
 use super::spec::Spec;
 use crate::decode::readers;
 use crate::input::read_any_text;
@@ -85,6 +85,11 @@ fn check(mut table: Table) -> Result<Spec> {
     let (mut top, common) = top(table)?;
     if let Some(set @ Value::String(_)) = top.get_mut("prompts") {
         *set = Value::Array(vec![set.clone()]);
+    }
+    if let Some(set) = top.get_mut("chat_date")
+        && let Some(day) = day(set)
+    {
+        *set = Value::String(day);
     }
     fill_in(&mut top)?;
     let mut spec: Spec = top.try_into().map_err(|e: toml::de::Error| anyhow!("{}", e.message()))?;

@@ -100,6 +100,7 @@ fn insert(to: &mut Map<String, Value>, (name, aliases): (&str, &[&str]), schema:
 fn of_key(key: &Key) -> Value {
     let schema = match key.kind {
         KeyKind::Text => json!({"type": "string"}),
+        KeyKind::Date => json!({"type": "string", "format": "date"}),
         KeyKind::Texts => one_or_many(&json!({"type": "string"})),
         KeyKind::Flag => json!({"type": "boolean"}),
         KeyKind::Name(names) => json!({"enum": names()}),

@@ -161,6 +161,8 @@ fn keys_say_how_a_conversation_begins_and_how_long_it_is() {
     assert_eq!(system[2], talk(&[("system", "ccc"), ("user", "dd")]), "it has its own");
     let dated = frozen(99, &["chat=true", "chat_date=2026-11-23", "turns=1"]).unwrap().tokens;
     assert_eq!(dated[0], [talk(&[("user", "ab")]), vec![2, 3]].concat());
+    let text = frozen(99, &["chat=true", "chat_date=\"2026-11-23\"", "turns=1"]).unwrap().tokens;
+    assert_eq!(text, dated, "a TOML date or a text");
     let plain = frozen_of(99, &[], &questions()[..2], &Talk).unwrap();
     assert_eq!(plain.plan.prompts, ["one", "three"], "without chat, first turns are run");
     assert_eq!(plain.tokens[1], LETTERS.encode("ab").unwrap());
@@ -169,10 +171,10 @@ fn keys_say_how_a_conversation_begins_and_how_long_it_is() {
 
 #[test]
 fn turns_that_are_too_long_are_listed_or_left_out() {
-    // The longest first turn has 7 tokens; second turns have 12 and more.
+    // The longest first turn has 7 tokens; second turns have 13 and more.
     let error = frozen(16, &["chat=true"]).unwrap_err();
     let said = "2 of 3 prompts are too long, since max_tokens = 5 leaves 11 of the 16 tokens of \
-                the target's context: three/2 (12 tokens), own/2 (16 tokens); set \
+                the target's context: three/2 (13 tokens), own/2 (17 tokens); set \
                 on_long_prompt = \"skip\", or a smaller max_tokens";
     assert_eq!(error, said);
     let plan = frozen(16, &["chat=true", "on_long_prompt=skip"]).unwrap().plan;
@@ -192,8 +194,12 @@ fn what_does_not_go_together_is_refused() {
         (&["system=a"][..], "\"system\" is for conversations: set chat = true, or leave it out"),
         (&["chat_date=2026-11-23"], "\"chat_date\""),
         (&["turns=2"], "\"turns\" is for conversations"),
+        (&["chat=true", "chat_date=2026-11-23T10:00:00"], "allowed is a day, YYYY-MM-DD"),
         (&["chat=true", "turns=0"], "an integer from 1 to 1000"),
-        (&["chat=true", "chat_date=23.11.2026"], "\"chat_date\": \"23.11.2026\" is no date"),
+        (
+            &["chat=true", "chat_date=23.11.2026"],
+            "\"chat_date\" = \"23.11.2026\": allowed is a day, YYYY-MM-DD",
+        ),
         (&["chat=true", "on_long_prompt=truncate"], "allowed with chat = true is \"error\""),
         (&["chat=1"], "true or false"),
         (&[], "prompt own cannot be run: there are messages before the prompt: set chat = true"),

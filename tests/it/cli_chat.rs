@@ -59,8 +59,14 @@ fn generate_writes_the_prompt_as_the_template_does() {
     let settings = &report["settings"];
     assert_eq!((&settings["chat"], &settings["system"]), (&json!(true), &json!("be brief ")));
     assert!(run(&["x"])["settings"].get("chat").is_none());
-    refuses(&[&common[..], &["--system", "s", "x"]].concat()[..], "--chat");
-    refuses(&[&common[..], &["--chat", "--chat-date", "x", "x"]].concat()[..], "write YYYY-MM-DD");
+    for (more, part) in [
+        (&["--system", "s", "x"][..], "--chat"),
+        (&["--chat", "--chat-date", "x", "x"], "write YYYY-MM-DD"),
+    ] {
+        let output = specdec(&[&common[..], more].concat()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.contains(part), "{more:?}: {said}");
+    }
     refuses(
         &["generate", "--target", "toy:mixed", "--chat", "ab"],
         "a toy model has no chat template",

@@ -109,7 +109,7 @@ fn the_published_definition_gives_the_numbers_of_our_columns() {
         assert!((all_tokens / decode / row.tokens_per_second.unwrap() - 1.0).abs() < 1e-9);
         let rounds = rounds.iter().filter(|row| row.cell == cell.id);
         let emitted = rounds.clone().map(|row| row.accepted as f64 + 1.0).sum::<f64>();
-        near(emitted / rounds.count() as f64, row.block_efficiency.unwrap());
+        near(emitted / rounds.count() as f64, row.block_efficiency.unwrap_or(1.0));
     }
     assert!(plan.cells.len() >= 4 && baselines.len() == 2);
 }

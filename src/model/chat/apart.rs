@@ -168,7 +168,7 @@ fn plain(text: &str, masked: &str, controls: &[&str]) -> Vec<usize> {
 }
 
 /// Where a name begins in a text, overlapping occurrences included.
-fn occurrences<'t>(text: &'t str, name: &str) -> impl Iterator<Item = usize> {
+fn occurrences(text: &str, name: &str) -> impl Iterator<Item = usize> {
     let mut from = 0;
     std::iter::from_fn(move || {
         let at = from + text.get(from..)?.find(name).filter(|_| !name.is_empty())?;
