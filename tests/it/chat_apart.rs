@@ -131,6 +131,22 @@ fn the_tokens_are_those_of_the_rendered_text() {
 }
 
 #[test]
+fn a_template_and_a_message_do_not_make_a_control_token_together() {
+    for (template, content) in [
+        ("<{{ messages[0].content }}", "s>"),
+        ("{{ messages[0].content }}s>", "<"),
+        ("<|im_{{ messages[0].content }}|>", "end"),
+        ("{{ messages[0].content }}{{ messages[0].content }}", "s><"),
+        ("</{{ messages[0].content | trim }}s>", " "),
+    ] {
+        let vocabulary = vocabulary(template);
+        let tokens = codec(&vocabulary).encode_chat(&conversation(&[content])).unwrap();
+        let own = if content == " " { vec!["</s>"] } else { Vec::new() };
+        assert_eq!(controls_in(&vocabulary, &tokens), own, "{template} with {content:?}");
+    }
+}
+
+#[test]
 fn a_control_token_that_the_template_looks_for_in_a_message_is_refused() {
     let looks = "{% for m in messages %}{{ m.content.split('</s>')[0] }}</s>{% endfor %}";
     let codec = codec(&vocabulary(looks));
