@@ -15,12 +15,12 @@ use super::sampling::SamplingArgs;
 use crate::check::{CheckOutcome, CheckSetup, check};
 use crate::decode::MethodSpec;
 use crate::distribution::Token;
-use crate::experiment::prompts;
 use crate::lanes::IsaKind;
 use crate::machine::{Machine, MachineClock};
-use crate::model::{Catalog, LanguageModel};
+use crate::model::{Catalog, ChatMessage, Codec, Conversation, LanguageModel};
 use crate::pair::Pair;
 use crate::pool::Pool;
+use crate::prompt::{self, Question};
 
 /// Prompts that are used unless others are named: they ship with the program.
 const SHIPPED: [&str; 3] = ["code", "docs", "edits"];
@@ -46,6 +46,9 @@ pub(super) struct CheckArgs {
     /// Prompts: a set or a file, as in experiments; repeatable [default: code, docs, edits]
     #[arg(long, value_name = "NAME|FILE")]
     prompts: Vec<String>,
+    /// Encode the prompts as conversations, by the target's chat template
+    #[arg(long)]
+    chat: bool,
     /// Number of prompts, taken evenly from all of them
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = count)]
     limit: usize,
@@ -157,12 +160,12 @@ fn prompts(args: &CheckArgs, pair: &Pair) -> Result<Vec<Vec<Token>>> {
     let names = if args.prompts.is_empty() { shipped() } else { args.prompts.clone() };
     let mut all = Vec::new();
     for name in &names {
-        all.extend(prompts::read(&catalog.prompts(name)?)?);
+        all.extend(prompt::read(&catalog.prompts(name)?)?);
     }
     let room = pair.target.model.info().context_length.saturating_sub(args.max_tokens);
     let mut tokens = Vec::new();
     for prompt in &all {
-        let prompt = pair.target.codec.encode(&prompt.text)?;
+        let prompt = encoded(prompt, &*pair.target.codec, args.chat)?;
         if (1..=room).contains(&prompt.len()) {
             tokens.push(prompt);
         }
@@ -172,6 +175,17 @@ fn prompts(args: &CheckArgs, pair: &Pair) -> Result<Vec<Vec<Token>>> {
     }
     let limit = args.limit.clamp(1, tokens.len());
     Ok((0..limit).map(|i| tokens[i * tokens.len() / limit].clone()).collect())
+}
+
+/// The tokens of the first turn of a question.
+fn encoded(question: &Question, codec: &dyn Codec, chat: bool) -> Result<Vec<Token>> {
+    let turn = question.asked.turns.first().map(String::as_str).unwrap_or_default();
+    if !chat {
+        return Ok(codec.encode(turn)?);
+    }
+    let mut messages = question.asked.opening.clone();
+    messages.push(ChatMessage::new("user", turn));
+    Ok(codec.encode_chat(&Conversation { messages, today: None })?)
 }
 
 impl CheckReport {

@@ -72,6 +72,8 @@ impl NewArgs {
              # dtype = \"bf16\"\n\
              # Sets by name, and files by their path from the folder in which you start specdec.\n\
              prompts = [{prompts}]\n\
+             # Conversations, by the target's chat template:\n\
+             # chat = true\n\
              # At least 8 prompts give intervals; use 16 or more.\n\
              # prompts_limit = 24\n\
              max_tokens = 64\n\

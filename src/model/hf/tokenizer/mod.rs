@@ -1,13 +1,15 @@
 //! A tokenizer of the library `tokenizers` as a [`Codec`], mostly from `tokenizer.json`.
 
+mod chat;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use sha2::{Digest, Sha256};
 use tokenizers::{
-    AddedVocabulary, DecoderWrapper, Model, ModelWrapper, NormalizedString, OffsetType,
-    PreTokenizedString, PreTokenizer, Result as TokenizerResult, Tokenizer,
+    AddedVocabulary, DecoderWrapper, Model, ModelWrapper, OffsetType, PreTokenizedString,
+    PreTokenizer, Result as TokenizerResult, Tokenizer,
 };
 
 use super::config::Marks;
@@ -16,7 +18,7 @@ use super::guard::guarded;
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::alphabet;
-use crate::model::chat::{ChatTemplate, ChatText, TemplateSource};
+use crate::model::chat::{ChatTemplate, TemplateSource};
 use crate::model::files::fault;
 use crate::model::toy::hex;
 use crate::model::{Codec, Conversation, Spelling};
@@ -180,36 +182,6 @@ impl HfTokenizer {
         ids.and_then(|ids| ids).map_err(fail)
     }
 
-    /// The tokens of a rendered conversation. While the added tokens are found, other
-    /// characters stand in the places that keep strings from being control tokens.
-    fn chat_ids(&self, chat: &ChatText) -> TokenizerResult<Vec<Token>> {
-        let ChatText { text, plain } = chat;
-        let shown =
-            plain.iter().filter_map(|&at| text[at..].chars().next()).collect::<BTreeSet<_>>();
-        let private = ('\u{100000}'..='\u{10FFFD}').filter(|&c| !text.contains(c));
-        let pairs = shown.into_iter().zip(private).collect::<Vec<_>>();
-        let hidden = |c: char| pairs.iter().find(|(shown, _)| *shown == c).map_or(c, |pair| pair.1);
-        let back = |c: char| pairs.iter().find(|(_, hidden)| *hidden == c).map_or(c, |pair| pair.0);
-        let masked = text.char_indices().map(|(at, c)| match plain.binary_search(&at) {
-            Ok(_) => hidden(c),
-            Err(_) => c,
-        });
-        let tokenizer = &self.tokenizer;
-        let added = tokenizer.get_added_vocabulary();
-        let masked = masked.collect::<String>();
-        let mut parts = added.extract_and_normalize(tokenizer.get_normalizer(), &masked);
-        parts.split(|_, mut part: NormalizedString| {
-            part.map(back);
-            Ok([part])
-        })?;
-        self.pieced(parts, false)
-    }
-
-    fn template(&self) -> Result<&ChatTemplate, Error> {
-        let (source, template) = &self.chat;
-        template.get_or_init(|| source.read()).as_ref().map_err(Clone::clone)
-    }
-
     /// The tokens of a part of a text, control tokens among them.
     fn pieces(&self, part: &str) -> TokenizerResult<Vec<tokenizers::Token>> {
         let model = self.tokenizer.get_model();
@@ -346,18 +318,7 @@ impl Codec for HfTokenizer {
     }
 
     fn encode_chat(&self, conversation: &Conversation) -> Result<Vec<Token>, Error> {
-        let controls = self.controls.iter().filter(|_| !self.special_tokens);
-        let names = controls.filter_map(|&id| self.tokenizer.id_to_token(id)).collect::<Vec<_>>();
-        let names = names.iter().map(String::as_str).collect::<Vec<_>>();
-        let text = self.template()?.prompt(conversation, &names)?;
-        let fail =
-            |why: String| fault(&self.file, format!("the conversation cannot be tokenised: {why}"));
-        let ids = guarded(|| self.chat_ids(&text).map_err(|e| e.to_string()));
-        let ids = ids.and_then(|ids| ids).map_err(fail)?;
-        if ids.is_empty() {
-            return Err(fail("the chat template makes an empty text of it".to_owned()));
-        }
-        Ok(ids)
+        self.conversation(conversation)
     }
 
     fn chat_sha256(&self) -> Result<String, Error> {
