@@ -4,9 +4,10 @@
 //! with a content: trim it, split it, put it into JSON. So the text is rendered twice, the
 //! second time with some characters of the contents replaced by private ones. If the two
 //! texts differ in nothing else, the private characters show which parts are contents. Only
-//! the characters that begin or end the name of a control token are replaced. A template may
-//! also look for a string in a content, such as `</think>`. A replacement that changes what
-//! the template does is taken back.
+//! characters of the names of control tokens are replaced. A template may also look for a
+//! string in a content, such as `</think>`, or change its letters. Then only the characters
+//! that begin or end names are replaced, and each replacement that changes what the template
+//! does is taken back.
 
 use super::template::ChatTemplate;
 use super::values::{CharPlace, Mask, values};
@@ -44,9 +45,9 @@ impl ChatTemplate {
         let messages = &conversation.messages;
         let render = |messages: &[ChatMessage]| self.render(&values(messages), conversation.today);
         let text = render(messages)?;
-        let chars = ends(controls);
-        let places = places(messages, &chars);
-        if places.is_empty() {
+        let chars = characters(controls.iter().flat_map(|name| name.chars()));
+        let every = places(messages, &chars);
+        if every.is_empty() {
             return Ok(ChatText { text, plain: Vec::new() });
         }
         let fail = |why: String| Error::file(self.file(), why);
@@ -56,7 +57,14 @@ impl ChatTemplate {
         let mut search =
             Search { mask: &mask, messages, text: &text, render, left: MOST_RENDERINGS };
         let mut found = Masked { places: Vec::new(), text: text.clone() };
-        search.hide(&places, &mut found).map_err(fail)?;
+        // A template that changes letters, or looks for some, must do with fewer: it would be
+        // misread if it wrote the ends of a name itself and took the middle from a content.
+        if !search.hides(&every, &mut found).map_err(fail)? {
+            let ends =
+                controls.iter().flat_map(|name| [name.chars().next(), name.chars().next_back()]);
+            let ends = places(messages, &characters(ends.flatten()));
+            search.hide(&ends, &mut found).map_err(fail)?;
+        }
         if let Some((number, name)) = watched(messages, &found.places, controls) {
             return Err(fail(format!(
                 "message {} contains {name:?}, and the chat template acts on it, so it cannot be \
@@ -69,15 +77,12 @@ impl ChatTemplate {
     }
 }
 
-/// The characters with which names of control tokens begin and end.
-fn ends(controls: &[&str]) -> Vec<char> {
-    let ends = controls
-        .iter()
-        .flat_map(|name| name.chars().next().into_iter().chain(name.chars().next_back()));
-    let mut ends = ends.filter(|c| !c.is_whitespace()).collect::<Vec<_>>();
-    ends.sort_unstable();
-    ends.dedup();
-    ends
+/// Some characters, each once, without white space, which templates remove.
+fn characters(chars: impl Iterator<Item = char>) -> Vec<char> {
+    let mut chars = chars.filter(|c| !c.is_whitespace()).collect::<Vec<_>>();
+    chars.sort_unstable();
+    chars.dedup();
+    chars
 }
 
 /// Where these characters are in the contents.
@@ -107,23 +112,27 @@ struct Search<'a, R> {
 }
 
 impl<R: Fn(&[ChatMessage]) -> Result<String, Error>> Search<'_, R> {
-    /// Hides those of `places`, all of which come after those in `found`, that can be hidden
-    /// together with these.
-    fn hide(&mut self, places: &[CharPlace], found: &mut Masked) -> Result<(), String> {
+    /// Hides `places`, all of which come after those in `found`, together with these; false if
+    /// that would change what the template does.
+    fn hides(&mut self, places: &[CharPlace], found: &mut Masked) -> Result<bool, String> {
         self.left = self.left.checked_sub(1).ok_or_else(|| {
             "the chat template acts on too many strings in the messages".to_owned()
         })?;
         let all = [&*found.places, places].concat();
         let rendered = (self.render)(&self.mask.put_on(self.messages, &all));
-        let same =
-            |rendered: &String| rendered.chars().map(|c| self.mask.shown(c)).eq(self.text.chars());
-        if let Some(text) = rendered.ok().filter(same) {
-            *found = Masked { places: all, text };
+        let shown = |text: &String| text.chars().map(|c| self.mask.shown(c)).eq(self.text.chars());
+        let rendered = rendered.ok().filter(shown);
+        Ok(rendered.map(|text| *found = Masked { places: all, text }).is_some())
+    }
+
+    /// Hides as many of `places` as can be hidden, together with those in `found`.
+    fn hide(&mut self, places: &[CharPlace], found: &mut Masked) -> Result<(), String> {
+        if places.is_empty() || self.hides(places, found)? {
             return Ok(());
         }
         let (first, second) = places.split_at(places.len() / 2);
         for half in [first, second] {
-            if half.len() < places.len() && !half.is_empty() {
+            if half.len() < places.len() {
                 self.hide(half, found)?;
             }
         }
