@@ -32,7 +32,7 @@ struct Expected {
 /// worst.
 fn tolerance(dtype: Dtype) -> f64 {
     match dtype {
-        Dtype::F32 | Dtype::Bf16 | Dtype::F16 => 1e-5,
+        Dtype::F32 | Dtype::Bf16 | Dtype::F16 | Dtype::Stored => 1e-5,
         Dtype::Q8_0 => 0.1,
     }
 }
@@ -41,7 +41,7 @@ fn tolerance(dtype: Dtype) -> f64 {
 fn dtypes(folder: &Path) -> Vec<Dtype> {
     match json(&folder.join("config.json"))["dtype"].as_str() {
         Some("bfloat16") => Dtype::ALL.to_vec(),
-        _ => vec![Dtype::F32, Dtype::Q8_0],
+        _ => vec![Dtype::F32, Dtype::Q8_0, Dtype::Stored],
     }
 }
 
