@@ -173,9 +173,9 @@ impl IntegerWeights for Eights {
 /// Four bits that choose one of the steps of IQ4_NL.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(super) struct Chosen(Nibbles);
+pub(super) struct StepChoices(Nibbles);
 
-impl LaneWeights for Chosen {
+impl LaneWeights for StepChoices {
     fn put(&mut self, lane: usize, integers: &[u8; BLOCK]) {
         self.0.put(lane, integers);
     }
@@ -185,7 +185,7 @@ impl LaneWeights for Chosen {
     }
 }
 
-impl IntegerWeights for Chosen {
+impl IntegerWeights for StepChoices {
     const MOST: i32 = 255;
 
     #[inline(always)]

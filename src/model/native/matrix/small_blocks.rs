@@ -7,7 +7,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::groups::Groups;
-use super::integers::{Chosen, Eights, Fives, LaneWeights, Nibbles};
+use super::integers::{Eights, Fives, LaneWeights, Nibbles, StepChoices};
 use super::{BlockFormat, StorageFormat, ValueForm};
 use crate::lanes::integers::{GROUPS, Integers};
 use crate::lanes::{BLOCK, Isa, IsaKind, LANES, Quants};
@@ -90,7 +90,7 @@ small_tile!(TileOf4_1, q4_1, Nibbles, 0, i32::from, minima);
 small_tile!(TileOf5_0, q5_0, Fives, 16, |q| i32::from(q) - 16);
 small_tile!(TileOf5_1, q5_1, Fives, 0, i32::from, minima);
 small_tile!(TileOf8_0, q8_0, Eights, 128, |q| i32::from(q.cast_signed()));
-small_tile!(TileOfIq4Nl, iq4_nl, Chosen, 128, |q| i32::from(STEPS[usize::from(q)]));
+small_tile!(TileOfIq4Nl, iq4_nl, StepChoices, 128, |q| i32::from(STEPS[usize::from(q)]));
 
 /// Blocks of one of these types.
 pub(super) struct Small<T>(std::marker::PhantomData<T>);
