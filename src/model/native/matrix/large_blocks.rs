@@ -132,6 +132,7 @@ impl<T: UpwardTile> StorageFormat for LargeUpward<T> {
             let scales = weights[n].scales();
             let scale = isa.load_f16(&scales.scale);
             let minimum = isa.sub(isa.splat(0.0), isa.load_f16(&scales.minimum));
+            #[allow(clippy::needless_range_loop)] // `part` indexes weights and values
             for part in 0..PARTS {
                 let mut x = [&values[0][part]; M];
                 for m in 1..M {
@@ -208,6 +209,7 @@ impl StorageFormat for Q6K {
         for n in 0..N {
             let tile = weights[n];
             let scale = isa.load_f16(&tile.scale);
+            #[allow(clippy::needless_range_loop)] // `part` indexes weights and values
             for part in 0..PARTS {
                 let mut x = [&values[0][part]; M];
                 for m in 1..M {
