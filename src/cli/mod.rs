@@ -54,7 +54,7 @@ enum Command {
     Models(models::ModelsArgs),
     /// Prove methods exact by enumeration, and refute known-wrong methods
     Certify(certify::CertifyArgs),
-    /// Tell in a minute whether a draft can make a target faster on this machine
+    /// Tell within minutes whether a draft can make a target faster on this machine
     Check(check::CheckArgs),
     /// Write a commented experiment.toml for a pair of models and prompts
     New(new::NewArgs),

@@ -1,7 +1,8 @@
 //! A model in a GGUF file: its decoder, its tokenizer and its weights.
 //!
-//! The blocks of a file become f32 weights, which the engines then store in the dtype that
-//! is asked for: with f32, the logits are those of the file's own weights.
+//! The native engine keeps the blocks of a file unless another dtype is asked for; then they
+//! become f32 weights first, as for the candle engine. With f32, the logits are those of the
+//! file's own weights.
 
 use std::path::Path;
 
