@@ -10,8 +10,21 @@ from peers import OURS, version_of
 
 
 @dataclass(frozen=True)
+class Pair:
+    """A target and its draft model: folders, or GGUF files, which stay in their own types."""
+
+    target: Path
+    draft: Path
+
+
+# The suffix of files whose weights keep the types in which they are stored.
+GGUF = ".gguf"
+EMBEDDED = Pair(MODELS / "target", MODELS / "draft")
+
+
+@dataclass(frozen=True)
 class Entry:
-    """A way to generate texts with the embedded pair."""
+    """A way to generate texts with a pair."""
 
     engine: str
     dtype: str
@@ -32,6 +45,7 @@ class Entry:
 class Decoded:
     """A generated text."""
 
+    prompt_tokens: int
     # New tokens, if the engine lists them.
     tokens: list[int]
     new_tokens: int
@@ -46,25 +60,40 @@ class Specdec:
 
     name = OURS
 
-    def __init__(self, program: Path, threads: int) -> None:
+    def __init__(
+        self,
+        program: Path,
+        threads: int,
+        pair: Pair = EMBEDDED,
+        *,
+        special_tokens: bool = False,
+        past_end: bool = False,
+    ) -> None:
         self._program = program
         self._threads = threads
+        self._pair = pair
+        # With special tokens, names of control tokens in a prompt are these tokens.
+        self._prompts = ["--special-tokens"] if special_tokens else []
+        # Whether tokens that end a text are tokens like all others.
+        self._ends = ["--ignore-eos"] if past_end else []
         self.version = version_of(program)
 
     def decode(self, entry: Entry, prompt: str, most: int, seed: int) -> Decoded:
         """Continues a prompt with at most `most` tokens."""
         command = [str(self._program), "generate", "--json", "--threads", str(self._threads)]
-        command += ["--target", str(MODELS / "target"), "--dtype", entry.dtype]
+        command += self._model("--target", self._pair.target, "--dtype", entry.dtype)
         command += ["--temperature", str(entry.temperature), "--seed", str(seed)]
         command += ["--max-tokens", str(most), f"--prompt={prompt}"]
+        command += self._prompts + self._ends
         if entry.k:
-            command += ["--draft", str(MODELS / "draft"), "--draft-dtype", entry.draft_dtype]
+            command += self._model("--draft", self._pair.draft, "--draft-dtype", entry.draft_dtype)
             command += ["--num-speculative-tokens", str(entry.k)]
         else:
             command += ["--plain"]
         answer = json.loads(output(command))
         stats = answer["stats"]
         return Decoded(
+            prompt_tokens=answer["prompt_tokens"],
             tokens=answer["tokens"],
             new_tokens=stats["new_tokens"],
             micros=stats["decode_us"],
@@ -72,17 +101,23 @@ class Specdec:
             accepted=stats["accepted"],
         )
 
-    def prompt_tokens(self, text: str) -> int:
-        """The number of tokens of a text."""
-        command = [str(self._program), "inspect", "--json", f"--prompt={text}"]
-        answer = json.loads(output([*command, "--target", str(MODELS / "target")]))
-        return answer["prompt_tokens"]
+    def tokenize(self, text: str) -> list[int]:
+        """The tokens of a prompt."""
+        command = [str(self._program), "inspect", "--json", f"--prompt={text}", *self._prompts]
+        answer = json.loads(output([*command, "--target", str(self._pair.target)]))
+        return answer["prompt_ids"]
 
     def rest(self) -> None:
         """Does nothing: the process has ended."""
 
     def close(self) -> None:
         """Does nothing: every text has its own process."""
+
+    @staticmethod
+    def _model(option: str, model: Path, type_option: str, dtype: str) -> list[str]:
+        """The options that name a model and its data type."""
+        named = [option, str(model)]
+        return named if model.suffix == GGUF else [*named, type_option, dtype]
 
 
 def output(command: list[str], *, merged: bool = False) -> str:

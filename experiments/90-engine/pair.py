@@ -172,6 +172,7 @@ class Bench:
     def __init__(self, runners: Runners, args: argparse.Namespace, file: Path) -> None:
         self._runners = runners
         self._args = args
+        self._prompt_tokens: dict[str, int] = {}
         self.file = file
 
     def round(self, stage: str, turn: int, entries: list[Entry], prompts: dict[str, str]) -> None:
@@ -196,6 +197,8 @@ class Bench:
         decoded = runner.decode(entry, prompt, self._args.tokens, turn)
         share = watch.share()
         runner.rest()
+        if self._prompt_tokens.setdefault(name, decoded.prompt_tokens) != decoded.prompt_tokens:
+            raise PeerError(f"{entry.engine} splits prompt {name} into other tokens")
         return PairRow(
             stage=stage,
             round=turn,
@@ -217,12 +220,14 @@ class Bench:
         )
 
 
-def chosen(bench: Bench, runners: Runners, prompts: dict[str, str]) -> list[Entry]:
-    """The fastest settings of every engine, dtype and temperature in a sweep.
+def chosen(
+    bench: Bench, runners: Runners, prompts: dict[str, str], step: int = SWEEP_STEP
+) -> list[Entry]:
+    """The fastest settings of every engine, dtype and temperature in a sweep of some prompts.
 
     llama.cpp's example also gets specdec's K, if that is another.
     """
-    names = list(prompts)[::SWEEP_STEP]
+    names = list(prompts)[::step]
     bench.round(SWEEP, 0, runners.speculative(), {name: prompts[name] for name in names})
     swept = pairsummary.cells(pairrows.load(bench.file), SWEEP)
     best: dict[tuple[str, str, int], Entry] = {}

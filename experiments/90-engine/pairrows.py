@@ -1,4 +1,4 @@
-"""The raw rows of texts generated with the embedded pair: one per text."""
+"""The raw rows of texts generated with a pair: one per text."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

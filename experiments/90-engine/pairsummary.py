@@ -1,9 +1,9 @@
-"""Computes `pair-summary.csv` from the raw rows of the embedded pair."""
+"""Computes `pair-summary.csv` from the raw rows of texts."""
 
 import csv
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -19,18 +19,6 @@ MOST = 0.5
 LLAMA_CPP = "llama.cpp"
 # The plain decoding with which an entry is compared at the same temperature.
 RIVALS = ("llama_cpp_same_dtype", "llama_cpp_fastest", "specdec_fastest")
-COLUMNS = [field.name for field in fields(Entry)] + [
-    "engine_version",
-    "threads",
-    "rounds",
-    "kept",
-    "dropped",
-    "tokens_per_s",
-    "tokens_per_s_q1",
-    "tokens_per_s_q3",
-    "acceptance",
-    *(f"over_{rival}{part}" for rival in RIVALS for part in ("", "_q1", "_q3")),
-]
 
 Place = tuple[int, str]  # round and prompt
 
@@ -82,48 +70,68 @@ def cells(rows: list[PairRow], stage: str) -> dict[Entry, Cell]:
     return {entry: Cell(found) for entry, found in grouped.items()}
 
 
+def columns(rivals: Iterable[str]) -> list[str]:
+    """The columns of a summary in which entries are compared with these rivals."""
+    counted = ["engine_version", "threads", "rounds", "kept", "dropped"]
+    speeds = [*_parts("tokens_per_s"), "acceptance"]
+    speeds += [part for rival in rivals for part in _parts(f"over_{rival}")]
+    return [field.name for field in fields(Entry)] + counted + speeds
+
+
 def write(rows: list[PairRow], file: Path) -> None:
     """Writes `pair-summary.csv`."""
     grouped = cells(rows, MEASURE)
     with file.open("w", newline="") as out:
-        writer = csv.DictWriter(out, COLUMNS, lineterminator="\n", restval="")
+        writer = csv.DictWriter(out, columns(RIVALS), lineterminator="\n", restval="")
         writer.writeheader()
         for entry, cell in grouped.items():
-            writer.writerow(_record(entry, cell, grouped))
+            rivals = (
+                grouped.get(Entry(LLAMA_CPP, entry.dtype, entry.temperature)),
+                fastest(grouped, LLAMA_CPP, entry.temperature),
+                fastest(grouped, OURS, entry.temperature),
+            )
+            writer.writerow(record(entry, cell, dict(zip(RIVALS, rivals, strict=True))))
 
 
 def fastest(grouped: dict[Entry, Cell], engine: str, temperature: int) -> Cell | None:
     """The fastest plain decoding of an engine, in any dtype."""
-    plain = [
+    wanted = engine, temperature, 0
+    return fastest_of(
         cell
         for entry, cell in grouped.items()
-        if (entry.engine, entry.temperature, entry.k) == (engine, temperature, 0) and cell.speeds()
-    ]
-    return max(plain, key=lambda cell: statistics.median(cell.speeds()), default=None)
+        if (entry.engine, entry.temperature, entry.k) == wanted
+    )
 
 
-def _record(entry: Entry, cell: Cell, grouped: dict[Entry, Cell]) -> dict[str, object]:
+def fastest_of(candidates: Iterable[Cell]) -> Cell | None:
+    """The fastest entry, if any of them has a round that counts."""
+    timed = [cell for cell in candidates if cell.speeds()]
+    return max(timed, key=lambda cell: statistics.median(cell.speeds()), default=None)
+
+
+def record(entry: Entry, cell: Cell, rivals: Mapping[str, Cell | None]) -> dict[str, object]:
+    """The row of an entry, which is compared with those rivals that there are."""
     first, drafted = cell.rows[0], sum(row.drafted for row in cell.rows)
     kept = sum(row.kept for row in cell.rows)
     speeds = cell.speeds()
-    record: dict[str, object] = asdict(entry) | {
+    found: dict[str, object] = asdict(entry) | {
         "engine_version": first.engine_version,
         "threads": first.threads,
         "rounds": len(speeds),
         "kept": kept,
         "dropped": len(cell.rows) - kept,
     }
-    record |= _spread("tokens_per_s", speeds, 1)
+    found |= _spread("tokens_per_s", speeds, 1)
     if drafted:
-        record["acceptance"] = f"{sum(row.accepted for row in cell.rows) / drafted:.3f}"
-    rivals = (
-        grouped.get(Entry(LLAMA_CPP, entry.dtype, entry.temperature)),
-        fastest(grouped, LLAMA_CPP, entry.temperature),
-        fastest(grouped, OURS, entry.temperature),
-    )
-    for name, rival in zip(RIVALS, rivals):
-        record |= _spread(f"over_{name}", cell.ratios(rival) if rival else [], 3)
-    return record
+        found["acceptance"] = f"{sum(row.accepted for row in cell.rows) / drafted:.3f}"
+    for name, rival in rivals.items():
+        found |= _spread(f"over_{name}", cell.ratios(rival) if rival else [], 3)
+    return found
+
+
+def _parts(name: str) -> list[str]:
+    """The columns of a median and its quartiles."""
+    return [name, f"{name}_q1", f"{name}_q3"]
 
 
 def _spread(name: str, values: list[float], digits: int) -> dict[str, str]:
@@ -131,5 +139,5 @@ def _spread(name: str, values: list[float], digits: int) -> dict[str, str]:
     if not values:
         return {}
     low, middle, high = spread(values)
-    numbers = {name: middle, f"{name}_q1": low, f"{name}_q3": high}
-    return {column: f"{number:.{digits}f}" for column, number in numbers.items()}
+    numbers = zip(_parts(name), (middle, low, high), strict=True)
+    return {column: f"{number:.{digits}f}" for column, number in numbers}

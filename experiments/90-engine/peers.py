@@ -77,6 +77,11 @@ class Child:
     def logits(self, m: int) -> np.ndarray:
         return np.array(self._ask(f"logits {m}")["logits"], np.float32)
 
+    def logits_after(self, text: list[int]) -> np.ndarray:
+        """The logits after given tokens; those shared with the last call are not computed again."""
+        request = " ".join(map(str, ["logits-after", *text]))
+        return np.array(self._ask(request)["logits"], np.float32)
+
     def rest(self) -> None:
         """Does nothing: the threads go to sleep by themselves within a millisecond."""
 

@@ -1,11 +1,11 @@
-"""Builds llama.cpp's own example of speculative decoding, and runs it with the embedded pair."""
+"""Builds llama.cpp's own example of speculative decoding, and runs it with a pair."""
 
 import re
 import subprocess
 from pathlib import Path
 
-from common import MODELS, PeerError, package_version
-from decoding import Decoded, Entry, output
+from common import PeerError, package_version
+from decoding import EMBEDDED, GGUF, Decoded, Entry, Pair, output
 from ggufs import gguf_file
 
 TARGET = "llama-speculative-simple"
@@ -25,6 +25,7 @@ OPTIONS = (
 # It writes its messages in a thread of their own, and may end before the last ones.
 ATTEMPTS = 3
 # What the example reports at its end.
+ENCODED = re.compile(r"encoded +(\d+) tokens in ")
 DECODED = re.compile(r"decoded +(\d+) tokens in +[\d.]+ seconds, speed: +([\d.]+) t/s")
 DRAFTED = re.compile(r"n_drafted += (\d+)")
 ACCEPTED = re.compile(r"n_accept +=\s*(\d+)")
@@ -61,19 +62,30 @@ def built(work: Path, jobs: int) -> Path:
 class Speculative:
     """Generates texts with the example, which loads the models anew for each."""
 
-    def __init__(self, program: Path, work: Path, threads: int) -> None:
+    def __init__(
+        self,
+        program: Path,
+        work: Path,
+        threads: int,
+        pair: Pair = EMBEDDED,
+        *,
+        least_probability: float = 0,
+    ) -> None:
         self._program = program
         self._work = work
         self._threads = threads
+        self._pair = pair
+        # The draft ends before a token that is less probable.
+        self._least_probability = least_probability
         self.version = package_version("llama-cpp-python")
 
     def decode(self, entry: Entry, prompt: str, most: int, seed: int) -> Decoded:
         """Continues a prompt with about `most` tokens: the last round may exceed them."""
-        target = gguf_file(MODELS / "target", entry.dtype, self._work)
-        draft = gguf_file(MODELS / "draft", entry.draft_dtype, self._work)
+        target = self._file(self._pair.target, entry.dtype)
+        draft = self._file(self._pair.draft, entry.draft_dtype)
         command = [str(self._program), "-m", str(target), "-md", str(draft), "-c", "1024"]
         command += ["--spec-type", "draft-simple", "--spec-draft-n-max", str(entry.k)]
-        command += ["--spec-draft-p-min", "0", "-t", str(self._threads)]
+        command += ["--spec-draft-p-min", str(self._least_probability), "-t", str(self._threads)]
         command += ["-td", str(entry.draft_threads), "--temp", str(entry.temperature)]
         # The models have a pool of threads each. With its default setting, the one that is idle
         # polls and keeps the other from the cores.
@@ -91,16 +103,21 @@ class Speculative:
     def close(self) -> None:
         """Does nothing: every text has its own process."""
 
+    def _file(self, model: Path, dtype: str) -> Path:
+        """A model as a GGUF file; converted if it is a folder."""
+        return model if model.suffix == GGUF else gguf_file(model, dtype, self._work)
+
 
 def parsed(text: str) -> Decoded | None:
     """What the example reports at the end of its output, if it does."""
-    decoded, drafted, accepted = (
-        expression.findall(text) for expression in (DECODED, DRAFTED, ACCEPTED)
+    encoded, decoded, drafted, accepted = (
+        expression.findall(text) for expression in (ENCODED, DECODED, DRAFTED, ACCEPTED)
     )
-    if not (decoded and drafted and accepted):
+    if not (encoded and decoded and drafted and accepted):
         return None
     count, speed = decoded[-1]
     return Decoded(
+        prompt_tokens=int(encoded[-1]),
         tokens=[],
         new_tokens=int(count),
         micros=int(count) / float(speed) * 1e6,

@@ -3,6 +3,7 @@
 import csv
 import statistics
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,19 +81,35 @@ def cells(rows: list[Row]) -> dict[Part, dict[str, Cell]]:
     }
 
 
+def bytes_per_token(row: Row) -> int:
+    """Bytes of the weights that a pass of one token reads, for a model of a known shape."""
+    return SHAPES[row.shape].bytes_per_token(row.dtype)
+
+
 def write(rows: list[Row], file: Path) -> None:
     """Writes `summary.csv`."""
-    grouped = cells(rows)
     with file.open("w", newline="") as out:
         writer = csv.DictWriter(out, COLUMNS, lineterminator="\n", restval="")
         writer.writeheader()
-        for part, engines in grouped.items():
-            single = grouped.get((*part[:2], "pass", 1, part[-1]), {})
-            for engine, cell in engines.items():
-                writer.writerow(_record(part, cell, single.get(engine), engines.get(OURS)))
+        writer.writerows(records(rows, bytes_per_token))
 
 
-def _record(part: Part, cell: Cell, single: Cell | None, ours: Cell | None) -> dict[str, object]:
+def records(rows: list[Row], sizes: Callable[[Row], int]) -> Iterator[dict[str, object]]:
+    """The rows of a summary; `sizes` gives the bytes of the weights that a row's engine reads."""
+    grouped = cells(rows)
+    for part, engines in grouped.items():
+        single = grouped.get((*part[:2], "pass", 1, part[-1]), {})
+        for engine, cell in engines.items():
+            yield _record(part, cell, single.get(engine), engines.get(OURS), sizes)
+
+
+def _record(
+    part: Part,
+    cell: Cell,
+    single: Cell | None,
+    ours: Cell | None,
+    sizes: Callable[[Row], int],
+) -> dict[str, object]:
     shape, dtype, kind, m, context = part
     first, median, (low, high) = cell.rows[0], cell.median(), cell.quartiles()
     kept = sum(row.kept for row in cell.rows)
@@ -116,7 +133,7 @@ def _record(part: Part, cell: Cell, single: Cell | None, ours: Cell | None) -> d
     variant = VARIANTS.get(first.engine)
     stores_dtype = variant is None or variant.dtype is None
     if kind == "read" or (kind == "pass" and m == 1 and stores_dtype):
-        record["gb_per_s"] = f"{SHAPES[shape].bytes_per_token(dtype) / median / 1e3:.2f}"
+        record["gb_per_s"] = f"{sizes(first) / median / 1e3:.2f}"
     ratios = cell.ratios(ours) if ours else []
     if ratios:
         record["ratio_median"] = f"{statistics.median(ratios):.3f}"

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 
 use super::sample::Stopwatch;
 use super::{ReadBenchmark, check_room, pass, prefill, text};
+use crate::distribution::Token;
 use crate::lanes::IsaKind;
 use crate::machine::MachineClock;
-use crate::model::{LanguageModel, Want, Work, evaluate_one};
+use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
 use crate::pool::Pool;
 use crate::sampling::Logits;
 use crate::tree::{Draft, Row};
@@ -50,6 +51,7 @@ pub(crate) fn answer(
     let stopwatch = Stopwatch::new(&clock);
     let reading = ReadBenchmark::new(info.bytes_per_token)?;
     let mut passes = BTreeMap::new();
+    let mut session = model.session()?;
     for line in requests.lines() {
         let line = line?;
         match line.split_whitespace().collect::<Vec<_>>()[..] {
@@ -71,9 +73,18 @@ pub(crate) fn answer(
                 say(timed(&stopwatch, &mut || prefill(model, tokens))?)?;
             }
             ["logits", wanted] => {
-                say(json!({"logits": logits(model, context + rows(wanted)? - 1)?}))?
+                let text = text(model, context + rows(wanted)? - 1);
+                say(json!({"logits": logits(model, &mut session, &text)?}))?;
             }
-            _ => bail!("request \"{line}\": allowed are pass M, prefill N, read, logits M, quit"),
+            ["logits-after", ref tokens @ ..] if !tokens.is_empty() => {
+                let tokens = tokens.iter().map(|text| token(text, info.vocab));
+                let tokens = tokens.collect::<Result<Vec<_>>>()?;
+                say(json!({"logits": logits(model, &mut session, &tokens)?}))?;
+            }
+            _ => bail!(
+                "request \"{line}\": allowed are pass M, prefill N, read, logits M, \
+                 logits-after TOKEN ..., quit"
+            ),
         }
     }
     Ok(())
@@ -84,6 +95,11 @@ fn number(text: &str, most: usize) -> Result<usize> {
     number.with_context(|| format!("\"{text}\" in a request: allowed is 1 to {most} here"))
 }
 
+fn token(text: &str, vocab: usize) -> Result<Token> {
+    let token = text.parse().ok().filter(|&token: &Token| (token as usize) < vocab);
+    token.with_context(|| format!("token \"{text}\": allowed is 0 to {} here", vocab - 1))
+}
+
 /// Takes one sample, after a few calls that warm up and determine the number of repetitions.
 fn timed(stopwatch: &Stopwatch<'_>, task: &mut super::sample::TimedCall<'_>) -> Result<Value> {
     let repeats = stopwatch.repeats(task)?;
@@ -91,17 +107,11 @@ fn timed(stopwatch: &Stopwatch<'_>, task: &mut super::sample::TimedCall<'_>) -> 
     Ok(json!({"micros": sample.micros, "queue_share": sample.share}))
 }
 
-/// The logits after a text of `length` tokens, as one row of vocabulary length.
-fn logits(model: &dyn LanguageModel, length: usize) -> Result<Vec<f32>> {
-    let context = text(model, length);
+/// The logits after `context`, as one row of vocabulary length. What the session holds of it is
+/// not computed again.
+fn logits(model: &dyn LanguageModel, session: &mut Session, context: &[Token]) -> Result<Vec<f32>> {
     let draft = Draft::empty(model.info().vocab);
-    let mut session = model.session()?;
-    let work = Work {
-        session: &mut session,
-        context: &context,
-        draft: &draft,
-        want: Want::Row(Row::CONTEXT),
-    };
+    let work = Work { session, context, draft: &draft, want: Want::Row(Row::CONTEXT) };
     match evaluate_one(model, work)?.rows.pop() {
         Some(Logits::F32(row)) => Ok(row),
         _ => Err(anyhow!("a toy model has no f32 logits")),

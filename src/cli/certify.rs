@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
+use super::models::open_pair;
+use super::options::{ModelArgs, count};
 use super::output;
-use crate::error::Error;
+use super::some_prompts::SomePrompts;
+use crate::distribution::Token;
 use crate::exactness::mutants::mutants;
-use crate::exactness::{Certificate, CertifyOptions, RealModels, certify};
+use crate::exactness::{Certificate, CertifyOptions, PAIR_TEXT, PairSample, certify};
 use crate::experiment::Provenance;
-use crate::model::{Catalog, Dtype, Settings};
+use crate::pair::Pair;
 use crate::terminal::{self, Progress};
 
 /// Options of `specdec certify`.
@@ -21,10 +24,16 @@ Examples:
   specdec certify
   specdec certify --method rejection+model
   specdec certify --full
+  specdec certify --target models/big --draft models/small --prompts my-prompts.jsonl
+  specdec certify --target big.gguf --draft small.gguf --method block+model --tokens 20000
 
 Every supported method is enumerated on toy models, over every outcome of every draw: the joint
 distribution of several tokens must equal the target's to 1e-12. Seeded generations are sampled and
 their draws audited. Known-wrong methods must be refuted in the same run, or the command fails.
+With --target or --draft, and with --full, texts of 16 tokens are also sampled from a pair of models,
+and the place of every token in the target's own distribution is tested for uniformity; the table
+says how far off a method would have to be to be found out. Without --method this is done with the
+first lossless and the first seed-exact verifier, with --method with all that it names.
 Without --method, the certificate is also written to OUT/certificate/DATE (DATE-quick without
 --full), as certificate.json, certificate.md and certified.csv.")]
 pub(super) struct CertifyArgs {
@@ -36,6 +45,16 @@ pub(super) struct CertifyArgs {
     /// Cover every combination of method, sampling, toy and K, instead of every pair of them
     #[arg(long)]
     full: bool,
+
+    #[command(flatten)]
+    models: ModelArgs,
+
+    #[command(flatten)]
+    prompts: SomePrompts,
+
+    /// Tokens to sample from a pair, with each method and kind of sampling
+    #[arg(long, value_name = "N", default_value_t = 4000, value_parser = count)]
+    tokens: usize,
 
     /// Also write the certificate as JSON
     #[arg(long, value_name = "FILE")]
@@ -53,8 +72,13 @@ pub(super) struct CertifyArgs {
 pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     // Recorded before the run: the sources may change while it lasts.
     let provenance = Provenance::now();
-    let models = if args.full { Some(embedded()?) } else { None };
-    let options = CertifyOptions { methods: args.method.clone(), full: args.full, models };
+    // A model that cannot be loaded ends the command before it takes any time.
+    let pair = pair(args)?;
+    let sample = pair.as_ref().and_then(|(pair, names, prompts)| {
+        let (names, draft, tokens) = (names.clone(), pair.draft_model()?, args.tokens);
+        Some(PairSample { names, target: &*pair.target.model, draft, prompts, tokens })
+    });
+    let options = CertifyOptions { methods: args.method.clone(), full: args.full, pair: sample };
     let mut shown = Progress::new("checks", 0, 0).uneven();
     let certificate =
         certify(&options, &mut |progress| shown.reach(progress.done, progress.total, ""))?;
@@ -76,15 +100,14 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     }
 }
 
-/// The embedded pair for the goodness-of-fit tests, in the bf16 of its files: the
-/// logits are those of f32, and every pass reads half as much.
-fn embedded() -> Result<RealModels> {
-    let catalog = Catalog::near(Path::new("."));
-    let settings = Settings { dtype: Some(Dtype::Bf16), ..Settings::default() };
-    let source = |name| Ok::<_, Error>(Box::new(catalog.model(name)?.with(settings.clone())));
-    let name = "embedded-target".to_owned();
-    let (target, draft) = (source("embedded-target")?, source("embedded-draft")?);
-    Ok(RealModels::Loaded { name, target, draft, prompt: "impl Iterator for".to_owned() })
+/// The pair whose texts are to be sampled, with its prompts, if there is one.
+fn pair(args: &CertifyArgs) -> Result<Option<(Pair, [String; 2], Vec<Vec<Token>>)>> {
+    if !args.full && args.models.target.is_none() && args.models.draft.is_none() {
+        return Ok(None);
+    }
+    let (pair, (target, draft)) = open_pair(&args.models, false, true)?;
+    let prompts = args.prompts.tokens(&pair, PAIR_TEXT)?;
+    Ok(Some((pair, [target, draft.unwrap_or_default()], prompts)))
 }
 
 /// A certificate and its provenance, as it is written to files.
@@ -97,13 +120,14 @@ struct CertificateFile<'c> {
 impl CertificateFile<'_> {
     /// One JSON object, with one line per cell, known-wrong method and other entry.
     fn json(&self) -> Result<String> {
-        let Certificate { full, cells, forms, fits, mutants, controls } = self.certificate;
+        let Certificate { full, cells, forms, fits, pairs, mutants, controls } = self.certificate;
         let head = serde_json::to_string(&self.provenance)?;
         let head = head.trim_end_matches('}');
         let parts = [
             ("cells", lines(cells)?),
             ("forms", lines(forms)?),
             ("fits", lines(fits)?),
+            ("pairs", lines(pairs)?),
             ("mutants", lines(mutants)?),
             ("controls", lines(controls)?),
         ];

@@ -1,10 +1,9 @@
 //! `specdec check`: can this draft make this target faster on this machine?
 
 use std::fmt::Write;
-use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
@@ -12,18 +11,14 @@ use super::models::open_pair;
 use super::options::{ModelArgs, count};
 use super::output;
 use super::sampling::SamplingArgs;
+use super::some_prompts::SomePrompts;
 use crate::check::{CheckOutcome, CheckSetup, check};
 use crate::decode::MethodSpec;
 use crate::distribution::Token;
 use crate::lanes::IsaKind;
 use crate::machine::{Machine, MachineClock};
-use crate::model::{Catalog, ChatMessage, Codec, Conversation, LanguageModel};
-use crate::pair::Pair;
+use crate::model::LanguageModel;
 use crate::pool::Pool;
-use crate::prompt::{self, Question};
-
-/// Prompts that are used unless others are named: they ship with the program.
-const SHIPPED: [&str; 3] = ["code", "docs", "edits"];
 
 /// Options of `specdec check`.
 #[derive(Debug, Args)]
@@ -43,15 +38,8 @@ pub(super) struct CheckArgs {
     /// Drafter: WHO proposes tokens (see `specdec list`)
     #[arg(long, value_name = "NAME", default_value = "model")]
     drafter: String,
-    /// Prompts: a set or a file, as in experiments; repeatable [default: code, docs, edits]
-    #[arg(long, value_name = "NAME|FILE")]
-    prompts: Vec<String>,
-    /// Encode the prompts as conversations, by the target's chat template
-    #[arg(long)]
-    chat: bool,
-    /// Number of prompts, taken evenly from all of them
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = count)]
-    limit: usize,
+    #[command(flatten)]
+    prompts: SomePrompts,
     /// New tokens per prompt
     #[arg(long, short = 'n', value_name = "N", default_value_t = 48, value_parser = count)]
     max_tokens: usize,
@@ -120,7 +108,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<()> {
     let with_draft = args.drafter == "model" || args.models.draft.is_some();
     let (pair, _) = open_pair(&args.models, false, with_draft)?;
     let target = &*pair.target.model;
-    let prompts = prompts(args, &pair)?;
+    let prompts = args.prompts.tokens(&pair, args.max_tokens)?;
     let method = MethodSpec {
         drafter: args.drafter.clone(),
         sampling: args.sampling.target()?,
@@ -150,42 +138,6 @@ pub(super) fn run(args: &CheckArgs) -> Result<()> {
         return output::line(serde_json::to_string_pretty(&report)?);
     }
     output::write(&report.text()?)
-}
-
-/// The prompts in tokens, evenly from all that were named; those that leave no room are left
-/// out.
-fn prompts(args: &CheckArgs, pair: &Pair) -> Result<Vec<Vec<Token>>> {
-    let catalog = Catalog::near(Path::new("."));
-    let shipped = || SHIPPED.map(str::to_owned).to_vec();
-    let names = if args.prompts.is_empty() { shipped() } else { args.prompts.clone() };
-    let mut all = Vec::new();
-    for name in &names {
-        all.extend(prompt::read(&catalog.prompts(name)?)?);
-    }
-    let room = pair.target.model.info().context_length.saturating_sub(args.max_tokens);
-    let mut tokens = Vec::new();
-    for prompt in &all {
-        let prompt = encoded(prompt, &*pair.target.codec, args.chat)?;
-        if (1..=room).contains(&prompt.len()) {
-            tokens.push(prompt);
-        }
-    }
-    if tokens.is_empty() {
-        bail!("no prompt leaves room for {} tokens: give a smaller --max-tokens", args.max_tokens);
-    }
-    let limit = args.limit.clamp(1, tokens.len());
-    Ok((0..limit).map(|i| tokens[i * tokens.len() / limit].clone()).collect())
-}
-
-/// The tokens of the first turn of a question.
-fn encoded(question: &Question, codec: &dyn Codec, chat: bool) -> Result<Vec<Token>> {
-    let turn = question.asked.turns.first().map(String::as_str).unwrap_or_default();
-    if !chat {
-        return Ok(codec.encode(turn)?);
-    }
-    let mut messages = question.asked.opening.clone();
-    messages.push(ChatMessage::new("user", turn));
-    Ok(codec.encode_chat(&Conversation { messages, today: None })?)
 }
 
 impl CheckReport {

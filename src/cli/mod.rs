@@ -17,6 +17,7 @@ mod report;
 mod run;
 mod sampling;
 mod schema;
+mod some_prompts;
 
 use std::process::ExitCode;
 

@@ -25,6 +25,13 @@ pub enum CertificateVerdict {
     Failed,
 }
 
+impl CertificateVerdict {
+    /// That of a goodness of fit, which failed if there is a reason.
+    pub(super) fn of_fit(reason: Option<&String>) -> Self {
+        if reason.is_none() { Self::Consistent } else { Self::Failed }
+    }
+}
+
 /// One method on one toy under one kind of sampling.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CertificateCell {
@@ -102,11 +109,9 @@ impl CertificateCell {
     }
 }
 
-/// What came out of a goodness of fit on real models.
+/// What came out of a goodness of fit on small models with random weights.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RealFit {
-    /// The target.
-    pub target: String,
     /// Verifier, drafter and length policy.
     pub method: String,
     /// The kind of sampling.
@@ -116,6 +121,37 @@ pub struct RealFit {
     pub k: usize,
     /// Pearson's test of pairs of tokens, or of bins of tokens; none if the models
     /// cannot be run.
+    #[serde(flatten)]
+    pub fit: Option<Fit>,
+    /// What came out.
+    pub verdict: CertificateVerdict,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What came out of a goodness of fit on a pair with its own prompts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PairFit {
+    /// The target.
+    pub target: String,
+    /// The draft model.
+    pub draft: String,
+    /// Verifier, drafter and length policy.
+    pub method: String,
+    /// The kind of sampling.
+    pub sampler: &'static str,
+    /// Draft length.
+    #[serde(rename = "K")]
+    pub k: usize,
+    /// Number of prompts.
+    pub prompts: usize,
+    /// Number of tokens.
+    pub tokens: usize,
+    /// The mean total variation between p and q: how far off a method would be that kept
+    /// every draft.
+    pub draft_tv: Option<f64>,
+    /// Pearson's test of two tokens in a row; none if the models cannot be run.
     #[serde(flatten)]
     pub fit: Option<Fit>,
     /// What came out.
@@ -137,6 +173,8 @@ pub struct Certificate {
     pub forms: Vec<ClosedForm>,
     /// Seeded texts of models with f32 logits against their distribution.
     pub fits: Vec<RealFit>,
+    /// Seeded texts of the pair that was named against the target's distributions.
+    pub pairs: Vec<PairFit>,
     /// The known-wrong methods and what refutes them.
     pub mutants: Vec<MutantReport>,
     /// Production code in their place, which nothing may refute.
@@ -163,11 +201,14 @@ impl Certificate {
             .map(|form| format!("{} is {}, not {}", form.name, form.found, form.expected));
         let mutants = self.mutants.iter().filter(|m| m.killed_by.is_empty());
         let mutants = mutants.map(|m| format!("mutant {} survives every check", m.name));
-        let fits =
-            self.fits.iter().filter(|fit| fit.verdict == CertificateVerdict::Failed).map(|fit| {
-                let reason = fit.reason.as_deref().unwrap_or("no reason");
-                format!("{} on {} at {}: {reason}", fit.method, fit.target, fit.sampler)
-            });
+        let fits = self.fits.iter().filter_map(|fit| {
+            let reason = fit.reason.as_ref()?;
+            Some(format!("{} on random weights at {}: {reason}", fit.method, fit.sampler))
+        });
+        let pairs = self.pairs.iter().filter_map(|fit| {
+            let reason = fit.reason.as_ref()?;
+            Some(format!("{} on {} at {}: {reason}", fit.method, fit.target, fit.sampler))
+        });
         let controls = self.controls.iter().filter(|c| !c.killed_by.is_empty()).map(|c| {
             format!("production code as {} is refuted by {}", c.name, c.killed_by.join(", "))
         });
@@ -175,7 +216,14 @@ impl Certificate {
         let idle = idle.map(|(policy, ..)| {
             format!("vacuous: the length policy {policy} never ended a draft before K")
         });
-        cells.chain(forms).chain(fits).chain(mutants).chain(controls).chain(idle).collect()
+        cells
+            .chain(forms)
+            .chain(fits)
+            .chain(pairs)
+            .chain(mutants)
+            .chain(controls)
+            .chain(idle)
+            .collect()
     }
 
     /// Every length policy with the number of cells in which it ended a draft

@@ -14,9 +14,10 @@ use super::judge::{Finding, sample_cell, spec, walk_cell};
 use super::kind::{CellKind, Kinds};
 use super::methods::Combination;
 use super::mutants::{Mutant, MutantReport, controls, mutants, refute};
+use super::pair_fit::{PairSample, pair_cells};
 use super::place::Place;
 #[cfg(feature = "engine")]
-use super::real::{RealCell, RealModels, real_cells};
+use super::real::{RealCell, real_cells};
 use super::settings::SETTINGS;
 use crate::decode::class_of;
 use crate::error::Error;
@@ -28,15 +29,14 @@ const RUNS: u32 = 10_000;
 
 /// What to certify.
 #[derive(Debug, Clone, Default)]
-pub struct CertifyOptions {
+pub struct CertifyOptions<'a> {
     /// Only methods with these parts, as in `rejection` or `token_match+model`;
     /// empty for all.
     pub methods: Vec<String>,
     /// The complete cross product instead of all pairs of properties.
     pub full: bool,
-    /// Models for goodness of fit in the full form, besides small random ones.
-    #[cfg(feature = "engine")]
-    pub models: Option<RealModels>,
+    /// A pair for goodness of fit, besides small models with random weights.
+    pub pair: Option<PairSample<'a>>,
 }
 
 /// How far a certification is.
@@ -48,12 +48,13 @@ pub struct CertifyProgress {
     pub total: usize,
 }
 
-/// Runs the certification on all cores; `progress` is told on this thread.
+/// Runs the certification on all cores, then the fits on the pair, whose models may use all
+/// cores themselves; `progress` is told on this thread.
 ///
 /// # Errors
 /// If a method is named that does not exist.
 pub fn certify(
-    options: &CertifyOptions,
+    options: &CertifyOptions<'_>,
     progress: &mut dyn FnMut(CertifyProgress),
 ) -> Result<Certificate, UnknownName> {
     let methods = Combination::matching(&options.methods)?;
@@ -63,18 +64,20 @@ pub fn certify(
     // The slowest come first, so that no thread waits long for the last.
     let mut parts = Vec::new();
     #[cfg(feature = "engine")]
-    parts.extend(
-        real_cells(&methods, options.full, options.models.as_ref())
-            .into_iter()
-            .map(CertifyPart::Fit),
-    );
+    parts.extend(real_cells(&methods, options.full).into_iter().map(CertifyPart::Fit));
     parts.extend(
         cells(&methods, options.full).into_iter().map(|cell| CertifyPart::Walk { cell, runs }),
     );
     parts.extend(sampled.map(|&method| CertifyPart::Sample { method, runs }));
     parts.extend(mutants().into_iter().map(CertifyPart::Refute));
     parts.extend(controls().into_iter().map(CertifyPart::Try));
-    let mut results = run_all(&parts, progress);
+    let pair_cells = match &options.pair {
+        Some(_) => pair_cells(&methods, !options.methods.is_empty()),
+        None => Vec::new(),
+    };
+    let prompts = options.pair.as_ref().map_or(0, |pair| pair.prompts.len());
+    let total = parts.len() + pair_cells.len() * prompts;
+    let mut results = run_all(&parts, &mut |done| progress(CertifyProgress { done, total }));
     let forms = closed_forms().unwrap_or_else(|error| {
         // One that cannot be walked does not hold.
         vec![ClosedForm { name: error.to_string(), expected: 0.0, found: f64::NAN }]
@@ -91,6 +94,13 @@ pub fn certify(
         }
     }
     certificate.forms.extend(on_paper(&certificate.mutants));
+    let mut done = parts.len();
+    for (cell, pair) in pair_cells.iter().zip(options.pair.iter().cycle()) {
+        certificate.pairs.push(cell.run(pair, &mut || {
+            done += 1;
+            progress(CertifyProgress { done, total });
+        }));
+    }
     Ok(certificate)
 }
 
@@ -118,10 +128,8 @@ enum PartResult {
     Control(MutantReport),
 }
 
-fn run_all(
-    parts: &[CertifyPart],
-    progress: &mut dyn FnMut(CertifyProgress),
-) -> Vec<(usize, PartResult)> {
+/// Runs all parts; `finished` is told how many are.
+fn run_all(parts: &[CertifyPart], finished: &mut dyn FnMut(usize)) -> Vec<(usize, PartResult)> {
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
     let (send, receive) = mpsc::channel();
@@ -148,7 +156,7 @@ fn run_all(
         let mut done = Vec::with_capacity(parts.len());
         for result in receive {
             done.push(result);
-            progress(CertifyProgress { done: done.len(), total: parts.len() });
+            finished(done.len());
         }
         done
     })

@@ -18,6 +18,7 @@ mod certified;
 mod certify;
 mod closed;
 mod enumerate;
+mod fitted;
 #[cfg(feature = "engine")]
 mod forks;
 mod forms;
@@ -27,9 +28,11 @@ mod kind;
 mod methods;
 mod monte_carlo;
 pub mod mutants;
+mod pair_fit;
 mod pairwise;
 mod place;
 mod probe;
+mod reading;
 #[cfg(feature = "engine")]
 mod real;
 mod reference;
@@ -41,7 +44,7 @@ mod two_tokens;
 mod watch;
 
 pub use audit::{Audit, AuditReport};
-pub use certificate::{Certificate, CertificateCell, CertificateVerdict, RealFit};
+pub use certificate::{Certificate, CertificateCell, CertificateVerdict, PairFit, RealFit};
 #[cfg(feature = "harness")]
 pub use certified::{Certified, certified};
 pub use certify::{CertifyOptions, CertifyProgress, certify};
@@ -51,8 +54,7 @@ pub use forms::ClosedForm;
 pub use joint::{Gap, JointDistribution, TOLERANCE, target_distribution};
 pub use kind::{CellKind, Kinds};
 pub use monte_carlo::{Fit, LEVEL};
+pub use pair_fit::{PAIR_TEXT, PairSample};
 pub use probe::{DraftDistributions, Probe, Tally, TargetPass, TargetRows};
-#[cfg(feature = "engine")]
-pub use real::RealModels;
 pub use reference::{TableRows, draft_model, draft_rows};
 pub use replay::{Replay, audit, first_difference, replay, sample};

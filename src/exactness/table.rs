@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::certificate::{Certificate, CertificateCell, CertificateVerdict, RealFit, unique};
+use super::certificate::{
+    Certificate, CertificateCell, CertificateVerdict, PairFit, RealFit, unique,
+};
 use super::forms::ClosedForm;
 use super::kind::CellKind;
 use super::monte_carlo::Fit;
@@ -21,6 +23,7 @@ impl Certificate {
         self.write_methods(&mut out);
         self.write_stops(&mut out);
         self.write_fits(&mut out);
+        self.write_pairs(&mut out);
         self.write_forms(&mut out);
         self.write_kills(&mut out);
         for failure in self.failures() {
@@ -159,20 +162,29 @@ impl Certificate {
             out,
             "\nthe first two tokens of seeded texts, logits in f32, against their joint distribution: Pearson's \
              test at level 1e-6;\nTV: of a distribution that would be refuted with probability 0.99\n\
-             {:width$}  target           sampling   texts  cells     X2  at most     TV",
+             {:width$}  sampling   texts  cells     X2  at most     TV",
             "method"
         );
-        for RealFit { target, method, sampler, fit, .. } in &self.fits {
-            let _ = write!(out, "{method:width$}  {target:15}  {sampler:8}");
-            let _ = match fit {
-                Some(Fit { runs, cells, statistic, critical, min_detectable_tv: tv, .. }) => {
-                    writeln!(
-                        out,
-                        "  {runs:>6}  {cells:>5}  {statistic:>5.0}    {critical:>5.0}  {tv:.3}"
-                    )
-                }
-                None => writeln!(out, "  not run"),
-            };
+        for RealFit { method, sampler, fit, .. } in &self.fits {
+            let _ = writeln!(out, "{method:width$}  {sampler:8}  {}", test(fit.as_ref()));
+        }
+    }
+
+    fn write_pairs(&self, out: &mut String) {
+        let Some(PairFit { target, draft, prompts, .. }) = self.pairs.first() else { return };
+        let width = self.pairs.iter().map(|fit| fit.method.len()).max().unwrap_or(0);
+        let _ = writeln!(
+            out,
+            "\ntwo tokens in a row of seeded texts after {prompts} prompts, by their places in the target's own \
+             distributions:\nPearson's test at level 1e-6; TV: of a distribution of such places that would be \
+             refuted with probability 0.99;\nTV(p, q): the mean at a token, by which a method is off that keeps \
+             every draft\ntarget {target}\ndraft  {draft}\n\
+             {:width$}  sampling   pairs  cells     X2  at most     TV  TV(p, q)",
+            "method"
+        );
+        for PairFit { method, sampler, fit, draft_tv, .. } in &self.pairs {
+            let tv = draft_tv.map_or_else(String::new, |tv| format!("{tv:.3}"));
+            let _ = writeln!(out, "{method:width$}  {sampler:8}  {}  {tv:>8}", test(fit.as_ref()));
         }
     }
 
@@ -208,6 +220,14 @@ impl Certificate {
             self.controls.len()
         );
     }
+}
+
+/// A test in numbers.
+fn test(fit: Option<&Fit>) -> String {
+    let Some(Fit { runs, cells, statistic, critical, min_detectable_tv: tv, .. }) = fit else {
+        return "not run".to_owned();
+    };
+    format!("{runs:>6}  {cells:>5}  {statistic:>5.0}    {critical:>5.0}  {tv:.3}")
 }
 
 /// A line on some cells, if there are any.

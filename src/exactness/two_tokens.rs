@@ -8,11 +8,9 @@
 //! alone, not on any text.
 
 use super::joint::JointDistribution;
+use super::reading::Reading;
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
-use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
-use crate::sampling::{History, Sampler, SamplingParams};
-use crate::tree::{Draft, Row};
 
 /// Bins of a token.
 const BINS: usize = 8;
@@ -73,38 +71,6 @@ fn bins(p: &Dist, q: &Dist) -> Bins {
         before += p;
     }
     bins
-}
-
-/// A model that is asked for distributions after a prompt.
-#[derive(Debug)]
-pub(super) struct Reading<'a> {
-    model: &'a dyn LanguageModel,
-    session: Session,
-    sampler: Sampler,
-    prompt: &'a [Token],
-}
-
-impl<'a> Reading<'a> {
-    /// A reading of `model` as it is sampled.
-    pub(super) fn new(
-        model: &'a dyn LanguageModel,
-        params: SamplingParams,
-        prompt: &'a [Token],
-    ) -> Result<Self, Error> {
-        let sampler = Sampler::new(params)?;
-        Ok(Self { model, session: model.session()?, sampler, prompt })
-    }
-
-    fn distribution(&mut self, text: &[Token]) -> Result<Dist, Error> {
-        let context = [self.prompt, text].concat();
-        let draft = Draft::empty(self.model.info().vocab);
-        let session = &mut self.session;
-        let work =
-            Work { session, context: &context, draft: &draft, want: Want::Row(Row::CONTEXT) };
-        let rows = evaluate_one(self.model, work)?.rows;
-        let history = History { prompt_len: self.prompt.len(), context: &context, drafted: &[] };
-        self.sampler.distribution(&rows[0], history).map_err(Error::distribution("the target"))
-    }
 }
 
 #[cfg(test)]

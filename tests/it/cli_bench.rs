@@ -76,6 +76,26 @@ fn answers_requests_one_by_one() {
     assert_eq!(answers[4]["logits"].as_array().unwrap().len(), VOCAB);
 }
 
+/// The logits after given tokens do not depend on what was asked before.
+#[test]
+fn answers_with_the_logits_after_given_tokens() {
+    let (_folder, target, _) = pair();
+    let logits = |requests: &str| {
+        let args = ["bench", "--target", &target, "--context", "2", "--interactive"];
+        let output = specdec(&args).write_stdin(requests).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let answers = text(&output.stdout);
+        let answers = answers.lines().skip(1).map(|l| serde_json::from_str::<Value>(l).unwrap());
+        answers.map(|answer| answer["logits"].clone()).collect::<Vec<_>>()
+    };
+    // The text of `logits M` is 3, 10, 17, ...
+    let fixed = logits("logits 1\nlogits 2\n");
+    let given = logits("logits-after 3 10 17\nlogits-after 3 11\nlogits-after 3 10\n");
+    assert_eq!((&given[2], &given[0]), (&fixed[0], &fixed[1]));
+    assert_ne!(given[1], given[2]);
+    assert_eq!(logits("logits-after 3 11\n")[0], given[1]);
+}
+
 #[test]
 fn wrong_requests_and_options_are_refused() {
     let (_folder, target, _) = pair();
@@ -83,7 +103,10 @@ fn wrong_requests_and_options_are_refused() {
         ("pass none", "allowed is 1 to 33 here"),
         ("pass 0", "allowed is 1 to 33 here"),
         ("logits 18446744073709551615", "allowed is 1 to 33 here"),
-        ("passes 3", "allowed are pass M, prefill N, read, logits M, quit"),
+        ("passes 3", "allowed are pass M, prefill N, read, logits M, logits-after TOKEN ..., quit"),
+        ("logits-after", "allowed are pass M"),
+        ("logits-after 0 -1", "token \"-1\": allowed is 0 to "),
+        ("logits-after 4294967295", "token \"4294967295\": allowed is 0 to "),
         ("prefill 97", "allowed is 1 to 96 here"),
     ] {
         let args = ["bench", "--target", &target, "--interactive"];

@@ -25,6 +25,30 @@ fn certifies_one_method_and_prints_the_kill_matrix() {
 }
 
 #[test]
+fn texts_of_a_pair_are_held_against_the_targets_distributions() {
+    let folder = tempfile::tempdir().unwrap();
+    let prompts = folder.path().join("prompts.jsonl");
+    fs::write(&prompts, "{\"prompt\": \"ab\"}\n{\"prompt\": \"ba\"}\n").unwrap();
+    let json = folder.path().join("certificate.json");
+    let sample = ["--target", "toy:mixed", "--tokens", "8000", "--method", "block+model+fixed"];
+    let files = ["--prompts", prompts.to_str().unwrap(), "--json", json.to_str().unwrap()];
+    let table = stdout(&[["certify"].as_slice(), &sample, &files].concat());
+    assert!(table.contains("target toy:mixed\ndraft  toy:mixed\n"), "{table}");
+    let json: serde_json::Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+    let pairs = json["pairs"].as_array().unwrap();
+    let samplers = pairs.iter().map(|pair| pair["sampler"].as_str().unwrap());
+    assert_eq!(samplers.collect::<Vec<_>>(), ["T=1", "top_k=8"]);
+    for pair in pairs {
+        assert_eq!((&pair["prompts"], &pair["tokens"]), (&2.into(), &8000.into()));
+        // The toys differ enough for this many tokens to tell them apart.
+        let tv = |key: &str| pair[key].as_f64().unwrap();
+        assert!(tv("min_detectable_tv") < tv("draft_tv"), "{pair}");
+    }
+    // Models that cannot be loaded end the command before anything is certified.
+    refuses(&["certify", "--target", "/nowhere/t", "--draft", "toy:mixed"], "no such folder");
+}
+
+#[test]
 fn unknown_methods_are_refused_with_what_is_allowed() {
     refuses(&["certify", "--method", "rejektion"], "did you mean \"rejection\"?");
     refuses(&["certify", "--method", "rejection+x"], "allowed are rejection, token_match");

@@ -19,6 +19,7 @@ fn close(value: &Value, expected: f64) {
 fn inspect_shows_the_closed_form_values_of_the_thirds_toy() {
     // p = (1/3, 2/3), q = (2/3, 1/3).
     let shown = json(&with(&["--draft", "toy:thirds", "--json"]));
+    assert_eq!((&shown["prompt_tokens"], &shown["prompt_ids"]), (&1.into(), &vec![0].into()));
     let first = &shown["tokens"][0];
     assert_eq!(first["id"], 1, "the larger logit comes first");
     assert_eq!(first["label"], "b");

@@ -56,7 +56,7 @@ struct InspectShowArgs {
     /// table
     ///
     /// The "probabilities" of a token are in the order of "stages". A logit of -inf is null;
-    /// the probability of a dropped token is 0.
+    /// the probability of a dropped token is 0. "prompt_ids" are the tokens of the prompt.
     #[arg(long)]
     json: bool,
 }
@@ -69,6 +69,7 @@ struct Inspection {
     /// How the models are stored in memory, the target first.
     held: Vec<Held>,
     prompt_tokens: usize,
+    prompt_ids: Vec<Token>,
     vocab: usize,
     /// The target's distributions, from the softmax to the one that is sampled from.
     stages: Vec<DistColumn>,
@@ -161,6 +162,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
         settings,
         draft_temperature,
         special_tokens: args.prompt.special_tokens,
+        prompt_ids: prompt,
     };
     if args.show.json {
         return output::write_json(&inspection);

@@ -1,0 +1,72 @@
+//! Options that choose a few prompts, for commands that need some but are no experiment.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use super::options::count;
+use crate::distribution::Token;
+use crate::model::{Catalog, ChatMessage, Codec, Conversation, LanguageModel};
+use crate::pair::Pair;
+use crate::prompt::{self, Question};
+
+/// Prompts that are used unless others are named: they ship with the program.
+const SHIPPED: [&str; 3] = ["code", "docs", "edits"];
+
+/// Which prompts, and how they are encoded.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Prompts")]
+pub(super) struct SomePrompts {
+    /// Prompts: a set or a file, as in experiments; repeatable [default: code, docs, edits]
+    #[arg(long, value_name = "NAME|FILE")]
+    prompts: Vec<String>,
+    /// Encode the prompts as conversations, by the target's chat template
+    #[arg(long)]
+    chat: bool,
+    /// Number of prompts, taken evenly from all of them
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = count)]
+    limit: usize,
+}
+
+impl SomePrompts {
+    /// The prompts in tokens, evenly from all that were named; those that leave no room for
+    /// `new` tokens are left out.
+    ///
+    /// # Errors
+    /// If a file is missing or malformed, or no prompt is left.
+    pub(super) fn tokens(&self, pair: &Pair, new: usize) -> Result<Vec<Vec<Token>>> {
+        let catalog = Catalog::near(Path::new("."));
+        let shipped = || SHIPPED.map(str::to_owned).to_vec();
+        let names = if self.prompts.is_empty() { shipped() } else { self.prompts.clone() };
+        let mut all = Vec::new();
+        for name in &names {
+            all.extend(prompt::read(&catalog.prompts(name)?)?);
+        }
+        let room = |model: &dyn LanguageModel| model.info().context_length.saturating_sub(new);
+        let most = pair.draft_model().map_or(usize::MAX, room).min(room(&*pair.target.model));
+        let mut tokens = Vec::new();
+        for prompt in &all {
+            let prompt = encoded(prompt, &*pair.target.codec, self.chat)?;
+            if (1..=most).contains(&prompt.len()) {
+                tokens.push(prompt);
+            }
+        }
+        if tokens.is_empty() {
+            bail!("no prompt leaves room for {new} tokens in the context of the models");
+        }
+        let limit = self.limit.clamp(1, tokens.len());
+        Ok((0..limit).map(|i| tokens[i * tokens.len() / limit].clone()).collect())
+    }
+}
+
+/// The tokens of the first turn of a question.
+fn encoded(question: &Question, codec: &dyn Codec, chat: bool) -> Result<Vec<Token>> {
+    let turn = question.asked.turns.first().map(String::as_str).unwrap_or_default();
+    if !chat {
+        return Ok(codec.encode(turn)?);
+    }
+    let mut messages = question.asked.opening.clone();
+    messages.push(ChatMessage::new("user", turn));
+    Ok(codec.encode_chat(&Conversation { messages, today: None })?)
+}

@@ -1,0 +1,66 @@
+//! Which methods and kinds of sampling are tried in goodness of fit, and how their texts begin.
+
+use super::methods::Combination;
+use crate::clock::{VirtualClock, VirtualCosts};
+use crate::decode::{Generation, MethodSpec, StopRules};
+use crate::distribution::Token;
+use crate::error::Error;
+use crate::model::{LanguageModel, evaluate_one};
+use crate::registry::{Class, Entry};
+use crate::sampling::SamplingParams;
+use crate::verify::{BuildVerifier, VERIFIERS};
+
+/// A kind of sampling, by name.
+pub(super) type Sampling = (&'static str, SamplingParams);
+/// Few tokens, each told apart; and all, in bins.
+pub(super) const FEW: Sampling =
+    ("top_k=8", SamplingParams { top_k: 8, ..SamplingParams::NEUTRAL });
+pub(super) const ALL: Sampling = ("T=1", SamplingParams::NEUTRAL);
+
+/// Every exact verifier with a chain or with a tree of drafts.
+pub(super) fn tried(methods: &[Combination], tree: bool) -> Vec<Combination> {
+    let of = |verifier: &Entry<BuildVerifier>| {
+        let own = methods.iter().filter(|m| m.verifier.entry.name == verifier.name);
+        own.copied().find(|m| is_tried(m, methods) && m.proposer.tree().is_some() == tree)
+    };
+    VERIFIERS.iter().filter_map(of).collect()
+}
+
+/// Whether a method drafts a chain or a tree of two levels with a model of its own
+/// and claims to be exact.
+fn is_tried(method: &Combination, methods: &[Combination]) -> bool {
+    let drafts = match method.proposer.tree() {
+        Some(tree) => tree == [2, 2],
+        None => method.proposer.name() == "model",
+    };
+    let exact = matches!(method.verifier.entry.build.class, Class::D | Class::P);
+    drafts && exact && method.has_first_settings() && method.is_first_of_lengths(methods)
+}
+
+/// The method with drafts of `k` tokens, or trees of as many levels.
+pub(super) fn spec(method: &Combination, k: usize, sampling: Sampling) -> MethodSpec {
+    MethodSpec {
+        drafter: method.proposer.entry.name.to_owned(),
+        verifier: method.verifier.entry.name.to_owned(),
+        length: method.length.entry.name.to_owned(),
+        num_speculative_tokens: k,
+        sampling: sampling.1,
+        params: method.params(),
+    }
+}
+
+/// A generation of `tokens` tokens after its prefill: every text is a copy of it and need
+/// not read the prompt again.
+pub(super) fn prefilled<'a>(
+    [target, draft]: [&'a dyn LanguageModel; 2],
+    spec: &MethodSpec,
+    prompt: &[Token],
+    tokens: usize,
+) -> Result<Generation<'a>, Error> {
+    let (method, stop) = (spec.build(Some(draft))?, StopRules::max_tokens(tokens));
+    let mut generation = Generation::new(target, method, prompt, stop, None)?;
+    if let Some(work) = generation.prefill(&VirtualClock::new(VirtualCosts::default()))? {
+        evaluate_one(target, work)?;
+    }
+    Ok(generation)
+}
