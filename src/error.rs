@@ -58,7 +58,7 @@ impl Error {
 
     /// [`Error::File`]: what is wrong with `file`.
     pub fn file(file: &Path, why: impl ToString) -> Self {
-        Self::File { file: file.to_owned(), why: why.to_string() }
+        Self::File { file: file.to_owned(), why: shortened(&why.to_string()) }
     }
 
     /// [`Error::Input`] with this sentence.
@@ -75,4 +75,16 @@ impl Error {
     pub fn engine(sentence: impl Into<String>) -> Self {
         Self::Engine(sentence.into())
     }
+}
+
+/// The same sentence without its middle if it is very long: parsers quote what they found,
+/// and a file may hold texts of any length.
+fn shortened(why: &str) -> String {
+    const KEPT: usize = 200;
+    let characters = why.chars().count();
+    if characters <= 3 * KEPT {
+        return why.to_owned();
+    }
+    let begin = why.chars().take(KEPT).collect::<String>();
+    begin + " … " + &why.chars().skip(characters - KEPT).collect::<String>()
 }

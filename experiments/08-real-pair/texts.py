@@ -30,10 +30,15 @@ TARGET, DRAFT = "qwen2.5-coder-1.5b", "qwen2.5-coder-0.5b"
 # its default; 0.75 was that of earlier versions, and is timed as an engine of its own.
 CAUTIOUS = "llama.cpp-p-min"
 LEAST_PROBABILITY = {LLAMA_CPP: 0.0, CAUTIOUS: 0.75}
-# The settings of speculation from which the sweep chooses. specdec chooses the threads of its
-# draft model by itself, which 0 stands for.
+# The settings of speculation from which the sweep chooses: K, and the threads of the draft model.
+# specdec chooses these threads by itself, which 0 stands for. Where a probability ends drafts, K
+# only limits them.
 LENGTHS = (1, 2, 3, 4, 5)
-DRAFT_THREADS = {OURS: (0,), LLAMA_CPP: (1, 2), CAUTIOUS: (1, 2)}
+SETTINGS = {
+    OURS: (LENGTHS, (0,)),
+    LLAMA_CPP: (LENGTHS, (1, 2)),
+    CAUTIOUS: (LENGTHS[-1:], (1, 2)),
+}
 # The conversation as the chat template of the pair writes it.
 CHAT = (
     "<|im_start|>system\n"
@@ -75,8 +80,8 @@ class Runners:
         dtype, draft = self._dtypes
         return [
             Entry(engine, dtype, 0, k, draft, threads)
-            for engine, counts in DRAFT_THREADS.items()
-            for k, threads in itertools.product(LENGTHS, counts)
+            for engine, settings in SETTINGS.items()
+            for k, threads in itertools.product(*settings)
         ]
 
     def record(self, file: Path, isa: str) -> None:
@@ -118,7 +123,7 @@ def arguments() -> argparse.Namespace:
     parser = real.options(__doc__)
     real.add_prompts(parser)
     parser.add_argument(
-        "--sweep", type=real.count, default=4, metavar="N", help="questions of the sweep"
+        "--sweep", type=real.count, default=3, metavar="N", help="questions of the sweep"
     )
     parser.add_argument("--rounds", type=real.count, default=3)
     parser.add_argument(

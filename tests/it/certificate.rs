@@ -111,8 +111,7 @@ fn json_has_the_documented_fields(certificate: &Certificate) {
     let mutant = "name imitates killed_by tv_first_token tv_joint";
     assert_eq!(keys(&json["mutants"][0]).join(" "), mutant);
     assert_eq!(keys(&json["controls"][0]).join(" "), mutant);
-    let fit = "target method sampler K runs cells statistic critical impossible \
-               min_detectable_tv verdict";
+    let fit = "method sampler K runs cells statistic critical impossible min_detectable_tv verdict";
     assert_eq!(keys(&json["fits"][0]).join(" "), fit);
 }
 

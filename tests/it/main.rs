@@ -47,6 +47,10 @@ mod chat_templates;
 #[cfg(feature = "candle")]
 mod checkpoint;
 #[cfg(feature = "engine")]
+mod damage_support;
+#[cfg(feature = "candle")]
+mod damaged_checkpoints;
+#[cfg(feature = "engine")]
 mod ggml_byte_level;
 #[cfg(feature = "engine")]
 mod ggml_hostile;
