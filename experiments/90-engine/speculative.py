@@ -23,7 +23,7 @@ OPTIONS = (
     "-DLLAMA_OPENSSL=OFF",
 )
 # It writes its messages in a thread of their own, and may end before the last ones.
-ATTEMPTS = 3
+ATTEMPTS = 10
 # What the example reports at its end.
 ENCODED = re.compile(r"encoded +(\d+) tokens in ")
 DECODED = re.compile(r"decoded +(\d+) tokens in +[\d.]+ seconds, speed: +([\d.]+) t/s")

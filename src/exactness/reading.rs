@@ -4,7 +4,7 @@ use crate::distribution::{Dist, Token};
 use crate::error::Error;
 use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
 use crate::sampling::{History, Logits, Sampler, SamplingParams};
-use crate::tree::{Draft, Row};
+use crate::tree::Draft;
 
 /// A model that is asked for distributions after a prompt.
 #[derive(Debug)]
@@ -27,10 +27,11 @@ impl<'a> Reading<'a> {
     }
 
     /// The distribution after a text, by plain passes.
+    #[cfg(feature = "engine")]
     pub(super) fn distribution(&mut self, text: &[Token]) -> Result<Dist, Error> {
         let context = [self.prompt, text].concat();
         let draft = Draft::empty(self.model.info().vocab);
-        let rows = self.rows(&context, &draft, Want::Row(Row::CONTEXT))?;
+        let rows = self.rows(&context, &draft, Want::Row(crate::tree::Row::CONTEXT))?;
         self.sampled(&rows[0], &context, &[])
     }
 
