@@ -17,6 +17,9 @@ use crate::experiment::Provenance;
 use crate::pair::Pair;
 use crate::terminal::{self, Progress};
 
+/// Tokens that are sampled from a pair unless the option says otherwise.
+const TOKENS: usize = 4000;
+
 /// Options of `specdec certify`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -53,8 +56,9 @@ pub(super) struct CertifyArgs {
     prompts: SomePrompts,
 
     /// Tokens to sample from a pair, with each method and kind of sampling
-    #[arg(long, value_name = "N", default_value_t = 4000, value_parser = count)]
-    tokens: usize,
+    /// [default: 4000]
+    #[arg(long, value_name = "N", value_parser = count)]
+    tokens: Option<usize>,
 
     /// Also write the certificate as JSON
     #[arg(long, value_name = "FILE")]
@@ -75,7 +79,8 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     // A model that cannot be loaded ends the command before it takes any time.
     let pair = pair(args)?;
     let sample = pair.as_ref().and_then(|(pair, names, prompts)| {
-        let (names, draft, tokens) = (names.clone(), pair.draft_model()?, args.tokens);
+        let (names, draft, tokens) =
+            (names.clone(), pair.draft_model()?, args.tokens.unwrap_or(TOKENS));
         Some(PairSample { names, target: &*pair.target.model, draft, prompts, tokens })
     });
     let options = CertifyOptions { methods: args.method.clone(), full: args.full, pair: sample };
@@ -100,9 +105,15 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     }
 }
 
+/// A pair, the names of its models, and prompts.
+type PairWithPrompts = (Pair, [String; 2], Vec<Vec<Token>>);
+
 /// The pair whose texts are to be sampled, with its prompts, if there is one.
-fn pair(args: &CertifyArgs) -> Result<Option<(Pair, [String; 2], Vec<Vec<Token>>)>> {
+fn pair(args: &CertifyArgs) -> Result<Option<PairWithPrompts>> {
     if !args.full && args.models.target.is_none() && args.models.draft.is_none() {
+        if args.tokens.is_some() || args.prompts.are_named() {
+            bail!("--tokens and --prompts are for texts of a pair: name it with --target, --draft");
+        }
         return Ok(None);
     }
     let (pair, (target, draft)) = open_pair(&args.models, false, true)?;

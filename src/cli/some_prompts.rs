@@ -30,6 +30,11 @@ pub(super) struct SomePrompts {
 }
 
 impl SomePrompts {
+    /// Whether the command line names any.
+    pub(super) fn are_named(&self) -> bool {
+        !self.prompts.is_empty()
+    }
+
     /// The prompts in tokens, evenly from all that were named; those that leave no room for
     /// `new` tokens are left out.
     ///

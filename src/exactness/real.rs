@@ -26,12 +26,14 @@ const TEXTS: [u32; 2] = [20_000, 4_000];
 /// Fixed before the first run.
 const SEED: u64 = 2026;
 
-/// The target and the draft model, and the text to begin with. Each model has one thread:
-/// others test beside this one.
-fn open() -> Result<([Box<dyn LanguageModel>; 2], Vec<Token>), Error> {
+/// The text to begin with.
+const PROMPT: [Token; 3] = [1, 2, 3];
+
+/// The target and the draft model. Each has one thread: others test beside this one.
+fn open() -> Result<[Box<dyn LanguageModel>; 2], Error> {
     let settings = Settings { threads: Some(1), ..Settings::default() };
     let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&settings));
-    Ok(([target?, draft?], vec![1, 2, 3]))
+    Ok([target?, draft?])
 }
 
 /// A goodness of fit to be done.
@@ -77,14 +79,14 @@ impl RealCell {
     }
 
     fn fit(&self) -> Result<Fit, Error> {
-        let ([target, draft], prompt) = open()?;
+        let [target, draft] = open()?;
         let (target, draft) = (&*target, &*draft);
         let spec = spec(&self.method, K, self.sampling);
         let tokens = TwoTokens::of(
-            &mut Reading::new(target, spec.sampling, &prompt)?,
-            &mut Reading::new(draft, draft_sampling(spec.sampling, &spec.params), &prompt)?,
+            &mut Reading::new(target, spec.sampling, &PROMPT)?,
+            &mut Reading::new(draft, draft_sampling(spec.sampling, &spec.params), &PROMPT)?,
         )?;
-        let generation = prefilled([target, draft], &spec, &prompt, K + 1)?;
+        let generation = prefilled([target, draft], &spec, &PROMPT, K + 1)?;
         let mut counts = BTreeMap::new();
         for (text, count) in sample(target, &generation, SEED, self.texts)? {
             *counts.entry(tokens.bins(&text)).or_insert(0) += count;

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::fields::name;
 use super::{Asked, Question, asked};
 use crate::input::{OpenedFile, read_whole};
+use crate::terminal;
 
 /// The keys of an id: ours, then those of Spec-Bench and MT-Bench, of HumanEval and of
 /// UltraChat.
@@ -26,13 +27,21 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 pub fn read(file: &Path) -> Result<Vec<Question>> {
     let text = unpacked(file)?;
     let (set, kind) = named(file);
-    let questions = match kind.as_str() {
+    let mut questions = match kind.as_str() {
         "txt" | "md" => vec![plain(&text, set)],
         "json" if text.trim_start().starts_with('[') => list(file, &text, &set)?,
         _ => lines(file, &text, &set)?,
     };
+    let rows = questions.len();
+    questions.retain(|question| !question.asked.turns.is_empty());
     if questions.is_empty() {
         bail!("{} holds no prompt", file.display());
+    }
+    match rows - questions.len() {
+        0 => {}
+        n => {
+            terminal::say(format_args!("note: {}: {n} of {rows} rows ask nothing", file.display()))
+        }
     }
     Ok(questions)
 }
@@ -45,7 +54,9 @@ fn unpacked(file: &Path) -> Result<String> {
     });
     let bytes = bytes.with_context(|| format!("cannot read prompts: {}", file.display()))?;
     let not_text = |_| anyhow!("cannot read prompts: {}: not UTF-8 text", file.display());
-    String::from_utf8(bytes).map_err(not_text)
+    let text = String::from_utf8(bytes).map_err(not_text)?;
+    // Some editors mark UTF-8 with a character that belongs to no prompt.
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
 /// The name of a set and the kind of its file, `jsonl` for `mine.jsonl.gz`.

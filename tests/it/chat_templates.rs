@@ -97,6 +97,14 @@ fn a_template_without_end_is_stopped() {
          {% set ns.s = ns.s ~ ns.s %}{% endfor %}{{ ns.s | length }}",
         "{{ ('x' * 100000) * 100000 }}",
         "{{ [[]] | tojson(indent='x' * 100000000) }}",
+        "{{ '{:>100000000000}'.format('a') }}",
+        "{{ '{:>{}}'.format('a', 100000000) }}",
+        "{{ 'a'.ljust(10000000000) }}",
+        "{% set ns = namespace(a=[]) %}{% for i in range(9999) %}{% for j in range(30) %}\
+         {% set ns.a = [ns.a] %}{% endfor %}{% endfor %}{{ ns.a }}",
+        "{% for i in range(9999) %}{{ 'x' * 1000 }}{% endfor %}",
+        &format!("{{{{ {}1 }}}}", "1+".repeat(100_000)),
+        &" ".repeat(300_000),
     ] {
         assert!(refused(source).starts_with("the chat template fails"), "{source}");
     }

@@ -44,6 +44,7 @@ fn texts_of_a_pair_are_held_against_the_targets_distributions() {
         let tv = |key: &str| pair[key].as_f64().unwrap();
         assert!(tv("min_detectable_tv") < tv("draft_tv"), "{pair}");
     }
+    refuses(&["certify", "--tokens", "9"], "for texts of a pair: name it with --target");
     // Models that cannot be loaded end the command before anything is certified.
     refuses(&["certify", "--target", "/nowhere/t", "--draft", "toy:mixed"], "no such folder");
 }

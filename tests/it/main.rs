@@ -146,6 +146,8 @@ mod experiment_spec;
 mod experiment_support;
 #[cfg(feature = "peers")]
 mod families;
+#[cfg(feature = "peers")]
+mod family_files;
 #[cfg(all(feature = "hub", unix))]
 mod faulty_hub;
 #[cfg(feature = "harness")]

@@ -148,7 +148,6 @@ fn a_bad_entry_is_named_by_file_line_and_reason() {
             "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]}",
             "a part of \"content\" is not of the type \"text\"",
         ),
-        ("{\"conversations\": [{\"from\": \"gpt\", \"value\": \"\"}]}", "nothing from \"human\""),
         (
             "{\"conversations\": [{\"from\": \"cat\", \"value\": \"\"}]}",
             "number 1: \"from\" = \"cat\": allowed are human, user, gpt, assistant, system",
@@ -173,6 +172,18 @@ fn a_bad_entry_is_named_by_file_line_and_reason() {
         file("bad.txt", b"\xff").unwrap_err(),
         "cannot read prompts: bad.txt: not UTF-8 text"
     );
+}
+
+/// As in ShareGPT's own files.
+#[test]
+fn rows_that_ask_nothing_are_left_out() {
+    let empty =
+        "{\"conversations\": []}\n{\"conversations\": [{\"from\": \"gpt\", \"value\": \"a\"}]}\n";
+    assert_eq!(file("a.jsonl", empty.as_bytes()).unwrap_err(), "a.jsonl holds no prompt");
+    let one = format!("\u{feff}{empty}{{\"prompt\": \"fine\"}}\n");
+    let questions = file("a.jsonl", one.as_bytes()).unwrap();
+    assert_eq!(questions.len(), 1);
+    assert_eq!((&*questions[0].id, &*questions[0].asked.turns[0]), ("a-3", "fine"));
 }
 
 /// A small file may unpack to any size.

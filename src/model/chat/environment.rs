@@ -11,7 +11,7 @@ use crate::model::date::ChatDate;
 
 /// The steps that a rendering may take: a template that repeats something without end is
 /// refused. Templates of models take a few thousand.
-const MOST_STEPS: u64 = 2_000_000;
+pub(super) const MOST_STEPS: u64 = 2_000_000;
 
 /// What a template says when it refuses a conversation.
 #[derive(Debug)]

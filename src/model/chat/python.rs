@@ -4,6 +4,9 @@ use minijinja::value::{Kwargs, Tuple, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat;
 
+/// The largest number that a method may be given: texts are padded to such widths.
+const MOST_WIDTH: i64 = 10_000;
+
 /// Calls a method of Python's strings, lists or maps.
 pub(super) fn method(
     state: &mut State<'_, '_>,
@@ -11,6 +14,12 @@ pub(super) fn method(
     name: &str,
     arguments: &[Value],
 ) -> Result<Value, Error> {
+    let numbers = arguments.iter().filter_map(|argument| i64::try_from(argument.clone()).ok());
+    let pattern = value.as_str().filter(|_| name == "format").unwrap_or_default();
+    if numbers.chain(widths(pattern)).any(|number| number > MOST_WIDTH) {
+        let why = format!("{name} is given a number above {MOST_WIDTH}");
+        return Err(Error::new(ErrorKind::InvalidOperation, why));
+    }
     match value.as_str() {
         Some(text) if value.kind() == ValueKind::String => match of_string(text, name, arguments) {
             Some(result) => result,
@@ -18,6 +27,12 @@ pub(super) fn method(
         },
         _ => pycompat::unknown_method_callback(state, value, name, arguments),
     }
+}
+
+/// The numbers in a pattern of `format`. One that is too long for an integer is the largest.
+fn widths(pattern: &str) -> impl Iterator<Item = i64> + '_ {
+    let parts = pattern.split(|c: char| !c.is_ascii_digit());
+    parts.filter(|part| !part.is_empty()).map(|part| part.parse().unwrap_or(i64::MAX))
 }
 
 /// A method of a string; `None` for one that is left to others.

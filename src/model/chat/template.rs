@@ -1,16 +1,25 @@
 //! A compiled chat template.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use minijinja::value::Serde;
-use minijinja::{Environment, Value};
+use minijinja::{Environment, ErrorKind, Value};
 use serde_json::Map;
 use sha2::{Digest, Sha256};
 
-use super::environment::{Refusal, environment, set_today};
+use super::environment::{MOST_STEPS, Refusal, environment, set_today};
 use crate::error::Error;
 use crate::model::date::ChatDate;
 use crate::model::toy::hex;
+
+/// The longest source, and the longest text that a rendering may give, in bytes. Templates of
+/// models have at most a few ten thousand.
+const MOST_SOURCE: usize = 256 << 10;
+const MOST_TEXT: usize = 4 << 20;
+/// The stack of the thread that compiles and renders: the source decides how deeply
+/// expressions and values are nested, and minijinja follows them by recursion.
+const STACK: usize = 512 << 20;
 
 /// The name of the one template of an environment.
 const NAME: &str = "chat_template";
@@ -37,9 +46,14 @@ impl ChatTemplate {
         source: &str,
         tokens: Map<String, serde_json::Value>,
     ) -> Result<Self, Error> {
+        if source.len() > MOST_SOURCE {
+            let why = format!("the chat template fails: it has more than {MOST_SOURCE} bytes");
+            return Err(Error::file(file, why));
+        }
         let fail = |e: minijinja::Error| Error::file(file, sentence(&e));
         let mut compiled = environment().map_err(fail)?;
-        compiled.add_template_owned(NAME, without_tracking(source)).map_err(fail)?;
+        let source_without = without_tracking(source);
+        deeply(|| compiled.add_template_owned(NAME, source_without))?.map_err(fail)?;
         let sha256 = hex(&Sha256::digest(source));
         Ok(Self { file: file.to_owned(), environment: compiled, tokens, sha256 })
     }
@@ -69,9 +83,49 @@ impl ChatTemplate {
         all.extend(values.clone());
         let mut environment = self.environment.clone();
         set_today(&mut environment, today);
-        let template = environment.get_template(NAME);
-        let text = template.and_then(|template| template.render(Value::from(Serde(&all))));
-        text.map_err(|e| Error::file(&self.file, sentence(&e)))
+        let mut text = Bounded::default();
+        let rendered = deeply(|| {
+            let template = environment.get_template(NAME)?;
+            template.render_captured_to(Value::from(Serde(&all)), &mut text).map(drop)
+        })?;
+        if text.full {
+            let why = format!("the chat template fails: it writes more than {MOST_TEXT} bytes");
+            return Err(Error::file(&self.file, why));
+        }
+        rendered.map_err(|e| Error::file(&self.file, sentence(&e)))?;
+        String::from_utf8(text.bytes).map_err(|e| Error::file(&self.file, e))
+    }
+}
+
+/// Makes a call in a thread with a large stack.
+fn deeply<T: Send>(call: impl FnOnce() -> T + Send) -> Result<T, Error> {
+    std::thread::scope(|scope| {
+        let started = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, call);
+        let started = started.map_err(|e| Error::engine(format!("no thread can be started: {e}")));
+        started?.join().map_err(|_| Error::engine("the chat template made minijinja panic"))
+    })
+}
+
+/// A text of at most [`MOST_TEXT`] bytes.
+#[derive(Debug, Default)]
+struct Bounded {
+    bytes: Vec<u8>,
+    /// Whether there was more.
+    full: bool,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, part: &[u8]) -> std::io::Result<usize> {
+        if self.bytes.len() + part.len() > MOST_TEXT {
+            self.full = true;
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(part);
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
@@ -87,6 +141,9 @@ fn sentence(error: &minijinja::Error) -> String {
         cause = current.source();
     }
     let line = deepest.line().map_or_else(String::new, |line| format!(" in line {line}"));
+    if deepest.kind() == ErrorKind::OutOfFuel {
+        return format!("the chat template fails{line}: it takes more than {MOST_STEPS} steps");
+    }
     let what = match deepest.detail() {
         Some(detail) => detail.to_owned(),
         None => deepest.kind().to_string(),

@@ -1,8 +1,8 @@
 //! Mistral 7B and Nemo (Jiang et al. 2023, arXiv 2310.06825): the first version's layers
-//! have a window.
+//! have a window; a file may name the layers that have one (`layer_types`, as Ministral does).
 
 use super::Family;
-use super::base::{Defaults, base};
+use super::base::{Defaults, base, set_windows};
 use super::keys::ConfigKeys;
 use crate::error::Error;
 use crate::model::decoder::Config;
@@ -15,6 +15,6 @@ const DEFAULTS: Defaults = Defaults { positions: 131_072, kv_heads: Some(8), ..D
 fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
     let mut config = base(keys, &DEFAULTS)?;
     let window = keys.size_or_none("sliding_window", 4096)?;
-    config.layers.iter_mut().for_each(|layer| layer.window = window);
+    set_windows(keys, &mut config, window, |_| true)?;
     Ok(config)
 }

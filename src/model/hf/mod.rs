@@ -88,10 +88,12 @@ impl Headers {
         // A dangling link counts as present; reading it then fails.
         let generation = is_there(&generation_file).then(|| Text::read(generation_file));
         let generation = generation.transpose()?;
-        let (config, marks) = read_config(&config_text, generation.as_ref())?;
+        let (mut config, marks) = read_config(&config_text, generation.as_ref())?;
         let tokenizer = Text::read(folder.join("tokenizer.json"))?;
         let codec = HfTokenizer::new(&tokenizer, config.vocab_rows, marks, special_tokens)?;
         let weights = Safetensors::open(folder)?;
+        // As in transformers 5, a head in the file counts, whatever the configuration says.
+        config.tied &= !weights.has(&config.head().0);
         config.tensors().try_for_each(|(tensor, shape)| weights.check(&tensor, &shape))?;
         let family = model_type(&config_text)?.unwrap_or_default();
         let mut texts = Sha256::new();

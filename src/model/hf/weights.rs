@@ -91,6 +91,11 @@ impl Safetensors {
         self.find(name, shape).map(drop)
     }
 
+    /// Whether there is a tensor of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.info(name).is_some()
+    }
+
     /// A tensor in f32, whatever it is stored in, row by row.
     ///
     /// # Errors
@@ -108,13 +113,17 @@ impl Safetensors {
 
     /// The type of a tensor.
     pub(super) fn kind(&self, name: &str) -> TensorKind {
-        let number = self.shard.as_ref().map_or(Some(&0), |(_, shard)| shard.get(name));
-        let info = number.and_then(|&number| self.files[number].tensors.info(name));
-        match info.map(|info| info.dtype) {
+        match self.info(name).map(|info| info.dtype) {
             Some(Dtype::F16) => TensorKind::F16,
             Some(Dtype::BF16) => TensorKind::Bf16,
             _ => TensorKind::F32,
         }
+    }
+
+    /// What the headers say of a tensor.
+    fn info(&self, name: &str) -> Option<&TensorInfo> {
+        let number = self.shard.as_ref().map_or(Some(&0), |(_, shard)| shard.get(name));
+        number.and_then(|&number| self.files[number].tensors.info(name))
     }
 
     /// Adds everything that was read to a hash: names and headers of the files, and the
