@@ -79,7 +79,7 @@ def arguments() -> argparse.Namespace:
     """The command-line options."""
     parser = real.options(__doc__)
     real.add_models(parser)
-    real.add_prompts(parser)
+    real.add_prompts(parser, 8)
     parser.add_argument("--exact", action="store_true", help="compare with passes in f32, too")
     return parser.parse_args()
 

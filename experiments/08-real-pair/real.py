@@ -61,10 +61,10 @@ def count(text: str) -> int:
     return int(text)
 
 
-def add_prompts(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that choose the texts."""
+def add_prompts(parser: argparse.ArgumentParser, most: int) -> None:
+    """Adds the options that choose the texts; `most` is the usual number of a category."""
     parser.add_argument(
-        "--prompts", type=count, default=8, metavar="N", help="the first N of every category"
+        "--prompts", type=count, default=most, metavar="N", help="the first N of every category"
     )
     parser.add_argument("--tokens", type=count, default=64, help="new tokens of a text")
 

@@ -121,7 +121,7 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     """The command-line options."""
     parser = real.options(__doc__)
-    real.add_prompts(parser)
+    real.add_prompts(parser, 4)
     parser.add_argument(
         "--sweep", type=real.count, default=3, metavar="N", help="questions of the sweep"
     )
