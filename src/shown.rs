@@ -21,6 +21,16 @@ pub fn lines(text: &str) -> String {
     text.chars().map(|c| if acts(c) && !matches!(c, '\n' | '\t') { HIDDEN } else { c }).collect()
 }
 
+/// A number of things: "1 prompt", "2 prompts", "3 passes".
+pub fn count(n: usize, thing: &str) -> String {
+    let end = match n {
+        1 => "",
+        _ if thing.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{n} {thing}{end}")
+}
+
 /// The text on one line of Markdown, for a table or a paragraph. It is escaped so that it
 /// renders literally, without markup, formulas or HTML; only bare addresses become links.
 pub fn markdown(text: &str) -> String {

@@ -19,6 +19,7 @@ use crate::lanes::IsaKind;
 use crate::machine::{Machine, MachineClock};
 use crate::model::LanguageModel;
 use crate::pool::Pool;
+use crate::shown::count as counted;
 
 /// Options of `specdec check`.
 #[derive(Debug, Args)]
@@ -183,7 +184,7 @@ impl CheckReport {
 
     fn write_lengths(&self, text: &mut String) -> std::fmt::Result {
         let CheckOutcome { prompts, rounds, lengths, .. } = &self.checked;
-        writeln!(text, "\n{prompts} prompts, {rounds} rounds")?;
+        writeln!(text, "\n{}, {}", counted(*prompts, "prompt"), counted(*rounds, "round"))?;
         writeln!(text, "  K  acceptance  tokens/round  speedup  95 % interval")?;
         for length in lengths {
             writeln!(

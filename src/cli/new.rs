@@ -40,6 +40,12 @@ pub(super) fn run(args: &NewArgs) -> Result<()> {
     if file.exists() {
         bail!("{} exists already: choose another name", file.display());
     }
+    if args.target.starts_with("toy:") && args.prompts.is_empty() {
+        bail!(
+            "--prompts is missing: a toy model knows a few letters only, and the prompts that are \
+             used by default have others; a line such as {{\"prompt\": \"ab\"}} in a file is enough"
+        );
+    }
     let write = || format!("cannot write {}", file.display());
     fs::create_dir_all(&args.folder).with_context(write)?;
     fs::write(&file, args.text()).with_context(write)?;

@@ -21,6 +21,7 @@ use crate::model::{Catalog, LanguageModel, Role};
 use crate::pair::Pair;
 use crate::prompt::{self, Question};
 use crate::registry::class_with_word;
+use crate::shown::count;
 use crate::{report, terminal};
 
 /// Prompts per category and maximum tokens per prompt with `--quick`.
@@ -130,9 +131,9 @@ pub(super) fn plan(args: &PlanArgs) -> Result<()> {
     let of = if plan.choice.is_all() { String::new() } else { format!(" of {}", plan.choice.of) };
     writeln!(
         text,
-        "prompts     {}{of}, {} repeat(s), {} tokens each, seed {}",
+        "prompts     {}{of}, {}, {} tokens each, seed {}",
         plan.prompts.len(),
-        plan.repeats,
+        count(plan.repeats as usize, "repeat"),
         plan.max_tokens,
         plan.seed
     )?;
@@ -255,7 +256,10 @@ fn read_prompts(catalog: &Catalog, spec: &Spec) -> Result<Vec<Question>> {
 /// Estimates the time and disk space that the plan needs, from a few timed passes.
 fn estimate(ready: &Ready, Frozen { plan, tokens: prompts, .. }: &Frozen) -> Result<String> {
     let (generations, tokens) = (plan.generations(), plan.tokens());
-    let pass = pass_time(&*ready.pair.target.model, &prompts[0])?;
+    // The shortest, because every prompt needs a prefill.
+    let shortest =
+        prompts.iter().min_by_key(|prompt| prompt.len()).context("there is no prompt")?;
+    let pass = pass_time(&*ready.pair.target.model, shortest)?;
     let seconds = Duration::from_secs_f64(tokens as f64 * pass.as_secs_f64());
     // About 150 bytes per round and 10 per token of text, with at most one round per token; a
     // trace adds a row for each of about three drafted tokens per round.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::options::count;
@@ -10,6 +10,7 @@ use crate::distribution::Token;
 use crate::model::{Catalog, ChatMessage, Codec, Conversation, LanguageModel};
 use crate::pair::Pair;
 use crate::prompt::{self, Question};
+use crate::shown;
 
 /// Prompts that are used unless others are named: they ship with the program.
 const SHIPPED: [&str; 3] = ["code", "docs", "edits"];
@@ -43,7 +44,8 @@ impl SomePrompts {
     pub(super) fn tokens(&self, pair: &Pair, new: usize) -> Result<Vec<Vec<Token>>> {
         let catalog = Catalog::near(Path::new("."));
         let shipped = || SHIPPED.map(str::to_owned).to_vec();
-        let names = if self.prompts.is_empty() { shipped() } else { self.prompts.clone() };
+        let names = if self.are_named() { self.prompts.clone() } else { shipped() };
+        let default = if self.are_named() { "" } else { ", used by default (--prompts)" };
         let mut all = Vec::new();
         for name in &names {
             all.extend(prompt::read(&catalog.prompts(name)?)?);
@@ -52,7 +54,8 @@ impl SomePrompts {
         let most = pair.draft_model().map_or(usize::MAX, room).min(room(&*pair.target.model));
         let mut tokens = Vec::new();
         for prompt in &all {
-            let prompt = encoded(prompt, &*pair.target.codec, self.chat)?;
+            let place = || format!("prompt {}{default}", shown::line(&prompt.id));
+            let prompt = encoded(prompt, &*pair.target.codec, self.chat).with_context(place)?;
             if (1..=most).contains(&prompt.len()) {
                 tokens.push(prompt);
             }

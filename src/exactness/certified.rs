@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::certificate::{Certificate, CertificateCell, CertificateVerdict};
 use super::kind::CellKind;
+use crate::shown::count;
 
 /// What a certificate says of a verifier, a drafter or a length policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,7 +52,6 @@ fn read(summary: &str) -> Result<Vec<Certified>, csv::Error> {
 impl Certified {
     /// The verdict in a few words.
     pub fn words(&self) -> String {
-        let Self { walked, .. } = self;
         match self.verdict {
             CertificateVerdict::Exact => {
                 let tv = self.max_tv.map_or_else(|| "-".to_owned(), |tv| format!("{tv:.0e}"));
@@ -64,7 +64,7 @@ impl Certified {
             }
             CertificateVerdict::Measured => {
                 let tv = self.max_tv.map_or_else(|| "-".to_owned(), |tv| format!("{tv:.2}"));
-                format!("approximate: {walked} cells walked, TV up to {tv}")
+                format!("approximate: {} walked, TV up to {tv}", count(self.walked, "cell"))
             }
             CertificateVerdict::Failed => "FAILED".to_owned(),
         }
@@ -73,14 +73,13 @@ impl Certified {
     /// How many cells were enumerated: what counts first.
     fn walked_words(&self) -> String {
         let Self { soft, certain_draft, walked, .. } = *self;
+        let part = |n, with| {
+            format!("{} walked with {with}, {}", count(n, "cell"), count(walked - n, "other"))
+        };
         match (soft, certain_draft) {
-            (0, 0) => format!("{walked} cells walked"),
-            (0, certain) => {
-                format!("{certain} cells walked with certain drafts, {} others", walked - certain)
-            }
-            (soft, _) => {
-                format!("{soft} cells walked with soft distributions, {} others", walked - soft)
-            }
+            (0, 0) => format!("{} walked", count(walked, "cell")),
+            (0, certain) => part(certain, "certain drafts"),
+            (soft, _) => part(soft, "soft distributions"),
         }
     }
 
@@ -169,7 +168,7 @@ mod tests {
         let walked = words("drafter,a,exact,0,0,5,0,7,0.0,");
         assert_eq!(walked, "exact: 5 cells walked, largest TV 0e0");
         let certain = words("drafter,a,exact,0,4,5,0,7,0.0,");
-        assert_eq!(certain, "exact: 4 cells walked with certain drafts, 1 others, largest TV 0e0");
+        assert_eq!(certain, "exact: 4 cells walked with certain drafts, 1 other, largest TV 0e0");
         let sampled = words("drafter,b,consistent,0,0,0,12,120000,,0.05");
         assert_eq!(sampled, "consistent: 12 sampled, TV < 0.05");
         let measured = words("verifier,c,measured,3,0,8,2,7,0.5,0.05");

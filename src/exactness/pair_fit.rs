@@ -110,9 +110,9 @@ impl PairCell {
         let texts = pair.tokens.div_ceil(PAIR_TEXT).div_ceil(pair.prompts.len().max(1));
         let mut observed = Observed::default();
         for (seed, prompt) in (SEED..).zip(pair.prompts) {
-            let mut p = Reading::new(pair.target, spec.sampling, prompt)?;
+            let mut p = Reading::new("the target", pair.target, spec.sampling, prompt)?;
             let draft = draft_sampling(spec.sampling, &spec.params);
-            let mut q = Reading::new(pair.draft, draft, prompt)?;
+            let mut q = Reading::new("the draft", pair.draft, draft, prompt)?;
             let models = [pair.target, pair.draft];
             let generation = prefilled(models, &spec, prompt, PAIR_TEXT)?;
             let mut points = Seeded::new(Request { seed, prompt: "points", repeat: 0 });

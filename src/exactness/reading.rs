@@ -9,6 +9,8 @@ use crate::tree::Draft;
 /// A model that is asked for distributions after a prompt.
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
+    /// Which model of a pair it is, for errors.
+    who: &'static str,
     model: &'a dyn LanguageModel,
     session: Session,
     sampler: Sampler,
@@ -16,14 +18,15 @@ pub(super) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// A reading of `model` as it is sampled.
+    /// A reading of `model`, called `who` in errors, as it is sampled.
     pub(super) fn new(
+        who: &'static str,
         model: &'a dyn LanguageModel,
         params: SamplingParams,
         prompt: &'a [Token],
     ) -> Result<Self, Error> {
         let sampler = Sampler::new(params)?;
-        Ok(Self { model, session: model.session()?, sampler, prompt })
+        Ok(Self { who, model, session: model.session()?, sampler, prompt })
     }
 
     /// The distribution after a text, by plain passes.
@@ -64,6 +67,6 @@ impl<'a> Reading<'a> {
         drafted: &[Token],
     ) -> Result<Dist, Error> {
         let history = History { prompt_len: self.prompt.len(), context, drafted };
-        self.sampler.distribution(logits, history).map_err(Error::distribution("the target"))
+        self.sampler.distribution(logits, history).map_err(Error::distribution(self.who))
     }
 }

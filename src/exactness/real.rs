@@ -83,8 +83,13 @@ impl RealCell {
         let (target, draft) = (&*target, &*draft);
         let spec = spec(&self.method, K, self.sampling);
         let tokens = TwoTokens::of(
-            &mut Reading::new(target, spec.sampling, &PROMPT)?,
-            &mut Reading::new(draft, draft_sampling(spec.sampling, &spec.params), &PROMPT)?,
+            &mut Reading::new("the target", target, spec.sampling, &PROMPT)?,
+            &mut Reading::new(
+                "the draft",
+                draft,
+                draft_sampling(spec.sampling, &spec.params),
+                &PROMPT,
+            )?,
         )?;
         let generation = prefilled([target, draft], &spec, &PROMPT, K + 1)?;
         let mut counts = BTreeMap::new();

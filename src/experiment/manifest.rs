@@ -1,6 +1,7 @@
 //! `manifest.json`: where and when a run happened, with what, and how it ended.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -74,7 +75,7 @@ impl RunSession {
             build: Build::this(),
             machine: Machine::this(),
             threads,
-            command_line: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
+            command_line: command_line(),
             load_average: load_average(),
             lost_before: 0.0,
             lost_share: 0.0,
@@ -129,6 +130,15 @@ impl Manifest {
         let first = |own: &RunSession| self.sessions.iter().position(|s| s.is_comparable(own));
         self.sessions.iter().filter_map(first).collect()
     }
+}
+
+/// The command line, with the program by its name: where it lies says something about a user
+/// and nothing about a run.
+fn command_line() -> Vec<String> {
+    let mut args = std::env::args_os();
+    let program = args.next().map(PathBuf::from);
+    let program = program.and_then(|path| path.file_name().map(OsString::from));
+    program.into_iter().chain(args).map(|arg| arg.to_string_lossy().into_owned()).collect()
 }
 
 /// Marks a measured run as finished, once everything made from its rows is written.

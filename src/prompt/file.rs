@@ -11,9 +11,10 @@ use super::{Asked, Question, asked};
 use crate::input::{OpenedFile, read_whole};
 use crate::terminal;
 
-/// The keys of an id: ours, then those of Spec-Bench and MT-Bench, of HumanEval and of
-/// UltraChat.
-const IDS: [&str; 4] = ["id", "question_id", "task_id", "prompt_id"];
+/// The keys of an id: ours, then those of Spec-Bench and MT-Bench, of HumanEval, of UltraChat,
+/// of LMSYS-Chat-1M and of WildChat.
+const IDS: [&str; 6] =
+    ["id", "question_id", "task_id", "prompt_id", "conversation_id", "conversation_hash"];
 const CATEGORY: &str = "category";
 
 /// With which bytes a file begins that is compressed with gzip.
@@ -30,7 +31,8 @@ pub fn read(file: &Path) -> Result<Vec<Question>> {
     let mut questions = match kind.as_str() {
         "txt" | "md" => vec![plain(&text, set)],
         "json" if text.trim_start().starts_with('[') => list(file, &text, &set)?,
-        _ => lines(file, &text, &set)?,
+        "json" => lines(file, &text, &set, "a list of objects, or one object per line")?,
+        _ => lines(file, &text, &set, "one object per line")?,
     };
     let rows = questions.len();
     questions.retain(|question| !question.asked.turns.is_empty());
@@ -76,13 +78,12 @@ fn plain(text: &str, set: String) -> Question {
     Question { id: set.clone(), category: set, asked: Asked::once(text) }
 }
 
-/// One object per line.
-fn lines(file: &Path, text: &str, set: &str) -> Result<Vec<Question>> {
+/// One object per line; `expected` is what a file of this kind holds.
+fn lines(file: &Path, text: &str, set: &str, expected: &str) -> Result<Vec<Question>> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let questions = lines.map(|(i, line)| {
         let row = serde_json::from_str(line).map_err(|error| {
-            let column = error.column();
-            anyhow!("not JSON at column {column}: every line is an object, {{\"prompt\": …}}")
+            anyhow!("{}: expected is {expected}, {{\"prompt\": …}}", unreadable(&error))
         });
         let question = row.and_then(|row| question(row, set, i + 1));
         question.with_context(|| format!("{} line {}", file.display(), i + 1))
@@ -93,14 +94,26 @@ fn lines(file: &Path, text: &str, set: &str) -> Result<Vec<Question>> {
 /// A list of objects.
 fn list(file: &Path, text: &str, set: &str) -> Result<Vec<Question>> {
     let rows = serde_json::from_str::<Vec<Value>>(text).map_err(|error| {
-        let (line, column) = (error.line(), error.column());
-        anyhow!("{} line {line}: not JSON at column {column}", file.display())
+        anyhow!("{} line {}: {}", file.display(), error.line(), unreadable(&error))
     })?;
     let questions = rows.into_iter().enumerate().map(|(i, row)| {
         let question = question(row, set, i + 1);
         question.with_context(|| format!("{} entry {}", file.display(), i + 1))
     });
     questions.collect()
+}
+
+/// What is wrong with a text that a parser refuses, and in which column.
+fn unreadable(error: &serde_json::Error) -> String {
+    let (why, column) = (error.to_string(), error.column());
+    // The library's limits, which JSON itself does not have.
+    if why.starts_with("number out of range") {
+        format!("a number at column {column} is out of range")
+    } else if why.starts_with("recursion limit") {
+        format!("nested too deeply at column {column}")
+    } else {
+        format!("not JSON at column {column}")
+    }
 }
 
 fn question(row: Value, set: &str, number: usize) -> Result<Question> {

@@ -16,16 +16,22 @@ pub(super) const FORMAT: PromptFormat = PromptFormat {
 };
 
 fn read(row: &Map<String, Value>) -> Result<Asked> {
-    let entries = row["messages"].as_array().context("\"messages\" is not a list")?;
-    let messages = entries.iter().enumerate().map(|(i, entry)| {
-        message(entry).with_context(|| format!("\"messages\", number {}", i + 1))
-    });
-    let mut opening = messages.collect::<Result<Vec<_>>>()?;
+    let mut opening = all(row, FORMAT.key)?;
     let last = opening.iter().rposition(|message| message.role == "user");
     let last = last.context("\"messages\" has no message of the role \"user\"")?;
     opening.truncate(last + 1);
     let turns = opening.pop().into_iter().map(|message| message.content).collect();
     Ok(Asked { opening, turns })
+}
+
+/// The messages under a key.
+pub(super) fn all(row: &Map<String, Value>, key: &str) -> Result<Vec<ChatMessage>> {
+    let entries = row[key].as_array().with_context(|| format!("\"{key}\" is not a list"))?;
+    let messages = entries
+        .iter()
+        .enumerate()
+        .map(|(i, entry)| message(entry).with_context(|| format!("\"{key}\", number {}", i + 1)));
+    messages.collect()
 }
 
 fn message(entry: &Value) -> Result<ChatMessage> {

@@ -9,6 +9,7 @@ mod fields;
 mod file;
 mod gsm8k;
 mod human_eval;
+mod lmsys;
 mod messages;
 mod plain;
 mod share_gpt;
@@ -76,6 +77,7 @@ pub const FORMATS: &[PromptFormat] = &[
     spec_bench::FORMAT,
     messages::FORMAT,
     share_gpt::FORMAT,
+    lmsys::FORMAT,
     human_eval::FORMAT,
     plain::FORMAT,
     alpaca::FORMAT,

@@ -4,6 +4,7 @@
 use super::results::Results;
 use super::tables::{ends, markdown, number, with_interval};
 use crate::experiment::describe;
+use crate::shown::count;
 use crate::statistics::{
     Interval, LEVEL, SignFlip, pair_by_prompt, sign_flips, speedup, speedup_interval,
 };
@@ -64,8 +65,9 @@ pub(super) fn disturbed(results: &Results) -> Option<String> {
     let disturbed = results.differing();
     (disturbed > 0).then(|| {
         format!(
-            "DISTURBED: {disturbed} cells that were run twice differ from themselves by more than \
-             chance. No difference between cells of this run should be trusted."
+            "DISTURBED: in {} that ran twice, the two runs differ by more than chance. No \
+             difference between cells of this run should be trusted.",
+            count(disturbed, "cell")
         )
     })
 }

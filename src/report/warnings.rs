@@ -5,6 +5,7 @@ use super::results::Results;
 use super::{costs, outliers};
 use crate::experiment::{Status, describe};
 use crate::rows::SummaryRow;
+use crate::shown::count;
 use crate::statistics::MIN_PROMPTS;
 
 /// With fewer rounds than this, the standard error of a probability near 0.8 exceeds 0.028,
@@ -123,13 +124,13 @@ fn cells(results: &Results, summary: &[SummaryRow], found: &mut Vec<String>) {
     found.extend(unfinished(results, summary));
     let few = summary.iter().filter(|row| row.rounds > 0 && row.rounds < FEW_ROUNDS).count();
     if few > 0 {
-        found.push(format!("{few} cells have fewer than {FEW_ROUNDS} rounds."));
+        found.push(format!("Fewer than {FEW_ROUNDS} rounds in {}.", count(few, "cell")));
     }
     if results.plan.prompts.len() < MIN_PROMPTS {
         found.push(format!(
-            "With {} prompts, ratios have no interval: below {MIN_PROMPTS} prompts, no interval \
+            "With {}, ratios have no interval: below {MIN_PROMPTS} prompts, no interval \
              is known to keep its nominal coverage.",
-            results.plan.prompts.len()
+            count(results.plan.prompts.len(), "prompt")
         ));
     }
     found.extend(outliers::warning(results));

@@ -36,6 +36,16 @@ fn a_check_reports_what_every_draft_length_would_give() {
 }
 
 #[test]
+fn prompts_that_nobody_named_are_called_so_when_they_do_not_fit() {
+    let out = specdec(&["check", "--target", "toy:mixed"]).output().unwrap();
+    let sentence = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(
+        !out.status.success() && sentence.contains(", used by default (--prompts): "),
+        "{sentence}"
+    );
+}
+
+#[test]
 fn a_new_experiment_runs_as_it_is_and_is_never_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     let new = |args: &[&str]| specdec(&["new"]).current_dir(&dir).args(args).output().unwrap();
@@ -47,6 +57,13 @@ fn a_new_experiment_runs_as_it_is_and_is_never_overwritten() {
     assert!(!again.status.success());
     let sentence = String::from_utf8_lossy(&again.stderr).into_owned();
     assert!(sentence.contains("mine/experiment.toml exists already"), "{sentence}");
+    let unreadable = new(&["small", "--target", "toy:mixed"]);
+    assert!(!unreadable.status.success() && !dir.path().join("small").exists());
+    let sentence = String::from_utf8_lossy(&unreadable.stderr).into_owned();
+    assert!(
+        sentence.contains("--prompts is missing: a toy model knows a few letters"),
+        "{sentence}"
+    );
     let out = new(&["small", "--target", "toy:mixed", "--prompts", "p.jsonl"]);
     assert!(out.status.success());
     std::fs::write(dir.path().join("p.jsonl"), "{\"prompt\": \"abab\"}\n").unwrap();

@@ -97,7 +97,7 @@ fn the_table_shows_dropped_tokens_as_a_dash() {
 fn tokens_that_are_not_shown_are_summed_up() {
     let args = with(&["--top", "1", "--draft", "toy:thirds"]);
     let table = stdout(&args);
-    let row = table.lines().find(|line| line.contains("1 others")).unwrap();
+    let row = table.lines().find(|line| line.contains("1 other")).unwrap();
     assert!(row.contains("0.333333") && row.contains("0.666667"), "{row}");
     assert!(table.contains("overlap = sum of min(p, q) = 0.6667"), "{table}");
     assert!(!stdout(&with(&[])).contains("overlap"), "no draft, no overlap");

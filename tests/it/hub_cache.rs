@@ -119,7 +119,9 @@ fn what_is_not_in_the_cache_is_refused_with_the_command_that_downloads_it() {
     let commit = COMMIT.replace('0', "9");
     says(&lab.refusal(&format!("{REPO}@{commit}")), &["no file of its revision", &commit]);
     // Part of a commit names nothing, as in the hub's own tools.
-    says(&lab.refusal(&format!("{REPO}@{}", &COMMIT[..12])), &["no revision 0123456789ab"]);
+    let short = lab.refusal(&format!("{REPO}@{}", &COMMIT[..12]));
+    says(&short, &["no revision 0123456789ab", "a commit is spelled with all its 40 digits"]);
+    assert!(!sentence.contains("digits"), "{sentence}");
     let sentence = lab.refusal(&format!("{REPO}:Q4_K_M"));
     says(&sentence, &["no GGUF file of type Q4_K_M", "--include '*Q4_K_M*.gguf'`"]);
     let sentence = lab.refusal(&format!("{REPO}@main:a/b.gguf"));
@@ -295,6 +297,8 @@ fn no_name_leads_out_of_the_cache() {
     ] {
         says(&lab.refusal(&format!("{REPO}{part}")), &[what, "allowed are letters"]);
     }
+    let weights = lab.refusal(&format!("{REPO}:model.safetensors"));
+    says(&weights, &["is no GGUF file: without it, the name means the folder"]);
     let long = "x".repeat(300);
     assert_eq!(HubName::parse(&format!("lab/{long}")), Ok(None));
     assert!(HubName::parse(&format!("lab/tiny@{long}")).is_err());

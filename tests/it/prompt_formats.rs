@@ -33,7 +33,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn every_format_gives_its_turns() {
-    let cases: [(&str, &str, &str, &[&str]); 9] = [
+    let cases: [(&str, &str, &str, &[&str]); 10] = [
         (r#"{"prompt": "p"}"#, "set-1", "set", &["p"]),
         (
             r#"{"question_id": 81, "category": "writing", "turns": ["a", "b"], "reference": []}"#,
@@ -55,6 +55,12 @@ fn every_format_gives_its_turns() {
             "q",
             "set",
             &["h", "h2"],
+        ),
+        (
+            r#"{"conversation_id": "c", "conversation": [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "u2"}]}"#,
+            "c",
+            "set",
+            &["u", "u2"],
         ),
         (r#"{"messages": [{"role": "user", "content": "u"}]}"#, "set-1", "set", &["u"]),
         (
@@ -152,7 +158,8 @@ fn a_bad_entry_is_named_by_file_line_and_reason() {
             "{\"conversations\": [{\"from\": \"cat\", \"value\": \"\"}]}",
             "number 1: \"from\" = \"cat\": allowed are human, user, gpt, assistant, system",
         ),
-        ("{\"conversation\": []}", "(did you mean \"conversations\" by \"conversation\"?)"),
+        ("{\"conversation\": 1}", "\"conversation\" is not a list"),
+        ("{\"conversatoin\": []}", "(did you mean \"conversation\" by \"conversatoin\"?)"),
         ("{\"text\": 1}", "\"turns\" (Spec-Bench and MT-Bench), \"messages\" (OpenAI)"),
     ] {
         let good = "{\"prompt\": \"fine\"}";
@@ -163,6 +170,13 @@ fn a_bad_entry_is_named_by_file_line_and_reason() {
     }
     let torn = file("bad.json", b"[{\"prompt\": \"a\"},\n{\"prompt\": \"b\"").unwrap_err();
     assert!(torn.starts_with("bad.json line 2: not JSON at column "), "{torn}");
+    let single = file("bad.json", b"{\n  \"prompt\": \"a\"\n}").unwrap_err();
+    let expected = "expected is a list of objects, or one object per line, {\"prompt\": …}";
+    assert_eq!(single, format!("bad.json line 1: not JSON at column 1: {expected}"));
+    let large = file("bad.jsonl", b"{\"prompt\": 1e999}").unwrap_err();
+    assert!(large.starts_with("bad.jsonl line 1: a number at column "), "{large}");
+    let deep = file("bad.jsonl", "[".repeat(200).as_bytes()).unwrap_err();
+    assert!(deep.starts_with("bad.jsonl line 1: nested too deeply at column "), "{deep}");
     assert_eq!(file("bad.json", b"[]").unwrap_err(), "bad.json holds no prompt");
     assert_eq!(file("bad.jsonl", b"\n").unwrap_err(), "bad.jsonl holds no prompt");
     let damaged = &gzip(b"{\"prompt\": \"a\"}")[..20];

@@ -34,7 +34,7 @@ fn a_disturbed_run_is_reported_first_and_its_verdicts_are_withheld() {
     let mut rows = with_prompts(12).rows();
     rows.repeat("model-3-1", 1.1);
     let (_folder, text) = reported(&rows);
-    let alarm = text.find("DISTURBED: 1 cells").unwrap();
+    let alarm = text.find("DISTURBED: in 1 cell").unwrap();
     assert!(alarm < text.find("Target ").unwrap(), "{text}");
     assert!(line(&text, CONTROLS, "| model").contains("DISTURBED"));
     let best = line(&text, "## Best draft length", "| model | T = 1 |");

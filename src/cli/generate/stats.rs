@@ -9,6 +9,7 @@ use crate::distribution::Token;
 use crate::model::Vocabulary;
 use crate::registry::{class_with_word, promise};
 use crate::round::RoundEvent;
+use crate::shown::count;
 
 /// Counts over the rounds of a generation. Truncated rounds count in full, since a stop
 /// condition says nothing about the verifier.
@@ -124,19 +125,19 @@ impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (stats, settings) = (&self.stats, &self.settings);
         let method = settings.method;
-        write!(f, "{} tokens in {:.3} s", stats.new_tokens, stats.decode_us / 1e6,)?;
+        write!(f, "{} in {:.3} s", count(stats.new_tokens, "token"), stats.decode_us / 1e6)?;
         if let Some(pace) = stats.tokens_per_second {
             write!(f, ": {pace:.1} tokens/s")?;
         }
         writeln!(
             f,
-            " (prefill of {} tokens: {:.3} s); stop reason {}",
-            self.prompt_tokens,
+            " (prefill of {}: {:.3} s); stop reason {}",
+            count(self.prompt_tokens, "token"),
             stats.prefill_us / 1e6,
             self.stop_reason
         )?;
-        let (passes, drafts) = (stats.target_forwards, stats.draft_forwards);
-        write!(f, "{passes} target passes, {drafts} draft passes")?;
+        let passes = count(stats.target_forwards, "target pass");
+        write!(f, "{passes}, {}", count(stats.draft_forwards, "draft pass"))?;
         if let Some(rate) = stats.acceptance_rate {
             write!(
                 f,

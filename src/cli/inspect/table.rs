@@ -1,6 +1,7 @@
 //! Prints an inspection as an aligned table.
 
 use super::{DistColumn, Inspection, TokenRow};
+use crate::shown::count;
 
 /// The cells of one line; the label is aligned to the left, numbers to the right.
 type TableLine = Vec<String>;
@@ -20,14 +21,14 @@ pub(super) fn render(inspection: &Inspection) -> String {
     let others = inspection.vocab - inspection.tokens.len();
     let rule = lines.len();
     if others > 0 {
-        lines.push(foot(format!("{others} others"), &|dist| probability(dist.others)));
+        lines.push(foot(count(others, "other"), &|dist| probability(dist.others)));
     }
     lines.push(foot("tokens kept".to_owned(), &|dist| dist.kept.to_string()));
     lines.push(foot("entropy (nats)".to_owned(), &|dist| format!("{:.4}", dist.entropy)));
     let mut text = format!(
-        "next token of {} after {} prompt tokens: {} of {} tokens, by logit\n",
+        "next token of {} after {}: {} of {} tokens, by logit\n",
         inspection.target,
-        inspection.prompt_tokens,
+        count(inspection.prompt_tokens, "prompt token"),
         inspection.tokens.len(),
         inspection.vocab
     );

@@ -172,7 +172,10 @@ impl Catalog {
         if path.is_empty() {
             return None;
         }
-        [self.start.join(path), PathBuf::from(path)].into_iter().find(|p| p.exists())
+        // A path from the working directory stays as it was written: rows and reports have it.
+        let here = env::current_dir().is_ok_and(|here| here == self.start);
+        let start = if here { Path::new("") } else { &self.start };
+        [start.join(path), PathBuf::from(path)].into_iter().find(|p| p.exists())
     }
 }
 

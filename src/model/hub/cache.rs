@@ -12,6 +12,8 @@ use crate::error::Error;
 
 /// Digits of a commit.
 const COMMIT_DIGITS: usize = 40;
+/// With how many digits tools shorten a commit at least.
+const LEAST_DIGITS: usize = 7;
 /// The most bytes of a file in `refs/` that are read.
 const MOST_REF: u64 = 1000;
 
@@ -87,7 +89,11 @@ impl HubCache {
         let commit = match read_ref(&repo.join("refs").join(revision))? {
             Some(commit) => commit,
             None if is_commit(revision) => revision.to_owned(),
-            None => return absent(&format!("holds no revision {revision} of it")),
+            None => {
+                let short = revision.len() >= LEAST_DIGITS && revision.chars().all(is_digit);
+                let hint = if short { ": a commit is spelled with all its 40 digits" } else { "" };
+                return absent(&format!("holds no revision {revision} of it{hint}"));
+            }
         };
         let snapshot = Snapshot::new(repo, self.root.join("blobs"), commit);
         if !snapshot.folder().is_dir() {
@@ -158,8 +164,11 @@ fn read_ref(file: &Path) -> Result<Option<String>, Error> {
 
 /// Whether this is a whole commit.
 pub(super) fn is_commit(text: &str) -> bool {
-    let digit = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
-    text.len() == COMMIT_DIGITS && text.chars().all(digit)
+    text.len() == COMMIT_DIGITS && text.chars().all(is_digit)
+}
+
+fn is_digit(c: char) -> bool {
+    c.is_ascii_digit() || ('a'..='f').contains(&c)
 }
 
 #[cfg(test)]

@@ -119,6 +119,11 @@ impl HubFile {
     fn parse(text: &str) -> Result<Self, String> {
         if is_gguf(text) && is_plain_path(text) {
             Ok(Self::Path(text.to_owned()))
+        } else if text.ends_with(".safetensors") {
+            Err(format!(
+                "\"{text}\" is no GGUF file: without it, the name means the folder, which is read \
+                 whole"
+            ))
         } else if !is_gguf(text) && is_plain_path(text) && !text.contains('/') {
             Ok(Self::Quantisation(text.to_owned()))
         } else {

@@ -1,5 +1,6 @@
 //! A tokenizer of the library `tokenizers` as a [`Codec`], mostly from `tokenizer.json`.
 
+mod charsmap;
 mod chat;
 
 use std::collections::BTreeSet;
@@ -285,6 +286,7 @@ fn not_one(why: String) -> String {
 /// Reads a tokenizer and removes settings that are meant for training: a prompt is
 /// neither truncated nor padded, and has the same tokens every time.
 fn prepared(json: &[u8]) -> Result<Tokenizer, String> {
+    charsmap::check(json)?;
     let mut tokenizer = Tokenizer::from_bytes(json).map_err(|e| e.to_string())?;
     tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
     tokenizer.with_padding(None);
