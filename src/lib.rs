@@ -76,6 +76,7 @@ assert!(fast.totals.target_forwards < slow.totals.target_forwards);
 ```
 "#
 )]
+pub mod beam;
 #[cfg(feature = "harness")]
 pub mod bench;
 pub mod chance;

@@ -46,7 +46,7 @@ enum Command {
     /// Rewrite summary.csv, the figures and report.md of a results folder from its raw rows
     Report(report::ReportArgs),
     /// Continue a prompt; stream the text to standard output, statistics to standard error
-    Generate(generate::GenerateArgs),
+    Generate(Box<generate::GenerateArgs>),
     /// Show the next token's logits, and its distribution after each sampling processor
     Inspect(inspect::InspectArgs),
     /// List drafters, draft lengths, verifiers, sampling processors and toy models

@@ -61,6 +61,9 @@ pub(super) struct ModelArgs {
     /// Device of the models: cpu, cuda:N or metal [default: cpu]
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
+    /// Keep no keys and values: every pass computes the whole text again
+    #[arg(long)]
+    no_kv_cache: bool,
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
@@ -70,7 +73,9 @@ impl ModelArgs {
     /// The settings with which the model of a role is loaded.
     pub(super) fn settings(&self, role: Role) -> Settings {
         let (engine, dtype, device) = (self.engine, self.dtype, self.device.clone());
-        Settings { engine, dtype, device, ..Settings::default() }.of(role, self.draft_dtype)
+        let without_cache = self.no_kv_cache;
+        Settings { engine, dtype, device, without_cache, ..Settings::default() }
+            .of(role, self.draft_dtype)
     }
 }
 

@@ -11,14 +11,14 @@ use crate::distribution::{Dist, Token};
 use crate::draft::{Drafter, Round};
 use crate::error::Error;
 use crate::length::DraftLength;
-use crate::model::{Codec, Evaluation, LanguageModel, Session, Want, Work};
+use crate::model::{Codec, Evaluation, LanguageModel, ModelInfo, Session, Want, Work};
 use crate::round::{RoundEvent, RoundTimes, Verdict};
 use crate::sampling::{History, Logits, Sampler};
 use crate::tree::{Draft, Row};
 use crate::verify::Verifier;
 
 /// Begins the sentence on logits that are NaN or infinite.
-const NO_DISTRIBUTION: &str = "the target's logits do not define a distribution";
+pub(crate) const NO_DISTRIBUTION: &str = "the target's logits do not define a distribution";
 
 /// How tokens are proposed, verified and sampled.
 #[derive(Debug)]
@@ -77,6 +77,32 @@ pub struct Outcome {
     pub times: RoundTimes,
 }
 
+/// Checks that a model can continue a prompt.
+///
+/// # Errors
+/// If the prompt is empty, contains an unknown token or fills the context.
+pub(crate) fn check_prompt(model: &ModelInfo, prompt: &[Token]) -> Result<(), Error> {
+    if prompt.is_empty() {
+        return Err(Error::input("the prompt is empty: give at least one token"));
+    }
+    if let Some(token) = prompt.iter().find(|&&t| t as usize >= model.vocab) {
+        return Err(Error::input(format!(
+            "the prompt contains token {token}, but {} has tokens 0 to {}",
+            model.name,
+            model.vocab - 1
+        )));
+    }
+    if prompt.len() >= model.context_length {
+        return Err(Error::input(format!(
+            "the prompt has {} tokens, but {} has room for {} including the continuation",
+            prompt.len(),
+            model.name,
+            model.context_length
+        )));
+    }
+    Ok(())
+}
+
 impl<'a> Generation<'a> {
     /// A generation that continues `prompt`.
     ///
@@ -91,24 +117,7 @@ impl<'a> Generation<'a> {
         codec: Option<&'a dyn Codec>,
     ) -> Result<Self, Error> {
         let info = target.info();
-        if prompt.is_empty() {
-            return Err(Error::input("the prompt is empty: give at least one token"));
-        }
-        if let Some(token) = prompt.iter().find(|&&t| t as usize >= info.vocab) {
-            return Err(Error::input(format!(
-                "the prompt contains token {token}, but {} has tokens 0 to {}",
-                info.name,
-                info.vocab - 1
-            )));
-        }
-        if prompt.len() >= info.context_length {
-            return Err(Error::input(format!(
-                "the prompt has {} tokens, but {} has room for {} including the continuation",
-                prompt.len(),
-                info.name,
-                info.context_length
-            )));
-        }
+        check_prompt(info, prompt)?;
         let session = target.session()?;
         method.sampler = method.sampler.on(target.for_each_row());
         Ok(Self {
@@ -344,13 +353,7 @@ impl<'a> Generation<'a> {
             context_length: self.context_length,
             vocab: self.vocab,
             tokens: self.tokens.clone(),
-            stop: StopRules {
-                max_tokens: self.stop.max_tokens,
-                eos: self.stop.eos.clone(),
-                strings: self.stop.strings.clone(),
-                deadline: self.stop.deadline,
-                user: None,
-            },
+            stop: self.stop.without_user(),
             stopped: self.stopped,
             text: None,
             shown: 0,

@@ -4,12 +4,15 @@
 //! returns what the target must evaluate and takes the result. [`generate`] drives one
 //! generation. Plain autoregressive decoding is the same loop with the drafter `none`.
 
+mod choice;
 mod generation;
 mod method;
 mod stop;
 mod text;
 
+pub use choice::{Answered, LogProb, TextChoice, votes};
 pub use generation::{Evaluated, Generation, Method, Outcome, Proposal};
+pub(crate) use generation::{NO_DISTRIBUTION, check_prompt};
 pub use method::{
     MethodSpec, NUM_SPECULATIVE_TOKENS, PLAIN, all_params, class_of, find_param, readers,
 };

@@ -73,6 +73,17 @@ impl fmt::Debug for StopRules<'_> {
 }
 
 impl StopRules<'_> {
+    /// The same conditions without the user's own, which belongs to one generation.
+    pub fn without_user(&self) -> StopRules<'static> {
+        StopRules {
+            max_tokens: self.max_tokens,
+            eos: self.eos.clone(),
+            strings: self.strings.clone(),
+            deadline: self.deadline,
+            user: None,
+        }
+    }
+
     /// Ends after `max_tokens` tokens, without other conditions.
     pub fn max_tokens(max_tokens: usize) -> Self {
         Self { max_tokens, ..Self::default() }
@@ -94,7 +105,7 @@ impl StopRules<'_> {
     }
 
     /// Where the earliest stop string begins in `text`.
-    pub(super) fn find_string(&self, text: &str) -> Option<usize> {
+    pub(crate) fn find_string(&self, text: &str) -> Option<usize> {
         self.strings.iter().filter(|s| !s.is_empty()).filter_map(|s| text.find(s.as_str())).min()
     }
 

@@ -151,6 +151,12 @@ pub(super) const KEYS: &[Key] = &[
     key("dtype", DTYPE, Some("f32"), "type of the weights in memory").or(&["torch_dtype"]),
     key("draft_dtype", DTYPE, Some("`dtype`"), "the same for the draft model alone"),
     key(
+        "kv_cache",
+        KeyKind::Flag,
+        Some("true"),
+        "keep keys and values; without them, every pass computes the whole text again",
+    ),
+    key(
         "clock",
         KeyKind::Name(|| vec!["real", "virtual"]),
         Some("\"real\""),

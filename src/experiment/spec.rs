@@ -65,6 +65,9 @@ pub struct Spec {
     pub dtype: Option<Dtype>,
     /// The same for the draft model alone.
     pub draft_dtype: Option<Dtype>,
+    /// Whether passes keep keys and values; otherwise each computes the whole text again.
+    #[serde(default = "yes")]
+    pub kv_cache: bool,
     /// `real` or `virtual`.
     #[serde(default)]
     pub clock: ClockKind,
@@ -88,7 +91,8 @@ impl Spec {
     pub fn settings(&self, role: Role) -> Settings {
         let (engine, dtype, device) = (self.engine, self.dtype, self.device.clone());
         let special_tokens = self.special_tokens;
-        Settings { engine, dtype, device, special_tokens, ..Settings::default() }
+        let without_cache = !self.kv_cache;
+        Settings { engine, dtype, device, special_tokens, without_cache, ..Settings::default() }
             .of(role, self.draft_dtype)
     }
 }

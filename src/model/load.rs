@@ -4,6 +4,7 @@ use std::path::Path;
 
 #[cfg(feature = "harness")]
 use super::ModelSummary;
+use super::uncached::Uncached;
 use super::{Codec, LanguageModel, Role, Settings, Source, ToyPair, gguf_model, hf, layout, zoo};
 use crate::error::Error;
 use crate::input::{is_shipped, read_text};
@@ -24,6 +25,14 @@ pub struct Loaded {
 /// One sentence that names the file and value at fault.
 pub fn load(source: impl Into<Source>, role: Role) -> Result<Loaded, Error> {
     let source = source.into();
+    let loaded = load_cached(&source, role)?;
+    Ok(match source.settings.without_cache {
+        true => Loaded { model: Box::new(Uncached(loaded.model)), ..loaded },
+        false => loaded,
+    })
+}
+
+fn load_cached(source: &Source, role: Role) -> Result<Loaded, Error> {
     let path = &source.path;
     if let Some(name) = path.strip_prefix("toy:") {
         let Settings { engine: None, dtype: None, device: None, .. } = source.settings else {
@@ -34,8 +43,8 @@ pub fn load(source: impl Into<Source>, role: Role) -> Result<Loaded, Error> {
         return load_toy(path, name, role);
     }
     match model_files(path)? {
-        ModelFiles::File(_) => gguf_model::load(&source),
-        ModelFiles::Folder(_) => hf::load(&source),
+        ModelFiles::File(_) => gguf_model::load(source),
+        ModelFiles::Folder(_) => hf::load(source),
     }
 }
 

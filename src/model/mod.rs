@@ -53,6 +53,8 @@ mod summary;
 #[cfg(feature = "engine")]
 mod threads;
 mod toy;
+#[cfg(feature = "engine")]
+mod uncached;
 mod vocabulary;
 pub mod zoo;
 

@@ -121,6 +121,9 @@ pub struct Settings {
     /// tokens; otherwise they are plain text.
     #[serde(skip)]
     pub special_tokens: bool,
+    /// Whether every pass computes the whole text again instead of keeping keys and values.
+    #[serde(skip)]
+    pub without_cache: bool,
 }
 
 impl Settings {
@@ -143,6 +146,7 @@ impl Settings {
             threads: self.threads.or(other.threads),
             restless: self.restless || other.restless,
             special_tokens: self.special_tokens || other.special_tokens,
+            without_cache: self.without_cache || other.without_cache,
         }
     }
 }

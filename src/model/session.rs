@@ -10,6 +10,7 @@
 //! the draft sits in slot `context.len() + i`, wherever in the tree it is.
 
 use std::any::Any;
+use std::ops::Range;
 
 use super::{Evaluation, Work};
 use crate::distribution::Token;
@@ -24,6 +25,16 @@ pub trait KvCache: std::fmt::Debug {
     /// # Errors
     /// If the engine fails to copy.
     fn copy_row(&mut self, from: usize, to: usize) -> Result<(), Error>;
+
+    /// Copies the rows in `slots` from another cache of the same model, and returns whether
+    /// this engine can; if not, nothing has changed.
+    ///
+    /// # Errors
+    /// If the engine fails to copy.
+    fn copy_rows(&mut self, from: &mut dyn KvCache, slots: Range<usize>) -> Result<bool, Error> {
+        let _ = (from, slots);
+        Ok(false)
+    }
 
     /// A deep copy of the first `slots` rows.
     ///
@@ -132,6 +143,22 @@ impl Session {
             context: self.context.clone(),
             tree: self.tree.clone(),
         })
+    }
+
+    /// Becomes a copy of another sequence of the same model. Rows of the tokens with which both
+    /// begin stay where they are: on a row-invariant engine they have the same bits.
+    ///
+    /// # Errors
+    /// If the engine fails to copy its rows.
+    pub fn copy_from(&mut self, other: &mut Self) -> Result<(), Error> {
+        let common = self.context.iter().zip(&other.context).take_while(|(a, b)| a == b).count();
+        let held = other.context.len() + other.tree.len();
+        if !self.cache.copy_rows(&mut *other.cache, common..held)? {
+            self.cache = other.cache.fork(held)?;
+        }
+        self.context.clone_from(&other.context);
+        self.tree.clone_from(&other.tree);
+        Ok(())
     }
 
     /// Reconciles `work` with the cache and returns what to compute. The engine must

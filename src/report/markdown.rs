@@ -16,7 +16,7 @@ use crate::experiment::PlannedModel;
 use crate::model::Vocabulary;
 use crate::registry::class_with_word;
 use crate::rows::SummaryRow;
-use crate::shown::{self, markdown_block};
+use crate::shown::{self, count, markdown_block};
 use crate::statistics::{
     MIN_PROMPTS, RESAMPLES, acceptance, deciles, median, pair_by_prompt, speedup,
 };
@@ -76,6 +76,7 @@ fn run(results: &Results) -> String {
     let eos = if plan.ignore_eos { ", end-of-text ignored" } else { "" };
     let special = if plan.special_tokens { ", control tokens in prompts" } else { "" };
     let chat = if plan.chat { ", prompts as conversations" } else { "" };
+    let cache = if plan.without_cache { ", without a KV cache" } else { "" };
     let several = match plan.turns.len() {
         0 => String::new(),
         n => format!(
@@ -84,18 +85,20 @@ fn run(results: &Results) -> String {
         ),
     };
     format!(
-        "Target {} in {}{draft} (engine {}). {} prompts, {} cells, \
-         repeats: {}, up to {} tokens each{eos}{special}{chat}, \
-         seed {}: {generations} generations, {tokens} tokens. Plain decoding ran in turns with \
+        "Target {} in {}{draft} (engine {}). {}, {}, \
+         repeats: {}, up to {} tokens each{eos}{special}{chat}{cache}, \
+         seed {}: {}, {}. Plain decoding ran in turns with \
          the cells of its sampling setting, prompt by prompt.{several}{chosen}\n\n",
         name(&plan.target.name),
         plan.target.dtype,
         plan.target.engine,
-        plan.prompts.len(),
-        plan.cells.len(),
+        count(plan.prompts.len(), "prompt"),
+        count(plan.cells.len(), "cell"),
         plan.repeats,
         plan.max_tokens,
         plan.seed,
+        count(generations, "generation"),
+        count(tokens, "token"),
     )
 }
 

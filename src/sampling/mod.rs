@@ -10,6 +10,7 @@ mod truncate;
 mod vector;
 
 pub use settings::{MOST_TOP_K, PROCESSORS, Processor, SamplingParams};
+pub(crate) use truncate::log_mass;
 
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};

@@ -27,6 +27,7 @@ const LAYERS: &[&[&str]] = &[
     &["round", "prompt"],
     &["draft", "length", "verify"],
     &["decode"],
+    &["beam"],
     &["pair"],
     &["rows"],
     &["statistics"],

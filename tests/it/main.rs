@@ -4,6 +4,7 @@ mod acceptance_chains;
 mod acceptance_theory;
 mod approximate;
 mod asking;
+mod beam;
 mod ceiling;
 mod chance;
 mod chance_fit;
@@ -40,6 +41,8 @@ mod verify;
 mod vocabularies;
 
 // Models; checkpoints are written with candle.
+#[cfg(feature = "engine")]
+mod beam_fixtures;
 #[cfg(feature = "engine")]
 mod chat_apart;
 #[cfg(feature = "engine")]
@@ -122,6 +125,8 @@ mod cli_generate;
 mod cli_inspect;
 #[cfg(feature = "harness")]
 mod cli_list;
+#[cfg(feature = "harness")]
+mod cli_strategies;
 #[cfg(feature = "harness")]
 mod cli_support;
 #[cfg(feature = "harness")]

@@ -132,6 +132,7 @@ impl Synthetic {
             ignore_eos: true,
             special_tokens: false,
             chat: false,
+            without_cache: false,
             trace: false,
             clock: "real".to_owned(),
             warmup: 3,

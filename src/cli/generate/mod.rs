@@ -1,21 +1,28 @@
 //! `specdec generate`: continues one prompt and streams the text.
 
+mod beams;
 mod listener;
 mod paint;
+mod samples;
 mod stats;
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use serde::Serialize;
 
+use self::beams::{BeamArgs, drafting};
 use self::listener::Listener;
 use self::paint::Painter;
+use self::samples::{SampleArgs, TextRequest};
 use self::stats::{AskedSettings, Report};
 use super::models::{PairNames, open_pair};
 use super::options::{ModelArgs, PromptArgs, count};
 use super::output;
 use super::sampling::SamplingArgs;
+use crate::beam::BeamSearch;
 use crate::chance::{Request, Seeded};
 use crate::clock::RealClock;
 use crate::decode::{self, Generation, MethodSpec, PLAIN, StopRules, class_of, find_param};
@@ -35,6 +42,8 @@ Examples:
   specdec generate 'impl Iterator for' --temperature 0 --plain
   specdec generate --target owner/name --plain --chat --system 'Be brief.' 'What is a monad?'
   git diff | specdec generate --drafter prompt_lookup -k 8 --stop $'\\n\\n'
+  specdec generate 'impl Iterator for' --num-beams 4 --num-return-sequences 2
+  specdec generate --chat '17 * 23 = ?' --samples 8 --best-of majority
   specdec generate --target toy:mixed ab --max-tokens 20 --json
 
 Only the continuation is written to standard output, as it is generated (followed by a newline on a
@@ -51,6 +60,10 @@ pub(super) struct GenerateArgs {
     method: MethodArgs,
     #[command(flatten)]
     sampling: SamplingArgs,
+    #[command(flatten)]
+    samples: SampleArgs,
+    #[command(flatten)]
+    beams: BeamArgs,
     #[command(flatten)]
     stop: StopArgs,
     #[command(flatten)]
@@ -197,6 +210,14 @@ fn deadline(seconds: f64) -> Result<Duration> {
 pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     // All options are checked before a model is loaded.
     let spec = args.spec()?;
+    let beams = args.beams.settings(&spec)?;
+    let samples = args.samples.count()?;
+    if samples.is_some() && (beams.is_some() || args.show.show_draft) {
+        bail!("--samples makes several texts: leave out --num-beams and --show-draft");
+    }
+    if beams.is_some() && (args.show.show_draft || args.stop.timeout.is_some()) {
+        bail!("--num-beams has no rounds: leave out --show-draft and --timeout");
+    }
     let mut rules = args.stop.rules()?;
     let text = args.prompt.read()?;
     let (pair, names) =
@@ -208,9 +229,22 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     let prompt = args.prompt.encode(&text, codec)?;
     let texts = Texts::new(&*pair.target.codec, read_text);
     let tools = Tools { draft: pair.draft_model(), target: Some(target), texts: Some(&texts) };
+    let mut chance = Seeded::new(Request { seed: args.method.seed, prompt: &text, repeat: 0 });
+    if let Some(settings) = beams {
+        let search =
+            BeamSearch { target, settings, prompt: &prompt, stop: rules, codec: Some(codec) };
+        let found = beams::search(&search, &drafting(&spec), tools, codec, &mut chance)?;
+        return show_texts(&found.shown(), &found, args.show.json);
+    }
+    if let Some(n) = samples {
+        let prompt = (&*text, &*prompt);
+        let (stop, seed) = (&rules, args.method.seed);
+        let asked = TextRequest { target, tools, codec, spec: &spec, prompt, stop, seed };
+        let found = args.samples.run(n, &asked, &RealClock::default())?;
+        return show_texts(found.text(), &found, args.show.json);
+    }
     let method = spec.build_with(tools)?;
     let mut generation = Generation::new(target, method, &prompt, rules, Some(codec))?;
-    let mut chance = Seeded::new(Request { seed: args.method.seed, prompt: &text, repeat: 0 });
     let painter = args.show.show_draft.then(|| painter(codec)).flatten();
     let on_terminal = output::on_terminal();
     let out = (!args.show.json).then(|| std::io::stdout().lock());
@@ -231,6 +265,17 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
         return output::write_json(&report);
     }
     terminal::say(&report);
+    Ok(())
+}
+
+/// Prints the text that was chosen among several, and a report on all of them.
+fn show_texts(text: &str, report: &(impl Serialize + Display), json: bool) -> Result<()> {
+    if json {
+        return output::write_json(report);
+    }
+    let end = if output::on_terminal() && !text.ends_with('\n') { "\n" } else { "" };
+    output::write(&format!("{text}{end}"))?;
+    terminal::say(report);
     Ok(())
 }
 

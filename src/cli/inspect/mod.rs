@@ -1,20 +1,26 @@
 //! `specdec inspect`: shows how processors turn logits into the next token's distribution.
 
+mod beams;
 mod table;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
 
+use self::beams::BeamTree;
 use super::models::open_pair;
 use super::options::{ModelArgs, PromptArgs, count};
 use super::output;
 use super::sampling::SamplingArgs;
-use crate::decode::MethodSpec;
+use crate::beam::{BeamSearch, BeamSettings};
+use crate::chance::{Request, Seeded};
+use crate::clock::RealClock;
+use crate::decode::{MethodSpec, PLAIN, StopRules};
 use crate::distribution::{Dist, Token};
 use crate::draft::{DRAFT_SAMPLING, draft_sampling};
 use crate::error::Error;
 use crate::model::{LanguageModel, ModelInfo, Want, Work, evaluate_one};
+use crate::pair::Pair;
 use crate::sampling::{History, Logits, Sampler, SamplingParams, Stage};
 use crate::tree::{Draft, Row};
 
@@ -25,6 +31,7 @@ Examples:
   specdec inspect 'fn main() {'
   specdec inspect 'let x = ' --temperature 0.7 --top-k 50 --top-p 0.9 --top 20
   specdec inspect 'let x = ' --draft embedded-draft
+  specdec inspect 'let x = ' --beams 4 --tokens 6
   specdec inspect --target toy:mixed --draft toy:mixed ab --json
 
 Rows are tokens in descending order of their logits. Columns are the sampling processors that are
@@ -59,6 +66,13 @@ struct InspectShowArgs {
     /// the probability of a dropped token is 0. "prompt_ids" are the tokens of the prompt.
     #[arg(long)]
     json: bool,
+    /// Show the beams of a search of this width instead: the most probable texts of --tokens
+    /// tokens as a tree, with log p, and where beams are dropped
+    #[arg(long, value_name = "B", value_parser = count)]
+    beams: Option<usize>,
+    /// The length of the texts of --beams
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = count, requires = "beams")]
+    tokens: usize,
 }
 
 /// The distribution of the next token after each processor.
@@ -128,10 +142,14 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
     if args.show.top == 0 {
         bail!("--top 0 shows nothing: allowed is a whole number >= 1");
     }
+    let beams = args.show.beams.map(|num_beams| args.beam_settings(num_beams)).transpose()?;
     let text = args.prompt.read()?;
     let (pair, names) =
         open_pair(&args.models, args.prompt.special_tokens, args.models.draft.is_some())?;
     let prompt = args.prompt.encode(&text, &*pair.target.codec)?;
+    if let Some(settings) = beams {
+        return search(args, settings, &pair, &prompt);
+    }
     let logits = next_logits(&*pair.target.model, &prompt)?;
     let history = History { prompt_len: prompt.len(), context: &prompt, drafted: &[] };
     let stages = Sampler::new(settings)?.stages(&logits, history)?;
@@ -168,6 +186,37 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
         return output::write_json(&inspection);
     }
     output::write(&table::render(&inspection))
+}
+
+impl InspectArgs {
+    fn beam_settings(&self, num_beams: usize) -> Result<BeamSettings> {
+        let settings = BeamSettings { num_beams, ..BeamSettings::default() };
+        settings.validate()?;
+        if self.sampling.target()? != SamplingParams::NEUTRAL || self.models.draft.is_some() {
+            bail!(
+                "--beams ranks texts by the target's own probabilities: leave out --draft and \
+                 sampling options"
+            );
+        }
+        Ok(settings)
+    }
+}
+
+/// Draws a beam search, without a drafter.
+fn search(args: &InspectArgs, settings: BeamSettings, pair: &Pair, prompt: &[Token]) -> Result<()> {
+    let (target, codec) = (&*pair.target.model, &*pair.target.codec);
+    let eos = target.info().eos.clone();
+    let stop = StopRules { eos, ..StopRules::max_tokens(args.show.tokens) };
+    let search = BeamSearch { target, settings, prompt, stop, codec: Some(codec) };
+    let plain = MethodSpec { drafter: PLAIN.to_owned(), ..MethodSpec::default() };
+    // A search without a drafter draws nothing.
+    let mut chance = Seeded::new(Request { seed: 0, prompt: "", repeat: 0 });
+    let mut tree = BeamTree::default();
+    search.run(plain.build(None)?, (&mut chance, &RealClock::default()), &mut tree)?;
+    if args.show.json {
+        return output::write_json(&tree.into_nodes());
+    }
+    output::write(&tree.drawn(codec)?)
 }
 
 fn held(info: &ModelInfo) -> Held {

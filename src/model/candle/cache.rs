@@ -1,6 +1,7 @@
 //! Keys and values by slot, preallocated in blocks.
 
 use std::any::Any;
+use std::ops::Range;
 
 use candle_core::{DType, Device, Tensor};
 
@@ -123,6 +124,19 @@ impl KvCache for CandleCache {
             tensor.slice_set(&row, 1, to)?;
         }
         Ok(())
+    }
+
+    fn copy_rows(&mut self, from: &mut dyn KvCache, slots: Range<usize>) -> Result<bool, Error> {
+        let Some(from) = from.as_any().downcast_mut::<Self>() else { return Ok(false) };
+        self.reserve(slots.end)?;
+        let tensors = self.layers.iter().flat_map(LayerCache::tensors);
+        for (to, from) in tensors.zip(from.layers.iter().flat_map(LayerCache::tensors)) {
+            if !slots.is_empty() {
+                let rows = from.narrow(1, slots.start, slots.len())?.force_contiguous()?;
+                to.slice_set(&rows, 1, slots.start)?;
+            }
+        }
+        Ok(true)
     }
 
     fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {

@@ -7,6 +7,7 @@
 #![allow(unsafe_code)] // reads buffers that a pass shares
 
 use std::any::Any;
+use std::ops::Range;
 
 use crate::error::Error;
 use crate::lanes::LANES;
@@ -81,6 +82,16 @@ impl KvCache for NativeCache {
         Ok(())
     }
 
+    fn copy_rows(&mut self, from: &mut dyn KvCache, slots: Range<usize>) -> Result<bool, Error> {
+        let Some(from) = from.as_any().downcast_mut::<Self>() else { return Ok(false) };
+        self.reserve(slots.end);
+        let (dim, room) = (self.head_dim, [self.slots, from.slots]);
+        for (to, from) in self.heads.iter_mut().zip(&mut from.heads) {
+            to.copy_rows(from, dim, room, slots.clone());
+        }
+        Ok(true)
+    }
+
     fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
         let room = slots.max(1).next_multiple_of(BLOCK);
         let copy = |head: &Head| head.resized(self.head_dim, self.slots, slots, room);
@@ -106,6 +117,28 @@ impl Head {
         Self {
             keys: Shared::new(slots.div_ceil(LANES) * head_dim, [0.0; LANES]),
             values: Shared::new(head_dim.div_ceil(LANES) * slots, [0.0; LANES]),
+        }
+    }
+
+    /// Copies the rows in `rows` from a head with room for `from_room` slots to this one, which
+    /// has room for `room`.
+    fn copy_rows(
+        &mut self,
+        from: &mut Self,
+        head_dim: usize,
+        [room, from_room]: [usize; 2],
+        rows: Range<usize>,
+    ) {
+        let (to, source) = (self.keys.get_mut(), from.keys.get_mut());
+        for row in rows.clone() {
+            let tile = row / LANES * head_dim..(row / LANES + 1) * head_dim;
+            for (to, from) in to[tile.clone()].iter_mut().zip(&source[tile]) {
+                to[row % LANES] = from[row % LANES];
+            }
+        }
+        let tiles = self.values.get_mut().chunks_exact_mut(room);
+        for (to, from) in tiles.zip(from.values.get_mut().chunks_exact(from_room)) {
+            to[rows.clone()].copy_from_slice(&from[rows.clone()]);
         }
     }
 

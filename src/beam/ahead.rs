@@ -1,0 +1,193 @@
+//! The rows of logits after the live beams, and passes that compute several of them.
+//!
+//! A pass of a beam computes the row after its text and, with a drafter, the rows after drafted
+//! continuations. A beam whose later tokens were drafted needs no pass of its own: its row is
+//! there already, with the same bits on a row-invariant engine. Nothing is accepted or
+//! rejected, so a draft can change the number of passes and nothing else.
+
+use std::rc::Rc;
+
+use crate::chance::Chance;
+use crate::clock::{Clock, Who};
+use crate::decode::Method;
+use crate::distribution::Token;
+use crate::draft::{Drafter, Round};
+use crate::error::Error;
+use crate::length::DraftLength;
+use crate::model::{LanguageModel, Session, Want, Work};
+use crate::sampling::Logits;
+use crate::tree::{Draft, NodeId};
+
+/// The row after a beam, in the pass that computed it.
+#[derive(Debug, Clone)]
+pub(super) struct RowAhead {
+    pass: Rc<BeamPass>,
+    node: Option<NodeId>,
+}
+
+#[derive(Debug)]
+struct BeamPass {
+    draft: Draft,
+    rows: Vec<Logits>,
+}
+
+impl RowAhead {
+    /// The logits after the beam's last token.
+    pub(super) fn logits(&self) -> &Logits {
+        &self.pass.rows[self.node.map_or(0, |id| id + 1)]
+    }
+
+    /// The row after one more token, if that token was drafted here.
+    pub(super) fn after(&self, token: Token) -> Option<Self> {
+        let nodes = self.pass.draft.nodes().iter();
+        let node = nodes.into_iter().position(|n| n.parent == self.node && n.token == token)?;
+        Some(Self { pass: Rc::clone(&self.pass), node: Some(node) })
+    }
+}
+
+/// Computes rows, with a cache and a drafter for every beam.
+#[derive(Debug)]
+pub(super) struct Passes<'a> {
+    target: &'a dyn LanguageModel,
+    slots: Vec<Slot<'a>>,
+    prompt_len: usize,
+    /// The most tokens of prompt and text together.
+    most: usize,
+    target_forwards: usize,
+    draft_forwards: usize,
+}
+
+/// What computes and drafts the rows of a beam.
+#[derive(Debug)]
+struct Slot<'a> {
+    session: Session,
+    drafter: Box<dyn Drafter<'a> + 'a>,
+    length: Box<dyn DraftLength>,
+}
+
+/// A beam that needs a row.
+#[derive(Debug)]
+pub(super) struct Wanted<'w> {
+    /// The slot of the beam; no two beams have the same.
+    pub(super) slot: usize,
+    /// Prompt and text.
+    pub(super) context: Vec<Token>,
+    /// Where the row goes.
+    pub(super) row: &'w mut Option<RowAhead>,
+}
+
+impl<'a> Passes<'a> {
+    /// Computes the prompt once and copies it into `beams` slots.
+    ///
+    /// # Errors
+    /// If a model fails.
+    pub(super) fn new(
+        target: &'a dyn LanguageModel,
+        mut method: Method<'a>,
+        (prompt, most): (&[Token], usize),
+        beams: usize,
+        clock: &dyn Clock,
+    ) -> Result<Self, Error> {
+        method.drafter.prefill(prompt, clock)?;
+        let mut session = target.session()?;
+        let head = &prompt[..prompt.len() - 1];
+        if !head.is_empty() {
+            let draft = &Draft::empty(target.info().vocab);
+            let work = Work { session: &mut session, context: head, draft, want: Want::Nothing };
+            let computed = target.evaluate(&mut [work])?.iter().map(|e| e.computed).sum();
+            clock.forward(Who::Target, computed);
+        }
+        let first = Slot { session, drafter: method.drafter, length: method.length };
+        let others = (1..beams).map(|_| first.fork()).collect::<Result<Vec<_>, _>>()?;
+        let slots = std::iter::once(first).chain(others).collect();
+        let prompt_len = prompt.len();
+        Ok(Self { target, slots, prompt_len, most, target_forwards: 0, draft_forwards: 0 })
+    }
+
+    /// Passes of the target and of the drafter's model so far.
+    pub(super) fn forwards(&self) -> (usize, usize) {
+        (self.target_forwards, self.draft_forwards)
+    }
+
+    /// Makes the slot `to` hold what the slot `from` has computed.
+    ///
+    /// # Errors
+    /// If the engine fails to copy rows.
+    pub(super) fn copy(&mut self, from: usize, to: usize) -> Result<(), Error> {
+        let [from, to] = self
+            .slots
+            .get_disjoint_mut([from, to])
+            .map_err(|_| Error::engine("a beam cannot take its own slot"))?;
+        to.session.copy_from(&mut from.session)
+    }
+
+    /// Computes the wanted rows and what is drafted after them.
+    ///
+    /// # Errors
+    /// If a model fails.
+    pub(super) fn compute(
+        &mut self,
+        wanted: &mut [Wanted<'_>],
+        chance: &mut dyn Chance,
+        clock: &dyn Clock,
+    ) -> Result<(), Error> {
+        wanted.sort_by_key(|beam| beam.slot);
+        let mut drafts = Vec::with_capacity(wanted.len());
+        for (number, beam) in (self.target_forwards..).zip(wanted.iter()) {
+            // Each draft is a round of its own: a site is used once in a round.
+            chance.begin_round(number as u64);
+            drafts.push(self.draft(beam, chance, clock)?);
+        }
+        let mut places = wanted.iter().map(|beam| beam.slot).peekable();
+        let own = self.slots.iter_mut().enumerate().filter(|(i, _)| places.next_if_eq(i).is_some());
+        let works = own.zip(wanted.iter()).zip(&drafts).map(|(((_, slot), beam), draft)| Work {
+            session: &mut slot.session,
+            context: &beam.context,
+            draft,
+            want: Want::All,
+        });
+        let evaluations = self.target.evaluate(&mut works.collect::<Vec<_>>())?;
+        self.target_forwards += evaluations.len();
+        for ((beam, draft), evaluation) in wanted.iter_mut().zip(drafts).zip(evaluations) {
+            clock.forward(Who::Target, evaluation.computed);
+            let pass = Rc::new(BeamPass { draft, rows: evaluation.rows });
+            *beam.row = Some(RowAhead { pass, node: None });
+        }
+        Ok(())
+    }
+
+    fn draft(
+        &mut self,
+        beam: &Wanted<'_>,
+        chance: &mut dyn Chance,
+        clock: &dyn Clock,
+    ) -> Result<Draft, Error> {
+        let slot = &mut self.slots[beam.slot];
+        // The row after the last token of a text that may not be longer is not needed.
+        let room = self.most.saturating_sub(beam.context.len() + 1);
+        let mut round = Round {
+            context: &beam.context,
+            prompt_len: self.prompt_len,
+            vocab: self.target.info().vocab,
+            limit: room.min(slot.length.max_depth()),
+            length: &mut *slot.length,
+            coupling: None,
+            chance,
+            clock,
+            forwards: 0,
+        };
+        let draft = slot.drafter.propose(&mut round)?;
+        self.draft_forwards += round.forwards;
+        Ok(draft.at(beam.context.len()))
+    }
+}
+
+impl Slot<'_> {
+    fn fork(&self) -> Result<Self, Error> {
+        Ok(Self {
+            session: self.session.fork()?,
+            drafter: self.drafter.fork()?,
+            length: self.length.fork(),
+        })
+    }
+}

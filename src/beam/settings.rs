@@ -1,0 +1,133 @@
+//! The settings of beam search, with the names and meanings of `transformers`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// The most beams of a search; each has a cache of its own.
+pub const MOST_BEAMS: usize = 256;
+
+/// How wide to search, and what the best of several texts is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BeamSettings {
+    /// Texts that are continued side by side.
+    pub num_beams: usize,
+    /// The power of the length by which log p of a finished text is divided: above 0 it
+    /// favours long texts, below 0 short ones.
+    pub length_penalty: f64,
+    /// When to end although texts could still be continued.
+    pub early_stopping: EarlyStopping,
+    /// Finished texts to return, best first.
+    pub num_return_sequences: usize,
+    /// Groups of beams; each has its share of `num_beams`, and chooses in each step after the
+    /// groups before it (Vijayakumar et al. 2016, arXiv 1610.02424).
+    pub num_beam_groups: usize,
+    /// What log p of a token loses for every beam of an earlier group that chose it in the
+    /// same step.
+    pub diversity_penalty: f64,
+}
+
+impl Default for BeamSettings {
+    fn default() -> Self {
+        Self {
+            num_beams: 1,
+            length_penalty: 1.0,
+            early_stopping: EarlyStopping::False,
+            num_return_sequences: 1,
+            num_beam_groups: 1,
+            diversity_penalty: 0.0,
+        }
+    }
+}
+
+impl BeamSettings {
+    /// Checks the ranges, and that the settings go together.
+    ///
+    /// # Errors
+    /// One sentence that names the first invalid setting and the allowed values.
+    pub fn validate(&self) -> Result<(), Error> {
+        let Self { num_beams, num_beam_groups: groups, .. } = *self;
+        let fail = |sentence: String| Err(Error::setting(sentence));
+        if !(1..=MOST_BEAMS).contains(&num_beams) {
+            return fail(format!("num_beams = {num_beams}: allowed are 1 to {MOST_BEAMS}"));
+        }
+        if !(1..=num_beams).contains(&self.num_return_sequences) {
+            let wanted = self.num_return_sequences;
+            return fail(format!(
+                "num_return_sequences = {wanted}: allowed are 1 to num_beams, which is {num_beams}"
+            ));
+        }
+        if groups == 0 || !num_beams.is_multiple_of(groups) {
+            return fail(format!(
+                "num_beam_groups = {groups}: allowed are the divisors of num_beams, which is \
+                 {num_beams}"
+            ));
+        }
+        for (key, value) in
+            [("length_penalty", self.length_penalty), ("diversity_penalty", self.diversity_penalty)]
+        {
+            if !value.is_finite() {
+                return fail(format!("{key} = {value}: allowed are finite numbers"));
+            }
+        }
+        if (self.diversity_penalty > 0.0) != (groups > 1) {
+            return fail(format!(
+                "diversity_penalty = {}, num_beam_groups = {groups}: groups need a penalty above 0, \
+                 and the penalty needs groups",
+                self.diversity_penalty
+            ));
+        }
+        Ok(())
+    }
+
+    /// Beams of a group.
+    pub(super) fn width(&self) -> usize {
+        self.num_beams / self.num_beam_groups
+    }
+}
+
+/// When a search ends although texts could still be continued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EarlyStopping {
+    /// As soon as there are as many finished texts as beams.
+    True,
+    /// As soon as no unfinished text, finished now, would be among the best.
+    #[default]
+    False,
+    /// As soon as no unfinished text can come to be among the best, whatever length favours it.
+    Never,
+}
+
+impl EarlyStopping {
+    const ALL: [Self; 3] = [Self::True, Self::False, Self::Never];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::True => "true",
+            Self::False => "false",
+            Self::Never => "never",
+        }
+    }
+}
+
+impl fmt::Display for EarlyStopping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for EarlyStopping {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let found = Self::ALL.into_iter().find(|each| each.name() == text);
+        found.ok_or_else(|| {
+            Error::setting(format!("early_stopping = {text}: allowed are true, false, never"))
+        })
+    }
+}

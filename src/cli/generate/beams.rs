@@ -1,0 +1,213 @@
+//! `specdec generate --num-beams`: searches for the texts of the largest probability.
+
+use std::fmt;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde::Serialize;
+
+use super::super::options::count;
+use crate::beam::{
+    BeamSearch, BeamSettings, BeamTotals, EarlyStopping, FoundTexts, NoBeamObserver,
+};
+use crate::chance::Chance;
+use crate::clock::RealClock;
+use crate::decode::{MethodSpec, TextStream};
+use crate::distribution::Token;
+use crate::draft::Tools;
+use crate::model::Codec;
+use crate::sampling::SamplingParams;
+use crate::shown;
+
+/// Beam search, with the options of transformers.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Beam search (instead of sampling)")]
+pub(super) struct BeamArgs {
+    /// Continue this many texts side by side and return the most probable
+    #[arg(long, value_name = "B", value_parser = count)]
+    num_beams: Option<usize>,
+    /// Divide log p of a finished text by its length to this power; above 0 favours long texts
+    #[arg(
+        long,
+        value_name = "A",
+        default_value_t = 1.0,
+        allow_negative_numbers = true,
+        requires = "num_beams"
+    )]
+    length_penalty: f64,
+    /// End when as many texts as beams are finished (true), when no unfinished text would be
+    /// among the best if it ended now (false), or when none can become so (never)
+    #[arg(long, value_name = "WHEN", default_value = "false", requires = "num_beams")]
+    early_stopping: EarlyStopping,
+    /// Print this many texts, best first
+    #[arg(long, value_name = "R", default_value_t = 1, value_parser = count,
+          requires = "num_beams")]
+    num_return_sequences: usize,
+    /// Groups of beams that avoid each other's tokens
+    #[arg(long, value_name = "G", default_value_t = 1, value_parser = count,
+          requires = "num_beams")]
+    num_beam_groups: usize,
+    /// What log p of a token loses for every beam of an earlier group that chose it
+    #[arg(
+        long,
+        value_name = "D",
+        default_value_t = 0.0,
+        allow_negative_numbers = true,
+        requires = "num_beams"
+    )]
+    diversity_penalty: f64,
+}
+
+impl BeamArgs {
+    /// The settings; none without `--num-beams`.
+    ///
+    /// # Errors
+    /// If they do not go together, or with how else the text is to be made.
+    pub(super) fn settings(&self, method: &MethodSpec) -> Result<Option<BeamSettings>> {
+        let Some(num_beams) = self.num_beams else { return Ok(None) };
+        let settings = BeamSettings {
+            num_beams,
+            length_penalty: self.length_penalty,
+            early_stopping: self.early_stopping,
+            num_return_sequences: self.num_return_sequences,
+            num_beam_groups: self.num_beam_groups,
+            diversity_penalty: self.diversity_penalty,
+        };
+        settings.validate()?;
+        if method.sampling != SamplingParams::NEUTRAL {
+            bail!(
+                "--num-beams ranks texts by the target's own probabilities: leave out sampling \
+                 options such as --temperature"
+            );
+        }
+        if method.verifier != MethodSpec::default().verifier {
+            bail!("--num-beams verifies nothing: leave out --verifier {}", method.verifier);
+        }
+        Ok(Some(settings))
+    }
+}
+
+/// The method by which beams draft: greedily, since they look for what is most probable.
+pub(super) fn drafting(method: &MethodSpec) -> MethodSpec {
+    let sampling = SamplingParams { temperature: 0.0, ..method.sampling };
+    MethodSpec { sampling, ..method.clone() }
+}
+
+/// Searches, and turns the tokens into texts.
+///
+/// # Errors
+/// If a model fails, or a token has no text.
+pub(super) fn search(
+    search: &BeamSearch<'_>,
+    method: &MethodSpec,
+    tools: Tools<'_>,
+    codec: &dyn Codec,
+    chance: &mut dyn Chance,
+) -> Result<BeamReport> {
+    let method = method.build_with(tools)?;
+    let FoundTexts { texts, totals } =
+        search.run(method, (chance, &RealClock::default()), &mut NoBeamObserver)?;
+    let texts = texts.into_iter().map(|found| {
+        let mut text = TextStream::new(codec);
+        found.tokens.iter().try_for_each(|&token| text.push(token))?;
+        text.finish()?;
+        let end = search.stop.find_string(text.text()).unwrap_or(text.text().len());
+        Ok(BeamText {
+            text: text.text()[..end].to_owned(),
+            stop_reason: found.reason.name(),
+            score: found.score,
+            log_prob: found.log_prob,
+            tokens: found.tokens,
+        })
+    });
+    Ok(BeamReport {
+        texts: texts.collect::<Result<_>>()?,
+        prompt_tokens: search.prompt.len(),
+        stats: BeamStats::of(&totals),
+        settings: search.settings,
+    })
+}
+
+/// A text that was found.
+#[derive(Debug, Serialize)]
+pub(super) struct BeamText {
+    text: String,
+    tokens: Vec<Token>,
+    score: f64,
+    log_prob: f64,
+    stop_reason: &'static str,
+}
+
+/// What a search cost, named like the CSV columns.
+#[derive(Debug, Serialize)]
+struct BeamStats {
+    steps: usize,
+    rows: usize,
+    target_forwards: usize,
+    draft_forwards: usize,
+    prefill_us: f64,
+    decode_us: f64,
+}
+
+impl BeamStats {
+    fn of(totals: &BeamTotals) -> Self {
+        Self {
+            steps: totals.steps,
+            rows: totals.rows,
+            target_forwards: totals.target_forwards,
+            draft_forwards: totals.draft_forwards,
+            prefill_us: totals.prefill.as_secs_f64() * 1e6,
+            decode_us: totals.decode.as_secs_f64() * 1e6,
+        }
+    }
+}
+
+/// The result of a search.
+#[derive(Debug, Serialize)]
+pub(super) struct BeamReport {
+    pub texts: Vec<BeamText>,
+    prompt_tokens: usize,
+    stats: BeamStats,
+    settings: BeamSettings,
+}
+
+impl BeamReport {
+    /// The text alone, or several with their scores.
+    pub(super) fn shown(&self) -> String {
+        if let [only] = &self.texts[..] {
+            return only.text.clone();
+        }
+        let each = self.texts.iter().enumerate().map(|(i, text)| {
+            format!("--- {}: score {:.4} ---\n{}\n", i + 1, text.score, text.text)
+        });
+        each.collect()
+    }
+}
+
+impl fmt::Display for BeamReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BeamStats { steps, rows, target_forwards, draft_forwards, .. } = self.stats;
+        let (stats, settings) = (&self.stats, &self.settings);
+        writeln!(
+            f,
+            "{} with {} in {:.3} s (prefill of {}: {:.3} s)",
+            shown::count(steps, "step"),
+            shown::count(settings.num_beams, "beam"),
+            stats.decode_us / 1e6,
+            shown::count(self.prompt_tokens, "token"),
+            stats.prefill_us / 1e6
+        )?;
+        write!(
+            f,
+            "{} for {}, {}",
+            shown::count(target_forwards, "target pass"),
+            shown::count(rows, "row"),
+            shown::count(draft_forwards, "draft pass")
+        )?;
+        if let Some(best) = self.texts.first() {
+            let (score, log_prob) = (best.score, best.log_prob);
+            write!(f, "\nbest text: score {score:.4}, log p {log_prob:.4}, {}", best.stop_reason)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! `specdec inspect --beams`: a beam search as a tree.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::beam::{BeamObserver, BeamStep, Hypothesis};
+use crate::decode::StopReason;
+use crate::distribution::Token;
+use crate::model::Codec;
+
+/// All beams of a search.
+#[derive(Debug, Default)]
+pub(super) struct BeamTree {
+    nodes: Vec<BeamNode>,
+    /// Nodes by group and text.
+    places: BTreeMap<(usize, Vec<Token>), usize>,
+    steps: usize,
+}
+
+/// A text that was kept in a step: that of its parent and one token.
+#[derive(Debug, Serialize)]
+pub(super) struct BeamNode {
+    group: usize,
+    parent: Option<usize>,
+    token: Token,
+    /// The number of its tokens.
+    step: usize,
+    log_prob: f64,
+    /// Of a finished text.
+    score: Option<f64>,
+    stop_reason: Option<StopReason>,
+}
+
+impl BeamObserver for BeamTree {
+    fn step(&mut self, step: &BeamStep<'_>) {
+        self.steps = step.number;
+        for (group, beams) in step.groups.iter().enumerate() {
+            for beam in beams.live {
+                self.add(group, &beam.tokens, beam.log_prob, None);
+            }
+            for text in beams.finished {
+                self.add(group, &text.tokens, text.log_prob, Some(text));
+            }
+        }
+    }
+}
+
+impl BeamTree {
+    /// The nodes; a parent comes before its children.
+    pub(super) fn into_nodes(self) -> Vec<BeamNode> {
+        self.nodes
+    }
+
+    fn add(&mut self, group: usize, text: &[Token], log_prob: f64, finished: Option<&Hypothesis>) {
+        let Some((&token, before)) = text.split_last() else { return };
+        let (key, step) = ((group, text.to_vec()), text.len());
+        if self.places.contains_key(&key) {
+            return;
+        }
+        let parent = self.places.get(&(group, before.to_vec())).copied();
+        let (score, stop_reason) = (finished.map(|h| h.score), finished.map(|h| h.reason));
+        self.places.insert(key, self.nodes.len());
+        self.nodes.push(BeamNode { group, parent, token, step, log_prob, score, stop_reason });
+    }
+
+    /// The tree, one line per node, best first.
+    ///
+    /// # Errors
+    /// If a token has no text.
+    pub(super) fn drawn(&self, codec: &dyn Codec) -> Result<String> {
+        let mut text = String::new();
+        let groups = self.nodes.iter().map(|node| node.group + 1).max().unwrap_or(0);
+        for group in 0..groups {
+            if groups > 1 {
+                text += &format!("group {}\n", group + 1);
+            }
+            self.draw(group, None, "", codec, &mut text)?;
+        }
+        Ok(text)
+    }
+
+    /// Draws what follows a node, below lines that begin with `before`.
+    fn draw(
+        &self,
+        group: usize,
+        parent: Option<usize>,
+        before: &str,
+        codec: &dyn Codec,
+        text: &mut String,
+    ) -> Result<()> {
+        let children = self.children(group, parent);
+        for (i, &child) in children.iter().enumerate() {
+            let last = i + 1 == children.len();
+            let (branch, below) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            let node = &self.nodes[child];
+            let label = codec.token_label(node.token);
+            let end = self.end(child);
+            *text += &format!("{before}{branch}{:.4} {label:?}{end}\n", node.log_prob);
+            self.draw(group, Some(child), &format!("{before}{below}"), codec, text)?;
+        }
+        Ok(())
+    }
+
+    fn children(&self, group: usize, parent: Option<usize>) -> Vec<usize> {
+        let nodes = self.nodes.iter().enumerate();
+        let own = nodes.filter(|(_, node)| node.group == group && node.parent == parent);
+        let mut children = own.map(|(id, _)| id).collect::<Vec<_>>();
+        children.sort_by(|&a, &b| self.nodes[b].log_prob.total_cmp(&self.nodes[a].log_prob));
+        children
+    }
+
+    /// What became of a text.
+    fn end(&self, id: usize) -> String {
+        let node = &self.nodes[id];
+        let goes_on = self.nodes.iter().any(|other| other.parent == Some(id));
+        match (node.score, node.stop_reason) {
+            (Some(score), Some(reason)) => {
+                format!("  finished: {}, score {score:.4}", reason.name())
+            }
+            _ if goes_on => String::new(),
+            _ if node.step == self.steps => "  unfinished".to_owned(),
+            _ => "  dropped".to_owned(),
+        }
+    }
+}

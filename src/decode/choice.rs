@@ -1,0 +1,102 @@
+//! The choice among several texts of one prompt.
+
+use super::Observer;
+use crate::distribution::Token;
+use crate::error::Error;
+use crate::round::RoundEvent;
+use crate::sampling::log_mass;
+use crate::tree::Row;
+
+/// Adds up log p of the tokens of a generation, by the target's unprocessed distributions,
+/// and passes all events on.
+#[derive(Debug)]
+pub struct LogProb<'o, O: ?Sized> {
+    sum: f64,
+    then: &'o mut O,
+}
+
+impl<'o, O: Observer + ?Sized> LogProb<'o, O> {
+    /// A sum of nothing; events go on to `then`.
+    pub fn before(then: &'o mut O) -> Self {
+        Self { sum: 0.0, then }
+    }
+
+    /// The sum so far.
+    pub fn sum(&self) -> f64 {
+        self.sum
+    }
+}
+
+impl<O: Observer + ?Sized> Observer for LogProb<'_, O> {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
+        let path = event.verdict.path.iter().map(|&id| Some(id));
+        let rows = [None].into_iter().chain(path).map(|at| Row::after(at).number());
+        for (row, &token) in rows.zip(event.emitted) {
+            self.sum += log_p(event, row, token)?;
+        }
+        self.then.round(event)
+    }
+
+    fn text(&mut self, text: &str) {
+        self.then.text(text);
+    }
+}
+
+fn log_p(event: &RoundEvent<'_>, row: usize, token: Token) -> Result<f64, Error> {
+    let logits = &event.logits[row];
+    let mass = log_mass(logits).map_err(Error::distribution(super::NO_DISTRIBUTION))?;
+    Ok(logits.get(token) - mass)
+}
+
+/// What is known of a text when one is chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Answered<'a> {
+    /// The sum of log p of its tokens.
+    pub log_prob: f64,
+    /// Number of its tokens.
+    pub tokens: usize,
+    /// What it answers, if it answers anything.
+    pub answer: Option<&'a str>,
+}
+
+/// How one of several texts is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextChoice {
+    /// The largest log p.
+    LogProb,
+    /// The largest log p per token.
+    LengthNormalised,
+    /// The most frequent answer (self-consistency; Wang et al. 2022, arXiv 2203.11171).
+    Majority,
+}
+
+impl TextChoice {
+    /// All, in the order of their names.
+    pub const ALL: [Self; 3] = [Self::LogProb, Self::LengthNormalised, Self::Majority];
+
+    /// The name used on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LogProb => "logprob",
+            Self::LengthNormalised => "length_normalised",
+            Self::Majority => "majority",
+        }
+    }
+
+    /// The index of the chosen text; of equals the first. Texts without an answer do not
+    /// vote, and the first text is chosen if none has an answer. `None` without any text.
+    pub fn choose(self, texts: &[Answered<'_>]) -> Option<usize> {
+        let score = |text: &Answered<'_>| match self {
+            Self::LogProb => text.log_prob,
+            Self::LengthNormalised => text.log_prob / text.tokens.max(1) as f64,
+            Self::Majority => votes(texts, text.answer) as f64,
+        };
+        let scores = texts.iter().map(score).enumerate();
+        scores.rev().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
+    }
+}
+
+/// The number of texts with this answer; 0 for none.
+pub fn votes(texts: &[Answered<'_>], answer: Option<&str>) -> usize {
+    if answer.is_none() { 0 } else { texts.iter().filter(|text| text.answer == answer).count() }
+}

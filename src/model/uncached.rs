@@ -1,0 +1,69 @@
+//! A model without a KV cache.
+
+use std::any::Any;
+
+use super::session::{KvCache, Session};
+use super::{Evaluation, LanguageModel, ModelInfo, Want, Work, evaluate_one};
+use crate::error::Error;
+use crate::sampling::ForEachRow;
+use crate::tree::MAX_NODES;
+
+/// A model that computes the whole text again in every pass. On a row-invariant engine its
+/// logits have the bits of the model itself; only time and memory differ.
+#[derive(Debug)]
+pub(super) struct Uncached(pub(super) Box<dyn LanguageModel>);
+
+impl LanguageModel for Uncached {
+    fn info(&self) -> &ModelInfo {
+        self.0.info()
+    }
+
+    /// A session that remembers nothing.
+    fn session(&self) -> Result<Session, Error> {
+        let positions = self.info().context_length;
+        Ok(Session::new(Box::new(NoRows), positions + MAX_NODES, positions))
+    }
+
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
+        let afresh = |work: &mut Work<'_>| {
+            // Rows that nothing keeps need not be computed.
+            if work.want == Want::Nothing {
+                return Ok(Evaluation { rows: Vec::new(), computed: 0 });
+            }
+            let (mut session, want) = (self.0.session()?, work.want.clone());
+            let (context, draft) = (work.context, work.draft);
+            evaluate_one(&*self.0, Work { session: &mut session, context, draft, want })
+        };
+        work.iter_mut().map(afresh).collect()
+    }
+
+    fn threads(&self, rows: usize) -> usize {
+        self.0.threads(rows)
+    }
+
+    fn for_each_row(&self) -> ForEachRow {
+        self.0.for_each_row()
+    }
+}
+
+/// The cache of a session without one.
+#[derive(Debug)]
+struct NoRows;
+
+impl KvCache for NoRows {
+    fn copy_row(&mut self, _from: usize, _to: usize) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn fork(&self, _slots: usize) -> Result<Box<dyn KvCache>, Error> {
+        Ok(Box::new(Self))
+    }
+
+    fn key(&self, _slots: usize) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}

@@ -1,0 +1,219 @@
+//! Beam search on toys, against all texts there are.
+
+use specdec::beam::{
+    BeamSearch, BeamSettings, EarlyStopping, FoundTexts, Hypothesis, NoBeamObserver,
+};
+use specdec::chance::{Request, Seeded};
+use specdec::clock::RealClock;
+use specdec::decode::{MethodSpec, StopReason, StopRules};
+use specdec::distribution::Token;
+use specdec::model::{LanguageModel, Role, Toy, Want, Work, evaluate_one, zoo};
+use specdec::params::{Params, Value};
+use specdec::sampling::SamplingParams;
+use specdec::tree::{Draft, Row};
+
+/// Toys whose texts are searched; the last token of each ends a text.
+const TOYS: [&str; 4] = ["mixed", "close", "apart", "gaps"];
+const PROMPT: [Token; 2] = [0, 1];
+/// Tokens of the longest texts.
+const MOST: usize = 4;
+/// Sums of a few logarithms in f64, taken in another order.
+const ROUNDING: f64 = 1e-12;
+
+fn toy(name: &str, role: Role) -> Toy {
+    let pair = zoo::toy(name).unwrap();
+    if role == Role::Target { pair.target(name) } else { pair.draft(name) }.unwrap()
+}
+
+fn end(target: &dyn LanguageModel) -> Token {
+    target.info().vocab as Token - 1
+}
+
+fn plain() -> MethodSpec {
+    MethodSpec { drafter: "none".to_owned(), ..MethodSpec::default() }
+}
+
+fn search(
+    (target, draft): (&Toy, &Toy),
+    settings: BeamSettings,
+    method: &MethodSpec,
+) -> FoundTexts {
+    let stop = StopRules { eos: vec![end(target)], ..StopRules::max_tokens(MOST) };
+    let search = BeamSearch { target, settings, prompt: &PROMPT, stop, codec: None };
+    let mut chance = Seeded::new(Request { seed: 1, prompt: "p", repeat: 0 });
+    let method = method.build(Some(draft)).unwrap();
+    search.run(method, (&mut chance, &RealClock::default()), &mut NoBeamObserver).unwrap()
+}
+
+/// log p of every token after a text, by a fresh pass.
+fn log_p(target: &dyn LanguageModel, text: &[Token]) -> Vec<f64> {
+    let context = [&PROMPT, text].concat();
+    let draft = Draft::empty(target.info().vocab);
+    let mut session = target.session().unwrap();
+    let want = Want::Row(Row::CONTEXT);
+    let work = Work { session: &mut session, context: &context, draft: &draft, want };
+    let row = evaluate_one(target, work).unwrap().rows.remove(0);
+    let mass = (0..row.len() as Token).map(|token| row.get(token).exp()).sum::<f64>();
+    (0..row.len() as Token).map(|token| row.get(token) - mass.ln()).collect()
+}
+
+/// All texts that end, with log p.
+fn all_texts(target: &dyn LanguageModel) -> Vec<(Vec<Token>, f64)> {
+    let mut texts = Vec::new();
+    let mut open = vec![(Vec::new(), 0.0)];
+    while let Some((text, before)) = open.pop() {
+        for (token, log_p) in (0..).zip(log_p(target, &text)) {
+            let longer = ([&*text, &[token]].concat(), before + log_p);
+            match longer.1 {
+                f64::NEG_INFINITY => {}
+                _ if token == end(target) || longer.0.len() == MOST => texts.push(longer),
+                _ => open.push(longer),
+            }
+        }
+    }
+    texts
+}
+
+fn scored(texts: &[(Vec<Token>, f64)], length_penalty: f64) -> Vec<(f64, Vec<Token>)> {
+    let score = |text: &(Vec<Token>, f64)| text.1 / (text.0.len() as f64).powf(length_penalty);
+    let mut scored = texts.iter().map(|t| (score(t), t.0.clone())).collect::<Vec<_>>();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    scored
+}
+
+#[test]
+fn a_search_as_wide_as_there_are_texts_finds_the_best_with_exact_scores() {
+    for name in TOYS {
+        let pair = [Role::Target, Role::Draft].map(|role| toy(name, role));
+        let texts = all_texts(&pair[0]);
+        for length_penalty in [-1.0, 0.0, 0.7, 1.0, 2.0] {
+            for early_stopping in [EarlyStopping::False, EarlyStopping::Never] {
+                let settings = BeamSettings {
+                    num_beams: 256,
+                    num_return_sequences: 10,
+                    length_penalty,
+                    early_stopping,
+                    ..BeamSettings::default()
+                };
+                let found = search((&pair[0], &pair[1]), settings, &plain()).texts;
+                let best = scored(&texts, length_penalty);
+                assert_eq!(found.len(), 10);
+                for (found, best) in found.iter().zip(&best) {
+                    assert!((found.score - best.0).abs() <= ROUNDING, "{name}: {found:?} {best:?}");
+                    let own = texts.iter().find(|text| text.0 == found.tokens).unwrap();
+                    assert!(
+                        (found.log_prob - own.1).abs() <= ROUNDING,
+                        "{name}: {found:?} {own:?}"
+                    );
+                    let ended = found.tokens.last() == Some(&end(&pair[0]));
+                    let reason = if ended { StopReason::Eos } else { StopReason::MaxTokens };
+                    assert_eq!(found.reason, reason);
+                }
+            }
+        }
+    }
+}
+
+/// Narrow searches miss texts, but never claim a score that a text does not have.
+#[test]
+fn one_beam_is_greedy_decoding_and_every_score_is_that_of_its_text() {
+    for name in TOYS {
+        let pair = [Role::Target, Role::Draft].map(|role| toy(name, role));
+        let texts = all_texts(&pair[0]);
+        for num_beams in 1..=6 {
+            let settings =
+                BeamSettings { num_beams, num_return_sequences: num_beams, ..Default::default() };
+            let found = search((&pair[0], &pair[1]), settings, &plain()).texts;
+            for found in &found {
+                let own = texts.iter().find(|text| text.0 == found.tokens).unwrap();
+                assert!((found.log_prob - own.1).abs() <= ROUNDING, "{name}: {found:?} {own:?}");
+            }
+            assert!(found.is_sorted_by(|a, b| a.score >= b.score));
+        }
+    }
+}
+
+fn with(drafter: &str, params: &[(&str, Value)]) -> MethodSpec {
+    let sampling = SamplingParams { temperature: 0.0, ..SamplingParams::default() };
+    let params =
+        params.iter().fold(Params::default(), |all, (key, value)| all.with(key, value.clone()));
+    MethodSpec {
+        drafter: drafter.to_owned(),
+        num_speculative_tokens: 3,
+        sampling,
+        params,
+        ..plain()
+    }
+}
+
+/// Which rows are computed ahead changes the number of passes and nothing else.
+#[test]
+fn a_draft_changes_no_beam_and_saves_passes() {
+    let drafters = [
+        with("model", &[]),
+        with("model_tree", &[("tree", Value::Text("3,2,1".to_owned()))]),
+        with("prompt_lookup", &[]),
+        with("suffix_automaton", &[]),
+        with("tree_confidence", &[]),
+    ];
+    let mut saved = 0;
+    for name in TOYS {
+        let pair = [Role::Target, Role::Draft].map(|role| toy(name, role));
+        let pair = (&pair[0], &pair[1]);
+        for (num_beams, groups) in [(1, 1), (2, 1), (3, 1), (4, 1), (4, 2), (6, 3), (16, 1)] {
+            for early_stopping in [EarlyStopping::True, EarlyStopping::False, EarlyStopping::Never]
+            {
+                let settings = BeamSettings {
+                    num_beams,
+                    num_return_sequences: num_beams,
+                    num_beam_groups: groups,
+                    diversity_penalty: if groups > 1 { 0.4 } else { 0.0 },
+                    early_stopping,
+                    length_penalty: 0.8,
+                };
+                let slow = search(pair, settings, &plain());
+                assert_eq!(slow.totals.rows, slow.totals.target_forwards);
+                for method in &drafters {
+                    let fast = search(pair, settings, method);
+                    let what = format!("{name}, {settings:?}, {}", method.drafter);
+                    assert_eq!(bits(&fast.texts), bits(&slow.texts), "{what}");
+                    assert_eq!(fast.totals.rows, slow.totals.rows, "{what}");
+                    assert!(fast.totals.target_forwards <= slow.totals.target_forwards, "{what}");
+                    saved += slow.totals.target_forwards - fast.totals.target_forwards;
+                }
+            }
+        }
+    }
+    assert!(saved > 1000, "{saved}");
+}
+
+fn bits(texts: &[Hypothesis]) -> Vec<(&[Token], u64, u64)> {
+    texts.iter().map(|h| (&*h.tokens, h.log_prob.to_bits(), h.score.to_bits())).collect()
+}
+
+#[test]
+fn settings_that_do_not_go_together_are_refused() {
+    let refused = |settings: BeamSettings| settings.validate().unwrap_err().to_string();
+    let four = BeamSettings { num_beams: 4, ..BeamSettings::default() };
+    for (settings, part) in [
+        (BeamSettings { num_beams: 0, ..four }, "num_beams = 0: allowed are 1 to 256"),
+        (
+            BeamSettings { num_return_sequences: 5, ..four },
+            "num_return_sequences = 5: allowed are 1",
+        ),
+        (
+            BeamSettings { num_beam_groups: 3, ..four },
+            "num_beam_groups = 3: allowed are the divisors",
+        ),
+        (BeamSettings { num_beam_groups: 2, ..four }, "groups need a penalty above 0"),
+        (BeamSettings { diversity_penalty: 0.5, ..four }, "the penalty needs groups"),
+        (
+            BeamSettings { length_penalty: f64::NAN, ..four },
+            "length_penalty = NaN: allowed are finite",
+        ),
+    ] {
+        let sentence = refused(settings);
+        assert!(sentence.contains(part), "{sentence}");
+    }
+    four.validate().unwrap();
+}

@@ -1,0 +1,144 @@
+//! Beam search and best of N on the command line.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::cli_support::{specdec, stdout};
+
+const TOY: [&str; 5] = ["generate", "--target", "toy:mixed", "ab", "--json"];
+
+fn json(args: &[&str]) -> Value {
+    let out = specdec(&TOY).args(args).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+fn refused(args: &[&str]) -> String {
+    let out = specdec(&TOY).args(args).output().unwrap();
+    assert!(!out.status.success());
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+
+#[test]
+fn beams_are_printed_best_first_and_do_not_depend_on_the_drafter() {
+    let args = ["--num-beams", "4", "--num-return-sequences", "3", "-n", "12"];
+    let drafted = json(&args);
+    let plain = json(&[&args[..], &["--plain"]].concat());
+    assert_eq!(drafted["texts"], plain["texts"]);
+    let (drafted, stats) = (&drafted["stats"], &plain["stats"]);
+    assert_eq!(stats["target_forwards"], stats["rows"]);
+    assert_eq!(drafted["rows"], stats["rows"]);
+    assert!(drafted["target_forwards"].as_u64() < stats["target_forwards"].as_u64());
+    let texts = plain["texts"].as_array().unwrap();
+    let scores = texts.iter().map(|text| text["score"].as_f64().unwrap()).collect::<Vec<_>>();
+    assert!(scores.len() == 3 && scores.is_sorted_by(|a, b| a >= b), "{scores:?}");
+    let text = stdout(&["generate", "--target", "toy:mixed", "ab", "--num-beams", "4", "-n", "12"]);
+    assert_eq!(text, texts[0]["text"].as_str().unwrap());
+}
+
+#[test]
+fn a_stop_string_ends_a_beam_and_is_not_part_of_the_text() {
+    let found =
+        json(&["--num-beams", "6", "--num-return-sequences", "6", "-n", "9", "--stop", "cb"]);
+    let texts = found["texts"].as_array().unwrap();
+    let stopped = texts.iter().filter(|text| text["stop_reason"] == "stop_string");
+    assert!(stopped.clone().count() > 0, "{found}");
+    assert!(texts.iter().all(|text| !text["text"].as_str().unwrap().contains("cb")), "{found}");
+}
+
+#[test]
+fn what_a_search_does_not_read_is_refused() {
+    for (args, part) in [
+        (&["--num-beams", "0"][..], "num_beams = 0: allowed are 1 to 256"),
+        (&["--num-beams", "2", "--temperature", "0.5"], "leave out sampling options"),
+        (&["--num-beams", "2", "--verifier", "typical"], "leave out --verifier typical"),
+        (&["--num-beams", "2", "--timeout", "1"], "leave out --show-draft and --timeout"),
+        (&["--num-beams", "2", "--samples", "2"], "leave out --num-beams"),
+        (&["--length-penalty", "2"], "--num-beams <B>"),
+        (&["--num-beams", "2", "--early-stopping", "no"], "allowed are true, false, never"),
+        (&["--samples", "0"], "--samples is out of range"),
+        (&["--samples", "2", "--best-of", "best"], "allowed are logprob, length_normalised"),
+        (&["--samples", "2", "--best-of", "logprob=a"], "logprob reads no answers"),
+        (&["--samples", "2", "--best-of", "majority=("], "not a regular expression"),
+    ] {
+        let sentence = refused(args);
+        assert!(sentence.contains(part), "{args:?}: {sentence}");
+    }
+}
+
+#[test]
+fn sample_number_i_is_the_same_text_for_any_number_of_samples() {
+    let one = json(&["--seed", "3", "-n", "8"]);
+    let of = |n: &str| json(&["--seed", "3", "-n", "8", "--samples", n])["texts"].clone();
+    let (two, seven) = (of("2"), of("7"));
+    assert_eq!(two[0]["text"], one["text"]);
+    for i in 0..2 {
+        for key in ["text", "tokens", "log_prob", "stop_reason"] {
+            assert_eq!(two[i][key], seven[i][key]);
+        }
+    }
+    let texts = seven.as_array().unwrap().iter().map(|text| text["text"].to_string());
+    assert!(texts.collect::<BTreeSet<_>>().len() > 3, "{seven}");
+}
+
+/// The choice follows from the printed texts alone.
+#[test]
+fn the_chosen_text_is_the_one_that_the_rule_names() {
+    let run = |best_of: &str| json(&["--samples", "16", "-n", "6", "--best-of", best_of]);
+    let texts = |run: &Value| run["texts"].as_array().unwrap().clone();
+    let chosen = |run: &Value| run["chosen"].as_u64().unwrap() as usize;
+    let first_largest = |scores: &[f64]| {
+        let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        scores.iter().position(|&score| score == most).unwrap()
+    };
+    let log_p = |text: &Value| text["log_prob"].as_f64().unwrap();
+    let by_sum = run("logprob");
+    assert_eq!(
+        chosen(&by_sum),
+        first_largest(&texts(&by_sum).iter().map(log_p).collect::<Vec<_>>())
+    );
+    let mean = |text: &Value| log_p(text) / text["tokens"].as_array().unwrap().len() as f64;
+    let by_mean = run("length_normalised");
+    assert_eq!(
+        chosen(&by_mean),
+        first_largest(&texts(&by_mean).iter().map(mean).collect::<Vec<_>>())
+    );
+    // The letter after "b" that comes last, if there is one.
+    let voted = run("majority=b([acd])");
+    let answer = |text: &Value| {
+        let letters = text["text"].as_str().unwrap().chars().collect::<Vec<_>>();
+        let pairs = letters.windows(2).rev();
+        pairs.filter(|pair| pair[0] == 'b' && pair[1] != 'b').map(|pair| pair[1]).next()
+    };
+    let answers = texts(&voted).iter().map(answer).collect::<Vec<_>>();
+    let mut votes = BTreeMap::new();
+    answers.iter().flatten().for_each(|answer| *votes.entry(*answer).or_insert(0) += 1);
+    let most = votes.values().max().unwrap();
+    let first = answers.iter().position(|a| a.is_some_and(|a| votes[&a] == *most)).unwrap();
+    assert_eq!((chosen(&voted), voted["votes"].as_u64()), (first, Some(*most)), "{answers:?}");
+    let nothing = run("majority=x");
+    assert_eq!((chosen(&nothing), &nothing["votes"]), (0, &Value::from(0)));
+}
+
+#[test]
+fn the_beams_of_a_search_are_drawn_as_a_tree() {
+    let inspect = ["inspect", "--target", "toy:mixed", "ab", "--beams", "3", "--tokens", "3"];
+    let out = specdec(&inspect).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let tree = String::from_utf8(out.stdout).unwrap();
+    let ends = |what: &str| tree.lines().filter(|line| line.contains(what)).count();
+    assert_eq!(ends("finished: max_tokens, score"), 3, "{tree}");
+    assert!(tree.starts_with("├─ ") && tree.contains("└─ "), "{tree}");
+    let out = specdec(&inspect).arg("--json").output().unwrap();
+    let nodes = serde_json::from_slice::<Vec<Value>>(&out.stdout).unwrap();
+    assert_eq!(nodes.len(), tree.lines().count());
+    for node in &nodes {
+        let parent = node["parent"].as_u64().map(|at| &nodes[at as usize]);
+        assert_eq!(
+            node["step"].as_u64().unwrap(),
+            1 + parent.map_or(0, |p| p["step"].as_u64().unwrap())
+        );
+        assert!(parent.is_none_or(|p| p["log_prob"].as_f64() >= node["log_prob"].as_f64()));
+    }
+}
