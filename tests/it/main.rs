@@ -41,6 +41,8 @@ mod verify;
 mod vocabularies;
 
 // Models; checkpoints are written with candle.
+#[cfg(feature = "harness")]
+mod beam_embedded;
 #[cfg(feature = "engine")]
 mod beam_fixtures;
 #[cfg(feature = "engine")]
@@ -245,6 +247,8 @@ mod synthetic;
 mod synthetic_blocks;
 #[cfg(all(feature = "harness", feature = "candle", target_os = "linux"))]
 mod terminal;
+#[cfg(feature = "peers")]
+mod uncached;
 #[cfg(all(feature = "harness", unix))]
 mod vocabularies_text;
 #[cfg(feature = "harness")]
