@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 use super::sample::Stopwatch;
 use super::{ReadBenchmark, check_room, pass, prefill, text};
+use crate::beam::{BeamSearch, BeamSettings, BeamTotals, MOST_BEAMS, NoBeamObserver};
+use crate::chance::{Request, Seeded};
+use crate::decode::{MethodSpec, PLAIN, StopRules};
 use crate::distribution::Token;
 use crate::lanes::IsaKind;
 use crate::machine::MachineClock;
@@ -72,6 +75,10 @@ pub(crate) fn answer(
                 let tokens = number(tokens, most)?;
                 say(timed(&stopwatch, &mut || prefill(model, tokens))?)?;
             }
+            ["beams", width, steps] => {
+                let (width, steps) = (number(width, MOST_BEAMS)?, number(steps, most - context)?);
+                say(beams(model, context, (width, steps), (&stopwatch, &clock))?)?;
+            }
             ["logits", wanted] => {
                 let text = text(model, context + rows(wanted)? - 1);
                 say(json!({"logits": logits(model, &mut session, &text)?}))?;
@@ -82,7 +89,7 @@ pub(crate) fn answer(
                 say(json!({"logits": logits(model, &mut session, &tokens)?}))?;
             }
             _ => bail!(
-                "request \"{line}\": allowed are pass M, prefill N, read, logits M, \
+                "request \"{line}\": allowed are pass M, prefill N, read, beams B STEPS, logits M, \
                  logits-after TOKEN ..., quit"
             ),
         }
@@ -105,6 +112,30 @@ fn timed(stopwatch: &Stopwatch<'_>, task: &mut super::sample::TimedCall<'_>) -> 
     let repeats = stopwatch.repeats(task)?;
     let sample = stopwatch.sample(task, repeats)?;
     Ok(json!({"micros": sample.micros, "queue_share": sample.share}))
+}
+
+/// The time of a step of beam search without a drafter: the mean over `steps` of them.
+fn beams(
+    model: &dyn LanguageModel,
+    context: usize,
+    (num_beams, steps): (usize, usize),
+    (stopwatch, clock): (&Stopwatch<'_>, &MachineClock),
+) -> Result<Value> {
+    let prompt = text(model, context);
+    let settings = BeamSettings { num_beams, ..BeamSettings::default() };
+    let stop = StopRules::max_tokens(steps);
+    let search = BeamSearch { target: model, settings, prompt: &prompt, stop, codec: None };
+    let plain = MethodSpec { drafter: PLAIN.to_owned(), ..MethodSpec::default() };
+    let mut chance = Seeded::new(Request { seed: 0, prompt: "", repeat: 0 });
+    let mut totals = BeamTotals::default();
+    let mut task = || {
+        let method = plain.build(None)?;
+        totals = search.run(method, (&mut chance, clock), &mut NoBeamObserver)?.totals;
+        Ok(())
+    };
+    let share = stopwatch.sample(&mut task, 1)?.share;
+    let step = totals.decode.as_secs_f64() * 1e6 / totals.steps as f64;
+    Ok(json!({"micros": step, "rows": totals.rows, "queue_share": share}))
 }
 
 /// The logits after `context`, as one row of vocabulary length. What the session holds of it is

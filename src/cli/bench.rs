@@ -51,8 +51,8 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "FILE")]
     figure: Option<PathBuf>,
     /// Take single samples on request, to alternate with other programs: read lines (pass M,
-    /// prefill N, read, logits M, logits-after TOKEN ..., quit) from standard input and answer
-    /// each with a line of JSON
+    /// prefill N, read, beams B STEPS, logits M, logits-after TOKEN ..., quit) from standard
+    /// input and answer each with a line of JSON
     #[arg(long, conflicts_with_all = ["csv", "figure", "draft_shape"])]
     interactive: bool,
 }

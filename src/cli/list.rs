@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::output;
+use crate::decode::{STRATEGIES, Strategy};
 use crate::draft::DRAFTERS;
 use crate::exactness::{Certified, certified};
 use crate::length::LENGTHS;
@@ -30,7 +31,7 @@ Every verifier has a guarantee class:
   P (seed-exact)    the same seed gives the tokens of plain decoding
   X (approximate)   no guarantee")]
 pub(super) struct ListArgs {
-    /// Print one JSON object: drafters, lengths, verifiers, sampling, toys
+    /// Print one JSON object: drafters, lengths, verifiers, sampling, strategies, toys
     #[arg(long, conflicts_with = "markdown")]
     json: bool,
     /// Print the page docs/methods.md
@@ -45,6 +46,7 @@ struct Everything {
     lengths: Vec<ListedMethod>,
     verifiers: Vec<ListedMethod>,
     sampling: Vec<ListedProcessor>,
+    strategies: &'static [Strategy],
     toys: Vec<ListedToy>,
 }
 
@@ -145,6 +147,7 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
             |build| Some(drafts(build)),
         ),
         sampling: PROCESSORS.iter().map(|p| processor(&p.setting)).collect(),
+        strategies: STRATEGIES,
         toys: TOYS
             .iter()
             .chain(OTHER_VOCABULARIES)
@@ -171,6 +174,10 @@ fn print(text: &mut String, all: &Everything) -> std::fmt::Result {
     for processor in &all.sampling {
         let ListedProcessor { name, summary, neutral } = processor;
         writeln!(text, "  {name:<19} {summary} (neutral: {neutral})")?;
+    }
+    writeln!(text, "\nStrategies: how texts are made (generate)")?;
+    for Strategy { name, options, summary, .. } in all.strategies {
+        writeln!(text, "  {name:<19} {summary} ({options})")?;
     }
     writeln!(text, "\nToy models (--target): tables of exact probabilities, with a draft each")?;
     for toy in &all.toys {
@@ -220,6 +227,13 @@ fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
                  | {paper} |"
             )?;
         }
+    }
+    writeln!(text, "\n## Strategies: how texts are made\n")?;
+    writeln!(text, "[strategies.md](strategies.md) defines them.\n")?;
+    writeln!(text, "| name | options of `generate` | what it returns | source |")?;
+    writeln!(text, "| --- | --- | --- | --- |")?;
+    for Strategy { name, options, summary, source } in all.strategies {
+        writeln!(text, "| {name} | `{options}` | {summary} | {source} |")?;
     }
     writeln!(text, "\n## Settings\n\n| key | of | what | allowed | default |")?;
     writeln!(text, "| --- | --- | --- | --- | --- |")?;

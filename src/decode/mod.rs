@@ -8,6 +8,7 @@ mod choice;
 mod generation;
 mod method;
 mod stop;
+mod strategy;
 mod text;
 
 pub use choice::{Answered, LogProb, TextChoice, votes};
@@ -17,6 +18,7 @@ pub use method::{
     MethodSpec, NUM_SPECULATIVE_TOKENS, PLAIN, all_params, class_of, find_param, readers,
 };
 pub use stop::{StopReason, StopRules, UserStop};
+pub use strategy::{STRATEGIES, Strategy};
 pub use text::TextStream;
 
 use std::time::Duration;

@@ -60,20 +60,22 @@ fn bench_draws_a_figure_or_says_why_not_after_the_table() {
 fn answers_requests_one_by_one() {
     let (_folder, target, _) = pair();
     let args = ["bench", "--target", &target, "--interactive"];
-    let requests = "pass 5\nprefill 40\nread\nlogits 2\nquit\npass 1\n";
+    let requests = "pass 5\nprefill 40\nread\nbeams 3 4\nlogits 2\nquit\npass 1\n";
     let output = specdec(&args).write_stdin(requests).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let answers = text(&output.stdout);
     let answers = answers.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
     let answers = answers.collect::<Vec<_>>();
-    assert_eq!(answers.len(), 5, "nothing after quit");
+    assert_eq!(answers.len(), 6, "nothing after quit");
     assert_eq!(answers[0]["ready"], true);
     assert!(answers[0]["bytes_per_token"].as_u64().unwrap() > 0);
-    for timed in &answers[1..4] {
+    for timed in &answers[1..5] {
         assert!(timed["micros"].as_f64().unwrap() > 0.0);
         assert!((0.0..).contains(&timed["queue_share"].as_f64().unwrap()));
     }
-    assert_eq!(answers[4]["logits"].as_array().unwrap().len(), VOCAB);
+    // One row for the prompt, then three per step.
+    assert_eq!(answers[4]["rows"], 10);
+    assert_eq!(answers[5]["logits"].as_array().unwrap().len(), VOCAB);
 }
 
 /// The logits after given tokens do not depend on what was asked before.
