@@ -7,7 +7,7 @@
 //! on. A text ends with an end token, a stop string, `max_tokens` tokens or the context.
 //! Finished texts are compared by log p divided by length to the power of `length_penalty`.
 //!
-//! A drafter saves passes ([`ahead`]) and changes no text.
+//! A drafter saves passes and changes no text.
 
 mod ahead;
 mod group;
