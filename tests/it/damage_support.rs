@@ -7,9 +7,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
 /// More memory, in KiB, than reading damaged files may take beyond that of undamaged ones,
-/// which have at most 100 kB each: a chat template may write 4 MiB, and a text that grows to that
-/// has room for twice as much.
-const MOST_KIB: usize = 16 << 10;
+/// which have at most 100 kB each.
+const MOST_KIB: usize = 8 << 10;
 /// Set in the process that measures its own memory.
 const MEASURED: &str = "SPECDEC_MEASURES_DAMAGED_FILES";
 
