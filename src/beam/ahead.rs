@@ -14,7 +14,7 @@ use crate::distribution::Token;
 use crate::draft::{Drafter, Round};
 use crate::error::Error;
 use crate::length::DraftLength;
-use crate::model::{LanguageModel, Session, Want, Work};
+use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
 use crate::sampling::Logits;
 use crate::tree::{Draft, NodeId};
 
@@ -39,8 +39,8 @@ impl RowAhead {
 
     /// The row after one more token, if that token was drafted here.
     pub(super) fn after(&self, token: Token) -> Option<Self> {
-        let nodes = self.pass.draft.nodes().iter();
-        let node = nodes.into_iter().position(|n| n.parent == self.node && n.token == token)?;
+        let mut nodes = self.pass.draft.nodes().iter();
+        let node = nodes.position(|n| n.parent == self.node && n.token == token)?;
         Some(Self { pass: Rc::clone(&self.pass), node: Some(node) })
     }
 }
@@ -94,8 +94,7 @@ impl<'a> Passes<'a> {
         if !head.is_empty() {
             let draft = &Draft::empty(target.info().vocab);
             let work = Work { session: &mut session, context: head, draft, want: Want::Nothing };
-            let computed = target.evaluate(&mut [work])?.iter().map(|e| e.computed).sum();
-            clock.forward(Who::Target, computed);
+            clock.forward(Who::Target, evaluate_one(target, work)?.computed);
         }
         let first = Slot { session, drafter: method.drafter, length: method.length };
         let others = (1..beams).map(|_| first.fork()).collect::<Result<Vec<_>, _>>()?;

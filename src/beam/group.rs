@@ -81,27 +81,27 @@ impl BeamGroup {
             match ends {
                 Some(reason) if rank < width => self.finish(candidate, length, reason, tokens),
                 Some(_) => {}
-                None if live.len() < width => live.push(*candidate),
+                None if live.len() < width => live.push((candidate, *reason)),
                 None => {}
             }
         }
-        let best = if grouped { ranked.first().map(|(c, _)| c) } else { live.first() };
+        let best = if grouped { ranked.first().map(|(c, _)| c) } else { live.first().map(|l| l.0) };
         self.done = best.is_none_or(|best| self.ends(best.log_prob, length));
-        if grouped && last && !self.done {
-            let reason = ranked.iter().find_map(|(_, r)| r.filter(|r| is_length(*r)));
-            for candidate in &live {
-                self.finish(candidate, length, reason.unwrap_or(StopReason::MaxTokens), tokens);
+        if !self.done {
+            // What is live although it ends is at its greatest length.
+            for (candidate, reason) in &live {
+                reason.iter().for_each(|r| self.finish(candidate, length, *r, tokens));
             }
         }
         self.done |= last;
-        live
+        live.into_iter().map(|(candidate, _)| *candidate).collect()
     }
 
     /// Whether the finished texts are final, if `best` is the largest sum of log p that a text
     /// of `length` tokens has.
     fn ends(&self, best: f64, length: usize) -> bool {
         let Some(worst) = self.finished.get(self.settings.width() - 1) else { return false };
-        let attainable = match self.settings.early_stopping {
+        let attainable = match self.settings.ends() {
             EarlyStopping::True => return true,
             EarlyStopping::Never if self.settings.length_penalty > 0.0 => {
                 self.score(best, self.most)

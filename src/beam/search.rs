@@ -126,7 +126,6 @@ impl<'a> BeamSearch<'a> {
             live: vec![LiveBeam {
                 tokens: Vec::new(),
                 log_prob: 0.0,
-                parent: 0,
                 text: looks_for.map(TextStream::new),
                 row: None,
                 slot: number * width,
@@ -248,7 +247,6 @@ impl LiveBeam<'_> {
         Ok(Self {
             tokens: [&*self.tokens, &[token]].concat(),
             log_prob: candidate.log_prob,
-            parent: candidate.beam,
             text,
             row: self.row.as_ref().and_then(|row| row.after(token)),
             slot,
@@ -262,8 +260,6 @@ pub struct LiveBeam<'a> {
     pub tokens: Vec<Token>,
     /// The sum of log p of its tokens, less diversity penalties.
     pub log_prob: f64,
-    /// The place of the beam that it continues among those before the step.
-    pub parent: usize,
     text: Option<TextStream<'a>>,
     row: Option<RowAhead>,
     slot: usize,

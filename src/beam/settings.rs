@@ -19,7 +19,8 @@ pub struct BeamSettings {
     /// The power of the length by which log p of a finished text is divided: above 0 it
     /// favours long texts, below 0 short ones.
     pub length_penalty: f64,
-    /// When to end although texts could still be continued.
+    /// When to end although texts could still be continued. A single beam ends with the first
+    /// text that it finishes, as greedy decoding does.
     pub early_stopping: EarlyStopping,
     /// Finished texts to return, best first.
     pub num_return_sequences: usize,
@@ -67,21 +68,27 @@ impl BeamSettings {
                  {num_beams}"
             ));
         }
-        for (key, value) in
-            [("length_penalty", self.length_penalty), ("diversity_penalty", self.diversity_penalty)]
-        {
-            if !value.is_finite() {
-                return fail(format!("{key} = {value}: allowed are finite numbers"));
-            }
+        let Self { length_penalty, diversity_penalty, .. } = *self;
+        if !length_penalty.is_finite() {
+            return fail(format!("length_penalty = {length_penalty}: allowed are finite numbers"));
         }
-        if (self.diversity_penalty > 0.0) != (groups > 1) {
+        if !(0.0..f64::INFINITY).contains(&diversity_penalty) {
             return fail(format!(
-                "diversity_penalty = {}, num_beam_groups = {groups}: groups need a penalty above 0, \
-                 and the penalty needs groups",
-                self.diversity_penalty
+                "diversity_penalty = {diversity_penalty}: allowed are finite numbers >= 0"
+            ));
+        }
+        if (diversity_penalty > 0.0) != (groups > 1) {
+            return fail(format!(
+                "diversity_penalty = {diversity_penalty}, num_beam_groups = {groups}: groups need a \
+                 penalty above 0, and the penalty needs groups"
             ));
         }
         Ok(())
+    }
+
+    /// When to end: a single beam is greedy decoding, which has no second text to look for.
+    pub(super) fn ends(&self) -> EarlyStopping {
+        if self.num_beams == 1 { EarlyStopping::True } else { self.early_stopping }
     }
 
     /// Beams of a group.

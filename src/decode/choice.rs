@@ -7,38 +7,18 @@ use crate::round::RoundEvent;
 use crate::sampling::log_mass;
 use crate::tree::Row;
 
-/// Adds up log p of the tokens of a generation, by the target's unprocessed distributions,
-/// and passes all events on.
-#[derive(Debug)]
-pub struct LogProb<'o, O: ?Sized> {
-    sum: f64,
-    then: &'o mut O,
-}
+/// The sum of log p of the tokens of a generation, by the target's unprocessed distributions.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct LogProb(pub f64);
 
-impl<'o, O: Observer + ?Sized> LogProb<'o, O> {
-    /// A sum of nothing; events go on to `then`.
-    pub fn before(then: &'o mut O) -> Self {
-        Self { sum: 0.0, then }
-    }
-
-    /// The sum so far.
-    pub fn sum(&self) -> f64 {
-        self.sum
-    }
-}
-
-impl<O: Observer + ?Sized> Observer for LogProb<'_, O> {
+impl Observer for LogProb {
     fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
         let path = event.verdict.path.iter().map(|&id| Some(id));
         let rows = [None].into_iter().chain(path).map(|at| Row::after(at).number());
         for (row, &token) in rows.zip(event.emitted) {
-            self.sum += log_p(event, row, token)?;
+            self.0 += log_p(event, row, token)?;
         }
-        self.then.round(event)
-    }
-
-    fn text(&mut self, text: &str) {
-        self.then.text(text);
+        Ok(())
     }
 }
 

@@ -85,10 +85,10 @@ pub struct Plan {
     /// Whether prompts are written as the target's chat template does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub chat: bool,
-    /// Whether every pass computes the whole text again. On a row-invariant engine, no token
-    /// depends on that.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub without_cache: bool,
+    /// Whether passes keep keys and values; otherwise each computes the whole text again. On a
+    /// row-invariant engine, no token depends on that.
+    #[serde(default = "super::spec::yes", skip_serializing_if = "Clone::clone")]
+    pub kv_cache: bool,
     /// Whether `positions.csv` is written.
     pub trace: bool,
     /// `real` or `virtual`.

@@ -52,7 +52,7 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Frozen> {
         ignore_eos: spec.ignore_eos,
         special_tokens: spec.special_tokens,
         chat: spec.chat,
-        without_cache: !spec.kv_cache,
+        kv_cache: spec.kv_cache,
         trace: spec.trace,
         clock: spec.clock.name().to_owned(),
         warmup: spec.warmup,

@@ -97,6 +97,6 @@ impl Spec {
     }
 }
 
-fn yes() -> bool {
+pub(super) fn yes() -> bool {
     true
 }

@@ -76,7 +76,7 @@ fn run(results: &Results) -> String {
     let eos = if plan.ignore_eos { ", end-of-text ignored" } else { "" };
     let special = if plan.special_tokens { ", control tokens in prompts" } else { "" };
     let chat = if plan.chat { ", prompts as conversations" } else { "" };
-    let cache = if plan.without_cache { ", without a KV cache" } else { "" };
+    let cache = if plan.kv_cache { "" } else { ", without a KV cache" };
     let several = match plan.turns.len() {
         0 => String::new(),
         n => format!(

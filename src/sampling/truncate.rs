@@ -239,3 +239,27 @@ fn descending(a: &(Token, f64), b: &(Token, f64)) -> Ordering {
     // Adding 0 turns −0 into 0: a zero of either sign is the same score.
     (b.1 + 0.0).total_cmp(&(a.1 + 0.0)).then(a.0.cmp(&b.0))
 }
+
+#[cfg(test)]
+mod tests {
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::{Rng, SeedableRng};
+
+    use super::*;
+
+    /// Rows of every length around a block, narrow and wide, against the same sum in f64.
+    #[test]
+    fn log_mass_differs_by_less_than_it_says() {
+        let mut rng = ChaCha8Rng::seed_from_u64(61);
+        let mut unit = || f64::from(rng.next_u32()) / f64::from(u32::MAX) - 0.5;
+        for width in [1e-3, 1.0, 20.0, 200.0] {
+            for count in [1, 2, 15, 16, 17, 255, 256, 257, 1_000, 50_003] {
+                let row = (0..count).map(|_| (width * unit()) as f32).collect::<Vec<_>>();
+                let max = f64::from(row.iter().copied().fold(f32::MIN, f32::max));
+                let mass = row.iter().map(|&x| (f64::from(x) - max).exp()).sum::<f64>();
+                let found = log_mass(&Logits::F32(row)).unwrap();
+                assert!((found - max - mass.ln()).abs() < 1e-6, "{count} within {width}");
+            }
+        }
+    }
+}

@@ -114,9 +114,32 @@ fn a_search_as_wide_as_there_are_texts_finds_the_best_with_exact_scores() {
     }
 }
 
+/// One beam takes the most probable token in each step and stops where it ends, whatever
+/// `early_stopping` and `length_penalty` say.
+#[test]
+fn one_beam_is_greedy_decoding() {
+    for name in TOYS {
+        let pair = [Role::Target, Role::Draft].map(|role| toy(name, role));
+        let mut text = Vec::new();
+        while text.len() < MOST && text.last() != Some(&end(&pair[0])) {
+            let row = log_p(&pair[0], &text);
+            let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            text.push(row.iter().position(|&log_p| log_p == most).unwrap() as Token);
+        }
+        for early_stopping in [EarlyStopping::True, EarlyStopping::False, EarlyStopping::Never] {
+            for length_penalty in [-1.0, 0.0, 3.0] {
+                let settings =
+                    BeamSettings { early_stopping, length_penalty, ..BeamSettings::default() };
+                let found = search((&pair[0], &pair[1]), settings, &plain()).texts;
+                assert_eq!(found.iter().map(|f| &f.tokens).collect::<Vec<_>>(), [&text], "{name}");
+            }
+        }
+    }
+}
+
 /// Narrow searches miss texts, but never claim a score that a text does not have.
 #[test]
-fn one_beam_is_greedy_decoding_and_every_score_is_that_of_its_text() {
+fn every_score_is_that_of_its_text() {
     for name in TOYS {
         let pair = [Role::Target, Role::Draft].map(|role| toy(name, role));
         let texts = all_texts(&pair[0]);

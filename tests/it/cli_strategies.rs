@@ -4,20 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::cli_support::{specdec, stdout};
+use crate::cli_support::{self, refuses, specdec, stdout, text};
 
 const TOY: [&str; 5] = ["generate", "--target", "toy:mixed", "ab", "--json"];
 
 fn json(args: &[&str]) -> Value {
-    let out = specdec(&TOY).args(args).output().unwrap();
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    serde_json::from_slice(&out.stdout).unwrap()
-}
-
-fn refused(args: &[&str]) -> String {
-    let out = specdec(&TOY).args(args).output().unwrap();
-    assert!(!out.status.success());
-    String::from_utf8_lossy(&out.stderr).into_owned()
+    cli_support::json(&[&TOY[..], args].concat())
 }
 
 #[test]
@@ -51,19 +43,30 @@ fn a_stop_string_ends_a_beam_and_is_not_part_of_the_text() {
 fn what_a_search_does_not_read_is_refused() {
     for (args, part) in [
         (&["--num-beams", "0"][..], "num_beams = 0: allowed are 1 to 256"),
+        (&["--num-beams", "2", "--diversity-penalty=-1"], "allowed are finite numbers >= 0"),
         (&["--num-beams", "2", "--temperature", "0.5"], "leave out sampling options"),
         (&["--num-beams", "2", "--verifier", "typical"], "leave out --verifier typical"),
         (&["--num-beams", "2", "--timeout", "1"], "leave out --show-draft and --timeout"),
         (&["--num-beams", "2", "--samples", "2"], "leave out --num-beams"),
-        (&["--length-penalty", "2"], "--num-beams <B>"),
-        (&["--num-beams", "2", "--early-stopping", "no"], "allowed are true, false, never"),
         (&["--samples", "0"], "--samples is out of range"),
+    ] {
+        refuses(&[&TOY[..], args].concat(), part);
+    }
+}
+
+/// What clap refuses has a line about --help below.
+#[test]
+fn wrong_options_are_refused() {
+    for (args, part) in [
+        (&["--length-penalty", "2"][..], "--num-beams <B>"),
+        (&["--num-beams", "2", "--early-stopping", "no"], "allowed are true, false, never"),
         (&["--samples", "2", "--best-of", "best"], "allowed are logprob, length_normalised"),
         (&["--samples", "2", "--best-of", "logprob=a"], "logprob reads no answers"),
         (&["--samples", "2", "--best-of", "majority=("], "not a regular expression"),
     ] {
-        let sentence = refused(args);
-        assert!(sentence.contains(part), "{args:?}: {sentence}");
+        let output = specdec(&TOY).args(args).output().unwrap();
+        let stderr = text(&output.stderr);
+        assert!(!output.status.success() && stderr.contains(part), "{args:?}: {stderr}");
     }
 }
 
@@ -124,16 +127,14 @@ fn the_chosen_text_is_the_one_that_the_rule_names() {
 #[test]
 fn the_beams_of_a_search_are_drawn_as_a_tree() {
     let inspect = ["inspect", "--target", "toy:mixed", "ab", "--beams", "3", "--tokens", "3"];
-    let out = specdec(&inspect).output().unwrap();
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let tree = String::from_utf8(out.stdout).unwrap();
+    let tree = stdout(&inspect);
     let ends = |what: &str| tree.lines().filter(|line| line.contains(what)).count();
     assert_eq!(ends("finished: max_tokens, score"), 3, "{tree}");
     assert!(tree.starts_with("├─ ") && tree.contains("└─ "), "{tree}");
-    let out = specdec(&inspect).arg("--json").output().unwrap();
-    let nodes = serde_json::from_slice::<Vec<Value>>(&out.stdout).unwrap();
+    let nodes = cli_support::json(&[&inspect[..], &["--json"]].concat());
+    let nodes = nodes.as_array().unwrap();
     assert_eq!(nodes.len(), tree.lines().count());
-    for node in &nodes {
+    for node in nodes {
         let parent = node["parent"].as_u64().map(|at| &nodes[at as usize]);
         assert_eq!(
             node["step"].as_u64().unwrap(),

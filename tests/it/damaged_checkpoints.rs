@@ -103,8 +103,13 @@ fn change(text: &[u8], rng: &mut ChaCha8Rng) -> Vec<u8> {
     json.to_string().into_bytes()
 }
 
-/// Loads a model and does with it what every command does.
+/// Loads a model and does with it what every command does, in a thread of its own: the
+/// tokenizers library keeps the words that a thread has encoded until the thread ends.
 fn read(folder: &Path) -> Result<(), Error> {
+    std::thread::scope(|scope| scope.spawn(|| read_here(folder)).join().unwrap())
+}
+
+fn read_here(folder: &Path) -> Result<(), Error> {
     let settings = Settings { threads: Some(1), ..Settings::default() };
     let source = Source::from(folder.to_str().unwrap()).with(settings);
     let loaded = load(source, Role::Target)?;

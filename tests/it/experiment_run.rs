@@ -25,6 +25,20 @@ fn the_smoke_experiment_is_reproducible_to_the_byte() {
     }
 }
 
+/// Toys are computed without rounding, so that nothing depends on what a cache keeps.
+#[test]
+fn texts_do_not_depend_on_the_kv_cache() {
+    let (cached, uncached) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    succeed(run(cached.path(), &[]));
+    succeed(run(uncached.path(), &["--set", "kv_cache=false"]));
+    let read = |out: &Path, name| std::fs::read_to_string(folder(out).join(name)).unwrap();
+    let of = |name| [&cached, &uncached].map(|out| read(out.path(), name));
+    let [with, without] = of("generations.jsonl");
+    assert!(with == without, "generations.jsonl differs");
+    let [with, without] = of("plan.toml");
+    assert!(!with.contains("kv_cache") && without.contains("kv_cache = false"), "{without}");
+}
+
 #[test]
 fn round_rows_agree_with_generation_rows() {
     let out = tempfile::tempdir().unwrap();

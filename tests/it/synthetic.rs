@@ -132,7 +132,7 @@ impl Synthetic {
             ignore_eos: true,
             special_tokens: false,
             chat: false,
-            without_cache: false,
+            kv_cache: true,
             trace: false,
             clock: "real".to_owned(),
             warmup: 3,

@@ -11,7 +11,7 @@ use super::super::options::count;
 use crate::chance::{Request, Seeded};
 use crate::clock::{Clock, Who};
 use crate::decode::{
-    Answered, Generation, LogProb, MethodSpec, NoObserver, StopRules, TextChoice, generate, votes,
+    Answered, Generation, LogProb, MethodSpec, StopRules, TextChoice, generate, votes,
 };
 use crate::distribution::Token;
 use crate::draft::Tools;
@@ -137,13 +137,12 @@ impl TextRequest<'_> {
         let stop = self.stop.without_user();
         let mut generation = Generation::new(target, method, tokens, stop, Some(self.codec))?;
         let mut chance = Seeded::new(Request { seed: self.seed, prompt, repeat });
-        let mut nothing = NoObserver;
-        let mut log_prob = LogProb::before(&mut nothing);
+        let mut log_prob = LogProb::default();
         let totals = generate(&mut generation, target, &mut chance, clock, &mut log_prob)?;
         Ok(SampledText {
             text: generation.text().to_owned(),
             tokens: generation.new_tokens().to_vec(),
-            log_prob: log_prob.sum(),
+            log_prob: log_prob.0,
             answer: None,
             stop_reason: generation.stopped().map_or("", |reason| reason.name()),
             target_forwards: totals.target_forwards,

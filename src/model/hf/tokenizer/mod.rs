@@ -39,7 +39,8 @@ pub(in crate::model) trait Dialect: std::fmt::Debug {
     fn text(&self, tokens: Vec<(Token, String)>) -> String;
 }
 
-/// A tokenizer of the Hugging Face format.
+/// A tokenizer of the Hugging Face format. The library keeps up to 10,000 words that a thread
+/// has encoded with a tokenizer until the thread ends, even if the tokenizer is gone.
 #[derive(Debug)]
 pub(in crate::model) struct HfTokenizer {
     file: PathBuf,
