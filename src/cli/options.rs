@@ -11,7 +11,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use crate::distribution::Token;
 use crate::input::{read_any_text, read_text_from};
 use crate::model::{
-    ChatDate, ChatMessage, Codec, Conversation, Dtype, Engine, Role, Settings, Vocabulary,
+    CacheDtype, ChatDate, ChatMessage, Codec, Conversation, Dtype, Engine, Role, Settings,
+    Vocabulary,
 };
 use crate::terminal;
 
@@ -64,6 +65,9 @@ pub(super) struct ModelArgs {
     /// Keep no keys and values: every pass computes the whole text again
     #[arg(long)]
     no_kv_cache: bool,
+    /// Data type of keys and values; any but f32 makes it another model
+    #[arg(long, value_name = "TYPE", value_parser = named(CacheDtype::ALL, CacheDtype::name))]
+    kv_cache_dtype: Option<CacheDtype>,
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
@@ -73,9 +77,9 @@ impl ModelArgs {
     /// The settings with which the model of a role is loaded.
     pub(super) fn settings(&self, role: Role) -> Settings {
         let (engine, dtype, device) = (self.engine, self.dtype, self.device.clone());
-        let without_cache = self.no_kv_cache;
-        Settings { engine, dtype, device, without_cache, ..Settings::default() }
-            .of(role, self.draft_dtype)
+        let (without_cache, kv_cache_dtype) = (self.no_kv_cache, self.kv_cache_dtype);
+        let settings = Settings { engine, dtype, device, ..Settings::default() };
+        Settings { without_cache, kv_cache_dtype, ..settings }.of(role, self.draft_dtype)
     }
 }
 

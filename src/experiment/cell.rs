@@ -7,13 +7,13 @@ use sha2::{Digest, Sha256};
 
 use super::choice::Choice;
 use crate::decode::MethodSpec;
-use crate::model::{Vocabulary, hex};
+use crate::model::{CacheDtype, Vocabulary, hex};
 
 /// One point of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Content hash of everything that may change tokens: models, engine, dtype, device,
-    /// vocabulary, special tokens, sampling, drafter, verifier, length, and the paths and contents of
+    /// Content hash of everything that may change tokens: models, engine, dtype, type of the KV cache,
+    /// device, vocabulary, special tokens, sampling, drafter, verifier, length, and the paths and contents of
     /// the texts that they read. Never threads or clock.
     pub id: String,
     /// Drafter, verifier, draft length and sampling, by their canonical names; the
@@ -48,6 +48,9 @@ pub struct PlannedModel {
     pub engine: String,
     /// Type of its weights in memory.
     pub dtype: String,
+    /// How it stores keys and values.
+    #[serde(default, skip_serializing_if = "CacheDtype::is_f32")]
+    pub kv_cache_dtype: CacheDtype,
     /// The device that holds them, if it is not the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,

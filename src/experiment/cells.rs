@@ -11,7 +11,7 @@ use super::cell::{Cell, Plan, PlannedModel, in_words, short_hash};
 use super::material::Material;
 use super::spec::Spec;
 use crate::decode::{MethodSpec, PLAIN, class_of, find_param};
-use crate::model::hex;
+use crate::model::{CacheDtype, hex};
 use crate::params::ParamKind;
 use crate::sampling::SamplingParams;
 
@@ -183,7 +183,13 @@ fn identify(
     texts: &BTreeMap<String, String>,
 ) -> String {
     let device = |m: &PlannedModel| m.device.as_ref().map_or(String::new(), |d| format!(" {d}"));
-    let model = |m: &PlannedModel| format!("{} {} {}{}", m.sha256, m.engine, m.dtype, device(m));
+    let cache = |m: &PlannedModel| match m.kv_cache_dtype {
+        CacheDtype::F32 => String::new(),
+        other => format!(" KV cache {}", other.name()),
+    };
+    let model = |m: &PlannedModel| {
+        format!("{} {} {}{}{}", m.sha256, m.engine, m.dtype, cache(m), device(m))
+    };
     let draft = plan.draft.as_ref().filter(|_| drafts);
     let other = draft.filter(|draft| !draft.vocabulary.is_same());
     let other = other.map_or("", |draft| draft.vocabulary.name());

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use toml::{Table, Value};
 
 use super::values::{LongPrompt, setting};
-use crate::model::{ChatDate, Dtype, Engine, Vocabulary};
+use crate::model::{CacheDtype, ChatDate, Dtype, Engine, Vocabulary};
 use crate::params::Param;
 use crate::registry::UnknownName;
 
@@ -155,6 +155,12 @@ pub(super) const KEYS: &[Key] = &[
         KeyKind::Flag,
         Some("true"),
         "keep keys and values; without them, every pass computes the whole text again",
+    ),
+    key(
+        "kv_cache_dtype",
+        KeyKind::Name(|| CacheDtype::ALL.map(CacheDtype::name).to_vec()),
+        Some("\"f32\""),
+        "type of keys and values; any but f32 makes it another model",
     ),
     key(
         "clock",

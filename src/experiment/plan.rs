@@ -187,6 +187,7 @@ fn planned(name: &str, info: &ModelInfo) -> PlannedModel {
         revision: info.revision.clone(),
         engine: info.engine.to_owned(),
         dtype: info.dtype.to_owned(),
+        kv_cache_dtype: info.cache_dtype,
         device: Some(info.device.clone()).filter(|device| device != CPU),
         vocabulary: Vocabulary::Same,
     }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::axes::Axes;
 use super::values::{ClockKind, LongPrompt};
-use crate::model::{Dtype, Engine, Role, Settings, Vocabulary};
+use crate::model::{CacheDtype, Dtype, Engine, Role, Settings, Vocabulary};
 
 /// An experiment whose keys and values have been checked.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -68,6 +68,8 @@ pub struct Spec {
     /// Whether passes keep keys and values; otherwise each computes the whole text again.
     #[serde(default = "yes")]
     pub kv_cache: bool,
+    /// How keys and values are stored.
+    pub kv_cache_dtype: Option<CacheDtype>,
     /// `real` or `virtual`.
     #[serde(default)]
     pub clock: ClockKind,
@@ -92,8 +94,9 @@ impl Spec {
         let (engine, dtype, device) = (self.engine, self.dtype, self.device.clone());
         let special_tokens = self.special_tokens;
         let without_cache = !self.kv_cache;
-        Settings { engine, dtype, device, special_tokens, without_cache, ..Settings::default() }
-            .of(role, self.draft_dtype)
+        let kv_cache_dtype = self.kv_cache_dtype;
+        let settings = Settings { engine, dtype, kv_cache_dtype, device, ..Settings::default() };
+        Settings { special_tokens, without_cache, ..settings }.of(role, self.draft_dtype)
     }
 }
 

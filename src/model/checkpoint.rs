@@ -10,7 +10,7 @@ use crate::model::device::Device;
 use crate::model::native::Native;
 use crate::model::options::BLOCK;
 use crate::model::threads::own_pool;
-use crate::model::{CPU, Dtype, Engine, LanguageModel, ModelInfo, Settings};
+use crate::model::{CPU, CacheDtype, Dtype, Engine, LanguageModel, ModelInfo, Settings};
 use crate::pool::Pool;
 
 /// A checkpoint without its weights.
@@ -51,7 +51,8 @@ impl Checkpoint {
             Engine::Native => tensors.default_dtype(),
             Engine::Candle => Dtype::F32,
         });
-        let info = self.info(engine, dtype, &device.to_string(), tensors);
+        let cache_dtype = settings.kv_cache_dtype.unwrap_or_default();
+        let info = self.info(engine, (dtype, cache_dtype), &device.to_string(), tensors);
         match engine {
             Engine::Native => {
                 if device != Device::Cpu {
@@ -72,6 +73,11 @@ impl Checkpoint {
                 if dtype != Dtype::F32 {
                     return Err(self.fault("engine = candle holds weights as f32: leave out dtype"));
                 }
+                if !cache_dtype.is_f32() {
+                    let why =
+                        "engine = candle keeps keys and values as f32: leave out kv_cache_dtype";
+                    return Err(self.fault(why));
+                }
                 #[cfg(feature = "candle")]
                 return Ok(Box::new(CandleModel::load(
                     info,
@@ -86,7 +92,13 @@ impl Checkpoint {
         }
     }
 
-    fn info(&self, engine: Engine, dtype: Dtype, device: &str, tensors: &dyn Tensors) -> ModelInfo {
+    fn info(
+        &self,
+        engine: Engine,
+        (dtype, cache_dtype): (Dtype, CacheDtype),
+        device: &str,
+        tensors: &dyn Tensors,
+    ) -> ModelInfo {
         ModelInfo {
             name: self.name.clone(),
             revision: self.revision.clone(),
@@ -95,6 +107,7 @@ impl Checkpoint {
             eos: self.eos.clone(),
             engine: engine.name(),
             dtype: dtype.name(),
+            cache_dtype,
             device: device.to_owned(),
             // Set once the weights have been read.
             sha256: String::new(),

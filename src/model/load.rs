@@ -35,9 +35,11 @@ pub fn load(source: impl Into<Source>, role: Role) -> Result<Loaded, Error> {
 fn load_cached(source: &Source, role: Role) -> Result<Loaded, Error> {
     let path = &source.path;
     if let Some(name) = path.strip_prefix("toy:") {
-        let Settings { engine: None, dtype: None, device: None, .. } = source.settings else {
+        let Settings { engine: None, dtype: None, kv_cache_dtype: None, device: None, .. } =
+            source.settings
+        else {
             return Err(Error::setting(format!(
-                "{path} is a toy model: leave out engine, dtype and device"
+                "{path} is a toy model: leave out engine, dtype, kv_cache_dtype and device"
             )));
         };
         return load_toy(path, name, role);

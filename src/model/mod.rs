@@ -5,6 +5,7 @@
 mod alphabet;
 #[cfg(feature = "engine")]
 mod blocks;
+mod cache_dtype;
 #[cfg(feature = "candle")]
 mod candle;
 #[cfg(feature = "harness")]
@@ -58,6 +59,7 @@ mod uncached;
 mod vocabulary;
 pub mod zoo;
 
+pub use cache_dtype::CacheDtype;
 #[cfg(feature = "harness")]
 pub use catalog::{Catalog, KnownModel};
 #[cfg(feature = "engine")]
@@ -211,6 +213,8 @@ pub struct ModelInfo {
     pub engine: &'static str,
     /// Type of the weights in memory: `f64`, `f32`, `bf16`, `f16`, `q8_0`.
     pub dtype: &'static str,
+    /// How it stores keys and values.
+    pub cache_dtype: CacheDtype,
     /// The device that holds the weights: [`CPU`], `cuda:N` or `metal`.
     pub device: String,
     /// SHA-256 over weights, configuration and tokenizer.

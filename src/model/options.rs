@@ -3,8 +3,8 @@
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
-use super::Role;
 use super::blocks::TensorKind;
+use super::{CacheDtype, Role};
 pub(super) use crate::lanes::BLOCK;
 use crate::lanes::IsaKind;
 
@@ -104,6 +104,8 @@ pub struct Settings {
     pub engine: Option<Engine>,
     /// How weights are stored in memory.
     pub dtype: Option<Dtype>,
+    /// How keys and values are stored.
+    pub kv_cache_dtype: Option<CacheDtype>,
     /// The device that holds the weights: `cpu`, `cuda:N` or `metal`.
     pub device: Option<String>,
     /// The native engine's instruction set, for programs that compare them; see
@@ -141,6 +143,7 @@ impl Settings {
         Self {
             engine: self.engine.or(other.engine),
             dtype: self.dtype.or(other.dtype),
+            kv_cache_dtype: self.kv_cache_dtype.or(other.kv_cache_dtype),
             device: self.device.or(other.device),
             isa: self.isa.or(other.isa),
             threads: self.threads.or(other.threads),

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Codec, Evaluation, KvCache, LanguageModel, Letters, ModelInfo, Role, Session, Step, Vocabulary,
-    Words, Work,
+    CacheDtype, Codec, Evaluation, KvCache, LanguageModel, Letters, ModelInfo, Role, Session, Step,
+    Vocabulary, Words, Work,
 };
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
@@ -197,6 +197,7 @@ impl Toy {
             eos,
             engine: "toy",
             dtype: "f64",
+            cache_dtype: CacheDtype::F32,
             device: super::CPU.to_owned(),
             sha256: hex(&hash.finalize()),
             tokenizer_sha256: hex(&Sha256::digest(match words {

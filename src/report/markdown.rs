@@ -13,7 +13,7 @@ use super::{
     controls, divergence, other_tools, outliers, policies, sessions, speedup_ceiling, trace, worth,
 };
 use crate::experiment::PlannedModel;
-use crate::model::Vocabulary;
+use crate::model::{CacheDtype, Vocabulary};
 use crate::registry::class_with_word;
 use crate::rows::SummaryRow;
 use crate::shown::{self, count, markdown_block};
@@ -76,7 +76,11 @@ fn run(results: &Results) -> String {
     let eos = if plan.ignore_eos { ", end-of-text ignored" } else { "" };
     let special = if plan.special_tokens { ", control tokens in prompts" } else { "" };
     let chat = if plan.chat { ", prompts as conversations" } else { "" };
-    let cache = if plan.kv_cache { "" } else { ", without a KV cache" };
+    let cache = match plan.target.kv_cache_dtype {
+        _ if !plan.kv_cache => ", without a KV cache".to_owned(),
+        CacheDtype::F32 => String::new(),
+        other => format!(", keys and values in {}", other.name()),
+    };
     let several = match plan.turns.len() {
         0 => String::new(),
         n => format!(

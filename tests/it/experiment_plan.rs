@@ -3,7 +3,7 @@
 use specdec::draft::Texts;
 use specdec::experiment::{Experiment, Material, Plan, freeze};
 use specdec::input::read_text;
-use specdec::model::{Letters, ModelInfo, Role, load};
+use specdec::model::{CacheDtype, Letters, ModelInfo, Role, load};
 use specdec::prompt::Question;
 
 const GOOD: &str = r#"
@@ -134,6 +134,18 @@ fn ids_depend_on_the_device() {
     assert_eq!(other.target.device.as_deref(), Some("cuda:0"));
     assert_ne!(other.hash, reference.hash);
     assert!(ids(&other).iter().all(|id| !ids(&reference).contains(id)));
+}
+
+#[test]
+fn ids_depend_on_the_type_of_the_cache() {
+    let reference = plan(&[]).unwrap();
+    assert!(!toml::to_string(&reference).unwrap().contains("kv_cache"), "f32 is not written");
+    let toy = |role| load("toy:mixed", role).unwrap().model.info().clone();
+    let target = ModelInfo { cache_dtype: CacheDtype::Q8_0, ..toy(Role::Target) };
+    let other = plan_of(&target, &toy(Role::Draft), &[]).unwrap();
+    assert!(toml::to_string(&other).unwrap().contains("kv_cache_dtype = \"q8_0\""));
+    assert!(ids(&other).iter().all(|id| !ids(&reference).contains(id)));
+    refused(&["kv_cache_dtype=q4_0"], &["kv_cache_dtype", "\"f32\" or \"f16\" or \"q8_0\""]);
 }
 
 #[test]

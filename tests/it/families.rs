@@ -13,14 +13,14 @@ use crate::native::{in_trees, plain, ways_of};
 
 /// A text with the logits after each of its tokens.
 #[derive(Deserialize)]
-struct Text {
-    tokens: Vec<u32>,
+pub(crate) struct Text {
+    pub(crate) tokens: Vec<u32>,
     logits: Vec<Vec<f64>>,
 }
 
 #[derive(Deserialize)]
-struct Expected {
-    texts: Vec<Text>,
+pub(crate) struct Expected {
+    pub(crate) texts: Vec<Text>,
 }
 
 /// How far logits may be from those computed in f64, as a share of the largest one.
@@ -50,7 +50,7 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// The folders of all checkpoints.
-fn folders() -> Vec<PathBuf> {
+pub(crate) fn folders() -> Vec<PathBuf> {
     let entries = fs::read_dir(root()).unwrap().map(|entry| entry.unwrap().path());
     let mut folders =
         entries.filter(|path| path.join("expected.json").exists()).collect::<Vec<_>>();
@@ -63,11 +63,11 @@ fn json(file: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
 }
 
-fn expected(folder: &Path) -> Expected {
+pub(crate) fn expected(folder: &Path) -> Expected {
     serde_json::from_value(json(&folder.join("expected.json"))).unwrap()
 }
 
-fn open(folder: &Path, settings: Settings) -> Box<dyn LanguageModel> {
+pub(crate) fn open(folder: &Path, settings: Settings) -> Box<dyn LanguageModel> {
     let source = Source { settings, ..folder.to_str().unwrap().into() };
     load(source, Role::Target).unwrap_or_else(|e| panic!("{}: {e}", folder.display())).model
 }
@@ -128,7 +128,7 @@ fn logits_have_the_same_bits_in_every_pass_thread_and_instruction_set() {
     for folder in folders() {
         let text = &expected(&folder).texts[0].tokens;
         for dtype in [Dtype::F32, Dtype::Q8_0] {
-            let models = ways_of(&folder, dtype);
+            let models = ways_of(&folder, &Settings { dtype: Some(dtype), ..Settings::default() });
             let expected = plain(&*models[0].model, text);
             for (way, loaded) in models.iter().enumerate() {
                 for seed in 0..2 {

@@ -106,6 +106,7 @@ mod reference;
 #[cfg(all(feature = "harness", feature = "candle"))]
 mod bench;
 #[cfg(feature = "harness")]
+mod cache_dtypes;
 mod calibration;
 #[cfg(feature = "harness")]
 mod certificate;

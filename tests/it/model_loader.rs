@@ -320,4 +320,8 @@ fn unavailable_devices_and_unsupported_engine_settings_are_refused() {
         refuse(json!({"device": "metal"}), &["metal", "build with --features metal"]);
     }
     refuse(json!({"engine": "candle", "dtype": "bf16"}), &["engine = candle", "leave out dtype"]);
+    refuse(
+        json!({"engine": "candle", "kv_cache_dtype": "f16"}),
+        &["engine = candle", "leave out kv_cache_dtype"],
+    );
 }

@@ -182,17 +182,15 @@ fn source(folder: &std::path::Path, settings: Settings) -> Source {
 fn ways(checkpoint: &Checkpoint, dtype: Dtype) -> Vec<Loaded> {
     let dir = tempfile::tempdir().unwrap();
     checkpoint.write(dir.path());
-    ways_of(dir.path(), dtype)
+    ways_of(dir.path(), &Settings { dtype: Some(dtype), ..Settings::default() })
 }
 
 /// One model, loaded for every instruction set and several numbers of threads.
-pub(crate) fn ways_of(folder: &std::path::Path, dtype: Dtype) -> Vec<Loaded> {
+pub(crate) fn ways_of(folder: &std::path::Path, settings: &Settings) -> Vec<Loaded> {
     let settings = isas().flat_map(|isa| {
-        [1, 2, 3].map(|threads| Settings {
-            dtype: Some(dtype),
-            isa: Some(isa),
-            threads: Some(threads),
-            ..Settings::default()
+        [1, 2, 3].map(|threads| {
+            Settings { isa: Some(isa), threads: Some(threads), ..Settings::default() }
+                .or(settings.clone())
         })
     });
     settings.map(|s| load(source(folder, s), Role::Target).unwrap()).collect()

@@ -118,6 +118,7 @@ impl Synthetic {
             revision: None,
             engine: "candle".to_owned(),
             dtype: "f32".to_owned(),
+            kv_cache_dtype: Default::default(),
             device: None,
             vocabulary: Default::default(),
         };

@@ -4,7 +4,7 @@ use specdec::chance::{Request, Seeded};
 use specdec::clock::RealClock;
 use specdec::decode::{Generation, MethodSpec, Observer, StopRules, generate};
 use specdec::error::Error;
-use specdec::model::{LanguageModel, Role, Settings, Source, load};
+use specdec::model::{CacheDtype, LanguageModel, Role, Settings, Source, load};
 use specdec::params::{Params, Value};
 use specdec::round::RoundEvent;
 use specdec::sampling::{Logits, SamplingParams};
@@ -41,12 +41,18 @@ fn generated(
 fn texts_and_logits_have_the_same_bits_without_a_cache() {
     let tree = Params::default().with("tree", Value::Text("2,2,1".to_owned()));
     let methods = [("none", Params::default()), ("model", Params::default()), ("model_tree", tree)];
-    for folder in ["llama", "gemma2", "qwen3_window"] {
+    let cases = [
+        ("llama", CacheDtype::F32),
+        ("gemma2", CacheDtype::F16),
+        ("qwen3_window", CacheDtype::Q8_0),
+    ];
+    for (folder, cache_dtype) in cases {
         let source = Source::from(root().join(folder).to_string_lossy().into_owned());
-        let without = Settings { without_cache: true, ..Settings::default() };
+        let with = Settings { kv_cache_dtype: Some(cache_dtype), ..Settings::default() };
+        let without = Settings { without_cache: true, ..with.clone() };
         let open =
             |settings: Settings| load(source.clone().with(settings), Role::Target).unwrap().model;
-        let (cached, uncached) = (open(Settings::default()), open(without));
+        let (cached, uncached) = (open(with), open(without));
         for (drafter, params) in &methods {
             for temperature in [0.0, 1.0] {
                 let sampling = SamplingParams { temperature, ..SamplingParams::NEUTRAL };

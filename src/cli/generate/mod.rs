@@ -138,7 +138,8 @@ struct GenerateShowArgs {
     /// standard error
     #[arg(long)]
     show_draft: bool,
-    /// Print one JSON object (text, tokens, stop_reason, class, stats, settings) instead of text
+    /// Print one JSON object (text, tokens, stop_reason, class, stats, settings) instead of text;
+    /// with --samples and --num-beams, it holds all texts
     #[arg(long, conflicts_with = "show_draft")]
     json: bool,
 }

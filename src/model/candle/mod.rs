@@ -21,7 +21,7 @@ pub(super) use self::threads::start_threads;
 use self::threads::tell_candle;
 use super::decoder::{Config, LayerTensors, Rotation, Tensors, masked};
 use super::device::Device;
-use super::{Evaluation, Feed, LanguageModel, ModelInfo, Session, Step, Work};
+use super::{CacheDtype, Evaluation, Feed, LanguageModel, ModelInfo, Session, Step, Work};
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::pool::Pool;
@@ -158,7 +158,7 @@ impl LanguageModel for CandleModel {
     }
 
     fn cache_bytes_per_token(&self) -> usize {
-        self.config.cache_bytes()
+        self.config.cache_bytes(CacheDtype::F32)
     }
 
     fn for_each_row(&self) -> ForEachRow {

@@ -2,6 +2,7 @@
 
 use super::names::TensorNames;
 use super::rope::{Rope, Rotation};
+use crate::model::CacheDtype;
 
 /// The shape of a decoder, and what it computes.
 #[derive(Debug, Clone, PartialEq)]
@@ -145,9 +146,9 @@ impl Config {
         }
     }
 
-    /// Bytes of the keys and values of a token in f32.
-    pub(in crate::model) fn cache_bytes(&self) -> usize {
-        2 * self.layers.len() * self.key_width() * size_of::<f32>()
+    /// Bytes of the keys and values of a token.
+    pub(in crate::model) fn cache_bytes(&self, dtype: CacheDtype) -> usize {
+        2 * self.layers.len() * self.kv_heads * dtype.row_bytes(self.head_dim)
     }
 
     /// Whether norms come between attention or feed-forward blocks and what they add to.

@@ -50,6 +50,8 @@ pub(super) struct Scratch {
     totals: Vec<f32>,
     weights: Vec<Chunk>,
     mixed: Vec<[f32; LANES]>,
+    /// Keys or values as f32, if the cache has another type.
+    wide: Vec<[f32; LANES]>,
 }
 
 /// Rows and query heads that are processed together: they share keys.
@@ -157,8 +159,7 @@ impl Attention<'_> {
     /// # Safety
     /// No other thread may access this head.
     pub(super) unsafe fn store(&self, head: usize) {
-        let Config { heads, kv_heads, head_dim: dim, attention_scale, .. } = *self.config;
-        let slots = self.cache.slots();
+        let Config { heads, kv_heads, attention_scale, .. } = *self.config;
         let cached = self.cache.head(self.layer, head);
         let group = self.group();
         let norm = |i: usize| self.head_norms.map(|norms| &norms[i][..]);
@@ -169,21 +170,9 @@ impl Attention<'_> {
             }
             // SAFETY: the caller has exclusive access to the head.
             let key = unsafe { self.prepare((row, heads + head), norm(1), 1.0) };
-            let first = feed.slot / LANES * dim;
-            // SAFETY: the caller has exclusive access to the head.
-            let lines = unsafe { cached.keys.write(first..first + dim) };
-            for (line, &x) in lines.iter_mut().zip(key) {
-                line[feed.slot % LANES] = x;
-            }
             let value = self.place(row, heads + kv_heads + head);
             // SAFETY: the caller has exclusive access to the head.
-            let value = unsafe { self.qkv.read(value) };
-            for (tile, value) in value.chunks(LANES).enumerate() {
-                let at = tile * slots + feed.slot;
-                // SAFETY: the caller has exclusive access to the head.
-                let line = unsafe { cached.values.write(at..at + 1) };
-                line[0][..value.len()].copy_from_slice(value);
-            }
+            unsafe { cached.put(feed.slot, key, self.qkv.read(value)) };
         }
     }
 
@@ -225,10 +214,10 @@ impl Attention<'_> {
     unsafe fn score(&self, head: usize, block: &QueryBlock, scratch: &mut Scratch) {
         let dim = self.config.head_dim;
         let (queries, tiles) = (block.queries(), block.tiles());
-        let lines = block.from / LANES * dim..(block.from / LANES + tiles) * dim;
+        let Scratch { scores, sums, queries: packed, wide, .. } = scratch;
+        let slots = block.from / LANES..block.from / LANES + tiles;
         // SAFETY: guaranteed by the caller.
-        let keys = unsafe { self.cache.head(self.layer, head).keys.read(lines) };
-        let Scratch { scores, sums, queries: packed, .. } = scratch;
+        let keys = unsafe { self.cache.head(self.layer, head).keys(self.isa, slots, wide) };
         scores.clear();
         scores.resize(queries * tiles * LANES, 0.0);
         let rows = Rows { count: queries, words: bytemuck::cast_slice(packed) };
@@ -267,19 +256,20 @@ impl Attention<'_> {
     /// # Safety
     /// No thread may write to the cache, and no other thread may process the block.
     unsafe fn mix(&self, head: usize, block: &QueryBlock, scratch: &mut Scratch) {
-        let &QueryBlock { from, common, .. } = block;
+        let &QueryBlock { from, common, reach, .. } = block;
         let (heads, dim) = (self.config.heads, self.config.head_dim);
-        let (tiles, slots) = (dim.div_ceil(LANES), self.cache.slots());
+        let tiles = dim.div_ceil(LANES);
+        let Scratch { sums, scores, totals, weights, mixed, wide, .. } = scratch;
+        let cached = self.cache.head(self.layer, head);
         // SAFETY: guaranteed by the caller.
-        let values = unsafe { self.cache.head(self.layer, head).values.read(0..tiles * slots) };
-        let Scratch { sums, scores, totals, weights, mixed, .. } = scratch;
+        let (values, apart) = unsafe { cached.values(self.isa, from..reach, wide) };
         let (queries, stride) = (block.queries(), block.tiles() * LANES);
         let weights_of = |query: usize| &scores[query * stride..][..common - from];
         in_groups(self.isa, (queries, common - from), weights, weights_of);
         mixed.clear();
         let packed = Rows { count: queries, words: bytemuck::cast_slice(weights) };
-        let size = (slots, common - from);
-        multiply_tiles(self.isa, &values[from..], size, tiles, packed, sums, &mut |_, sums| {
+        let size = (apart, common - from);
+        multiply_tiles(self.isa, values, size, tiles, packed, sums, &mut |_, sums| {
             mixed.extend_from_slice(sums);
         });
         for query in 0..queries {
@@ -293,7 +283,8 @@ impl Attention<'_> {
                     feed,
                     first: common,
                     weights: &scores[query * stride..][common - from..sees(feed) - from],
-                    values: &values[tile * slots..][..slots],
+                    values: &values[tile * apart..][..reach - from],
+                    from,
                     total: totals[query],
                 };
                 out.copy_from_slice(&self.isa.run(tail)[..out.len()]);
@@ -370,7 +361,9 @@ struct Tail<'a> {
     /// The first of these positions.
     first: usize,
     weights: &'a [f32],
+    /// Those of the slots from `from` on.
     values: &'a [[f32; LANES]],
+    from: usize,
     total: f32,
 }
 
@@ -381,7 +374,7 @@ impl Kernel for Tail<'_> {
     fn run<I: Isa>(self, isa: I) -> [f32; LANES] {
         let mut sum = isa.load(&self.sum);
         for (i, &weight) in self.weights.iter().enumerate() {
-            let value = &self.values[slot_of(self.feed, self.first + i)];
+            let value = &self.values[slot_of(self.feed, self.first + i) - self.from];
             sum = isa.fma(isa.load(value), isa.splat(weight), sum);
         }
         let mut out = [0.0; LANES];

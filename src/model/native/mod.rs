@@ -8,10 +8,12 @@
 mod attention;
 mod cache;
 mod elementwise;
+mod head;
 mod kernels;
 mod matrix;
 mod memory;
 mod pass;
+mod plane;
 mod segments;
 mod teams;
 mod weights;
@@ -118,7 +120,7 @@ impl Native {
 
     fn new_cache(&self) -> NativeCache {
         let Config { layers, kv_heads, head_dim, .. } = &self.config;
-        NativeCache::new(layers.len(), *kv_heads, *head_dim)
+        NativeCache::new(layers.len(), (*kv_heads, *head_dim), self.info.cache_dtype)
     }
 
     fn run(&self, cache: &mut NativeCache, step: &Step) -> Vec<Logits> {
@@ -173,7 +175,7 @@ impl LanguageModel for Native {
     }
 
     fn cache_bytes_per_token(&self) -> usize {
-        self.config.cache_bytes()
+        self.config.cache_bytes(self.info.cache_dtype)
     }
 
     fn for_each_row(&self) -> ForEachRow {
