@@ -116,12 +116,14 @@ impl Checkpoint {
             projection_weights: self.config.matrix_weights(0),
             bytes_per_token: self.config.matrix_bytes(self.vocab, dtype, tensors),
             row_invariant: engine == Engine::Native,
-            note: self.note(dtype),
+            note: self.note(dtype, cache_dtype),
         }
     }
 
-    fn note(&self, dtype: Dtype) -> Option<String> {
-        let notes = [self.note_on_rows(dtype), self.note_on_positions()];
+    fn note(&self, dtype: Dtype, cache_dtype: CacheDtype) -> Option<String> {
+        let cache = format!("keys and values in {}", cache_dtype.name());
+        let cache = (!cache_dtype.is_f32()).then_some(cache);
+        let notes = [self.note_on_rows(dtype), cache, self.note_on_positions()];
         let notes = notes.into_iter().flatten().collect::<Vec<_>>();
         (!notes.is_empty()).then(|| notes.join("; "))
     }

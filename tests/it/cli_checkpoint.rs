@@ -144,4 +144,6 @@ fn inspect_states_the_dtype_of_the_weights() {
     let note = "matrices whose rows have 48 and 72 weights, not a multiple of 32, stay f32";
     assert!(run("q8_0").contains(&format!("target in q8_0 (engine native): {note}")));
     assert!(run("bf16").contains("target in bf16 (engine native)\n"));
+    let args = ["inspect", "--target", &narrow.target, "--prompt", "a", "--kv-cache-dtype", "f16"];
+    assert!(stdout(&args).contains("target in f32 (engine native): keys and values in f16\n"));
 }
