@@ -106,7 +106,6 @@ mod reference;
 #[cfg(all(feature = "harness", feature = "candle"))]
 mod bench;
 #[cfg(feature = "harness")]
-mod cache_dtypes;
 mod calibration;
 #[cfg(feature = "harness")]
 mod certificate;
@@ -152,6 +151,8 @@ mod experiment_run;
 mod experiment_spec;
 #[cfg(feature = "harness")]
 mod experiment_support;
+#[cfg(feature = "peers")]
+mod cache_dtypes;
 #[cfg(feature = "peers")]
 mod families;
 #[cfg(feature = "peers")]
