@@ -105,6 +105,8 @@ mod reference;
 // Experiments, reports, the command line.
 #[cfg(all(feature = "harness", feature = "candle"))]
 mod bench;
+#[cfg(feature = "peers")]
+mod cache_dtypes;
 #[cfg(feature = "harness")]
 mod calibration;
 #[cfg(feature = "harness")]
@@ -151,8 +153,6 @@ mod experiment_run;
 mod experiment_spec;
 #[cfg(feature = "harness")]
 mod experiment_support;
-#[cfg(feature = "peers")]
-mod cache_dtypes;
 #[cfg(feature = "peers")]
 mod families;
 #[cfg(feature = "peers")]
