@@ -27,10 +27,10 @@ fn logits_have_the_same_bits_in_every_pass_thread_and_instruction_set() {
     }
 }
 
-/// The distance from a cache in f32, as a share of the largest logit. f16 moves each number by
-/// up to 1/2048 of itself, q8_0 by up to 1/254 of the largest one of its block, for which the
-/// bound is that of weights in q8_0. Both must be seen, since a cache that ignores its type
-/// has no distance.
+/// The distance from a cache in f32, as a share of the largest logit. q8_0 moves each number by
+/// up to 1/254 of the largest one of its block, for which the bound is that of weights in q8_0;
+/// f16 moves each by up to 1/2048 of itself, an eighth of that. Both must be seen, since a
+/// cache that ignores its type has no distance.
 #[test]
 fn logits_are_near_those_of_a_cache_in_f32() {
     for folder in folders() {
@@ -45,7 +45,7 @@ fn logits_are_near_those_of_a_cache_in_f32() {
         };
         let (half, eighth) = (gap(CacheDtype::F16), gap(CacheDtype::Q8_0));
         let folder = folder.display();
-        assert!(0.0 < half && half < 2e-3, "{folder}: {half}");
+        assert!(0.0 < half && half < 0.1 / 8.0, "{folder}: {half}");
         assert!(half < eighth && eighth < 0.1, "{folder}: {eighth}");
     }
 }

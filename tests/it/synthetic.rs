@@ -1,6 +1,5 @@
-//! A results folder as a run would leave it, from simulated rounds: every
-//! drafted token is accepted with a known probability, every pass costs a known
-//! time. What the report says can be compared with what was put in.
+//! A results folder as a run would leave it, from simulated rounds with known acceptance and
+//! times: what the report says can be compared with what was put in.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -32,8 +32,8 @@ impl CacheDtype {
     }
 }
 
-/// A line of f32.
-type Line = [f32; LANES];
+/// A line as f32.
+type WideLine = [f32; LANES];
 
 /// The cache of a head.
 #[derive(Debug)]
@@ -101,8 +101,8 @@ impl Head {
         &'s self,
         isa: IsaKind,
         tiles: Range<usize>,
-        wide: &'s mut Vec<Line>,
-    ) -> &'s [Line] {
+        wide: &'s mut Vec<WideLine>,
+    ) -> &'s [WideLine] {
         let dim = self.keys.stride();
         let lines = tiles.start * dim..tiles.end * dim;
         // SAFETY: guaranteed by the caller.
@@ -130,8 +130,8 @@ impl Head {
         &'s self,
         isa: IsaKind,
         slots: Range<usize>,
-        wide: &'s mut Vec<Line>,
-    ) -> (&'s [Line], usize) {
+        wide: &'s mut Vec<WideLine>,
+    ) -> (&'s [WideLine], usize) {
         let room = self.values.stride();
         let tiles = self.values.tiles();
         // SAFETY: guaranteed by the caller.
@@ -160,7 +160,7 @@ impl Head {
     }
 }
 
-fn clear(lines: &mut Vec<Line>) -> &mut Vec<Line> {
+fn clear(lines: &mut Vec<WideLine>) -> &mut Vec<WideLine> {
     lines.clear();
     lines
 }
@@ -182,7 +182,7 @@ fn levels(((_, inverse), row): ((f16, f32), &[f32])) -> impl Iterator<Item = i8>
 /// Appends lines of f16.
 struct WideF16<'a> {
     lines: &'a [[u16; LANES]],
-    to: &'a mut Vec<Line>,
+    to: &'a mut Vec<WideLine>,
 }
 
 impl Kernel for WideF16<'_> {
@@ -206,7 +206,7 @@ struct WideKeys<'a> {
     scales: &'a [[u16; LANES]],
     /// Scales of a tile.
     blocks: usize,
-    to: &'a mut Vec<Line>,
+    to: &'a mut Vec<WideLine>,
 }
 
 impl Kernel for WideKeys<'_> {
@@ -232,7 +232,7 @@ impl Kernel for WideKeys<'_> {
 struct WideValues<'a, S> {
     lines: &'a [[u8; LANES]],
     scales: S,
-    to: &'a mut Vec<Line>,
+    to: &'a mut Vec<WideLine>,
 }
 
 impl<S: Iterator<Item = u16>> Kernel for WideValues<'_, S> {
