@@ -153,13 +153,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     with Engine([]) as engine:
-        isa = engine.ready["isa"]
+        isa, threads = engine.ready["isa"], engine.ready["threads"]
     info = Path("/proc/cpuinfo").read_text().splitlines()
     name = next(line.split(":")[1] for line in info if line.startswith("model name"))
     cpu = "-".join(name.replace("(R)", "").lower().split()[:2])
     day = datetime.date.today().isoformat()
     out = args.out or REPOSITORY / "results" / HERE.name / f"{day}-{cpu}-{isa}"
     out.mkdir(parents=True, exist_ok=True)
+    machine = {"cpu_model": name.strip(), "isa": isa, "threads": threads}
+    (out / "machine.json").write_text(json.dumps(machine, indent=1) + "\n")
     timed = list(steps(args.rounds))
     write(out / "steps.csv", ("model", "round", "beams", "us", "queue_share"), timed)
     head = ("model", "beams", "rounds", "pass_us", "step_over_pass", "q1", "q3")
