@@ -73,6 +73,13 @@ impl Shape {
             Lane::Slot => {
                 let mut slot = slots.start;
                 while slot < slots.end {
+                    let whole = (slots.end - slot) / LANES * LANES;
+                    if slot.is_multiple_of(LANES) && whole > 0 {
+                        // Whole tiles follow each other.
+                        each(slot, 0, whole * self.width * self.bytes);
+                        slot += whole;
+                        continue;
+                    }
                     let end = slots.end.min((slot / LANES + 1) * LANES);
                     (0..self.width)
                         .for_each(|number| each(slot, number, (end - slot) * self.bytes));
