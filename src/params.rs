@@ -53,6 +53,13 @@ pub enum ParamKind {
         /// Default.
         default: &'static str,
     },
+    /// One of some names.
+    Choice {
+        /// Default.
+        default: &'static str,
+        /// All names.
+        names: &'static [&'static str],
+    },
     /// The path of a text file whose content is part of the method; empty (the default)
     /// means no file.
     File,
@@ -156,6 +163,16 @@ impl Param {
         Self { key, aliases: &[], summary, kind: ParamKind::Text { default } }
     }
 
+    /// One of some names.
+    pub const fn choice(
+        key: &'static str,
+        default: &'static str,
+        names: &'static [&'static str],
+        summary: &'static str,
+    ) -> Self {
+        Self { key, aliases: &[], summary, kind: ParamKind::Choice { default, names } }
+    }
+
     /// The path of a text file.
     pub const fn file(key: &'static str, summary: &'static str) -> Self {
         Self { key, aliases: &[], summary, kind: ParamKind::File }
@@ -198,6 +215,10 @@ impl Param {
             }
             ParamKind::Number { least, most, .. } => format!("a number from {least} to {most}"),
             ParamKind::Text { .. } => "a text".to_owned(),
+            ParamKind::Choice { names, .. } => {
+                let quoted = names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>();
+                quoted.join(" or ")
+            }
             ParamKind::File => "the path of a text file".to_owned(),
         }
     }
@@ -207,7 +228,9 @@ impl Param {
         match self.kind {
             ParamKind::Count { default, .. } => default.map(Value::Count),
             ParamKind::Number { default, .. } => default.map(Value::Number),
-            ParamKind::Text { default } => Some(Value::Text(default.to_owned())),
+            ParamKind::Text { default } | ParamKind::Choice { default, .. } => {
+                Some(Value::Text(default.to_owned()))
+            }
             ParamKind::File => Some(Value::Text(String::new())),
         }
     }
@@ -230,6 +253,9 @@ impl Param {
                 value.clone()
             }
             (ParamKind::Number { .. }, Value::Count(n)) => self.check(&Value::Number(*n as f64))?,
+            (ParamKind::Choice { names, .. }, Value::Text(name)) if names.contains(&&**name) => {
+                value.clone()
+            }
             // A text may look like a number: the description of a one-level tree does.
             (ParamKind::Text { .. } | ParamKind::File, value) => Value::Text(value.to_string()),
             (kind, value) => {

@@ -104,9 +104,9 @@ impl BeamGroup {
         let attainable = match self.settings.ends() {
             EarlyStopping::True => return true,
             EarlyStopping::Never if self.settings.length_penalty > 0.0 => {
-                self.score(best, self.most)
+                self.settings.score(best, self.most)
             }
-            EarlyStopping::Never | EarlyStopping::False => self.score(best, length),
+            EarlyStopping::Never | EarlyStopping::False => self.settings.score(best, length),
         };
         attainable <= worst.score
     }
@@ -118,7 +118,7 @@ impl BeamGroup {
         reason: StopReason,
         tokens: &dyn Fn(&Candidate) -> Vec<Token>,
     ) {
-        let score = self.score(candidate.log_prob, length);
+        let score = self.settings.score(candidate.log_prob, length);
         let at = self.finished.partition_point(|other| other.score >= score);
         if at < self.settings.width() {
             let log_prob = candidate.log_prob;
@@ -126,10 +126,6 @@ impl BeamGroup {
             self.finished.insert(at, hypothesis);
             self.finished.truncate(self.settings.width());
         }
-    }
-
-    fn score(&self, log_prob: f64, length: usize) -> f64 {
-        log_prob / libm::pow(length as f64, self.settings.length_penalty)
     }
 }
 

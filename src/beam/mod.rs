@@ -11,12 +11,14 @@
 
 mod ahead;
 mod group;
+mod params;
 mod scores;
 mod search;
 mod settings;
 
 pub use group::Hypothesis;
+pub use params::{BEAM_PARAMS, MOST_BEAMS};
 pub use search::{
     BeamObserver, BeamSearch, BeamStep, BeamTotals, FoundTexts, GroupStep, LiveBeam, NoBeamObserver,
 };
-pub use settings::{BeamSettings, EarlyStopping, MOST_BEAMS};
+pub use settings::{BeamSettings, EarlyStopping, drafting};

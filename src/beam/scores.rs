@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::distribution::{DistError, Token};
-use crate::sampling::{Logits, log_mass};
+use crate::sampling::{Logits, log_mass_and_best};
 
 /// What log p of a token loses because other groups chose it.
 pub(super) type Penalties = BTreeMap<Token, f64>;
@@ -18,9 +18,8 @@ pub(super) fn best(
     count: usize,
     penalties: &Penalties,
 ) -> Result<Vec<(Token, f64)>, DistError> {
-    let mass = log_mass(logits)?;
     // Each penalised token can make room for one other.
-    let tokens = logits.largest(count + penalties.len());
+    let (mass, tokens) = log_mass_and_best(logits, count + penalties.len())?;
     let score = |token| logits.get(token) - mass - penalties.get(&token).unwrap_or(&0.0);
     let mut best = tokens.into_iter().map(|token| (token, score(token))).collect::<Vec<_>>();
     best.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));

@@ -1,6 +1,6 @@
 //! The steps of a search.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
 use super::ahead::{Passes, RowAhead, Wanted};
@@ -32,7 +32,7 @@ pub struct BeamSearch<'a> {
 /// What a search found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundTexts {
-    /// The best texts, best first.
+    /// The best texts, best first; there may be none if the observer ended the search.
     pub texts: Vec<Hypothesis>,
     /// What they cost.
     pub totals: BeamTotals,
@@ -95,7 +95,9 @@ impl<'a> BeamSearch<'a> {
                 beams.advance(&next, &mut passes)?;
             }
             totals.decode += clock.now() - begun;
-            observer.step(&BeamStep::of(totals.steps, &groups));
+            if observer.step(&BeamStep::of(totals.steps, &groups)).is_break() {
+                break;
+            }
         }
         (totals.target_forwards, totals.draft_forwards) = passes.forwards();
         let finished = groups.iter().flat_map(|beams| beams.group.finished());
@@ -103,6 +105,18 @@ impl<'a> BeamSearch<'a> {
         texts.sort_by(|a, b| b.score.total_cmp(&a.score));
         texts.truncate(self.settings.num_return_sequences);
         Ok(FoundTexts { texts, totals })
+    }
+
+    /// The text of found tokens, up to the stop string that ended it.
+    ///
+    /// # Errors
+    /// If a token has no text.
+    pub fn text(&self, tokens: &[Token], codec: &dyn Codec) -> Result<String, Error> {
+        let mut text = TextStream::new(codec);
+        tokens.iter().try_for_each(|&token| text.push(token))?;
+        text.finish()?;
+        let end = self.stop.find_string(text.text()).unwrap_or(text.text().len());
+        Ok(text.text()[..end].to_owned())
     }
 
     /// The most tokens of a text, once all settings have been checked.
@@ -295,8 +309,8 @@ impl<'s> BeamStep<'s> {
 
 /// Sees the steps of a search.
 pub trait BeamObserver {
-    /// Called after every step.
-    fn step(&mut self, step: &BeamStep<'_>);
+    /// Called after every step. A break ends the search with the texts that are finished.
+    fn step(&mut self, step: &BeamStep<'_>) -> ControlFlow<()>;
 }
 
 /// An observer that does nothing.
@@ -304,5 +318,7 @@ pub trait BeamObserver {
 pub struct NoBeamObserver;
 
 impl BeamObserver for NoBeamObserver {
-    fn step(&mut self, _: &BeamStep<'_>) {}
+    fn step(&mut self, _: &BeamStep<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
 }

@@ -5,10 +5,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::params::{BEAM_PARAMS, MOST_BEAMS, USUAL_BEAMS};
+use crate::decode::MethodSpec;
 use crate::error::Error;
-
-/// The most beams of a search; each has a cache of its own.
-pub const MOST_BEAMS: usize = 256;
+use crate::params::Value;
+use crate::sampling::SamplingParams;
 
 /// How wide to search, and what the best of several texts is.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -86,15 +87,76 @@ impl BeamSettings {
         Ok(())
     }
 
+    /// The settings of an experiment that names none.
+    pub fn usual() -> Self {
+        Self { num_beams: USUAL_BEAMS, ..Self::default() }
+    }
+
+    /// The same with another value of a setting in [`BEAM_PARAMS`]; other names change nothing.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: &Value) -> Self {
+        let number = value.number().unwrap_or_default();
+        match key {
+            "num_beams" => self.num_beams = number as usize,
+            "length_penalty" => self.length_penalty = number,
+            "early_stopping" => {
+                self.early_stopping = value.to_string().parse().unwrap_or(EarlyStopping::False);
+            }
+            "num_beam_groups" => self.num_beam_groups = number as usize,
+            "diversity_penalty" => self.diversity_penalty = number,
+            _ => {}
+        }
+        self
+    }
+
+    /// The value of a setting in [`BEAM_PARAMS`].
+    pub fn get(&self, key: &str) -> Option<Value> {
+        Some(match key {
+            "num_beams" => Value::Count(self.num_beams),
+            "length_penalty" => Value::Number(self.length_penalty),
+            "early_stopping" => Value::Text(self.early_stopping.to_string()),
+            "num_beam_groups" => Value::Count(self.num_beam_groups),
+            "diversity_penalty" => Value::Number(self.diversity_penalty),
+            _ => return None,
+        })
+    }
+
     /// When to end: a single beam is greedy decoding, which has no second text to look for.
     pub(super) fn ends(&self) -> EarlyStopping {
         if self.num_beams == 1 { EarlyStopping::True } else { self.early_stopping }
+    }
+
+    /// log p of a text of `length` tokens, divided by the length to the power of
+    /// `length_penalty`.
+    pub fn score(&self, log_prob: f64, length: usize) -> f64 {
+        log_prob / libm::pow(length as f64, self.length_penalty)
     }
 
     /// Beams of a group.
     pub(super) fn width(&self) -> usize {
         self.num_beams / self.num_beam_groups
     }
+}
+
+impl fmt::Display for BeamSettings {
+    /// `4 beams`, followed by the settings that differ from their defaults.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} beam{}", self.num_beams, if self.num_beams == 1 { "" } else { "s" })?;
+        for param in BEAM_PARAMS.iter().filter(|param| param.key != "num_beams") {
+            if let Some(value) =
+                self.get(param.key).filter(|own| param.default().as_ref() != Some(own))
+            {
+                write!(f, ", {} = {value}", param.key)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The method by which beams draft: greedily, since they look for what is most probable.
+pub fn drafting(method: &MethodSpec) -> MethodSpec {
+    let sampling = SamplingParams { temperature: 0.0, ..method.sampling };
+    MethodSpec { sampling, ..method.clone() }
 }
 
 /// When a search ends although texts could still be continued.

@@ -175,7 +175,7 @@ fn print(text: &mut String, all: &Everything) -> std::fmt::Result {
         let ListedProcessor { name, summary, neutral } = processor;
         writeln!(text, "  {name:<19} {summary} (neutral: {neutral})")?;
     }
-    writeln!(text, "\nStrategies: how texts are made (generate)")?;
+    writeln!(text, "\nStrategies: how texts are made (generate, experiments)")?;
     for Strategy { name, options, summary, .. } in all.strategies {
         writeln!(text, "  {name:<19} {summary} ({options})")?;
     }
@@ -230,10 +230,13 @@ fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
     }
     writeln!(text, "\n## Strategies: how texts are made\n")?;
     writeln!(text, "[strategies.md](strategies.md) defines them.\n")?;
-    writeln!(text, "| name | options of `generate` | what it returns | source |")?;
-    writeln!(text, "| --- | --- | --- | --- |")?;
-    for Strategy { name, options, summary, source } in all.strategies {
-        writeln!(text, "| {name} | `{options}` | {summary} | {source} |")?;
+    writeln!(
+        text,
+        "| name | options of `generate` | axes of experiments | what it returns | source |"
+    )?;
+    writeln!(text, "| --- | --- | --- | --- | --- |")?;
+    for Strategy { name, options, axes, summary, source } in all.strategies {
+        writeln!(text, "| {name} | `{options}` | `{axes}` | {summary} | {source} |")?;
     }
     writeln!(text, "\n## Settings\n\n| key | of | what | allowed | default |")?;
     writeln!(text, "| --- | --- | --- | --- | --- |")?;

@@ -6,7 +6,9 @@ use std::fmt;
 
 use anyhow::{Result, anyhow, bail};
 
+use super::goal::STRATEGY;
 use super::values::setting as value_of_toml;
+use crate::beam::BEAM_PARAMS;
 use crate::decode::{MethodSpec, NUM_SPECULATIVE_TOKENS, all_params};
 use crate::draft::DRAFTERS;
 use crate::length::LENGTHS;
@@ -69,8 +71,8 @@ impl fmt::Display for Axes {
 pub(super) enum Sets {
     /// A part of the method itself: drafter, verifier, length policy or K.
     Part,
-    /// The target's distribution.
-    Sampling,
+    /// What the texts are to be: the strategy and its settings.
+    Goal,
     /// A setting of methods.
     Method,
 }
@@ -206,8 +208,8 @@ impl SweepAxis {
     }
 }
 
-/// All axes in the order in which their product is taken, outermost first: the target's
-/// distribution, the parts of the method, their settings.
+/// All axes in the order in which their product is taken, outermost first: the strategy and its
+/// settings, the parts of the method, their settings.
 pub(super) fn axes() -> Vec<SweepAxis> {
     let setting = |param: &'static Param, sets| SweepAxis {
         name: param.key,
@@ -216,8 +218,9 @@ pub(super) fn axes() -> Vec<SweepAxis> {
         kind: AxisKind::Setting(param),
     };
     let part = |name, aliases, kind| SweepAxis { name, aliases, sets: Sets::Part, kind };
-    let mut axes: Vec<SweepAxis> =
-        PROCESSORS.iter().map(|p| setting(&p.setting, Sets::Sampling)).collect();
+    let processors = PROCESSORS.iter().map(|p| &p.setting);
+    let goals = [&STRATEGY].into_iter().chain(BEAM_PARAMS).chain(processors);
+    let mut axes = goals.map(|param| setting(param, Sets::Goal)).collect::<Vec<_>>();
     axes.extend([
         part("drafter", &["method", "spec_type"], AxisKind::Drafter),
         part("verifier", &["rejection_sample_method"], AxisKind::Verifier),
@@ -233,43 +236,4 @@ pub(super) fn axes() -> Vec<SweepAxis> {
 /// The axis with this name or alias.
 pub(super) fn axis(name: &str) -> Option<SweepAxis> {
     axes().into_iter().find(|axis| axis.name == name || axis.aliases.contains(&name))
-}
-
-/// The same method with the axis `key` set to `value`.
-pub(super) fn with(mut method: MethodSpec, key: &str, value: &Value) -> MethodSpec {
-    match key {
-        "drafter" => method.drafter = value.to_string(),
-        "verifier" => method.verifier = value.to_string(),
-        "length" => method.length = value.to_string(),
-        _ if key == NUM_SPECULATIVE_TOKENS.key => {
-            method.num_speculative_tokens = value.number().unwrap_or(0.0) as usize;
-        }
-        _ if method.sampling.get(key).is_some() => {
-            method.sampling = method.sampling.with(key, value)
-        }
-        _ => method.params = method.params.with(key, value.clone()),
-    }
-    method
-}
-
-/// The value of a method on the axis `key`; `None` if the method does not have this
-/// setting.
-fn value_of(method: &MethodSpec, key: &str) -> Option<Value> {
-    let own =
-        |key| method.params.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone());
-    match key {
-        "drafter" => Some(Value::Text(method.drafter.clone())),
-        "verifier" => Some(Value::Text(method.verifier.clone())),
-        "length" => Some(Value::Text(method.length.clone())),
-        _ if key == NUM_SPECULATIVE_TOKENS.key => Some(Value::Count(method.num_speculative_tokens)),
-        _ => method.sampling.get(key).or_else(|| own(key)),
-    }
-}
-
-/// Whether a method has one of the listed values on every axis of a condition.
-pub(super) fn matches(condition: &Axes, method: &MethodSpec) -> bool {
-    let has = |key: &str, values: &[Value]| {
-        value_of(method, key).is_some_and(|value| values.contains(&value))
-    };
-    condition.0.iter().all(|(key, values)| has(key, values))
 }

@@ -7,7 +7,7 @@ use super::prompts::Prompt;
 use crate::chance::Request;
 use crate::distribution::Token;
 
-/// A prompt, a repeat and a sampling setting with its baseline and its cells.
+/// A prompt, a repeat and a goal with its baseline and its cells.
 #[derive(Debug)]
 pub(super) struct Block<'a> {
     pub(super) number: usize,
@@ -31,14 +31,14 @@ pub(super) fn blocks<'a>(
     prompts: &'a [Prompt],
     tokens: &'a [Vec<Token>],
 ) -> Vec<Block<'a>> {
-    let settings = plan.settings();
+    let goals = plan.goals();
     let mut blocks = Vec::new();
     for repeat in 0..plan.repeats {
         for (prompt, tokens) in prompts.iter().zip(tokens) {
-            for cells in &settings {
+            for cells in &goals {
                 let mut cells = cells.clone();
                 let number = blocks.len();
-                let turn = number / settings.len() % cells.len();
+                let turn = number / goals.len() % cells.len();
                 cells.rotate_left(turn);
                 blocks.push(Block { number, prompt, tokens, repeat, cells });
             }
@@ -50,7 +50,7 @@ pub(super) fn blocks<'a>(
 /// Finds the block of a generation by its cell, prompt and repeat.
 #[derive(Debug)]
 pub(crate) struct Places<'a> {
-    settings: BTreeMap<&'a str, usize>,
+    goals: BTreeMap<&'a str, usize>,
     prompts: BTreeMap<&'a str, usize>,
     per_prompt: usize,
     plan: &'a Plan,
@@ -59,16 +59,11 @@ pub(crate) struct Places<'a> {
 impl<'a> Places<'a> {
     /// The lookup for the blocks of a plan.
     pub(crate) fn new(plan: &'a Plan) -> Self {
-        let settings = plan.settings();
-        let cells = settings.iter().enumerate();
+        let goals = plan.goals();
+        let cells = goals.iter().enumerate();
         let cells = cells.flat_map(|(i, cells)| cells.iter().map(move |cell| (&*cell.id, i)));
         let prompts = plan.prompts.iter().enumerate().map(|(i, id)| (id.as_str(), i));
-        Self {
-            settings: cells.collect(),
-            prompts: prompts.collect(),
-            per_prompt: settings.len(),
-            plan,
-        }
+        Self { goals: cells.collect(), prompts: prompts.collect(), per_prompt: goals.len(), plan }
     }
 
     /// [`Self::block`] as a function.
@@ -80,8 +75,8 @@ impl<'a> Places<'a> {
     /// repeat.
     pub(crate) fn block(&self, cell: &str, prompt: &str, repeat: u32) -> Option<usize> {
         let prompt = self.prompts.get(prompt)?;
-        let setting = self.settings.get(cell)?;
+        let goal = self.goals.get(cell)?;
         let before = repeat as usize * self.plan.prompts.len() + prompt;
-        (repeat < self.plan.repeats).then_some(before * self.per_prompt + setting)
+        (repeat < self.plan.repeats).then_some(before * self.per_prompt + goal)
     }
 }

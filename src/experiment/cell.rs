@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::choice::Choice;
+use super::goal::Goal;
+use super::point::SweepPoint;
+use crate::beam::BeamSettings;
 use crate::decode::MethodSpec;
 use crate::model::{CacheDtype, Vocabulary, hex};
 
@@ -13,13 +16,16 @@ use crate::model::{CacheDtype, Vocabulary, hex};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Content hash of everything that may change tokens: models, engine, dtype, type of the
-    /// KV cache, device, vocabulary, special tokens, sampling, drafter, verifier, length, and
-    /// the paths and contents of the texts that they read. Never threads or clock.
+    /// KV cache, device, vocabulary, special tokens, sampling, beam search, drafter, verifier,
+    /// length, and the paths and contents of the texts that they read. Never threads or clock.
     pub id: String,
     /// Drafter, verifier, draft length and sampling, by their canonical names; the
-    /// drafter `none` is the baseline of its sampling setting.
+    /// drafter `none` is the baseline of its goal.
     #[serde(flatten)]
     pub method: MethodSpec,
+    /// The settings of beam search; without them, texts are drawn token by token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beam: Option<BeamSettings>,
     /// Guarantee: D, G, P or X, with `~` where the engine is not row-invariant.
     pub class: String,
     /// Whether it repeats another cell, to show how much results differ by chance alone.
@@ -31,6 +37,16 @@ impl Cell {
     /// Whether this is the plain autoregressive baseline.
     pub fn is_baseline(&self) -> bool {
         self.method.drafter == "none" && !self.control
+    }
+
+    /// What its texts are to be.
+    pub fn goal(&self) -> Goal {
+        Goal { sampling: self.method.sampling, beam: self.beam }
+    }
+
+    /// Whether chance has no part in its texts, so that they must be those of its baseline.
+    pub fn is_determined(&self) -> bool {
+        self.beam.is_some() || self.method.sampling.is_greedy()
     }
 }
 
@@ -117,7 +133,7 @@ pub struct Plan {
     /// The draft model, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draft: Option<PlannedModel>,
-    /// The cells in order: for each sampling setting, the baseline and then its cells.
+    /// The cells in order: for each goal, the baseline and then its cells.
     pub cells: Vec<Cell>,
 }
 
@@ -132,32 +148,16 @@ impl Plan {
         repeated.filter_map(|again| Some((first(again)?, again))).collect()
     }
 
-    /// The baseline with the same sampling setting as `cell`.
+    /// The baseline with the same goal as `cell`.
     pub fn baseline_of(&self, cell: &Cell) -> Option<&Cell> {
-        self.cells.iter().find(|c| c.is_baseline() && c.method.sampling == cell.method.sampling)
+        self.cells.iter().find(|c| c.is_baseline() && c.goal() == cell.goal())
     }
 }
 
 /// A cell in words, for messages and progress.
 pub fn describe(cell: &Cell) -> String {
-    in_words(&cell.method) + if cell.control { ", again" } else { "" }
-}
-
-/// A method in words.
-pub(super) fn in_words(method: &MethodSpec) -> String {
-    let mut words = method.drafter.clone();
-    if !method.is_plain() {
-        words += &format!(" + {}, K = {}", method.verifier, method.num_speculative_tokens);
-    }
-    words += &format!(", T = {}", method.sampling.temperature);
-    let others = method.sampling.changes().filter(|(key, _)| *key != "temperature");
-    for (key, value) in others {
-        words += &format!(", {key} = {value}");
-    }
-    for (key, value) in method.params.iter() {
-        words += &format!(", {key} = {value}");
-    }
-    words
+    let point = SweepPoint { method: cell.method.clone(), beam: cell.beam };
+    point.in_words() + if cell.control { ", again" } else { "" }
 }
 
 /// Twelve hexadecimal digits of a text's SHA-256.

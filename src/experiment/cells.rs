@@ -1,19 +1,20 @@
-//! The cells of a plan: the product of the axes under each sampling setting,
-//! the baseline first.
+//! The cells of a plan: the product of the axes for each goal, the baseline first.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ptr;
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-use super::axes::{Axes, Sets, axes, matches, with};
-use super::cell::{Cell, Plan, PlannedModel, in_words, short_hash};
+use super::axes::{Axes, Sets, axes};
+use super::cell::{Cell, Plan, PlannedModel, short_hash};
+use super::goal::Goal;
 use super::material::Material;
+use super::point::SweepPoint;
 use super::spec::Spec;
-use crate::decode::{MethodSpec, PLAIN, class_of, find_param};
+use crate::decode::{MethodSpec, find_param};
 use crate::model::{CacheDtype, hex};
 use crate::params::ParamKind;
-use crate::sampling::SamplingParams;
 
 /// The largest number of cells that a plan may have.
 const MOST_CELLS: usize = 10_000;
@@ -31,11 +32,10 @@ pub(super) fn cells(spec: &Spec, plan: &mut Plan, material: &Material<'_>) -> Re
     }
     let mut conditions = spec.exclude.iter().map(Condition::new).collect::<Vec<_>>();
     let mut cells = Vec::new();
-    for (sampling, sweeps) in samplings(spec) {
-        let plain = MethodSpec { drafter: PLAIN.to_owned(), sampling, ..MethodSpec::default() };
-        let methods = sweeps.iter().flat_map(|sweep| methods(sweep, sampling));
-        let methods = [plain].into_iter().chain(methods);
-        let group = group(methods, plan, material, &mut conditions)?;
+    for (goal, sweeps) in goals(spec) {
+        let methods = sweeps.iter().flat_map(|sweep| methods(sweep, goal));
+        let points = [SweepPoint::plain(goal)].into_iter().chain(methods);
+        let group = group(points, plan, material, &mut conditions)?;
         let again = group.iter().take(if spec.control { CONTROLS } else { 0 }).map(repeated);
         let again = again.collect::<Vec<_>>();
         cells.extend(group.into_iter().chain(again));
@@ -62,40 +62,41 @@ impl<'s> Condition<'s> {
         Self { axes, matched: false }
     }
 
-    fn matches(&mut self, method: &MethodSpec) -> bool {
-        let matched = matches(self.axes, method);
+    fn matches(&mut self, point: &SweepPoint) -> bool {
+        let matched = point.matches(self.axes);
         self.matched |= matched;
         matched
     }
 }
 
-/// The cells under one sampling setting, the baseline first, without duplicates.
+/// The cells with one goal, the baseline first, without duplicates.
 fn group(
-    methods: impl Iterator<Item = MethodSpec>,
+    points: impl Iterator<Item = SweepPoint>,
     plan: &mut Plan,
     material: &Material<'_>,
     conditions: &mut [Condition<'_>],
 ) -> Result<Vec<Cell>> {
     let (mut cells, mut known) = (Vec::<Cell>::new(), BTreeSet::new());
-    for method in methods {
-        let place = || in_words(&method);
-        let method = method.canonical().with_context(place)?;
-        let class = class_of(&method, material.target.row_invariant)?;
+    for point in points {
+        let point = point.canonical().with_context(|| point.in_words())?;
+        let class = point.class(material.target.row_invariant)?;
+        let method = &point.method;
         let drafts = method.needs_draft_model();
         if drafts && material.draft.is_none() {
             bail!("drafter \"{}\" needs a draft model: set the key \"draft\"", method.drafter);
         }
         // All conditions are evaluated, because each must record whether it matches a
         // cell.
-        let matching = conditions.iter_mut().map(|condition| condition.matches(&method));
+        let matching = conditions.iter_mut().map(|condition| condition.matches(&point));
         if matching.filter(|matched| *matched).count() > 0 {
             continue;
         }
-        let texts = hashes(&method, plan, material).with_context(|| in_words(&method))?;
-        let id = identify(&method, plan, drafts, &texts);
+        let texts = hashes(method, plan, material).with_context(|| point.in_words())?;
+        let id = identify(&point, plan, drafts, &texts);
         plan.texts.extend(texts);
         if known.insert(id.clone()) {
-            cells.push(Cell { id, method, class, control: false });
+            let SweepPoint { method, beam } = point;
+            cells.push(Cell { id, method, beam, class, control: false });
         }
     }
     if cells.first().is_some_and(|cell| !cell.is_baseline()) {
@@ -107,7 +108,7 @@ fn group(
     Ok(cells)
 }
 
-/// The number of cells per sampling setting that are run twice: the baseline and the
+/// The number of cells per goal that are run twice: the baseline and the
 /// first method.
 const CONTROLS: usize = 2;
 
@@ -115,39 +116,40 @@ fn repeated(cell: &Cell) -> Cell {
     Cell { control: true, id: short_hash(&format!("{} again", cell.id)), ..cell.clone() }
 }
 
-/// The sampling settings in order, each with the sweeps in which it occurs.
-fn samplings(spec: &Spec) -> Vec<(SamplingParams, Vec<&Axes>)> {
-    let mut all: Vec<(SamplingParams, Vec<&Axes>)> = Vec::new();
+/// The goals in order, each with the sweeps in which it occurs.
+fn goals(spec: &Spec) -> Vec<(Goal, Vec<&Axes>)> {
+    let mut all: Vec<(Goal, Vec<&Axes>)> = Vec::new();
     for sweep in &spec.sweep {
-        for MethodSpec { sampling, .. } in product(sweep, MethodSpec::default(), true) {
-            match all.iter_mut().find(|(known, _)| *known == sampling) {
+        for goal in product(sweep, SweepPoint::default(), true).iter().map(SweepPoint::goal) {
+            match all.iter_mut().find(|(known, _)| *known == goal) {
+                // Several values of an axis that the strategy does not read give one goal.
+                Some((_, sweeps)) if sweeps.last().is_some_and(|last| ptr::eq(*last, sweep)) => {}
                 Some((_, sweeps)) => sweeps.push(sweep),
-                None => all.push((sampling, vec![sweep])),
+                None => all.push((goal, vec![sweep])),
             }
         }
     }
     all
 }
 
-/// The methods of a sweep under one sampling setting.
-fn methods(sweep: &Axes, sampling: SamplingParams) -> Vec<MethodSpec> {
-    let mut methods = product(sweep, MethodSpec { sampling, ..MethodSpec::default() }, false);
-    methods.retain(|method| !method.is_plain());
-    methods
+/// The methods of a sweep with one goal.
+fn methods(sweep: &Axes, goal: Goal) -> Vec<SweepPoint> {
+    let mut points = product(sweep, SweepPoint::new(goal), false);
+    points.retain(|point| !point.method.is_plain());
+    points
 }
 
-/// The product of the axes that set the target's distribution if `sampling`, else of all
-/// other axes.
-fn product(sweep: &Axes, start: MethodSpec, sampling: bool) -> Vec<MethodSpec> {
-    let mut methods = vec![start];
-    for axis in axes().iter().filter(|axis| (axis.sets == Sets::Sampling) == sampling) {
+/// The product of the axes that set the goal if `goal`, else of all other axes.
+fn product(sweep: &Axes, start: SweepPoint, goal: bool) -> Vec<SweepPoint> {
+    let mut points = vec![start];
+    for axis in axes().iter().filter(|axis| (axis.sets == Sets::Goal) == goal) {
         let Some(values) = sweep.get(axis.name) else { continue };
-        let each = |method| {
-            values.iter().map(move |value| with(MethodSpec::clone(method), axis.name, value))
+        let each = |point: &SweepPoint| {
+            values.iter().map(|value| point.clone().with(axis.name, value)).collect()
         };
-        methods = methods.iter().flat_map(each).collect();
+        points = points.iter().flat_map(|point| -> Vec<_> { each(point) }).collect();
     }
-    methods
+    points
 }
 
 /// The hashes of the files that a cell's methods read, by path.
@@ -173,11 +175,11 @@ fn hashes(
     files.map(hash).collect()
 }
 
-/// The content hash of everything that may change the tokens of a method; `drafts` says
-/// whether the draft model takes part, `texts` holds the hashes of the files that the
+/// The content hash of everything that may change the tokens of a point; `drafts` says
+/// whether the draft model takes part, `texts` holds the hashes of the files that its
 /// method reads.
 fn identify(
-    method: &MethodSpec,
+    SweepPoint { method, beam }: &SweepPoint,
     plan: &Plan,
     drafts: bool,
     texts: &BTreeMap<String, String>,
@@ -195,12 +197,13 @@ fn identify(
     let other = other.map_or("", |draft| draft.vocabulary.name());
     let params = (!method.params.is_empty()).then_some(&method.params);
     let texts = texts.values().fold(String::new(), |all, hash| format!("{all} | {hash}"));
+    let beam = beam.map_or(String::new(), |beam| format!(" | {beam}"));
     let special = if plan.special_tokens { " | special tokens" } else { "" };
     // Only changed settings enter, so a setting that is added later does not change
     // today's ids.
     let sampling = method.sampling.changes().map(|(key, value)| format!("{key}={value} "));
     let text = format!(
-        "{} | {}{other} | {}| {} {} {} {} {params:?}{texts}{special}",
+        "{} | {}{other} | {}| {} {} {} {} {params:?}{texts}{special}{beam}",
         model(&plan.target),
         draft.map(model).unwrap_or_default(),
         sampling.collect::<String>(),

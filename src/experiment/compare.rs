@@ -19,14 +19,13 @@ use crate::sampling::Sampler;
 /// Says in `failures.csv` why a text of class P was not compared.
 const PLAIN_FAILED: &str = "plain decoding for the comparison failed: ";
 
-/// Records where a cell first differs from the baseline: at T = 0 every cell must repeat
-/// its tokens. A tie within rounding excuses a difference only if the engine's rounding
-/// may depend on the number of rows; other engines promise the same bits. [`paths`]
-/// compares cells of class P.
+/// Records where a cell first differs from the baseline: at T = 0, and in beam search, every
+/// cell must repeat its tokens. A tie within rounding excuses a difference only if the engine's rounding
+/// may depend on the number of rows; other engines promise the same bits. What may be a tie
+/// between two beams cannot be read from the logits of one token, so on such an engine beams
+/// that differ are counted and not recorded. [`paths`] compares cells of class P.
 pub(super) fn greedy(target: &dyn LanguageModel, block: &Block<'_>, rows: &mut BlockRows) {
-    let Some(baseline) =
-        block.cells.iter().find(|c| c.is_baseline() && c.method.sampling.is_greedy())
-    else {
+    let Some(baseline) = block.cells.iter().find(|c| c.is_baseline() && c.is_determined()) else {
         return;
     };
     let Some(plain) = rows.texts.iter().find(|t| t.cell == baseline.id).map(|t| t.tokens.clone())
@@ -38,6 +37,12 @@ pub(super) fn greedy(target: &dyn LanguageModel, block: &Block<'_>, rows: &mut B
         let Some(cell) = block.cells.iter().find(own) else { continue };
         let Some(at) = divergence::first(&plain, &text.tokens) else { continue };
         row.first_divergence = Some(at);
+        if cell.beam.is_some() {
+            if target.info().row_invariant {
+                rows.divergences.push(of(text, divergence::difference(&plain, &text.tokens, at)));
+            }
+            continue;
+        }
         // If the target fails here, nothing shows that the difference was a tie.
         let found = explain(target, cell, block, &plain, &text.tokens, at)
             .unwrap_or_else(|_| divergence::difference(&plain, &text.tokens, at));

@@ -120,6 +120,7 @@ impl Plan {
         }
         for cell in &self.cells {
             cell.method.sampling.validate()?;
+            cell.beam.map_or(Ok(()), |beam| beam.validate())?;
             if cell.method.num_speculative_tokens > 0 {
                 NUM_SPECULATIVE_TOKENS.check(&Value::Count(cell.method.num_speculative_tokens))?;
             }
@@ -166,11 +167,11 @@ impl Plan {
         }
     }
 
-    /// The sampling settings in order, each with its cells, baseline first.
-    pub fn settings(&self) -> Vec<Vec<&Cell>> {
+    /// The goals in order, each with its cells, baseline first.
+    pub fn goals(&self) -> Vec<Vec<&Cell>> {
         let mut groups: Vec<Vec<&Cell>> = Vec::new();
         for cell in &self.cells {
-            match groups.iter_mut().find(|group| group[0].method.sampling == cell.method.sampling) {
+            match groups.iter_mut().find(|group| group[0].goal() == cell.goal()) {
                 Some(group) => group.push(cell),
                 None => groups.push(vec![cell]),
             }

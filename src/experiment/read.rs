@@ -11,11 +11,14 @@ use anyhow::{Context, Result, anyhow, bail};
 use toml::{Table, Value};
 
 use super::axes::{Axes, SweepAxis, axes, axis};
+use super::goal::{BEAM, SAMPLING, STRATEGY};
 use super::keys::{day, fill_in, top_key, top_keys, unknown};
 use super::spec::Spec;
+use crate::beam::BEAM_PARAMS;
 use crate::decode::readers;
 use crate::input::read_any_text;
 use crate::params;
+use crate::sampling::SamplingParams;
 
 /// An experiment and where it was found.
 #[derive(Debug, Clone)]
@@ -189,6 +192,7 @@ fn spread(
                 "the key \"drafter\" is missing in [sweep]: name one or more from `specdec list`"
             );
         }
+        check_strategies(sweep)?;
         if let Some(key) = sweep.settings().find(|key| !read(sweep, key)) {
             let methods = sweep.methods().collect::<Vec<_>>().join(", ");
             bail!(
@@ -206,6 +210,24 @@ fn spread(
             );
         }
         reading.for_each(|sweep| _ = sweep.0.insert(key, values.clone()));
+    }
+    Ok(())
+}
+
+/// Refuses axes that no strategy of the sweep reads.
+fn check_strategies(sweep: &Axes) -> Result<()> {
+    let named = sweep.get(STRATEGY.key).map(|values| values.iter().map(ToString::to_string));
+    let named = named.map_or_else(|| vec![SAMPLING.to_owned()], Iterator::collect);
+    let beam = |key: &str| BEAM_PARAMS.iter().any(|param| param.key == key);
+    let sampling = |key: &str| key == "verifier" || SamplingParams::NEUTRAL.get(key).is_some();
+    for key in sweep.0.keys() {
+        let reads = if beam(key) { BEAM } else { SAMPLING };
+        if (beam(key) || sampling(key)) && named.iter().all(|name| name != reads) {
+            bail!(
+                "\"sweep.{key}\" is read by strategy \"{reads}\" alone: leave it out, or add that \
+                 strategy to the sweep"
+            );
+        }
     }
     Ok(())
 }

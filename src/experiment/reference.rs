@@ -148,6 +148,13 @@ fn of_param(param: &Param) -> Value {
             }
             schema
         }
+        params::ParamKind::Choice { names, .. } => {
+            let spellings = names.iter().flat_map(|name| {
+                let flag = name.parse::<bool>().ok().map(Value::Bool);
+                [json!(name)].into_iter().chain(flag)
+            });
+            json!({"enum": spellings.collect::<Vec<_>>()})
+        }
         // A tree of one level is written as a number.
         params::ParamKind::Text { .. } => json!({"type": ["string", "number"]}),
         params::ParamKind::File => json!({"type": "string"}),

@@ -5,7 +5,7 @@ use toml::Value;
 
 use crate::params;
 
-/// A TOML text, integer or number as the value of a setting; `None` for other types.
+/// A TOML text, integer, number or boolean as the value of a setting; `None` for other types.
 pub(super) fn setting(value: &Value) -> Option<params::Value> {
     Some(match value {
         Value::String(text) => params::Value::Text(text.clone()),
@@ -15,6 +15,8 @@ pub(super) fn setting(value: &Value) -> Option<params::Value> {
         },
         // Adding 0 turns -0.0 into 0, so that equal settings have one id.
         Value::Float(x) => params::Value::Number(x + 0.0),
+        // `early_stopping = true` has the name that it has in transformers.
+        Value::Boolean(flag) => params::Value::Text(flag.to_string()),
         _ => return None,
     })
 }

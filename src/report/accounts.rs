@@ -120,7 +120,7 @@ impl RowVisitor for Accounts<'_> {
     fn generation(&mut self, block: usize, row: GenerationRow) {
         let cell = self.cell(&row.cell);
         let check = self.open.remove(&(block, cell)).unwrap_or_default();
-        let wrong = check.misfit(self.plan, &row);
+        let wrong = check.misfit(self.plan, &self.plan.cells[cell], &row);
         let wrong = wrong.map(|what| format!("cell {}: {what}", row.cell));
         let sample = Sample {
             prompt: self.name(row.prompt),
@@ -132,6 +132,7 @@ impl RowVisitor for Accounts<'_> {
             prefill_us: row.prefill_us,
             decode_us: row.decode_us,
             first_divergence: row.first_divergence,
+            beam: check.beam(),
             rounds: check.end(),
             // Known once all blocks are.
             timed: false,

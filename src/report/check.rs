@@ -4,9 +4,10 @@
 use anyhow::Result;
 use sha2::{Digest, Sha256};
 
-use crate::experiment::Plan;
+use crate::beam::BeamSettings;
+use crate::experiment::{Cell, Plan};
 use crate::model::hex;
-use crate::rows::{BLOCK_FILES, BlockDigest, BlockRow, GenerationRow, RoundRow, TextRow};
+use crate::rows::{BLOCK_FILES, BeamRow, BlockDigest, BlockRow, GenerationRow, RoundRow, TextRow};
 use crate::statistics::Rounds;
 
 /// Times are whole nanoseconds, so a difference of less than half a nanosecond between two
@@ -54,6 +55,8 @@ pub(super) struct GenerationCheck {
     unsound: bool,
     /// The number of tokens of its text, and the text's hash.
     text: Option<(usize, [u8; 32])>,
+    /// What was written of the beam search that found it.
+    beam: Option<BeamRow>,
 }
 
 impl GenerationCheck {
@@ -72,25 +75,27 @@ impl GenerationCheck {
     /// Adds the text.
     pub(super) fn text(&mut self, row: &TextRow) {
         self.text = Some((row.tokens.len(), Sha256::digest(&row.text).into()));
+        self.beam = row.beam;
     }
 
-    /// The first inconsistency, given the row of the generation.
-    pub(super) fn misfit(&self, plan: &Plan, generation: &GenerationRow) -> Option<&'static str> {
-        let late = (self.rounds.times.total() - generation.decode_us).abs();
-        let begins = self.first.is_none_or(|first| first == generation.prompt_tokens);
+    /// What was written of the beam search that found the text.
+    pub(super) fn beam(&self) -> Option<BeamRow> {
+        self.beam
+    }
+
+    /// The first inconsistency, given the cell and the row of the generation.
+    pub(super) fn misfit(
+        &self,
+        plan: &Plan,
+        cell: &Cell,
+        generation: &GenerationRow,
+    ) -> Option<&'static str> {
         let new_tokens = generation.new_tokens;
+        let how = match cell.beam {
+            Some(settings) => self.misfit_of_beams(&settings, generation),
+            None => self.misfit_of_rounds(generation),
+        };
         let checks = [
-            (!self.huge, "a round has more tokens than any draft"),
-            (!self.misnumbered, "its rounds are not numbered from 0"),
-            (begins && !self.apart, "its rounds do not follow each other"),
-            (!self.unsound, "a round accepts more tokens than it drafts"),
-            (self.emitted == new_tokens, "emitted does not sum to new_tokens"),
-            (
-                self.rounds.len() == generation.target_forwards,
-                "target_forwards is not the number of its rounds",
-            ),
-            (self.draft_forwards == generation.draft_forwards, "draft_forwards is not the sum"),
-            (late < ROUNDING_US, "the times of its rounds do not sum to decode_us"),
             (generation.seed == plan.seed, "its seed is not the plan's"),
             (
                 self.text.is_some_and(|(tokens, _)| tokens == new_tokens),
@@ -101,7 +106,43 @@ impl GenerationCheck {
                 "its text has another hash",
             ),
         ];
-        checks.into_iter().find(|(fits, _)| !fits).map(|(_, what)| what)
+        how.or_else(|| first_wrong(checks))
+    }
+
+    /// Of a generation token by token.
+    fn misfit_of_rounds(&self, generation: &GenerationRow) -> Option<&'static str> {
+        let late = (self.rounds.times.total() - generation.decode_us).abs();
+        let begins = self.first.is_none_or(|first| first == generation.prompt_tokens);
+        first_wrong([
+            (self.beam.is_none(), "it has the score of a beam search"),
+            (!self.huge, "a round has more tokens than any draft"),
+            (!self.misnumbered, "its rounds are not numbered from 0"),
+            (begins && !self.apart, "its rounds do not follow each other"),
+            (!self.unsound, "a round accepts more tokens than it drafts"),
+            (self.emitted == generation.new_tokens, "emitted does not sum to new_tokens"),
+            (
+                self.rounds.len() == generation.target_forwards,
+                "target_forwards is not the number of its rounds",
+            ),
+            (self.draft_forwards == generation.draft_forwards, "draft_forwards is not the sum"),
+            (late < ROUNDING_US, "the times of its rounds do not sum to decode_us"),
+        ])
+    }
+
+    /// Of a beam search, which has no rounds.
+    fn misfit_of_beams(
+        &self,
+        settings: &BeamSettings,
+        generation: &GenerationRow,
+    ) -> Option<&'static str> {
+        let Some(beam) = self.beam else { return Some("it has no score of its beam search") };
+        let score = settings.score(beam.log_prob, generation.new_tokens);
+        first_wrong([
+            (self.first.is_none(), "a beam search has rounds"),
+            (score == beam.score, "its score does not follow from log_prob"),
+            (beam.steps >= generation.new_tokens, "its text has more tokens than steps"),
+            (beam.rows >= generation.target_forwards, "it made more passes than it needed rows"),
+        ])
     }
 
     /// The rounds, all of which were added.
@@ -109,6 +150,11 @@ impl GenerationCheck {
         self.rounds.end();
         self.rounds
     }
+}
+
+/// What the first check says that does not hold.
+fn first_wrong<const N: usize>(checks: [(bool, &'static str); N]) -> Option<&'static str> {
+    checks.into_iter().find(|(fits, _)| !fits).map(|(_, what)| what)
 }
 
 /// Whether the counts and times of a round are possible.

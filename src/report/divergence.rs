@@ -1,4 +1,4 @@
-//! Texts that must equal those of plain decoding: how many differ, and whether each first
+//! Texts that must equal those of plain decoding, or of a search without drafts: how many differ, and whether each first
 //! difference is a tie.
 
 use std::collections::BTreeSet;
@@ -10,13 +10,13 @@ use crate::experiment::Cell;
 use crate::rows::DivergenceRow;
 use crate::statistics::Sample;
 
-/// The sections on greedy cells and on cells of class P, each with a table of cells and, if
+/// The sections on greedy cells, on beam searches and on cells of class P, each with a table of cells and, if
 /// any text differs, a table of the differences.
 pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
-    let greedy = part(results, series, |cell| cell.method.sampling.is_greedy());
-    let paths = part(results, series, |cell| {
-        cell.class.starts_with('P') && !cell.method.sampling.is_greedy()
-    });
+    let greedy =
+        part(results, series, |cell| cell.beam.is_none() && cell.method.sampling.is_greedy());
+    let beams = part(results, series, |cell| cell.beam.is_some());
+    let paths = part(results, series, |cell| cell.class.starts_with('P') && !cell.is_determined());
     let mut text = String::new();
     if let Some(tables) = greedy {
         text += &format!(
@@ -24,6 +24,13 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
              the baseline's tokens. A difference is excused as a tie only where rounding may \
              depend on the rows of a pass (class with `~`), and the two tokens are those with the \
              baseline's two largest logits, closer than rounding can tell.\n\n{tables}"
+        );
+    }
+    if let Some(tables) = beams {
+        text += &format!(
+            "## Beams against the search without drafts\n\nDrafts should change no text of a beam \
+             search. On an engine whose rounding may depend on the rows of a pass (class with \
+             `~`), differences are counted and not judged.\n\n{tables}"
         );
     }
     if let Some(tables) = paths {
@@ -50,7 +57,8 @@ fn part(
             let compared = compared(results, cell);
             let differ = samples.iter().filter(|s| s.first_divergence.is_some()).count();
             let ties = rows.iter().filter(|d| d.tie).count();
-            // Differences in class P~ are excused: they are counted but have no rows.
+            // Differences in class P~, and of beams in class G~, are excused: they are counted
+            // but have no rows.
             let differ = format!("{} of {compared}", rows.len().max(differ));
             cells.push([series.line(cell), vec![differ, ties.to_string()]].concat());
             let k = cell.method.num_speculative_tokens.to_string();

@@ -10,7 +10,8 @@ use super::series::{Names, Series, lines, series};
 use super::tables::{markdown, number, with_interval};
 use super::warnings::warnings;
 use super::{
-    controls, divergence, other_tools, outliers, policies, sessions, speedup_ceiling, trace, worth,
+    beams, controls, divergence, other_tools, outliers, policies, sessions, speedup_ceiling, trace,
+    worth,
 };
 use crate::experiment::PlannedModel;
 use crate::model::{CacheDtype, Vocabulary};
@@ -40,6 +41,7 @@ pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[Figur
         let _ = write!(text, "![{name}](figures/{name}.svg)\n\n*{caption}*\n\n");
     }
     text += &cells(&series, summary);
+    text += &beams::section(results, &series, summary);
     text += &speedup_ceiling::section(results, &series, summary);
     text += &predictions(&series, summary);
     text += &worth::against_rejection(results, &series);
@@ -154,12 +156,13 @@ fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]
 }
 
 fn checks(results: &Results, summary: &[SummaryRow]) -> String {
-    let baselines = results.plan.cells.iter().filter(|c| c.is_baseline());
+    // Those of beam searches stand in their own table.
+    let baselines = results.plan.cells.iter().filter(|c| c.is_baseline() && c.beam.is_none());
     let names = Names::new(baselines.clone());
     let rows = baselines.filter_map(|cell| {
         let row = summary.iter().find(|row| row.cell == cell.id)?;
         Some(vec![
-            names.sampling(&cell.method.sampling),
+            names.goal(cell),
             class_with_word(&cell.class),
             row.generations.to_string(),
             row.tokens.to_string(),
@@ -227,7 +230,7 @@ fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
     });
     format!(
         "## All cells\n\nClass: D (lossless) the output distribution equals sampling from the \
-         target; G (greedy-exact) the text is that of greedy decoding; P (seed-exact) the same \
+         target; G (greedy-exact) the text is that of greedy decoding, or of the same beam search without drafts; P (seed-exact) the same \
          seed gives the tokens of plain decoding; X approximate; with `~` the engine's rounding \
          may depend on the number of rows of a pass.\n\n{}\n",
         markdown(&head, &table)

@@ -2,6 +2,7 @@
 //! The output is deterministic: the same rows give the same bytes.
 
 mod accounts;
+mod beams;
 mod best;
 mod brief;
 mod check;

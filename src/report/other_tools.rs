@@ -27,7 +27,8 @@ pub(super) fn section(results: &Results, series: &[Series<'_>], summary: &[Summa
     ];
     let mut table = Vec::new();
     let mut by_position = Vec::new();
-    for series in series {
+    // Their terms are those of rounds, which beam search does not have.
+    for series in series.iter().filter(|series| series.cells[0].beam.is_none()) {
         for cell in &series.cells {
             let row = summary.iter().find(|row| row.cell == cell.id);
             table.push([series.line(cell), numbers(results, cell, row)].concat());

@@ -30,7 +30,7 @@ struct Far<'a> {
 impl Far<'_> {
     /// Whether both outliers are the same generation of plain decoding.
     fn is_same(&self, other: &Self) -> bool {
-        let key = |far: &Self| (far.outlier.prompt.to_owned(), far.cell.method.sampling);
+        let key = |far: &Self| (far.outlier.prompt.to_owned(), far.cell.goal());
         self.outlier.side == Side::Plain
             && other.outlier.side == Side::Plain
             && key(self) == key(other)

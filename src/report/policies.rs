@@ -77,8 +77,8 @@ fn is_fixed(cell: &Cell) -> bool {
 }
 
 fn same_but_length(a: &Cell, b: &Cell) -> bool {
-    (&a.method.drafter, &a.method.verifier, a.method.sampling)
-        == (&b.method.drafter, &b.method.verifier, b.method.sampling)
+    (&a.method.drafter, &a.method.verifier, a.goal())
+        == (&b.method.drafter, &b.method.verifier, b.goal())
         && settings_but(LENGTHS, &a.method.length, a) == settings_but(LENGTHS, &b.method.length, b)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::results::Results;
-use crate::experiment::Cell;
+use crate::experiment::{Cell, Goal};
 use crate::registry::Entry;
 use crate::registry::class_with_word;
 use crate::rows::SummaryRow;
@@ -14,7 +14,7 @@ use crate::sampling::SamplingParams;
 pub struct Series<'a> {
     /// The name of the method, which mentions only what distinguishes it within the run.
     pub method: String,
-    /// The name of the sampling setting, shortened in the same way.
+    /// The name of the sampling setting, shortened in the same way, or of the beam search.
     pub sampling: String,
     /// Its cells in order of increasing K.
     pub cells: Vec<&'a Cell>,
@@ -58,7 +58,7 @@ pub fn series(results: &Results) -> Vec<Series<'_>> {
             Some(series) => series.cells.push(cell),
             None => found.push(Series {
                 method: names.method(cell),
-                sampling: names.sampling(&cell.method.sampling),
+                sampling: names.goal(cell),
                 cells: vec![cell],
             }),
         }
@@ -76,7 +76,7 @@ fn same_but_k(a: &Cell, b: &Cell) -> bool {
             c.method.params.to_string(),
         )
     };
-    key(a) == key(b) && a.method.sampling == b.method.sampling
+    key(a) == key(b) && a.goal() == b.goal()
 }
 
 /// The settings of a cell, except those declared by the method `name` of `registry`.
@@ -126,9 +126,11 @@ impl Names {
         let cells = cells.collect::<Vec<_>>();
         let varies =
             |value: &dyn Fn(&Cell) -> String| cells.iter().any(|c| value(c) != value(cells[0]));
-        let sampling = cells.first().map_or_else(Vec::new, |first| {
+        let drawn = cells.iter().filter(|c| c.beam.is_none()).collect::<Vec<_>>();
+        let sampling = drawn.first().map_or_else(Vec::new, |first| {
+            let own = |c: &Cell, key: &str| setting(&c.method.sampling, key);
             let keys = first.method.sampling.settings().map(|(key, _)| key);
-            keys.filter(|key| varies(&|c| setting(&c.method.sampling, key))).collect()
+            keys.filter(|key| drawn.iter().any(|c| own(c, key) != own(first, key))).collect()
         });
         Self {
             verifiers: varies(&|c| c.method.verifier.clone()),
@@ -153,11 +155,15 @@ impl Names {
         name
     }
 
-    /// The temperature, followed by the other settings that vary.
-    pub(super) fn sampling(&self, sampling: &SamplingParams) -> String {
+    /// The temperature, followed by the other settings that vary; or the beams of a search.
+    pub(super) fn goal(&self, cell: &Cell) -> String {
+        let sampling = match cell.goal() {
+            Goal { beam: Some(beam), .. } => return beam.to_string(),
+            Goal { sampling, beam: None } => sampling,
+        };
         let mut name = format!("T = {}", sampling.temperature);
         for key in self.sampling.iter().filter(|key| **key != "temperature") {
-            name += &format!(", {key} = {}", setting(sampling, key));
+            name += &format!(", {key} = {}", setting(&sampling, key));
         }
         name
     }

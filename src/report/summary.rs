@@ -5,11 +5,11 @@ use super::series::{Series, series};
 use super::tables::ends;
 use crate::experiment::Cell;
 use crate::rows::Calibration;
-use crate::rows::{SummaryRow, SurvivalRow};
+use crate::rows::{BeamRow, SummaryRow, SurvivalRow};
 use crate::statistics::{
     Costs, Interval, RoundProgress, Sample, Survival, acceptance, alpha, block_efficiency,
-    branches, by_prompt, forwards_per_token, pair_by_prompt, predicted_speedup, rounds, speedup,
-    speedup_interval, survival_ratios, timed, times, tokens_per_second, tv,
+    branches, by_prompt, forwards_per_token, pair_by_prompt, passes_per_row, predicted_speedup,
+    rounds, speedup, speedup_interval, survival_ratios, timed, times, tokens_per_second, tv,
 };
 
 /// One row per cell, in the order of the plan.
@@ -24,6 +24,7 @@ pub fn summary(results: &Results) -> Vec<SummaryRow> {
             let samples = results.samples(&cell.id);
             row.baseline_forwards_per_token = forwards_per_token(results.baseline(cell));
             row.tokens_per_second = tokens_per_second(samples);
+            beams(&mut row, samples);
             if cell.is_baseline() {
                 row.baseline_tokens_per_second = row.tokens_per_second;
             } else {
@@ -67,6 +68,12 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         num_speculative_tokens: (cell.method.num_speculative_tokens > 0)
             .then_some(cell.method.num_speculative_tokens),
         sampling: cell.method.sampling,
+        strategy: cell.goal().strategy().to_owned(),
+        num_beams: cell.beam.map(|beam| beam.num_beams),
+        length_penalty: cell.beam.map(|beam| beam.length_penalty),
+        early_stopping: cell.beam.map(|beam| beam.early_stopping),
+        num_beam_groups: cell.beam.map(|beam| beam.num_beam_groups),
+        diversity_penalty: cell.beam.map(|beam| beam.diversity_penalty),
         params: cell.method.params.to_string(),
         control: cell.control,
         engine: plan.target.engine.clone(),
@@ -80,9 +87,23 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         reason,
         generations: samples.len(),
         tokens: samples.iter().map(|s| s.new_tokens).sum(),
+        passes_per_token: forwards_per_token(samples),
         rounds: samples.iter().map(|s| s.rounds.len()).sum(),
         ..SummaryRow::default()
     }
+}
+
+/// Means over the texts that beam searches found; nothing for texts that were drawn.
+fn beams(row: &mut SummaryRow, samples: &[Sample]) {
+    let Some(passes) = passes_per_row(samples) else { return };
+    row.passes_per_row = passes.value();
+    (row.passes_per_row_lo, row.passes_per_row_hi) = ends(passes.interval());
+    let mean = |of: fn(&BeamRow) -> f64| {
+        let found = samples.iter().filter_map(|sample| sample.beam.as_ref()).map(of);
+        Some(found.sum::<f64>() / samples.len() as f64)
+    };
+    row.log_prob = mean(|beam| beam.log_prob);
+    row.score = mean(|beam| beam.score);
 }
 
 fn accept(row: &mut SummaryRow, samples: &[Sample]) {

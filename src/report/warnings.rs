@@ -37,15 +37,18 @@ fn baselines(results: &Results, found: &mut Vec<String>) {
     for cell in results.plan.cells.iter().filter(|c| c.is_baseline()) {
         let samples = results.samples(&cell.id);
         let forwards = samples.iter().map(|s| s.target_forwards).sum::<usize>();
-        let tokens = samples.iter().map(|s| s.new_tokens).sum::<usize>();
+        // A beam search needs a row for every beam of a step.
+        let needed = samples.iter().map(|s| s.beam.map_or(s.new_tokens, |beam| beam.rows));
+        let needed = needed.sum::<usize>();
+        let what = if cell.beam.is_some() { "rows" } else { "tokens" };
         if samples.is_empty() {
             found.push(format!(
                 "The baseline \"{}\" has no finished generation: its cells have no speedup.",
                 describe(cell)
             ));
-        } else if forwards != tokens {
+        } else if forwards != needed {
             found.push(format!(
-                "The baseline \"{}\" made {forwards} target passes for {tokens} tokens, not one \
+                "The baseline \"{}\" made {forwards} target passes for {needed} {what}, not one \
                  each: speedups over it are biased.",
                 describe(cell)
             ));

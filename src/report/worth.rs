@@ -4,9 +4,8 @@
 use super::results::Results;
 use super::series::{Series, lines, settings_but};
 use super::tables::{ends, markdown, number, with_interval};
-use crate::experiment::Cell;
+use crate::experiment::{Cell, Goal};
 use crate::rows::SummaryRow;
-use crate::sampling::SamplingParams;
 use crate::statistics::{
     Interval, block_efficiency_ratio, branches, pair_by_prompt, speedup, speedup_interval,
 };
@@ -118,13 +117,8 @@ pub(super) fn against_rejection(results: &Results, series: &[Series<'_>]) -> Str
 }
 
 /// What two cells must share to be compared, in addition to the settings in [`drafts`].
-fn rest(cell: &Cell) -> (&str, &str, usize, SamplingParams) {
-    (
-        &cell.method.drafter,
-        &cell.method.length,
-        cell.method.num_speculative_tokens,
-        cell.method.sampling,
-    )
+fn rest(cell: &Cell) -> (&str, &str, usize, Goal) {
+    (&cell.method.drafter, &cell.method.length, cell.method.num_speculative_tokens, cell.goal())
 }
 
 /// The settings of a cell, except those of its verifier.

@@ -22,7 +22,7 @@ pub(crate) use file::{PlacedRow, RawRow};
 pub(crate) use lines::compressed;
 pub(crate) use raw::{Raw, RowVisitor};
 pub use records::{
-    BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow,
+    BeamRow, BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow,
     SummaryRow, SurvivalRow, TextRow,
 };
 pub(crate) use text::{RowWriter, text_of};

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::beam::EarlyStopping;
 use crate::sampling::SamplingParams;
 use crate::shown::cell;
 
@@ -101,6 +102,18 @@ pub struct TextRow {
     pub repeat: u32,
     pub tokens: Vec<u32>,
     pub text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beam: Option<BeamRow>,
+}
+
+/// What `generations.jsonl` says of a text that a beam search found.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct BeamRow {
+    pub log_prob: f64,
+    pub score: f64,
+    pub steps: usize,
+    pub rows: usize,
 }
 
 /// A row of `divergences.csv`: text that should equal plain decoding's and does not.
@@ -187,6 +200,12 @@ pub struct SummaryRow {
     pub num_speculative_tokens: Option<usize>,
     #[serde(flatten)]
     pub sampling: SamplingParams,
+    pub strategy: String,
+    pub num_beams: Option<usize>,
+    pub length_penalty: Option<f64>,
+    pub early_stopping: Option<EarlyStopping>,
+    pub num_beam_groups: Option<usize>,
+    pub diversity_penalty: Option<f64>,
     #[serde(with = "cell")]
     pub params: String,
     pub control: bool,
@@ -202,6 +221,12 @@ pub struct SummaryRow {
     pub reason: String,
     pub generations: usize,
     pub tokens: usize,
+    pub passes_per_token: Option<f64>,
+    pub passes_per_row: Option<f64>,
+    pub passes_per_row_lo: Option<f64>,
+    pub passes_per_row_hi: Option<f64>,
+    pub log_prob: Option<f64>,
+    pub score: Option<f64>,
     pub rounds: usize,
     pub acceptance_rate: Option<f64>,
     pub alpha: Option<f64>,

@@ -10,7 +10,7 @@ mod truncate;
 mod vector;
 
 pub use settings::{MOST_TOP_K, PROCESSORS, Processor, SamplingParams};
-pub(crate) use truncate::log_mass;
+pub(crate) use truncate::{log_mass, log_mass_and_best};
 
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};

@@ -40,9 +40,38 @@ pub(crate) fn log_mass(logits: &Logits) -> Result<f64, DistError> {
     }
 }
 
+/// The same, and the `count` tokens with the largest logits, best first; ties go to the lowest id,
+/// and impossible tokens are left out.
+pub(crate) fn log_mass_and_best(
+    logits: &Logits,
+    count: usize,
+) -> Result<(f64, Vec<Token>), DistError> {
+    match logits {
+        Logits::F32(scores) => log_mass_and_best_of(scores, count),
+        Logits::F64(scores) => log_mass_and_best_of(scores, count),
+    }
+}
+
 fn log_mass_of<S: Score>(scores: &[S]) -> Result<f64, DistError> {
-    let (_, max) = peaks(scores)?;
-    Ok(max + libm::log(S::weights(scores, max, 1.0).mass()))
+    Ok(mass_below(scores, peaks(scores)?.1))
+}
+
+/// [`log_mass`] of scores whose largest is `max`.
+fn mass_below<S: Score>(scores: &[S], max: f64) -> f64 {
+    max + libm::log(S::weights(scores, max, 1.0).mass())
+}
+
+fn log_mass_and_best_of<S: Score>(
+    scores: &[S],
+    count: usize,
+) -> Result<(f64, Vec<Token>), DistError> {
+    let (peaks, max) = peaks(scores)?;
+    let entry = |token: Token| (token, scores[token as usize].into());
+    let mut tokens = candidates(scores, &peaks, count.max(1), f64::NEG_INFINITY);
+    tokens.retain(|&token| entry(token).1 > f64::NEG_INFINITY);
+    tokens.sort_unstable_by(|&a, &b| descending(&entry(a), &entry(b)));
+    tokens.truncate(count);
+    Ok((mass_below(scores, max), tokens))
 }
 
 /// The largest score of each block, and of all.
@@ -246,6 +275,26 @@ mod tests {
     use rand_chacha::rand_core::{Rng, SeedableRng};
 
     use super::*;
+
+    /// Rows with many ties and impossible tokens, of every length around a block.
+    #[test]
+    fn the_best_tokens_are_those_of_a_sort() {
+        let mut rng = ChaCha8Rng::seed_from_u64(62);
+        for count in [1, 2, 63, 64, 65, 1_000, 4_097] {
+            for levels in [2, 9, 1_000_000] {
+                let mut level = || rng.next_u32() % levels;
+                let score = |level: u32| if level == 0 { f32::NEG_INFINITY } else { level as f32 };
+                let mut row = (0..count).map(|_| score(level())).collect::<Vec<_>>();
+                row[count / 2] = 1.5;
+                let row = Logits::F32(row);
+                for wanted in [0, 1, 2, 8, 70, 5_000] {
+                    let (mass, tokens) = log_mass_and_best(&row, wanted).unwrap();
+                    assert_eq!(tokens, row.largest(wanted), "{count} {levels} {wanted}");
+                    assert_eq!(mass, log_mass(&row).unwrap());
+                }
+            }
+        }
+    }
 
     /// Rows of every length around a block, narrow and wide, against the same sum in f64.
     #[test]

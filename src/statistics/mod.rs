@@ -24,7 +24,9 @@ pub use outliers::{Outlier, Side, outliers};
 pub use paired::{LEVEL, SignFlip, against_tuned, flips, holm, log_ratios, sign_flip, sign_flips};
 pub use predict::{Costs, RoundProgress, expected_tokens, predicted_speedup};
 pub use quantile::{deciles, median, quantile};
-pub use ratios::{alpha, block_efficiency, block_efficiency_ratio, share_of_ceiling, tv};
+pub use ratios::{
+    alpha, block_efficiency, block_efficiency_ratio, passes_per_row, share_of_ceiling, tv,
+};
 pub use resamples::{RESAMPLES, SEED};
 pub use round_cost::RoundCost;
 pub use rounds::{CountedRound, Rounds, TimeSums};

@@ -46,6 +46,18 @@ pub fn block_efficiency_ratio(cell: &[Sample], other: &[Sample]) -> Ratio {
     }))
 }
 
+/// Target passes of beam searches ÷ rows that they needed, which are the passes without drafts;
+/// with its uncertainty. `None` without beam searches.
+pub fn passes_per_row(samples: &[Sample]) -> Option<Ratio> {
+    let sums = |samples: Vec<&Sample>| {
+        let rows = samples.iter().filter_map(|s| s.beam).map(|beam| beam.rows).sum::<usize>();
+        let passes = samples.iter().map(|s| s.target_forwards).sum::<usize>();
+        ([passes as f64], [rows as f64])
+    };
+    samples.iter().all(|sample| sample.beam.is_some()).then_some(())?;
+    (!samples.is_empty()).then(|| Ratio::of(by_prompt(samples).into_values().map(sums)))
+}
+
 /// The sums of each prompt.
 fn sums(samples: &[Sample]) -> BTreeMap<&str, Acceptance> {
     let prompts = by_prompt(samples).into_iter();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::acceptance::Acceptance;
 use super::ratio;
 use super::rounds::{CountedRound, Rounds, TimeSums};
+use crate::rows::BeamRow;
 
 /// One finished generation that counts: what statistics need of its row, and its rounds.
 /// The columns of `generations.csv` have the same names.
@@ -21,7 +22,9 @@ pub struct Sample {
     pub prefill_us: f64,
     pub decode_us: f64,
     pub first_divergence: Option<usize>,
-    /// Its rounds.
+    /// The score of its text, if a beam search found it.
+    pub beam: Option<BeamRow>,
+    /// Its rounds; a beam search has none.
     pub rounds: Box<Rounds>,
     /// Whether its times count: they are undisturbed, and come from the same build,
     /// processor and number of threads as all others that count.

@@ -146,17 +146,17 @@ fn penalties_are_axes() {
     ];
     let plan = planned(&set).unwrap();
     let penalties = plan
-        .settings()
+        .goals()
         .iter()
         .map(|cells| cells[0].method.sampling)
         .map(|s| (s.repetition_penalty, s.presence_penalty))
         .collect::<Vec<_>>();
     assert_eq!(penalties, [(1.0, 0.2), (1.3, 0.2)]);
-    assert!(plan.settings().iter().all(|cells| cells[0].is_baseline()));
-    let words = specdec::experiment::describe(plan.settings()[1][1]);
+    assert!(plan.goals().iter().all(|cells| cells[0].is_baseline()));
+    let words = specdec::experiment::describe(plan.goals()[1][1]);
     assert!(words.contains("T = 1, repetition_penalty = 1.3, presence_penalty = 0.2"), "{words}");
     let rest = planned(&[set[0], set[1], set[2], "exclude=[{repetition_penalty=1.3}]"]).unwrap();
-    assert_eq!(rest.settings().len(), 1);
+    assert_eq!(rest.goals().len(), 1);
 }
 
 /// A damaged count in a saved plan would cost memory and time.

@@ -62,7 +62,7 @@ fn refused(set: &[&str], parts: &[&str]) {
 fn every_sampling_setting_starts_with_its_only_baseline() {
     let plan = plan(&[]).unwrap();
     assert_eq!(plan.cells.len(), 2 * (1 + 2 * 2));
-    for group in plan.settings() {
+    for group in plan.goals() {
         assert!(group[0].is_baseline());
         assert_eq!(group.iter().filter(|c| c.is_baseline()).count(), 1);
         assert!(group.iter().all(|c| plan.baseline_of(c).unwrap().id == group[0].id));
@@ -205,7 +205,7 @@ fn a_control_repeats_the_baseline_and_the_first_method() {
     let plan = plan(&["control=true"]).unwrap();
     assert_eq!(plan.cells.len(), plain.cells.len() + 2 * 2);
     assert!(ids(&plain).iter().all(|id| ids(&plan).contains(id)), "ids ignore the control");
-    for group in plan.settings() {
+    for group in plan.goals() {
         assert_eq!(group.iter().filter(|c| c.is_baseline()).count(), 1);
     }
     let controls = plan.controls();

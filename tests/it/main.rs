@@ -140,6 +140,8 @@ mod disturbed;
 #[cfg(feature = "harness")]
 mod embedded;
 #[cfg(feature = "harness")]
+mod experiment_beams;
+#[cfg(feature = "harness")]
 mod experiment_compare;
 #[cfg(feature = "harness")]
 mod experiment_counts;

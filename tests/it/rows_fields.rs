@@ -150,11 +150,13 @@ fn every_recorded_field_matches_the_replay() {
 
 /// The columns of every file that the replay computes.
 pub(crate) fn replayed_columns() -> BTreeMap<&'static str, Vec<&'static str>> {
+    // What beam searches add is checked where they are.
+    let drawn = columns::<TextRow>().iter().copied().filter(|c| *c != "beam").collect();
     BTreeMap::from([
         ("rounds.csv", columns::<RoundRow>().to_vec()),
         ("positions.csv", columns::<PositionRow>().to_vec()),
         ("generations.csv", columns::<GenerationRow>().to_vec()),
-        ("generations.jsonl", columns::<TextRow>().to_vec()),
+        ("generations.jsonl", drawn),
         ("failures.csv", columns::<FailureRow>().to_vec()),
         ("divergences.csv", columns::<DivergenceRow>().to_vec()),
         ("blocks.csv", columns::<BlockRow>().to_vec()),

@@ -170,7 +170,8 @@ impl Replay<'_> {
             superseded: false,
         };
         let (cell, prompt) = (cell.id.clone(), prompt.id.clone());
-        Ok(Told { row, text: TextRow { cell, prompt, repeat, tokens, text }, rounds, positions })
+        let text = TextRow { cell, prompt, repeat, tokens, text, beam: None };
+        Ok(Told { row, text, rounds, positions })
     }
 
     /// The tokens of some rounds, how many each of them added, and why the text

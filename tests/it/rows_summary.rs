@@ -27,8 +27,8 @@ impl<'r> Sums<'r> {
     pub(crate) fn new(run: &'r Finished, cell: &'r Cell) -> Self {
         let own = |g: &&GenerationRow| g.cell == cell.id && !g.superseded;
         let generations = run.found.generations.iter().filter(own).collect::<Vec<_>>();
-        let group = run.plan.settings().iter().position(|cells| cells.contains(&cell)).unwrap();
-        let groups = run.plan.settings().len();
+        let group = run.plan.goals().iter().position(|cells| cells.contains(&cell)).unwrap();
+        let groups = run.plan.goals().len();
         let quiet = |b: &&BlockRow| b.block % groups == group && !b.superseded && !b.disturbed;
         let timed = run.found.blocks.iter().filter(quiet).map(|b| (b.prompt.as_str(), b.repeat));
         let calibration = Manifest::read(&run.folder).unwrap().sessions.remove(0).calibration;
@@ -126,6 +126,11 @@ fn summary(sums: &Sums<'_>) -> SummaryRow {
         length: cell.method.length.clone(),
         num_speculative_tokens: Some(cell.method.num_speculative_tokens).filter(|k| *k > 0),
         sampling: cell.method.sampling,
+        strategy: "sampling".to_owned(),
+        passes_per_token: ratio(
+            sum(generations, |g| g.target_forwards as f64),
+            sum(generations, |g| g.new_tokens as f64),
+        ),
         params: cell
             .method
             .params

@@ -50,6 +50,7 @@ pub(crate) fn sample(prompt: &str, decode_us: f64, rounds: Vec<RoundRow>) -> Sam
         prefill_us: 0.0,
         decode_us,
         first_divergence: None,
+        beam: None,
         rounds: reduced(&rounds),
         timed: true,
     }

@@ -106,6 +106,7 @@ impl Synthetic {
                         sampling,
                         ..MethodSpec::default()
                     },
+                    beam: None,
                     class: if temperature == 0.0 { "G~" } else { "D" }.to_owned(),
                     control: false,
                 });
@@ -228,30 +229,6 @@ impl Rows {
             ..g.clone()
         });
         self.generations.extend(generations.collect::<Vec<_>>());
-    }
-
-    /// Adds the drafted tokens of all rounds, as a traced run would.
-    pub(crate) fn trace(&mut self) {
-        let mut rng = ChaCha8Rng::seed_from_u64(2);
-        for round in &self.rounds {
-            self.positions.extend((0..round.proposed).map(|node| PositionRow {
-                cell: round.cell.clone(),
-                prompt: round.prompt.clone(),
-                repeat: round.repeat,
-                round: round.round,
-                node,
-                parent: node.checked_sub(1),
-                depth: node + 1,
-                token: 0,
-                p: 0.5,
-                q: 0.5,
-                overlap: 0.5,
-                p_entropy: uniform(&mut rng),
-                q_entropy: 1.0,
-                top2_gap: 1.0,
-                accepted: node < round.accepted,
-            }));
-        }
     }
 
     fn manifest(&self) -> String {

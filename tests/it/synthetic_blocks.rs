@@ -1,12 +1,14 @@
-//! `blocks.csv` of a simulated run, computed from its definition.
+//! `blocks.csv` of a simulated run, computed from its definition, and its traced tokens.
 
 use std::collections::BTreeMap;
 
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use specdec::experiment::Plan;
-use specdec::rows::{BlockRow, TextRow};
+use specdec::rows::{BlockRow, PositionRow, TextRow};
 
+use crate::fixtures::uniform;
 use crate::synthetic::Rows;
 
 /// The beginning of the SHA-256 of rows as they stand in a CSV file.
@@ -22,7 +24,7 @@ pub(crate) fn sealed(row: BlockRow) -> BlockRow {
     BlockRow { seal: digest(&[&open]), ..row }
 }
 
-fn short(bytes: &[u8]) -> String {
+pub(crate) fn short(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -35,8 +37,35 @@ pub(crate) fn texts(rows: &Rows) -> Vec<TextRow> {
         repeat: g.repeat,
         tokens: vec![0; g.new_tokens],
         text: "a".repeat(g.new_tokens),
+        beam: None,
     };
     counted.map(text).collect()
+}
+
+impl Rows {
+    /// Adds the drafted tokens of all rounds, as a traced run would.
+    pub(crate) fn trace(&mut self) {
+        let mut rng = ChaCha8Rng::seed_from_u64(2);
+        for round in &self.rounds {
+            self.positions.extend((0..round.proposed).map(|node| PositionRow {
+                cell: round.cell.clone(),
+                prompt: round.prompt.clone(),
+                repeat: round.repeat,
+                round: round.round,
+                node,
+                parent: node.checked_sub(1),
+                depth: node + 1,
+                token: 0,
+                p: 0.5,
+                q: 0.5,
+                overlap: 0.5,
+                p_entropy: uniform(&mut rng),
+                q_entropy: 1.0,
+                top2_gap: 1.0,
+                accepted: node < round.accepted,
+            }));
+        }
+    }
 }
 
 /// A row per block that has a generation or a failure, undisturbed, of session 0.
@@ -94,13 +123,13 @@ pub(crate) fn blocks(rows: &Rows) -> Vec<BlockRow> {
 
 /// The number of a generation's block: repeat, prompt, sampling setting.
 fn numbers(plan: &Plan) -> impl Fn(&str, &str, u32) -> usize {
-    let settings = plan.settings();
-    let cells = settings.iter().enumerate();
+    let goals = plan.goals();
+    let cells = goals.iter().enumerate();
     let cells = cells.flat_map(|(i, cells)| cells.iter().map(move |cell| (&*cell.id, i)));
     let cells = cells.collect::<BTreeMap<_, _>>();
     let prompts = plan.prompts.iter().enumerate().map(|(i, prompt)| (&**prompt, i));
     let prompts = prompts.collect::<BTreeMap<_, _>>();
-    let (each, per_prompt) = (plan.prompts.len(), settings.len());
+    let (each, per_prompt) = (plan.prompts.len(), goals.len());
     move |cell, prompt, repeat| {
         (repeat as usize * each + prompts[prompt]) * per_prompt + cells[cell]
     }

@@ -12,7 +12,7 @@ use crate::beam::{
 };
 use crate::chance::Chance;
 use crate::clock::RealClock;
-use crate::decode::{MethodSpec, TextStream};
+use crate::decode::MethodSpec;
 use crate::distribution::Token;
 use crate::draft::Tools;
 use crate::model::Codec;
@@ -87,12 +87,6 @@ impl BeamArgs {
     }
 }
 
-/// The method by which beams draft: greedily, since they look for what is most probable.
-pub(super) fn drafting(method: &MethodSpec) -> MethodSpec {
-    let sampling = SamplingParams { temperature: 0.0, ..method.sampling };
-    MethodSpec { sampling, ..method.clone() }
-}
-
 /// Searches, and turns the tokens into texts.
 ///
 /// # Errors
@@ -108,12 +102,8 @@ pub(super) fn search(
     let FoundTexts { texts, totals } =
         search.run(method, (chance, &RealClock::default()), &mut NoBeamObserver)?;
     let texts = texts.into_iter().map(|found| {
-        let mut text = TextStream::new(codec);
-        found.tokens.iter().try_for_each(|&token| text.push(token))?;
-        text.finish()?;
-        let end = search.stop.find_string(text.text()).unwrap_or(text.text().len());
         Ok(BeamText {
-            text: text.text()[..end].to_owned(),
+            text: search.text(&found.tokens, codec)?,
             stop_reason: found.reason.name(),
             score: found.score,
             log_prob: found.log_prob,

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
 
-use self::beams::{BeamArgs, drafting};
+use self::beams::BeamArgs;
 use self::listener::Listener;
 use self::paint::Painter;
 use self::samples::{SampleArgs, TextRequest};
@@ -22,7 +22,7 @@ use super::models::{PairNames, open_pair};
 use super::options::{ModelArgs, PromptArgs, count};
 use super::output;
 use super::sampling::SamplingArgs;
-use crate::beam::BeamSearch;
+use crate::beam::{BeamSearch, drafting};
 use crate::chance::{Request, Seeded};
 use crate::clock::RealClock;
 use crate::decode::{self, Generation, MethodSpec, PLAIN, StopRules, class_of, find_param};

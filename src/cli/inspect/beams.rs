@@ -1,6 +1,7 @@
 //! `specdec inspect --beams`: a beam search as a tree.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use anyhow::Result;
 use serde::Serialize;
@@ -34,7 +35,7 @@ pub(super) struct BeamNode {
 }
 
 impl BeamObserver for BeamTree {
-    fn step(&mut self, step: &BeamStep<'_>) {
+    fn step(&mut self, step: &BeamStep<'_>) -> ControlFlow<()> {
         self.steps = step.number;
         for (group, beams) in step.groups.iter().enumerate() {
             for beam in beams.live {
@@ -44,6 +45,7 @@ impl BeamObserver for BeamTree {
                 self.add(group, &text.tokens, text.log_prob, Some(text));
             }
         }
+        ControlFlow::Continue(())
     }
 }
 

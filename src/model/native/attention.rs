@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::cache::NativeCache;
 use super::elementwise::{Capped, NormedInPlace};
-use super::matrix::{Chunk, Rows, Sums, in_groups, multiply_tiles};
+use super::matrix::{Chunk, Rows, Sums, TileLines, in_groups, multiply_tiles};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES, math};
 use crate::model::Feed;
 use crate::model::decoder::{Config, visible_from};
@@ -50,7 +50,7 @@ pub(super) struct Scratch {
     totals: Vec<f32>,
     weights: Vec<Chunk>,
     mixed: Vec<[f32; LANES]>,
-    /// Keys or values as f32, if the cache has another type.
+    /// Keys or values as f32, if the cache has blocks.
     wide: Vec<[f32; LANES]>,
 }
 
@@ -215,20 +215,25 @@ impl Attention<'_> {
         let dim = self.config.head_dim;
         let (queries, tiles) = (block.queries(), block.tiles());
         let Scratch { scores, sums, queries: packed, wide, .. } = scratch;
-        let slots = block.from / LANES..block.from / LANES + tiles;
-        // SAFETY: guaranteed by the caller.
-        let keys = unsafe { self.cache.head(self.layer, head).keys(self.isa, slots, wide) };
+        let cached = self.cache.head(self.layer, head);
         scores.clear();
         scores.resize(queries * tiles * LANES, 0.0);
         let rows = Rows { count: queries, words: bytemuck::cast_slice(packed) };
-        multiply_tiles(self.isa, keys, (dim, dim), tiles, rows, sums, &mut |first, sums| {
-            for (tile, sums) in sums.chunks_exact(queries).enumerate() {
-                for (query, lanes) in sums.iter().enumerate() {
-                    let at = (query * tiles + first + tile) * LANES;
-                    scores[at..at + LANES].copy_from_slice(lanes);
+        for part in parts(tiles, cached.key_tiles_at_once()) {
+            let begin = block.from / LANES;
+            let slots = begin + part.start..begin + part.end;
+            // SAFETY: guaranteed by the caller.
+            let keys = unsafe { cached.keys(self.isa, slots, wide) };
+            let size = (dim, dim);
+            multiply_tiles(self.isa, keys, size, part.len(), rows, sums, &mut |first, sums| {
+                for (tile, sums) in (part.start + first..).zip(sums.chunks_exact(queries)) {
+                    for (query, lanes) in sums.iter().enumerate() {
+                        let at = (query * tiles + tile) * LANES;
+                        scores[at..at + LANES].copy_from_slice(lanes);
+                    }
                 }
-            }
-        });
+            });
+        }
     }
 
     /// Turns a query's scores into weights by logical position, and stores their sum.
@@ -258,39 +263,47 @@ impl Attention<'_> {
     unsafe fn mix(&self, head: usize, block: &QueryBlock, scratch: &mut Scratch) {
         let &QueryBlock { from, common, reach, .. } = block;
         let (heads, dim) = (self.config.heads, self.config.head_dim);
-        let tiles = dim.div_ceil(LANES);
         let Scratch { sums, scores, totals, weights, mixed, wide, .. } = scratch;
         let cached = self.cache.head(self.layer, head);
-        // SAFETY: guaranteed by the caller.
-        let (values, apart) = unsafe { cached.values(self.isa, from..reach, wide) };
         let (queries, stride) = (block.queries(), block.tiles() * LANES);
         let weights_of = |query: usize| &scores[query * stride..][..common - from];
         in_groups(self.isa, (queries, common - from), weights, weights_of);
-        mixed.clear();
         let packed = Rows { count: queries, words: bytemuck::cast_slice(weights) };
-        let size = (apart, common - from);
-        multiply_tiles(self.isa, values, size, tiles, packed, sums, &mut |_, sums| {
-            mixed.extend_from_slice(sums);
-        });
-        for query in 0..queries {
-            let feed = &self.feed[block.row(query)];
-            let at = (block.row(query) * heads + block.head(query)) * dim;
-            // SAFETY: the caller has exclusive access to the block.
-            let out = unsafe { self.mixed.write(at..at + dim) };
-            for (tile, out) in out.chunks_mut(LANES).enumerate() {
-                let tail = Tail {
-                    sum: mixed[tile * queries + query],
-                    feed,
-                    first: common,
-                    weights: &scores[query * stride..][common - from..sees(feed) - from],
-                    values: &values[tile * apart..][..reach - from],
-                    from,
-                    total: totals[query],
-                };
-                out.copy_from_slice(&self.isa.run(tail)[..out.len()]);
+        for part in parts(dim.div_ceil(LANES), cached.value_tiles_at_once(reach - from)) {
+            // SAFETY: guaranteed by the caller.
+            let (values, apart) =
+                unsafe { cached.values(self.isa, (from..reach, part.clone()), wide) };
+            mixed.clear();
+            let size = (apart, common - from);
+            multiply_tiles(self.isa, values, size, part.len(), packed, sums, &mut |_, sums| {
+                mixed.extend_from_slice(sums);
+            });
+            for query in 0..queries {
+                let feed = &self.feed[block.row(query)];
+                let at = (block.row(query) * heads + block.head(query)) * dim;
+                let numbers = at + part.start * LANES..at + dim.min(part.end * LANES);
+                // SAFETY: the caller has exclusive access to the block.
+                let out = unsafe { self.mixed.write(numbers) };
+                for (tile, out) in out.chunks_mut(LANES).enumerate() {
+                    let tail = Tail {
+                        sum: mixed[tile * queries + query],
+                        feed,
+                        first: common,
+                        weights: &scores[query * stride..][common - from..sees(feed) - from],
+                        values: values.skip(tile * apart),
+                        from,
+                        total: totals[query],
+                    };
+                    out.copy_from_slice(&self.isa.run(tail)[..out.len()]);
+                }
             }
         }
     }
+}
+
+/// The numbers below `count`, at most `most` at once.
+fn parts(count: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..count).step_by(most).map(move |first| first..count.min(first.saturating_add(most)))
 }
 
 /// Number of tokens that a token attends to, itself included.
@@ -362,7 +375,7 @@ struct Tail<'a> {
     first: usize,
     weights: &'a [f32],
     /// Those of the slots from `from` on.
-    values: &'a [[f32; LANES]],
+    values: TileLines<'a>,
     from: usize,
     total: f32,
 }
@@ -374,8 +387,8 @@ impl Kernel for Tail<'_> {
     fn run<I: Isa>(self, isa: I) -> [f32; LANES] {
         let mut sum = isa.load(&self.sum);
         for (i, &weight) in self.weights.iter().enumerate() {
-            let value = &self.values[slot_of(self.feed, self.first + i) - self.from];
-            sum = isa.fma(isa.load(value), isa.splat(weight), sum);
+            let value = self.values.load(isa, slot_of(self.feed, self.first + i) - self.from);
+            sum = isa.fma(value, isa.splat(weight), sum);
         }
         let mut out = [0.0; LANES];
         isa.store(isa.div(sum, isa.splat(self.total)), &mut out);

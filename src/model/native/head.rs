@@ -2,8 +2,8 @@
 //!
 //! For the scores, a head's keys are a matrix with one output per slot; for the weighted sum
 //! of values, its values are a matrix with one input per slot. Both are stored that way, so
-//! attention is two matrix products in f32. Numbers of other types become f32 before, each
-//! with the same bits on every processor.
+//! attention is two matrix products in f32. The products read f32 and f16 as they are; blocks
+//! of q8_0 become f32 before, a part at a time, with the same bits on every processor.
 
 #![allow(unsafe_code)] // reads buffers that a pass shares
 
@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use half::f16;
 
+use super::matrix::TileLines;
 use super::plane::{Lane, Plane, Shape};
 use crate::lanes::{BLOCK, Isa, IsaKind, Kernel, LANES};
 use crate::model::CacheDtype;
@@ -34,6 +35,10 @@ impl CacheDtype {
 
 /// A line as f32.
 type WideLine = [f32; LANES];
+
+/// Bytes of f32 that blocks become at once: what is written then is still in a near cache when
+/// the product reads it.
+const AT_ONCE: usize = 1 << 16;
 
 /// The cache of a head.
 #[derive(Debug)]
@@ -93,6 +98,18 @@ impl Head {
         }
     }
 
+    /// Tiles of slots whose keys are read at once.
+    pub(super) fn key_tiles_at_once(&self) -> usize {
+        let tile = self.keys.stride() * size_of::<WideLine>();
+        if self.scales.is_some() { (AT_ONCE / tile).max(1) } else { usize::MAX }
+    }
+
+    /// Tiles of sixteen numbers whose values are read at once, of `slots` slots.
+    pub(super) fn value_tiles_at_once(&self, slots: usize) -> usize {
+        let tile = slots.max(1) * size_of::<WideLine>();
+        if self.scales.is_some() { (AT_ONCE / tile).max(1) } else { usize::MAX }
+    }
+
     /// The keys of some tiles of slots, sixteen slots each: one line for every number.
     ///
     /// # Safety
@@ -102,67 +119,59 @@ impl Head {
         isa: IsaKind,
         tiles: Range<usize>,
         wide: &'s mut Vec<WideLine>,
-    ) -> &'s [WideLine] {
+    ) -> TileLines<'s> {
         let dim = self.keys.stride();
         let lines = tiles.start * dim..tiles.end * dim;
         // SAFETY: guaranteed by the caller.
         unsafe {
             match &self.scales {
-                None if self.dtype.is_f32() => return self.keys.read(lines),
-                None => isa.run(WideF16 { lines: self.keys.read(lines), to: clear(wide) }),
+                None if self.dtype.is_f32() => return TileLines::F32(self.keys.read(lines)),
+                None => return TileLines::F16(self.keys.read(lines)),
                 Some([scales, _]) => {
                     let blocks = scales.stride();
                     let scales = scales.read(tiles.start * blocks..tiles.end * blocks);
                     let lines = self.keys.read(lines);
-                    isa.run(WideKeys { lines, dim, scales, blocks, to: clear(wide) });
+                    wide.clear();
+                    isa.run(WideKeys { lines, dim, scales, blocks, to: wide });
                 }
             }
         }
-        wide
+        TileLines::F32(wide)
     }
 
-    /// The values of some slots, and the lines from a tile of sixteen numbers to the next: one
-    /// line for every slot.
+    /// The values of some slots, the first of which begins a tile of slots, in some tiles of
+    /// sixteen numbers: one line for every slot, and the lines from a tile to the next.
     ///
     /// # Safety
     /// No thread may write to the cache.
     pub(super) unsafe fn values<'s>(
         &'s self,
         isa: IsaKind,
-        slots: Range<usize>,
+        (slots, tiles): (Range<usize>, Range<usize>),
         wide: &'s mut Vec<WideLine>,
-    ) -> (&'s [WideLine], usize) {
+    ) -> (TileLines<'s>, usize) {
         let room = self.values.stride();
-        let tiles = self.values.tiles();
+        let all = tiles.start * room + slots.start..tiles.end * room;
         // SAFETY: guaranteed by the caller.
         unsafe {
-            if self.dtype.is_f32() {
-                return (self.values.read(slots.start..tiles * room), room);
-            }
-            clear(wide);
-            for tile in 0..tiles {
+            let Some([_, scales]) = &self.scales else {
+                let lines = match self.dtype.is_f32() {
+                    true => TileLines::F32(self.values.read(all)),
+                    false => TileLines::F16(self.values.read(all)),
+                };
+                return (lines, room);
+            };
+            wide.clear();
+            let blocks = scales.stride();
+            let scales = scales.read(slots.start / LANES * blocks..scales.tiles() * blocks);
+            for tile in tiles {
                 let lines = tile * room + slots.start..tile * room + slots.end;
-                match &self.scales {
-                    None => isa.run(WideF16 { lines: self.values.read(lines), to: wide }),
-                    Some([_, scales]) => {
-                        let (blocks, block) = (scales.stride(), tile * LANES / BLOCK);
-                        let scales = scales.read(0..scales.tiles() * blocks);
-                        let scale =
-                            |slot: usize| scales[slot / LANES * blocks + block][slot % LANES];
-                        let scales = slots.clone().map(scale);
-                        let lines = self.values.read(lines);
-                        isa.run(WideValues { lines, scales, to: wide });
-                    }
-                }
+                let (lines, block) = (self.values.read(lines), tile * LANES / BLOCK);
+                isa.run(WideValues { lines, scales, blocks, block, to: wide });
             }
         }
-        (wide, slots.len())
+        (TileLines::F32(wide), slots.len())
     }
-}
-
-fn clear(lines: &mut Vec<WideLine>) -> &mut Vec<WideLine> {
-    lines.clear();
-    lines
 }
 
 /// The scale of a block of at most 32 numbers and the inverse of what it was before it was
@@ -177,25 +186,6 @@ fn quantised(row: &[f32]) -> (f16, f32) {
 /// The numbers of a block in units of its scale.
 fn levels(((_, inverse), row): ((f16, f32), &[f32])) -> impl Iterator<Item = i8> {
     row.iter().map(move |x| (x * inverse).round() as i8)
-}
-
-/// Appends lines of f16.
-struct WideF16<'a> {
-    lines: &'a [[u16; LANES]],
-    to: &'a mut Vec<WideLine>,
-}
-
-impl Kernel for WideF16<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<I: Isa>(self, isa: I) {
-        self.to.extend(self.lines.iter().map(|line| {
-            let mut wide = [0.0; LANES];
-            isa.store(isa.load_f16(line), &mut wide);
-            wide
-        }));
-    }
 }
 
 /// Appends lines of keys; the lanes of line `i` of a tile have the scales of line `i / 32`.
@@ -228,24 +218,32 @@ impl Kernel for WideKeys<'_> {
     }
 }
 
-/// Appends lines of values, each with a scale of its own.
-struct WideValues<'a, S> {
+/// Appends lines of values; line `i` of sixteen slots has the scale in lane `i`.
+struct WideValues<'a> {
     lines: &'a [[u8; LANES]],
-    scales: S,
+    scales: &'a [[u16; LANES]],
+    /// Scales of a slot.
+    blocks: usize,
+    /// Which of them counts here.
+    block: usize,
     to: &'a mut Vec<WideLine>,
 }
 
-impl<S: Iterator<Item = u16>> Kernel for WideValues<'_, S> {
+impl Kernel for WideValues<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        self.to.extend(self.lines.iter().zip(self.scales).map(|(line, scale)| {
-            let mut wide = [0.0; LANES];
-            let scale = isa.splat(f16::from_bits(scale).to_f32());
-            isa.store(isa.mul(isa.load_i8(line), scale), &mut wide);
-            wide
-        }));
+        let scales = self.scales.iter().skip(self.block).step_by(self.blocks);
+        for (lines, scales) in self.lines.chunks(LANES).zip(scales) {
+            let mut each = [0.0; LANES];
+            isa.store(isa.load_f16(scales), &mut each);
+            self.to.extend(lines.iter().zip(each).map(|(line, scale)| {
+                let mut wide = [0.0; LANES];
+                isa.store(isa.mul(isa.load_i8(line), isa.splat(scale)), &mut wide);
+                wide
+            }));
+        }
     }
 }
 
@@ -293,6 +291,13 @@ mod tests {
         (head, [keys, values])
     }
 
+    fn number(lines: TileLines<'_>, line: usize, lane: usize) -> f32 {
+        match lines {
+            TileLines::F32(lines) => lines[line][lane],
+            TileLines::F16(lines) => f16::from_bits(lines[line][lane]).to_f32(),
+        }
+    }
+
     /// Whether the head holds these keys and values, read from some slot on.
     fn assert_holds(head: &Head, dtype: CacheDtype, [keys, values]: &[Vec<Vec<f32>>; 2]) {
         let dim = keys[0].len();
@@ -302,14 +307,14 @@ mod tests {
                 let tiles = first / LANES..SLOTS.div_ceil(LANES);
                 // SAFETY: there is one thread.
                 let lines = unsafe { head.keys(isa, tiles, &mut of_keys) };
+                let all = (first..SLOTS, 0..dim.div_ceil(LANES));
                 // SAFETY: there is one thread.
-                let (rows, apart) = unsafe { head.values(isa, first..SLOTS, &mut of_values) };
+                let (rows, apart) = unsafe { head.values(isa, all, &mut of_values) };
                 for slot in first..SLOTS {
                     let at = slot - first;
-                    let key = |i: usize| lines[at / LANES * dim + i][at % LANES];
-                    let value = |i: usize| rows[i / LANES * apart + at][i % LANES];
-                    let row =
-                        |number: &dyn Fn(usize) -> f32| (0..dim).map(number).collect::<Vec<_>>();
+                    let key = |i: usize| number(lines, at / LANES * dim + i, at % LANES);
+                    let value = |i: usize| number(rows, i / LANES * apart + at, i % LANES);
+                    let row = |of: &dyn Fn(usize) -> f32| (0..dim).map(of).collect::<Vec<_>>();
                     let found = [row(&key), row(&value)];
                     let expected = [&keys[slot], &values[slot]].map(|row| stored(dtype, row));
                     assert_eq!(found, expected, "{dtype:?}, {isa:?}, {dim}, {first}, {slot}");
@@ -367,10 +372,11 @@ mod tests {
             let mut wide = Vec::new();
             // SAFETY: there is one thread.
             let keys = unsafe { head.keys(IsaKind::Portable, 0..1, &mut wide) };
-            assert!(!keys[39][3].is_finite(), "{dtype:?} {odd}");
+            assert!(!number(keys, 39, 3).is_finite(), "{dtype:?} {odd}");
             // SAFETY: there is one thread.
-            let (values, apart) = unsafe { head.values(IsaKind::Portable, 0..16, &mut wide) };
-            assert!(!values[2 * apart + 3][7].is_finite(), "{dtype:?} {odd}");
+            let (values, apart) =
+                unsafe { head.values(IsaKind::Portable, (0..16, 2..3), &mut wide) };
+            assert!(!number(values, 3, 7).is_finite() && apart >= 16, "{dtype:?} {odd}");
         }
     }
 }

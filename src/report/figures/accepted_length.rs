@@ -9,7 +9,8 @@ use crate::statistics::rounds;
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let entries = data.series.iter().filter_map(|series| {
         let cell = series.longest(data.results)?;
-        Some(TableEntry { series, cell, row: data.row(&cell.id)? })
+        let row = data.row(&cell.id).filter(|row| row.rounds > 0)?;
+        Some(TableEntry { series, cell, row })
     });
     let mut entries = entries.collect::<Vec<_>>();
     let mut notes = Vec::new();

@@ -214,12 +214,14 @@ impl MetricPanel {
     }
 }
 
-/// The numeric settings of a cell; the draft's temperature defaults to the target's.
+/// The numeric settings of a cell; the draft's temperature defaults to the target's, and to 0
+/// in beam search.
 fn numbers(cell: &Cell) -> BTreeMap<String, f64> {
-    let sampling = cell.method.sampling.settings().map(|(key, value)| (key, value.number()));
-    let draft = ("draft_temperature", Some(cell.method.sampling.temperature));
+    let goal = cell.goal().settings().into_iter().map(|(key, value)| (key, value.number()));
+    let temperature = if cell.beam.is_some() { 0.0 } else { cell.method.sampling.temperature };
+    let draft = ("draft_temperature", Some(temperature));
     let own = cell.method.params.iter().map(|(key, value)| (key, value.number()));
-    let all = sampling.chain([draft]).chain(own);
+    let all = goal.chain([draft]).chain(own);
     all.filter_map(|(key, x)| Some((key.to_owned(), x?))).collect()
 }
 
@@ -229,8 +231,8 @@ const KINDS: [&str; 3] = ["drafter", "verifier", "length"];
 fn attributes(cell: &Cell) -> Attributes {
     let kinds = [&cell.method.drafter, &cell.method.verifier, &cell.method.length];
     let kinds = KINDS.into_iter().zip(kinds).map(|(key, value)| (key.to_owned(), value.clone()));
-    let sampling = cell.method.sampling.settings();
-    let sampling = sampling.map(|(key, value)| (key.to_owned(), value.to_string()));
+    let goal = cell.goal().settings().into_iter();
+    let goal = goal.map(|(key, value)| (key.to_owned(), value.to_string()));
     let params = cell.method.params.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
-    kinds.chain(sampling).chain(params).collect()
+    kinds.chain(goal).chain(params).collect()
 }

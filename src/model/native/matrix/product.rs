@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::dense::F32;
+use super::dense::{F16, F32};
 use super::groups::Groups;
 use super::packed::Segment;
 use super::storage::WithFormat;
@@ -110,19 +110,52 @@ pub(in super::super) fn multiply_together<'a>(
     })
 }
 
-/// Multiplies `rows` by tiles of f32 that are `stride` steps apart, using the first
-/// `used` steps of each.
+/// Numbers in tiles, with one input per line. A product has the same bits whichever type the
+/// same numbers have.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) enum TileLines<'a> {
+    F32(&'a [[f32; LANES]]),
+    F16(&'a [[u16; LANES]]),
+}
+
+impl TileLines<'_> {
+    /// The lines from `first` on.
+    pub(in super::super) fn skip(self, first: usize) -> Self {
+        match self {
+            Self::F32(lines) => Self::F32(&lines[first..]),
+            Self::F16(lines) => Self::F16(&lines[first..]),
+        }
+    }
+
+    /// The numbers of a line.
+    #[inline(always)]
+    pub(in super::super) fn load<I: Isa>(self, isa: I, line: usize) -> I::F {
+        match self {
+            Self::F32(lines) => isa.load(&lines[line]),
+            Self::F16(lines) => isa.load_f16(&lines[line]),
+        }
+    }
+}
+
+/// Multiplies `rows` by tiles that are `stride` lines apart, using the first `used` lines of
+/// each.
 pub(in super::super) fn multiply_tiles(
     isa: IsaKind,
-    steps: &[[f32; LANES]],
+    lines: TileLines<'_>,
     (stride, used): (usize, usize),
     tiles: usize,
     rows: Rows<'_>,
     sums: &mut Sums,
     finish: &mut Finish<'_>,
 ) {
-    let piece = Piece::<F32> { steps, stride, used, rows };
-    piece.run(isa, 0..tiles, sums, finish);
+    match lines {
+        TileLines::F32(steps) => {
+            Piece::<F32> { steps, stride, used, rows }.run(isa, 0..tiles, sums, finish);
+        }
+        TileLines::F16(steps) => {
+            Piece::<F16> { steps, stride, used, rows }.run(isa, 0..tiles, sums, finish);
+        }
+    }
 }
 
 /// A product with tiles of one storage.
