@@ -131,7 +131,7 @@ impl Head {
                     let blocks = scales.stride();
                     let scales = scales.read(tiles.start * blocks..tiles.end * blocks);
                     let lines = self.keys.read(lines);
-                    wide.clear();
+                    wide.resize(lines.len(), [0.0; LANES]);
                     isa.run(WideKeys { lines, dim, scales, blocks, to: wide });
                 }
             }
@@ -161,13 +161,13 @@ impl Head {
                 };
                 return (lines, room);
             };
-            wide.clear();
+            wide.resize(tiles.len() * slots.len(), [0.0; LANES]);
             let blocks = scales.stride();
             let scales = scales.read(slots.start / LANES * blocks..scales.tiles() * blocks);
-            for tile in tiles {
+            for (tile, to) in tiles.zip(wide.chunks_exact_mut(slots.len().max(1))) {
                 let lines = tile * room + slots.start..tile * room + slots.end;
                 let (lines, block) = (self.values.read(lines), tile * LANES / BLOCK);
-                isa.run(WideValues { lines, scales, blocks, block, to: wide });
+                isa.run(WideValues { lines, scales, blocks, block, to });
             }
         }
         (TileLines::F32(wide), slots.len())
@@ -188,7 +188,7 @@ fn levels(((_, inverse), row): ((f16, f32), &[f32])) -> impl Iterator<Item = i8>
     row.iter().map(move |x| (x * inverse).round() as i8)
 }
 
-/// Appends lines of keys; the lanes of line `i` of a tile have the scales of line `i / 32`.
+/// Keys as f32; the lanes of line `i` of a tile have the scales of line `i / 32`.
 struct WideKeys<'a> {
     lines: &'a [[u8; LANES]],
     /// Lines of a tile.
@@ -196,7 +196,8 @@ struct WideKeys<'a> {
     scales: &'a [[u16; LANES]],
     /// Scales of a tile.
     blocks: usize,
-    to: &'a mut Vec<WideLine>,
+    /// A line for each of `lines`.
+    to: &'a mut [WideLine],
 }
 
 impl Kernel for WideKeys<'_> {
@@ -204,21 +205,20 @@ impl Kernel for WideKeys<'_> {
 
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let tiles = self.lines.chunks_exact(self.dim);
-        for (lines, scales) in tiles.zip(self.scales.chunks_exact(self.blocks)) {
-            for (lines, scale) in lines.chunks(BLOCK).zip(scales) {
+        let tiles = self.lines.chunks_exact(self.dim).zip(self.to.chunks_exact_mut(self.dim));
+        for ((lines, to), scales) in tiles.zip(self.scales.chunks_exact(self.blocks)) {
+            let blocks = lines.chunks(BLOCK).zip(to.chunks_mut(BLOCK));
+            for ((lines, to), scale) in blocks.zip(scales) {
                 let scale = isa.load_f16(scale);
-                self.to.extend(lines.iter().map(|line| {
-                    let mut wide = [0.0; LANES];
-                    isa.store(isa.mul(isa.load_i8(line), scale), &mut wide);
-                    wide
-                }));
+                for (line, to) in lines.iter().zip(to) {
+                    isa.store(isa.mul(isa.load_i8(line), scale), to);
+                }
             }
         }
     }
 }
 
-/// Appends lines of values; line `i` of sixteen slots has the scale in lane `i`.
+/// Values as f32; line `i` of sixteen slots has the scale in lane `i`.
 struct WideValues<'a> {
     lines: &'a [[u8; LANES]],
     scales: &'a [[u16; LANES]],
@@ -226,7 +226,8 @@ struct WideValues<'a> {
     blocks: usize,
     /// Which of them counts here.
     block: usize,
-    to: &'a mut Vec<WideLine>,
+    /// A line for each of `lines`.
+    to: &'a mut [WideLine],
 }
 
 impl Kernel for WideValues<'_> {
@@ -235,14 +236,13 @@ impl Kernel for WideValues<'_> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         let scales = self.scales.iter().skip(self.block).step_by(self.blocks);
-        for (lines, scales) in self.lines.chunks(LANES).zip(scales) {
+        let lines = self.lines.chunks(LANES).zip(self.to.chunks_mut(LANES));
+        for ((lines, to), scales) in lines.zip(scales) {
             let mut each = [0.0; LANES];
             isa.store(isa.load_f16(scales), &mut each);
-            self.to.extend(lines.iter().zip(each).map(|(line, scale)| {
-                let mut wide = [0.0; LANES];
-                isa.store(isa.mul(isa.load_i8(line), isa.splat(scale)), &mut wide);
-                wide
-            }));
+            for ((line, to), scale) in lines.iter().zip(to).zip(each) {
+                isa.store(isa.mul(isa.load_i8(line), isa.splat(scale)), to);
+            }
         }
     }
 }
