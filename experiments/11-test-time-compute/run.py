@@ -128,7 +128,8 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     cores = len(os.sched_getaffinity(0))
-    usual = REPOSITORY / "results" / HERE.name / f"{today}-{cores}c"
+    cpu = "-".join(summary.cpu_model().replace("(R)", "").lower().split()[:2])
+    usual = REPOSITORY / "results" / HERE.name / f"{today}-{cpu}-{cores}c"
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     program = REPOSITORY / "target" / "release" / "specdec"
     parser.add_argument("--specdec", type=Path, default=program, metavar="PATH")

@@ -241,14 +241,19 @@ def saving(request: str, temperature: float, both: list[tuple[Row, Row]]) -> Sav
     )
 
 
-def record(file: Path, program: Path, load: float, minutes: float) -> None:
-    """Writes the facts about the machine."""
+def cpu_model() -> str:
+    """The name of the processor."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return next(iter(names), platform.processor())
+
+
+def record(file: Path, program: Path, load: float, minutes: float) -> None:
+    """Writes the facts about the machine."""
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
     facts = {
-        "cpu": next(iter(names), platform.processor()),
+        "cpu": cpu_model(),
         "cores": len(os.sched_getaffinity(0)),
         "specdec": version.stdout.strip(),
         "load_average_before": load,

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -107,7 +108,9 @@ def greedy(program: Path, experiment: Path, problems: int, out: Path) -> Path:
     """The results folder of an experiment, which is run unless it is there and finished."""
     place = out / f"{experiment.stem}-{problems}"
     if not (found := sorted(place.glob("*/*/report.md"))):
-        command = [str(program), "run", str(experiment), "--out", str(place)]
+        # Relative paths, since the results folder records the command.
+        paths = [os.path.relpath(path, REPOSITORY) for path in (experiment, place)]
+        command = [str(program), "run", paths[0], "--out", paths[1]]
         command += ["--set", f"prompts_limit={problems}"]
         done = subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.DEVNULL)
         if done.returncode:

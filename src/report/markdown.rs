@@ -54,8 +54,6 @@ pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[Figur
     text += &spread(results, &series, summary);
     text += &outliers::section(results, &series);
     text += &trace::section(results, &series);
-    text += "## In the terms of other tools\n\nTheir definitions, applied to the same rounds; \
-             see `docs/metrics.md`.\n\n";
     text += &other_tools::section(results, &series, summary);
     text += &sessions::section(results);
     text
@@ -178,8 +176,11 @@ fn checks(results: &Results, summary: &[SummaryRow]) -> String {
         "tokens/s:",
         "target passes per token (must be 1.000):",
     ];
-    let mut text =
-        format!("## Baseline and warnings\n\n{}\n", markdown(&head, &rows.collect::<Vec<_>>()));
+    let rows = rows.collect::<Vec<_>>();
+    let mut text = "## Baseline and warnings\n\n".to_owned();
+    if !rows.is_empty() {
+        text += &format!("{}\n", markdown(&head, &rows));
+    }
     let warnings = warnings(results, summary);
     if warnings.is_empty() {
         text += "No warnings.\n";

@@ -8,8 +8,8 @@ use crate::experiment::Cell;
 use crate::rows::SummaryRow;
 use crate::statistics::{Sample, acceptance, expected_tokens, rounds, timed};
 
-/// Two tables: the metrics of every cell, and acceptance by position for the longest draft
-/// length of every series.
+/// The section with two tables: the metrics of every cell, and acceptance by position for the longest draft
+/// length of every series. Empty if every series is a beam search.
 pub(super) fn section(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> String {
     let head = [
         "method",
@@ -43,7 +43,15 @@ pub(super) fn section(results: &Results, series: &[Series<'_>], summary: &[Summa
         }
     }
     let position_head = ["method", "sampling", "class", "K:", "vLLM acceptance per position"];
-    format!("{}\n{}", markdown(&head, &table), markdown(&position_head, &by_position))
+    if table.is_empty() {
+        return String::new();
+    }
+    format!(
+        "## In the terms of other tools\n\nTheir definitions, applied to the same rounds; see \
+         `docs/metrics.md`.\n\n{}\n{}",
+        markdown(&head, &table),
+        markdown(&position_head, &by_position)
+    )
 }
 
 fn numbers(results: &Results, cell: &Cell, row: Option<&SummaryRow>) -> Vec<String> {

@@ -236,7 +236,8 @@ fn the_report_shows_scores_and_passes() {
     assert!(text.contains("## Beam search") && !text.contains("NaN"), "{text}");
     assert!(text.contains("| none | 2 beams | G greedy-exact | – |"), "{text}");
     assert!(text.contains("## Beams against the search without drafts"), "{text}");
-    assert!(!text.contains("biased"), "{text}");
+    assert!(!text.contains("biased") && !text.contains("other tools"), "{text}");
+    assert!(!text.contains("| plain decoding |"), "{text}");
 }
 
 /// The two kinds of cells of one run, side by side.

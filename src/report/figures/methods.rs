@@ -47,6 +47,15 @@ const TAU: MetricColumn = MetricColumn {
     unit: false,
     even: None,
 };
+const PASSES: MetricColumn = MetricColumn {
+    title: "passes of beam search",
+    label: "target passes per row",
+    of: |_, TableEntry { row: r, .. }| {
+        [r.passes_per_row, r.passes_per_row_lo, r.passes_per_row_hi, None]
+    },
+    unit: true,
+    even: None,
+};
 const SPEEDUP: MetricColumn = MetricColumn {
     title: "speedup",
     label: "over plain decoding (×)",
@@ -66,7 +75,8 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         notes.push(format!("Methods with {CURVE} or more K are shown at their fastest K."));
     }
     let acceptance = if verifiers_differ(data) { SHARE } else { ALPHA };
-    let measures = [acceptance, TAU, SPEEDUP];
+    let mut measures = vec![acceptance, TAU, PASSES, SPEEDUP];
+    measures.retain(|m| entries.iter().any(|e| (m.of)(data, e)[0].is_some()));
     let columns = measures.iter().map(|measure| measure.column(data, &entries)).collect();
     let value = |entry: &TableEntry<'_>| measures.iter().map(|m| m.value(data, entry)).collect();
     let rows = table::rows(data, columns, &entries, value);
