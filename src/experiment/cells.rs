@@ -108,8 +108,7 @@ fn group(
     Ok(cells)
 }
 
-/// The number of cells per goal that are run twice: the baseline and the
-/// first method.
+/// The number of cells per goal that are run twice: the baseline and the first method.
 const CONTROLS: usize = 2;
 
 fn repeated(cell: &Cell) -> Cell {

@@ -20,10 +20,10 @@ use crate::sampling::Sampler;
 const PLAIN_FAILED: &str = "plain decoding for the comparison failed: ";
 
 /// Records where a cell first differs from the baseline: at T = 0, and in beam search, every
-/// cell must repeat its tokens. A tie within rounding excuses a difference only if the engine's rounding
-/// may depend on the number of rows; other engines promise the same bits. What may be a tie
-/// between two beams cannot be read from the logits of one token, so on such an engine beams
-/// that differ are counted and not recorded. [`paths`] compares cells of class P.
+/// cell must repeat its tokens. A tie within rounding excuses a difference only if the
+/// engine's rounding may depend on the number of rows; other engines promise the same bits.
+/// Whether two beams tie cannot be read from the logits of one token, so on such an engine
+/// beams that differ are counted and not recorded. [`paths`] compares cells of class P.
 pub(super) fn greedy(target: &dyn LanguageModel, block: &Block<'_>, rows: &mut BlockRows) {
     let Some(baseline) = block.cells.iter().find(|c| c.is_baseline() && c.is_determined()) else {
         return;

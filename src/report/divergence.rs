@@ -1,5 +1,5 @@
-//! Texts that must equal those of plain decoding, or of a search without drafts: how many differ, and whether each first
-//! difference is a tie.
+//! Texts that must equal those of plain decoding, or of a search without drafts: how many
+//! differ, and whether each first difference is a tie.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use crate::experiment::Cell;
 use crate::rows::DivergenceRow;
 use crate::statistics::Sample;
 
-/// The sections on greedy cells, on beam searches and on cells of class P, each with a table of cells and, if
-/// any text differs, a table of the differences.
+/// The sections on greedy cells, on beam searches and on cells of class P, each with a table
+/// of cells and, if any text differs, a table of the differences.
 pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     let greedy =
         part(results, series, |cell| cell.beam.is_none() && cell.method.sampling.is_greedy());

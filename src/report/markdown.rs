@@ -231,7 +231,8 @@ fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
     });
     format!(
         "## All cells\n\nClass: D (lossless) the output distribution equals sampling from the \
-         target; G (greedy-exact) the text is that of greedy decoding, or of the same beam search without drafts; P (seed-exact) the same \
+         target; G (greedy-exact) the text is that of greedy decoding, or of the \
+         same beam search without drafts; P (seed-exact) the same \
          seed gives the tokens of plain decoding; X approximate; with `~` the engine's rounding \
          may depend on the number of rows of a pass.\n\n{}\n",
         markdown(&head, &table)

@@ -8,8 +8,8 @@ use crate::experiment::Cell;
 use crate::rows::SummaryRow;
 use crate::statistics::{Sample, acceptance, expected_tokens, rounds, timed};
 
-/// The section with two tables: the metrics of every cell, and acceptance by position for the longest draft
-/// length of every series. Empty if every series is a beam search.
+/// The section with two tables: the metrics of every cell, and acceptance by position for the
+/// longest draft length of every series. Empty if every series is a beam search.
 pub(super) fn section(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> String {
     let head = [
         "method",
