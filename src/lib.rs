@@ -33,6 +33,7 @@
 //!   line each. [`decode::MethodSpec`] names a combination.
 //! - [`exactness`] walks every outcome of this loop on toy models ([`model::ToyPair`]) and
 //!   compares the joint distribution of several tokens with the target's.
+//! - [`tape`] forecasts from recorded texts what drafts would save, without running them.
 //! - With the feature `engine`: models ([`model`]), on a CPU engine whose logits have the
 //!   same bits in every pass; `candle` adds a second engine. `harness` (the default):
 //!   experiments, statistics, reports and the command line.
@@ -121,6 +122,7 @@ pub mod sampling;
 pub mod shown;
 #[cfg(feature = "harness")]
 pub mod statistics;
+pub mod tape;
 #[cfg(feature = "harness")]
 pub mod terminal;
 pub mod tree;

@@ -28,6 +28,7 @@ const LAYERS: &[&[&str]] = &[
     &["draft", "length", "verify"],
     &["decode"],
     &["beam"],
+    &["tape"],
     &["pair"],
     &["rows"],
     &["statistics"],

@@ -34,6 +34,7 @@ mod sampling;
 mod session;
 mod signals;
 mod stop;
+mod tape_exact;
 mod text_stream;
 mod tree;
 mod verifier_distribution;
