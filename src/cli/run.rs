@@ -260,13 +260,13 @@ fn estimate(ready: &Ready, Frozen { plan, tokens: prompts, .. }: &Frozen) -> Res
     let shortest =
         prompts.iter().min_by_key(|prompt| prompt.len()).context("there is no prompt")?;
     let pass = pass_time(&*ready.pair.target.model, shortest)?;
-    let seconds = Duration::from_secs_f64(tokens as f64 * pass.as_secs_f64());
+    let seconds = Duration::from_secs_f64(plan.passes() as f64 * pass.as_secs_f64());
     // About 150 bytes per round and 10 per token of text, with at most one round per token; a
     // trace adds a row for each of about three drafted tokens per round.
     let bytes = tokens * 160 * if plan.trace { 4 } else { 1 };
     Ok(format!(
-        "estimate    {generations} generations, {tokens} tokens; {} s at the speed of plain \
-         decoding ({:.0} tokens/s on this machine); about {:.1} MB on disk",
+        "estimate    {generations} generations, {tokens} tokens; {} s without drafts ({:.0} \
+         target passes/s on this machine); about {:.1} MB on disk",
         seconds.as_secs().max(1),
         1.0 / pass.as_secs_f64(),
         bytes as f64 / 1e6

@@ -159,6 +159,13 @@ impl Plan {
         self.generations().saturating_mul(self.max_tokens)
     }
 
+    /// The number of passes of the target that it takes without drafts, at most.
+    pub fn passes(&self) -> usize {
+        let generations = self.prompts.len().saturating_mul(self.repeats as usize);
+        let beams = self.cells.iter().map(|cell| cell.beam.map_or(1, |beam| beam.num_beams));
+        beams.sum::<usize>().saturating_mul(generations).saturating_mul(self.max_tokens)
+    }
+
     /// The clock that the plan asks for.
     pub fn clock(&self) -> Box<dyn Clock> {
         match self.clock.as_str() {

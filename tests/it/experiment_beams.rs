@@ -183,6 +183,8 @@ fn a_cell_has_the_best_text_of_the_search() {
     let prompts = prompts.collect::<Vec<_>>();
     let generations = rows::<GenerationRow>(&folder, "generations.csv");
     assert_eq!(generations.len(), plan.generations());
+    // Four prompts of 24 tokens; a baseline, two drafters and two K with 2 beams and with 3.
+    assert_eq!(plan.passes(), 4 * 24 * 5 * (2 + 3));
     assert!(rows::<RoundRow>(&folder, "rounds.csv").is_empty());
     let mut saved = 0;
     for (row, text) in generations.iter().zip(texts(&folder)) {

@@ -5,6 +5,7 @@ mod acceptance_theory;
 mod approximate;
 mod asking;
 mod beam;
+mod beam_ends;
 mod ceiling;
 mod chance;
 mod chance_fit;
