@@ -1,27 +1,38 @@
 //! Expected rounds and acceptance of a text.
 
-/// How a text ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use serde::{Deserialize, Serialize};
+
+/// How a text ended; the names are those of `finish_reason` in OpenAI's API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TapeEnd {
     /// It has as many tokens as were asked for.
+    #[serde(rename = "length")]
     Cut,
     /// Its last token ended it.
+    #[serde(rename = "stop")]
     Token,
 }
 
-/// A text as far as its rounds depend on it.
+/// A text as far as the length of its drafts depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TapeLength {
     /// Its tokens.
     pub tokens: usize,
+    /// How many tokens it could have had.
+    pub max_tokens: usize,
     /// How it ended.
     pub end: TapeEnd,
 }
 
 impl TapeLength {
-    /// How many tokens of the text a draft can have that begins at token `start`. A round of a
-    /// text that is cut leaves room for one token of the target's; an end token may be drafted,
-    /// and what follows it is no longer part of the text.
+    /// The most tokens that a draft from token `start` on may have: a round leaves room for one
+    /// token of the target's.
+    pub fn limit(self, start: usize) -> usize {
+        self.max_tokens.saturating_sub(start + 1)
+    }
+
+    /// How many of them can be part of the text. An end token may be drafted, and what follows
+    /// it is no longer part of the text.
     pub fn room(self, start: usize) -> usize {
         let left = self.tokens.saturating_sub(start);
         match self.end {
@@ -38,44 +49,67 @@ pub struct Forecast {
     pub rounds: f64,
     /// Drafted tokens that are kept as part of the text.
     pub accepted: f64,
-    /// Drafted tokens, of those within [`TapeLength::room`].
+    /// Drafted tokens, those behind an end token included.
     pub proposed: f64,
     /// The number of rounds that accept exactly 0, 1, … tokens.
     pub lengths: Vec<f64>,
+    /// By position from 1: the number of rounds that draft it and accept all positions before
+    /// it.
+    pub reached: Vec<f64>,
+    /// By position from 1: those of them that accept it.
+    pub survived: Vec<f64>,
     /// The probability that a round begins at each token.
     pub begins: Vec<f64>,
 }
 
-/// Follows all ways in which rounds can divide a text. `survival` gives, for a draft that begins
-/// at a token and has at most so many tokens, the probabilities that at least 1, 2, … of them
-/// survive, one for each drafted token.
-pub fn forecast(text: TapeLength, mut survival: impl FnMut(usize, usize) -> Vec<f64>) -> Forecast {
+/// Follows all ways in which rounds can divide a text. For a draft that begins at a token,
+/// `draft` appends the probabilities that at least 1, 2, … of its tokens survive, at most
+/// [`TapeLength::room`] of them, and returns how many tokens it has.
+pub fn forecast(
+    text: TapeLength,
+    mut draft: impl FnMut(usize, &mut Vec<f64>) -> usize,
+) -> Forecast {
     let mut found = Forecast { begins: vec![0.0; text.tokens], ..Forecast::default() };
     if let Some(first) = found.begins.first_mut() {
         *first = 1.0;
     }
+    let mut survival = Vec::new();
     for start in 0..text.tokens {
         let begins = found.begins[start];
         if begins == 0.0 {
             continue;
         }
-        let survival = survival(start, text.room(start));
-        found.rounds += begins;
-        found.proposed += begins * survival.len() as f64;
-        found.accepted += begins * survival.iter().sum::<f64>();
-        found.lengths.resize(found.lengths.len().max(survival.len() + 1), 0.0);
-        let at_least = |tokens: usize| match tokens {
-            0 => 1.0,
-            _ => survival.get(tokens - 1).copied().unwrap_or(0.0),
-        };
-        for accepted in 0..=survival.len() {
-            let exactly = begins * (at_least(accepted) - at_least(accepted + 1));
-            found.lengths[accepted] += exactly;
-            // After the accepted tokens comes one of the target's.
-            if let Some(next) = found.begins.get_mut(start + accepted + 1) {
-                *next += exactly;
-            }
-        }
+        survival.clear();
+        found.proposed += begins * draft(start, &mut survival) as f64;
+        found.round(start, &survival);
     }
     found
+}
+
+impl Forecast {
+    /// Adds the round that may begin at a token.
+    fn round(&mut self, start: usize, survival: &[f64]) {
+        let begins = self.begins[start];
+        self.rounds += begins;
+        self.accepted += begins * survival.iter().sum::<f64>();
+        let positions = self.lengths.len().max(survival.len() + 1);
+        self.lengths.resize(positions, 0.0);
+        self.reached.resize(positions - 1, 0.0);
+        self.survived.resize(positions - 1, 0.0);
+        let mut at_least = 1.0;
+        for accepted in 0..=survival.len() {
+            let more = survival.get(accepted).copied().unwrap_or(0.0);
+            if accepted < survival.len() {
+                self.reached[accepted] += begins * at_least;
+                self.survived[accepted] += begins * more;
+            }
+            let exactly = begins * (at_least - more);
+            self.lengths[accepted] += exactly;
+            // After the accepted tokens comes one of the target's.
+            if let Some(next) = self.begins.get_mut(start + accepted + 1) {
+                *next += exactly;
+            }
+            at_least = more;
+        }
+    }
 }

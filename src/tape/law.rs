@@ -1,30 +1,56 @@
 //! How far drafts survive, given the text.
 
 /// A rule for chains whose tokens are drawn from q.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChainLaw {
     /// Rejection sampling, token by token (Leviathan et al. 2022, arXiv 2211.17192, algorithm
-    /// 1).
+    /// 1): R_i = Π min(1, q/p).
     Token,
-    /// Block verification (Sun et al. 2024, arXiv 2403.10444, algorithm 2): of all exact rules
-    /// for one chain, none accepts more in a round.
+    /// Block verification (Sun et al. 2024, arXiv 2403.10444, algorithm 2): R_i = min(R_{i−1},
+    /// Π q/p). Of all exact rules for one chain, none accepts more in a round.
     Block,
+    /// A token of the target's is drawn and compared with the drafted one: R_i = Π q.
+    Match,
+}
+
+/// A token of the text, as a draft sees it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TokenOdds {
+    /// q(x): the probability that a draft continues with it.
+    pub q: f64,
+    /// q(x) / p(x).
+    pub ratio: f64,
 }
 
 impl ChainLaw {
-    /// R_1, …, R_n: the probabilities that at least so many tokens of a draft survive, from the
-    /// q/p of the text's tokens from the first drafted one on.
-    pub fn survival(self, ratios: &[f64]) -> Vec<f64> {
+    /// All rules.
+    pub const ALL: [Self; 3] = [Self::Token, Self::Block, Self::Match];
+
+    /// The registered verifier that decides by this rule on a chain.
+    pub fn verifier(self) -> &'static str {
+        match self {
+            Self::Token => "rejection",
+            Self::Block => "traversal",
+            Self::Match => "token_match",
+        }
+    }
+
+    /// R_1, …, R_n: the probabilities that at least so many tokens of a draft survive; `tokens`
+    /// are those of the text from the first drafted one on.
+    pub fn survival(
+        self,
+        tokens: impl IntoIterator<Item = TokenOdds>,
+    ) -> impl Iterator<Item = f64> {
         let (mut survival, mut product) = (1.0f64, 1.0);
-        let next = |&ratio: &f64| {
+        tokens.into_iter().map(move |TokenOdds { q, ratio }| {
             product *= ratio;
             survival = match self {
                 Self::Token => survival * ratio.min(1.0),
                 Self::Block => survival.min(product),
+                Self::Match => survival * q,
             };
             survival
-        };
-        ratios.iter().map(next).collect()
+        })
     }
 }
 
@@ -34,10 +60,16 @@ mod tests {
 
     #[test]
     fn block_verification_makes_up_for_a_bad_token_with_good_ones_before() {
+        let survival = |law: ChainLaw, ratios: &[f64]| {
+            let odds = ratios.iter().map(|&ratio| TokenOdds { q: ratio / 8.0, ratio });
+            law.survival(odds).collect::<Vec<_>>()
+        };
         let ratios = [2.0, 0.25, 4.0, 0.5];
-        assert_eq!(ChainLaw::Token.survival(&ratios), [1.0, 0.25, 0.25, 0.125]);
-        assert_eq!(ChainLaw::Block.survival(&ratios), [1.0, 0.5, 0.5, 0.5]);
-        assert_eq!(ChainLaw::Token.survival(&[0.0, 3.0]), [0.0, 0.0]);
-        assert_eq!(ChainLaw::Block.survival(&[0.0, 3.0]), [0.0, 0.0]);
+        assert_eq!(survival(ChainLaw::Token, &ratios), [1.0, 0.25, 0.25, 0.125]);
+        assert_eq!(survival(ChainLaw::Block, &ratios), [1.0, 0.5, 0.5, 0.5]);
+        assert_eq!(survival(ChainLaw::Match, &ratios[..2]), [0.25, 0.0078125]);
+        for law in ChainLaw::ALL {
+            assert_eq!(survival(law, &[0.0, 3.0]), [0.0, 0.0]);
+        }
     }
 }

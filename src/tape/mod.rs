@@ -1,5 +1,6 @@
-//! Forecasts from recorded texts: what any drafter, K and rule would accept, without running
-//! them.
+//! The tape: texts that were drawn from the target, with the probability of every token, and
+//! what drafters say of them. It tells what any drafter, K and rule would accept, without
+//! running them.
 //!
 //! Given a text that was drawn from the target, how far a draft survives is a function of the
 //! text alone: of r = q/p at its tokens, both laws after all processors. Let a round begin at
@@ -12,11 +13,30 @@
 //! [`forecast`] sums over all ways in which rounds can follow each other, so that its numbers
 //! have no sampling noise beside that of the texts. `tests/it/tape_exact.rs` compares them with
 //! the enumeration of the production code.
+//!
+//! `docs/tape.md` describes the file: one JSON object per line, appended as texts are recorded
+//! and as drafters read them.
 
+mod contents;
 mod forecast;
+mod format;
 mod law;
+mod odds;
+mod read;
+mod record;
 mod score;
+mod starts;
+mod teacher;
 
+pub use contents::Tape;
 pub use forecast::{Forecast, TapeEnd, TapeLength, forecast};
-pub use law::ChainLaw;
-pub use score::log_probs;
+pub use format::{
+    DraftStart, TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeModel, TapeScore, TapeText,
+};
+pub use law::{ChainLaw, TokenOdds};
+pub use odds::TextOdds;
+pub use read::{ReadTape, read_tape};
+pub use record::{TapeRequest, record_text};
+pub use score::{ScoredText, log_probs, score_text};
+pub use starts::draft_starts;
+pub use teacher::Teacher;

@@ -1,50 +1,72 @@
-//! The probability of every token of a text, by teacher-forced passes.
+//! What a draft model says of a text, from one teacher-forced pass over it.
 
-use crate::distribution::Token;
+use super::format::TapeText;
+use super::teacher::{Teacher, laws, parts};
+use crate::distribution::{Dist, Token};
 use crate::error::Error;
-use crate::model::{LanguageModel, Want, Work, evaluate_one};
-use crate::sampling::{History, Sampler};
-use crate::tree::{Draft, MAX_NODES};
+use crate::sampling::Sampler;
 
-/// The natural logarithms of the probabilities that `sampler` gives the tokens of `text` after
-/// `prompt`, each given the tokens before it; −∞ for a token that cannot be drawn.
+/// What one sampling setting of a draft model says of a text.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ScoredText {
+    /// log q of each token; −∞ for one that cannot be drawn.
+    pub log_q: Vec<f64>,
+    /// Σ min(p, q) at each token, if the target has read the text, too.
+    pub overlap: Option<Vec<f64>>,
+}
+
+/// The natural logarithms of the probabilities that `sampler` gives the tokens of `text`, each
+/// given the tokens before it; −∞ for a token that cannot be drawn.
 ///
 /// # Errors
 /// If the prompt is empty, the model fails, or logits define no distribution.
 pub fn log_probs(
-    model: &dyn LanguageModel,
+    teacher: &mut Teacher<'_>,
     sampler: &Sampler,
-    prompt: &[Token],
-    text: &[Token],
+    text: &TapeText,
 ) -> Result<Vec<f64>, Error> {
-    let mut session = model.session()?;
-    let mut context = prompt.to_vec();
-    let mut found = Vec::with_capacity(text.len());
-    // A pass gives the rows after its context and after each token of a chain, so the last
-    // token of a part needs no place in the chain.
-    for part in text.chunks(MAX_NODES + 1) {
-        let known = &part[..part.len() - 1];
-        let draft = chain(model.info().vocab, known);
-        let work =
-            Work { session: &mut session, context: &context, draft: &draft, want: Want::All };
-        let rows = evaluate_one(model, work)?.rows;
-        for (at, (&token, row)) in part.iter().zip(&rows).enumerate() {
-            let history =
-                History { prompt_len: prompt.len(), context: &context, drafted: &known[..at] };
-            let dist = sampler.distribution(row, history);
-            let dist = dist.map_err(Error::distribution("the model"))?;
-            found.push(dist.p(token).ln());
-        }
-        context.extend_from_slice(part);
-    }
-    Ok(found)
+    let scored = score_text(teacher, std::slice::from_ref(sampler), None, text)?;
+    Ok(scored.into_iter().flat_map(|scored| scored.log_q).collect())
 }
 
-fn chain(vocab: usize, tokens: &[Token]) -> Draft {
-    let mut draft = Draft::empty(vocab);
-    let mut last = None;
-    for &token in tokens {
-        last = Some(draft.certain(last, token));
+/// What a draft model says of a text with each of some samplers, from one pass; with the target
+/// and its sampler, also how far both overlap.
+///
+/// # Errors
+/// As [`log_probs`].
+pub fn score_text(
+    draft: &mut Teacher<'_>,
+    samplers: &[Sampler],
+    mut target: Option<(&mut Teacher<'_>, &Sampler)>,
+    text: &TapeText,
+) -> Result<Vec<ScoredText>, Error> {
+    let overlap = target.is_some().then(Vec::new);
+    let mut scored = vec![ScoredText { log_q: Vec::new(), overlap }; samplers.len()];
+    parts(text, |context, part| {
+        let before = (text.prompt_tokens.len(), context);
+        let targets = match &mut target {
+            Some((teacher, sampler)) => {
+                let logits = teacher.logits(context, part)?;
+                Some(laws(sampler, before, part, &logits, "the target")?)
+            }
+            None => None,
+        };
+        let logits = draft.logits(context, part)?;
+        for (sampler, scored) in samplers.iter().zip(&mut scored) {
+            let drafts = laws(sampler, before, part, &logits, "the draft model")?;
+            scored.add(part, &drafts, targets.as_deref());
+        }
+        Ok(())
+    })?;
+    Ok(scored)
+}
+
+impl ScoredText {
+    fn add(&mut self, part: &[Token], drafts: &[Dist], targets: Option<&[Dist]>) {
+        let log = |(&token, dist): (&Token, &Dist)| dist.p(token).ln();
+        self.log_q.extend(part.iter().zip(drafts).map(log));
+        if let (Some(overlap), Some(targets)) = (&mut self.overlap, targets) {
+            overlap.extend(targets.iter().zip(drafts).map(|(p, q)| p.overlap(q)));
+        }
     }
-    draft
 }

@@ -1,23 +1,27 @@
 //! Forecasts from texts, against the enumeration of the production code.
 
-use specdec::decode::{Generation, MethodSpec, StopRules};
+use specdec::decode::{Generation, Method, MethodSpec, StopRules};
+use specdec::draft::Tools;
 use specdec::exactness::{Probe, enumerate, target_distribution};
-use specdec::model::{LanguageModel, ToyPair, zoo};
+use specdec::model::{LanguageModel, Toy, ToyPair, zoo};
 use specdec::params::{Params, Value};
 use specdec::round::RoundEvent;
 use specdec::sampling::{Sampler, SamplingParams};
-use specdec::tape::{ChainLaw, Forecast, TapeEnd, TapeLength, forecast, log_probs};
+use specdec::tape::{
+    ChainLaw, TapeEnd, TapeScore, TapeText, Teacher, TextOdds, draft_starts, log_probs, score_text,
+};
 
 /// The most tokens of a text.
 const MOST: usize = 5;
 /// Sums of some thousand products in f64, taken in another order.
 const ROUNDING: f64 = 1e-12;
 
-/// What rounds accept, counting only what becomes part of the text.
+/// What rounds accept, counting only what becomes part of the text, and what they draft.
 #[derive(Debug, Default)]
 struct Kept {
     rounds: f64,
     accepted: f64,
+    proposed: f64,
     lengths: Vec<f64>,
 }
 
@@ -33,40 +37,46 @@ impl Kept {
 impl Probe for Kept {
     fn round(&mut self, event: &RoundEvent<'_>, weight: f64) {
         self.add(event.verdict.path.len().min(event.emitted.len()), weight);
+        self.proposed += weight * event.draft.len() as f64;
     }
 }
 
-/// A pair, how it is sampled, and how drafts are verified.
+/// A pair, how it is sampled, and how tokens are drafted and verified.
+#[derive(Debug)]
 struct Case {
     pair: ToyPair,
     sampling: SamplingParams,
     draft_temperature: Option<f64>,
+    drafter: &'static str,
     law: ChainLaw,
     k: usize,
 }
 
 impl Case {
-    fn spec(&self) -> MethodSpec {
-        let verifier = match self.law {
-            ChainLaw::Token => "rejection",
-            ChainLaw::Block => "traversal",
-        };
+    fn new(pair: ToyPair, law: ChainLaw, k: usize) -> Self {
+        let (sampling, draft_temperature) = (SamplingParams::default(), None);
+        Self { pair, sampling, draft_temperature, drafter: "model", law, k }
+    }
+
+    fn method<'a>(&self, (target, draft): (&'a Toy, &'a Toy)) -> Method<'a> {
         let params = self.draft_temperature.map_or(Params::default(), |temperature| {
             Params::default().with("draft_temperature", Value::Number(temperature))
         });
-        MethodSpec {
-            verifier: verifier.to_owned(),
+        let spec = MethodSpec {
+            drafter: self.drafter.to_owned(),
+            verifier: self.law.verifier().to_owned(),
             num_speculative_tokens: self.k,
             sampling: self.sampling,
             params,
             ..MethodSpec::default()
-        }
+        };
+        spec.build_with(Tools { draft: Some(draft), target: Some(target), texts: None }).unwrap()
     }
 
     /// By walking the production rounds through every outcome.
     fn enumerated(&self) -> Kept {
         let (target, draft) = (self.pair.target("p").unwrap(), self.pair.draft("q").unwrap());
-        let method = self.spec().build(Some(&draft)).unwrap();
+        let method = self.method((&target, &draft));
         let stop = StopRules { eos: target.info().eos.clone(), ..StopRules::max_tokens(MOST) };
         let generation = Generation::new(&target, method, &self.pair.prompt, stop, None).unwrap();
         let mut kept = Kept::default();
@@ -78,66 +88,94 @@ impl Case {
     fn forecast(&self) -> Kept {
         let (target, draft) = (self.pair.target("p").unwrap(), self.pair.draft("q").unwrap());
         let sampler = Sampler::new(self.sampling).unwrap();
-        let temperature = self.draft_temperature.unwrap_or(self.sampling.temperature);
-        let of_draft = Sampler::new(SamplingParams { temperature, ..self.sampling }).unwrap();
-        let prompt = &self.pair.prompt;
+        let mut teacher = Teacher::new(&target).unwrap();
         let mut kept = Kept::default();
-        for (text, mass) in target_distribution(&target, &sampler, prompt, MOST).unwrap() {
-            let p = log_probs(&target, &sampler, prompt, &text).unwrap();
-            let q = log_probs(&draft, &of_draft, prompt, &text).unwrap();
-            let whole = p.iter().sum::<f64>().exp();
+        let texts = target_distribution(&target, &sampler, &self.pair.prompt, MOST).unwrap();
+        for (tokens, mass) in texts {
+            let mut text = text_of(&self.pair.prompt, tokens);
+            text.log_p = Some(log_probs(&mut teacher, &sampler, &text).unwrap());
+            let whole = text.log_p.iter().flatten().sum::<f64>().exp();
             assert!((whole - mass).abs() < ROUNDING, "{text:?}: {whole} and {mass}");
-            let ratios = p.iter().zip(q).map(|(p, q)| (q - p).exp()).collect::<Vec<_>>();
-            let end = if text.len() == MOST { TapeEnd::Cut } else { TapeEnd::Token };
-            let length = TapeLength { tokens: text.len(), end };
-            let Forecast { rounds, lengths, .. } = forecast(length, |start, room| {
-                self.law.survival(&ratios[start..start + room.min(self.k)])
-            });
-            assert!((lengths.iter().sum::<f64>() - rounds).abs() < ROUNDING);
-            lengths.iter().enumerate().for_each(|(accepted, n)| kept.add(accepted, mass * n));
+            let odds = TextOdds::new(&text, &self.score(&text, (&target, &draft))).unwrap();
+            let found = odds.forecast(self.law, self.k);
+            assert!((found.lengths.iter().sum::<f64>() - found.rounds).abs() < ROUNDING);
+            assert!((found.survived.iter().sum::<f64>() - found.accepted).abs() < ROUNDING);
+            kept.proposed += mass * found.proposed;
+            found.lengths.iter().enumerate().for_each(|(accepted, n)| kept.add(accepted, mass * n));
         }
         kept
+    }
+
+    /// What the drafter says of a text.
+    fn score(&self, text: &TapeText, (target, draft): (&Toy, &Toy)) -> TapeScore {
+        let nothing = TapeScore { drafter: 0, text: 0, log_q: None, starts: None, overlap: None };
+        if self.drafter != "model" {
+            let method = self.method((target, draft));
+            let starts = draft_starts(method, self.pair.vocab, text, self.k).unwrap();
+            return TapeScore { starts: Some(starts), ..nothing };
+        }
+        let temperature = self.draft_temperature.unwrap_or(self.sampling.temperature);
+        let sampler = Sampler::new(SamplingParams { temperature, ..self.sampling }).unwrap();
+        let log_q = log_probs(&mut Teacher::new(draft).unwrap(), &sampler, text).unwrap();
+        TapeScore { log_q: Some(log_q), ..nothing }
+    }
+}
+
+fn text_of(prompt: &[u32], tokens: Vec<u32>) -> TapeText {
+    TapeText {
+        prompt: "toy".to_owned(),
+        category: String::new(),
+        repeat: 0,
+        sampling: 0,
+        prompt_tokens: prompt.to_vec(),
+        end: if tokens.len() == MOST { TapeEnd::Cut } else { TapeEnd::Token },
+        tokens,
+        max_tokens: MOST,
+        log_p: None,
     }
 }
 
 fn assert_same(case: &Case, name: &str) {
     let (found, expected) = (case.forecast(), case.enumerated());
-    let words = format!("{name}, {:?}, K = {}", case.law, case.k);
-    assert!((found.rounds - expected.rounds).abs() < ROUNDING, "{words}: rounds");
-    assert!((found.accepted - expected.accepted).abs() < ROUNDING, "{words}: accepted");
+    let words = format!("{name}, {}, {:?}, K = {}", case.drafter, case.law, case.k);
+    let same = |what: &str, found: f64, expected: f64| {
+        assert!((found - expected).abs() < ROUNDING, "{words}: {what}: {found}, {expected}");
+    };
+    same("rounds", found.rounds, expected.rounds);
+    same("accepted", found.accepted, expected.accepted);
+    same("proposed", found.proposed, expected.proposed);
     for accepted in 0..=case.k {
         let [a, b] = [&found, &expected].map(|kept| kept.lengths.get(accepted).unwrap_or(&0.0));
-        assert!((a - b).abs() < ROUNDING, "{words}: rounds that accept {accepted}: {a}, {b}");
+        same(&format!("rounds that accept {accepted}"), *a, *b);
     }
 }
 
 fn for_laws(mut each: impl FnMut(ChainLaw, usize)) {
-    for law in [ChainLaw::Token, ChainLaw::Block] {
+    for law in ChainLaw::ALL {
         (1..=4).for_each(|k| each(law, k));
     }
 }
 
+/// A toy whose texts may end.
+fn ending(name: &str) -> ToyPair {
+    let mut pair = zoo::toy(name).unwrap();
+    pair.eos = vec![pair.vocab as u32 - 1];
+    pair.prompt = vec![0, 1, 0];
+    pair
+}
+
 #[test]
 fn forecasts_have_the_rounds_of_the_enumeration() {
-    let sampling = SamplingParams::default();
     for number in 0..24 {
-        for_laws(|law, k| {
-            let pair = zoo::toy(&format!("random-{number}")).unwrap();
-            assert_same(&Case { pair, sampling, draft_temperature: None, law, k }, "random");
-        });
+        let name = format!("random-{number}");
+        for_laws(|law, k| assert_same(&Case::new(zoo::toy(&name).unwrap(), law, k), &name));
     }
 }
 
 #[test]
 fn texts_that_end_have_the_rounds_of_the_enumeration() {
     for name in ["mixed", "close", "apart", "gaps"] {
-        for_laws(|law, k| {
-            let mut pair = zoo::toy(name).unwrap();
-            pair.eos = vec![pair.vocab as u32 - 1];
-            pair.prompt = vec![0, 1, 0];
-            let sampling = SamplingParams::default();
-            assert_same(&Case { pair, sampling, draft_temperature: None, law, k }, name);
-        });
+        for_laws(|law, k| assert_same(&Case::new(ending(name), law, k), name));
     }
 }
 
@@ -153,25 +191,48 @@ fn processed_laws_have_the_rounds_of_the_enumeration() {
     for (sampling, draft_temperature) in settings {
         for name in ["mixed", "close"] {
             for_laws(|law, k| {
-                let pair = zoo::toy(name).unwrap();
-                assert_same(&Case { pair, sampling, draft_temperature, law, k }, name);
+                let case = Case::new(zoo::toy(name).unwrap(), law, k);
+                assert_same(&Case { sampling, draft_temperature, ..case }, name);
             });
         }
     }
 }
 
-/// A text that is scored in several passes.
+/// Drafters whose drafts depend on where they begin.
+#[test]
+fn every_chain_drafter_has_the_rounds_of_the_enumeration() {
+    let drafters = ["prompt_lookup", "suffix_automaton", "ngram_lm", "hybrid", "cascade", "oracle"];
+    for drafter in drafters {
+        for name in ["mixed", "close"] {
+            for_laws(|law, k| {
+                assert_same(&Case { drafter, ..Case::new(ending(name), law, k) }, name);
+            });
+        }
+    }
+}
+
+/// A text that is scored in several passes, alone and together with the target.
 #[test]
 fn a_long_text_has_the_probabilities_of_single_passes() {
     let pair = zoo::toy("mixed").unwrap();
-    let target = pair.target("p").unwrap();
+    let (target, draft) = (pair.target("p").unwrap(), pair.draft("q").unwrap());
     let sampling = SamplingParams { repetition_penalty: 1.3, ..SamplingParams::default() };
     let sampler = Sampler::new(sampling).unwrap();
-    let text = (0..150).map(|i| (7 * i + i / 5) % pair.vocab as u32).collect::<Vec<_>>();
-    let all = log_probs(&target, &sampler, &pair.prompt, &text).unwrap();
+    let tokens = (0..150).map(|i| (7 * i + i / 5) % pair.vocab as u32).collect::<Vec<_>>();
+    let text = text_of(&pair.prompt, tokens);
+    let [mut p, mut q] = [&target, &draft].map(|model| Teacher::new(model).unwrap());
+    let all = log_probs(&mut q, &sampler, &text).unwrap();
+    let samplers = [Sampler::new(SamplingParams::default()).unwrap(), sampler.clone()];
+    let both = score_text(&mut q, &samplers, Some((&mut p, &sampler)), &text).unwrap();
+    assert_eq!(both[1].log_q, all);
+    let overlaps = both[1].overlap.as_ref().unwrap();
+    assert_eq!(overlaps.len(), text.tokens.len());
     for (at, found) in all.iter().enumerate() {
-        let before = [&pair.prompt, &text[..at]].concat();
-        let one = log_probs(&target, &sampler, &before, &text[at..=at]).unwrap();
-        assert_eq!([*found], *one, "{at}");
+        let before = [&pair.prompt, &text.tokens[..at]].concat();
+        let one = TapeText { prompt_tokens: before, ..text_of(&[], vec![text.tokens[at]]) };
+        // The penalties of a prompt are those of a text: this one counts no occurrences.
+        assert_eq!([*found], *log_probs(&mut q, &sampler, &one).unwrap(), "{at}");
+        let one = score_text(&mut q, &samplers[1..], Some((&mut p, &sampler)), &one).unwrap();
+        assert_eq!(one[0].overlap, Some(vec![overlaps[at]]), "{at}");
     }
 }

@@ -1,0 +1,129 @@
+//! A tape in memory.
+
+use std::collections::BTreeMap;
+
+use super::format::{TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeScore, TapeText};
+use super::odds::TextOdds;
+
+/// What a tape holds; each line was checked when it was added.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tape {
+    /// What was recorded.
+    pub header: TapeHeader,
+    /// The texts.
+    pub texts: Vec<TapeText>,
+    /// The drafters that have read them.
+    pub drafters: Vec<TapeDrafter>,
+    scores: BTreeMap<(usize, usize), TapeScore>,
+}
+
+/// What a probability may exceed 1 by: the rounding of a logarithm that another program took in
+/// f32.
+const ROUNDING: f64 = 1e-5;
+
+impl Tape {
+    /// An empty tape.
+    ///
+    /// # Errors
+    /// If its format is not known here, or a sampling setting is out of range.
+    pub fn new(header: TapeHeader) -> Result<Self, String> {
+        if header.format != TAPE_FORMAT {
+            return Err(format!("format {} is not known: allowed is {TAPE_FORMAT}", header.format));
+        }
+        for sampling in &header.samplings {
+            sampling.validate().map_err(|bad| format!("in \"samplings\": {bad}"))?;
+        }
+        let (texts, drafters, scores) = Default::default();
+        Ok(Self { header, texts, drafters, scores })
+    }
+
+    /// Adds a line.
+    ///
+    /// # Errors
+    /// If it does not fit the lines before it.
+    pub fn add(&mut self, line: TapeLine) -> Result<(), String> {
+        match line {
+            TapeLine::Tape(_) => return Err("a tape has one line \"tape\", its first".to_owned()),
+            TapeLine::Text(text) => {
+                self.check_text(&text)?;
+                self.texts.push(text);
+            }
+            TapeLine::Drafter(drafter) => self.drafters.push(drafter),
+            TapeLine::Score(score) => {
+                self.check_score(&score)?;
+                let place = (score.drafter, score.text);
+                if self.scores.insert(place, score).is_some() {
+                    return Err(format!("drafter {} scores text {} twice", place.0, place.1));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a drafter says of a text.
+    pub fn score(&self, drafter: usize, text: usize) -> Option<&TapeScore> {
+        self.scores.get(&(drafter, text))
+    }
+
+    /// The odds of a text with a drafter; `None` where the tape does not hold them.
+    pub fn odds(&self, drafter: usize, text: usize) -> Option<TextOdds> {
+        TextOdds::new(self.texts.get(text)?, self.score(drafter, text)?)
+    }
+
+    fn check_text(&self, text: &TapeText) -> Result<(), String> {
+        let (samplings, vocab) = (self.header.samplings.len(), self.header.target.vocab);
+        let mut tokens = text.prompt_tokens.iter().chain(&text.tokens);
+        if text.sampling >= samplings {
+            return Err(format!("\"sampling\" is {}, and the tape has {samplings}", text.sampling));
+        }
+        if let Some(token) = tokens.find(|&&token| vocab > 0 && token as usize >= vocab) {
+            return Err(format!("token {token} lies outside a vocabulary of {vocab}"));
+        }
+        if text.tokens.len() > text.max_tokens {
+            let most = text.max_tokens;
+            return Err(format!(
+                "{} tokens are more than \"max_tokens\", {most}",
+                text.tokens.len()
+            ));
+        }
+        check_logs("log_p", text.log_p.as_deref(), text.tokens.len())
+    }
+
+    fn check_score(&self, score: &TapeScore) -> Result<(), String> {
+        let (drafters, texts) = (self.drafters.len(), self.texts.len());
+        if score.drafter >= drafters {
+            return Err(format!("\"drafter\" is {}, and {drafters} came before", score.drafter));
+        }
+        let Some(text) = self.texts.get(score.text) else {
+            return Err(format!("\"text\" is {}, and {texts} came before", score.text));
+        };
+        let tokens = text.tokens.len();
+        check_logs("log_q", score.log_q.as_deref(), tokens)?;
+        check_count("overlap", score.overlap.as_ref().map(Vec::len), tokens)?;
+        check_count("starts", score.starts.as_ref().map(Vec::len), tokens)?;
+        for (at, start) in score.starts.iter().flatten().enumerate() {
+            let most = start.drafted.min(tokens - at);
+            if start.log_q.len() > most {
+                return Err(format!("draft {at} follows the text for more than {most} tokens"));
+            }
+            check_logs("q", Some(&start.log_q), start.log_q.len())?;
+        }
+        Ok(())
+    }
+}
+
+fn check_count(name: &str, count: Option<usize>, tokens: usize) -> Result<(), String> {
+    match count.filter(|&count| count != tokens) {
+        None => Ok(()),
+        Some(count) => Err(format!("\"{name}\" has {count} entries for {tokens} tokens")),
+    }
+}
+
+/// Checks that logarithms of probabilities are some.
+fn check_logs(name: &str, logs: Option<&[f64]>, tokens: usize) -> Result<(), String> {
+    check_count(name, logs.map(<[f64]>::len), tokens)?;
+    let above = logs.into_iter().flatten().enumerate().find(|(_, log)| **log > ROUNDING);
+    above.map_or(Ok(()), |(at, log)| {
+        Err(format!("\"{name}\" of token {at} is {log}: no probability is above 1"))
+    })
+}

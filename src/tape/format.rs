@@ -1,0 +1,180 @@
+//! The lines of a tape, as `docs/tape.md` describes them.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::forecast::{TapeEnd, TapeLength};
+use crate::distribution::Token;
+use crate::model::{CacheDtype, ModelInfo};
+use crate::params::Params;
+use crate::sampling::SamplingParams;
+
+/// The version of the format.
+pub const TAPE_FORMAT: u32 = 1;
+
+/// A line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TapeLine {
+    /// The first line: what was recorded.
+    Tape(TapeHeader),
+    /// A text.
+    Text(TapeText),
+    /// A drafter that has read the texts.
+    Drafter(TapeDrafter),
+    /// What it says of a text.
+    Score(TapeScore),
+}
+
+/// What was recorded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TapeHeader {
+    /// [`TAPE_FORMAT`].
+    pub format: u32,
+    /// What the texts are from: `plain` for plain decoding by specdec, else the name of the
+    /// format that they were imported from.
+    pub source: String,
+    /// The build that recorded or imported them.
+    pub build: String,
+    /// The target; what is not known of an imported one is empty.
+    pub target: TapeModel,
+    /// The seed of the texts, if there is one for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// The sampling settings that occur.
+    pub samplings: Vec<SamplingParams>,
+}
+
+/// A model, as far as its probabilities depend on it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TapeModel {
+    /// Its name.
+    pub name: String,
+    /// The commit of the repository that it is from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// SHA-256 over weights, configuration and tokenizer.
+    pub sha256: String,
+    /// SHA-256 of the map from token to id.
+    pub tokenizer_sha256: String,
+    /// Number of tokens in the vocabulary.
+    pub vocab: usize,
+    /// Which code computes the logits.
+    pub engine: String,
+    /// Type of the weights in memory.
+    pub dtype: String,
+    /// How it stores keys and values.
+    #[serde(default)]
+    pub kv_cache_dtype: CacheDtype,
+    /// The device that holds the weights.
+    pub device: String,
+}
+
+/// A recorded text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TapeText {
+    /// Id of the prompt.
+    pub prompt: String,
+    /// Its category.
+    #[serde(default)]
+    pub category: String,
+    /// Which text of the prompt, from 0.
+    #[serde(default)]
+    pub repeat: u32,
+    /// The sampling setting, as an index of [`TapeHeader::samplings`].
+    pub sampling: usize,
+    /// The tokens of the prompt.
+    pub prompt_tokens: Vec<Token>,
+    /// The tokens of the text.
+    pub tokens: Vec<Token>,
+    /// How many it could have had.
+    pub max_tokens: usize,
+    /// How it ended.
+    pub end: TapeEnd,
+    /// log p of each token, after all processors; null for one that cannot be drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "logs")]
+    pub log_p: Option<Vec<f64>>,
+}
+
+/// A drafter that has read the texts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TapeDrafter {
+    /// Its name in the registry.
+    pub drafter: String,
+    /// Its model, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<TapeModel>,
+    /// Its settings.
+    #[serde(default, skip_serializing_if = "Params::is_empty")]
+    pub params: Params,
+    /// The largest K that its scores are good for; none if they are for every K.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most: Option<usize>,
+}
+
+/// What a drafter says of a text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TapeScore {
+    /// The drafter, as its number among the drafters of the tape.
+    pub drafter: usize,
+    /// The text, as its number among the texts of the tape.
+    pub text: usize,
+    /// log q of each token, for a drafter that reads the context alone; null for a token that
+    /// it cannot draw.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "logs")]
+    pub log_q: Option<Vec<f64>>,
+    /// For a drafter whose drafts depend on where they begin: one entry for each token that a
+    /// draft may begin at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts: Option<Vec<DraftStart>>,
+    /// Σ min(p, q) at each token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<Vec<f64>>,
+}
+
+/// A draft that begins at some token.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DraftStart {
+    /// How many tokens it has.
+    #[serde(rename = "n")]
+    pub drafted: usize,
+    /// log q of the tokens of the text, as far as the draft can follow it; 0 for a token that
+    /// was looked up.
+    #[serde(rename = "q")]
+    pub log_q: Vec<f64>,
+}
+
+/// JSON has no infinity.
+fn logs<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<f64>>, D::Error> {
+    let numbers = Option::<Vec<Option<f64>>>::deserialize(from)?;
+    let finite = |number: Option<f64>| number.unwrap_or(f64::NEG_INFINITY);
+    Ok(numbers.map(|numbers| numbers.into_iter().map(finite).collect()))
+}
+
+impl TapeText {
+    /// What the lengths of its drafts depend on.
+    pub fn length(&self) -> TapeLength {
+        TapeLength { tokens: self.tokens.len(), max_tokens: self.max_tokens, end: self.end }
+    }
+}
+
+impl From<&ModelInfo> for TapeModel {
+    fn from(info: &ModelInfo) -> Self {
+        Self {
+            name: info.name.clone(),
+            revision: info.revision.clone(),
+            sha256: info.sha256.clone(),
+            tokenizer_sha256: info.tokenizer_sha256.clone(),
+            vocab: info.vocab,
+            engine: info.engine.to_owned(),
+            dtype: info.dtype.to_owned(),
+            kv_cache_dtype: info.cache_dtype,
+            device: info.device.clone(),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What decides how far the drafts of a drafter survive in a text.
+
+use super::forecast::{Forecast, TapeLength, forecast};
+use super::format::{DraftStart, TapeScore, TapeText};
+use super::law::{ChainLaw, TokenOdds};
+
+/// The odds of the tokens of a text with one drafter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TextOdds {
+    text: TapeLength,
+    drafts: DraftOdds,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum DraftOdds {
+    /// By token; wherever a draft begins, it has as many tokens as it may have.
+    Anywhere(Vec<TokenOdds>),
+    /// By the token that a draft begins at: how many tokens it has, and the odds of those that
+    /// follow the text.
+    From(Vec<(usize, Vec<TokenOdds>)>),
+}
+
+impl TextOdds {
+    /// The odds that a tape holds; `None` if it lacks log p, or log q.
+    ///
+    /// Without log p there are still odds if q(x) = 1 for every token that a draft shares with
+    /// the text: then no rule rejects it, since the text has it.
+    pub fn new(text: &TapeText, score: &TapeScore) -> Option<Self> {
+        let drafts = match (&score.log_q, &score.starts) {
+            (Some(log_q), _) => {
+                let log_p = text.log_p.as_ref()?;
+                DraftOdds::Anywhere(log_p.iter().zip(log_q).map(|(&p, &q)| odds(p, q)).collect())
+            }
+            (None, Some(starts)) => {
+                let each = starts.iter().enumerate();
+                DraftOdds::From(
+                    each.map(|(at, start)| from(text, at, start)).collect::<Option<_>>()?,
+                )
+            }
+            (None, None) => return None,
+        };
+        Some(Self { text: text.length(), drafts })
+    }
+
+    /// The text.
+    pub fn text(&self) -> TapeLength {
+        self.text
+    }
+
+    /// How many tokens a draft of at most `k` has that begins at a token.
+    pub fn drafted(&self, start: usize, k: usize) -> usize {
+        let limit = self.text.limit(start).min(k);
+        match &self.drafts {
+            DraftOdds::Anywhere(_) => limit,
+            DraftOdds::From(starts) => {
+                starts.get(start).map_or(0, |(drafted, _)| limit.min(*drafted))
+            }
+        }
+    }
+
+    /// What decoding the text takes with drafts of at most `k` tokens and this rule.
+    pub fn forecast(&self, law: ChainLaw, k: usize) -> Forecast {
+        forecast(self.text, |start, survival| {
+            let drafted = self.drafted(start, k);
+            let part = drafted.min(self.text.room(start));
+            let known = self.from(start);
+            let known = &known[..known.len().min(part)];
+            survival.extend(law.survival(known.iter().copied()));
+            survival.resize(part, 0.0);
+            drafted
+        })
+    }
+
+    /// The odds of the tokens from one on.
+    fn from(&self, start: usize) -> &[TokenOdds] {
+        match &self.drafts {
+            DraftOdds::Anywhere(odds) => odds.get(start..).unwrap_or_default(),
+            DraftOdds::From(starts) => starts.get(start).map_or(&[], |(_, odds)| odds),
+        }
+    }
+}
+
+fn odds(log_p: f64, log_q: f64) -> TokenOdds {
+    // A token that the target cannot draw does not occur in its texts; where the tape says so
+    // all the same, no draft of it is accepted.
+    let ratio = if log_p > f64::NEG_INFINITY { (log_q - log_p).exp() } else { 0.0 };
+    TokenOdds { q: log_q.exp(), ratio }
+}
+
+fn from(text: &TapeText, at: usize, start: &DraftStart) -> Option<(usize, Vec<TokenOdds>)> {
+    let log_p = |i: usize| text.log_p.as_ref().map(|log_p| log_p[at + i]);
+    let known = start.log_q.iter().enumerate().map(|(i, &log_q)| match log_p(i) {
+        Some(log_p) => Some(odds(log_p, log_q)),
+        None => (log_q == 0.0).then_some(TokenOdds { q: 1.0, ratio: 1.0 }),
+    });
+    Some((start.drafted, known.collect::<Option<_>>()?))
+}

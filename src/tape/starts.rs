@@ -1,0 +1,79 @@
+//! What any chain drafter says of a text: it drafts from every token of the text on, and its
+//! draws follow the text as far as they can.
+
+use std::ops::Range;
+
+use super::format::{DraftStart, TapeText};
+use crate::chance::{Chance, Site};
+use crate::clock::RealClock;
+use crate::decode::Method;
+use crate::distribution::{Dist, Token};
+use crate::draft::Round;
+use crate::error::Error;
+use crate::tree::Draft;
+
+/// The drafts of at most `most` tokens that begin at each token of a text. The drafter must not
+/// depend on earlier rounds, and its drafts must be chains.
+///
+/// # Errors
+/// If the drafter fails.
+pub fn draft_starts(
+    mut method: Method<'_>,
+    vocab: usize,
+    text: &TapeText,
+    most: usize,
+) -> Result<Vec<DraftStart>, Error> {
+    let clock = RealClock::default();
+    let prompt_len = text.prompt_tokens.len();
+    let all = [text.prompt_tokens.as_slice(), &text.tokens].concat();
+    method.drafter.prefill(&text.prompt_tokens, &clock)?;
+    let mut starts = Vec::with_capacity(text.tokens.len());
+    for (start, rest) in (0..text.tokens.len()).map(|start| (start, &text.tokens[start..])) {
+        let mut following = Following { rest };
+        let mut round = Round {
+            context: &all[..prompt_len + start],
+            prompt_len,
+            vocab,
+            limit: text.length().limit(start).min(most),
+            length: &mut *method.length,
+            coupling: None,
+            chance: &mut following,
+            clock: &clock,
+            forwards: 0,
+        };
+        let draft = method.drafter.propose(&mut round)?;
+        starts.push(start_of(&draft, rest));
+    }
+    Ok(starts)
+}
+
+fn start_of(draft: &Draft, rest: &[Token]) -> DraftStart {
+    let same = draft.nodes().iter().zip(rest).take_while(|(node, token)| node.token == **token);
+    let log_q = same.map(|(node, &token)| node.q(token).ln()).collect();
+    DraftStart { drafted: draft.len(), log_q }
+}
+
+/// Draws the tokens of a text as long as they can be drawn.
+#[derive(Debug)]
+struct Following<'t> {
+    /// The text from the beginning of the draft on.
+    rest: &'t [Token],
+}
+
+impl Chance for Following<'_> {
+    fn begin_round(&mut self, _round: u64) {}
+
+    fn bernoulli(&mut self, _site: Site, p: f64) -> bool {
+        p >= 1.0
+    }
+
+    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
+        // In a chain, a node's number is its place in the draft.
+        let wanted = self.rest.get(site.node).copied();
+        wanted.filter(|&token| dist.p(token) > 0.0).unwrap_or_else(|| dist.argmax())
+    }
+
+    fn race(&mut self, _position: usize, _lists: Range<usize>, dist: &Dist) -> Token {
+        dist.argmax()
+    }
+}

@@ -1,0 +1,84 @@
+//! A model that reads texts instead of writing them: teacher-forced passes over many tokens.
+
+use super::format::TapeText;
+use crate::distribution::{Dist, Token};
+use crate::error::Error;
+use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
+use crate::sampling::{History, Logits, Sampler};
+use crate::tree::{Draft, MAX_NODES};
+
+/// The tokens of a pass. It gives the rows after its context and after each token of a chain,
+/// so that the last of them needs no place in the chain.
+pub(super) const PART: usize = MAX_NODES + 1;
+
+/// A model with a session, for one text after another.
+#[derive(Debug)]
+pub struct Teacher<'a> {
+    model: &'a dyn LanguageModel,
+    session: Session,
+}
+
+impl<'a> Teacher<'a> {
+    /// A teacher who knows `model`.
+    ///
+    /// # Errors
+    /// If the model cannot open a session.
+    pub fn new(model: &'a dyn LanguageModel) -> Result<Self, Error> {
+        Ok(Self { session: model.session()?, model })
+    }
+
+    /// The model.
+    pub fn model(&self) -> &'a dyn LanguageModel {
+        self.model
+    }
+
+    /// The logits of each token of `part`, given `context` and the tokens of `part` before it;
+    /// `part` has at most [`PART`] tokens.
+    ///
+    /// # Errors
+    /// If the context is empty or the model fails.
+    pub(super) fn logits(
+        &mut self,
+        context: &[Token],
+        part: &[Token],
+    ) -> Result<Vec<Logits>, Error> {
+        let Some((_, known)) = part.split_last() else { return Ok(Vec::new()) };
+        let mut draft = Draft::empty(self.model.info().vocab);
+        let chain = known.iter().fold(None, |last, &token| Some(draft.certain(last, token)));
+        debug_assert_eq!(chain.map_or(0, |last| last + 1), known.len());
+        let work = Work { session: &mut self.session, context, draft: &draft, want: Want::All };
+        Ok(evaluate_one(self.model, work)?.rows)
+    }
+}
+
+/// The laws of the tokens of a part, from their logits.
+///
+/// # Errors
+/// If logits define no distribution; `of` says whose they are.
+pub(super) fn laws(
+    sampler: &Sampler,
+    (prompt_len, context): (usize, &[Token]),
+    part: &[Token],
+    logits: &[Logits],
+    of: &str,
+) -> Result<Vec<Dist>, Error> {
+    let history = |at: usize| History { prompt_len, context, drafted: &part[..at] };
+    let rows = logits.iter().enumerate().map(|(at, row)| (row, history(at))).collect::<Vec<_>>();
+    sampler.distributions(&rows).map_err(Error::distribution(of))
+}
+
+/// Goes through a text part by part: `see` gets the context of a part, and the part.
+///
+/// # Errors
+/// Those of `see`.
+pub(super) fn parts(
+    text: &TapeText,
+    mut see: impl FnMut(&[Token], &[Token]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut context = text.prompt_tokens.clone();
+    for part in text.tokens.chunks(PART) {
+        see(&context, part)?;
+        context.extend_from_slice(part);
+    }
+    Ok(())
+}
