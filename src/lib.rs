@@ -93,6 +93,8 @@ pub mod error;
 pub mod exactness;
 #[cfg(feature = "harness")]
 pub mod experiment;
+#[cfg(feature = "harness")]
+pub mod forecasting;
 #[cfg(feature = "engine")]
 pub mod input;
 // Most of it is used only by the engine's kernels.
@@ -111,6 +113,8 @@ pub(crate) mod plot;
 pub mod pool;
 #[cfg(feature = "harness")]
 pub mod prompt;
+#[cfg(feature = "harness")]
+pub mod recording;
 pub mod registry;
 #[cfg(feature = "harness")]
 pub mod report;

@@ -18,7 +18,8 @@ use crate::lanes::IsaKind;
 use crate::machine::MachineClock;
 use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
 use crate::pool::Pool;
-use crate::sampling::Logits;
+use crate::sampling::{Logits, Sampler, SamplingParams};
+use crate::tape::{TapeEnd, TapeText, Teacher, log_probs};
 use crate::tree::{Draft, Row};
 
 /// Writes a line of JSON about the model, then answers every line of `requests` with a line
@@ -75,6 +76,10 @@ pub(crate) fn answer(
                 let tokens = number(tokens, most)?;
                 say(timed(&stopwatch, &mut || prefill(model, tokens))?)?;
             }
+            ["score", tokens] => {
+                let tokens = number(tokens, most - 1)?;
+                say(timed(&stopwatch, &mut || score(model, tokens))?)?;
+            }
             ["beams", width, steps] => {
                 let (width, steps) = (number(width, MOST_BEAMS)?, number(steps, most - context)?);
                 say(beams(model, context, (width, steps), (&stopwatch, &clock))?)?;
@@ -89,8 +94,8 @@ pub(crate) fn answer(
                 say(json!({"logits": logits(model, &mut session, &tokens)?}))?;
             }
             _ => bail!(
-                "request \"{line}\": allowed are pass M, prefill N, read, beams B STEPS, logits M, \
-                 logits-after TOKEN ..., quit"
+                "request \"{line}\": allowed are pass M, prefill N, score N, read, beams B STEPS, \
+                 logits M, logits-after TOKEN ..., quit"
             ),
         }
     }
@@ -112,6 +117,24 @@ fn timed(stopwatch: &Stopwatch<'_>, task: &mut super::sample::TimedCall<'_>) -> 
     let repeats = stopwatch.repeats(task)?;
     let sample = stopwatch.sample(task, repeats)?;
     Ok(json!({"micros": sample.micros, "queue_share": sample.share}))
+}
+
+/// Reads a text of `tokens` tokens as `specdec tape score` does.
+fn score(model: &dyn LanguageModel, tokens: usize) -> Result<(), crate::error::Error> {
+    let all = text(model, tokens + 1);
+    let read = TapeText {
+        prompt: String::new(),
+        category: String::new(),
+        repeat: 0,
+        sampling: 0,
+        prompt_tokens: all[..1].to_vec(),
+        tokens: all[1..].to_vec(),
+        max_tokens: tokens,
+        end: TapeEnd::Cut,
+        log_p: None,
+    };
+    let sampler = Sampler::new(SamplingParams::NEUTRAL)?.on(model.for_each_row());
+    log_probs(&mut Teacher::new(model)?, &sampler, &read).map(drop)
 }
 
 /// The time of a step of beam search without a drafter: the mean over `steps` of them.

@@ -8,6 +8,7 @@ mod limits;
 mod outside;
 mod rows;
 mod sample;
+mod surface;
 mod timed;
 
 pub use best::{BestLength, RoundCosts};
@@ -16,6 +17,7 @@ pub(crate) use interactive::answer;
 pub use outside::Outside;
 pub use rows::PassRow;
 pub use sample::{ENOUGH, Timing};
+pub use surface::{CostRow, DRAFT_COST, OUTSIDE_COST, TARGET_COST, cost_rows};
 
 use std::time::Duration;
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use serde::Serialize;
 
 use super::models::{open_pair, start_threads};
 use super::options::{ModelArgs, count};
 use super::output;
-use crate::bench::{CONTEXT, Measured, PassRow, RoundCosts, answer, draw, measure};
+use crate::bench::{CONTEXT, Measured, PassRow, RoundCosts, answer, cost_rows, draw, measure};
 use crate::lanes::IsaKind;
 use crate::machine::MachineClock;
 use crate::model::{LanguageModel, ModelInfo, ModelShape, Role, SHAPES};
@@ -47,13 +48,20 @@ pub(super) struct BenchArgs {
     /// Write the timings as CSV, one line per number of rows
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write what passes cost at several lengths of context, for `specdec forecast --costs`
+    #[arg(long, value_name = "FILE")]
+    costs: Option<PathBuf>,
+    /// Those lengths, separated by commas
+    #[arg(long, value_name = "TOKENS,…", value_delimiter = ',', requires = "costs",
+        default_value = "64,128,256", value_parser = count)]
+    contexts: Vec<usize>,
     /// Draw T(m) and the best speedups; FILE must end in .svg or .png
     #[arg(long, value_name = "FILE")]
     figure: Option<PathBuf>,
     /// Take single samples on request, to alternate with other programs: read lines (pass M,
-    /// prefill N, read, beams B STEPS, logits M, logits-after TOKEN ..., quit) from standard
-    /// input and answer each with a line of JSON
-    #[arg(long, conflicts_with_all = ["csv", "figure", "draft_shape"])]
+    /// prefill N, score N, read, beams B STEPS, logits M, logits-after TOKEN ..., quit) from
+    /// standard input and answer each with a line of JSON
+    #[arg(long, conflicts_with_all = ["csv", "figure", "costs", "draft_shape"])]
     interactive: bool,
 }
 
@@ -74,6 +82,12 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
     let rows = PassRow::of(&*target, &measured);
     if let Some(file) = &args.csv {
         write_csv(&rows, file).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    if let Some(file) = &args.costs {
+        let outside = &measured.outside;
+        let contexts = &args.contexts;
+        let costs = cost_rows(&*target, draft.as_deref(), contexts, outside, budget, &clock)?;
+        write_csv(&costs, file).with_context(|| format!("cannot write {}", file.display()))?;
     }
     // Even if the reader of the table has closed the pipe, the figure is written.
     let shown = output::write(&table(info, &measured, &rows, costs.as_ref()));
@@ -105,7 +119,7 @@ fn models(args: &BenchArgs) -> Result<Models> {
     Ok((target, draft.map(|shape| shape.model(&settings)).transpose()?))
 }
 
-fn write_csv(rows: &[PassRow], file: &std::path::Path) -> Result<()> {
+fn write_csv(rows: &[impl Serialize], file: &std::path::Path) -> Result<()> {
     let mut writer = csv::Writer::from_path(file)?;
     rows.iter().try_for_each(|row| writer.serialize(row))?;
     Ok(writer.flush()?)

@@ -5,6 +5,7 @@ mod bugs;
 mod certify;
 mod check;
 mod completions;
+mod forecast;
 mod generate;
 mod inspect;
 mod interrupt;
@@ -18,6 +19,8 @@ mod run;
 mod sampling;
 mod schema;
 mod some_prompts;
+mod source;
+mod tape;
 
 use std::process::ExitCode;
 
@@ -59,6 +62,10 @@ enum Command {
     Check(check::CheckArgs),
     /// Write a commented experiment.toml for a pair of models and prompts
     New(new::NewArgs),
+    /// Record texts of a target, and let drafters read them
+    Tape(tape::TapeArgs),
+    /// Forecast from a tape what drafts would give, for every K and rule
+    Forecast(forecast::ForecastArgs),
     /// Time passes of 1 to 16 rows, and compare them with memory bandwidth and FMA peak
     Bench(bench::BenchArgs),
     /// Print the keys of experiment.toml, as a JSON Schema or as Markdown
@@ -127,6 +134,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Certify(args) => certify::run(&args),
         Command::Check(args) => check::run(&args),
         Command::New(args) => new::run(&args),
+        Command::Tape(args) => tape::run(&args),
+        Command::Forecast(args) => forecast::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),

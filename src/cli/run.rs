@@ -1,31 +1,22 @@
 //! `specdec run` and `specdec plan`: run an experiment, or show what it would run.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 
 use super::interrupt::{Interrupted, Interrupts, RunStage};
-use super::models::start_threads;
 use super::output;
+use super::source::{OverrideArgs, Ready, prepare};
 use crate::draft::Texts;
-use crate::experiment::{
-    ClockKind, Experiment, Frozen, Material, PlannedModel, Resume, Setup, Spec, describe, freeze,
-    pass_time,
-};
+use crate::experiment::{ClockKind, Frozen, PlannedModel, Resume, Setup, describe, pass_time};
 use crate::input::read_text;
-use crate::model::{Catalog, LanguageModel, Role};
-use crate::pair::Pair;
-use crate::prompt::{self, Question};
 use crate::registry::class_with_word;
 use crate::shown::count;
 use crate::{report, terminal};
-
-/// Prompts per category and maximum tokens per prompt with `--quick`.
-const QUICK: (usize, usize) = (1, 16);
 
 /// The maximum number of prompts that `run` names in a sentence about how they were chosen.
 const LISTED: usize = 12;
@@ -77,12 +68,8 @@ struct SourceArgs {
     /// A folder with an experiment.toml, or a TOML file
     #[arg(value_name = "EXPERIMENT")]
     experiment: PathBuf,
-    /// Override a top-level key, or an axis as sweep.AXIS (a scalar replaces a list); repeatable
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    set: Vec<String>,
-    /// Use one prompt per category, one repeat and at most 16 tokens: a check, not a measurement
-    #[arg(long)]
-    quick: bool,
+    #[command(flatten)]
+    overrides: OverrideArgs,
     /// Clock that times the rounds: real, or virtual with a fixed cost per pass
     #[arg(long, value_name = "CLOCK", value_parser = ["real", "virtual"])]
     clock: Option<String>,
@@ -91,34 +78,23 @@ struct SourceArgs {
     trace: bool,
 }
 
-/// An experiment with everything that must be loaded before its plan can be frozen.
-struct Ready {
-    experiment: Experiment,
-    prompts: Vec<Question>,
-    pair: Pair,
-    threads: usize,
-}
-
-impl Ready {
-    /// Freezes the plan; drafters that need texts read them from `texts`.
-    fn freeze(&self, texts: &Texts<'_>) -> Result<Frozen> {
-        let material = Material {
-            name: &self.experiment.name,
-            target: self.pair.target.model.info(),
-            draft: self.pair.draft_model().map(LanguageModel::info),
-            codec: &*self.pair.target.codec,
-            prompts: &self.prompts,
-            answers: Some(&*self.pair.target.model),
-            texts,
-        };
-        let place = || self.experiment.file.display().to_string();
-        freeze(&self.experiment.spec, &material).with_context(place)
+impl SourceArgs {
+    fn prepare(&self) -> Result<Ready> {
+        let mut ready = prepare(&self.experiment, &self.overrides)?;
+        let spec = &mut ready.experiment.spec;
+        spec.trace |= self.trace;
+        match self.clock.as_deref() {
+            Some("virtual") => spec.clock = ClockKind::Virtual,
+            Some(_) => spec.clock = ClockKind::Real,
+            None => {}
+        }
+        Ok(ready)
     }
 }
 
 /// Runs `specdec plan`.
 pub(super) fn plan(args: &PlanArgs) -> Result<()> {
-    let ready = prepare(&args.source)?;
+    let ready = args.source.prepare()?;
     let frozen = ready.freeze(&Texts::new(&*ready.pair.target.codec, read_text))?;
     let plan = &frozen.plan;
     let mut text = String::new();
@@ -160,7 +136,7 @@ fn pinned(model: &PlannedModel) -> String {
 /// Runs `specdec run`: measures, then writes the report.
 pub(super) fn run(args: &RunArgs) -> Result<()> {
     let interrupts = Interrupts::listen()?;
-    let ready = prepare(&args.source)?;
+    let ready = args.source.prepare()?;
     let texts = Texts::new(&*ready.pair.target.codec, read_text);
     let Frozen { plan, prompts, tokens } = ready.freeze(&texts)?;
     plan.choice.sentences(LISTED).iter().for_each(terminal::say);
@@ -197,60 +173,6 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
     crate::experiment::finish(&ended.folder)?;
     terminal::say(brief.text(terminal::width().min(terminal::COLUMNS)).trim_end());
     output::line(ended.folder.join("report.md").display())
-}
-
-fn prepare(source: &SourceArgs) -> Result<Ready> {
-    let path = &source.experiment;
-    if path.join("plan.toml").is_file() {
-        bail!(
-            "{} is a results folder: name the experiment it belongs to, and add --resume={0} to \
-             continue it",
-            path.display()
-        );
-    }
-    let mut experiment = Experiment::read(path, &source.set)?;
-    apply_flags(&mut experiment.spec, source);
-    let spec = &experiment.spec;
-    let place = || experiment.file.display().to_string();
-    let threads = start_threads(spec.threads)?;
-    let folder = experiment.file.parent().unwrap_or(Path::new("."));
-    let catalog = Catalog::near(folder);
-    let prompts = read_prompts(&catalog, spec).with_context(place)?;
-    let source = |name: &str, role| Ok(catalog.model(name)?.with(spec.settings(role)));
-    let target = source(&spec.target, Role::Target).and_then(Pair::load).context("target")?;
-    let pair = match &spec.draft {
-        Some(name) => {
-            let draft = source(name, Role::Draft);
-            draft.and_then(|draft| target.with_draft_of(spec.vocabulary, draft)).context("draft")?
-        }
-        None => target,
-    };
-    Ok(Ready { prompts, pair, threads, experiment })
-}
-
-fn apply_flags(spec: &mut Spec, source: &SourceArgs) {
-    if source.quick {
-        spec.max_tokens = spec.max_tokens.min(QUICK.1);
-        spec.repeats = 1;
-        spec.prompts_per_category = Some(QUICK.0);
-    }
-    spec.trace |= source.trace;
-    match source.clock.as_deref() {
-        Some("virtual") => spec.clock = ClockKind::Virtual,
-        Some(_) => spec.clock = ClockKind::Real,
-        None => {}
-    }
-}
-
-fn read_prompts(catalog: &Catalog, spec: &Spec) -> Result<Vec<Question>> {
-    let mut all = Vec::new();
-    for name in &spec.prompts {
-        all.extend(prompt::read(&catalog.prompts(name)?)?);
-    }
-    if all.is_empty() {
-        bail!("\"prompts\" is empty: name at least one prompt set");
-    }
-    Ok(all)
 }
 
 /// Estimates the time and disk space that the plan needs, from a few timed passes.

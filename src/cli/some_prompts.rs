@@ -10,10 +10,14 @@ use crate::distribution::Token;
 use crate::model::{Catalog, ChatMessage, Codec, Conversation, LanguageModel};
 use crate::pair::Pair;
 use crate::prompt::{self, Question};
+use crate::recording::TapePrompt;
 use crate::shown;
 
 /// Prompts that are used unless others are named: they ship with the program.
 const SHIPPED: [&str; 3] = ["code", "docs", "edits"];
+
+/// How many prompts are used where a few are enough.
+const FEW: usize = 20;
 
 /// Which prompts, and how they are encoded.
 #[derive(Debug, Args)]
@@ -25,9 +29,10 @@ pub(super) struct SomePrompts {
     /// Encode the prompts as conversations, by the target's chat template
     #[arg(long)]
     chat: bool,
-    /// Number of prompts, taken evenly from all of them
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = count)]
-    limit: usize,
+    /// Number of prompts, taken evenly from all of them [default: 20, or all that are named
+    /// where texts are recorded]
+    #[arg(long, value_name = "N", value_parser = count)]
+    limit: Option<usize>,
 }
 
 impl SomePrompts {
@@ -42,6 +47,16 @@ impl SomePrompts {
     /// # Errors
     /// If a file is missing or malformed, or no prompt is left.
     pub(super) fn tokens(&self, pair: &Pair, new: usize) -> Result<Vec<Vec<Token>>> {
+        let few =
+            Self { limit: Some(self.limit.unwrap_or(FEW)), prompts: self.prompts.clone(), ..*self };
+        Ok(few.chosen(pair, new)?.into_iter().map(|prompt| prompt.tokens).collect())
+    }
+
+    /// As [`Self::tokens`], with ids and categories; all of the prompts if no number was named.
+    ///
+    /// # Errors
+    /// As [`Self::tokens`].
+    pub(super) fn chosen(&self, pair: &Pair, new: usize) -> Result<Vec<TapePrompt>> {
         let catalog = Catalog::near(Path::new("."));
         let shipped = || SHIPPED.map(str::to_owned).to_vec();
         let names = if self.are_named() { self.prompts.clone() } else { shipped() };
@@ -52,19 +67,19 @@ impl SomePrompts {
         }
         let room = |model: &dyn LanguageModel| model.info().context_length.saturating_sub(new);
         let most = pair.draft_model().map_or(usize::MAX, room).min(room(&*pair.target.model));
-        let mut tokens = Vec::new();
-        for prompt in &all {
+        let mut chosen = Vec::new();
+        for prompt in all {
             let place = || format!("prompt {}{default}", shown::line(&prompt.id));
-            let prompt = encoded(prompt, &*pair.target.codec, self.chat).with_context(place)?;
-            if (1..=most).contains(&prompt.len()) {
-                tokens.push(prompt);
+            let tokens = encoded(&prompt, &*pair.target.codec, self.chat).with_context(place)?;
+            if (1..=most).contains(&tokens.len()) {
+                chosen.push(TapePrompt { id: prompt.id, category: prompt.category, tokens });
             }
         }
-        if tokens.is_empty() {
+        if chosen.is_empty() {
             bail!("no prompt leaves room for {new} tokens in the context of the models");
         }
-        let limit = self.limit.clamp(1, tokens.len());
-        Ok((0..limit).map(|i| tokens[i * tokens.len() / limit].clone()).collect())
+        let limit = self.limit.unwrap_or(usize::MAX).clamp(1, chosen.len());
+        Ok((0..limit).map(|i| chosen[i * chosen.len() / limit].clone()).collect())
     }
 }
 

@@ -39,7 +39,7 @@ pub use results::Results;
 pub use series::{Series, series};
 pub use spec_bench::write_spec_bench;
 pub use summary::{summary, survival};
-pub use tables::headings;
+pub use tables::{headings, write_csv};
 
 /// Reads a results folder and writes `summary.csv`, `survival.csv`, `figures/`
 /// (SVG and PNG) and `report.md` into it. Returns the summary for the terminal.

@@ -18,7 +18,7 @@ pub fn headings<T: Serialize + Default>() -> Vec<String> {
 ///
 /// # Errors
 /// If the file cannot be written; the message names it.
-pub(super) fn write_csv<T: Serialize + Default>(path: &Path, rows: &[T]) -> Result<()> {
+pub fn write_csv<T: Serialize + Default>(path: &Path, rows: &[T]) -> Result<()> {
     let write = || -> Result<()> {
         let mut writer = csv::Writer::from_path(path)?;
         writer.write_record(headings::<T>())?;

@@ -25,6 +25,9 @@ pub const MIN_PROMPTS: usize = 8;
 /// Normal quantile of 97.5 %.
 const Z: f64 = 1.959_963_984_540_054;
 
+/// Normal quantile of 99.5 %, for 99 % intervals.
+pub const WIDE_Z: f64 = 2.575_829_303_548_901;
+
 /// A 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
@@ -114,13 +117,22 @@ impl Ratio {
     /// [`Self::interval`] with another smallest number of prompts, which must be at least
     /// 2.
     pub fn interval_from(&self, least: usize) -> Option<Interval> {
+        self.wide_interval(least, Z)
+    }
+
+    /// [`Self::interval`] at another level, given by the normal quantile of its upper end.
+    pub fn interval_of(&self, z: f64) -> Option<Interval> {
+        self.wide_interval(MIN_PROMPTS, z)
+    }
+
+    fn wide_interval(&self, least: usize, z: f64) -> Option<Interval> {
         let value = self.value()? - self.plus;
         let adds = |sum: &Vec<f64>| sum.iter().filter(|x| **x > 0.0).count();
         let n = self.below.iter().map(adds).min()?;
         if n < least || value <= 0.0 {
             return None;
         }
-        let (below, above) = skew_t(&self.influences(), n)?;
+        let (below, above) = skew_t(&self.influences(), n, z)?;
         let end = |log: f64| {
             let end = value * log.exp() + self.plus;
             self.most.map_or(end, |most| end.min(most))
@@ -151,7 +163,7 @@ const NO_SPREAD: f64 = 1e-24;
 
 /// How far the interval of a mean reaches downwards and upwards, given the
 /// influences of its `n` values; `None` if they have no spread.
-fn skew_t(x: &[f64], n: usize) -> Option<(f64, f64)> {
+fn skew_t(x: &[f64], n: usize, z: f64) -> Option<(f64, f64)> {
     let n = n as f64;
     let moment = |k: i32| x.iter().map(|x| x.powi(k)).sum::<f64>() / n;
     let (variance, third) = (moment(2), moment(3));
@@ -161,7 +173,7 @@ fn skew_t(x: &[f64], n: usize) -> Option<(f64, f64)> {
     // The influences are already divided by n.
     let error = (variance * n * n / (n - 1.0)).sqrt();
     let skewness = third / variance.powf(1.5);
-    let t = student(n - 1.0);
+    let t = student_of(n - 1.0, z);
     let reach = |t: f64| unskewed(t, skewness, n).abs().max(t.abs()) * error;
     Some((reach(t), reach(-t)))
 }
@@ -175,11 +187,17 @@ fn unskewed(t: f64, skewness: f64, n: f64) -> f64 {
 }
 
 /// The 97.5 % quantile of Student's t with `df` degrees of freedom, accurate to 1e-4 for
-/// `df` ≥ 7 (Abramowitz and Stegun 1964, 26.7.5).
+/// `df` ≥ 7.
 pub fn student(df: f64) -> f64 {
+    student_of(df, Z)
+}
+
+/// The quantile of Student's t that belongs to the normal quantile `z` (Abramowitz and Stegun
+/// 1964, 26.7.5).
+fn student_of(df: f64, z: f64) -> f64 {
     let powers =
-        |coefficients: &[f64]| coefficients.iter().rev().fold(0.0, |sum, c| sum * Z * Z + c) * Z;
-    Z + powers(&[1.0, 1.0]) / (4.0 * df)
+        |coefficients: &[f64]| coefficients.iter().rev().fold(0.0, |sum, c| sum * z * z + c) * z;
+    z + powers(&[1.0, 1.0]) / (4.0 * df)
         + powers(&[3.0, 16.0, 5.0]) / (96.0 * df.powi(2))
         + powers(&[-15.0, 17.0, 19.0, 3.0]) / (384.0 * df.powi(3))
         + powers(&[-945.0, -1920.0, 1482.0, 776.0, 79.0]) / (92_160.0 * df.powi(4))

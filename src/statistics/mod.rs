@@ -19,7 +19,7 @@ mod speedup;
 mod survival;
 
 pub use acceptance::Acceptance;
-pub use interval::{Interval, MIN_PROMPTS, Ratio, student};
+pub use interval::{Interval, MIN_PROMPTS, Ratio, WIDE_Z, student};
 pub use outliers::{Outlier, Side, outliers};
 pub use paired::{LEVEL, SignFlip, against_tuned, flips, holm, log_ratios, sign_flip, sign_flips};
 pub use predict::{Costs, RoundProgress, expected_tokens, predicted_speedup};

@@ -51,6 +51,8 @@ pub struct Forecast {
     pub accepted: f64,
     /// Drafted tokens, those behind an end token included.
     pub proposed: f64,
+    /// The number of rounds that draft exactly 0, 1, … tokens.
+    pub drafts: Vec<f64>,
     /// The number of rounds that accept exactly 0, 1, … tokens.
     pub lengths: Vec<f64>,
     /// By position from 1: the number of rounds that draft it and accept all positions before
@@ -80,7 +82,10 @@ pub fn forecast(
             continue;
         }
         survival.clear();
-        found.proposed += begins * draft(start, &mut survival) as f64;
+        let drafted = draft(start, &mut survival);
+        found.proposed += begins * drafted as f64;
+        found.drafts.resize(found.drafts.len().max(drafted + 1), 0.0);
+        found.drafts[drafted] += begins;
         found.round(start, &survival);
     }
     found

@@ -3,9 +3,10 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::forecast::{TapeEnd, TapeLength};
+use crate::decode::{MethodSpec, find_param};
 use crate::distribution::Token;
 use crate::model::{CacheDtype, ModelInfo};
-use crate::params::Params;
+use crate::params::{ParamKind, Params};
 use crate::sampling::SamplingParams;
 
 /// The version of the format.
@@ -41,6 +42,9 @@ pub struct TapeHeader {
     /// The seed of the texts, if there is one for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
+    /// Whether end tokens were tokens like any other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ignore_eos: bool,
     /// The sampling settings that occur.
     pub samplings: Vec<SamplingParams>,
 }
@@ -163,10 +167,33 @@ impl TapeText {
     }
 }
 
-impl From<&ModelInfo> for TapeModel {
-    fn from(info: &ModelInfo) -> Self {
+impl TapeDrafter {
+    /// Whether it needs a draft model.
+    pub fn needs_model(&self) -> bool {
+        let drafter = self.drafter.clone();
+        MethodSpec { drafter, ..MethodSpec::default() }.needs_draft_model()
+    }
+
+    /// The text files that it reads.
+    pub fn files(&self) -> impl Iterator<Item = String> {
+        let file = |key: &str| find_param(key).is_ok_and(|param| param.kind == ParamKind::File);
+        let named = self.params.iter().filter(move |(key, _)| file(key));
+        named.map(|(_, value)| value.to_string()).filter(|path| !path.is_empty())
+    }
+
+    /// Its name, model and settings, in words.
+    pub fn describe(&self) -> String {
+        let model = self.model.iter().map(|model| format!(" {} in {}", model.name, model.dtype));
+        let set = self.params.iter().map(|(key, value)| format!(", {key} = {value}"));
+        model.chain(set).fold(self.drafter.clone(), |text, part| text + &part)
+    }
+}
+
+impl TapeModel {
+    /// A model by the name with which it was asked for; where it lies is no part of a tape.
+    pub fn new(name: &str, info: &ModelInfo) -> Self {
         Self {
-            name: info.name.clone(),
+            name: name.to_owned(),
             revision: info.revision.clone(),
             sha256: info.sha256.clone(),
             tokenizer_sha256: info.tokenizer_sha256.clone(),

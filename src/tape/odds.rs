@@ -42,6 +42,11 @@ impl TextOdds {
         Some(Self { text: text.length(), drafts })
     }
 
+    /// Whether q depends on the context alone, wherever a draft begins.
+    pub fn is_anywhere(&self) -> bool {
+        matches!(self.drafts, DraftOdds::Anywhere(_))
+    }
+
     /// The text.
     pub fn text(&self) -> TapeLength {
         self.text
@@ -69,6 +74,25 @@ impl TextOdds {
             survival.resize(part, 0.0);
             drafted
         })
+    }
+
+    /// The odds of a draft that is nearer to the target: (1 − share) q + share p in the place of
+    /// q.
+    #[must_use]
+    pub fn nearer(mut self, share: f64) -> Self {
+        let near = |TokenOdds { q, ratio }: TokenOdds| {
+            // p(x), which is not known where q(x) = 0.
+            let p = if ratio > 0.0 { q / ratio } else { 0.0 };
+            TokenOdds { q: (1.0 - share) * q + share * p, ratio: (1.0 - share) * ratio + share }
+        };
+        match &mut self.drafts {
+            DraftOdds::Anywhere(odds) => odds.iter_mut().for_each(|odds| *odds = near(*odds)),
+            DraftOdds::From(starts) => {
+                let odds = starts.iter_mut().flat_map(|(_, odds)| odds);
+                odds.for_each(|odds| *odds = near(*odds));
+            }
+        }
+        self
     }
 
     /// The odds of the tokens from one on.

@@ -105,7 +105,7 @@ fn wrong_requests_and_options_are_refused() {
         ("pass none", "allowed is 1 to 33 here"),
         ("pass 0", "allowed is 1 to 33 here"),
         ("logits 18446744073709551615", "allowed is 1 to 33 here"),
-        ("passes 3", "allowed are pass M, prefill N, read, beams B STEPS, logits M, "),
+        ("passes 3", "allowed are pass M, prefill N, score N, read, beams B STEPS, "),
         ("logits-after", "allowed are pass M"),
         ("logits-after 0 -1", "token \"-1\": allowed is 0 to "),
         ("logits-after 4294967295", "token \"4294967295\": allowed is 0 to "),

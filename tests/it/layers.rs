@@ -34,7 +34,7 @@ const LAYERS: &[&[&str]] = &[
     &["statistics"],
     &["exactness", "experiment", "report"],
     &["bench"],
-    &["check"],
+    &["check", "recording", "forecasting"],
     &["cli"],
     &["main"],
 ];

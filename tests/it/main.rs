@@ -136,6 +136,8 @@ mod cli_strategies;
 #[cfg(feature = "harness")]
 mod cli_support;
 #[cfg(feature = "harness")]
+mod cli_tape;
+#[cfg(feature = "harness")]
 mod damaged;
 #[cfg(feature = "harness")]
 mod disturbed;
@@ -251,6 +253,8 @@ mod statistics;
 mod synthetic;
 #[cfg(feature = "harness")]
 mod synthetic_blocks;
+#[cfg(feature = "harness")]
+mod tape_import;
 #[cfg(all(feature = "harness", feature = "candle", target_os = "linux"))]
 mod terminal;
 #[cfg(feature = "peers")]

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-pub(super) use self::pair::{PairNames, open_pair, start_threads};
+pub(super) use self::pair::{PairNames, open_draft, open_pair, start_threads};
 use crate::model::Catalog;
 
 /// Options of `specdec models`.

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::cli::options::ModelArgs;
-use crate::model::{Catalog, Role, Settings, Threads, set_threads};
+use crate::model::{Catalog, Loaded, Role, Settings, Threads, load, set_threads};
 use crate::pair::Pair;
 use crate::terminal;
 
@@ -58,6 +58,24 @@ pub(in crate::cli) fn open_pair(
         None => pair,
     };
     Ok((pair, (target_name.to_owned(), draft_name)))
+}
+
+/// Starts the engine's threads and loads the draft model alone: the named one, or that of the
+/// embedded pair. Returns its name, too.
+///
+/// # Errors
+/// If it is missing or broken; the message names it.
+pub(in crate::cli) fn open_draft(args: &ModelArgs) -> Result<(Loaded, String)> {
+    start_threads(args.threads.map(usize::from))?;
+    let name = match (args.draft.as_deref(), args.target.as_deref()) {
+        (Some(name), _) => name,
+        (None, None) => EMBEDDED.1,
+        (None, Some(target)) if target.starts_with("toy:") => target,
+        (None, Some(_)) => bail!("name the draft model with --draft"),
+    };
+    let source = Catalog::near(Path::new(".")).model(name).context("draft")?;
+    let draft = load(source.with(args.settings(Role::Draft)), Role::Draft).context("draft")?;
+    Ok((draft, name.to_owned()))
 }
 
 /// The name of the draft model that belongs to a target.

@@ -1,0 +1,187 @@
+//! `specdec forecast`: what drafts would give, from a tape.
+
+mod paste;
+mod table;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde::Serialize;
+
+use self::paste::Paste;
+use self::table::ForecastText;
+use super::options::count;
+use super::output;
+use crate::forecasting::{
+    CostSetting, CostTable, Costed, ForecastCell, ForecastGap, ForecastRow, ForecastVerdict,
+    NearerDraft, TunedDraft, best, forecast_cells, gaps, nearer_drafts, tuned_drafts, verdict,
+};
+use crate::recording::read_tape_file;
+use crate::report;
+use crate::tape::Tape;
+
+/// Options of `specdec forecast`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  specdec forecast 01.tape.jsonl
+  specdec forecast 01.tape.jsonl --costs costs.csv --csv forecast.csv
+  specdec forecast 01.tape.jsonl --costs h100.csv --batch 1,8,32,128 --context 500,8000
+  specdec forecast 01.tape.jsonl --against results/01-draft-length/2026-01-31-some-cpu-2c
+
+Computes from the texts of a tape what every drafter that has read them, every rule for chains and
+every K up to 16 would accept. The expectation over all drafts is exact; the intervals are those
+over prompts. With the costs of passes, measured by `specdec bench --costs` here or on any other
+machine, it tells what is fastest. docs/tape.md describes the files.")]
+pub(super) struct ForecastArgs {
+    /// The tape, plain or compressed
+    tape: PathBuf,
+    /// Costs of passes: a CSV file with the columns what, rows, context, batch, ms
+    #[arg(long, value_name = "FILE")]
+    costs: Option<PathBuf>,
+    /// Numbers of sequences that share a pass, separated by commas
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1",
+        requires = "costs", value_parser = count)]
+    batch: Vec<usize>,
+    /// Tokens before each pass, as many as wanted [default: those that the texts have]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "costs",
+        value_parser = count)]
+    context: Vec<usize>,
+    /// Write one row per drafter, rule, K, sampling setting, batch and context
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Compare the forecasts with what a run measured
+    #[arg(long, value_name = "RUN")]
+    against: Option<PathBuf>,
+    /// Write one row per cell of that run
+    #[arg(long, value_name = "FILE", requires = "against")]
+    against_csv: Option<PathBuf>,
+    /// Print the best way to decode as settings of another program or of an experiment
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "json")]
+    paste: Option<Paste>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// The K of which tunings tell where no costs say which is best.
+const USUAL_K: usize = 4;
+
+/// What is known.
+#[derive(Debug)]
+struct Forecasts {
+    tape: Tape,
+    costs: Option<CostTable>,
+    settings: Vec<CostSetting>,
+    cells: Vec<ForecastCell>,
+    gaps: Vec<ForecastGap>,
+    tuned: Vec<TunedDraft>,
+    nearer: Vec<NearerDraft>,
+}
+
+/// What the command prints with `--json`.
+#[derive(Debug, Serialize)]
+struct ForecastReport<'a> {
+    best: Vec<BestRow>,
+    cells: Vec<ForecastRow>,
+    tuned: &'a [TunedDraft],
+    nearer: &'a [NearerDraft],
+    gaps: &'a [ForecastGap],
+}
+
+/// The best way to decode with a sampling setting.
+#[derive(Debug, Serialize)]
+struct BestRow {
+    verdict: ForecastVerdict,
+    #[serde(flatten)]
+    row: ForecastRow,
+}
+
+/// Forecasts.
+pub(super) fn run(args: &ForecastArgs) -> Result<()> {
+    let found = Forecasts::new(args)?;
+    let rows = found.cells.iter();
+    let rows = rows.flat_map(|cell| ForecastRow::all(&found.tape, cell, &found.settings));
+    let rows = rows.collect::<Vec<_>>();
+    if let Some(file) = &args.csv {
+        report::write_csv(file, &rows)?;
+    }
+    if let Some(file) = &args.against_csv {
+        report::write_csv(file, &found.gaps)?;
+    }
+    if let Some(paste) = args.paste {
+        return output::write(&paste.text(&found)?);
+    }
+    if !args.json {
+        return output::write(&ForecastText(&found).write()?);
+    }
+    let setting = (0, found.settings.first().copied());
+    let best = found.bests(0).into_iter().map(|cell| BestRow {
+        verdict: verdict(cell, 0),
+        row: ForecastRow::of(&found.tape, cell, setting),
+    });
+    output::write_json(&ForecastReport {
+        best: best.collect(),
+        cells: rows,
+        tuned: &found.tuned,
+        nearer: &found.nearer,
+        gaps: &found.gaps,
+    })
+}
+
+impl Forecasts {
+    fn new(args: &ForecastArgs) -> Result<Self> {
+        let tape = read_tape_file(&args.tape)?;
+        let costs = args.costs.as_deref().map(|file| costs(file, &tape)).transpose()?;
+        let settings = costs.as_ref().map_or_else(Vec::new, |_| args.settings());
+        if settings.iter().any(|setting| setting.batch == 0) {
+            bail!("--batch 0: allowed are numbers above 0");
+        }
+        let costed = costs.as_ref().map(|table| Costed { table, settings: &settings });
+        let cells = forecast_cells(&tape, costed.as_ref());
+        if cells.is_empty() {
+            bail!(
+                "{} holds nothing that a drafter said of its texts: `specdec tape score` lets one \
+                 read them",
+                args.tape.display()
+            );
+        }
+        let gaps = match &args.against {
+            Some(run) => gaps(&tape, &cells, &report::load(run)?)?,
+            None => Vec::new(),
+        };
+        let k = costs.as_ref().and_then(|_| best(&cells, 0)).map_or(USUAL_K, |cell| cell.k);
+        let (tuned, nearer) = (tuned_drafts(&tape, &cells, k), nearer_drafts(&tape, k));
+        Ok(Self { tape, costs, settings, cells, gaps, tuned, nearer })
+    }
+
+    /// The best cell of each sampling setting that occurs.
+    fn bests(&self, setting: usize) -> Vec<&ForecastCell> {
+        let of = |sampling| self.best(sampling, setting);
+        (0..self.tape.header.samplings.len()).filter_map(of).collect()
+    }
+
+    fn best(&self, sampling: usize, setting: usize) -> Option<&ForecastCell> {
+        best(self.cells.iter().filter(|cell| cell.sampling == sampling), setting)
+    }
+}
+
+impl ForecastArgs {
+    fn settings(&self) -> Vec<CostSetting> {
+        let contexts = self.context.iter().map(|&context| Some(context));
+        let contexts = if self.context.is_empty() { vec![None] } else { contexts.collect() };
+        let of = |context| self.batch.iter().map(move |&batch| CostSetting { batch, context });
+        contexts.into_iter().flat_map(of).collect()
+    }
+}
+
+/// Reads costs that are enough for the drafters of a tape.
+fn costs(file: &Path, tape: &Tape) -> Result<CostTable> {
+    let costs = CostTable::read(file)?;
+    let with_model = tape.drafters.iter().any(|drafter| drafter.model.is_some());
+    if with_model && !costs.knows_draft() {
+        bail!("{} has no row with what = draft, and the tape has a draft model", file.display());
+    }
+    Ok(costs)
+}

@@ -1,0 +1,179 @@
+//! The best way to decode, as settings of other programs.
+
+use std::fmt::Write;
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use super::Forecasts;
+use crate::forecasting::{ForecastCell, MOST_K, best};
+use crate::recording::MODEL;
+use crate::statistics::Ratio;
+use crate::tape::ChainLaw;
+
+/// Whose settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Paste {
+    /// --speculative-config of vLLM, with K by batch size if there are several batches
+    Vllm,
+    /// Options of llama.cpp's server
+    LlamaCpp,
+    /// speculation_profile.json, with intervals
+    Profile,
+    /// An experiment that measures the forecast here
+    Experiment,
+}
+
+impl Paste {
+    /// The text to paste.
+    ///
+    /// # Errors
+    /// If the program has nothing like the best drafter.
+    pub(super) fn text(self, found: &Forecasts) -> Result<String> {
+        let cell = best(&found.cells, 0).context("there is no forecast")?;
+        Ok(match self {
+            Self::Vllm => serde_json::to_string(&vllm(found, cell)?)? + "\n",
+            Self::LlamaCpp => llama_cpp(found, cell)?,
+            Self::Profile => serde_json::to_string_pretty(&profile(found, cell))? + "\n",
+            Self::Experiment => experiment(found, cell)?,
+        })
+    }
+}
+
+/// The drafter of a cell, and the name of its model.
+fn drafter<'f>(found: &'f Forecasts, cell: &ForecastCell) -> (&'f str, &'f str) {
+    let drafter = &found.tape.drafters[cell.drafter];
+    (&drafter.drafter, drafter.model.as_ref().map_or("", |model| &model.name))
+}
+
+fn vllm(found: &Forecasts, cell: &ForecastCell) -> Result<Value> {
+    let (name, model) = drafter(found, cell);
+    let mut config = match name {
+        MODEL => json!({
+            "method": "draft_model",
+            "model": model,
+            "draft_sample_method": "probabilistic",
+            "rejection_sample_method": match cell.law {
+                ChainLaw::Block => "block",
+                ChainLaw::Token | ChainLaw::Match => "standard",
+            },
+        }),
+        "prompt_lookup" => {
+            let params = &found.tape.drafters[cell.drafter].params;
+            let set = |key: &str| params.iter().find(|(own, _)| *own == key).map(|(_, v)| v);
+            json!({
+                "method": "ngram",
+                "prompt_lookup_max": set("prompt_lookup_max"),
+                "prompt_lookup_min": set("prompt_lookup_min"),
+            })
+        }
+        "suffix_automaton" => json!({"method": "suffix"}),
+        other => bail!("vLLM has no drafter like \"{other}\""),
+    };
+    let speedup = |at: usize, cell: &ForecastCell| cell.speedup(at).and_then(|ratio| ratio.value());
+    let pays = |at: usize, own: &ForecastCell| speedup(at, own).is_none_or(|times| times > 1.0);
+    config["num_speculative_tokens"] = json!(cell.k);
+    let same = |own: &&ForecastCell| {
+        (own.sampling, own.drafter, own.law) == (cell.sampling, cell.drafter, cell.law)
+    };
+    let context = found.settings.first().and_then(|setting| setting.context);
+    let row = found.settings.iter().enumerate().filter(|(_, setting)| setting.context == context);
+    let steps = row.filter_map(|(at, setting)| {
+        let own = best(found.cells.iter().filter(same), at)?;
+        Some((setting.batch, if pays(at, own) { own.k } else { 0 }))
+    });
+    let mut steps = steps.collect::<Vec<_>>();
+    steps.sort_unstable();
+    if steps.len() > 1 {
+        let ends =
+            steps.iter().skip(1).map(|(batch, _)| batch - 1).chain([steps[steps.len() - 1].0]);
+        // A batch between two that were asked for has the K of the smaller one.
+        let first = [1].into_iter().chain(steps.iter().skip(1).map(|(batch, _)| *batch));
+        let table = first.zip(ends).zip(&steps).map(|((lo, hi), (_, k))| json!([lo, hi, k]));
+        config["num_speculative_tokens_per_batch_size"] = table.collect();
+        let most = steps.iter().map(|(_, k)| *k).max().unwrap_or(cell.k);
+        config["num_speculative_tokens"] = json!(most);
+    }
+    Ok(config)
+}
+
+fn llama_cpp(found: &Forecasts, cell: &ForecastCell) -> Result<String> {
+    let (name, model) = drafter(found, cell);
+    if name != MODEL {
+        bail!("llama.cpp's server drafts with a model: the best drafter here is \"{name}\"");
+    }
+    let k = cell.k;
+    Ok(format!("--model-draft {model} --draft-max {k} --draft-min {k} --draft-p-min 0\n"))
+}
+
+/// The published schema 1.0, and the intervals of its rates.
+fn profile(found: &Forecasts, cell: &ForecastCell) -> Value {
+    let survival = cell.survival();
+    let value = |ratio: &Ratio| ratio.value();
+    let interval = |ratio: &Ratio| ratio.interval().map(|interval| [interval.lo, interval.hi]);
+    let mut product = 1.0;
+    let marginal = survival.iter().map(|ratio| {
+        product *= ratio.value().unwrap_or(0.0);
+        product
+    });
+    let marginal = marginal.collect::<Vec<_>>();
+    let by_k = found.cells.iter().filter(|own| {
+        (own.sampling, own.drafter, own.law) == (cell.sampling, cell.drafter, cell.law)
+    });
+    let by_k = by_k.map(|own| own.block_efficiency().value()).collect::<Vec<_>>();
+    let (name, model) = drafter(found, cell);
+    let tau = cell.block_efficiency();
+    json!({
+        "schema_version": "1.0",
+        "measured": false,
+        "method": name,
+        "draft_checkpoint": model,
+        "target_model": found.tape.header.target.name,
+        "num_speculative_tokens": cell.k,
+        "block_size": cell.k + 1,
+        "max_supported_k": found.tape.drafters[cell.drafter].most.unwrap_or(MOST_K),
+        "verification_method": match cell.law {
+            ChainLaw::Block => "block",
+            ChainLaw::Token | ChainLaw::Match => "longest_prefix",
+        },
+        "conditional_accept_rates": survival.iter().map(value).collect::<Vec<_>>(),
+        "conditional_accept_rates_95": survival.iter().map(interval).collect::<Vec<_>>(),
+        "marginal_accept_rates": marginal,
+        "mean_accept_length": tau.value(),
+        "mean_accept_length_95": interval(&tau),
+        "accept_length_model": "measured_per_k",
+        "accept_length_by_k": by_k,
+        "measurement_conditions": {
+            "source": "specdec forecast",
+            "sampling": found.tape.header.samplings[cell.sampling],
+            "texts": cell.texts,
+            "prompts": cell.prompts.len(),
+        },
+    })
+}
+
+fn experiment(found: &Forecasts, cell: &ForecastCell) -> Result<String> {
+    let (name, model) = drafter(found, cell);
+    let sampling = &found.tape.header.samplings[cell.sampling];
+    let params = &found.tape.drafters[cell.drafter].params;
+    let mut text = String::new();
+    writeln!(text, "question = \"Is the forecast of the tape what is measured here?\"")?;
+    writeln!(text, "target = {}", json!(found.tape.header.target.name))?;
+    if !model.is_empty() {
+        writeln!(text, "draft = {}", json!(model))?;
+    }
+    writeln!(text, "prompts = [\"code\", \"docs\", \"edits\"]\nmax_tokens = 64\n\n[sweep]")?;
+    writeln!(text, "drafter = {}\nverifier = {}", json!(name), json!(cell.law.verifier()))?;
+    let around = [cell.k.saturating_sub(1), cell.k, cell.k + 1];
+    let around = around.into_iter().filter(|k| *k > 0).collect::<Vec<_>>();
+    writeln!(text, "num_speculative_tokens = {}", json!(around))?;
+    writeln!(text, "temperature = {}", sampling.temperature)?;
+    for (key, value) in sampling.changes().filter(|(key, _)| *key != "temperature") {
+        writeln!(text, "{key} = {}", json!(value))?;
+    }
+    for (key, value) in params.iter() {
+        writeln!(text, "{key} = {}", json!(value))?;
+    }
+    Ok(text)
+}

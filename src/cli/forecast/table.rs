@@ -1,0 +1,261 @@
+//! What `specdec forecast` prints: the verdict first.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+
+use super::Forecasts;
+use crate::forecasting::{ForecastCell, ForecastVerdict, MOST_K, best, verdict};
+use crate::sampling::SamplingParams;
+use crate::shown::{self, count};
+use crate::statistics::{Ratio, median};
+use crate::tape::{ChainLaw, Tape};
+
+/// The forecasts as text.
+pub(super) struct ForecastText<'a>(pub(super) &'a Forecasts);
+
+impl ForecastText<'_> {
+    /// The whole text.
+    pub(super) fn write(&self) -> Result<String> {
+        let mut text = String::new();
+        let bests = self.0.bests(0);
+        // Without costs all sampling settings have one verdict.
+        let told = if self.0.costs.is_some() { bests.len() } else { 1 };
+        for cell in bests.into_iter().take(told) {
+            let sampling = self.0.costs.iter().map(|_| format!("{}: ", self.sampling(cell)));
+            writeln!(text, "{}{}", sampling.collect::<String>(), sentence(cell))?;
+        }
+        self.ways(&mut text)?;
+        self.grid(&mut text)?;
+        self.tuned(&mut text)?;
+        self.nearer(&mut text)?;
+        self.gaps(&mut text)?;
+        Ok(text)
+    }
+
+    fn sampling(&self, cell: &ForecastCell) -> String {
+        words(&self.0.tape.header.samplings[cell.sampling])
+    }
+
+    fn drafter(&self, drafter: usize) -> String {
+        shown::line(&self.0.tape.drafters[drafter].describe())
+    }
+
+    /// What each sampling setting, drafter and rule gives: with costs at the best K, without
+    /// them at several.
+    fn ways(&self, text: &mut String) -> Result<()> {
+        let timed = self.0.costs.is_some();
+        let head = if timed {
+            " K  tokens per round        accepted  conditional  speedup".to_owned()
+        } else {
+            let ks = TOLD.map(|k| format!("K = {k:<12}"));
+            format!("tokens per round: {}acceptance", ks.concat())
+        };
+        writeln!(text, "\n{head}")?;
+        let key = |cell: &ForecastCell| (cell.sampling, cell.drafter);
+        for group in self.0.cells.chunk_by(|a, b| key(a) == key(b)) {
+            writeln!(text, "{}, {}:", self.sampling(&group[0]), self.drafter(group[0].drafter))?;
+            let mut last = String::new();
+            for law in [ChainLaw::Token, ChainLaw::Block] {
+                let own = group.iter().filter(|cell| cell.law == law);
+                let line = if timed { at_best(own) } else { at_several(own) };
+                // Where q is one-hot, all rules accept the same.
+                if line != last {
+                    writeln!(text, "{line}  {}", law.verifier())?;
+                }
+                last = line;
+            }
+        }
+        Ok(())
+    }
+
+    /// The best K by batch and context, and from where none pays.
+    fn grid(&self, text: &mut String) -> Result<()> {
+        let Forecasts { settings, costs: Some(costs), cells, tape, .. } = self.0 else {
+            return Ok(());
+        };
+        let place = |batch, context| (context, batch, true);
+        if let [one] = settings[..] {
+            let context = one.context.unwrap_or_default();
+            let alpha = costs.break_even(MOST_K - 1, place(one.batch, context));
+            let alpha = alpha.map(|alpha| format!("break-even at alpha = {alpha:.3}"));
+            let none = || "no K is faster, even if every token is accepted".to_owned();
+            writeln!(text, "{}", alpha.unwrap_or_else(none))?;
+            return Ok(());
+        }
+        for sampling in 0..tape.header.samplings.len() {
+            let own = || cells.iter().filter(move |cell| cell.sampling == sampling);
+            if own().next().is_none() {
+                continue;
+            }
+            writeln!(text, "\n{}: best K and speedup", words(&tape.header.samplings[sampling]))?;
+            for row in settings.chunk_by(|a, b| a.context == b.context) {
+                let first = settings.iter().position(|setting| *setting == row[0]);
+                let context = row[0].context;
+                let label = context.map_or("own contexts".to_owned(), |c| format!("context {c}"));
+                write!(text, "{label:>14}")?;
+                for (at, setting) in (first.unwrap_or(0)..).zip(row) {
+                    let Some(cell) = best(own(), at) else { continue };
+                    let speedup = cell.speedup(at).and_then(|ratio| ratio.value());
+                    let speedup = speedup.unwrap_or_default();
+                    let k = if speedup > 1.0 { cell.k } else { 0 };
+                    write!(text, "  batch {}: {k} ({speedup:.2})", setting.batch)?;
+                }
+                let ends = (row.iter().map(|s| s.batch).min(), row.iter().map(|s| s.batch).max());
+                if let (Some(context), (Some(least), Some(most))) = (context, ends) {
+                    let until = costs.pays_until(&ways(tape, own()), context, least..=most);
+                    let until = until.map(|batch| format!("; does not pay from batch {batch}"));
+                    write!(text, "{}", until.unwrap_or_default())?;
+                }
+                writeln!(text)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tuned(&self, text: &mut String) -> Result<()> {
+        for tuned in self.0.tuned.iter().filter(|tuned| tuned.verifier == "rejection") {
+            let [one, other] = &tuned.chosen;
+            let chosen = if one == other { one.clone() } else { format!("{one} or {other}") };
+            let ends = tuned.lo.zip(tuned.hi).map(|(lo, hi)| format!(" [{lo:.3}, {hi:.3}]"));
+            writeln!(
+                text,
+                "{}, K = {}: the draft's settings that half of the prompts chose ({chosen}) give \
+                 {:.3}{} times the tokens per round on the other half",
+                words(&self.0.tape.header.samplings[tuned.sampling]),
+                tuned.num_speculative_tokens,
+                tuned.ratio,
+                ends.unwrap_or_default()
+            )?;
+        }
+        Ok(())
+    }
+
+    fn nearer(&self, text: &mut String) -> Result<()> {
+        let rows = &self.0.nearer;
+        let key = |row: &crate::forecasting::NearerDraft| (row.sampling, row.drafter);
+        for group in rows.chunk_by(|a, b| key(a) == key(b)) {
+            let sampling = words(&self.0.tape.header.samplings[group[0].sampling]);
+            let each = group.iter().map(|row| format!("{:.2}", row.rejection));
+            writeln!(
+                text,
+                "{sampling}, {}: tokens per round with q moved 0, 1/4, 1/2, 3/4 and all of the way \
+                 to p: {}",
+                self.drafter(group[0].drafter),
+                each.collect::<Vec<_>>().join(", ")
+            )?;
+        }
+        Ok(())
+    }
+
+    fn gaps(&self, text: &mut String) -> Result<()> {
+        let gaps = &self.0.gaps;
+        if gaps.is_empty() {
+            return Ok(());
+        }
+        let judged = gaps.iter().filter_map(|gap| gap.inside).collect::<Vec<_>>();
+        let inside = judged.iter().filter(|inside| **inside).count();
+        let apart = gaps.iter().map(|gap| (gap.ratio - 1.0).abs()).collect::<Vec<_>>();
+        writeln!(
+            text,
+            "\nbeside the run: {}, median gap of tokens per round {:.2} %; {inside} of {} 99 % \
+             intervals of the ratio hold 1",
+            count(gaps.len(), "cell"),
+            100.0 * median(&apart).unwrap_or_default(),
+            judged.len()
+        )?;
+        let greedy = gaps.iter().filter_map(|gap| Some((gap.texts, gap.differing?)));
+        let (texts, differing) = greedy.fold((0, 0), |sum, (a, b)| (sum.0 + a, sum.1 + b));
+        if texts > 0 {
+            writeln!(
+                text,
+                "at T = 0: {differing} of {} have other rounds or accepted tokens than forecast",
+                count(texts, "generation")
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// The values of K of which forecasts without costs tell.
+const TOLD: [usize; 4] = [1, 2, 4, 8];
+
+fn at_best<'c>(cells: impl Iterator<Item = &'c ForecastCell>) -> String {
+    let Some(cell) = best(cells, 0) else { return String::new() };
+    let speedup = cell.speedup(0).as_ref().map_or_else(|| "-".to_owned(), shown_ratio);
+    format!(
+        "{:2}  {:22}  {:>8}  {:>11}  {speedup:22}",
+        cell.k,
+        shown_ratio(&cell.block_efficiency()),
+        number(&cell.acceptance_rate()),
+        number(&cell.conditional_acceptance()),
+    )
+}
+
+fn at_several<'c>(cells: impl Iterator<Item = &'c ForecastCell>) -> String {
+    let cells = cells.filter(|cell| TOLD.contains(&cell.k)).collect::<Vec<_>>();
+    let tau = |cell: &&ForecastCell| {
+        let tau = cell.block_efficiency();
+        let interval = tau.interval().map(|i| format!(" [{:.2}, {:.2}]", i.lo, i.hi));
+        let value = tau.value().unwrap_or_default();
+        format!("{:<16}", format!("{value:.2}{}", interval.unwrap_or_default()))
+    };
+    let last = cells.last().map(|cell| number(&cell.conditional_acceptance()));
+    let all = cells.iter().map(tau).collect::<String>();
+    format!("{:18}{all}{}", "", last.unwrap_or_default())
+}
+
+/// Tokens, rounds by the length of their drafts, and whether a model drafts, of some cells.
+fn ways<'c>(
+    tape: &Tape,
+    cells: impl Iterator<Item = &'c ForecastCell>,
+) -> Vec<(f64, Vec<f64>, bool)> {
+    let way = |cell: &ForecastCell| {
+        let (tokens, drafts) = cell.totals();
+        (tokens, drafts, tape.drafters[cell.drafter].model.is_some())
+    };
+    cells.map(way).collect()
+}
+
+/// What the best cell of a sampling setting means.
+fn sentence(cell: &ForecastCell) -> String {
+    let way = format!("{} with K = {}", cell.law.verifier(), cell.k);
+    let Some(speedup) = cell.speedup(0) else {
+        let tau = shown_ratio(&cell.block_efficiency());
+        return format!(
+            "{tau} tokens per round at most, by {way}; only costs tell whether it pays"
+        );
+    };
+    let speedup = shown_ratio(&speedup);
+    match verdict(cell, 0) {
+        ForecastVerdict::Faster => format!("it is faster: {speedup} times, by {way}"),
+        ForecastVerdict::Slower => {
+            format!("no K is faster than plain decoding; the best is {speedup}, by {way}")
+        }
+        ForecastVerdict::Undecided => {
+            format!("these prompts do not tell; the best is {speedup}, by {way}")
+        }
+        ForecastVerdict::TooFewPrompts | ForecastVerdict::NoCosts => {
+            format!("too few prompts for an interval; the best is {speedup}, by {way}")
+        }
+    }
+}
+
+/// The settings that are not neutral.
+fn words(sampling: &SamplingParams) -> String {
+    let set = sampling.changes().map(|(key, value)| match key {
+        "temperature" => format!("T = {value}"),
+        key => format!("{key} = {value}"),
+    });
+    let set = set.collect::<Vec<_>>().join(", ");
+    if set.is_empty() { "T = 1".to_owned() } else { set }
+}
+
+fn number(ratio: &Ratio) -> String {
+    ratio.value().map_or("-".to_owned(), |value| format!("{value:.3}"))
+}
+
+fn shown_ratio(ratio: &Ratio) -> String {
+    let interval = ratio.interval().map(|i| format!(" [{:.3}, {:.3}]", i.lo, i.hi));
+    number(ratio) + &interval.unwrap_or_default()
+}

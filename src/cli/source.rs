@@ -1,0 +1,104 @@
+//! Experiments as commands read them: the file, with the overrides of the command line, and the
+//! models and prompts that it names.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use super::models::start_threads;
+use crate::draft::Texts;
+use crate::experiment::{Experiment, Frozen, Material, Spec, freeze};
+use crate::model::{Catalog, LanguageModel, Role};
+use crate::pair::Pair;
+use crate::prompt::{self, Question};
+
+/// Prompts per category and maximum tokens per prompt with `--quick`.
+const QUICK: (usize, usize) = (1, 16);
+
+/// Options that change an experiment.
+#[derive(Debug, Args)]
+pub(super) struct OverrideArgs {
+    /// Override a top-level key, or an axis as sweep.AXIS (a scalar replaces a list); repeatable
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Use one prompt per category, one repeat and at most 16 tokens: a check, not a measurement
+    #[arg(long)]
+    quick: bool,
+}
+
+/// An experiment with everything that must be loaded before its plan can be frozen.
+pub(super) struct Ready {
+    pub(super) experiment: Experiment,
+    prompts: Vec<Question>,
+    pub(super) pair: Pair,
+    pub(super) threads: usize,
+}
+
+impl Ready {
+    /// Freezes the plan; drafters that need texts read them from `texts`.
+    pub(super) fn freeze(&self, texts: &Texts<'_>) -> Result<Frozen> {
+        let material = Material {
+            name: &self.experiment.name,
+            target: self.pair.target.model.info(),
+            draft: self.pair.draft_model().map(LanguageModel::info),
+            codec: &*self.pair.target.codec,
+            prompts: &self.prompts,
+            answers: Some(&*self.pair.target.model),
+            texts,
+        };
+        let place = || self.experiment.file.display().to_string();
+        freeze(&self.experiment.spec, &material).with_context(place)
+    }
+}
+
+/// Reads an experiment and loads its models.
+///
+/// # Errors
+/// If the experiment is invalid, or a model or prompt set is missing or damaged.
+pub(super) fn prepare(path: &Path, overrides: &OverrideArgs) -> Result<Ready> {
+    if path.join("plan.toml").is_file() {
+        bail!(
+            "{} is a results folder: name the experiment it belongs to, and add --resume={0} to \
+             continue it",
+            path.display()
+        );
+    }
+    let mut experiment = Experiment::read(path, &overrides.set)?;
+    if overrides.quick {
+        quicken(&mut experiment.spec);
+    }
+    let spec = &experiment.spec;
+    let place = || experiment.file.display().to_string();
+    let threads = start_threads(spec.threads)?;
+    let folder = experiment.file.parent().unwrap_or(Path::new("."));
+    let catalog = Catalog::near(folder);
+    let prompts = read_prompts(&catalog, spec).with_context(place)?;
+    let source = |name: &str, role| Ok(catalog.model(name)?.with(spec.settings(role)));
+    let target = source(&spec.target, Role::Target).and_then(Pair::load).context("target")?;
+    let pair = match &spec.draft {
+        Some(name) => {
+            let draft = source(name, Role::Draft);
+            draft.and_then(|draft| target.with_draft_of(spec.vocabulary, draft)).context("draft")?
+        }
+        None => target,
+    };
+    Ok(Ready { prompts, pair, threads, experiment })
+}
+
+fn quicken(spec: &mut Spec) {
+    spec.max_tokens = spec.max_tokens.min(QUICK.1);
+    spec.repeats = 1;
+    spec.prompts_per_category = Some(QUICK.0);
+}
+
+fn read_prompts(catalog: &Catalog, spec: &Spec) -> Result<Vec<Question>> {
+    let mut all = Vec::new();
+    for name in &spec.prompts {
+        all.extend(prompt::read(&catalog.prompts(name)?)?);
+    }
+    if all.is_empty() {
+        bail!("\"prompts\" is empty: name at least one prompt set");
+    }
+    Ok(all)
+}

@@ -1,0 +1,89 @@
+//! `specdec tape import`.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+
+use super::show::contents;
+use crate::cli::models::open_pair;
+use crate::cli::options::{ModelArgs, count};
+use crate::cli::output;
+use crate::cli::sampling::SamplingArgs;
+use crate::recording::{Import, TAPE_FORMATS};
+use crate::shown::count as counted;
+use crate::terminal;
+
+/// Options of `specdec tape import`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  specdec tape import vllm.jsonl --format vllm --out vllm.tape.jsonl
+  specdec tape import sglang.jsonl --format sglang --temperature 0.7 --target models/big \\
+      --out sglang.tape.jsonl
+
+Each line of FILE is a response, or {\"request\": …, \"response\": …}. With --target, that model
+computes log p, and its tokenizer finds the ids of tokens and prompts that were logged as text.
+Without it, the logged log-probabilities are taken where the texts were drawn from them: at
+temperature 1 without truncation and penalties, or with --processed.")]
+pub(super) struct ImportArgs {
+    /// What another program has logged, as JSON lines
+    file: PathBuf,
+    /// How it is written
+    #[arg(long, value_name = "NAME", value_parser = formats())]
+    format: String,
+    /// The tape to write
+    #[arg(long, short = 'o', value_name = "FILE")]
+    out: PathBuf,
+    /// The logged log-probabilities are those after temperature, truncation and penalties
+    #[arg(long)]
+    processed: bool,
+    /// How many tokens the texts could have had [default: as many as they have]
+    #[arg(long, value_name = "N", value_parser = count)]
+    max_tokens: Option<usize>,
+    #[command(flatten)]
+    models: ModelArgs,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+}
+
+fn formats() -> PossibleValuesParser {
+    let formats = TAPE_FORMATS.iter();
+    formats
+        .map(|format| PossibleValue::new(format.name).help(format.summary))
+        .collect::<Vec<_>>()
+        .into()
+}
+
+/// Imports the texts, and says what the tape holds.
+pub(super) fn run(args: &ImportArgs) -> Result<()> {
+    let format = TAPE_FORMATS.iter().find(|format| format.name == args.format);
+    let format = format.unwrap_or(&TAPE_FORMATS[0]);
+    let sampling = args.sampling.target()?;
+    let pair = match &args.models.target {
+        Some(_) => Some(open_pair(&args.models, false, false)?),
+        None => None,
+    };
+    let target = pair
+        .as_ref()
+        .map(|(pair, (name, _))| (name.as_str(), &*pair.target.model, &*pair.target.codec));
+    let (processed, max_tokens) = (args.processed, args.max_tokens);
+    let import = Import { format, sampling, processed, max_tokens, target };
+    let (file, found) = import.run(&args.file, &args.out)?;
+    terminal::say(contents(file.tape()).trim_end());
+    if found.spelled + found.unspelled > 0 {
+        terminal::say(format_args!(
+            "{} of {} were found by their bytes",
+            found.spelled,
+            counted(found.spelled + found.unspelled, "token")
+        ));
+    }
+    if found.unknown > 0 {
+        terminal::say(format_args!(
+            "{} left out, since their tokens cannot be told",
+            counted(found.unknown, "text")
+        ));
+    }
+    output::line(args.out.display())
+}

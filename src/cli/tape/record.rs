@@ -1,0 +1,122 @@
+//! `specdec tape record`.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use super::show::contents;
+use crate::cli::models::open_pair;
+use crate::cli::options::{ModelArgs, count};
+use crate::cli::output;
+use crate::cli::sampling::SamplingArgs;
+use crate::cli::some_prompts::SomePrompts;
+use crate::cli::source::{OverrideArgs, prepare};
+use crate::draft::Texts;
+use crate::experiment::{Frozen, Plan};
+use crate::input::read_text;
+use crate::recording::{Recording, TapeFile, TapePrompt};
+use crate::sampling::SamplingParams;
+use crate::terminal;
+
+/// Options of `specdec tape record`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  specdec tape record experiments/01-draft-length --out 01.tape.jsonl
+  specdec tape record --target models/big --prompts my-prompts.jsonl --temperature 0.7 \\
+      --out big.tape.jsonl
+
+With an experiment, the tape gets the texts of its baselines: one per prompt, repeat and sampling
+setting, the same as `specdec run` would make. Without one, the options name target, prompts and
+sampling. A recording that was interrupted goes on where it ended if the command is repeated.")]
+pub(super) struct RecordArgs {
+    /// A folder with an experiment.toml, or a TOML file
+    #[arg(value_name = "EXPERIMENT", conflicts_with_all = ["target", "prompts", "limit"])]
+    experiment: Option<PathBuf>,
+    #[command(flatten)]
+    overrides: OverrideArgs,
+    /// The tape to write
+    #[arg(long, short = 'o', value_name = "FILE")]
+    out: PathBuf,
+    #[command(flatten)]
+    models: ModelArgs,
+    #[command(flatten)]
+    prompts: SomePrompts,
+    /// New tokens per text
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 64, value_parser = count)]
+    max_tokens: usize,
+    /// Texts per prompt
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    repeats: u32,
+    /// Seed of the texts
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Take tokens that end a text as tokens like any other
+    #[arg(long)]
+    ignore_eos: bool,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+}
+
+/// Records the texts, and says what the tape holds.
+pub(super) fn run(args: &RecordArgs) -> Result<()> {
+    let file = match &args.experiment {
+        Some(experiment) => of_experiment(args, experiment)?,
+        None => of_options(args)?,
+    };
+    terminal::say(contents(file.tape()).trim_end());
+    output::line(args.out.display())
+}
+
+fn of_experiment(args: &RecordArgs, experiment: &std::path::Path) -> Result<TapeFile> {
+    let ready = prepare(experiment, &args.overrides)?;
+    let texts = Texts::new(&*ready.pair.target.codec, read_text);
+    let Frozen { plan, prompts, tokens } = ready.freeze(&texts)?;
+    let prompts = prompts.into_iter().zip(tokens);
+    let prompts = prompts.map(|(prompt, tokens)| TapePrompt {
+        id: prompt.id,
+        category: prompt.category,
+        tokens,
+    });
+    let recording = Recording {
+        target: &*ready.pair.target.model,
+        name: &ready.experiment.spec.target,
+        codec: &*ready.pair.target.codec,
+        samplings: samplings(&plan)?,
+        prompts: prompts.collect(),
+        repeats: plan.repeats,
+        seed: plan.seed,
+        max_tokens: plan.max_tokens,
+        ignore_eos: plan.ignore_eos,
+    };
+    recording.run(&args.out)
+}
+
+/// The sampling settings of a plan; beam searches draw no texts.
+fn samplings(plan: &Plan) -> Result<Vec<SamplingParams>> {
+    let goals = plan.goals();
+    let drawn = goals.iter().filter_map(|cells| cells.first().filter(|cell| cell.beam.is_none()));
+    let samplings = drawn.map(|cell| cell.method.sampling).collect::<Vec<_>>();
+    if samplings.is_empty() {
+        bail!("the experiment has beam searches alone: a tape holds texts that are drawn");
+    }
+    Ok(samplings)
+}
+
+fn of_options(args: &RecordArgs) -> Result<TapeFile> {
+    let sampling = args.sampling.target()?;
+    let (pair, (name, _)) = open_pair(&args.models, false, false)?;
+    let recording = Recording {
+        target: &*pair.target.model,
+        name: &name,
+        codec: &*pair.target.codec,
+        samplings: vec![sampling],
+        prompts: args.prompts.chosen(&pair, args.max_tokens)?,
+        repeats: args.repeats,
+        seed: args.seed,
+        max_tokens: args.max_tokens,
+        ignore_eos: args.ignore_eos,
+    };
+    recording.run(&args.out)
+}

@@ -1,0 +1,129 @@
+//! `specdec tape score`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use super::show::contents;
+use crate::cli::models::{open_draft, open_pair};
+use crate::cli::options::ModelArgs;
+use crate::cli::output;
+use crate::draft::{DRAFT_SAMPLING, Texts, Tools};
+use crate::input::read_text;
+use crate::params::{Params, Value};
+use crate::recording::{MODEL, Scoring, TapeFile, canonical};
+use crate::tape::{TapeDrafter, TapeModel};
+use crate::terminal;
+
+/// Options of `specdec tape score`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  specdec tape score 01.tape.jsonl --draft embedded-draft
+  specdec tape score big.tape.jsonl --draft models/small --draft-temperature 0.4,0.7,1
+  specdec tape score 01.tape.jsonl --drafter prompt_lookup --drafter suffix_automaton
+
+A draft model reads each text once for all of its settings. Other drafters draft from every token
+of a text on, and what they say holds for every K up to --most. What the tape holds already is not
+computed again.")]
+pub(super) struct ScoreArgs {
+    /// The tape, to which lines are appended
+    tape: PathBuf,
+    /// Drafter of chains (see `specdec list`); repeatable
+    #[arg(long, value_name = "NAME", default_value = MODEL)]
+    drafter: Vec<String>,
+    /// Setting of the drafters, such as prompt_lookup_max=4; repeatable
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
+    set: Vec<(String, Value)>,
+    /// Temperatures of the draft model, separated by commas [default: the target's]
+    #[arg(long, value_name = "X,…", value_delimiter = ',')]
+    draft_temperature: Vec<Value>,
+    /// top_k of the draft model, as many as wanted [default: the target's]
+    #[arg(long, value_name = "X,…", value_delimiter = ',')]
+    draft_top_k: Vec<Value>,
+    /// top_p of the draft model, as many as wanted [default: the target's]
+    #[arg(long, value_name = "X,…", value_delimiter = ',')]
+    draft_top_p: Vec<Value>,
+    /// The largest K for drafters whose drafts depend on where they begin
+    #[arg(long, value_name = "K", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
+    most: u16,
+    /// Let the target read the texts, too, and keep how far both laws overlap
+    #[arg(long)]
+    overlap: bool,
+    #[command(flatten)]
+    models: ModelArgs,
+}
+
+/// A setting of a drafter.
+fn setting(text: &str) -> Result<(String, Value), String> {
+    let (key, value) = text.split_once('=').ok_or("allowed is KEY=VALUE")?;
+    let Ok(value) = value.parse();
+    Ok((key.to_owned(), value))
+}
+
+/// Scores the texts, and says what the tape holds.
+pub(super) fn run(args: &ScoreArgs) -> Result<()> {
+    let mut file = TapeFile::open(&args.tape)?;
+    let drafters = args.drafters(None)?;
+    let with_model = drafters.iter().any(TapeDrafter::needs_model);
+    let reads_text = drafters.iter().any(|drafter| drafter.files().next().is_some());
+    let both = args.overlap || reads_text || !args.models.vocabulary.is_same();
+    if both {
+        let (pair, (_, name)) = open_pair(&args.models, false, with_model)?;
+        let target = &pair.target;
+        let texts = Texts::new(&*target.codec, read_text);
+        let (draft, target) = (pair.draft_model(), Some(&*target.model));
+        let tools = Tools { draft, target, texts: Some(&texts) };
+        args.score(&mut file, tools, name.as_deref())?;
+    } else {
+        let draft = with_model.then(|| open_draft(&args.models)).transpose()?;
+        let (draft, name) =
+            draft.as_ref().map(|(draft, name)| (&*draft.model, name.as_str())).unzip();
+        args.score(&mut file, Tools { draft, ..Tools::default() }, name)?;
+    }
+    terminal::say(contents(file.tape()).trim_end());
+    output::line(args.tape.display())
+}
+
+impl ScoreArgs {
+    fn score(&self, file: &mut TapeFile, tools: Tools<'_>, name: Option<&str>) -> Result<()> {
+        let model = name.zip(tools.draft);
+        let model = model.map(|(name, draft)| TapeModel::new(name, draft.info()));
+        let drafters = self.drafters(model.as_ref())?;
+        Scoring { drafters, tools, overlap: self.overlap }.run(file)
+    }
+
+    /// Every drafter with each of its settings.
+    fn drafters(&self, model: Option<&TapeModel>) -> Result<Vec<TapeDrafter>> {
+        let mut drafters = Vec::new();
+        for name in &self.drafter {
+            for params in self.settings() {
+                let most = Some(usize::from(self.most));
+                let drafter = TapeDrafter { drafter: name.clone(), model: None, params, most };
+                let drafter = canonical(drafter).with_context(|| format!("--drafter {name}"))?;
+                let model = model.filter(|_| drafter.needs_model());
+                let most = most.filter(|_| drafter.drafter != MODEL);
+                let model = model.cloned();
+                drafters.push(TapeDrafter { model, most, ..drafter });
+            }
+        }
+        Ok(drafters)
+    }
+
+    /// The product of the settings that have several values.
+    fn settings(&self) -> Vec<Params> {
+        let common = self
+            .set
+            .iter()
+            .fold(Params::default(), |params, (key, value)| params.with(key, value.clone()));
+        let lists = [&self.draft_temperature, &self.draft_top_k, &self.draft_top_p];
+        let axes = DRAFT_SAMPLING.iter().zip(lists).filter(|(_, values)| !values.is_empty());
+        axes.fold(vec![common], |all, (param, values)| {
+            let each = all.iter().flat_map(|params| {
+                values.iter().map(|value| params.clone().with(param.key, value.clone()))
+            });
+            each.collect()
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! `specdec tape show`: what a tape holds.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::cli::output;
+use crate::recording::read_tape_file;
+use crate::shown::{self, count};
+use crate::tape::{Tape, TapeEnd};
+
+/// Options of `specdec tape show`.
+#[derive(Debug, Args)]
+pub(super) struct ShowArgs {
+    /// The tape, plain or compressed
+    tape: PathBuf,
+}
+
+/// Says what a tape holds.
+pub(super) fn run(args: &ShowArgs) -> Result<()> {
+    output::write(&contents(&read_tape_file(&args.tape)?))
+}
+
+/// What a tape holds, in words.
+pub(super) fn contents(tape: &Tape) -> String {
+    let mut text = String::new();
+    let (header, texts) = (&tape.header, &tape.texts);
+    let tokens = texts.iter().map(|text| text.tokens.len()).sum::<usize>();
+    let prompts = texts.iter().map(|text| &text.prompt).collect::<std::collections::BTreeSet<_>>();
+    let ended = texts.iter().filter(|text| text.end == TapeEnd::Token).count();
+    let target = shown::line(&header.target.name);
+    let _ = writeln!(
+        text,
+        "texts     {} of {}, {tokens} tokens, {ended} ended",
+        texts.len(),
+        count(prompts.len(), "prompt")
+    );
+    let _ = writeln!(
+        text,
+        "target    {target} in {} ({})",
+        header.target.dtype,
+        shown::line(&header.source)
+    );
+    for (number, sampling) in header.samplings.iter().enumerate() {
+        let own = texts.iter().filter(|text| text.sampling == number).count();
+        let set = sampling.changes().map(|(key, value)| format!(" {key} = {value}"));
+        let set = set.collect::<Vec<_>>().join(",");
+        let set = if set.is_empty() { " temperature = 1".to_owned() } else { set };
+        let _ = writeln!(text, "sampling {set}: {}", count(own, "text"));
+    }
+    for (number, drafter) in tape.drafters.iter().enumerate() {
+        let read = (0..texts.len()).filter(|&at| tape.score(number, at).is_some()).count();
+        let _ = writeln!(
+            text,
+            "drafter   {}: {}",
+            shown::line(&drafter.describe()),
+            count(read, "text")
+        );
+    }
+    text
+}

@@ -1,0 +1,160 @@
+//! Forecasts beside what a run measured, prompt by prompt.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+
+use super::cells::ForecastCell;
+use crate::experiment::{Cell, PlannedModel};
+use crate::params::Params;
+use crate::report::Results;
+use crate::sampling::SamplingParams;
+use crate::statistics::{Ratio, Sample, WIDE_Z, acceptance, by_prompt};
+use crate::tape::{ChainLaw, Tape, TapeDrafter, TapeModel};
+
+/// A cell of a run, and what the tape said of it. `docs/tape.md` describes the columns.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct ForecastGap {
+    pub cell: String,
+    #[serde(flatten)]
+    pub sampling: SamplingParams,
+    pub drafter: String,
+    pub verifier: String,
+    pub num_speculative_tokens: usize,
+    pub prompts: usize,
+    pub forecast: f64,
+    pub measured: f64,
+    pub ratio: f64,
+    pub ratio_lo99: Option<f64>,
+    pub ratio_hi99: Option<f64>,
+    pub inside: Option<bool>,
+    pub texts: usize,
+    pub differing: Option<usize>,
+    pub forecast_speedup: Option<f64>,
+    pub measured_speedup: Option<f64>,
+}
+
+/// Sums of a prompt on both sides.
+#[derive(Debug, Clone, Copy, Default)]
+struct BothSides {
+    forecast: [f64; 2],
+    measured: [f64; 2],
+}
+
+/// Compares the forecasts of τ with those of a run's cells that are chains of fixed K, one
+/// after the other.
+///
+/// # Errors
+/// If the run is of another target, or has no such cell.
+pub fn gaps(tape: &Tape, cells: &[ForecastCell], results: &Results) -> Result<Vec<ForecastGap>> {
+    let target = &tape.header.target;
+    if !same(target, &results.plan.target) {
+        bail!(
+            "the texts of the tape are {}'s, and the run's {}'s",
+            target.name,
+            results.plan.target.name
+        );
+    }
+    let mut found = Vec::new();
+    for cell in results.plan.cells.iter().filter(|cell| !cell.control && cell.beam.is_none()) {
+        let forecast = cells.iter().find(|own| is_of(tape, own, cell, results));
+        found.extend(forecast.and_then(|forecast| gap(tape, forecast, cell, results)));
+    }
+    if found.is_empty() {
+        bail!("the run has no cell with a drafter of the tape, a fixed K and a rule for chains");
+    }
+    Ok(found)
+}
+
+/// Whether a forecast is that of a cell.
+fn is_of(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> bool {
+    let method = &cell.method;
+    let drafter = &tape.drafters[own.drafter];
+    method.drafter == drafter.drafter
+        && method.length == "fixed"
+        && method.verifier == own.law.verifier()
+        && method.num_speculative_tokens == own.k
+        && method.sampling == tape.header.samplings[own.sampling]
+        && draft_is(drafter, results.plan.draft.as_ref())
+        && settings(drafter, own.law, &method.params)
+}
+
+fn same(tape: &TapeModel, plan: &PlannedModel) -> bool {
+    (&tape.sha256, &tape.dtype, &tape.engine) == (&plan.sha256, &plan.dtype, &plan.engine)
+}
+
+fn draft_is(drafter: &TapeDrafter, plan: Option<&PlannedModel>) -> bool {
+    drafter.model.as_ref().is_none_or(|model| plan.is_some_and(|plan| same(model, plan)))
+}
+
+/// Whether a cell has the settings of the drafter; rules for chains have none of their own.
+fn settings(drafter: &TapeDrafter, law: ChainLaw, params: &Params) -> bool {
+    debug_assert!(ChainLaw::ALL.contains(&law));
+    drafter.params == *params
+}
+
+fn gap(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> Option<ForecastGap> {
+    let samples = results.samples(&cell.id);
+    let mut prompts = BTreeMap::<&str, BothSides>::new();
+    for (prompt, samples) in by_prompt(samples) {
+        let Some(sums) = own.prompts.get(prompt) else { continue };
+        let measured = acceptance(samples);
+        let tokens = |accepted: f64, rounds: f64| [accepted + rounds, rounds];
+        let both = BothSides {
+            forecast: tokens(sums.accepted, sums.rounds),
+            measured: tokens(measured.accepted as f64, measured.rounds as f64),
+        };
+        prompts.insert(prompt, both);
+    }
+    let side = |of: fn(&BothSides) -> [f64; 2]| {
+        Ratio::of(prompts.values().map(|both| ([of(both)[0]], [of(both)[1]])))
+    };
+    let (forecast, measured) = (side(|both| both.forecast), side(|both| both.measured));
+    let ratio = Ratio::of(
+        prompts.values().map(|BothSides { forecast: f, measured: m }| ([f[0], m[1]], [f[1], m[0]])),
+    );
+    let interval = ratio.interval_of(WIDE_Z);
+    Some(ForecastGap {
+        cell: cell.id.clone(),
+        sampling: cell.method.sampling,
+        drafter: cell.method.drafter.clone(),
+        verifier: cell.method.verifier.clone(),
+        num_speculative_tokens: own.k,
+        prompts: prompts.len(),
+        forecast: forecast.value()?,
+        measured: measured.value()?,
+        ratio: ratio.value()?,
+        ratio_lo99: interval.map(|interval| interval.lo),
+        ratio_hi99: interval.map(|interval| interval.hi),
+        inside: interval.map(|interval| interval.lo <= 1.0 && 1.0 <= interval.hi),
+        texts: samples.len(),
+        differing: cell.method.sampling.is_greedy().then(|| differing(tape, own, samples)),
+        forecast_speedup: own.speedup(0).and_then(|speedup| speedup.value()),
+        measured_speedup: crate::statistics::speedup(
+            crate::statistics::pair_by_prompt(results.baseline(cell), samples).values(),
+        ),
+    })
+}
+
+/// The number of generations whose rounds or accepted tokens differ from the forecast's, where
+/// chance has no part in them.
+fn differing(tape: &Tape, own: &ForecastCell, samples: &[Sample]) -> usize {
+    let mut texts = BTreeMap::new();
+    for (number, text) in tape.texts.iter().enumerate() {
+        if text.sampling == own.sampling {
+            texts.insert((&*text.prompt, text.repeat), number);
+        }
+    }
+    let differs = |sample: &&Sample| {
+        let number = texts.get(&(&*sample.prompt, sample.repeat));
+        let odds = number.and_then(|&number| tape.odds(own.drafter, number));
+        let found = odds.map(|odds| odds.forecast(own.law, own.k));
+        // What the verifier kept behind an end token is no part of the text.
+        let kept = sample.rounds.iter().map(|round| round.accepted.min(round.emitted));
+        let measured = (sample.rounds.len() as f64, kept.sum::<usize>() as f64);
+        found.is_none_or(|found| (found.rounds, found.accepted) != measured)
+    };
+    samples.iter().filter(differs).count()
+}

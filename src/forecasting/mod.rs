@@ -1,0 +1,21 @@
+//! Forecasts of speculative decoding from a tape ([`crate::tape`]): what every drafter, rule and
+//! K would accept in its texts, and, with the costs of passes, how fast that would be.
+
+mod against;
+mod best;
+mod cells;
+mod costs;
+mod rows;
+mod timing;
+mod tuning;
+
+pub use against::{ForecastGap, gaps};
+pub use best::{ForecastVerdict, best, verdict};
+pub use cells::{ForecastCell, PromptForecast, forecast_cells};
+pub use costs::CostTable;
+pub use rows::ForecastRow;
+pub use timing::{CostSetting, Costed, SpentTime};
+pub use tuning::{NearerDraft, TunedDraft, nearer_drafts, tuned_drafts};
+
+/// The largest K that is forecast.
+pub const MOST_K: usize = 16;

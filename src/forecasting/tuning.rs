@@ -1,0 +1,138 @@
+//! What other settings of a draft would give, and what a better draft would.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::cells::ForecastCell;
+use crate::statistics::Ratio;
+use crate::tape::{ChainLaw, Tape, TapeDrafter};
+
+/// The best of several settings of a draft model, each half of the prompts with the setting that
+/// is best on the other half, so that no setting is judged on the prompts that chose it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TunedDraft {
+    /// The sampling setting, by its number on the tape.
+    pub sampling: usize,
+    /// The rule.
+    pub verifier: &'static str,
+    /// K.
+    pub num_speculative_tokens: usize,
+    /// The settings that the halves of the prompts chose.
+    pub chosen: [String; 2],
+    /// τ with them.
+    pub tuned: f64,
+    /// τ with the target's own settings.
+    pub untuned: f64,
+    /// The first ÷ the second.
+    pub ratio: f64,
+    /// The lower end of its 95 % interval over prompts.
+    pub lo: Option<f64>,
+    /// Its upper end.
+    pub hi: Option<f64>,
+}
+
+/// The tunings that a tape tells of: those of draft models that read it with several settings,
+/// one of them the target's, for one K.
+pub fn tuned_drafts(tape: &Tape, cells: &[ForecastCell], k: usize) -> Vec<TunedDraft> {
+    let mut groups = BTreeMap::<_, Vec<&ForecastCell>>::new();
+    for cell in cells.iter().filter(|cell| cell.k == k) {
+        let TapeDrafter { drafter, model, .. } = &tape.drafters[cell.drafter];
+        if let Some(model) = model {
+            let place = (cell.sampling, cell.law, drafter, &model.sha256, &model.dtype);
+            groups.entry(place).or_default().push(cell);
+        }
+    }
+    let several = groups.into_values().filter(|cells| cells.len() > 1);
+    several.filter_map(|cells| tuned(tape, &cells)).collect()
+}
+
+fn tuned(tape: &Tape, cells: &[&ForecastCell]) -> Option<TunedDraft> {
+    let params = |cell: &ForecastCell| &tape.drafters[cell.drafter].params;
+    let untuned = cells.iter().find(|cell| params(cell).is_empty())?;
+    let best_on = |half: usize| {
+        let rate = |cell: &&&ForecastCell| {
+            let half = cell.of(|prompt| prompt % 2 == half);
+            half.block_efficiency().value().unwrap_or(0.0)
+        };
+        cells.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))
+    };
+    // Each half is decoded as the other half speaks for.
+    let chosen = [best_on(1)?, best_on(0)?];
+    let names = untuned.prompts.keys().enumerate();
+    let sides = names.map(|(at, prompt)| {
+        let (own, plain) = (chosen[at % 2].prompts.get(prompt)?, untuned.prompts.get(prompt)?);
+        Some([
+            [own.accepted + own.rounds, own.rounds],
+            [plain.accepted + plain.rounds, plain.rounds],
+        ])
+    });
+    let sides = sides.collect::<Option<Vec<_>>>()?;
+    let side = |i: usize| Ratio::of(sides.iter().map(|both| ([both[i][0]], [both[i][1]]))).value();
+    let ratio =
+        Ratio::of(sides.iter().map(|[own, plain]| ([own[0], plain[1]], [own[1], plain[0]])));
+    let (lo, hi) = ratio.interval().map(|interval| (interval.lo, interval.hi)).unzip();
+    let words = |cell: &&ForecastCell| {
+        let set = params(cell).iter().map(|(key, value)| format!("{key} = {value}"));
+        let set = set.collect::<Vec<_>>().join(", ");
+        if set.is_empty() { "the target's".to_owned() } else { set }
+    };
+    Some(TunedDraft {
+        sampling: untuned.sampling,
+        verifier: untuned.law.verifier(),
+        num_speculative_tokens: untuned.k,
+        chosen: chosen.map(words),
+        tuned: side(0)?,
+        untuned: side(1)?,
+        ratio: ratio.value()?,
+        lo,
+        hi,
+    })
+}
+
+/// τ of a draft that is moved toward the target.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct NearerDraft {
+    /// The sampling setting, by its number on the tape.
+    pub sampling: usize,
+    /// The drafter, by its number on the tape.
+    pub drafter: usize,
+    /// How far: q becomes (1 − share) q + share p.
+    pub share: f64,
+    /// τ of the rule that decides token by token.
+    pub rejection: f64,
+    /// τ of block verification.
+    pub traversal: f64,
+}
+
+/// What better drafts than those of the tape would give at K = `k`.
+pub fn nearer_drafts(tape: &Tape, k: usize) -> Vec<NearerDraft> {
+    let shares = [0.0, 0.25, 0.5, 0.75, 1.0];
+    let mut sums = BTreeMap::<_, [f64; 2]>::new();
+    for drafter in 0..tape.drafters.len() {
+        for (number, text) in tape.texts.iter().enumerate() {
+            let Some(odds) = tape.odds(drafter, number).filter(|odds| odds.is_anywhere()) else {
+                continue;
+            };
+            for (at, &share) in shares.iter().enumerate() {
+                let nearer = odds.clone().nearer(share);
+                for law in [ChainLaw::Token, ChainLaw::Block] {
+                    let found = nearer.forecast(law, k);
+                    let sums = sums.entry((text.sampling, drafter, at, law)).or_default();
+                    sums[0] += found.accepted;
+                    sums[1] += found.rounds;
+                }
+            }
+        }
+    }
+    let tau = |sums: &[f64; 2]| sums[0] / sums[1] + 1.0;
+    let token = sums.iter().filter(|((.., law), _)| *law == ChainLaw::Token);
+    let rows = token.map(|(&(sampling, drafter, at, _), own)| NearerDraft {
+        sampling,
+        drafter,
+        share: shares[at],
+        rejection: tau(own),
+        traversal: sums.get(&(sampling, drafter, at, ChainLaw::Block)).map_or(f64::NAN, tau),
+    });
+    rows.collect()
+}

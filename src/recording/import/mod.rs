@@ -1,0 +1,257 @@
+//! Tapes from what other programs have logged.
+
+mod llama_cpp;
+mod logged;
+mod openai;
+mod sglang;
+mod spelling;
+mod vllm;
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use self::logged::LoggedText;
+use self::spelling::Spellings;
+use super::tape_file::TapeFile;
+use crate::distribution::Token;
+use crate::error::Error;
+use crate::experiment::Build;
+use crate::input::read_text;
+use crate::model::{ChatMessage, Codec, Conversation, LanguageModel};
+use crate::sampling::{Sampler, SamplingParams};
+use crate::tape::{TAPE_FORMAT, TapeHeader, TapeLine, TapeModel, TapeText, Teacher, log_probs};
+
+/// How another program logs its texts.
+#[derive(Debug, Clone, Copy)]
+pub struct TapeFormat {
+    /// Its name.
+    pub name: &'static str,
+    /// What is read.
+    pub summary: &'static str,
+    read: fn(&Value) -> Result<Vec<LoggedText>>,
+}
+
+/// All formats.
+pub const TAPE_FORMATS: &[TapeFormat] =
+    &[vllm::FORMAT, sglang::FORMAT, openai::FORMAT, llama_cpp::FORMAT];
+
+/// What is to be imported.
+#[derive(Debug)]
+pub struct Import<'a> {
+    /// How the file is written.
+    pub format: &'a TapeFormat,
+    /// The sampling settings of the texts, which their logs do not tell.
+    pub sampling: SamplingParams,
+    /// Whether the logged log-probabilities are those after all processors.
+    pub processed: bool,
+    /// How many tokens the texts could have had; if none, as many as they have.
+    pub max_tokens: Option<usize>,
+    /// The target with its name, which computes log p and whose tokenizer finds ids.
+    pub target: Option<(&'a str, &'a dyn LanguageModel, &'a dyn Codec)>,
+}
+
+/// What an import has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Imported {
+    /// Texts on the tape.
+    pub texts: usize,
+    /// Texts that were left out, since a token of theirs could not be told.
+    pub unknown: usize,
+    /// Tokens that were found by the bytes that they stand for.
+    pub spelled: usize,
+    /// Tokens of which this could not be done: several have these bytes, or none.
+    pub unspelled: usize,
+}
+
+impl Import<'_> {
+    /// Writes the texts of a file of JSON lines, or of one JSON value, on a new tape.
+    ///
+    /// # Errors
+    /// If the file is not of the format, something that the tape needs is neither logged nor can
+    /// be computed, or the tape exists already.
+    pub fn run(&self, from: &Path, to: &Path) -> Result<(TapeFile, Imported)> {
+        if to.exists() {
+            bail!("{} exists already: name another file", to.display());
+        }
+        let mut spellings = self.target.map(|(_, _, codec)| Spellings::new(codec));
+        let mut teacher = self.target.map(|(_, model, _)| Teacher::new(model)).transpose()?;
+        let (mut texts, mut found) = (Vec::new(), Imported::default());
+        for (place, line) in lines(from)? {
+            let logged = (self.format.read)(&line).with_context(|| place.clone())?;
+            for logged in logged {
+                let text = self.text(&logged, &mut spellings, &mut teacher, &mut found);
+                match text.with_context(|| place.clone())? {
+                    Some(text) => texts.push(text),
+                    None => found.unknown += 1,
+                }
+            }
+        }
+        found.texts = texts.len();
+        if texts.is_empty() {
+            bail!("{} holds no text of which all tokens are known", from.display());
+        }
+        let mut file = TapeFile::begin(to, &self.header())?;
+        number_repeats(&mut texts);
+        texts.into_iter().try_for_each(|text| file.append(TapeLine::Text(text)))?;
+        Ok((file, found))
+    }
+
+    fn header(&self) -> TapeHeader {
+        let target = self.target.map(|(name, model, _)| TapeModel::new(name, model.info()));
+        TapeHeader {
+            format: TAPE_FORMAT,
+            source: self.format.name.to_owned(),
+            build: Build::this().describe(),
+            target: target.unwrap_or_default(),
+            seed: None,
+            ignore_eos: false,
+            samplings: vec![self.sampling],
+        }
+    }
+
+    /// A text; `None` if a token of it cannot be told.
+    fn text(
+        &self,
+        logged: &LoggedText,
+        spellings: &mut Option<Spellings<'_>>,
+        teacher: &mut Option<Teacher<'_>>,
+        found: &mut Imported,
+    ) -> Result<Option<TapeText>> {
+        let prompt_tokens = self.prompt(logged)?;
+        let Some(tokens) = tokens(logged, spellings, found)? else { return Ok(None) };
+        let mut text = TapeText {
+            prompt: named(&prompt_tokens),
+            category: String::new(),
+            repeat: 0,
+            sampling: 0,
+            prompt_tokens,
+            max_tokens: self.max_tokens.unwrap_or(tokens.len() + usize::from(logged.stopped)),
+            tokens,
+            end: logged.end(),
+            log_p: None,
+        };
+        if text.max_tokens < text.tokens.len() {
+            bail!("it has {} tokens, and --max-tokens is {}", text.tokens.len(), text.max_tokens);
+        }
+        text.log_p = match teacher {
+            Some(teacher) => {
+                let sampler = Sampler::new(self.sampling)?.on(teacher.model().for_each_row());
+                Some(log_probs(teacher, &sampler, &text)?)
+            }
+            None => self.logged_log_p(logged)?,
+        };
+        Ok(Some(text))
+    }
+
+    /// The log-probabilities of the log, if they are those that the text was drawn with.
+    fn logged_log_p(&self, logged: &LoggedText) -> Result<Option<Vec<f64>>> {
+        let log_p = logged.tokens.iter().map(|token| token.log_prob).collect::<Option<Vec<_>>>();
+        let raw = !(self.processed || logged.processed);
+        if log_p.is_some() && raw && self.sampling != SamplingParams::NEUTRAL {
+            bail!(
+                "the log-probabilities of {} are those before temperature, truncation and \
+                 penalties, so log p does not follow from them: name the model with --target, or \
+                 say --processed if they are those after all processors",
+                self.format.name
+            );
+        }
+        Ok(log_p)
+    }
+
+    fn prompt(&self, logged: &LoggedText) -> Result<Vec<Token>> {
+        if let Some(tokens) = &logged.prompt_tokens {
+            return Ok(tokens.clone());
+        }
+        let prompt = logged.prompt.as_deref().context(
+            "the prompt is not logged: log the request beside the response, as \
+             {\"request\": …, \"response\": …}",
+        )?;
+        let (_, _, codec) =
+            self.target.context("the prompt has no token ids: name the model with --target")?;
+        match serde_json::from_str::<Vec<Said>>(prompt) {
+            Ok(said) => {
+                let messages = said.iter().map(|said| ChatMessage::new(&said.role, &said.content));
+                let messages = messages.collect();
+                Ok(codec.encode_chat(&Conversation { messages, today: None })?)
+            }
+            Err(_) => Ok(codec.encode(prompt)?),
+        }
+    }
+}
+
+/// A message of a conversation.
+#[derive(Debug, serde::Deserialize)]
+struct Said {
+    role: String,
+    content: String,
+}
+
+/// The tokens of a text by their ids, their bytes, or the text; `None` if they cannot be told.
+fn tokens(
+    logged: &LoggedText,
+    spellings: &mut Option<Spellings<'_>>,
+    found: &mut Imported,
+) -> Result<Option<Vec<Token>>> {
+    let ids = logged.tokens.iter().map(|token| token.id).collect::<Option<Vec<_>>>();
+    if let Some(ids) = ids.filter(|ids| !ids.is_empty()) {
+        return Ok(Some(ids));
+    }
+    let spellings =
+        spellings.as_mut().context("a token has no id: name the model with --target")?;
+    if logged.tokens.is_empty() {
+        let text = logged.text.as_deref().context("it has neither tokens nor a text")?;
+        return spellings.of_text(text);
+    }
+    let mut tokens = Vec::with_capacity(logged.tokens.len());
+    for token in &logged.tokens {
+        let known = token.bytes.as_deref().map(|bytes| spellings.token(bytes)).transpose()?;
+        match token.id.or(known.flatten()) {
+            Some(id) => tokens.push(id),
+            None => found.unspelled += 1,
+        }
+    }
+    found.spelled += tokens.len();
+    Ok((tokens.len() == logged.tokens.len()).then_some(tokens))
+}
+
+/// A name for a prompt: every request has an id of its own, but equal prompts must count as one.
+fn named(prompt: &[Token]) -> String {
+    let bytes = prompt.iter().flat_map(|token| token.to_le_bytes()).collect::<Vec<_>>();
+    let digest = <sha2::Sha256 as sha2::Digest>::digest(&bytes);
+    format!("prompt-{}", &crate::model::hex(&digest)[..12])
+}
+
+/// Numbers the texts of each prompt.
+fn number_repeats(texts: &mut [TapeText]) {
+    let mut seen = std::collections::BTreeMap::<String, u32>::new();
+    for text in texts {
+        let next = seen.entry(text.prompt.clone()).or_default();
+        text.repeat = *next;
+        *next += 1;
+    }
+}
+
+/// The JSON values of a file with their places: its lines, or a single value or list.
+fn lines(file: &Path) -> Result<Vec<(String, Value)>> {
+    let text = read_text(file)?;
+    let place = |number: usize| format!("{}, line {number}", file.display());
+    if let Ok(whole) = serde_json::from_str::<Value>(&text) {
+        let values = match whole {
+            Value::Array(values) => values,
+            value => vec![value],
+        };
+        let places = values.into_iter().enumerate();
+        return Ok(places
+            .map(|(i, value)| (format!("{}, text {i}", file.display()), value))
+            .collect());
+    }
+    let mut values = Vec::new();
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        let value = serde_json::from_str(line);
+        let why = |error| Error::file(file, format!("line {number} is not JSON: {error}"));
+        values.push((place(number), value.map_err(why)?));
+    }
+    Ok(values)
+}

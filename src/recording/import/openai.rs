@@ -1,0 +1,38 @@
+//! OpenAI's `/v1/chat/completions` with `logprobs`: tokens by their bytes, without ids. The prompt
+//! is what the request says: messages, or `prompt` where somebody has rendered them.
+
+use anyhow::Result;
+use serde_json::Value;
+
+use super::TapeFormat;
+use super::logged::{LoggedText, LoggedToken, bytes, exchange, ids, list, log_prob, text};
+
+pub(super) const FORMAT: TapeFormat = TapeFormat {
+    name: "openai",
+    summary: "responses of /v1/chat/completions with logprobs; the request must be logged, too",
+    read,
+};
+
+fn read(line: &Value) -> Result<Vec<LoggedText>> {
+    let (request, response) = exchange(line);
+    let choice = |choice: &Value| {
+        let content = choice.get("logprobs").and_then(|logs| logs.get("content"));
+        let tokens = content.and_then(Value::as_array).map_or(&[][..], Vec::as_slice).iter();
+        let token = |token: &Value| {
+            Ok(LoggedToken {
+                id: None,
+                bytes: bytes(token.get("bytes"), token.get("token")),
+                log_prob: log_prob(token.get("logprob"))?,
+            })
+        };
+        Ok(LoggedText {
+            prompt_tokens: ids(request.get("prompt"))?,
+            prompt: request.get("messages").map(Value::to_string).or(text(request.get("prompt"))),
+            tokens: tokens.map(token).collect::<Result<_>>()?,
+            text: text(choice.get("message").and_then(|message| message.get("content"))),
+            stopped: choice.get("finish_reason").and_then(Value::as_str) == Some("stop"),
+            processed: false,
+        })
+    };
+    list(response, "choices")?.iter().map(choice).collect()
+}

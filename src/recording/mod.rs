@@ -1,0 +1,11 @@
+//! Recording tapes, and letting drafters read them ([`crate::tape`]).
+
+mod import;
+mod record;
+mod score;
+mod tape_file;
+
+pub use import::{Import, Imported, TAPE_FORMATS, TapeFormat};
+pub use record::{PLAIN_SOURCE, Recording, TapePrompt};
+pub use score::{MODEL, Scoring, canonical};
+pub use tape_file::{TapeFile, read_tape_file};

@@ -1,0 +1,134 @@
+//! Records the texts of prompts on a tape.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use super::tape_file::TapeFile;
+use crate::chance::Request;
+use crate::clock::{RealClock, Who};
+use crate::decode::StopRules;
+use crate::distribution::Token;
+use crate::experiment::Build;
+use crate::model::{Codec, LanguageModel, Prefilled};
+use crate::sampling::SamplingParams;
+use crate::shown;
+use crate::tape::{
+    TAPE_FORMAT, TapeHeader, TapeLine, TapeModel, TapeRequest, TapeText, record_text,
+};
+use crate::terminal::Progress;
+
+/// The source of tapes that are recorded here.
+pub const PLAIN_SOURCE: &str = "plain";
+
+/// A prompt to continue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TapePrompt {
+    /// Its id.
+    pub id: String,
+    /// Its category.
+    pub category: String,
+    /// Its tokens.
+    pub tokens: Vec<Token>,
+}
+
+/// What is to be recorded.
+#[derive(Debug)]
+pub struct Recording<'a> {
+    /// The target.
+    pub target: &'a dyn LanguageModel,
+    /// The name with which it was asked for.
+    pub name: &'a str,
+    /// Its tokenizer.
+    pub codec: &'a dyn Codec,
+    /// How texts are drawn.
+    pub samplings: Vec<SamplingParams>,
+    /// What they continue.
+    pub prompts: Vec<TapePrompt>,
+    /// Texts per prompt and sampling setting.
+    pub repeats: u32,
+    /// The seed: the same request has the same text as in an experiment.
+    pub seed: u64,
+    /// New tokens per text.
+    pub max_tokens: usize,
+    /// Whether end tokens are tokens like any other.
+    pub ignore_eos: bool,
+}
+
+impl Recording<'_> {
+    /// Records the texts that the file does not hold yet.
+    ///
+    /// # Errors
+    /// If the file is that of another recording or cannot be written, or the target fails.
+    pub fn run(&self, path: &Path) -> Result<TapeFile> {
+        let mut file = TapeFile::begin(path, &self.header())?;
+        let held = self.held(&file, path)?;
+        let total = self.prompts.len() * self.samplings.len() * self.repeats as usize;
+        let mut progress = Progress::new("texts", total, held.len());
+        let clock = RealClock::default();
+        for prompt in &self.prompts {
+            let head = prompt.tokens.split_last().map_or(&[][..], |(_, head)| head);
+            let target = Prefilled::new(self.target, Who::Target, head, &clock);
+            for (repeat, sampling) in self.requests() {
+                if held.contains(&(&*prompt.id, repeat, sampling)) {
+                    continue;
+                }
+                let asked = TapeRequest {
+                    request: Request { seed: self.seed, prompt: &prompt.id, repeat },
+                    category: &prompt.category,
+                    prompt: &prompt.tokens,
+                    sampling: (sampling, self.samplings[sampling]),
+                };
+                let text = record_text(&target, Some(self.codec), self.stop(), &asked, &clock)?;
+                file.append(TapeLine::Text(text))?;
+                progress.advance(&shown::line(&prompt.id));
+            }
+        }
+        Ok(file)
+    }
+
+    fn requests(&self) -> impl Iterator<Item = (u32, usize)> {
+        let samplings = self.samplings.len();
+        (0..self.repeats).flat_map(move |repeat| (0..samplings).map(move |at| (repeat, at)))
+    }
+
+    fn stop(&self) -> StopRules<'_> {
+        let eos = if self.ignore_eos { Vec::new() } else { self.target.info().eos.clone() };
+        StopRules { eos, ..StopRules::max_tokens(self.max_tokens) }
+    }
+
+    fn header(&self) -> TapeHeader {
+        TapeHeader {
+            format: TAPE_FORMAT,
+            source: PLAIN_SOURCE.to_owned(),
+            build: Build::this().describe(),
+            target: TapeModel::new(self.name, self.target.info()),
+            seed: Some(self.seed),
+            ignore_eos: self.ignore_eos,
+            samplings: self.samplings.clone(),
+        }
+    }
+
+    /// The texts that the file holds already.
+    fn held(&self, file: &TapeFile, path: &Path) -> Result<BTreeSet<(&str, u32, usize)>> {
+        let tape = file.tape();
+        let header = TapeHeader { build: tape.header.build.clone(), ..self.header() };
+        let other = || format!("{} holds another recording: name another file", path.display());
+        if tape.header != header {
+            bail!(other());
+        }
+        let prompts = self.prompts.iter().map(|prompt| (&*prompt.id, prompt));
+        let prompts = prompts.collect::<BTreeMap<_, _>>();
+        let mut held = BTreeSet::new();
+        for TapeText { prompt, repeat, sampling, prompt_tokens, max_tokens, .. } in &tape.texts {
+            let same = prompts.get(&**prompt).filter(|own| own.tokens == *prompt_tokens);
+            let room = self.target.info().context_length.saturating_sub(prompt_tokens.len());
+            match same.filter(|_| *max_tokens == self.max_tokens.min(room)) {
+                Some(own) => held.insert((&*own.id, *repeat, *sampling)),
+                None => bail!(other()),
+            };
+        }
+        Ok(held)
+    }
+}

@@ -1,0 +1,199 @@
+//! Lets drafters read the texts of a tape.
+
+use anyhow::{Context, Result, bail};
+
+use super::tape_file::TapeFile;
+use crate::decode::{MethodSpec, PLAIN};
+use crate::draft::{DRAFTERS, Tools, draft_sampling};
+use crate::error::Error;
+use crate::model::ModelInfo;
+use crate::registry::find;
+use crate::sampling::{Sampler, SamplingParams};
+use crate::shown;
+use crate::tape::{
+    DraftStart, ScoredText, TapeDrafter, TapeLine, TapeScore, TapeText, Teacher, draft_starts,
+    score_text,
+};
+use crate::terminal::Progress;
+
+/// The drafter whose q depends on the context alone, so that one pass gives it for all tokens.
+pub const MODEL: &str = "model";
+
+/// What is to be scored.
+#[derive(Debug)]
+pub struct Scoring<'a> {
+    /// The drafters, which share one draft model.
+    pub drafters: Vec<TapeDrafter>,
+    /// The draft model, the texts of n-gram models, and the target if overlaps are wanted.
+    pub tools: Tools<'a>,
+    /// Whether to compute Σ min(p, q).
+    pub overlap: bool,
+}
+
+/// A drafter in canonical spelling, with all of its settings.
+///
+/// # Errors
+/// If its name or a setting is not allowed, or its drafts are no chains.
+pub fn canonical(drafter: TapeDrafter) -> Result<TapeDrafter, Error> {
+    let spec = spec(&drafter, SamplingParams::default());
+    spec.validate()?;
+    spec.check_read()?;
+    let entry = find("drafter", DRAFTERS, &drafter.drafter)?;
+    let params = drafter.params.of(entry.params)?;
+    if (entry.build.shape)(&spec.canonical()?.params)?.branches() {
+        return Err(Error::setting(format!(
+            "drafter \"{}\" drafts trees: a tape holds what drafters of chains say of a text",
+            entry.name
+        )));
+    }
+    if entry.name == PLAIN {
+        return Err(Error::setting("drafter \"none\" says nothing of a text"));
+    }
+    Ok(TapeDrafter { drafter: entry.name.to_owned(), params, ..drafter })
+}
+
+impl Scoring<'_> {
+    /// Scores the texts that the drafters have not read yet.
+    ///
+    /// # Errors
+    /// If a model has another vocabulary than the texts, fails, or a line cannot be written.
+    pub fn run(&self, file: &mut TapeFile) -> Result<()> {
+        for model in [self.tools.draft, self.tools.target].into_iter().flatten() {
+            check_tokens(file, model.info())?;
+        }
+        let numbers = self.numbers(file)?;
+        let texts = 0..file.tape().texts.len();
+        let open = |text: &usize| numbers.iter().any(|&d| file.tape().score(d, *text).is_none());
+        let open = texts.clone().filter(open).collect::<Vec<_>>();
+        let mut progress = Progress::new("texts", texts.len(), texts.len() - open.len());
+        let mut teachers = Teachers::new(self)?;
+        for text in open {
+            for line in self.lines(file, &numbers, &mut teachers, text)? {
+                file.append(TapeLine::Score(line))?;
+            }
+            progress.advance(&shown::line(&file.tape().texts[text].prompt));
+        }
+        Ok(())
+    }
+
+    /// The number of each drafter on the tape; those that are new get a line.
+    fn numbers(&self, file: &mut TapeFile) -> Result<Vec<usize>> {
+        let mut numbers = Vec::new();
+        for drafter in &self.drafters {
+            let known = file.tape().drafters.iter().position(|known| known == drafter);
+            if known.is_none() {
+                file.append(TapeLine::Drafter(drafter.clone()))?;
+            }
+            numbers.push(known.unwrap_or(file.tape().drafters.len() - 1));
+        }
+        Ok(numbers)
+    }
+
+    /// What the drafters that have not read a text say of it.
+    fn lines(
+        &self,
+        file: &TapeFile,
+        numbers: &[usize],
+        teachers: &mut Teachers<'_>,
+        number: usize,
+    ) -> Result<Vec<TapeScore>> {
+        let tape = file.tape();
+        let text = &tape.texts[number];
+        let target = tape.header.samplings[text.sampling];
+        let open = self.drafters.iter().zip(numbers);
+        let open = open.filter(|&(_, &drafter)| tape.score(drafter, number).is_none());
+        let (models, others): (Vec<_>, Vec<_>) = open.partition(|(d, _)| d.drafter == MODEL);
+        let place = || format!("prompt {}, repeat {}", shown::line(&text.prompt), text.repeat);
+        let samplers = models.iter().map(|(d, _)| Sampler::new(draft_sampling(target, &d.params)));
+        let samplers = samplers.collect::<Result<Vec<_>, _>>()?;
+        let scored = teachers.scored(samplers, target, text).with_context(place)?;
+        let line = |drafter: &usize| TapeScore {
+            drafter: *drafter,
+            text: number,
+            log_q: None,
+            starts: None,
+            overlap: None,
+        };
+        let mut lines = Vec::new();
+        for ((_, drafter), ScoredText { log_q, overlap }) in models.iter().zip(scored) {
+            lines.push(TapeScore { log_q: Some(log_q), overlap, ..line(drafter) });
+        }
+        for (drafter, at) in others {
+            let starts = self.starts(drafter, target, tape.header.target.vocab, text);
+            lines.push(TapeScore { starts: Some(starts.with_context(place)?), ..line(at) });
+        }
+        Ok(lines)
+    }
+
+    /// The drafts of a drafter from every token of a text.
+    fn starts(
+        &self,
+        drafter: &TapeDrafter,
+        target: SamplingParams,
+        vocab: usize,
+        text: &TapeText,
+    ) -> Result<Vec<DraftStart>, Error> {
+        let method = spec(drafter, target).build_with(self.tools)?;
+        draft_starts(method, vocab, text, drafter.most.unwrap_or_default())
+    }
+}
+
+/// The method with which a drafter drafts chains.
+fn spec(drafter: &TapeDrafter, sampling: SamplingParams) -> MethodSpec {
+    MethodSpec {
+        drafter: drafter.drafter.clone(),
+        num_speculative_tokens: drafter.most.unwrap_or(1),
+        sampling,
+        params: drafter.params.clone(),
+        ..MethodSpec::default()
+    }
+}
+
+/// The models that read texts.
+struct Teachers<'a> {
+    draft: Option<Teacher<'a>>,
+    target: Option<Teacher<'a>>,
+}
+
+impl<'a> Teachers<'a> {
+    fn new(scoring: &Scoring<'a>) -> Result<Self> {
+        let tools = scoring.tools;
+        let target = tools.target.filter(|_| scoring.overlap).map(Teacher::new).transpose()?;
+        Ok(Self { draft: tools.draft.map(Teacher::new).transpose()?, target })
+    }
+
+    fn scored(
+        &mut self,
+        samplers: Vec<Sampler>,
+        target: SamplingParams,
+        text: &TapeText,
+    ) -> Result<Vec<ScoredText>> {
+        if samplers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let draft = self.draft.as_mut().context("a draft model is needed: name one")?;
+        let threads = draft.model().for_each_row();
+        let samplers = samplers.into_iter().map(|sampler| sampler.on(threads)).collect::<Vec<_>>();
+        let sampler = Sampler::new(target)?.on(threads);
+        let target = self.target.as_mut().map(|teacher| (teacher, &sampler));
+        Ok(score_text(draft, &samplers, target, text)?)
+    }
+}
+
+/// Refuses a model that reads the token ids of the tape as other tokens.
+fn check_tokens(file: &TapeFile, model: &ModelInfo) -> Result<()> {
+    let target = &file.tape().header.target;
+    let known = !target.tokenizer_sha256.is_empty();
+    if known && target.tokenizer_sha256 != model.tokenizer_sha256 {
+        bail!(
+            "{} has another tokenizer than {}, whose texts the tape holds: the same number would \
+             stand for different tokens",
+            model.name,
+            target.name
+        );
+    }
+    if target.vocab > model.vocab {
+        bail!("{} has {} tokens and the tape has {}", model.name, model.vocab, target.vocab);
+    }
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! A tape on disk: whole lines are appended, so that a crash loses no more than one.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{BufRead, BufReader, ErrorKind, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use flate2::bufread::MultiGzDecoder;
+
+use crate::error::Error;
+use crate::tape::{ReadTape, Tape, TapeHeader, TapeLine, read_tape};
+
+/// The first bytes of a gzip file.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// A tape that is written. Nothing else may write to the file meanwhile.
+#[derive(Debug)]
+pub struct TapeFile {
+    file: File,
+    path: PathBuf,
+    tape: Tape,
+}
+
+impl TapeFile {
+    /// Begins a tape, or continues the one that is there.
+    ///
+    /// # Errors
+    /// If the file cannot be written or holds something else, or another process writes to it.
+    pub fn begin(path: &Path, header: &TapeHeader) -> Result<Self> {
+        let mut options = OpenOptions::new();
+        match options.write(true).create_new(true).open(path) {
+            Ok(file) => {
+                locked(&file, path)?;
+                let tape = Tape::new(header.clone()).map_err(|why| Error::file(path, why))?;
+                let mut new = Self { file, path: path.to_owned(), tape };
+                new.put(&TapeLine::Tape(header.clone()))?;
+                Ok(new)
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Self::open(path),
+            Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
+        }
+    }
+
+    /// Opens a tape to append to. A line that a crash has torn is removed.
+    ///
+    /// # Errors
+    /// If it cannot be read or written, is compressed, or another process writes to it.
+    pub fn open(path: &Path) -> Result<Self> {
+        let cannot = || format!("cannot write {}", path.display());
+        let mut options = OpenOptions::new();
+        let file = options.read(true).append(true).open(path).with_context(cannot)?;
+        locked(&file, path)?;
+        let mut reader = BufReader::new(&file);
+        if reader.fill_buf().with_context(cannot)?.starts_with(&GZIP) {
+            bail!("{} is compressed: unpack it before you append to it", path.display());
+        }
+        let ReadTape { tape, whole } = read_tape(reader, path)?;
+        file.set_len(whole).with_context(cannot)?;
+        Ok(Self { file, path: path.to_owned(), tape })
+    }
+
+    /// What it holds.
+    pub fn tape(&self) -> &Tape {
+        &self.tape
+    }
+
+    /// Appends a line.
+    ///
+    /// # Errors
+    /// If it does not fit the lines before it, or cannot be written.
+    pub fn append(&mut self, line: TapeLine) -> Result<()> {
+        self.tape.add(line.clone()).map_err(|why| Error::file(&self.path, why))?;
+        self.put(&line)
+    }
+
+    fn put(&mut self, line: &TapeLine) -> Result<()> {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        let before = self.file.seek(SeekFrom::End(0));
+        let written = self.file.write_all(&text);
+        if written.is_err() {
+            // What a full disk has taken of the line is no line.
+            let _ = before.and_then(|before| self.file.set_len(before));
+        }
+        written.with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}
+
+/// Reads a tape, plain or compressed by gzip.
+///
+/// # Errors
+/// If it cannot be read, or a line is not one of a tape; names the file and the line.
+pub fn read_tape_file(path: &Path) -> Result<Tape> {
+    let file = File::open(path).map_err(|error| Error::file(path, error))?;
+    let mut reader = BufReader::new(file);
+    let begin = reader.fill_buf().map_err(|error| Error::file(path, error))?;
+    let read = if begin.starts_with(&GZIP) {
+        read_tape(BufReader::new(MultiGzDecoder::new(reader)), path)
+    } else {
+        read_tape(reader, path)
+    };
+    Ok(read?.tape)
+}
+
+fn locked(file: &File, path: &Path) -> Result<()> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            Err(anyhow!("{} is being written by another process", path.display()))
+        }
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("cannot lock {}", path.display()))
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! `specdec tape` and `specdec forecast`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use specdec::bench::CostRow;
+use specdec::forecasting::ForecastRow;
+use specdec::report::headings;
+use specdec::rows::columns;
+
+use crate::cli_support::{refuses, specdec, stdout, text};
+
+/// A folder with an experiment on a toy pair at two temperatures, and with many prompts.
+struct Folder(tempfile::TempDir);
+
+const PROMPTS: usize = 12;
+
+impl Folder {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("toy")).unwrap();
+        let toml = "question = \"q\"\ntarget = \"toy:mixed\"\ndraft = \"toy:mixed\"\n\
+                    prompts = \"p.jsonl\"\nmax_tokens = 40\nrepeats = 3\nclock = \"virtual\"\n\
+                    [sweep]\ndrafter = [\"model\", \"prompt_lookup\"]\n\
+                    verifier = [\"rejection\", \"traversal\"]\n\
+                    num_speculative_tokens = [1, 3, 6]\ntemperature = [0, 1]\n";
+        fs::write(dir.path().join("toy/experiment.toml"), toml).unwrap();
+        let letters = |i: usize| (0..4).map(move |j| ['a', 'b', 'c', 'd'][(i >> (2 * j)) & 3]);
+        let line = |i| format!("{}\n", json!({"prompt": letters(7 * i).collect::<String>()}));
+        let lines = (0..PROMPTS).map(line).collect::<String>();
+        fs::write(dir.path().join("toy/p.jsonl"), lines).unwrap();
+        Self(dir)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Records the experiment and lets both of its drafters read the tape.
+    fn scored(&self) -> String {
+        let tape = self.path("t.jsonl");
+        stdout(&["tape", "record", &self.path("toy"), "--out", &tape]);
+        let score = ["tape", "score", &tape, "--draft", "toy:mixed"];
+        stdout(&[&score[..], &["--drafter", "model", "--drafter", "prompt_lookup"]].concat());
+        tape
+    }
+
+    fn run(&self) -> PathBuf {
+        let report = stdout(&["run", &self.path("toy"), "--out", &self.path("results")]);
+        Path::new(report.trim()).parent().unwrap().to_owned()
+    }
+}
+
+fn lines(tape: &str) -> Vec<Value> {
+    let text = fs::read_to_string(tape).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn rows(file: &str) -> Vec<csv::StringRecord> {
+    csv::Reader::from_path(file).unwrap().into_records().map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_tape_holds_the_texts_of_the_baselines() {
+    let folder = Folder::new();
+    let tape = folder.path("t.jsonl");
+    stdout(&["tape", "record", &folder.path("toy"), "--out", &tape]);
+    let run = folder.run();
+    let plan = fs::read_to_string(run.join("plan.toml")).unwrap().parse::<toml::Table>().unwrap();
+    let plain = plan["cells"].as_array().unwrap().iter();
+    let plain = plain.filter(|cell| cell["drafter"].as_str() == Some("none"));
+    let plain = plain.map(|cell| cell["id"].as_str().unwrap()).collect::<Vec<_>>();
+    let of_run = lines(run.join("generations.jsonl").to_str().unwrap());
+    let text = |v: &Value| {
+        let sampling = plain.iter().position(|id| v["cell"] == *id)?;
+        Some((
+            v["prompt"].to_string(),
+            v["repeat"].clone().to_string(),
+            sampling,
+            v["tokens"].to_string(),
+        ))
+    };
+    let of_run = of_run.iter().filter_map(text).collect::<BTreeSet<_>>();
+    let recorded = lines(&tape);
+    let of_tape = recorded.iter().filter_map(|line| {
+        let v = line.get("text")?;
+        let sampling = v["sampling"].as_u64()? as usize;
+        Some((v["prompt"].to_string(), v["repeat"].to_string(), sampling, v["tokens"].to_string()))
+    });
+    assert_eq!(of_tape.collect::<BTreeSet<_>>(), of_run);
+    assert_eq!(of_run.len(), PROMPTS * 3 * 2);
+    let log_p = recorded[1]["text"]["log_p"].as_array().unwrap();
+    assert!(log_p.iter().all(|log| *log == json!(0.0)), "greedy tokens are certain");
+}
+
+/// What a crash has left behind is completed, and nothing is written twice.
+#[test]
+fn an_interrupted_recording_goes_on() {
+    let folder = Folder::new();
+    let whole = folder.scored();
+    let bytes = fs::read(&whole).unwrap();
+    let torn = folder.path("torn.jsonl");
+    let record = ["tape", "record", &folder.path("toy"), "--out", &torn];
+    let texts = bytes.split(|b| *b == b'\n').take(1 + 2 * 3 * PROMPTS).map(|l| l.len() + 1).sum();
+    for kept in [texts / 3, texts - 2, texts] {
+        fs::write(&torn, &bytes[..kept]).unwrap();
+        stdout(&record);
+        assert_eq!(fs::read(&torn).unwrap(), bytes[..texts], "{kept} bytes were left");
+    }
+    let score = ["tape", "score", &torn, "--draft", "toy:mixed"];
+    let score = [&score[..], &["--drafter", "model", "--drafter", "prompt_lookup"]].concat();
+    for kept in [texts + 1, (texts + bytes.len()) / 2, bytes.len()] {
+        fs::write(&torn, &bytes[..kept]).unwrap();
+        stdout(&score);
+        let sorted = |bytes: &[u8]| {
+            bytes.split(|b| *b == b'\n').map(<[u8]>::to_vec).collect::<BTreeSet<_>>()
+        };
+        assert_eq!(sorted(&fs::read(&torn).unwrap()), sorted(&bytes), "{kept} bytes were left");
+    }
+    refuses(&[&record[..], &["--set", "max_tokens=8"]].concat(), "holds another recording");
+    refuses(&[&record[..], &["--set", "seed=8"]].concat(), "holds another recording");
+}
+
+/// Chance has no part in greedy texts: every generation has the rounds of the forecast. At
+/// temperature 1 the two agree within their intervals.
+#[test]
+fn forecasts_are_what_a_run_measures() {
+    let folder = Folder::new();
+    let (tape, run) = (folder.scored(), folder.run());
+    let file = folder.path("gaps.csv");
+    let run = run.to_str().unwrap();
+    let found = stdout(&["forecast", &tape, "--against", run, "--against-csv", &file]);
+    assert!(found.contains("at T = 0: 0 of 432 generations have other rounds"), "{found}");
+    let header = csv::Reader::from_path(&file).unwrap().headers().unwrap().clone();
+    let column = |name: &str| header.iter().position(|column| column == name).unwrap();
+    let gaps = rows(&file);
+    assert_eq!(gaps.len(), 24, "two temperatures, two drafters, two rules, three K");
+    for gap in &gaps {
+        let number = |name: &str| gap[column(name)].parse::<f64>().unwrap();
+        if &gap[column("temperature")] == "0.0" {
+            assert_eq!(number("forecast"), number("measured"), "{gap:?}");
+        }
+        // 36 texts of 40 tokens: a wrong rule would be off by more.
+        assert!((number("ratio") - 1.0).abs() < 0.1, "{gap:?}");
+    }
+}
+
+#[test]
+fn the_rows_of_forecasts_are_documented() {
+    let folder = Folder::new();
+    let tape = folder.scored();
+    let costs = folder.path("costs.csv");
+    fs::write(&costs, "what,rows,context,batch,ms\n,1,1,1,4\n,17,1,1,5\ndraft,1,1,1,0.5\n")
+        .unwrap();
+    let file = folder.path("forecast.csv");
+    let args = ["forecast", &tape, "--costs", &costs, "--csv", &file];
+    let table = stdout(&args);
+    assert!(table.contains("T = 0: it is faster: "), "{table}");
+    let found = rows(&file);
+    // Two temperatures, two drafters, three rules, sixteen K.
+    assert_eq!(found.len(), 2 * 2 * 3 * 16);
+    let first = fs::read(&file).unwrap();
+    assert_eq!(stdout(&args), table);
+    assert_eq!(fs::read(&file).unwrap(), first, "the same tape has the same forecast");
+    let doc = include_str!("../../docs/tape.md");
+    let headings = headings::<ForecastRow>();
+    let header = csv::Reader::from_path(&file).unwrap().headers().unwrap().clone();
+    assert!(header.iter().eq(headings.iter().map(String::as_str)));
+    let own = headings.iter().map(String::as_str).skip_while(|column: &&str| *column != "drafter");
+    for column in own.chain(columns::<CostRow>().iter().copied()) {
+        let stem = column.trim_end_matches("_lo").trim_end_matches("_hi");
+        assert!(doc.contains(&format!("`{stem}`")), "{column} is not documented");
+    }
+    let all = specdec(&["forecast", &tape, "--costs", &costs, "--json"]).output().unwrap();
+    let all = serde_json::from_slice::<Value>(&all.stdout).unwrap();
+    assert_eq!(all["best"][0]["verdict"], "faster");
+    assert_eq!(all["cells"].as_array().unwrap().len(), found.len());
+}
+
+#[test]
+fn a_draft_model_has_a_law_for_each_of_its_settings() {
+    let folder = Folder::new();
+    let tape = folder.path("t.jsonl");
+    stdout(&["tape", "record", &folder.path("toy"), "--out", &tape]);
+    let grid = ["--draft-temperature", "0.5,1", "--draft-top-p", "0.9"];
+    let score =
+        ["tape", "score", &tape, "--draft", "toy:mixed", "--overlap", "--target", "toy:mixed"];
+    stdout(&[&score[..], &grid].concat());
+    stdout(&[&score[..5], &["--draft-top-p", "0.9"]].concat());
+    let lines = lines(&tape);
+    let drafters = lines.iter().filter_map(|line| line.get("drafter")).collect::<Vec<_>>();
+    let settings = drafters.iter().map(|drafter| drafter["params"].clone()).collect::<Vec<_>>();
+    assert_eq!(
+        settings,
+        [
+            json!({"draft_temperature": 0.5, "draft_top_p": 0.9}),
+            json!({"draft_temperature": 1.0, "draft_top_p": 0.9}),
+            json!({"draft_top_p": 0.9}),
+        ]
+    );
+    let score = |drafter: u64, text: u64| {
+        let scores = lines.iter().filter_map(|line| line.get("score"));
+        scores.clone().find(|s| s["drafter"] == drafter && s["text"] == text).unwrap().clone()
+    };
+    // Text 1 was drawn at temperature 1, so that the second and the third law are the same.
+    assert_eq!(score(1, 1)["log_q"], score(2, 1)["log_q"]);
+    assert_ne!(score(0, 1)["log_q"], score(1, 1)["log_q"]);
+    let overlaps = score(0, 1)["overlap"].as_array().unwrap().clone();
+    assert!(overlaps.iter().all(|x| (0.0..=1.0 + 1e-12).contains(&x.as_f64().unwrap())));
+    assert!(score(2, 1).get("overlap").is_none());
+}
+
+#[test]
+fn what_is_no_tape_is_refused() {
+    let folder = Folder::new();
+    let tape = folder.scored();
+    let good = fs::read_to_string(&tape).unwrap();
+    let bad = folder.path("bad.jsonl");
+    let header = good.lines().next().unwrap();
+    let line = good.lines().nth(1).unwrap();
+    for (content, part) in [
+        (String::new(), "it holds no whole line of a tape"),
+        (format!("{line}\n"), "line 1: a tape begins with a line \"tape\""),
+        (format!("{header}\n{header}\n"), "line 2: a tape has one line \"tape\""),
+        (format!("{header}\nhello\n"), "line 2: not a line of a tape"),
+        (header.replace("\"format\":1", "\"format\":9") + "\n", "format 9 is not known"),
+        (
+            format!("{header}\n{}\n", line.replace("\"sampling\":0", "\"sampling\":7")),
+            "\"sampling\" is 7",
+        ),
+        (
+            format!("{header}\n{}\n", line.replace("\"tokens\":[", "\"tokens\":[4,")),
+            "token 4 lies outside",
+        ),
+        (
+            format!("{header}\n{}\n", line.replace("\"tokens\":[", "\"tokens\":[0,")),
+            "41 tokens are more than",
+        ),
+        (
+            format!("{header}\n{}\n", line.replace("\"log_p\":[0.0", "\"log_p\":[0.1")),
+            "no probability is above 1",
+        ),
+        (
+            format!("{header}\n{}\n", line.replace("\"log_p\":[0.0,", "\"log_p\":[")),
+            "has 39 entries for 40 tokens",
+        ),
+        (format!("{header}\n{{\"score\":{{\"drafter\":0,\"text\":0}}}}\n"), "\"drafter\" is 0"),
+    ] {
+        fs::write(&bad, content).unwrap();
+        refuses(&["forecast", &bad], part);
+    }
+    refuses(&["forecast", &folder.path("none.jsonl")], "none.jsonl");
+    fs::write(&bad, format!("{header}\n{line}\n")).unwrap();
+    refuses(&["forecast", &bad], "holds nothing that a drafter said");
+    let score = ["tape", "score", &bad, "--drafter"];
+    refuses(&[&score[..], &["model_tree", "--draft", "toy:mixed"]].concat(), "drafts trees");
+    refuses(&[&score[..], &["token_recycling"]].concat(), "drafts trees");
+    refuses(&[&score[..], &["none"]].concat(), "says nothing of a text");
+    refuses(&[&score[..], &["modle"]].concat(), "did you mean");
+    refuses(&[&score[..], &["prompt_lookup", "--set", "x=1"]].concat(), "x is not a setting of");
+    refuses(
+        &[&score[..], &["model", "--draft", "embedded-draft"]].concat(),
+        "has another tokenizer",
+    );
+    let costs = folder.path("costs.csv");
+    for (content, part) in [
+        ("rows,context,batch,ms\n2,1,1,4\n", "no pass of one row"),
+        ("rows,context,batch,ms\n1,1,1,4\n", "no row with what = draft"),
+        ("rows,context,batch,ms\n1,1,1,x\n", "row 1"),
+        ("what,rows,context,batch,ms\npass,1,1,1,4\n", "allowed are target, draft and outside"),
+        ("what,rows,context,batch,ms\ndraft,1,1,1,4\n", "no row for a pass of the target"),
+    ] {
+        fs::write(&costs, content).unwrap();
+        refuses(&["forecast", &tape, "--costs", &costs], part);
+    }
+}
+
+#[test]
+fn a_compressed_tape_is_read_and_not_written() {
+    let folder = Folder::new();
+    let tape = folder.scored();
+    let packed = folder.path("t.jsonl.gz");
+    let mut writer = flate2::write::GzEncoder::new(
+        fs::File::create(&packed).unwrap(),
+        flate2::Compression::default(),
+    );
+    std::io::Write::write_all(&mut writer, &fs::read(&tape).unwrap()).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(stdout(&["forecast", &packed]), stdout(&["forecast", &tape]));
+    assert_eq!(stdout(&["tape", "show", &packed]), stdout(&["tape", "show", &tape]));
+    refuses(&["tape", "score", &packed, "--drafter", "prompt_lookup"], "is compressed");
+    let out = specdec(&["tape", "show", &tape]).output().unwrap();
+    assert!(text(&out.stdout).starts_with("texts     72 of 12 prompts, 2880 tokens, 0 ended"));
+}

@@ -1,0 +1,226 @@
+//! `specdec tape import`: texts as other programs log them.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use specdec::model::{Catalog, Codec, Loaded, Role, Spelling, load};
+
+use crate::cli_support::{refuses, specdec, stdout, text};
+
+/// Texts that were recorded here, as other programs would have logged them.
+struct Logs {
+    dir: tempfile::TempDir,
+    /// The lines "text" of the tape.
+    texts: Vec<Value>,
+    codec: Box<dyn Codec>,
+}
+
+impl Logs {
+    fn new(more: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let tape = dir.path().join("own.jsonl");
+        let record = ["tape", "record", "--prompts", "code", "--limit", "3", "-n", "12", "--out"];
+        stdout(&[&record[..], &[tape.to_str().unwrap()], more].concat());
+        let lines = fs::read_to_string(tape).unwrap();
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let texts = lines.filter_map(|line| line.get("text").cloned()).collect::<Vec<_>>();
+        assert_eq!(texts.len(), 3);
+        let source = Catalog::near(dir.path()).model("embedded-target").unwrap();
+        let Loaded { codec, .. } = load(source, Role::Target).unwrap();
+        Self { dir, texts, codec }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Writes one line per text; returns the file.
+    fn written(&self, line: impl Fn(&Value) -> Value) -> String {
+        let file = self.path("log.jsonl");
+        let lines = self.texts.iter().map(|text| format!("{}\n", line(text)));
+        fs::write(&file, lines.collect::<String>()).unwrap();
+        file
+    }
+
+    /// Imports a log and returns the lines "text" of the tape.
+    fn imported(&self, format: &str, file: &str, more: &[&str]) -> Vec<Value> {
+        let out = self.path("imported.jsonl");
+        let _ = fs::remove_file(&out);
+        let import = ["tape", "import", file, "--format", format, "--out", &out];
+        stdout(&[&import[..], more].concat());
+        let lines = fs::read_to_string(out).unwrap();
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter_map(|line| line.get("text").cloned()).collect()
+    }
+
+    fn label(&self, token: &Value) -> String {
+        self.codec.decode(&[token.as_u64().unwrap() as u32]).unwrap()
+    }
+
+    /// Each token with its logarithm.
+    fn tokens<'t>(&self, text: &'t Value) -> impl Iterator<Item = (&'t Value, &'t Value)> {
+        let logs = text["log_p"].as_array().unwrap();
+        text["tokens"].as_array().unwrap().iter().zip(logs)
+    }
+
+    fn vllm(&self, text: &Value) -> Value {
+        let spelled = self.tokens(text).map(|(token, _)| self.label(token)).collect::<Vec<_>>();
+        json!({
+            "request": {"prompt": text["prompt_tokens"]},
+            "response": {"id": "cmpl-1", "choices": [{
+                "text": spelled.concat(),
+                "token_ids": text["tokens"],
+                "logprobs": {"tokens": spelled, "token_logprobs": text["log_p"]},
+                "finish_reason": "length",
+            }]},
+        })
+    }
+
+    fn sglang(&self, text: &Value) -> Value {
+        let entries = self.tokens(text).map(|(token, log)| json!([log, token, null]));
+        let prompt = text["prompt_tokens"].as_array().unwrap();
+        let before = prompt.iter().map(|token| json!([null, token, null])).collect::<Vec<_>>();
+        json!({
+            "text": "",
+            "meta_info": {
+                "prompt_tokens": prompt.len(),
+                "input_token_logprobs": before,
+                "output_token_logprobs": entries.collect::<Vec<_>>(),
+                "finish_reason": {"type": "stop"},
+            },
+        })
+    }
+
+    fn llama_cpp(&self, text: &Value) -> Value {
+        let entries = self.tokens(text);
+        let entries = entries.map(|(token, log)| json!({"id": token, "logprob": log}));
+        json!({
+            "prompt": text["prompt_tokens"],
+            "completion_probabilities": entries.collect::<Vec<_>>(),
+            "stop_type": "limit",
+        })
+    }
+
+    /// Bytes alone: the ids must be found.
+    fn openai(&self, text: &Value) -> Value {
+        let spellings = self.codec.spellings().unwrap();
+        let bytes = |token: &Value| match &spellings[token.as_u64().unwrap() as usize] {
+            Some(Spelling::Control(name)) => name.clone().into_bytes(),
+            Some(spelled) => spelled.bytes().to_vec(),
+            None => Vec::new(),
+        };
+        let content = self.tokens(text);
+        let content = content.map(|(token, log)| json!({"bytes": bytes(token), "logprob": log}));
+        let content = content.collect::<Vec<_>>();
+        json!({
+            "request": {"prompt": text["prompt_tokens"]},
+            "response": {"choices": [{
+                "logprobs": {"content": content},
+                "message": {"content": "x"},
+                "finish_reason": "length",
+            }]},
+        })
+    }
+}
+
+/// Which tokens were drawn with which probability, without names.
+fn drawn(texts: &[Value]) -> Vec<[Value; 3]> {
+    let of = |text: &Value| ["prompt_tokens", "tokens", "log_p"].map(|key| text[key].clone());
+    texts.iter().map(of).collect()
+}
+
+#[test]
+fn logs_of_other_programs_hold_the_same_texts() {
+    let logs = Logs::new(&[]);
+    let own = drawn(&logs.texts);
+    let file = logs.written(|text| logs.vllm(text));
+    let found = logs.imported("vllm", &file, &[]);
+    assert_eq!(drawn(&found), own);
+    assert!(found.iter().all(|text| text["end"] == "length" && text["max_tokens"] == 12));
+    let file = logs.written(|text| logs.sglang(text));
+    let found = logs.imported("sglang", &file, &[]);
+    assert_eq!(drawn(&found), own);
+    assert!(found.iter().all(|text| text["end"] == "stop" && text["max_tokens"] == 13));
+    let file = logs.written(|text| logs.llama_cpp(text));
+    assert_eq!(drawn(&logs.imported("llama_cpp", &file, &[])), own);
+}
+
+/// The target computes log p itself, bit for bit as it was recorded.
+#[test]
+fn a_target_computes_what_a_log_lacks() {
+    let logs = Logs::new(&["--temperature", "0.7", "--top-p", "0.9"]);
+    let own = drawn(&logs.texts);
+    let sampling = ["--temperature", "0.7", "--top-p", "0.9"];
+    let file = logs.written(|text| {
+        let mut logged = logs.vllm(text);
+        logged["response"]["choices"][0]["logprobs"] = Value::Null;
+        logged
+    });
+    let target = ["--target", "embedded-target"];
+    assert_eq!(drawn(&logs.imported("vllm", &file, &[&target[..], &sampling].concat())), own);
+    let without = logs.imported("vllm", &file, &sampling);
+    assert!(without.iter().all(|text| text.get("log_p").is_none()));
+}
+
+#[test]
+fn tokens_are_found_by_their_bytes() {
+    let logs = Logs::new(&[]);
+    let file = logs.written(|text| logs.openai(text));
+    let out = logs.path("bytes.jsonl");
+    let import = ["tape", "import", &file, "--format", "openai", "--out", &out];
+    refuses(&import, "name the model with --target");
+    let run = specdec(&[&import[..], &["--target", "embedded-target"]].concat()).output().unwrap();
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    assert!(text(&run.stderr).contains("36 of 36 tokens were found by their bytes"));
+    let lines = fs::read_to_string(out).unwrap();
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let found = lines.filter_map(|line| line.get("text").cloned()).collect::<Vec<_>>();
+    assert_eq!(drawn(&found), drawn(&logs.texts));
+    // The embedded models have no chat template.
+    let file = logs.written(|text| {
+        let mut logged = logs.openai(text);
+        logged["request"] = json!({"messages": [{"role": "user", "content": "x"}]});
+        logged
+    });
+    let out = logs.path("chat.jsonl");
+    let import = ["tape", "import", &file, "--format", "openai", "--out", &out];
+    refuses(&[&import[..], &["--target", "embedded-target"]].concat(), "chat template");
+}
+
+#[test]
+fn what_log_p_does_not_follow_from_is_refused() {
+    let logs = Logs::new(&[]);
+    let file = logs.written(|text| logs.vllm(text));
+    let out = logs.path("refused.jsonl");
+    let import = ["tape", "import", &file, "--format", "vllm", "--out", &out];
+    for more in [["--temperature", "0.7"], ["--top-p", "0.9"]] {
+        let args = [&import[..], &more].concat();
+        refuses(&args, "are those before temperature, truncation and penalties");
+    }
+    let processed = ["--temperature", "0.7", "--processed"];
+    assert_eq!(drawn(&logs.imported("vllm", &file, &processed)), drawn(&logs.texts));
+    let silent = logs.written(|text| {
+        let mut logged = logs.llama_cpp(text);
+        let entries = logged["completion_probabilities"].as_array_mut().unwrap();
+        entries.iter_mut().for_each(|entry| entry["logprob"] = json!(0.0));
+        logged
+    });
+    let import = ["tape", "import", &silent, "--format", "llama_cpp", "--out", &out];
+    refuses(&import, "as llama.cpp logs under speculation");
+    for (content, part) in [
+        ("{\"choices\": [{\"token_ids\": [1]}]}\n", "the prompt is not logged"),
+        ("{\"choices\": 3}\n", "\"choices\" is no list"),
+        ("{}\n", "it has no field \"choices\""),
+        ("{\"choices\": []\n{}\n", "line 1 is not JSON"),
+        ("{\"prompt\": [-1], \"choices\": [{}]}\n", "-1 is no token id"),
+        (
+            "{\"prompt\": [1], \"choices\": [{\"token_ids\": [1], \"logprobs\": {\"token_logprobs\": \
+             [0.5]}}]}\n",
+            "0.5 is no logarithm of a probability",
+        ),
+    ] {
+        fs::write(&file, content).unwrap();
+        refuses(&["tape", "import", &file, "--format", "vllm", "--out", &out], part);
+        assert!(!fs::exists(&out).unwrap(), "{content}");
+    }
+}
