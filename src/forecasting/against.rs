@@ -73,7 +73,7 @@ fn is_of(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> boo
     let method = &cell.method;
     let drafter = &tape.drafters[own.drafter];
     method.drafter == drafter.drafter
-        && method.length == "fixed"
+        && method.length == drafter.length.as_deref().unwrap_or("fixed")
         && method.verifier == own.law.verifier()
         && method.num_speculative_tokens == own.k
         && method.sampling == tape.header.samplings[own.sampling]

@@ -56,7 +56,7 @@ pub fn forecast_cells(tape: &Tape, costed: Option<&Costed<'_>>) -> Vec<ForecastC
         for (number, text) in tape.texts.iter().enumerate() {
             let Some(odds) = tape.odds(drafter, number) else { continue };
             let ways = all.iter().cloned().flat_map(|(law, ks)| ks.map(move |k| (law, k)));
-            for (law, k) in ways.filter(|(_, k)| *k <= most) {
+            for (law, k) in ways.filter(|(law, k)| *k <= most && odds.knows(*law)) {
                 let place = (text.sampling, drafter, law, k);
                 let cell = cells.entry(place).or_insert_with(|| ForecastCell::empty(place));
                 cell.texts += 1;

@@ -50,6 +50,10 @@ impl DraftLength for Entropy {
         last(draft).is_none_or(|node| doubt(node) <= self.threshold)
     }
 
+    fn learns(&self) -> bool {
+        false
+    }
+
     fn state_key(&self) -> Vec<u8> {
         Vec::new()
     }

@@ -29,6 +29,10 @@ impl DraftLength for Fixed {
         false
     }
 
+    fn learns(&self) -> bool {
+        false
+    }
+
     fn state_key(&self) -> Vec<u8> {
         Vec::new()
     }

@@ -38,6 +38,11 @@ pub trait DraftLength: std::fmt::Debug {
         true
     }
 
+    /// Whether decisions depend on earlier rounds and not on the draft alone.
+    fn learns(&self) -> bool {
+        true
+    }
+
     /// Whether to draft one more level.
     fn go_deeper(&mut self, draft: &Draft) -> bool {
         draft.depth() < self.max_depth() && self.should_continue(draft)

@@ -6,6 +6,7 @@ use super::tape_file::TapeFile;
 use crate::decode::{MethodSpec, PLAIN};
 use crate::draft::{DRAFTERS, Tools, draft_sampling};
 use crate::error::Error;
+use crate::length::{LENGTHS, LengthParams};
 use crate::model::ModelInfo;
 use crate::registry::find;
 use crate::sampling::{Sampler, SamplingParams};
@@ -16,7 +17,7 @@ use crate::tape::{
 };
 use crate::terminal::Progress;
 
-/// The drafter whose q depends on the context alone, so that one pass gives it for all tokens.
+/// The drafter that is a model and nothing else.
 pub const MODEL: &str = "model";
 
 /// What is to be scored.
@@ -39,7 +40,16 @@ pub fn canonical(drafter: TapeDrafter) -> Result<TapeDrafter, Error> {
     spec.validate()?;
     spec.check_read()?;
     let entry = find("drafter", DRAFTERS, &drafter.drafter)?;
-    let params = drafter.params.of(entry.params)?;
+    let length = find("draft length policy", LENGTHS, &spec.length)?;
+    let params = drafter.params.of(entry.params.iter().chain(length.params))?;
+    let policy = LengthParams { num_speculative_tokens: 1, params: &params };
+    if (length.build)(&policy).learns() {
+        return Err(Error::setting(format!(
+            "draft length policy \"{}\" learns from rounds, of which a tape has none{}",
+            length.name,
+            if length.name == "confidence" { ": set confidence_tuned = 0" } else { "" }
+        )));
+    }
     if (entry.build.shape)(&spec.canonical()?.params)?.branches() {
         return Err(Error::setting(format!(
             "drafter \"{}\" drafts trees: a tape holds what drafters of chains say of a text",
@@ -49,7 +59,9 @@ pub fn canonical(drafter: TapeDrafter) -> Result<TapeDrafter, Error> {
     if entry.name == PLAIN {
         return Err(Error::setting("drafter \"none\" says nothing of a text"));
     }
-    Ok(TapeDrafter { drafter: entry.name.to_owned(), params, ..drafter })
+    let fixed = length.name == MethodSpec::default().length;
+    let length = (!fixed).then(|| length.name.to_owned());
+    Ok(TapeDrafter { drafter: entry.name.to_owned(), length, params, ..drafter })
 }
 
 impl Scoring<'_> {
@@ -102,7 +114,7 @@ impl Scoring<'_> {
         let target = tape.header.samplings[text.sampling];
         let open = self.drafters.iter().zip(numbers);
         let open = open.filter(|&(_, &drafter)| tape.score(drafter, number).is_none());
-        let (models, others): (Vec<_>, Vec<_>) = open.partition(|(d, _)| d.drafter == MODEL);
+        let (models, others): (Vec<_>, Vec<_>) = open.partition(|(d, _)| reads_at_once(d));
         let place = || format!("prompt {}, repeat {}", shown::line(&text.prompt), text.repeat);
         let samplers = models.iter().map(|(d, _)| Sampler::new(draft_sampling(target, &d.params)));
         let samplers = samplers.collect::<Result<Vec<_>, _>>()?;
@@ -113,10 +125,14 @@ impl Scoring<'_> {
             log_q: None,
             starts: None,
             overlap: None,
+            race: None,
+            siblings: None,
         };
         let mut lines = Vec::new();
-        for ((_, drafter), ScoredText { log_q, overlap }) in models.iter().zip(scored) {
-            lines.push(TapeScore { log_q: Some(log_q), overlap, ..line(drafter) });
+        for ((_, drafter), ScoredText { log_q, overlap, race, siblings }) in
+            models.iter().zip(scored)
+        {
+            lines.push(TapeScore { log_q: Some(log_q), overlap, race, siblings, ..line(drafter) });
         }
         for (drafter, at) in others {
             let starts = self.starts(drafter, target, tape.header.target.vocab, text);
@@ -138,14 +154,21 @@ impl Scoring<'_> {
     }
 }
 
+/// Whether q depends on the context alone, so that one pass gives it for all tokens.
+pub fn reads_at_once(drafter: &TapeDrafter) -> bool {
+    drafter.drafter == MODEL && drafter.length.is_none()
+}
+
 /// The method with which a drafter drafts chains.
 fn spec(drafter: &TapeDrafter, sampling: SamplingParams) -> MethodSpec {
+    let default = MethodSpec::default();
     MethodSpec {
         drafter: drafter.drafter.clone(),
         num_speculative_tokens: drafter.most.unwrap_or(1),
         sampling,
+        length: drafter.length.clone().unwrap_or(default.length.clone()),
         params: drafter.params.clone(),
-        ..MethodSpec::default()
+        ..default
     }
 }
 

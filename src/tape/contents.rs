@@ -100,6 +100,10 @@ impl Tape {
         let tokens = text.tokens.len();
         check_logs("log_q", score.log_q.as_deref(), tokens)?;
         check_count("overlap", score.overlap.as_ref().map(Vec::len), tokens)?;
+        check_count("race", score.race.as_ref().map(Vec::len), tokens)?;
+        if score.siblings.as_ref().is_some_and(|siblings| !siblings.covers(tokens)) {
+            return Err(format!("\"siblings\" has no entry for each of {tokens} tokens"));
+        }
         check_count("starts", score.starts.as_ref().map(Vec::len), tokens)?;
         for (at, start) in score.starts.iter().flatten().enumerate() {
             let most = start.drafted.min(tokens - at);

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::forecast::{TapeEnd, TapeLength};
+use super::siblings::SiblingScores;
 use crate::decode::{MethodSpec, find_param};
 use crate::distribution::Token;
 use crate::model::{CacheDtype, ModelInfo};
@@ -111,7 +112,10 @@ pub struct TapeDrafter {
     /// Its model, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<TapeModel>,
-    /// Its settings.
+    /// The draft length policy, if it is not that of a fixed K.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<String>,
+    /// The settings of both.
     #[serde(default, skip_serializing_if = "Params::is_empty")]
     pub params: Params,
     /// The largest K that its scores are good for; none if they are for every K.
@@ -138,6 +142,12 @@ pub struct TapeScore {
     /// Σ min(p, q) at each token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Vec<f64>>,
+    /// The probability that q wins each token in a race that p has won with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub race: Option<Vec<f64>>,
+    /// What several drafted tokens in one place would give.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub siblings: Option<SiblingScores>,
 }
 
 /// A draft that begins at some token.
@@ -185,7 +195,8 @@ impl TapeDrafter {
     pub fn describe(&self) -> String {
         let model = self.model.iter().map(|model| format!(" {} in {}", model.name, model.dtype));
         let set = self.params.iter().map(|(key, value)| format!(", {key} = {value}"));
-        model.chain(set).fold(self.drafter.clone(), |text, part| text + &part)
+        let length = self.length.iter().map(|length| format!(", {length}"));
+        model.chain(length).chain(set).fold(self.drafter.clone(), |text, part| text + &part)
     }
 }
 

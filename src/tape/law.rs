@@ -11,6 +11,9 @@ pub enum ChainLaw {
     Block,
     /// A token of the target's is drawn and compared with the drafted one: R_i = Π q.
     Match,
+    /// Target and draft race with the same position-keyed noise (Daliri et al. 2024, arXiv
+    /// 2408.07978, one list): R_i = Π 1 / Σ_y max(p(y), q(y)·p(x)/q(x)).
+    Race,
 }
 
 /// A token of the text, as a draft sees it.
@@ -20,11 +23,14 @@ pub struct TokenOdds {
     pub q: f64,
     /// q(x) / p(x).
     pub ratio: f64,
+    /// The probability that q wins x, too, in a race that p has won with it; none if that is
+    /// not known.
+    pub race: Option<f64>,
 }
 
 impl ChainLaw {
     /// All rules.
-    pub const ALL: [Self; 3] = [Self::Token, Self::Block, Self::Match];
+    pub const ALL: [Self; 4] = [Self::Token, Self::Block, Self::Match, Self::Race];
 
     /// The registered verifier that decides by this rule on a chain.
     pub fn verifier(self) -> &'static str {
@@ -32,6 +38,7 @@ impl ChainLaw {
             Self::Token => "rejection",
             Self::Block => "traversal",
             Self::Match => "token_match",
+            Self::Race => "gumbel",
         }
     }
 
@@ -42,12 +49,13 @@ impl ChainLaw {
         tokens: impl IntoIterator<Item = TokenOdds>,
     ) -> impl Iterator<Item = f64> {
         let (mut survival, mut product) = (1.0f64, 1.0);
-        tokens.into_iter().map(move |TokenOdds { q, ratio }| {
+        tokens.into_iter().map(move |TokenOdds { q, ratio, race }| {
             product *= ratio;
             survival = match self {
                 Self::Token => survival * ratio.min(1.0),
                 Self::Block => survival.min(product),
                 Self::Match => survival * q,
+                Self::Race => survival * race.unwrap_or(0.0),
             };
             survival
         })
@@ -61,7 +69,7 @@ mod tests {
     #[test]
     fn block_verification_makes_up_for_a_bad_token_with_good_ones_before() {
         let survival = |law: ChainLaw, ratios: &[f64]| {
-            let odds = ratios.iter().map(|&ratio| TokenOdds { q: ratio / 8.0, ratio });
+            let odds = ratios.iter().map(|&ratio| TokenOdds { q: ratio / 8.0, ratio, race: None });
             law.survival(odds).collect::<Vec<_>>()
         };
         let ratios = [2.0, 0.25, 4.0, 0.5];

@@ -25,6 +25,7 @@ mod odds;
 mod read;
 mod record;
 mod score;
+mod siblings;
 mod starts;
 mod teacher;
 
@@ -38,5 +39,6 @@ pub use odds::TextOdds;
 pub use read::{ReadTape, read_tape};
 pub use record::{TapeRequest, record_text};
 pub use score::{ScoredText, log_probs, score_text};
+pub use siblings::{MOST_SIBLINGS, SiblingKind, SiblingScores};
 pub use starts::draft_starts;
 pub use teacher::Teacher;

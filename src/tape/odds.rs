@@ -3,12 +3,14 @@
 use super::forecast::{Forecast, TapeLength, forecast};
 use super::format::{DraftStart, TapeScore, TapeText};
 use super::law::{ChainLaw, TokenOdds};
+use super::siblings::{SiblingKind, SiblingScores};
 
 /// The odds of the tokens of a text with one drafter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TextOdds {
     text: TapeLength,
     drafts: DraftOdds,
+    siblings: Option<SiblingScores>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +31,10 @@ impl TextOdds {
         let drafts = match (&score.log_q, &score.starts) {
             (Some(log_q), _) => {
                 let log_p = text.log_p.as_ref()?;
-                DraftOdds::Anywhere(log_p.iter().zip(log_q).map(|(&p, &q)| odds(p, q)).collect())
+                let race = |at: usize| score.race.as_ref().map(|race| race[at]);
+                let both = log_p.iter().zip(log_q).enumerate();
+                let all = both.map(|(at, (&p, &q))| TokenOdds { race: race(at), ..odds(p, q) });
+                DraftOdds::Anywhere(all.collect())
             }
             (None, Some(starts)) => {
                 let each = starts.iter().enumerate();
@@ -39,12 +44,19 @@ impl TextOdds {
             }
             (None, None) => return None,
         };
-        Some(Self { text: text.length(), drafts })
+        Some(Self { text: text.length(), drafts, siblings: score.siblings.clone() })
     }
 
     /// Whether q depends on the context alone, wherever a draft begins.
     pub fn is_anywhere(&self) -> bool {
         matches!(self.drafts, DraftOdds::Anywhere(_))
+    }
+
+    /// Whether the tape tells what a rule depends on.
+    pub fn knows(&self, law: ChainLaw) -> bool {
+        let raced = |odds: &TokenOdds| odds.race.is_some();
+        law != ChainLaw::Race
+            || matches!(&self.drafts, DraftOdds::Anywhere(odds) if odds.iter().all(raced))
     }
 
     /// The text.
@@ -80,11 +92,13 @@ impl TextOdds {
     /// q.
     #[must_use]
     pub fn nearer(mut self, share: f64) -> Self {
-        let near = |TokenOdds { q, ratio }: TokenOdds| {
+        let near = |TokenOdds { q, ratio, .. }: TokenOdds| {
             // p(x), which is not known where q(x) = 0.
             let p = if ratio > 0.0 { q / ratio } else { 0.0 };
-            TokenOdds { q: (1.0 - share) * q + share * p, ratio: (1.0 - share) * ratio + share }
+            let (q, ratio) = ((1.0 - share) * q + share * p, (1.0 - share) * ratio + share);
+            TokenOdds { q, ratio, race: None }
         };
+        self.siblings = None;
         match &mut self.drafts {
             DraftOdds::Anywhere(odds) => odds.iter_mut().for_each(|odds| *odds = near(*odds)),
             DraftOdds::From(starts) => {
@@ -93,6 +107,29 @@ impl TextOdds {
             }
         }
         self
+    }
+
+    /// What decoding the text takes with trees in which every node of depth i has `tree[i]`
+    /// children, decided on by recursive rejection sampling; `None` if the tape does not tell of
+    /// such siblings. Its drafted tokens are all nodes of the trees.
+    pub fn forecast_tree(&self, kind: SiblingKind, tree: &[usize]) -> Option<Forecast> {
+        let siblings = self.siblings.as_ref()?;
+        let accepted = |&children: &usize| siblings.accepted(kind, children, 0);
+        tree.iter().map(accepted).collect::<Option<Vec<_>>>()?;
+        let mut nodes = vec![0];
+        tree.iter().fold(1, |level, children| {
+            nodes.push(nodes[nodes.len() - 1] + level * children);
+            level * children
+        });
+        Some(forecast(self.text, |start, survival| {
+            let depth = tree.len().min(self.text.limit(start));
+            let mut left = 1.0;
+            for (at, &children) in tree[..depth.min(self.text.room(start))].iter().enumerate() {
+                left *= siblings.accepted(kind, children, start + at).unwrap_or(0.0);
+                survival.push(left);
+            }
+            nodes[depth]
+        }))
     }
 
     /// The odds of the tokens from one on.
@@ -108,14 +145,14 @@ fn odds(log_p: f64, log_q: f64) -> TokenOdds {
     // A token that the target cannot draw does not occur in its texts; where the tape says so
     // all the same, no draft of it is accepted.
     let ratio = if log_p > f64::NEG_INFINITY { (log_q - log_p).exp() } else { 0.0 };
-    TokenOdds { q: log_q.exp(), ratio }
+    TokenOdds { q: log_q.exp(), ratio, race: None }
 }
 
 fn from(text: &TapeText, at: usize, start: &DraftStart) -> Option<(usize, Vec<TokenOdds>)> {
     let log_p = |i: usize| text.log_p.as_ref().map(|log_p| log_p[at + i]);
     let known = start.log_q.iter().enumerate().map(|(i, &log_q)| match log_p(i) {
         Some(log_p) => Some(odds(log_p, log_q)),
-        None => (log_q == 0.0).then_some(TokenOdds { q: 1.0, ratio: 1.0 }),
+        None => (log_q == 0.0).then_some(TokenOdds { q: 1.0, ratio: 1.0, race: None }),
     });
     Some((start.drafted, known.collect::<Option<_>>()?))
 }

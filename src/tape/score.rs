@@ -1,6 +1,7 @@
 //! What a draft model says of a text, from one teacher-forced pass over it.
 
 use super::format::TapeText;
+use super::siblings::SiblingScores;
 use super::teacher::{Teacher, laws, parts};
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
@@ -13,6 +14,10 @@ pub struct ScoredText {
     pub log_q: Vec<f64>,
     /// Σ min(p, q) at each token, if the target has read the text, too.
     pub overlap: Option<Vec<f64>>,
+    /// The probability that q wins each token in a race that p has won with it, likewise.
+    pub race: Option<Vec<f64>>,
+    /// What several drafted tokens in one place would give, likewise.
+    pub siblings: Option<SiblingScores>,
 }
 
 /// The natural logarithms of the probabilities that `sampler` gives the tokens of `text`, each
@@ -40,8 +45,10 @@ pub fn score_text(
     mut target: Option<(&mut Teacher<'_>, &Sampler)>,
     text: &TapeText,
 ) -> Result<Vec<ScoredText>, Error> {
-    let overlap = target.is_some().then(Vec::new);
-    let mut scored = vec![ScoredText { log_q: Vec::new(), overlap }; samplers.len()];
+    let both = target.is_some().then(Vec::new);
+    let siblings = target.is_some().then(SiblingScores::default);
+    let empty = ScoredText { log_q: Vec::new(), overlap: both.clone(), race: both, siblings };
+    let mut scored = vec![empty; samplers.len()];
     parts(text, |context, part| {
         let before = (text.prompt_tokens.len(), context);
         let targets = match &mut target {
@@ -65,8 +72,28 @@ impl ScoredText {
     fn add(&mut self, part: &[Token], drafts: &[Dist], targets: Option<&[Dist]>) {
         let log = |(&token, dist): (&Token, &Dist)| dist.p(token).ln();
         self.log_q.extend(part.iter().zip(drafts).map(log));
-        if let (Some(overlap), Some(targets)) = (&mut self.overlap, targets) {
-            overlap.extend(targets.iter().zip(drafts).map(|(p, q)| p.overlap(q)));
+        let both = targets.into_iter().flatten().zip(drafts);
+        if let Some(overlap) = &mut self.overlap {
+            overlap.extend(both.clone().map(|(p, q)| p.overlap(q)));
+        }
+        if let Some(race) = &mut self.race {
+            race.extend(both.clone().zip(part).map(|((p, q), &token)| race_won(p, q, token)));
+        }
+        if let Some(siblings) = &mut self.siblings {
+            both.zip(part).for_each(|((p, q), &token)| siblings.add(p, q, token));
         }
     }
+}
+
+/// The probability that q wins x in a race that p has won with it: 1 / Σ_y max(p(y), q(y)·p(x)/q(x)).
+///
+/// With exponential noise E, p wins x if E(x)·p(y)/p(x) < E(y) for all other y. Both win it with
+/// probability 1 / Σ_y max(p(y)/p(x), q(y)/q(x)); that p does has probability p(x).
+fn race_won(p: &Dist, q: &Dist, token: Token) -> f64 {
+    let (own, other) = (p.p(token), q.p(token));
+    if own == 0.0 || other == 0.0 {
+        return 0.0;
+    }
+    let sum = p.zip(q, |p, q| p.max(q * own / other)).into_iter().sum::<f64>();
+    (1.0 / sum).min(1.0)
 }

@@ -12,8 +12,11 @@ use crate::draft::Round;
 use crate::error::Error;
 use crate::tree::Draft;
 
-/// The drafts of at most `most` tokens that begin at each token of a text. The drafter must not
-/// depend on earlier rounds, and its drafts must be chains.
+/// The drafts of at most `most` tokens that begin at each token of a text. Neither the drafter nor
+/// the draft length policy may depend on earlier rounds, and the drafts must be chains.
+///
+/// Behind the first token that differs from the text, a draft goes on with the most probable
+/// tokens. How many it has there is exact unless the policy looks at them.
 ///
 /// # Errors
 /// If the drafter fails.

@@ -56,7 +56,7 @@ fn vllm(found: &Forecasts, cell: &ForecastCell) -> Result<Value> {
             "draft_sample_method": "probabilistic",
             "rejection_sample_method": match cell.law {
                 ChainLaw::Block => "block",
-                ChainLaw::Token | ChainLaw::Match => "standard",
+                ChainLaw::Token | ChainLaw::Match | ChainLaw::Race => "standard",
             },
         }),
         "prompt_lookup" => {
@@ -135,7 +135,7 @@ fn profile(found: &Forecasts, cell: &ForecastCell) -> Value {
         "max_supported_k": found.tape.drafters[cell.drafter].most.unwrap_or(MOST_K),
         "verification_method": match cell.law {
             ChainLaw::Block => "block",
-            ChainLaw::Token | ChainLaw::Match => "longest_prefix",
+            ChainLaw::Token | ChainLaw::Match | ChainLaw::Race => "longest_prefix",
         },
         "conditional_accept_rates": survival.iter().map(value).collect::<Vec<_>>(),
         "conditional_accept_rates_95": survival.iter().map(interval).collect::<Vec<_>>(),

@@ -12,7 +12,7 @@ use crate::cli::output;
 use crate::draft::{DRAFT_SAMPLING, Texts, Tools};
 use crate::input::read_text;
 use crate::params::{Params, Value};
-use crate::recording::{MODEL, Scoring, TapeFile, canonical};
+use crate::recording::{MODEL, Scoring, TapeFile, canonical, reads_at_once};
 use crate::tape::{TapeDrafter, TapeModel};
 use crate::terminal;
 
@@ -33,7 +33,10 @@ pub(super) struct ScoreArgs {
     /// Drafter of chains (see `specdec list`); repeatable
     #[arg(long, value_name = "NAME", default_value = MODEL)]
     drafter: Vec<String>,
-    /// Setting of the drafters, such as prompt_lookup_max=4; repeatable
+    /// Draft length policy that reads the draft alone (see `specdec list`)
+    #[arg(long, value_name = "NAME")]
+    length: Option<String>,
+    /// Setting of drafter or policy, such as prompt_lookup_max=4; repeatable
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, Value)>,
     /// Temperatures of the draft model, separated by commas [default: the target's]
@@ -100,10 +103,12 @@ impl ScoreArgs {
         for name in &self.drafter {
             for params in self.settings() {
                 let most = Some(usize::from(self.most));
-                let drafter = TapeDrafter { drafter: name.clone(), model: None, params, most };
+                let length = self.length.clone();
+                let drafter =
+                    TapeDrafter { drafter: name.clone(), model: None, length, params, most };
                 let drafter = canonical(drafter).with_context(|| format!("--drafter {name}"))?;
                 let model = model.filter(|_| drafter.needs_model());
-                let most = most.filter(|_| drafter.drafter != MODEL);
+                let most = most.filter(|_| !reads_at_once(&drafter));
                 let model = model.cloned();
                 drafters.push(TapeDrafter { model, most, ..drafter });
             }

@@ -1,0 +1,115 @@
+//! Several drafted tokens in one place: with which probability one of them is accepted, given
+//! the token that the text has there.
+//!
+//! Siblings are decided on in the order in which they were drawn, by recursive rejection sampling
+//! (Miao et al. 2023, arXiv 2305.09781): with p₁ = p, sibling j is accepted with probability
+//! min(1, p_j/s_j), and p_{j+1} = norm((p_j − s_j)⁺), where s_j is the law that it was drawn from.
+
+use serde::{Deserialize, Serialize};
+
+use crate::distribution::{Dist, Token};
+
+/// How many siblings a tape tells of.
+pub const MOST_SIBLINGS: usize = 4;
+
+/// How siblings are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SiblingKind {
+    /// Drawn independently from q.
+    Independent,
+    /// Two drawn from q without replacement. For more, the probability is a sum over pairs of
+    /// tokens and beyond, which no tape holds.
+    Distinct,
+    /// The most probable tokens of q.
+    TopK,
+}
+
+impl SiblingKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::Independent, Self::Distinct, Self::TopK];
+
+    /// The name that drafters know it by.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Independent => "independent",
+            Self::Distinct => "distinct",
+            Self::TopK => "top_k",
+        }
+    }
+}
+
+/// What a tape tells of siblings at the tokens of a text.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SiblingScores {
+    /// By token: P(sibling j is accepted and is the token) / p(token) for independent siblings
+    /// j = 1, 2, ….
+    pub independent: Vec<[f64; MOST_SIBLINGS]>,
+    /// By token: the same for the second of two siblings without replacement. The first is that
+    /// of independent ones.
+    pub distinct: Vec<f64>,
+    /// By token: its rank among the tokens by q, from 0; the largest number for a token that q
+    /// does not have.
+    pub rank: Vec<u32>,
+}
+
+impl SiblingScores {
+    /// Adds a token of the text.
+    pub(super) fn add(&mut self, p: &Dist, q: &Dist, token: Token) {
+        self.independent.push(independent(p, q, token));
+        self.distinct.push(second(p, q, token));
+        let own = q.p(token);
+        let before = |&(other, mass): &(Token, f64)| mass > own || (mass == own && other < token);
+        let rank = q.support().filter(before).count() as u32;
+        self.rank.push(if own > 0.0 { rank } else { Token::MAX });
+    }
+
+    /// Whether there is an entry for each of so many tokens.
+    pub(super) fn covers(&self, tokens: usize) -> bool {
+        [self.independent.len(), self.distinct.len(), self.rank.len()] == [tokens; 3]
+    }
+
+    /// The probability that one of `count` siblings is accepted at a token, given that the text
+    /// has it there; `None` for more of them than the tape tells of.
+    pub fn accepted(&self, kind: SiblingKind, count: usize, at: usize) -> Option<f64> {
+        let independent = self.independent.get(at)?;
+        match kind {
+            SiblingKind::Independent => Some(independent.get(..count)?.iter().sum()),
+            SiblingKind::Distinct => match count {
+                1 => Some(independent[0]),
+                2 => Some(independent[0] + self.distinct.get(at)?),
+                _ => None,
+            },
+            SiblingKind::TopK => Some(f64::from(u8::from((*self.rank.get(at)? as usize) < count))),
+        }
+    }
+}
+
+fn independent(p: &Dist, q: &Dist, token: Token) -> [f64; MOST_SIBLINGS] {
+    let (own, mut undecided) = (p.p(token), 1.0);
+    let mut left = Some(p.clone());
+    [(); MOST_SIBLINGS].map(|()| {
+        let Some(target) = &left else { return 0.0 };
+        let accepted = undecided * target.p(token).min(q.p(token)) / own;
+        undecided *= 1.0 - target.overlap(q);
+        left = target.residual(q);
+        if own > 0.0 { accepted } else { 0.0 }
+    })
+}
+
+/// The second of two siblings is drawn from q without the first, y, which was rejected with
+/// probability (q − p)⁺(y).
+fn second(p: &Dist, q: &Dist, token: Token) -> f64 {
+    let (own, drafted) = (p.p(token), q.p(token));
+    let Some(left) = p.residual(q).map(|left| left.p(token)).filter(|_| own > 0.0) else {
+        return 0.0;
+    };
+    let first = q.support().filter(|(other, _)| *other != token);
+    let both = first.map(|(other, mass)| {
+        let rejected = (mass - p.p(other)).max(0.0);
+        // A first sibling with all of the mass leaves none for a second.
+        let next = if mass < 1.0 { drafted / (1.0 - mass) } else { 0.0 };
+        rejected * left.min(next)
+    });
+    both.sum::<f64>() / own
+}

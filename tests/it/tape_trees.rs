@@ -1,0 +1,154 @@
+//! Forecasts of trees, against the enumeration of the production code.
+
+use specdec::decode::{Generation, MethodSpec, StopRules};
+use specdec::exactness::{Probe, enumerate, target_distribution};
+use specdec::model::{LanguageModel, ToyPair, zoo};
+use specdec::params::{Params, Value};
+use specdec::round::RoundEvent;
+use specdec::sampling::{Sampler, SamplingParams};
+use specdec::tape::{
+    ScoredText, SiblingKind, TapeEnd, TapeScore, TapeText, Teacher, TextOdds, log_probs, score_text,
+};
+
+/// The most tokens of a text.
+const MOST: usize = 4;
+/// Sums of some thousand products in f64, taken in another order.
+const ROUNDING: f64 = 1e-12;
+
+/// Rounds, accepted tokens that become part of the text, and drafted ones.
+#[derive(Debug, Default)]
+struct Sums([f64; 3]);
+
+impl Probe for Sums {
+    fn round(&mut self, event: &RoundEvent<'_>, weight: f64) {
+        let accepted = event.verdict.path.len().min(event.emitted.len());
+        let counts = [1.0, accepted as f64, event.draft.len() as f64];
+        self.0.iter_mut().zip(counts).for_each(|(sum, count)| *sum += weight * count);
+    }
+}
+
+fn enumerated(pair: &ToyPair, sampling: SamplingParams, siblings: &str, tree: &str) -> [f64; 3] {
+    let (target, draft) = (pair.target("p").unwrap(), pair.draft("q").unwrap());
+    let params = [("siblings", siblings), ("tree", tree)];
+    let text = |text: &str| Value::Text(text.to_owned());
+    let params =
+        params.iter().fold(Params::default(), |all, (key, value)| all.with(key, text(value)));
+    let spec = MethodSpec {
+        drafter: "model_tree".to_owned(),
+        num_speculative_tokens: 9,
+        sampling,
+        params,
+        ..MethodSpec::default()
+    };
+    let stop = StopRules { eos: target.info().eos.clone(), ..StopRules::max_tokens(MOST) };
+    let method = spec.build(Some(&draft)).unwrap();
+    let generation = Generation::new(&target, method, &pair.prompt, stop, None).unwrap();
+    let mut sums = Sums::default();
+    enumerate(&target, generation, &mut [&mut sums]).unwrap();
+    sums.0
+}
+
+fn forecast(
+    pair: &ToyPair,
+    sampling: SamplingParams,
+    kind: SiblingKind,
+    tree: &[usize],
+) -> [f64; 3] {
+    let (target, draft) = (pair.target("p").unwrap(), pair.draft("q").unwrap());
+    let sampler = Sampler::new(sampling).unwrap();
+    let [mut p, mut q] = [&target, &draft].map(|model| Teacher::new(model).unwrap());
+    let mut sums = [0.0; 3];
+    for (tokens, mass) in target_distribution(&target, &sampler, &pair.prompt, MOST).unwrap() {
+        let mut text = TapeText {
+            prompt: "toy".to_owned(),
+            category: String::new(),
+            repeat: 0,
+            sampling: 0,
+            prompt_tokens: pair.prompt.clone(),
+            end: if tokens.len() == MOST { TapeEnd::Cut } else { TapeEnd::Token },
+            tokens,
+            max_tokens: MOST,
+            log_p: None,
+        };
+        text.log_p = Some(log_probs(&mut p, &sampler, &text).unwrap());
+        let samplers = std::slice::from_ref(&sampler);
+        let scored = score_text(&mut q, samplers, Some((&mut p, &sampler)), &text).unwrap();
+        let ScoredText { log_q, siblings, .. } = scored.into_iter().next().unwrap();
+        let score = TapeScore {
+            drafter: 0,
+            text: 0,
+            log_q: Some(log_q),
+            starts: None,
+            overlap: None,
+            race: None,
+            siblings,
+        };
+        let odds = TextOdds::new(&text, &score).unwrap();
+        let found = odds.forecast_tree(kind, tree).unwrap();
+        let counts = [found.rounds, found.accepted, found.proposed];
+        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += mass * count);
+    }
+    sums
+}
+
+/// A toy whose texts may end.
+fn ending(name: &str) -> ToyPair {
+    let mut pair = zoo::toy(name).unwrap();
+    pair.eos = vec![pair.vocab as u32 - 1];
+    pair.prompt = vec![0, 1, 0];
+    pair
+}
+
+#[test]
+fn trees_have_the_rounds_of_the_enumeration() {
+    let neutral = SamplingParams::default();
+    let cooler = SamplingParams { temperature: 0.6, top_p: 0.9, ..neutral };
+    let trees: [(SiblingKind, &[&[usize]]); 3] = [
+        (SiblingKind::Independent, &[&[1, 1], &[2], &[2, 1], &[3], &[1, 2], &[4]]),
+        (SiblingKind::Distinct, &[&[2], &[2, 1], &[1, 2]]),
+        (SiblingKind::TopK, &[&[2], &[2, 2], &[3, 1]]),
+    ];
+    for (name, sampling) in
+        [("mixed", neutral), ("close", neutral), ("gaps", neutral), ("mixed", cooler)]
+    {
+        let pair = ending(name);
+        for (kind, trees) in trees {
+            for tree in trees {
+                let shape = tree.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+                let expected = enumerated(&pair, sampling, kind.name(), &shape);
+                let found = forecast(&pair, sampling, kind, tree);
+                // Where the support of q is small, a node has fewer children than it may have.
+                let counted = if sampling == neutral && name != "gaps" { 3 } else { 2 };
+                for (a, b) in found.iter().zip(expected).take(counted) {
+                    let words = format!("{name}, {kind:?}, {shape}: {found:?}, {expected:?}");
+                    assert!((a - b).abs() < ROUNDING, "{words}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tape_does_not_tell_of_more_siblings_than_it_holds() {
+    let pair = ending("mixed");
+    let draft = pair.draft("q").unwrap();
+    let text = TapeText {
+        prompt: "toy".to_owned(),
+        category: String::new(),
+        repeat: 0,
+        sampling: 0,
+        prompt_tokens: pair.prompt.clone(),
+        end: TapeEnd::Cut,
+        tokens: vec![0, 1],
+        max_tokens: 2,
+        log_p: Some(vec![-1.0, -1.0]),
+    };
+    let sampler = [Sampler::new(SamplingParams::default()).unwrap()];
+    let [mut p, mut q] = [&draft, &draft].map(|model| Teacher::new(model).unwrap());
+    let both = score_text(&mut q, &sampler, Some((&mut p, &sampler[0])), &text).unwrap();
+    let siblings = both[0].siblings.as_ref().unwrap();
+    assert!(siblings.accepted(SiblingKind::Independent, 4, 0).is_some());
+    assert_eq!(siblings.accepted(SiblingKind::Independent, 5, 0), None);
+    assert_eq!(siblings.accepted(SiblingKind::Distinct, 3, 0), None);
+    assert_eq!(siblings.accepted(SiblingKind::TopK, 2, 2), None, "there is no third token");
+}
