@@ -84,7 +84,7 @@ impl ModelArgs {
 }
 
 /// A parser that accepts the name of one of the values `all`.
-fn named<T: Copy + Send + Sync + 'static, const N: usize>(
+pub(super) fn named<T: Copy + Send + Sync + 'static, const N: usize>(
     all: [T; N],
     name: fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> {

@@ -66,7 +66,7 @@ fn tree(params: &Params) -> Result<Vec<usize>, Error> {
 ///
 /// # Errors
 /// One sentence that names the key and the allowed values.
-pub(super) fn parse_tree(key: &str, text: &str) -> Result<Vec<usize>, Error> {
+pub(crate) fn parse_tree(key: &str, text: &str) -> Result<Vec<usize>, Error> {
     let fault = |why: &str| {
         Error::setting(format!(
             "{key} = {text}: {why}; give the children per node, at least 1, by depth, as in 2,2,1"

@@ -71,14 +71,15 @@ pub fn gaps(tape: &Tape, cells: &[ForecastCell], results: &Results) -> Result<Ve
 /// Whether a forecast is that of a cell.
 fn is_of(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> bool {
     let method = &cell.method;
-    let drafter = &tape.drafters[own.drafter];
-    method.drafter == drafter.drafter
+    let drafter = &tape.drafters[own.way.drafter];
+    own.way.tree.is_none()
+        && method.drafter == drafter.drafter
         && method.length == drafter.length.as_deref().unwrap_or("fixed")
-        && method.verifier == own.law.verifier()
-        && method.num_speculative_tokens == own.k
-        && method.sampling == tape.header.samplings[own.sampling]
+        && method.verifier == own.way.law.verifier()
+        && method.num_speculative_tokens == own.way.k
+        && method.sampling == tape.header.samplings[own.way.sampling]
         && draft_is(drafter, results.plan.draft.as_ref())
-        && settings(drafter, own.law, &method.params)
+        && settings(drafter, own.way.law, &method.params)
 }
 
 fn same(tape: &TapeModel, plan: &PlannedModel) -> bool {
@@ -121,7 +122,7 @@ fn gap(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> Optio
         sampling: cell.method.sampling,
         drafter: cell.method.drafter.clone(),
         verifier: cell.method.verifier.clone(),
-        num_speculative_tokens: own.k,
+        num_speculative_tokens: own.way.k,
         prompts: prompts.len(),
         forecast: forecast.value()?,
         measured: measured.value()?,
@@ -143,14 +144,14 @@ fn gap(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> Optio
 fn differing(tape: &Tape, own: &ForecastCell, samples: &[Sample]) -> usize {
     let mut texts = BTreeMap::new();
     for (number, text) in tape.texts.iter().enumerate() {
-        if text.sampling == own.sampling {
+        if text.sampling == own.way.sampling {
             texts.insert((&*text.prompt, text.repeat), number);
         }
     }
     let differs = |sample: &&Sample| {
         let number = texts.get(&(&*sample.prompt, sample.repeat));
-        let odds = number.and_then(|&number| tape.odds(own.drafter, number));
-        let found = odds.map(|odds| odds.forecast(own.law, own.k));
+        let odds = number.and_then(|&number| tape.odds(own.way.drafter, number));
+        let found = odds.map(|odds| odds.forecast(own.way.law, own.way.k));
         // What the verifier kept behind an end token is no part of the text.
         let kept = sample.rounds.iter().map(|round| round.accepted.min(round.emitted));
         let measured = (sample.rounds.len() as f64, kept.sum::<usize>() as f64);

@@ -33,7 +33,7 @@ pub fn best<'c>(
     };
     let better = |best: &'c ForecastCell, next: &'c ForecastCell| {
         let order = rate(next).total_cmp(&rate(best));
-        let order = order.then((best.k, best.law).cmp(&(next.k, next.law)));
+        let order = order.then(best.way.simplicity().cmp(&next.way.simplicity()));
         if order.is_gt() { next } else { best }
     };
     cells.into_iter().reduce(better)

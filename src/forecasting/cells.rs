@@ -3,25 +3,51 @@
 use std::collections::BTreeMap;
 
 use super::MOST_K;
-use super::timing::{Costed, SpentTime};
+use super::timing::{Costed, DraftedRound, SpentTime};
 use crate::statistics::Ratio;
-use crate::tape::{ChainLaw, Forecast, Tape, TextOdds};
+use crate::tape::{ChainLaw, Forecast, SiblingKind, Tape, TextOdds, nodes};
 
 /// A way to decode, and what it takes, prompt by prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForecastCell {
-    /// The sampling setting, by its number on the tape.
-    pub sampling: usize,
-    /// The drafter, by its number on the tape.
-    pub drafter: usize,
-    /// The rule.
-    pub law: ChainLaw,
-    /// K.
-    pub k: usize,
+    /// The way.
+    pub way: DecodedWay,
     /// Number of texts.
     pub texts: usize,
     /// By prompt, in the order of their names.
     pub prompts: BTreeMap<String, PromptForecast>,
+}
+
+/// A way to decode.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DecodedWay {
+    /// The sampling setting, by its number on the tape.
+    pub sampling: usize,
+    /// The drafter, by its number on the tape.
+    pub drafter: usize,
+    /// What it drafts, if not chains.
+    pub tree: Option<TreeShape>,
+    /// The rule.
+    pub law: ChainLaw,
+    /// K: the largest depth of a draft.
+    pub k: usize,
+}
+
+/// A tree in which every node of depth i has as many children.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TreeShape {
+    /// How siblings are chosen.
+    pub siblings: SiblingKind,
+    /// Children per node, by depth.
+    pub children: Vec<usize>,
+}
+
+impl TreeShape {
+    /// The shape in words.
+    pub fn describe(&self) -> String {
+        let children = self.children.iter().map(ToString::to_string).collect::<Vec<_>>();
+        format!("{} {}", children.join(","), self.siblings.name())
+    }
 }
 
 /// Sums over the texts of a prompt.
@@ -45,33 +71,83 @@ pub struct PromptForecast {
     pub times: Vec<SpentTime>,
 }
 
-/// All ways to decode that the tape tells of: every drafter × rule × K up to [`MOST_K`] ×
-/// sampling setting, with their times where costs are known.
-pub fn forecast_cells(tape: &Tape, costed: Option<&Costed<'_>>) -> Vec<ForecastCell> {
-    let all = ChainLaw::ALL.map(|law| (law, 1..=MOST_K));
+/// All ways to decode that the tape tells of: every drafter × rule × K up to [`MOST_K`], and each
+/// of these trees, for every sampling setting; with their times where costs are known.
+pub fn forecast_cells(
+    tape: &Tape,
+    trees: &[TreeShape],
+    costed: Option<&Costed<'_>>,
+) -> Vec<ForecastCell> {
     let mut cells = BTreeMap::new();
     for drafter in 0..tape.drafters.len() {
-        let most = tape.drafters[drafter].most.unwrap_or(MOST_K);
-        let with_model = tape.drafters[drafter].model.is_some();
+        let ways = ways(tape, drafter, trees);
         for (number, text) in tape.texts.iter().enumerate() {
             let Some(odds) = tape.odds(drafter, number) else { continue };
-            let ways = all.iter().cloned().flat_map(|(law, ks)| ks.map(move |k| (law, k)));
-            for (law, k) in ways.filter(|(law, k)| *k <= most && odds.knows(*law)) {
-                let place = (text.sampling, drafter, law, k);
-                let cell = cells.entry(place).or_insert_with(|| ForecastCell::empty(place));
+            for way in &ways {
+                let way = DecodedWay { sampling: text.sampling, ..way.clone() };
+                let Some(found) = way.forecast(&odds) else { continue };
+                let empty = |way: &DecodedWay| ForecastCell {
+                    way: way.clone(),
+                    texts: 0,
+                    prompts: BTreeMap::new(),
+                };
+                let cell = cells.entry(way).or_insert_with_key(empty);
                 cell.texts += 1;
                 let sums = cell.prompts.entry(text.prompt.clone()).or_default();
-                let found = odds.forecast(law, k);
                 sums.add(&odds, &found);
                 if let Some(costed) = costed {
-                    let times =
-                        costed.times(&odds, &found, k, (text.prompt_tokens.len(), with_model));
+                    let with_model = tape.drafters[drafter].model.is_some();
+                    let round = |at| cell.way.round(&odds, at, with_model);
+                    let times = costed.times(&found, text.prompt_tokens.len(), round);
                     add_to(&mut sums.times, &times);
                 }
             }
         }
     }
     cells.into_values().collect()
+}
+
+/// The ways to decode with a drafter.
+fn ways(tape: &Tape, drafter: usize, trees: &[TreeShape]) -> Vec<DecodedWay> {
+    let most = tape.drafters[drafter].most.unwrap_or(MOST_K).min(MOST_K);
+    let way = |law, k| DecodedWay { sampling: 0, drafter, tree: None, law, k };
+    let chains = ChainLaw::ALL.into_iter().flat_map(|law| (1..=most).map(move |k| way(law, k)));
+    let trees = trees.iter().map(|tree| DecodedWay {
+        tree: Some(tree.clone()),
+        ..way(ChainLaw::Token, tree.children.len())
+    });
+    chains.chain(trees).collect()
+}
+
+impl DecodedWay {
+    /// Smaller for ways that are preferred if several are as good: chains, a small K, and the
+    /// rule that comes first.
+    pub(super) fn simplicity(&self) -> (bool, usize, ChainLaw) {
+        (self.tree.is_some(), self.k, self.law)
+    }
+
+    /// What the way takes for a text; `None` if the tape does not tell.
+    fn forecast(&self, odds: &TextOdds) -> Option<Forecast> {
+        match &self.tree {
+            Some(tree) => odds.forecast_tree(tree.siblings, &tree.children),
+            None => odds.knows(self.law).then(|| odds.forecast(self.law, self.k)),
+        }
+    }
+
+    /// What a round drafts that begins at a token.
+    fn round(&self, odds: &TextOdds, at: usize, with_model: bool) -> DraftedRound {
+        let (tokens, depth) = match &self.tree {
+            Some(tree) => {
+                let depth = odds.depth(at, self.k);
+                (nodes(&tree.children[..depth]), depth)
+            }
+            None => {
+                let drafted = odds.drafted(at, self.k);
+                (drafted, drafted)
+            }
+        };
+        DraftedRound { tokens, passes: if with_model { depth } else { 0 } }
+    }
 }
 
 /// Adds list to list, place by place.
@@ -93,16 +169,12 @@ impl PromptForecast {
 }
 
 impl ForecastCell {
-    fn empty((sampling, drafter, law, k): (usize, usize, ChainLaw, usize)) -> Self {
-        Self { sampling, drafter, law, k, texts: 0, prompts: BTreeMap::new() }
-    }
-
     /// The cell with those of the prompts alone whose number is kept.
     #[must_use]
     pub fn of(&self, keep: impl Fn(usize) -> bool) -> Self {
         let kept = self.prompts.iter().enumerate().filter(|(at, _)| keep(*at));
         let prompts = kept.map(|(_, (name, sums))| (name.clone(), sums.clone()));
-        Self { prompts: prompts.collect(), ..*self }
+        Self { way: self.way.clone(), texts: self.texts, prompts: prompts.collect() }
     }
 
     /// τ: tokens per round before any cut, which is accepted tokens per round, plus one.
@@ -143,11 +215,22 @@ impl ForecastCell {
         Some(Ratio::of(times.into_iter().map(|time| ([time.plain], [time.drafted]))))
     }
 
-    /// Tokens, and rounds by the number of tokens that they draft, over all prompts.
-    pub fn totals(&self) -> (f64, Vec<f64>) {
+    /// Tokens of all texts, and their rounds by what they draft.
+    pub fn totals(&self, with_model: bool) -> (f64, Vec<(DraftedRound, f64)>) {
         let mut drafts = Vec::new();
         self.prompts.values().for_each(|sums| add_to(&mut drafts, &sums.drafts));
-        (self.prompts.values().map(|sums| sums.tokens).sum(), drafts)
+        let passes = |tokens: usize| match &self.way.tree {
+            _ if !with_model => 0,
+            Some(tree) => {
+                let deep = |&depth: &usize| nodes(&tree.children[..depth]) >= tokens;
+                (0..self.way.k).find(deep).unwrap_or(self.way.k)
+            }
+            None => tokens,
+        };
+        let rounds = drafts.into_iter().enumerate().filter(|(_, count)| *count > 0.0);
+        let rounds =
+            rounds.map(|(tokens, count)| (DraftedRound { tokens, passes: passes(tokens) }, count));
+        (self.prompts.values().map(|sums| sums.tokens).sum(), rounds.collect())
     }
 
     /// A ratio of sums over prompts.

@@ -11,10 +11,10 @@ mod tuning;
 
 pub use against::{ForecastGap, gaps};
 pub use best::{ForecastVerdict, best, verdict};
-pub use cells::{ForecastCell, PromptForecast, forecast_cells};
+pub use cells::{DecodedWay, ForecastCell, PromptForecast, TreeShape, forecast_cells};
 pub use costs::CostTable;
 pub use rows::ForecastRow;
-pub use timing::{CostSetting, Costed, SpentTime};
+pub use timing::{CostSetting, Costed, DraftedRound, SpentTime};
 pub use tuning::{NearerDraft, TunedDraft, nearer_drafts, tuned_drafts};
 
 /// The largest K that is forecast.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cells::{ForecastCell, PromptForecast};
+use super::cells::{ForecastCell, PromptForecast, TreeShape};
 use super::timing::CostSetting;
 use crate::sampling::SamplingParams;
 use crate::shown::cell;
@@ -20,6 +20,7 @@ pub struct ForecastRow {
     pub draft: String,
     #[serde(with = "cell")]
     pub params: String,
+    pub tree: String,
     pub verifier: String,
     pub num_speculative_tokens: usize,
     pub batch: Option<usize>,
@@ -59,7 +60,7 @@ impl ForecastRow {
         found: &ForecastCell,
         (number, setting): (usize, Option<CostSetting>),
     ) -> Self {
-        let drafter = &tape.drafters[found.drafter];
+        let drafter = &tape.drafters[found.way.drafter];
         let sum = |of: fn(&PromptForecast) -> f64| found.prompts.values().map(of).sum();
         let params = drafter.params.iter().map(|(key, value)| format!("{key}={value}"));
         let (efficiency, alpha) = (found.block_efficiency(), found.conditional_acceptance());
@@ -70,12 +71,13 @@ impl ForecastRow {
         let (conditional_acceptance_lo, conditional_acceptance_hi) = ends(&alpha);
         let (speedup_lo, speedup_hi) = speedup.as_ref().map(ends).unwrap_or_default();
         Self {
-            sampling: tape.header.samplings[found.sampling],
+            sampling: tape.header.samplings[found.way.sampling],
             drafter: drafter.drafter.clone(),
             draft: drafter.model.as_ref().map(|model| model.name.clone()).unwrap_or_default(),
             params: params.collect::<Vec<_>>().join(" "),
-            verifier: found.law.verifier().to_owned(),
-            num_speculative_tokens: found.k,
+            tree: found.way.tree.as_ref().map(TreeShape::describe).unwrap_or_default(),
+            verifier: found.way.law.verifier().to_owned(),
+            num_speculative_tokens: found.way.k,
             batch: setting.map(|setting| setting.batch),
             context: setting.and_then(|setting| setting.context),
             texts: found.texts,

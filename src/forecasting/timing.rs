@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::costs::CostTable;
 use crate::statistics::expected_tokens;
-use crate::tape::{Forecast, TextOdds};
+use crate::tape::Forecast;
 
 /// What passes cost depends on this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -35,6 +35,20 @@ pub struct SpentTime {
     pub drafted: f64,
 }
 
+/// What a round drafts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DraftedRound {
+    /// The tokens.
+    pub tokens: usize,
+    /// Passes of the draft model.
+    pub passes: usize,
+}
+
+impl DraftedRound {
+    /// A step of plain decoding.
+    pub const PLAIN: Self = Self { tokens: 0, passes: 0 };
+}
+
 impl AddAssign for SpentTime {
     fn add_assign(&mut self, other: Self) {
         self.plain += other.plain;
@@ -43,50 +57,39 @@ impl AddAssign for SpentTime {
 }
 
 impl Costed<'_> {
-    /// The times of a text at each setting; its prompt has `prompt` tokens, and `with_model` says
-    /// whether drafting a token takes a pass of a draft model.
+    /// The times of a text at each setting. Its prompt has `prompt` tokens, `round` gives the
+    /// tokens that a round drafts from a token on and the passes of the draft model that it
+    /// takes for that.
     pub(super) fn times(
         &self,
-        odds: &TextOdds,
         found: &Forecast,
-        k: usize,
-        (prompt, with_model): (usize, bool),
+        prompt: usize,
+        round: impl Fn(usize) -> DraftedRound,
     ) -> Vec<SpentTime> {
-        let at = |setting: &CostSetting| match setting.context {
-            Some(context) => {
-                let place = (context, setting.batch, with_model);
-                self.table.of_rounds(odds.text().tokens as f64, &found.drafts, place)
-            }
-            None => {
-                let mut time = SpentTime::default();
-                for (at, &begins) in found.begins.iter().enumerate() {
-                    let place = (prompt + at, setting.batch, with_model);
-                    time.plain += self.table.round(0, place);
-                    if begins > 0.0 {
-                        time.drafted += begins * self.table.round(odds.drafted(at, k), place);
-                    }
+        let at = |setting: &CostSetting| {
+            let mut time = SpentTime::default();
+            for (at, &begins) in found.begins.iter().enumerate() {
+                let place = (setting.context.unwrap_or(prompt + at), setting.batch);
+                time.plain += self.table.round(DraftedRound::PLAIN, place);
+                if begins > 0.0 {
+                    time.drafted += begins * self.table.round(round(at), place);
                 }
-                time
             }
+            time
         };
         self.settings.iter().map(at).collect()
     }
 }
 
 impl CostTable {
-    /// A round that drafts so many tokens, at a context and batch, in ms.
-    fn round(&self, drafted: usize, (context, batch, with_model): (usize, usize, bool)) -> f64 {
-        let rows = drafted + 1;
-        let draft = if with_model { drafted as f64 * self.draft(context, batch) } else { 0.0 };
+    /// A round at a context and batch, in ms.
+    fn round(&self, round: DraftedRound, (context, batch): (usize, usize)) -> f64 {
+        let rows = round.tokens + 1;
+        let draft = match round.passes {
+            0 => 0.0,
+            passes => passes as f64 * self.draft(context, batch),
+        };
         self.target(rows, context, batch) + self.outside(rows, context, batch) + draft
-    }
-
-    /// The time of rounds, counted by the number of tokens that they draft, and of plain decoding
-    /// for as many tokens.
-    fn of_rounds(&self, tokens: f64, drafts: &[f64], place: (usize, usize, bool)) -> SpentTime {
-        let rounds = drafts.iter().enumerate().filter(|(_, rounds)| **rounds > 0.0);
-        let drafted = rounds.map(|(drafted, rounds)| rounds * self.round(drafted, place));
-        SpentTime { plain: tokens * self.round(0, place), drafted: drafted.sum() }
     }
 
     /// The smallest of some batches from which on none of the ways to decode is faster than plain
@@ -95,14 +98,15 @@ impl CostTable {
     /// drafts them.
     pub fn pays_until(
         &self,
-        ways: &[(f64, Vec<f64>, bool)],
+        ways: &[(f64, Vec<(DraftedRound, f64)>)],
         context: usize,
         batches: RangeInclusive<usize>,
     ) -> Option<usize> {
         let pays = |batch: &usize| {
-            ways.iter().any(|(tokens, drafts, with_model)| {
-                let time = self.of_rounds(*tokens, drafts, (context, *batch, *with_model));
-                time.drafted < time.plain
+            ways.iter().any(|(tokens, rounds)| {
+                let place = (context, *batch);
+                let times = rounds.iter().map(|(round, count)| count * self.round(*round, place));
+                times.sum::<f64>() < tokens * self.round(DraftedRound::PLAIN, place)
             })
         };
         match batches.clone().rev().find(pays) {
@@ -114,11 +118,10 @@ impl CostTable {
     /// The smallest acceptance, rounded up to 0.001, at which some K up to `most` is faster than
     /// plain decoding, if every drafted token is accepted with this probability; `None` if none
     /// is even at 1.
-    pub fn break_even(&self, most: usize, place: (usize, usize, bool)) -> Option<f64> {
-        let pays = |alpha: f64| {
-            (1..=most)
-                .any(|k| expected_tokens(alpha, k) * self.round(0, place) > self.round(k, place))
-        };
+    pub fn break_even(&self, most: usize, place: (usize, usize)) -> Option<f64> {
+        let plain = self.round(DraftedRound::PLAIN, place);
+        let round = |k| self.round(DraftedRound { tokens: k, passes: k }, place);
+        let pays = |alpha: f64| (1..=most).any(|k| expected_tokens(alpha, k) * plain > round(k));
         (0..=1000).map(|i| f64::from(i) / 1000.0).find(|&alpha| pays(alpha))
     }
 }

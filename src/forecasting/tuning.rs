@@ -36,10 +36,10 @@ pub struct TunedDraft {
 /// one of them the target's, for one K.
 pub fn tuned_drafts(tape: &Tape, cells: &[ForecastCell], k: usize) -> Vec<TunedDraft> {
     let mut groups = BTreeMap::<_, Vec<&ForecastCell>>::new();
-    for cell in cells.iter().filter(|cell| cell.k == k) {
-        let TapeDrafter { drafter, model, .. } = &tape.drafters[cell.drafter];
+    for cell in cells.iter().filter(|cell| cell.way.k == k && cell.way.tree.is_none()) {
+        let TapeDrafter { drafter, model, .. } = &tape.drafters[cell.way.drafter];
         if let Some(model) = model {
-            let place = (cell.sampling, cell.law, drafter, &model.sha256, &model.dtype);
+            let place = (cell.way.sampling, cell.way.law, drafter, &model.sha256, &model.dtype);
             groups.entry(place).or_default().push(cell);
         }
     }
@@ -48,7 +48,7 @@ pub fn tuned_drafts(tape: &Tape, cells: &[ForecastCell], k: usize) -> Vec<TunedD
 }
 
 fn tuned(tape: &Tape, cells: &[&ForecastCell]) -> Option<TunedDraft> {
-    let params = |cell: &ForecastCell| &tape.drafters[cell.drafter].params;
+    let params = |cell: &ForecastCell| &tape.drafters[cell.way.drafter].params;
     let untuned = cells.iter().find(|cell| params(cell).is_empty())?;
     let best_on = |half: usize| {
         let rate = |cell: &&&ForecastCell| {
@@ -78,9 +78,9 @@ fn tuned(tape: &Tape, cells: &[&ForecastCell]) -> Option<TunedDraft> {
         if set.is_empty() { "the target's".to_owned() } else { set }
     };
     Some(TunedDraft {
-        sampling: untuned.sampling,
-        verifier: untuned.law.verifier(),
-        num_speculative_tokens: untuned.k,
+        sampling: untuned.way.sampling,
+        verifier: untuned.way.law.verifier(),
+        num_speculative_tokens: untuned.way.k,
         chosen: chosen.map(words),
         tuned: side(0)?,
         untuned: side(1)?,

@@ -35,7 +35,7 @@ pub use format::{
     DraftStart, TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeModel, TapeScore, TapeText,
 };
 pub use law::{ChainLaw, TokenOdds};
-pub use odds::TextOdds;
+pub use odds::{TextOdds, nodes};
 pub use read::{ReadTape, read_tape};
 pub use record::{TapeRequest, record_text};
 pub use score::{ScoredText, log_probs, score_text};

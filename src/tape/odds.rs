@@ -116,20 +116,20 @@ impl TextOdds {
         let siblings = self.siblings.as_ref()?;
         let accepted = |&children: &usize| siblings.accepted(kind, children, 0);
         tree.iter().map(accepted).collect::<Option<Vec<_>>>()?;
-        let mut nodes = vec![0];
-        tree.iter().fold(1, |level, children| {
-            nodes.push(nodes[nodes.len() - 1] + level * children);
-            level * children
-        });
         Some(forecast(self.text, |start, survival| {
-            let depth = tree.len().min(self.text.limit(start));
+            let depth = self.depth(start, tree.len());
             let mut left = 1.0;
             for (at, &children) in tree[..depth.min(self.text.room(start))].iter().enumerate() {
                 left *= siblings.accepted(kind, children, start + at).unwrap_or(0.0);
                 survival.push(left);
             }
-            nodes[depth]
+            nodes(&tree[..depth])
         }))
+    }
+
+    /// How deep a tree of this depth may be at a token.
+    pub fn depth(&self, start: usize, depth: usize) -> usize {
+        depth.min(self.text.limit(start))
     }
 
     /// The odds of the tokens from one on.
@@ -139,6 +139,15 @@ impl TextOdds {
             DraftOdds::From(starts) => starts.get(start).map_or(&[], |(_, odds)| odds),
         }
     }
+}
+
+/// The nodes of a tree in which every node of depth i has `tree[i]` children.
+pub fn nodes(tree: &[usize]) -> usize {
+    let levels = tree.iter().scan(1, |level, children| {
+        *level *= children;
+        Some(*level)
+    });
+    levels.sum()
 }
 
 fn odds(log_p: f64, log_q: f64) -> TokenOdds {

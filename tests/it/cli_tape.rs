@@ -212,6 +212,77 @@ fn a_draft_model_has_a_law_for_each_of_its_settings() {
     assert!(score(2, 1).get("overlap").is_none());
 }
 
+/// At temperature 0 the rounds of trees and policies are those of a run, too.
+#[test]
+fn trees_and_policies_are_what_a_run_measures() {
+    let folder = Folder::new();
+    let tape = folder.path("t.jsonl");
+    stdout(&["tape", "record", &folder.path("toy"), "--out", &tape]);
+    let models = ["--draft", "toy:mixed", "--target", "toy:mixed"];
+    let score = ["tape", "score", &tape, "--overlap"];
+    stdout(&[&score[..], &models].concat());
+    let policy = ["--length", "entropy", "--set", "entropy_threshold=0.2", "--most", "6"];
+    stdout(&[&score[..3], &models, &policy].concat());
+    let file = folder.path("forecast.csv");
+    let trees = ["--tree", "2,1", "--tree", "3", "--siblings", "top_k", "--csv", &file];
+    let shown = stdout(&[&["forecast", &tape][..], &trees].concat());
+    assert!(shown.contains("tree 2,1 top_k"), "{shown}");
+    let header = csv::Reader::from_path(&file).unwrap().headers().unwrap().clone();
+    let column = |name: &str| header.iter().position(|column| column == name).unwrap();
+    let forecast = |tree: &str, params: &str, k: &str| {
+        let wanted = [("temperature", "0.0"), ("tree", tree), ("params", params)];
+        let wanted =
+            wanted.into_iter().chain([("num_speculative_tokens", k), ("verifier", "rejection")]);
+        let wanted = wanted.collect::<Vec<_>>();
+        let found = rows(&file);
+        let found = found.iter().filter(|row| wanted.iter().all(|(c, v)| &row[column(c)] == *v));
+        let found = found.map(|row| row[column("rounds")].parse::<f64>().unwrap());
+        let found = found.collect::<Vec<_>>();
+        assert_eq!(found.len(), 1, "{tree} {params}");
+        found[0]
+    };
+    let measured = |set: &[&str]| {
+        let common = ["--set", "sweep.temperature=0", "--set", "sweep.verifier=rejection"];
+        let out = folder.path(&set.join("-").replace(['=', ',', '[', ']', '"', '.'], "-"));
+        let run = ["run", &folder.path("toy"), "--out", &out];
+        let set = set.iter().flat_map(|set| ["--set", set]).collect::<Vec<_>>();
+        let report = stdout(&[&run[..], &common, &set].concat());
+        let summary = Path::new(report.trim()).with_file_name("summary.csv");
+        let mut reader = csv::Reader::from_path(summary).unwrap();
+        let header = reader.headers().unwrap().clone();
+        let column = |name: &str| header.iter().position(|column| column == name).unwrap();
+        let rows = reader.into_records().map(Result::unwrap).collect::<Vec<_>>();
+        let drafted = rows.iter().find(|row| &row[column("drafter")] != "none").unwrap();
+        drafted[column("rounds")].parse::<f64>().unwrap()
+    };
+    let tree = |shape: &str| {
+        measured(&[
+            "sweep.drafter=model_tree",
+            "siblings=top_k",
+            &format!("tree=\"{shape}\""),
+            "sweep.num_speculative_tokens=6",
+        ])
+    };
+    assert_eq!(forecast("2,1 top_k", "", "2"), tree("2,1"));
+    assert_eq!(forecast("3 top_k", "", "1"), tree("3"));
+    let entropy = measured(&[
+        "sweep.drafter=model",
+        "sweep.length=entropy",
+        "entropy_threshold=0.2",
+        "sweep.num_speculative_tokens=6",
+    ]);
+    assert_eq!(forecast("", "entropy_threshold=0.2", "6"), entropy);
+    let forecast = ["forecast", &tape, "--tree"];
+    refuses(&[&forecast[..], &["2,0"]].concat(), "--tree = 2,0: not a tree shape");
+    refuses(&[&forecast[..], &["5"]].concat(), "does not tell of such siblings");
+    let distinct = ["3", "--siblings", "distinct"];
+    refuses(&[&forecast[..], &distinct].concat(), "does not tell of such siblings");
+    let policy = ["--length", "heuristic"];
+    refuses(&[&score[..3], &models, &policy].concat(), "learns from rounds");
+    let policy = ["--length", "confidence"];
+    refuses(&[&score[..3], &models, &policy].concat(), "set confidence_tuned = 0");
+}
+
 #[test]
 fn what_is_no_tape_is_refused() {
     let folder = Folder::new();

@@ -79,7 +79,6 @@ impl Case {
             length: self.length.map_or("fixed", |(name, ..)| name).to_owned(),
             sampling: self.sampling,
             params,
-            ..MethodSpec::default()
         };
         spec.build_with(Tools { draft: Some(draft), target: Some(target), texts: None }).unwrap()
     }

@@ -11,15 +11,17 @@ use serde::Serialize;
 
 use self::paste::Paste;
 use self::table::ForecastText;
-use super::options::count;
+use super::options::{count, named};
 use super::output;
+use crate::draft::parse_tree;
 use crate::forecasting::{
     CostSetting, CostTable, Costed, ForecastCell, ForecastGap, ForecastRow, ForecastVerdict,
-    NearerDraft, TunedDraft, best, forecast_cells, gaps, nearer_drafts, tuned_drafts, verdict,
+    NearerDraft, TreeShape, TunedDraft, best, forecast_cells, gaps, nearer_drafts, tuned_drafts,
+    verdict,
 };
 use crate::recording::read_tape_file;
 use crate::report;
-use crate::tape::Tape;
+use crate::tape::{MOST_SIBLINGS, SiblingKind, Tape};
 
 /// Options of `specdec forecast`.
 #[derive(Debug, Args)]
@@ -48,6 +50,13 @@ pub(super) struct ForecastArgs {
     #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "costs",
         value_parser = count)]
     context: Vec<usize>,
+    /// Also forecast trees with as many children per node, by depth; repeatable
+    #[arg(long, value_name = "N,N,…")]
+    tree: Vec<String>,
+    /// How siblings of these trees are chosen
+    #[arg(long, value_name = "NAME", default_value = SiblingKind::Independent.name(),
+        value_parser = named(SiblingKind::ALL, SiblingKind::name))]
+    siblings: SiblingKind,
     /// Write one row per drafter, rule, K, sampling setting, batch and context
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -139,7 +148,15 @@ impl Forecasts {
             bail!("--batch 0: allowed are numbers above 0");
         }
         let costed = costs.as_ref().map(|table| Costed { table, settings: &settings });
-        let cells = forecast_cells(&tape, costed.as_ref());
+        let trees = args.trees()?;
+        let cells = forecast_cells(&tape, &trees, costed.as_ref());
+        if let Some(tree) = trees.iter().find(|tree| !told(&cells, tree)) {
+            bail!(
+                "--tree {}: the tape does not tell of such siblings; `specdec tape score --overlap` \
+                 records up to {MOST_SIBLINGS} independent ones, 2 distinct ones and any top_k",
+                tree.describe()
+            );
+        }
         if cells.is_empty() {
             bail!(
                 "{} holds nothing that a drafter said of its texts: `specdec tape score` lets one \
@@ -151,7 +168,7 @@ impl Forecasts {
             Some(run) => gaps(&tape, &cells, &report::load(run)?)?,
             None => Vec::new(),
         };
-        let k = costs.as_ref().and_then(|_| best(&cells, 0)).map_or(USUAL_K, |cell| cell.k);
+        let k = costs.as_ref().and_then(|_| best(&cells, 0)).map_or(USUAL_K, |cell| cell.way.k);
         let (tuned, nearer) = (tuned_drafts(&tape, &cells, k), nearer_drafts(&tape, k));
         Ok(Self { tape, costs, settings, cells, gaps, tuned, nearer })
     }
@@ -163,11 +180,24 @@ impl Forecasts {
     }
 
     fn best(&self, sampling: usize, setting: usize) -> Option<&ForecastCell> {
-        best(self.cells.iter().filter(|cell| cell.sampling == sampling), setting)
+        best(self.cells.iter().filter(|cell| cell.way.sampling == sampling), setting)
     }
 }
 
+/// Whether some drafter has drafted this tree.
+fn told(cells: &[ForecastCell], tree: &TreeShape) -> bool {
+    cells.iter().any(|cell| cell.way.tree.as_ref() == Some(tree))
+}
+
 impl ForecastArgs {
+    fn trees(&self) -> Result<Vec<TreeShape>> {
+        let shape = |text: &String| {
+            let children = parse_tree("--tree", text)?;
+            Ok(TreeShape { siblings: self.siblings, children })
+        };
+        self.tree.iter().map(shape).collect()
+    }
+
     fn settings(&self) -> Vec<CostSetting> {
         let contexts = self.context.iter().map(|&context| Some(context));
         let contexts = if self.context.is_empty() { vec![None] } else { contexts.collect() };

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::Forecasts;
-use crate::forecasting::{ForecastCell, MOST_K, best};
+use crate::forecasting::{DecodedWay, ForecastCell, MOST_K, best};
 use crate::recording::MODEL;
 use crate::statistics::Ratio;
 use crate::tape::ChainLaw;
@@ -31,7 +31,9 @@ impl Paste {
     /// # Errors
     /// If the program has nothing like the best drafter.
     pub(super) fn text(self, found: &Forecasts) -> Result<String> {
-        let cell = best(&found.cells, 0).context("there is no forecast")?;
+        // Of the programs none takes the shape of a tree as forecast here.
+        let chains = found.cells.iter().filter(|cell| cell.way.tree.is_none());
+        let cell = best(chains, 0).context("there is no forecast of chains")?;
         Ok(match self {
             Self::Vllm => serde_json::to_string(&vllm(found, cell)?)? + "\n",
             Self::LlamaCpp => llama_cpp(found, cell)?,
@@ -43,7 +45,7 @@ impl Paste {
 
 /// The drafter of a cell, and the name of its model.
 fn drafter<'f>(found: &'f Forecasts, cell: &ForecastCell) -> (&'f str, &'f str) {
-    let drafter = &found.tape.drafters[cell.drafter];
+    let drafter = &found.tape.drafters[cell.way.drafter];
     (&drafter.drafter, drafter.model.as_ref().map_or("", |model| &model.name))
 }
 
@@ -54,13 +56,13 @@ fn vllm(found: &Forecasts, cell: &ForecastCell) -> Result<Value> {
             "method": "draft_model",
             "model": model,
             "draft_sample_method": "probabilistic",
-            "rejection_sample_method": match cell.law {
+            "rejection_sample_method": match cell.way.law {
                 ChainLaw::Block => "block",
                 ChainLaw::Token | ChainLaw::Match | ChainLaw::Race => "standard",
             },
         }),
         "prompt_lookup" => {
-            let params = &found.tape.drafters[cell.drafter].params;
+            let params = &found.tape.drafters[cell.way.drafter].params;
             let set = |key: &str| params.iter().find(|(own, _)| *own == key).map(|(_, v)| v);
             json!({
                 "method": "ngram",
@@ -73,15 +75,13 @@ fn vllm(found: &Forecasts, cell: &ForecastCell) -> Result<Value> {
     };
     let speedup = |at: usize, cell: &ForecastCell| cell.speedup(at).and_then(|ratio| ratio.value());
     let pays = |at: usize, own: &ForecastCell| speedup(at, own).is_none_or(|times| times > 1.0);
-    config["num_speculative_tokens"] = json!(cell.k);
-    let same = |own: &&ForecastCell| {
-        (own.sampling, own.drafter, own.law) == (cell.sampling, cell.drafter, cell.law)
-    };
+    config["num_speculative_tokens"] = json!(cell.way.k);
+    let same = |own: &&ForecastCell| DecodedWay { k: cell.way.k, ..own.way.clone() } == cell.way;
     let context = found.settings.first().and_then(|setting| setting.context);
     let row = found.settings.iter().enumerate().filter(|(_, setting)| setting.context == context);
     let steps = row.filter_map(|(at, setting)| {
         let own = best(found.cells.iter().filter(same), at)?;
-        Some((setting.batch, if pays(at, own) { own.k } else { 0 }))
+        Some((setting.batch, if pays(at, own) { own.way.k } else { 0 }))
     });
     let mut steps = steps.collect::<Vec<_>>();
     steps.sort_unstable();
@@ -92,7 +92,7 @@ fn vllm(found: &Forecasts, cell: &ForecastCell) -> Result<Value> {
         let first = [1].into_iter().chain(steps.iter().skip(1).map(|(batch, _)| *batch));
         let table = first.zip(ends).zip(&steps).map(|((lo, hi), (_, k))| json!([lo, hi, k]));
         config["num_speculative_tokens_per_batch_size"] = table.collect();
-        let most = steps.iter().map(|(_, k)| *k).max().unwrap_or(cell.k);
+        let most = steps.iter().map(|(_, k)| *k).max().unwrap_or(cell.way.k);
         config["num_speculative_tokens"] = json!(most);
     }
     Ok(config)
@@ -103,7 +103,7 @@ fn llama_cpp(found: &Forecasts, cell: &ForecastCell) -> Result<String> {
     if name != MODEL {
         bail!("llama.cpp's server drafts with a model: the best drafter here is \"{name}\"");
     }
-    let k = cell.k;
+    let k = cell.way.k;
     Ok(format!("--model-draft {model} --draft-max {k} --draft-min {k} --draft-p-min 0\n"))
 }
 
@@ -118,9 +118,10 @@ fn profile(found: &Forecasts, cell: &ForecastCell) -> Value {
         product
     });
     let marginal = marginal.collect::<Vec<_>>();
-    let by_k = found.cells.iter().filter(|own| {
-        (own.sampling, own.drafter, own.law) == (cell.sampling, cell.drafter, cell.law)
-    });
+    let by_k = found
+        .cells
+        .iter()
+        .filter(|own| DecodedWay { k: cell.way.k, ..own.way.clone() } == cell.way);
     let by_k = by_k.map(|own| own.block_efficiency().value()).collect::<Vec<_>>();
     let (name, model) = drafter(found, cell);
     let tau = cell.block_efficiency();
@@ -130,10 +131,10 @@ fn profile(found: &Forecasts, cell: &ForecastCell) -> Value {
         "method": name,
         "draft_checkpoint": model,
         "target_model": found.tape.header.target.name,
-        "num_speculative_tokens": cell.k,
-        "block_size": cell.k + 1,
-        "max_supported_k": found.tape.drafters[cell.drafter].most.unwrap_or(MOST_K),
-        "verification_method": match cell.law {
+        "num_speculative_tokens": cell.way.k,
+        "block_size": cell.way.k + 1,
+        "max_supported_k": found.tape.drafters[cell.way.drafter].most.unwrap_or(MOST_K),
+        "verification_method": match cell.way.law {
             ChainLaw::Block => "block",
             ChainLaw::Token | ChainLaw::Match | ChainLaw::Race => "longest_prefix",
         },
@@ -146,7 +147,7 @@ fn profile(found: &Forecasts, cell: &ForecastCell) -> Value {
         "accept_length_by_k": by_k,
         "measurement_conditions": {
             "source": "specdec forecast",
-            "sampling": found.tape.header.samplings[cell.sampling],
+            "sampling": found.tape.header.samplings[cell.way.sampling],
             "texts": cell.texts,
             "prompts": cell.prompts.len(),
         },
@@ -155,8 +156,8 @@ fn profile(found: &Forecasts, cell: &ForecastCell) -> Value {
 
 fn experiment(found: &Forecasts, cell: &ForecastCell) -> Result<String> {
     let (name, model) = drafter(found, cell);
-    let sampling = &found.tape.header.samplings[cell.sampling];
-    let params = &found.tape.drafters[cell.drafter].params;
+    let sampling = &found.tape.header.samplings[cell.way.sampling];
+    let params = &found.tape.drafters[cell.way.drafter].params;
     let mut text = String::new();
     writeln!(text, "question = \"Is the forecast of the tape what is measured here?\"")?;
     writeln!(text, "target = {}", json!(found.tape.header.target.name))?;
@@ -164,8 +165,8 @@ fn experiment(found: &Forecasts, cell: &ForecastCell) -> Result<String> {
         writeln!(text, "draft = {}", json!(model))?;
     }
     writeln!(text, "prompts = [\"code\", \"docs\", \"edits\"]\nmax_tokens = 64\n\n[sweep]")?;
-    writeln!(text, "drafter = {}\nverifier = {}", json!(name), json!(cell.law.verifier()))?;
-    let around = [cell.k.saturating_sub(1), cell.k, cell.k + 1];
+    writeln!(text, "drafter = {}\nverifier = {}", json!(name), json!(cell.way.law.verifier()))?;
+    let around = [cell.way.k.saturating_sub(1), cell.way.k, cell.way.k + 1];
     let around = around.into_iter().filter(|k| *k > 0).collect::<Vec<_>>();
     writeln!(text, "num_speculative_tokens = {}", json!(around))?;
     writeln!(text, "temperature = {}", sampling.temperature)?;

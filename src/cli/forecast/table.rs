@@ -5,7 +5,9 @@ use std::fmt::Write;
 use anyhow::Result;
 
 use super::Forecasts;
-use crate::forecasting::{ForecastCell, ForecastVerdict, MOST_K, best, verdict};
+use crate::forecasting::{
+    DraftedRound, ForecastCell, ForecastVerdict, MOST_K, NearerDraft, best, verdict,
+};
 use crate::sampling::SamplingParams;
 use crate::shown::{self, count};
 use crate::statistics::{Ratio, median};
@@ -34,7 +36,7 @@ impl ForecastText<'_> {
     }
 
     fn sampling(&self, cell: &ForecastCell) -> String {
-        words(&self.0.tape.header.samplings[cell.sampling])
+        words(&self.0.tape.header.samplings[cell.way.sampling])
     }
 
     fn drafter(&self, drafter: usize) -> String {
@@ -52,18 +54,28 @@ impl ForecastText<'_> {
             format!("tokens per round: {}acceptance", ks.concat())
         };
         writeln!(text, "\n{head}")?;
-        let key = |cell: &ForecastCell| (cell.sampling, cell.drafter);
+        let key = |cell: &ForecastCell| (cell.way.sampling, cell.way.drafter);
         for group in self.0.cells.chunk_by(|a, b| key(a) == key(b)) {
-            writeln!(text, "{}, {}:", self.sampling(&group[0]), self.drafter(group[0].drafter))?;
+            writeln!(
+                text,
+                "{}, {}:",
+                self.sampling(&group[0]),
+                self.drafter(group[0].way.drafter)
+            )?;
             let mut last = String::new();
             for law in [ChainLaw::Token, ChainLaw::Block] {
-                let own = group.iter().filter(|cell| cell.law == law);
+                let chain = |cell: &&ForecastCell| cell.way.tree.is_none() && cell.way.law == law;
+                let own = group.iter().filter(chain);
                 let line = if timed { at_best(own) } else { at_several(own) };
                 // Where q is one-hot, all rules accept the same.
                 if line != last {
                     writeln!(text, "{line}  {}", law.verifier())?;
                 }
                 last = line;
+            }
+            for cell in group {
+                let Some(tree) = &cell.way.tree else { continue };
+                writeln!(text, "{}  tree {}", at_best([cell].into_iter()), tree.describe())?;
             }
         }
         Ok(())
@@ -74,17 +86,16 @@ impl ForecastText<'_> {
         let Forecasts { settings, costs: Some(costs), cells, tape, .. } = self.0 else {
             return Ok(());
         };
-        let place = |batch, context| (context, batch, true);
         if let [one] = settings[..] {
             let context = one.context.unwrap_or_default();
-            let alpha = costs.break_even(MOST_K - 1, place(one.batch, context));
+            let alpha = costs.break_even(MOST_K - 1, (context, one.batch));
             let alpha = alpha.map(|alpha| format!("break-even at alpha = {alpha:.3}"));
             let none = || "no K is faster, even if every token is accepted".to_owned();
             writeln!(text, "{}", alpha.unwrap_or_else(none))?;
             return Ok(());
         }
         for sampling in 0..tape.header.samplings.len() {
-            let own = || cells.iter().filter(move |cell| cell.sampling == sampling);
+            let own = || cells.iter().filter(move |cell| cell.way.sampling == sampling);
             if own().next().is_none() {
                 continue;
             }
@@ -98,12 +109,12 @@ impl ForecastText<'_> {
                     let Some(cell) = best(own(), at) else { continue };
                     let speedup = cell.speedup(at).and_then(|ratio| ratio.value());
                     let speedup = speedup.unwrap_or_default();
-                    let k = if speedup > 1.0 { cell.k } else { 0 };
+                    let k = if speedup > 1.0 { cell.way.k } else { 0 };
                     write!(text, "  batch {}: {k} ({speedup:.2})", setting.batch)?;
                 }
                 let ends = (row.iter().map(|s| s.batch).min(), row.iter().map(|s| s.batch).max());
                 if let (Some(context), (Some(least), Some(most))) = (context, ends) {
-                    let until = costs.pays_until(&ways(tape, own()), context, least..=most);
+                    let until = costs.pays_until(&totals(tape, own()), context, least..=most);
                     let until = until.map(|batch| format!("; does not pay from batch {batch}"));
                     write!(text, "{}", until.unwrap_or_default())?;
                 }
@@ -133,7 +144,7 @@ impl ForecastText<'_> {
 
     fn nearer(&self, text: &mut String) -> Result<()> {
         let rows = &self.0.nearer;
-        let key = |row: &crate::forecasting::NearerDraft| (row.sampling, row.drafter);
+        let key = |row: &NearerDraft| (row.sampling, row.drafter);
         for group in rows.chunk_by(|a, b| key(a) == key(b)) {
             let sampling = words(&self.0.tape.header.samplings[group[0].sampling]);
             let each = group.iter().map(|row| format!("{:.2}", row.rejection));
@@ -185,7 +196,7 @@ fn at_best<'c>(cells: impl Iterator<Item = &'c ForecastCell>) -> String {
     let speedup = cell.speedup(0).as_ref().map_or_else(|| "-".to_owned(), shown_ratio);
     format!(
         "{:2}  {:22}  {:>8}  {:>11}  {speedup:22}",
-        cell.k,
+        cell.way.k,
         shown_ratio(&cell.block_efficiency()),
         number(&cell.acceptance_rate()),
         number(&cell.conditional_acceptance()),
@@ -193,7 +204,7 @@ fn at_best<'c>(cells: impl Iterator<Item = &'c ForecastCell>) -> String {
 }
 
 fn at_several<'c>(cells: impl Iterator<Item = &'c ForecastCell>) -> String {
-    let cells = cells.filter(|cell| TOLD.contains(&cell.k)).collect::<Vec<_>>();
+    let cells = cells.filter(|cell| TOLD.contains(&cell.way.k)).collect::<Vec<_>>();
     let tau = |cell: &&ForecastCell| {
         let tau = cell.block_efficiency();
         let interval = tau.interval().map(|i| format!(" [{:.2}, {:.2}]", i.lo, i.hi));
@@ -205,21 +216,21 @@ fn at_several<'c>(cells: impl Iterator<Item = &'c ForecastCell>) -> String {
     format!("{:18}{all}{}", "", last.unwrap_or_default())
 }
 
-/// Tokens, rounds by the length of their drafts, and whether a model drafts, of some cells.
-fn ways<'c>(
+/// Tokens and rounds of some cells.
+fn totals<'c>(
     tape: &Tape,
     cells: impl Iterator<Item = &'c ForecastCell>,
-) -> Vec<(f64, Vec<f64>, bool)> {
-    let way = |cell: &ForecastCell| {
-        let (tokens, drafts) = cell.totals();
-        (tokens, drafts, tape.drafters[cell.drafter].model.is_some())
-    };
-    cells.map(way).collect()
+) -> Vec<(f64, Vec<(DraftedRound, f64)>)> {
+    let with_model = |cell: &ForecastCell| tape.drafters[cell.way.drafter].model.is_some();
+    cells.map(|cell| cell.totals(with_model(cell))).collect()
 }
 
 /// What the best cell of a sampling setting means.
 fn sentence(cell: &ForecastCell) -> String {
-    let way = format!("{} with K = {}", cell.law.verifier(), cell.k);
+    let way = match &cell.way.tree {
+        Some(tree) => format!("trees {}", tree.describe()),
+        None => format!("{} with K = {}", cell.way.law.verifier(), cell.way.k),
+    };
     let Some(speedup) = cell.speedup(0) else {
         let tau = shown_ratio(&cell.block_efficiency());
         return format!(
