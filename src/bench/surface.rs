@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::model::LanguageModel;
 
 /// A row of a file of costs. `docs/tape.md` describes the columns.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct CostRow {

@@ -21,6 +21,7 @@ mod schema;
 mod some_prompts;
 mod source;
 mod tape;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -66,6 +67,8 @@ enum Command {
     Tape(tape::TapeArgs),
     /// Forecast from a tape what drafts would give, for every K and rule
     Forecast(forecast::ForecastArgs),
+    /// Find the fastest way to decode by forecasts, measure it, and show both
+    Tune(tune::TuneArgs),
     /// Time passes of 1 to 16 rows, and compare them with memory bandwidth and FMA peak
     Bench(bench::BenchArgs),
     /// Print the keys of experiment.toml, as a JSON Schema or as Markdown
@@ -136,6 +139,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::New(args) => new::run(&args),
         Command::Tape(args) => tape::run(&args),
         Command::Forecast(args) => forecast::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),

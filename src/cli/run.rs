@@ -133,8 +133,21 @@ fn pinned(model: &PlannedModel) -> String {
     format!("{} {}{}{tokens}", model.name, &model.sha256[..12], commit.collect::<String>())
 }
 
-/// Runs `specdec run`: measures, then writes the report.
+impl RunArgs {
+    /// A new run of an experiment.
+    pub(super) fn of(experiment: PathBuf, out: PathBuf) -> Self {
+        let (overrides, clock, trace) = (OverrideArgs::default(), None, false);
+        Self { source: SourceArgs { experiment, overrides, clock, trace }, out, resume: None }
+    }
+}
+
+/// Runs `specdec run`.
 pub(super) fn run(args: &RunArgs) -> Result<()> {
+    output::line(measured(args)?.join("report.md").display())
+}
+
+/// Measures, writes the report, and returns the results folder.
+pub(super) fn measured(args: &RunArgs) -> Result<PathBuf> {
     let interrupts = Interrupts::listen()?;
     let ready = args.source.prepare()?;
     let texts = Texts::new(&*ready.pair.target.codec, read_text);
@@ -172,7 +185,7 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
     let brief = report::report(&ended.folder)?;
     crate::experiment::finish(&ended.folder)?;
     terminal::say(brief.text(terminal::width().min(terminal::COLUMNS)).trim_end());
-    output::line(ended.folder.join("report.md").display())
+    Ok(ended.folder)
 }
 
 /// Estimates the time and disk space that the plan needs, from a few timed passes.

@@ -17,7 +17,7 @@ use crate::prompt::{self, Question};
 const QUICK: (usize, usize) = (1, 16);
 
 /// Options that change an experiment.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(super) struct OverrideArgs {
     /// Override a top-level key, or an axis as sweep.AXIS (a scalar replaces a list); repeatable
     #[arg(long = "set", value_name = "KEY=VALUE")]

@@ -212,6 +212,26 @@ fn a_draft_model_has_a_law_for_each_of_its_settings() {
     assert!(score(2, 1).get("overlap").is_none());
 }
 
+#[test]
+fn probabilities_of_other_tokens_are_doubted() {
+    let folder = Folder::new();
+    let tape = folder.scored();
+    let good = fs::read_to_string(&tape).unwrap();
+    assert!(!stdout(&["forecast", &tape]).contains("doubt"));
+    let turned = good.lines().map(|line| {
+        let mut line = serde_json::from_str::<Value>(line).unwrap();
+        if let Some(logs) = line.pointer_mut("/text/log_p").and_then(Value::as_array_mut) {
+            logs.rotate_left(1);
+        }
+        format!("{line}\n")
+    });
+    let bad = folder.path("turned.jsonl");
+    fs::write(&bad, turned.collect::<String>()).unwrap();
+    let shown = stdout(&["forecast", &bad]);
+    assert!(shown.starts_with("doubt: model toy:mixed"), "{shown}");
+    assert!(shown.contains("no more than 1 is possible"), "{shown}");
+}
+
 /// At temperature 0 the rounds of trees and policies are those of a run, too.
 #[test]
 fn trees_and_policies_are_what_a_run_measures() {

@@ -15,9 +15,9 @@ use super::options::{count, named};
 use super::output;
 use crate::draft::parse_tree;
 use crate::forecasting::{
-    CostSetting, CostTable, Costed, ForecastCell, ForecastGap, ForecastRow, ForecastVerdict,
-    NearerDraft, TreeShape, TunedDraft, best, forecast_cells, gaps, nearer_drafts, tuned_drafts,
-    verdict,
+    CostSetting, CostTable, Costed, ForecastCell, ForecastDoubt, ForecastGap, ForecastRow,
+    ForecastVerdict, NearerDraft, TreeShape, TunedDraft, best, doubts, forecast_cells, gaps,
+    nearer_drafts, tuned_drafts, verdict,
 };
 use crate::recording::read_tape_file;
 use crate::report;
@@ -81,6 +81,7 @@ const USUAL_K: usize = 4;
 #[derive(Debug)]
 struct Forecasts {
     tape: Tape,
+    doubts: Vec<ForecastDoubt>,
     costs: Option<CostTable>,
     settings: Vec<CostSetting>,
     cells: Vec<ForecastCell>,
@@ -92,6 +93,7 @@ struct Forecasts {
 /// What the command prints with `--json`.
 #[derive(Debug, Serialize)]
 struct ForecastReport<'a> {
+    doubts: &'a [ForecastDoubt],
     best: Vec<BestRow>,
     cells: Vec<ForecastRow>,
     tuned: &'a [TunedDraft],
@@ -131,6 +133,7 @@ pub(super) fn run(args: &ForecastArgs) -> Result<()> {
         row: ForecastRow::of(&found.tape, cell, setting),
     });
     output::write_json(&ForecastReport {
+        doubts: &found.doubts,
         best: best.collect(),
         cells: rows,
         tuned: &found.tuned,
@@ -170,7 +173,8 @@ impl Forecasts {
         };
         let k = costs.as_ref().and_then(|_| best(&cells, 0)).map_or(USUAL_K, |cell| cell.way.k);
         let (tuned, nearer) = (tuned_drafts(&tape, &cells, k), nearer_drafts(&tape, k));
-        Ok(Self { tape, costs, settings, cells, gaps, tuned, nearer })
+        let doubts = doubts(&tape);
+        Ok(Self { tape, doubts, costs, settings, cells, gaps, tuned, nearer })
     }
 
     /// The best cell of each sampling setting that occurs.

@@ -20,6 +20,9 @@ impl ForecastText<'_> {
     /// The whole text.
     pub(super) fn write(&self) -> Result<String> {
         let mut text = String::new();
+        for doubt in &self.0.doubts {
+            writeln!(text, "doubt: {}: {doubt}", self.drafter(doubt.drafter))?;
+        }
         let bests = self.0.bests(0);
         // Without costs all sampling settings have one verdict.
         let told = if self.0.costs.is_some() { bests.len() } else { 1 };

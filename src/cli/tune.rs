@@ -1,0 +1,276 @@
+//! `specdec tune`: finds the fastest way to decode by forecasts, measures it, and shows both.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use super::options::count;
+use super::output;
+use super::run::{self, RunArgs};
+use super::sampling::SamplingArgs;
+use super::source::{OverrideArgs, Ready, prepare};
+use crate::bench::{CONTEXT, cost_rows, measure};
+use crate::draft::Texts;
+use crate::experiment::Frozen;
+use crate::forecasting::{
+    CostSetting, CostTable, Costed, ForecastCell, ForecastGap, forecast_cells, gaps,
+};
+use crate::input::read_text;
+use crate::machine::MachineClock;
+use crate::params::{Params, Value};
+use crate::recording::{MODEL, Recording, Scoring, TapeFile, TapePrompt, canonical};
+use crate::report;
+use crate::tape::{ChainLaw, Tape, TapeDrafter, TapeModel};
+use crate::terminal;
+
+/// How many ways to decode are measured.
+const MEASURED: usize = 3;
+/// The temperatures of the draft that are tried, as shares of the target's.
+const COOLER: [f64; 2] = [0.7, 0.85];
+
+/// Options of `specdec tune`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  specdec tune --out tuned
+  specdec tune --target models/big --draft models/small --prompts my-prompts.jsonl \\
+      --temperature 0.7 --out tuned
+
+Records texts of the target, lets the draft model and two lookups read them, times passes, and
+forecasts every drafter, rule and K. Then it measures the three ways to decode that are forecast
+to be the fastest, taking turns with plain decoding, and prints forecast beside measurement. The
+folder keeps the tape, the costs, the experiment and its results.")]
+pub(super) struct TuneArgs {
+    /// Target model, named as in experiments
+    #[arg(long, value_name = "NAME|PATH", default_value = "embedded-target")]
+    target: String,
+    /// Draft model [default: embedded-draft for embedded-target, else none]
+    #[arg(long, value_name = "NAME|PATH")]
+    draft: Option<String>,
+    /// Prompts: a set or a file; repeatable [default: code, docs, edits]
+    #[arg(long, value_name = "NAME|FILE")]
+    prompts: Vec<String>,
+    /// Encode the prompts as conversations, by the target's chat template
+    #[arg(long)]
+    chat: bool,
+    /// Number of prompts, chosen by the seed [default: all]
+    #[arg(long, value_name = "N", value_parser = count)]
+    limit: Option<usize>,
+    /// New tokens per text
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 64, value_parser = count)]
+    max_tokens: usize,
+    /// Time budget for the passes, for each of three lengths of context
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    seconds: u64,
+    /// The folder to write; it must not exist
+    #[arg(long, short = 'o', value_name = "DIR")]
+    out: PathBuf,
+    #[command(flatten)]
+    overrides: OverrideArgs,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &TuneArgs) -> Result<()> {
+    if args.out.exists() {
+        bail!("{} exists already: name another folder", args.out.display());
+    }
+    let file = args.out.join("experiment.toml");
+    let cannot = || format!("cannot write {}", file.display());
+    fs::create_dir_all(&args.out).with_context(cannot)?;
+    fs::write(&file, args.experiment(&["drafter = \"prompt_lookup\"".to_owned()])?)
+        .with_context(cannot)?;
+    let ready = prepare(&file, &args.overrides)?;
+    terminal::say("recording texts, and what drafters say of them");
+    let tape = args.tape(&ready)?;
+    terminal::say("timing passes");
+    let costs = args.costs(&ready, &tape)?;
+    let setting = [CostSetting { batch: 1, context: None }];
+    let cells = forecast_cells(&tape, &[], Some(&Costed { table: &costs, settings: &setting }));
+    let chosen = fastest(&cells);
+    drop(ready);
+    let sweeps = chosen.iter().map(|cell| sweep(&tape, cell)).collect::<Vec<_>>();
+    fs::write(&file, args.experiment(&sweeps)?).with_context(cannot)?;
+    let measure = RunArgs::of(file.clone(), args.out.join("results"));
+    let folder = run::measured(&measure)?;
+    let gaps = gaps(&tape, &cells, &report::load(&folder)?)?;
+    output::write(&table(&gaps)?)
+}
+
+impl TuneArgs {
+    fn draft(&self) -> Option<&str> {
+        let embedded = self.target == "embedded-target";
+        self.draft.as_deref().or(embedded.then_some("embedded-draft"))
+    }
+
+    /// An experiment with a table [[sweep]] for each of these ways to decode.
+    fn experiment(&self, sweeps: &[String]) -> Result<String> {
+        let quoted = |text: &str| toml::Value::from(text).to_string();
+        let mut text = String::new();
+        writeln!(text, "question = \"Is what the forecast calls fastest the fastest here?\"")?;
+        writeln!(text, "target = {}", quoted(&self.target))?;
+        if let Some(draft) = self.draft() {
+            writeln!(text, "draft = {}", quoted(draft))?;
+        }
+        let shipped = || ["code", "docs", "edits"].map(str::to_owned).to_vec();
+        let prompts = if self.prompts.is_empty() { shipped() } else { self.prompts.clone() };
+        let prompts = prompts.iter().map(|name| quoted(name)).collect::<Vec<_>>();
+        writeln!(text, "prompts = [{}]", prompts.join(", "))?;
+        if let Some(limit) = self.limit {
+            writeln!(text, "prompts_limit = {limit}")?;
+        }
+        writeln!(text, "chat = {}\nmax_tokens = {}\nseed = 1", self.chat, self.max_tokens)?;
+        for sweep in sweeps {
+            writeln!(text, "\n[[sweep]]\n{sweep}")?;
+            for (key, value) in self.sampling.target()?.changes() {
+                writeln!(text, "{key} = {value}")?;
+            }
+        }
+        Ok(text)
+    }
+
+    /// Records the texts of the experiment's prompts, and lets drafters read them.
+    fn tape(&self, ready: &Ready) -> Result<Tape> {
+        let (target, codec) = (&*ready.pair.target.model, &*ready.pair.target.codec);
+        let texts = Texts::new(codec, read_text);
+        let Frozen { plan, prompts, tokens } = ready.freeze(&texts)?;
+        let prompts = prompts.into_iter().zip(tokens).map(|(prompt, tokens)| TapePrompt {
+            id: prompt.id,
+            category: prompt.category,
+            tokens,
+        });
+        let recording = Recording {
+            target,
+            name: &self.target,
+            codec,
+            samplings: vec![self.sampling.target()?],
+            prompts: prompts.collect(),
+            repeats: 1,
+            // Another seed than that of the run, which must not be forecast from its own texts.
+            seed: plan.seed + 1,
+            max_tokens: plan.max_tokens,
+            ignore_eos: plan.ignore_eos,
+        };
+        let mut file: TapeFile = recording.run(&self.out.join("tape.jsonl"))?;
+        let tools = crate::draft::Tools {
+            draft: ready.pair.draft_model(),
+            target: Some(target),
+            texts: Some(&texts),
+        };
+        Scoring { drafters: self.drafters(ready)?, tools, overlap: false }.run(&mut file)?;
+        Ok(file.tape().clone())
+    }
+
+    fn drafters(&self, ready: &Ready) -> Result<Vec<TapeDrafter>> {
+        let drafter = |name: &str, params, most| {
+            let (model, length) = (None, None);
+            canonical(TapeDrafter { drafter: name.to_owned(), model, length, params, most })
+        };
+        let most = Some(crate::forecasting::MOST_K);
+        let mut all = vec![
+            drafter("prompt_lookup", Params::default(), most)?,
+            drafter("suffix_automaton", Params::default(), most)?,
+        ];
+        if let Some((name, model)) = self.draft().zip(ready.pair.draft_model()) {
+            let warmth = self.sampling.target()?.temperature;
+            let cooler = COOLER.iter().filter(|_| warmth > 0.0).map(|share| {
+                let temperature = Value::Number(share * warmth);
+                Params::default().with("draft_temperature", temperature)
+            });
+            for params in [Params::default()].into_iter().chain(cooler) {
+                let model = Some(TapeModel::new(name, model.info()));
+                all.push(TapeDrafter { model, ..drafter(MODEL, params, None)? });
+            }
+        }
+        Ok(all)
+    }
+
+    /// Times passes at the shortest, the median and the longest context of the texts.
+    fn costs(&self, ready: &Ready, tape: &Tape) -> Result<CostTable> {
+        let (target, draft) = (&*ready.pair.target.model, ready.pair.draft_model());
+        let (budget, clock) = (Duration::from_secs(self.seconds), MachineClock::default());
+        let ends = tape.texts.iter().flat_map(|text| {
+            let prompt = text.prompt_tokens.len();
+            [prompt, prompt + text.tokens.len()]
+        });
+        let mut contexts = ends.collect::<Vec<_>>();
+        contexts.sort_unstable();
+        let room = target.info().context_length.saturating_sub(crate::bench::MOST_ROWS + 1);
+        let picked = [0, contexts.len() / 2, contexts.len() - 1].map(|at| contexts[at].min(room));
+        let mut contexts = picked.map(|context| context.max(1)).to_vec();
+        contexts.dedup();
+        let outside = measure(target, draft, CONTEXT.min(room.max(1)), budget / 4, &clock)?.outside;
+        let rows = cost_rows(target, draft, &contexts, &outside, budget, &clock)?;
+        report::write_csv(&self.out.join("costs.csv"), &rows)?;
+        let mut table = CostTable::default();
+        rows.into_iter().try_for_each(|row| table.add(row))?;
+        let complete = contexts.iter().all(|&context| table.target(1, context, 1) > 0.0);
+        if !complete || (draft.is_some() && !table.knows_draft()) {
+            bail!(
+                "other work disturbed this machine: too few samples of a pass are usable; wait \
+                 until it is idle, or raise --seconds"
+            );
+        }
+        Ok(table)
+    }
+}
+
+/// The ways to decode that are forecast to be the fastest; of those that differ in K or the rule
+/// alone, the best.
+fn fastest(cells: &[ForecastCell]) -> Vec<&ForecastCell> {
+    let rate = |cell: &ForecastCell| cell.speedup(0).and_then(|ratio| ratio.value()).unwrap_or(0.0);
+    let mut ranked =
+        cells.iter().filter(|cell| cell.way.law != ChainLaw::Match).collect::<Vec<_>>();
+    ranked.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
+    let mut chosen = Vec::<&ForecastCell>::new();
+    for cell in ranked {
+        if chosen.iter().all(|known| known.way.drafter != cell.way.drafter) {
+            chosen.push(cell);
+        }
+    }
+    chosen.truncate(MEASURED);
+    chosen
+}
+
+/// The axes of a cell.
+fn sweep(tape: &Tape, cell: &ForecastCell) -> String {
+    let drafter = &tape.drafters[cell.way.drafter];
+    let set = drafter.params.iter().map(|(key, value)| match value {
+        Value::Text(text) => format!("\n{key} = {}", toml::Value::from(text.as_str())),
+        other => format!("\n{key} = {other}"),
+    });
+    format!(
+        "drafter = \"{}\"\nverifier = \"{}\"\nnum_speculative_tokens = {}{}",
+        drafter.drafter,
+        cell.way.law.verifier(),
+        cell.way.k,
+        set.collect::<String>()
+    )
+}
+
+/// Forecast beside measurement.
+fn table(gaps: &[ForecastGap]) -> Result<String> {
+    let mut text = String::new();
+    writeln!(text, "                                  tokens per round       speedup")?;
+    writeln!(text, "drafter           verifier      K  forecast  measured   forecast  measured")?;
+    for gap in gaps {
+        let number = |number: Option<f64>| number.map_or("-".to_owned(), |x| format!("{x:.2}"));
+        writeln!(
+            text,
+            "{:16}  {:11} {:>3}  {:>8.2}  {:>8.2}   {:>8}  {:>8}",
+            gap.drafter,
+            gap.verifier,
+            gap.num_speculative_tokens,
+            gap.forecast,
+            gap.measured,
+            number(gap.forecast_speedup),
+            number(gap.measured_speedup)
+        )?;
+    }
+    Ok(text)
+}

@@ -1,0 +1,63 @@
+//! Whether the probabilities of a tape can be those of its texts.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::tape::Tape;
+
+/// What speaks against the probabilities of a drafter, or of the target.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ForecastDoubt {
+    /// The drafter, by its number on the tape.
+    pub drafter: usize,
+    /// The mean of q/p over all tokens.
+    pub mean: f64,
+    /// log₁₀ of the wealth of bets on a mean above 1.
+    pub log10_wealth: f64,
+}
+
+/// The bets: shares of the wealth that are staked on every token.
+const STAKES: [f64; 3] = [0.01, 0.05, 0.2];
+/// Wealth that the probabilities of true texts reach once in a million tapes at most (Ville's
+/// inequality).
+const LOG10_LIMIT: f64 = 6.0;
+
+/// Drafters whose q/p is too large. Where a token was drawn from p, q/p has a mean of at most 1,
+/// whatever came before, so bets on more lose on average; permuted or foreign probabilities win
+/// them.
+pub fn doubts(tape: &Tape) -> Vec<ForecastDoubt> {
+    let of = |drafter: usize| {
+        let (mut wealth, mut sum, mut tokens) = ([0.0; STAKES.len()], 0.0, 0.0);
+        for (number, text) in tape.texts.iter().enumerate() {
+            let score = tape.score(drafter, number);
+            let log_q = score.and_then(|score| score.log_q.as_ref());
+            for (q, p) in log_q.into_iter().flatten().zip(text.log_p.iter().flatten()) {
+                let ratio = (q - p).exp();
+                sum += ratio;
+                tokens += 1.0;
+                let bets = wealth.iter_mut().zip(STAKES);
+                bets.for_each(|(wealth, stake)| *wealth += (stake * (ratio - 1.0)).ln_1p());
+            }
+        }
+        let best = wealth.into_iter().fold(f64::NEG_INFINITY, f64::max);
+        // The mean of the wealths is at least the largest over their number.
+        let log10_wealth = (best - (STAKES.len() as f64).ln()) / std::f64::consts::LN_10;
+        ForecastDoubt { drafter, mean: sum / tokens, log10_wealth }
+    };
+    let all = (0..tape.drafters.len()).map(of);
+    // NaN, where there is nothing to bet on, is no doubt.
+    all.filter(|doubt| doubt.log10_wealth > LOG10_LIMIT).collect()
+}
+
+impl fmt::Display for ForecastDoubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "q/p has a mean of {:.2}, and no more than 1 is possible if the texts were drawn from \
+             p (bets on it won 10^{:.0} times their stake): log p or log q belong to other tokens, \
+             other sampling settings or another model",
+            self.mean, self.log10_wealth
+        )
+    }
+}
