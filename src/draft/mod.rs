@@ -21,7 +21,9 @@ mod tree_confidence;
 mod tree_optimal;
 
 pub use model::ModelDrafter;
-pub(crate) use model_tree::{AUTO, SIBLINGS, parse_tree};
+#[cfg(feature = "harness")]
+pub(crate) use model_tree::parse_tree;
+pub(crate) use model_tree::{AUTO, SIBLINGS};
 pub use none::NoDraft;
 pub use prompt_lookup::PromptLookup;
 pub use tools::{ReadText, Texts, Tools};

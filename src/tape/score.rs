@@ -61,7 +61,12 @@ pub fn score_text(
         let logits = draft.logits(context, part)?;
         for (sampler, scored) in samplers.iter().zip(&mut scored) {
             let drafts = laws(sampler, before, part, &logits, "the draft model")?;
-            scored.add(part, &drafts, targets.as_deref());
+            let plain = sampler.params().penalties();
+            let plain = (sampler.params().is_greedy() && targets.is_some()).then_some(plain);
+            let beliefs = plain
+                .map(|plain| laws(&Sampler::new(plain)?, before, part, &logits, "the draft model"));
+            let beliefs = beliefs.transpose()?;
+            scored.add(part, &drafts, beliefs.as_deref(), targets.as_deref());
         }
         Ok(())
     })?;
@@ -69,7 +74,13 @@ pub fn score_text(
 }
 
 impl ScoredText {
-    fn add(&mut self, part: &[Token], drafts: &[Dist], targets: Option<&[Dist]>) {
+    fn add(
+        &mut self,
+        part: &[Token],
+        drafts: &[Dist],
+        beliefs: Option<&[Dist]>,
+        targets: Option<&[Dist]>,
+    ) {
         let log = |(&token, dist): (&Token, &Dist)| dist.p(token).ln();
         self.log_q.extend(part.iter().zip(drafts).map(log));
         let both = targets.into_iter().flatten().zip(drafts);
@@ -80,7 +91,9 @@ impl ScoredText {
             race.extend(both.clone().zip(part).map(|((p, q), &token)| race_won(p, q, token)));
         }
         if let Some(siblings) = &mut self.siblings {
-            both.zip(part).for_each(|((p, q), &token)| siblings.add(p, q, token));
+            let belief = |at: usize| beliefs.map(|beliefs| &beliefs[at]);
+            let each = both.zip(part).enumerate();
+            each.for_each(|(at, ((p, q), &token))| siblings.add(p, q, belief(at), token));
         }
     }
 }

@@ -48,20 +48,22 @@ pub struct SiblingScores {
     /// By token: the same for the second of two siblings without replacement. The first is that
     /// of independent ones.
     pub distinct: Vec<f64>,
-    /// By token: its rank among the tokens by q, from 0; the largest number for a token that q
+    /// By token: its rank by q (for a greedy draft, by its model at temperature 1), from 0; the largest number for a token that q
     /// does not have.
     pub rank: Vec<u32>,
 }
 
 impl SiblingScores {
-    /// Adds a token of the text.
-    pub(super) fn add(&mut self, p: &Dist, q: &Dist, token: Token) {
+    /// Adds a token of the text. A greedy draft has no second token by q: it ranks tokens by
+    /// what its model believes at temperature 1.
+    pub(super) fn add(&mut self, p: &Dist, q: &Dist, belief: Option<&Dist>, token: Token) {
+        let rank = rank(belief.unwrap_or(q), token);
         self.independent.push(independent(p, q, token));
-        self.distinct.push(second(p, q, token));
-        let own = q.p(token);
-        let before = |&(other, mass): &(Token, f64)| mass > own || (mass == own && other < token);
-        let rank = q.support().filter(before).count() as u32;
-        self.rank.push(if own > 0.0 { rank } else { Token::MAX });
+        self.distinct.push(match belief {
+            Some(_) => f64::from(u8::from(rank == 1 && p.p(token) > 0.0)),
+            None => second(p, q, token),
+        });
+        self.rank.push(rank);
     }
 
     /// Whether there is an entry for each of so many tokens.
@@ -83,6 +85,13 @@ impl SiblingScores {
             SiblingKind::TopK => Some(f64::from(u8::from((*self.rank.get(at)? as usize) < count))),
         }
     }
+}
+
+fn rank(ranking: &Dist, token: Token) -> u32 {
+    let own = ranking.p(token);
+    let before = |&(other, mass): &(Token, f64)| mass > own || (mass == own && other < token);
+    let rank = ranking.support().filter(before).count() as u32;
+    if own > 0.0 { rank } else { Token::MAX }
 }
 
 fn independent(p: &Dist, q: &Dist, token: Token) -> [f64; MOST_SIBLINGS] {

@@ -108,9 +108,10 @@ fn trees_have_the_rounds_of_the_enumeration() {
         (SiblingKind::Distinct, &[&[2], &[2, 1], &[1, 2]]),
         (SiblingKind::TopK, &[&[2], &[2, 2], &[3, 1]]),
     ];
-    for (name, sampling) in
-        [("mixed", neutral), ("close", neutral), ("gaps", neutral), ("mixed", cooler)]
-    {
+    let greedy = SamplingParams { temperature: 0.0, ..neutral };
+    let mut cases = ["mixed", "close", "gaps"].map(|name| (name, neutral)).to_vec();
+    cases.extend([("mixed", cooler), ("mixed", greedy), ("close", greedy)]);
+    for (name, sampling) in cases {
         let pair = ending(name);
         for (kind, trees) in trees {
             for tree in trees {
