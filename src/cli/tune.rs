@@ -85,7 +85,10 @@ pub(super) fn run(args: &TuneArgs) -> Result<()> {
     fs::create_dir_all(&args.out).with_context(cannot)?;
     fs::write(&file, args.experiment(&["drafter = \"prompt_lookup\"".to_owned()])?)
         .with_context(cannot)?;
-    let ready = prepare(&file, &args.overrides)?;
+    let ready = prepare(&file, &args.overrides).inspect_err(|_| {
+        // Nothing is lost with what was just begun, and the next try needs the name.
+        let _ = fs::remove_dir_all(&args.out);
+    })?;
     terminal::say("recording texts, and what drafters say of them");
     let tape = args.tape(&ready)?;
     terminal::say("timing passes");

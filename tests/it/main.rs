@@ -139,6 +139,8 @@ mod cli_support;
 #[cfg(feature = "harness")]
 mod cli_tape;
 #[cfg(feature = "harness")]
+mod cli_tune;
+#[cfg(feature = "harness")]
 mod damaged;
 #[cfg(feature = "harness")]
 mod disturbed;
