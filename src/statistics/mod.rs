@@ -5,11 +5,13 @@
 //! every interval is taken over prompts, never over rounds.
 
 mod acceptance;
+mod between_runs;
 mod interval;
 mod outliers;
 mod paired;
 mod predict;
 mod quantile;
+mod randomised;
 mod ratios;
 mod resamples;
 mod round_cost;
@@ -19,11 +21,16 @@ mod speedup;
 mod survival;
 
 pub use acceptance::Acceptance;
+pub use between_runs::{
+    CellOfRun, Contrast, Finding, Measure, PairedPrompts, Pairing, PromptInRuns, PromptWork,
+    contrasts, pair_runs,
+};
 pub use interval::{Interval, MIN_PROMPTS, Ratio, student};
 pub use outliers::{Outlier, Side, outliers};
 pub use paired::{LEVEL, SignFlip, against_tuned, flips, holm, log_ratios, sign_flip, sign_flips};
 pub use predict::{Costs, RoundProgress, expected_tokens, predicted_speedup};
 pub use quantile::{deciles, median, quantile};
+pub use randomised::{MOST_EXACT, Randomised, randomised};
 pub use ratios::{
     alpha, block_efficiency, block_efficiency_ratio, passes_per_row, share_of_ceiling, tv,
 };

@@ -136,6 +136,10 @@ mod cli_strategies;
 #[cfg(feature = "harness")]
 mod cli_support;
 #[cfg(feature = "harness")]
+mod compare_runs;
+#[cfg(feature = "harness")]
+mod compare_statistics;
+#[cfg(feature = "harness")]
 mod damaged;
 #[cfg(feature = "harness")]
 mod disturbed;
@@ -195,6 +199,8 @@ mod model_names;
 mod outliers;
 #[cfg(feature = "harness")]
 mod paired;
+#[cfg(feature = "harness")]
+mod perfetto;
 #[cfg(feature = "harness")]
 mod prefilled;
 #[cfg(feature = "harness")]
