@@ -10,7 +10,7 @@ use super::output;
 use crate::compare::{ComparedCell, ComparedRow, Comparison, compare};
 use crate::plot::broken;
 use crate::shown;
-use crate::statistics::{Finding, LEVEL, Measure};
+use crate::statistics::{ContrastFinding, LEVEL, Measure};
 use crate::terminal;
 
 /// Options of `specdec compare`.
@@ -68,7 +68,7 @@ struct CsvRow<'a> {
     p: f64,
     exact: bool,
     p_holm: f64,
-    finding: Finding,
+    finding: ContrastFinding,
     texts: Option<usize>,
     equal_texts: Option<usize>,
 }

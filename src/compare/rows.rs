@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::side::RunSide;
 use crate::experiment::{Cell, describe};
 use crate::report::series;
-use crate::statistics::{Contrast, Finding, Measure};
+use crate::statistics::{Contrast, ContrastFinding, Measure};
 
 /// A cell that both runs have.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -114,7 +114,7 @@ pub struct ComparedRow {
     /// The p-value after Holm's adjustment for all cells that have the measure.
     pub p_holm: f64,
     /// What the test shows.
-    pub finding: Finding,
+    pub finding: ContrastFinding,
 }
 
 impl ComparedRow {
@@ -139,9 +139,9 @@ impl ComparedRow {
     /// opposite ways, else nothing.
     pub fn mark(&self) -> &'static str {
         match self.finding {
-            Finding::Larger | Finding::Smaller => "*",
-            Finding::Mixed => "?",
-            Finding::Equal | Finding::NotShown | Finding::TooFew => "",
+            ContrastFinding::Larger | ContrastFinding::Smaller => "*",
+            ContrastFinding::Mixed => "?",
+            ContrastFinding::Equal | ContrastFinding::NotShown | ContrastFinding::TooFew => "",
         }
     }
 }

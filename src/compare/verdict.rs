@@ -4,7 +4,7 @@ use super::Comparison;
 use super::of_cells;
 use super::side::RunSide;
 use crate::shown::count;
-use crate::statistics::{Finding, Measure, Pairing};
+use crate::statistics::{ContrastFinding, Measure, Pairing};
 
 /// Values that are too long to be read in a sentence.
 const LONG: usize = 60;
@@ -34,14 +34,15 @@ fn tally(
 ) -> Option<String> {
     let methods = found.cells.iter().filter(|cell| !cell.baseline);
     let rows = methods.filter_map(|cell| cell.row(measure)).collect::<Vec<_>>();
-    let number = |finding: Finding| rows.iter().filter(|row| row.finding == finding).count();
-    let more = of_cells(number(Finding::Larger), rows.len());
-    let mut rest = format!("{smaller} in {}", number(Finding::Smaller));
+    let number =
+        |finding: ContrastFinding| rows.iter().filter(|row| row.finding == finding).count();
+    let more = of_cells(number(ContrastFinding::Larger), rows.len());
+    let mut rest = format!("{smaller} in {}", number(ContrastFinding::Smaller));
     let others = [
-        (Finding::Equal, "equal"),
-        (Finding::NotShown, "no difference shown"),
-        (Finding::TooFew, "too few prompts to tell"),
-        (Finding::Mixed, "mixed"),
+        (ContrastFinding::Equal, "equal"),
+        (ContrastFinding::NotShown, "no difference shown"),
+        (ContrastFinding::TooFew, "too few prompts to tell"),
+        (ContrastFinding::Mixed, "mixed"),
     ];
     for (finding, words) in others {
         let number = number(finding);

@@ -10,6 +10,7 @@ mod controls;
 mod costs;
 mod divergence;
 mod figures;
+mod held_out;
 mod load;
 mod markdown;
 mod other_tools;

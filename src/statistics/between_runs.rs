@@ -223,7 +223,7 @@ pub struct Contrast {
 /// What a [`Contrast`] shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finding {
+pub enum ContrastFinding {
     /// Every prompt has the same value in both runs.
     Equal,
     /// The second run's value is larger.
@@ -240,22 +240,22 @@ pub enum Finding {
 
 impl Contrast {
     /// What the test shows at the level [`LEVEL`] after Holm.
-    pub fn finding(&self) -> Finding {
+    pub fn finding(&self) -> ContrastFinding {
         if self.test.signs == 0 {
-            return Finding::Equal;
+            return ContrastFinding::Equal;
         }
         let least = 0.5_f64.powi(self.test.signs.min(1024) as i32 - 1);
         if self.tests as f64 * least >= LEVEL {
-            return Finding::TooFew;
+            return ContrastFinding::TooFew;
         }
         if self.adjusted >= LEVEL {
-            return Finding::NotShown;
+            return ContrastFinding::NotShown;
         }
         let larger = self.values[1] > self.values[0];
         match (self.test.mean > 0.0, larger) {
-            (true, true) => Finding::Larger,
-            (false, false) => Finding::Smaller,
-            _ => Finding::Mixed,
+            (true, true) => ContrastFinding::Larger,
+            (false, false) => ContrastFinding::Smaller,
+            _ => ContrastFinding::Mixed,
         }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use specdec::statistics::{
-    Acceptance, CellOfRun, Finding, MOST_EXACT, Measure, PairedPrompts, PairedTime, Pairing,
-    PromptWork, Rounds, Sample, contrasts, pair_runs, randomised, sign_flip,
+    Acceptance, CellOfRun, ContrastFinding, MOST_EXACT, Measure, PairedPrompts, PairedTime,
+    Pairing, PromptWork, Rounds, Sample, contrasts, pair_runs, randomised, sign_flip,
 };
 
 use crate::fixtures::uniform;
@@ -32,7 +32,7 @@ fn every_sign_pattern_is_counted_once() {
 
 #[test]
 fn many_differences_are_sampled_and_p_is_never_zero() {
-    let many = randomised(&vec![0.01; MOST_EXACT + 1], FLIPS).unwrap();
+    let many = randomised(&[0.01; MOST_EXACT + 1], FLIPS).unwrap();
     // Two of 2^17 patterns are as extreme: none of 9999 draws is expected to be.
     assert!(!many.exact && many.p <= 2.0 / (FLIPS + 1) as f64 && many.p > 0.0);
     // Counting and drawing agree up to five standard errors of a share.
@@ -96,13 +96,13 @@ fn a_factor_that_was_put_in_is_found_with_its_direction() {
     assert!((time.ratio.unwrap() / 1.2 - 1.001).abs() < 1e-4, "{time:?}");
     let interval = time.interval.unwrap();
     assert!(interval.lo > 1.199 && interval.lo < 1.2013 && interval.hi < 1.203, "{interval:?}");
-    assert_eq!((time.test.p, time.finding()), (2.0 / 4096.0, Finding::Larger));
+    assert_eq!((time.test.p, time.finding()), (2.0 / 4096.0, ContrastFinding::Larger));
     let speedup = found(Measure::Speedup);
     assert!((speedup.ratio.unwrap() * time.ratio.unwrap() - 1.0).abs() < 1e-12);
-    assert_eq!(speedup.finding(), Finding::Smaller);
+    assert_eq!(speedup.finding(), ContrastFinding::Smaller);
     let rounds = found(Measure::BlockEfficiency);
     assert_eq!((rounds.values, rounds.test.p), ([2.5, 2.5], 1.0));
-    assert_eq!(rounds.finding(), Finding::Equal);
+    assert_eq!(rounds.finding(), ContrastFinding::Equal);
     assert_eq!(found(Measure::AcceptanceRate).values, [0.6, 0.6]);
 }
 
@@ -113,19 +113,19 @@ fn holm_counts_the_cells_that_have_the_measure() {
     assert!(found[1].is_none());
     let first = found[0].unwrap();
     assert_eq!((first.tests, first.adjusted), (3, 3.0 * first.test.p));
-    assert_eq!(found[2].unwrap().finding(), Finding::Smaller);
+    assert_eq!(found[2].unwrap().finding(), ContrastFinding::Smaller);
 }
 
 #[test]
 fn few_prompts_cannot_show_a_difference() {
     let few = contrasts(&[cell(1.2)[..7].to_vec()], Measure::TimePerToken)[0].unwrap();
-    assert_eq!((few.finding(), few.interval), (Finding::TooFew, None));
+    assert_eq!((few.finding(), few.interval), (ContrastFinding::TooFew, None));
     let enough = contrasts(&[cell(1.2)[..8].to_vec()], Measure::TimePerToken)[0].unwrap();
-    assert_eq!(enough.finding(), Finding::Larger);
+    assert_eq!(enough.finding(), ContrastFinding::Larger);
     // In two cells the adjustment doubles 1/128.
     let eight = cell(1.2)[..8].to_vec();
     let two = contrasts(&[eight.clone(), eight], Measure::TimePerToken);
-    assert_eq!(two[0].unwrap().finding(), Finding::TooFew);
+    assert_eq!(two[0].unwrap().finding(), ContrastFinding::TooFew);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn prompts_and_sums_that_disagree_are_mixed() {
     prompts.push([work(10_000.0, 10), work(8_000.0, 10)]);
     let found = contrasts(&[prompts], Measure::TimePerToken)[0].unwrap();
     assert!(found.test.mean > 0.0 && found.ratio.unwrap() < 1.0);
-    assert_eq!(found.finding(), Finding::Mixed);
+    assert_eq!(found.finding(), ContrastFinding::Mixed);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn prompts_without_any_accepted_token_count_by_difference() {
     };
     let prompts = (0..10).map(|i| [without(0), without(1 + i % 2)]).collect::<Vec<_>>();
     let found = contrasts(&[prompts], Measure::AcceptanceRate)[0].unwrap();
-    assert_eq!((found.prompts, found.ratio, found.finding()), (10, None, Finding::Larger));
+    assert_eq!((found.prompts, found.ratio, found.finding()), (10, None, ContrastFinding::Larger));
 }
 
 fn sample(prompt: &str, repeat: u32, us: f64, timed: bool) -> Sample {

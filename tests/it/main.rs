@@ -126,6 +126,8 @@ mod cli_check;
 #[cfg(all(feature = "harness", feature = "candle"))]
 mod cli_checkpoint;
 #[cfg(feature = "harness")]
+mod cli_compare;
+#[cfg(feature = "harness")]
 mod cli_generate;
 #[cfg(feature = "harness")]
 mod cli_inspect;
@@ -173,6 +175,8 @@ mod figures;
 mod figures_support;
 #[cfg(feature = "harness")]
 mod figures_text;
+#[cfg(feature = "harness")]
+mod held_out;
 #[cfg(all(feature = "hub", unix))]
 mod hub;
 #[cfg(all(feature = "harness", unix))]
