@@ -41,7 +41,7 @@ fn tally(
     let others = [
         (ContrastFinding::Equal, "equal"),
         (ContrastFinding::NotShown, "no difference shown"),
-        (ContrastFinding::TooFew, "too few prompts to tell"),
+        (ContrastFinding::TooFew, "too few prompts that differ to tell"),
         (ContrastFinding::Mixed, "mixed"),
     ];
     for (finding, words) in others {

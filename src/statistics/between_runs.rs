@@ -234,7 +234,7 @@ pub enum ContrastFinding {
     Mixed,
     /// The data do not show a difference.
     NotShown,
-    /// So few prompts could not show any.
+    /// So few prompts differ at all that no test could show it.
     TooFew,
 }
 

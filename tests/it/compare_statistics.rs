@@ -107,6 +107,18 @@ fn a_factor_that_was_put_in_is_found_with_its_direction() {
 }
 
 #[test]
+fn a_machine_that_is_slower_as_a_whole_changes_no_speedup() {
+    let slower = |[first, second]: [PromptWork; 2]| {
+        let times = PairedTime { plain_us: 1.2 * 20.0, ..second.against_plain };
+        [first, PromptWork { against_plain: times, ..second }]
+    };
+    let prompts = cell(1.2).into_iter().map(slower).collect::<Vec<_>>();
+    let speedup = contrasts(&[prompts], Measure::Speedup)[0].unwrap();
+    // The prompts scatter by a thousandth.
+    assert!((speedup.ratio.unwrap() - 1.0).abs() < 2e-3, "{speedup:?}");
+}
+
+#[test]
 fn holm_counts_the_cells_that_have_the_measure() {
     let none = vec![[PromptWork::default(); 2]; 12];
     let found = contrasts(&[cell(1.2), none, cell(0.8), cell(1.1)], Measure::TimePerToken);
