@@ -54,6 +54,7 @@ fn short(side: &RunSide, cell: &Cell) -> String {
         Some(series) => {
             format!("{}, K = {}, {goal}", series.method, cell.method.num_speculative_tokens)
         }
+        None if cell.beam.is_some() => format!("no drafts, {goal}"),
         None => format!("plain decoding, {goal}"),
     }
 }
