@@ -86,6 +86,8 @@ pub mod check;
 #[cfg(feature = "harness")]
 pub mod cli;
 pub mod clock;
+#[cfg(feature = "harness")]
+pub mod compare;
 pub mod decode;
 pub mod distribution;
 pub mod draft;

@@ -4,6 +4,7 @@ mod bench;
 mod bugs;
 mod certify;
 mod check;
+mod compare;
 mod completions;
 mod forecast;
 mod generate;
@@ -49,6 +50,8 @@ enum Command {
     Plan(run::PlanArgs),
     /// Rewrite summary.csv, the figures and report.md of a results folder from its raw rows
     Report(report::ReportArgs),
+    /// Compare the same cells in two runs, in acceptance and, on one machine, in time
+    Compare(compare::CompareArgs),
     /// Continue a prompt; stream the text to standard output, statistics to standard error
     Generate(Box<generate::GenerateArgs>),
     /// Show the next token's logits, and its distribution after each sampling processor
@@ -130,6 +133,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Run(args) => run::run(&args),
         Command::Plan(args) => run::plan(&args),
         Command::Report(args) => report::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::List(args) => list::run(&args),

@@ -22,6 +22,10 @@ pub(super) struct ReportArgs {
     /// numbers that its definition of speed gives
     #[arg(long)]
     spec_bench: bool,
+    /// Also write the rounds as a time line, trace.json, which ui.perfetto.dev and
+    /// chrome://tracing open
+    #[arg(long)]
+    perfetto: bool,
 }
 
 /// Writes summary.csv, survival.csv, the figures and report.md of a results folder.
@@ -34,6 +38,10 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     if args.spec_bench {
         let folder = crate::report::write_spec_bench(&args.folder)?;
         terminal::say(format_args!("rows of Spec-Bench: {}", folder.display()));
+    }
+    if args.perfetto {
+        let trace = crate::report::write_perfetto(&args.folder)?;
+        terminal::say(format_args!("time line of the rounds: {}", trace.display()));
     }
     output::line(args.folder.join("report.md").display())
 }

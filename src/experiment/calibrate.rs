@@ -1,5 +1,5 @@
 //! The calibration: the costs of passes and bookkeeping on this machine, measured before
-//! the sweep, so that predicted speedups do not depend on measured ones.
+//! the sweep, so that calibrated speedups do not depend on measured ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +12,7 @@ use super::generation::{BlockModels, one};
 use super::passes::{TURNS, target_passes};
 use super::progress::RunProgress;
 use super::setup::Setup;
+use crate::distribution::Token;
 use crate::model::LanguageModel;
 use crate::rows::RoundRow;
 use crate::rows::{Calibration, CellCosts};
@@ -51,11 +52,10 @@ pub(super) fn calibrate(setup: &Setup<'_>) -> Result<Calibration> {
         }
     }
     let counts = row_counts(plan, warm_ups.iter().flatten().flatten());
-    let longest = prompts.iter().max_by_key(|tokens| tokens.len()).context("there is no prompt")?;
-    let context = &longest[..longest.len().min(CALIBRATION_CONTEXT)];
+    let context = calibration_context(setup)?;
     steps.progress.more(TURNS * counts.len());
     let step = || steps.done("target passes");
-    let passes = target_passes(setup.target, context, &counts, setup.clock, step)?;
+    let passes = target_passes(setup.target, context, &counts, setup.clock, TURNS, step)?;
     drop(steps);
     let ids = plan.cells.iter().map(|cell| cell.id.clone());
     let cells = ids.zip(&warm_ups).filter_map(|(id, warm_ups)| Some((id, cell_costs(warm_ups)?)));
@@ -67,6 +67,13 @@ pub(super) fn calibrate(setup: &Setup<'_>) -> Result<Calibration> {
         threads: threads.map(|(name, model)| (name.to_owned(), threads_of(model))).collect(),
         cells: cells.collect(),
     })
+}
+
+/// The context at which passes are timed: the beginning of the longest prompt.
+pub(super) fn calibration_context<'a>(setup: &Setup<'a>) -> Result<&'a [Token]> {
+    let longest = setup.tokens.iter().max_by_key(|tokens| tokens.len());
+    let longest = longest.context("there is no prompt")?;
+    Ok(&longest[..longest.len().min(CALIBRATION_CONTEXT)])
 }
 
 /// The number of threads of a model's passes, where it changes.

@@ -10,7 +10,7 @@ const APART: f64 = 1.5;
 /// The interquartile range of a pass's samples may be up to this share of their median.
 const WIDE: f64 = 0.5;
 
-/// Why predictions from a calibration are uncertain, as sentences.
+/// Why speedups predicted from a calibration are uncertain, as sentences.
 pub(crate) fn doubts(calibration: &Calibration, plan: &Plan) -> Vec<String> {
     cells_apart(calibration, plan).into_iter().chain(passes_apart(calibration)).collect()
 }
@@ -22,7 +22,7 @@ fn cells_apart(calibration: &Calibration, plan: &Plan) -> Option<String> {
     let (worst, spread) = apart.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     Some(format!(
         "Warm-ups of {} of {} cells differ by more than a factor of {APART} (\"{}\": \
-         {spread:.1}): their predicted speedups are uncertain.",
+         {spread:.1}): their calibrated speedups are uncertain.",
         apart.len(),
         plan.cells.len(),
         describe(worst)
@@ -35,7 +35,7 @@ fn passes_apart(calibration: &Calibration) -> Option<String> {
     (share(worst) > WIDE).then(|| {
         format!(
             "T({}) was {:.0} µs with an interquartile range of {:.0} µs in the calibration: \
-             predicted speedups are uncertain.",
+             calibrated speedups are uncertain.",
             worst.rows, worst.us, worst.iqr_us
         )
     })

@@ -10,7 +10,7 @@ use super::cell::{Plan, PlannedModel};
 use super::files::write_whole;
 use super::provenance::{Build, utc_now};
 use crate::machine::{Machine, load_average};
-use crate::rows::Calibration;
+use crate::rows::{Calibration, Recalibration};
 
 /// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +62,10 @@ pub struct RunSession {
     pub lost_share: f64,
     /// Costs measured before its first block.
     pub calibration: Calibration,
+    /// Target passes timed again between its blocks. Empty in runs of older versions and in short
+    /// ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recalibrations: Vec<Recalibration>,
     /// UTC start, RFC 3339.
     pub started: String,
     /// UTC end; none if it was killed or failed.
@@ -80,9 +84,15 @@ impl RunSession {
             lost_before: 0.0,
             lost_share: 0.0,
             calibration: Calibration::default(),
+            recalibrations: Vec::new(),
             started: utc_now(),
             ended: None,
         }
+    }
+
+    /// The costs of the calibration, with passes as they were timed during the sweep.
+    pub fn costs(&self) -> Calibration {
+        self.calibration.during(&self.recalibrations)
     }
 
     /// Whether the times of both can be compared: they have the same build, machine and

@@ -29,6 +29,7 @@ mod progress;
 pub mod prompts;
 mod provenance;
 mod read;
+mod recalibrate;
 mod recorder;
 pub mod reference;
 mod repeats;

@@ -12,7 +12,7 @@ use crate::rows::PassCost;
 use crate::statistics::quantile;
 use crate::tree::Draft;
 
-/// The number of turns; each turn times a pass of every row count. The first turn fills
+/// The number of turns before the sweep; each turn times a pass of every row count. The first turn fills
 /// the caches and is not counted.
 pub(super) const TURNS: usize = 16;
 
@@ -22,7 +22,7 @@ const LEAST_TURNS: usize = 6;
 /// The time after which no further turn begins.
 const ENOUGH: Duration = Duration::from_secs(10);
 
-/// Measures T(n) for each n in `counts` after `context`, in turns, so that drift affects
+/// Measures T(n) for each n in `counts` after `context`, in `turns` turns, so that drift affects
 /// all of them alike. `step` is called after every sample, including those of the first
 /// turn.
 ///
@@ -33,13 +33,14 @@ pub(super) fn target_passes(
     context: &[Token],
     counts: &[usize],
     clock: &dyn Clock,
+    turns: usize,
     mut step: impl FnMut() -> Result<()>,
 ) -> Result<Vec<PassCost>> {
     let mut session = target.session()?;
     let drafts = counts.iter().map(|rows| chain(target, context, rows - 1)).collect::<Vec<_>>();
-    let mut samples = vec![Vec::with_capacity(TURNS); counts.len()];
+    let mut samples = vec![Vec::with_capacity(turns); counts.len()];
     let start = clock.now();
-    for turn in 0..TURNS {
+    for turn in 0..turns {
         if turn >= LEAST_TURNS && clock.now() - start > ENOUGH {
             break;
         }
@@ -97,6 +98,6 @@ fn chain(target: &dyn LanguageModel, context: &[Token], k: usize) -> Draft {
 /// # Errors
 /// If the target fails.
 pub fn pass_time(target: &dyn LanguageModel, prompt: &[Token]) -> Result<Duration> {
-    let passes = target_passes(target, prompt, &[1], &RealClock::default(), || Ok(()))?;
+    let passes = target_passes(target, prompt, &[1], &RealClock::default(), TURNS, || Ok(()))?;
     Ok(Duration::from_secs_f64(passes[0].us.max(1e-3) / 1e6))
 }

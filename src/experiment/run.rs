@@ -18,10 +18,11 @@ use super::live::Live;
 use super::manifest::{Manifest, RunSession, Status};
 use super::progress::RunProgress;
 use super::provenance::utc_now;
+use super::recalibrate::{apart, recalibrate};
 use super::repeats::{self, MOST_DISTURBED};
 use super::setup::Setup;
 use crate::machine::{DISTURBED, Watch};
-use crate::rows::{BlockRow, BlockRows};
+use crate::rows::{BlockRow, BlockRows, Calibration, Recalibration};
 use crate::{shown, terminal};
 
 /// Which folder a run writes to.
@@ -82,11 +83,14 @@ pub fn run(setup: &Setup<'_>, out: &Path, resume: &Resume) -> Result<Ended> {
     };
     terminal::say(format_args!("results: {}", folder.path().display()));
     let number = manifest.sessions.len().saturating_sub(1);
-    let sweep = Sweep { setup, folder: &folder, blocks: &blocks, session: number };
     if open {
+        let calibration = &manifest.sessions[number].calibration;
+        let sweep = Sweep { setup, folder: &folder, blocks: &blocks, session: number, calibration };
         let watch = Watch::begin(setup.clock);
-        manifest.blocks.0 = sweep.run(listed)?;
+        let (done, recalibrations) = sweep.run(listed)?;
+        manifest.blocks.0 = done;
         let session = &mut manifest.sessions[number];
+        session.recalibrations = recalibrations;
         session.lost_share = watch.end(setup.threads, session.machine.cores).share();
         session.ended = Some(utc_now());
     }
@@ -133,12 +137,13 @@ struct Sweep<'a> {
     folder: &'a ResultsFolder,
     blocks: &'a [Block<'a>],
     session: usize,
+    calibration: &'a Calibration,
 }
 
 impl Sweep<'_> {
     /// Runs the blocks that are not `listed`, then repeats disturbed ones. Returns the
-    /// number of blocks that are done.
-    fn run(&self, mut listed: Vec<BlockRow>) -> Result<usize> {
+    /// number of blocks that are done, and the calibrations between them.
+    fn run(&self, mut listed: Vec<BlockRow>) -> Result<(usize, Vec<Recalibration>)> {
         let cells = |blocks: &[BlockRow]| {
             let standing = blocks.iter().filter(|row| !row.superseded);
             standing.map(|row| self.blocks[row.block].cells.len()).sum::<usize>()
@@ -148,7 +153,12 @@ impl Sweep<'_> {
         let mut live = BTreeMap::new();
         let done = listed.iter().filter(|row| !row.superseded).map(|row| row.block);
         let done = done.collect::<std::collections::BTreeSet<_>>();
-        for block in self.blocks.iter().filter(|block| !done.contains(&block.number)) {
+        let open = self.blocks.iter().filter(|block| !done.contains(&block.number));
+        let (apart, mut recalibrations) = (apart(open.clone().count()), Vec::new());
+        for (before, block) in open.enumerate() {
+            if before > 0 && before % apart == 0 {
+                recalibrations.extend(recalibrate(self.setup, self.calibration, block.number));
+            }
             let Some((rows, row)) = self.block(block, 0, &mut progress, &mut live)? else { break };
             self.folder.append(&rows, &row)?;
             listed.push(row);
@@ -166,7 +176,8 @@ impl Sweep<'_> {
                 }
             }
         }
-        Ok(listed.iter().filter(|row| !row.superseded).count())
+        let done = listed.iter().filter(|row| !row.superseded).count();
+        Ok((done, recalibrations))
     }
 
     /// Runs a disturbed block again and keeps the less disturbed attempt; the other stays

@@ -1,5 +1,5 @@
 //! Checks that rounds cost in the sweep what the calibration measured. If they do not,
-//! predicted speedups are wrong even if the predicted acceptance is right.
+//! calibrated speedups are wrong even if the acceptance they expect is right.
 
 use super::results::Results;
 use crate::experiment::{Cell, describe, doubts};
@@ -10,7 +10,7 @@ use crate::statistics::{rounds, timed, times};
 /// that alone changes costs by much less.
 const OFF: f64 = 1.25;
 
-/// One sentence per reason why predicted speedups are uncertain.
+/// One sentence per reason why calibrated speedups are uncertain.
 pub(super) fn warnings(results: &Results) -> Vec<String> {
     let (plan, session) = (&results.plan, results.session());
     let known = |cell| Some((cell, taken(results, cell)?));
@@ -21,7 +21,7 @@ pub(super) fn warnings(results: &Results) -> Vec<String> {
     let off = worst.map(|(cell, factor)| {
         format!(
             "In {} of {} cells a round took more than {OFF} times as long as the calibration \
-             predicts, or less than 1/{OFF} of that (\"{}\": {factor:.2} times): their predicted \
+             predicts, or less than 1/{OFF} of that (\"{}\": {factor:.2} times): their calibrated \
              speedups are off.",
             off.count(),
             factors.len(),
@@ -34,7 +34,7 @@ pub(super) fn warnings(results: &Results) -> Vec<String> {
 /// Measured time of a cell's rounds ÷ their time according to the calibration; `None` if
 /// the calibration lacks the cost of any of them.
 fn taken(results: &Results, cell: &Cell) -> Option<f64> {
-    let calibration = &results.session().calibration;
+    let calibration = &results.session().costs();
     let costs = calibration.cells.get(&cell.id)?;
     let samples = results.samples(&cell.id);
     let mut cost = 0.0;

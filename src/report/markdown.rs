@@ -10,8 +10,8 @@ use super::series::{Names, Series, lines, series};
 use super::tables::{markdown, number, with_interval};
 use super::warnings::warnings;
 use super::{
-    beams, controls, divergence, other_tools, outliers, policies, sessions, speedup_ceiling, trace,
-    worth,
+    beams, controls, divergence, held_out, other_tools, outliers, policies, sessions,
+    speedup_ceiling, trace, worth,
 };
 use crate::experiment::PlannedModel;
 use crate::model::{CacheDtype, Vocabulary};
@@ -43,6 +43,7 @@ pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[Figur
     text += &cells(&series, summary);
     text += &beams::section(results, &series, summary);
     text += &speedup_ceiling::section(results, &series, summary);
+    text += &held_out::section(results, &series);
     text += &predictions(&series, summary);
     text += &worth::against_rejection(results, &series);
     text += &worth::ceilings(results, &series, summary);
@@ -240,7 +241,7 @@ fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
 }
 
 fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
-    let gap = |row: &SummaryRow| Some(row.speedup? / row.predicted_speedup? - 1.0);
+    let gap = |row: &SummaryRow| Some(row.speedup? / row.calibrated_speedup? - 1.0);
     let head = [
         "method",
         "sampling",
@@ -248,7 +249,7 @@ fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
         "cells:",
         "median |gap|:",
         "largest gap:",
-        "predicted inside the interval:",
+        "calibrated inside the interval:",
     ];
     let table = series.iter().filter_map(|series| {
         let rows = series.cells.iter().filter_map(|c| summary.iter().find(|row| row.cell == c.id));
@@ -258,7 +259,7 @@ fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
         let sizes = gaps.iter().map(|gap| gap.abs()).collect::<Vec<_>>();
         let known = rows.iter().filter(|row| row.speedup_lo.is_some());
         let inside = known.clone().filter(|row| {
-            let x = row.predicted_speedup;
+            let x = row.calibrated_speedup;
             x >= row.speedup_lo && x <= row.speedup_hi
         });
         Some(vec![
@@ -276,8 +277,8 @@ fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
         return String::new();
     }
     format!(
-        "## Predicted and measured\n\nThe gap is measured ÷ predicted − 1. Predictions use only \
-         the costs calibrated before the sweep and the survival of drafts on other prompts.\n\n\
+        "## Calibrated and measured\n\nThe gap is measured ÷ calibrated speedup − 1. Calibrated speedups \
+         use only the costs of the calibration and the survival of drafts on other prompts.\n\n\
          {}\n",
         markdown(&head, &table)
     )

@@ -70,7 +70,7 @@ impl Results {
 
     /// Whether no verdict on times is given: too many blocks were disturbed, or the two runs
     /// of a control cell differ.
-    pub(super) fn withholds(&self) -> bool {
+    pub(crate) fn withholds(&self) -> bool {
         self.is_disturbed() || self.differing > 0
     }
 

@@ -1,5 +1,6 @@
 //! Computes the rows of `summary.csv` and `survival.csv` from the samples of a run.
 
+use super::held_out;
 use super::results::Results;
 use super::series::{Series, series};
 use super::tables::ends;
@@ -8,13 +9,15 @@ use crate::rows::Calibration;
 use crate::rows::{BeamRow, SummaryRow, SurvivalRow};
 use crate::statistics::{
     Costs, Interval, RoundProgress, Sample, Survival, acceptance, alpha, block_efficiency,
-    branches, by_prompt, forwards_per_token, pair_by_prompt, passes_per_row, predicted_speedup,
+    branches, by_prompt, calibrated_speedup, forwards_per_token, pair_by_prompt, passes_per_row,
     rounds, speedup, speedup_interval, survival_ratios, timed, times, tokens_per_second, tv,
 };
 
 /// One row per cell, in the order of the plan.
 pub fn summary(results: &Results) -> Vec<SummaryRow> {
     let series = series(results);
+    let held_out = held_out::predictions(results);
+    let calibration = results.session().costs();
     results
         .plan
         .cells
@@ -30,9 +33,11 @@ pub fn summary(results: &Results) -> Vec<SummaryRow> {
             } else {
                 let own = series.iter().find(|s| s.cells.iter().any(|c| c.id == cell.id));
                 accept(&mut row, samples);
-                costs(&mut row, &results.session().calibration, cell, samples);
+                costs(&mut row, &calibration, cell, samples);
                 compare(&mut row, results, cell);
-                row.predicted_speedup = own.and_then(|own| predict(results, own, cell));
+                row.predicted_speedup = held_out.get(&*cell.id).map(|found| found.predicted);
+                row.calibrated_speedup =
+                    own.and_then(|own| calibrated(results, &calibration, own, cell));
             }
             row
         })
@@ -149,11 +154,15 @@ fn compare(row: &mut SummaryRow, results: &Results, cell: &Cell) {
     (row.speedup_lo, row.speedup_hi) = ends(speedup_interval(&pairs));
 }
 
-fn predict(results: &Results, series: &Series<'_>, cell: &Cell) -> Option<f64> {
+fn calibrated(
+    results: &Results,
+    calibration: &Calibration,
+    series: &Series<'_>,
+    cell: &Cell,
+) -> Option<f64> {
     if results.plan.warmup == 0 {
         return None; // Without warm-up, no round was timed before the sweep.
     }
-    let calibration = &results.session().calibration;
     let costs = *calibration.cells.get(&cell.id)?;
     // Plain decoding has its own overhead: it samples one row instead of K + 1.
     let baseline = results.plan.baseline_of(cell)?;
@@ -184,7 +193,7 @@ fn predict(results: &Results, series: &Series<'_>, cell: &Cell) -> Option<f64> {
             (samples.iter().map(|s| s.new_tokens).sum(), progress)
         })
         .collect::<Vec<_>>();
-    predicted_speedup(&folds, wanted, &costs)
+    calibrated_speedup(&folds, wanted, &costs)
 }
 
 /// The policy under which every draft has K tokens.

@@ -35,6 +35,15 @@ pub struct PassCost {
     pub samples: usize,
 }
 
+/// T(n) measured again between two blocks of the sweep.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Recalibration {
+    /// The block before which it was measured.
+    pub block: usize,
+    /// The costs, for the numbers of rows of the calibration.
+    pub passes: Vec<PassCost>,
+}
+
 /// Costs of a cell in µs: the median over its warm-ups of each warm-up's median over its
 /// rounds. One disturbed warm-up out of three does no harm.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -64,6 +73,25 @@ impl CellCosts {
 }
 
 impl Calibration {
+    /// The same with the passes' costs during the sweep: for each number of rows the median over
+    /// the calibrations between blocks, where there are any.
+    #[must_use]
+    pub fn during(&self, sweep: &[Recalibration]) -> Self {
+        let mut during = self.clone();
+        for pass in &mut during.passes {
+            let again = sweep.iter().filter_map(|again| {
+                Some(again.passes.iter().find(|own| own.rows == pass.rows)?.us)
+            });
+            let mut again = again.collect::<Vec<_>>();
+            again.sort_by(f64::total_cmp);
+            let middle = again.len().saturating_sub(1) / 2..=again.len() / 2;
+            if let Some(around) = again.get(middle) {
+                pass.us = around.iter().sum::<f64>() / around.len() as f64;
+            }
+        }
+        during
+    }
+
     /// T(`rows`) in µs, interpolated linearly between timed counts; `None` outside their
     /// range.
     pub fn target_us(&self, rows: usize) -> Option<f64> {

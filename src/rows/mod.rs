@@ -15,7 +15,7 @@ mod text;
 
 pub(crate) use block::BlockRows;
 pub use columns::columns;
-pub use costs::{Calibration, CellCosts, PassCost};
+pub use costs::{Calibration, CellCosts, PassCost, Recalibration};
 pub(crate) use digest::{BLOCK_FILES, BlockDigest};
 pub(crate) use each::each_row;
 pub(crate) use file::{PlacedRow, RawRow};

@@ -249,4 +249,5 @@ pub struct SummaryRow {
     pub speedup_lo: Option<f64>,
     pub speedup_hi: Option<f64>,
     pub predicted_speedup: Option<f64>,
+    pub calibrated_speedup: Option<f64>,
 }

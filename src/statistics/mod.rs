@@ -5,31 +5,48 @@
 //! every interval is taken over prompts, never over rounds.
 
 mod acceptance;
+mod between_runs;
+mod cost_model;
+mod held_out;
 mod interval;
+mod least_squares;
 mod outliers;
 mod paired;
+mod part_cost;
 mod predict;
 mod quantile;
+mod randomised;
 mod ratios;
 mod resamples;
 mod round_cost;
 mod rounds;
+mod row_sums;
 mod sample;
 mod speedup;
 mod survival;
+mod time_sums;
 
 pub use acceptance::Acceptance;
+pub use between_runs::{
+    CellOfRun, Contrast, ContrastFinding, Measure, PairedPrompts, Pairing, PromptInRuns,
+    PromptWork, contrasts, pair_runs,
+};
+pub use cost_model::{CostKeys, CostModel};
+pub use held_out::{HeldOutCell, HeldOutSpeedup, halves, held_out};
 pub use interval::{Interval, MIN_PROMPTS, Ratio, WIDE_Z, student};
 pub use outliers::{Outlier, Side, outliers};
 pub use paired::{LEVEL, SignFlip, against_tuned, flips, holm, log_ratios, sign_flip, sign_flips};
-pub use predict::{Costs, RoundProgress, expected_tokens, predicted_speedup};
+pub use part_cost::PartCost;
+pub use predict::{Costs, RoundProgress, calibrated_speedup, expected_tokens};
 pub use quantile::{deciles, median, quantile};
+pub use randomised::{MOST_EXACT, Randomised, randomised};
 pub use ratios::{
     alpha, block_efficiency, block_efficiency_ratio, passes_per_row, share_of_ceiling, tv,
 };
 pub use resamples::{RESAMPLES, SEED};
 pub use round_cost::RoundCost;
-pub use rounds::{CountedRound, Rounds, TimeSums};
+pub use rounds::{CountedRound, Rounds};
+pub use row_sums::{RowSums, add_rows};
 pub use sample::{
     Sample, acceptance, branches, by_prompt, forwards_per_token, rounds, timed, times,
     tokens_per_second,
@@ -38,6 +55,7 @@ pub use speedup::{
     Contest, PairedTime, Verdicts, pair_by_prompt, speedup, speedup_interval, speedup_ratio,
 };
 pub use survival::{Survival, survival_ratios};
+pub use time_sums::TimeSums;
 
 /// `numerator / denominator`, or `None` if the quotient is not finite or the denominator
 /// is not positive.

@@ -1,5 +1,5 @@
-//! The predicted speedup of a cell, from costs measured before the sweep and survival
-//! measured on *other* prompts. It can be wrong, and its gap to the measured speedup is a
+//! The calibrated speedup of a cell: predicted from the costs of the calibration and from
+//! survival measured on *other* prompts. It can be wrong, and its gap to the measured speedup is a
 //! finding.
 //!
 //! For a drafter that always proposes K tokens the prediction is
@@ -121,12 +121,12 @@ impl RoundProgress {
     }
 }
 
-/// The predicted speedup of draft length `k` from the progress at the longest draft
+/// The calibrated speedup of draft length `k` from the progress at the longest draft
 /// length of the same method, leaving out one prompt at a time: each of `folds` holds a
 /// prompt's new tokens in the cell and the progress on all other prompts. Times per token
 /// are averaged over the prompts, weighted by tokens. `None` if a cost or the progress is
 /// unknown.
-pub fn predicted_speedup(
+pub fn calibrated_speedup(
     folds: &[(usize, RoundProgress)],
     k: usize,
     costs: &Costs<'_>,

@@ -7,8 +7,8 @@
 //! round in steps.
 
 use super::ratio;
-use super::rounds::TimeSums;
 use super::sample::{Sample, acceptance, timed, times};
+use super::time_sums::TimeSums;
 
 /// Mean times of a cell's rounds beyond those of a step, as multiples of a step's time.
 #[derive(Debug, Clone, Copy, PartialEq)]

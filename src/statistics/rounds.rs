@@ -1,8 +1,8 @@
 //! The rounds of a generation, in a few bytes each: a run may have many millions.
 
-use std::ops::AddAssign;
-
 use super::acceptance::Acceptance;
+use super::row_sums::{RowSums, add_rows};
+use super::time_sums::TimeSums;
 use crate::rows::RoundRow;
 
 /// The counts of a round that statistics need round by round.
@@ -18,41 +18,14 @@ pub struct CountedRound {
     pub emitted: usize,
 }
 
-/// The times of some rounds, in µs.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct TimeSums {
-    /// Drafting.
-    pub draft: f64,
-    /// Target passes.
-    pub target: f64,
-    /// Distributions and verification.
-    pub verify: f64,
-    /// Everything else.
-    pub other: f64,
-}
-
-impl TimeSums {
-    /// The sum of all parts.
-    pub fn total(&self) -> f64 {
-        self.draft + self.target + self.verify + self.other
-    }
-}
-
-impl AddAssign for TimeSums {
-    fn add_assign(&mut self, other: Self) {
-        self.draft += other.draft;
-        self.target += other.target;
-        self.verify += other.verify;
-        self.other += other.other;
-    }
-}
-
 /// The rounds of a generation: a few counts of each, in order, and sums of the rest.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rounds {
     /// The fields of [`CountedRound`]: no other statistic depends on single rounds, and
     /// drafts have far fewer tokens than two bytes can count.
     counts: Vec<[u16; 4]>,
+    /// Sums by the number of rows, of which a generation has few.
+    by_rows: Vec<RowSums>,
     /// Sums of counts and overlaps.
     pub acceptance: Acceptance,
     /// Sums of times.
@@ -72,12 +45,14 @@ impl Rounds {
         };
         self.counts.push([proposed, depth, accepted, emitted]);
         self.acceptance += Acceptance::of([row]);
-        self.times += TimeSums {
+        let times = TimeSums {
             draft: row.draft_us,
             target: row.target_us,
             verify: row.verify_us,
             other: row.other_us,
         };
+        self.times += times;
+        add_rows(&mut self.by_rows, RowSums::of(row.proposed + 1, row.context_tokens, times));
         self.residual_fallbacks += row.residual_fallbacks;
         true
     }
@@ -86,6 +61,7 @@ impl Rounds {
     pub fn end(&mut self) {
         // Shrinking may leave a list in its place, with up to twice the memory.
         self.counts = self.counts.as_slice().to_vec();
+        self.by_rows = self.by_rows.as_slice().to_vec();
     }
 
     /// The number of rounds.
@@ -96,6 +72,11 @@ impl Rounds {
     /// Whether there is no round.
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
+    }
+
+    /// Sums over the rounds with the same number of rows, by that number.
+    pub fn by_rows(&self) -> &[RowSums] {
+        &self.by_rows
     }
 
     /// The counts of each round, in order.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::acceptance::Acceptance;
 use super::ratio;
-use super::rounds::{CountedRound, Rounds, TimeSums};
+use super::rounds::{CountedRound, Rounds};
+use super::time_sums::TimeSums;
 use crate::rows::BeamRow;
 
 /// One finished generation that counts: what statistics need of its row, and its rounds.

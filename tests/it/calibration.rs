@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use specdec::clock::{Clock, VirtualClock, VirtualCosts, Who};
 use specdec::error::Error;
-use specdec::experiment::Manifest;
+use specdec::experiment::{Manifest, RunSession};
 use specdec::model::{Evaluation, LanguageModel, ModelInfo, Role, Session, Work, load};
 use specdec::rows::Calibration;
 
@@ -82,6 +82,35 @@ fn only_passes_that_can_occur_are_timed() {
     assert_eq!(counts(&["max_tokens=4", &format!("{k}=64")]), [1, 2, 3, 4]);
     let many = counts(&["max_tokens=200", "sweep.drafter=prompt_lookup", &format!("{k}=150")]);
     assert!(many.len() <= 16 && many[0] == 1 && many.ends_with(&[151]), "{many:?}");
+}
+
+#[test]
+fn passes_are_timed_again_between_blocks_of_longer_runs() {
+    let session = |repeats: &str| {
+        let out = tempfile::tempdir().unwrap();
+        let target = load("toy:mixed", Role::Target).unwrap().model;
+        let set = ["max_tokens=8", "sweep.temperature=1", repeats];
+        let folder =
+            run_smoke_on(None, &*target, &["ab"], &set, &AtomicBool::new(false), out.path());
+        Manifest::read(&folder).unwrap().sessions.remove(0)
+    };
+    let blocks = |session: &RunSession| {
+        session.recalibrations.iter().map(|again| again.block).collect::<Vec<_>>()
+    };
+    assert!(session("repeats=8").recalibrations.is_empty());
+    let some = session("repeats=17");
+    assert_eq!(blocks(&some), [8, 16]);
+    for again in &some.recalibrations {
+        let rows = again.passes.iter().map(|pass| pass.rows);
+        assert!(rows.eq(some.calibration.passes.iter().map(|pass| pass.rows)));
+        // One of four turns fills the caches; on the virtual clock, all others are alike.
+        assert!(again.passes.iter().all(|pass| pass.samples == 3));
+        let us = again.passes.iter().map(|pass| pass.us);
+        assert!(us.eq(some.calibration.passes.iter().map(|pass| pass.us)));
+    }
+    // However many blocks there are, they take a small share of the time.
+    let many = session("repeats=120");
+    assert_eq!(blocks(&many), (1..12).map(|i| 10 * i).collect::<Vec<_>>());
 }
 
 /// A target that interrupts the run during one of its passes.

@@ -33,7 +33,7 @@ const LAYERS: &[&[&str]] = &[
     &["rows"],
     &["statistics"],
     &["exactness", "experiment", "report"],
-    &["bench"],
+    &["bench", "compare"],
     &["check", "recording", "forecasting"],
     &["cli"],
     &["main"],

@@ -127,6 +127,8 @@ mod cli_check;
 #[cfg(all(feature = "harness", feature = "candle"))]
 mod cli_checkpoint;
 #[cfg(feature = "harness")]
+mod cli_compare;
+#[cfg(feature = "harness")]
 mod cli_generate;
 #[cfg(feature = "harness")]
 mod cli_inspect;
@@ -140,6 +142,9 @@ mod cli_support;
 mod cli_tape;
 #[cfg(feature = "harness")]
 mod cli_tune;
+mod compare_runs;
+#[cfg(feature = "harness")]
+mod compare_statistics;
 #[cfg(feature = "harness")]
 mod damaged;
 #[cfg(feature = "harness")]
@@ -174,6 +179,8 @@ mod figures;
 mod figures_support;
 #[cfg(feature = "harness")]
 mod figures_text;
+#[cfg(feature = "harness")]
+mod held_out;
 #[cfg(all(feature = "hub", unix))]
 mod hub;
 #[cfg(all(feature = "harness", unix))]
@@ -200,6 +207,8 @@ mod model_names;
 mod outliers;
 #[cfg(feature = "harness")]
 mod paired;
+#[cfg(feature = "harness")]
+mod perfetto;
 #[cfg(feature = "harness")]
 mod prefilled;
 #[cfg(feature = "harness")]

@@ -273,14 +273,14 @@ fn tv_is_unknown_if_any_round_lacks_it() {
 
 #[test]
 fn the_prediction_of_a_policy_follows_its_rounds_and_not_its_k() {
-    let predicted = |k: usize| {
+    let calibrated = |k: usize| {
         let mut rows = Synthetic::tiny().rows();
         let cell = rows.plan.cells.iter_mut().find(|c| c.id == "model-3-1").unwrap();
         cell.method.length = "heuristic".to_owned();
         cell.method.num_speculative_tokens = k;
-        row(&rows, "model-3-1").predicted_speedup.unwrap()
+        row(&rows, "model-3-1").calibrated_speedup.unwrap()
     };
-    assert_eq!(predicted(1), predicted(3));
+    assert_eq!(calibrated(1), calibrated(3));
 }
 
 #[test]

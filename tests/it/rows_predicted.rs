@@ -1,4 +1,4 @@
-//! The predicted speedup of a cell, by its definition in `docs/metrics.md`.
+//! The calibrated speedup of a cell, by its definition in `docs/metrics.md`.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ struct Allowed<'r> {
 
 /// Time per token of plain decoding divided by that of the cell, both from the costs
 /// of the calibration; how many tokens a round accepts comes from the other prompts.
-pub(crate) fn predicted_speedup(sums: &Sums<'_>) -> Option<f64> {
+pub(crate) fn calibrated_speedup(sums: &Sums<'_>) -> Option<f64> {
     let (cell, calibration) = (sums.cell, &sums.calibration);
     // Drafts of trees and policies are not the beginnings of longer ones.
     let tree = sums.rounds().iter().any(|r| r.proposed > r.depth);

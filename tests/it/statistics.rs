@@ -234,7 +234,7 @@ fn costs(passes: &Calibration) -> Costs<'_> {
 }
 
 #[test]
-fn the_predicted_speedup_follows_the_formula() {
+fn the_calibrated_speedup_follows_the_formula() {
     // Long generations, so that no draft is cut: S = (3/4, 1/2, 1/4).
     let rounds = vec![round(3, 3), round(3, 2), round(3, 1), round(3, 0)];
     let samples = [sample("a", 1.0, rounds)];
@@ -243,21 +243,21 @@ fn the_predicted_speedup_follows_the_formula() {
     close(progress.expected_accepted(1).unwrap(), 0.75);
     let folds = [(10, progress)];
     close(
-        predicted_speedup(&folds, 3, &costs(&calibration())).unwrap(),
+        calibrated_speedup(&folds, 3, &costs(&calibration())).unwrap(),
         2.5 * 105.0 / (30.0 + 130.0 + 5.0),
     );
     close(
-        predicted_speedup(&folds, 1, &costs(&calibration())).unwrap(),
+        calibrated_speedup(&folds, 1, &costs(&calibration())).unwrap(),
         1.75 * 105.0 / (10.0 + 110.0 + 5.0),
     );
     // Unknown if the cost of drafting was not measured ...
     let passes = calibration();
     let mut unknown = costs(&passes);
     unknown.cell.draft_us_per_token = None;
-    assert_eq!(predicted_speedup(&folds, 1, &unknown), None);
+    assert_eq!(calibrated_speedup(&folds, 1, &unknown), None);
     // ... or T(5) was not.
     let longer = [(10, RoundProgress::of(&[sample("a", 1.0, vec![round(4, 1)])], 4, 1000))];
-    assert_eq!(predicted_speedup(&longer, 4, &costs(&calibration())), None);
+    assert_eq!(calibrated_speedup(&longer, 4, &costs(&calibration())), None);
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn rounds_without_a_draft_add_no_drafting_cost_and_no_gain() {
     let samples = [sample("a", 1.0, vec![round(2, 2), round(0, 0)])];
     let folds = [(1, RoundProgress::of(&samples, 2, 1000))];
     let round_us = 0.5 * (20.0 + 120.0) + 0.5 * 100.0 + 5.0;
-    close(predicted_speedup(&folds, 2, &costs(&calibration())).unwrap(), 2.0 * 105.0 / round_us);
+    close(calibrated_speedup(&folds, 2, &costs(&calibration())).unwrap(), 2.0 * 105.0 / round_us);
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn folds_are_averaged_in_time_per_token() {
     let round_us = 10.0 + 110.0 + 5.0;
     // Twice as many tokens at 2 per round as at 1 per round.
     let expected = 3.0 * 105.0 / (2.0 * round_us / 2.0 + round_us);
-    close(predicted_speedup(&[(2, all), (1, none)], 1, &costs(&calibration())).unwrap(), expected);
+    close(calibrated_speedup(&[(2, all), (1, none)], 1, &costs(&calibration())).unwrap(), expected);
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod frontier;
 mod looks;
 mod methods;
 mod policies;
+mod residuals;
 mod table;
 mod time_per_round;
 mod verifiers;
@@ -70,6 +71,13 @@ const FIGURES: &[(&str, &str, DrawFigure)] = &[
         accepted_length::draw,
     ),
     ("time_per_round", "Mean time of a round and where it went.", time_per_round::draw),
+    (
+        "residuals",
+        "Measured over predicted speedup of every cell: with costs fitted to the rounds of the \
+         other half of the prompts, and with those of the calibration; bars are 95 % intervals of \
+         the measured speedup.",
+        residuals::draw,
+    ),
     (
         "verifiers",
         "Verifiers against rejection sampling of the same drafts: ratios of tokens per target \

@@ -1,0 +1,133 @@
+//! What differs between two runs, and whether their times can be compared.
+
+use serde::Serialize;
+
+use super::side::RunSide;
+use crate::experiment::{Plan, PlannedModel, RunSession};
+
+/// Something that has another value in the second run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// What differs.
+    pub what: &'static str,
+    /// Its value in the first run.
+    pub first: String,
+    /// Its value in the second run.
+    pub second: String,
+}
+
+/// A fact about a run, by its name.
+type Fact = (&'static str, String);
+
+/// Everything in which the runs differ, the models first.
+pub(super) fn differences(first: &RunSide, second: &RunSide) -> Vec<Difference> {
+    let facts = [first, second].map(|side| {
+        let (plan, session) = (&side.results.plan, side.results.session());
+        [models(plan), settings(plan), machine(side), build(session)].concat()
+    });
+    differing(&facts)
+}
+
+/// Whether times of the runs can be compared: the processor, its cores and instruction set, the
+/// number of threads and the clock must be the same. Builds may differ, since users compare
+/// them. If they cannot, the error is a sentence that says why.
+pub(super) fn same_times(first: &RunSide, second: &RunSide) -> Result<(), String> {
+    let found = differing(&[first, second].map(machine));
+    let parts = found.iter().map(|d| match d.what {
+        // Hundreds of names say nothing to a reader.
+        FLAGS => FLAGS.to_owned(),
+        _ => format!("{} ({}, {})", d.what, d.first, d.second),
+    });
+    match parts.collect::<Vec<_>>().join("; ").as_str() {
+        "" => Ok(()),
+        parts => Err(format!("the machines differ in {parts}")),
+    }
+}
+
+const FLAGS: &str = "processor features";
+
+/// What the times of a run depend on beside models, settings and build.
+fn machine(side: &RunSide) -> Vec<Fact> {
+    let RunSession { machine, threads, .. } = side.results.session();
+    vec![
+        ("processor", machine.cpu_model.clone()),
+        (FLAGS, machine.cpu_flags.clone()),
+        ("cores", machine.cores.to_string()),
+        ("instruction set", machine.isa.clone()),
+        ("threads", threads.to_string()),
+        ("clock", side.results.plan.clock.clone()),
+    ]
+}
+
+/// What made the program.
+fn build(session: &RunSession) -> Vec<Fact> {
+    let build = &session.build;
+    vec![
+        ("build", build.describe()),
+        ("compiler", build.rustc.clone()),
+        ("libraries", build.libraries.join(" ")),
+        ("features", build.features.join(" ")),
+    ]
+}
+
+fn settings(plan: &Plan) -> Vec<Fact> {
+    let texts = plan.texts.iter().map(|(path, hash)| format!("{path} {}", short(hash)));
+    vec![
+        ("prompts", format!("{} {}", plan.prompts.len(), short(&plan.prompts_sha256))),
+        ("max_tokens", plan.max_tokens.to_string()),
+        ("repeats", plan.repeats.to_string()),
+        ("seed", plan.seed.to_string()),
+        ("ignore_eos", plan.ignore_eos.to_string()),
+        ("special_tokens", plan.special_tokens.to_string()),
+        ("chat", plan.chat.to_string()),
+        ("kv_cache", plan.kv_cache.to_string()),
+        ("texts", texts.collect::<Vec<_>>().join(" ")),
+    ]
+}
+
+fn models(plan: &Plan) -> Vec<Fact> {
+    let facts = |model: Option<&PlannedModel>, names: [&'static str; 7]| {
+        let of = |fact: &dyn Fn(&PlannedModel) -> String| model.map_or_else(String::new, fact);
+        let values = [
+            of(&|m| m.name.clone()),
+            of(&|m| short(&m.sha256)),
+            of(&|m| m.engine.clone()),
+            of(&|m| m.dtype.clone()),
+            of(&|m| m.kv_cache_dtype.name().to_owned()),
+            of(&|m| m.device.clone().unwrap_or_default()),
+            of(&|m| m.vocabulary.name().to_owned()),
+        ];
+        names.into_iter().zip(values).collect::<Vec<_>>()
+    };
+    let target = [
+        "target",
+        "weights of the target",
+        "engine of the target",
+        "dtype of the target",
+        "KV cache of the target",
+        "device of the target",
+        "vocabulary of the target",
+    ];
+    let draft = [
+        "draft",
+        "weights of the draft",
+        "engine of the draft",
+        "dtype of the draft",
+        "KV cache of the draft",
+        "device of the draft",
+        "vocabulary of the draft",
+    ];
+    [facts(Some(&plan.target), target), facts(plan.draft.as_ref(), draft)].concat()
+}
+
+/// The first twelve digits of a hash.
+fn short(hash: &str) -> String {
+    hash.chars().take(12).collect()
+}
+
+fn differing([first, second]: &[Vec<Fact>; 2]) -> Vec<Difference> {
+    let pairs = first.iter().zip(second).filter(|(a, b)| a.1 != b.1);
+    let difference =
+        |(a, b): (&Fact, &Fact)| Difference { what: a.0, first: a.1.clone(), second: b.1.clone() };
+    pairs.map(difference).collect()
+}

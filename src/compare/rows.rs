@@ -1,0 +1,148 @@
+//! The cells of a comparison, and its rows.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::side::RunSide;
+use crate::experiment::{Cell, describe};
+use crate::report::series;
+use crate::statistics::{Contrast, ContrastFinding, Measure};
+
+/// A cell that both runs have.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct ComparedCell {
+    /// Its id in each run; equal if nothing differs that may change tokens.
+    pub ids: [String; 2],
+    /// The method and sampling setting in words.
+    pub method: String,
+    /// The same, with only what varies within the first run.
+    pub short: String,
+    /// Whether it is plain decoding.
+    pub baseline: bool,
+    /// How many texts are the same; `None` where chance has a part in them.
+    pub texts: Option<ComparedTexts>,
+    /// One row per measure that both runs have.
+    pub rows: Vec<ComparedRow>,
+}
+
+impl ComparedCell {
+    /// The cell without rows and texts.
+    pub(super) fn of(first: &RunSide, [own, other]: [&Cell; 2]) -> Self {
+        Self {
+            ids: [own.id.clone(), other.id.clone()],
+            method: describe(own),
+            short: short(first, own),
+            baseline: own.is_baseline(),
+            ..Self::default()
+        }
+    }
+
+    /// The row of a measure.
+    pub fn row(&self, measure: Measure) -> Option<&ComparedRow> {
+        self.rows.iter().find(|row| row.measure == measure)
+    }
+}
+
+/// The name of a cell with only what varies within its run.
+fn short(side: &RunSide, cell: &Cell) -> String {
+    let series = series(&side.results);
+    let own = series.iter().find(|s| s.cells.iter().any(|c| c.id == cell.id));
+    let goal = series.iter().find(|s| s.cells[0].goal() == cell.goal());
+    let goal = goal.map_or_else(|| cell.goal().to_string(), |s| s.sampling.clone());
+    match own {
+        Some(series) => {
+            format!("{}, K = {}, {goal}", series.method, cell.method.num_speculative_tokens)
+        }
+        None if cell.beam.is_some() => format!("no drafts, {goal}"),
+        None => format!("plain decoding, {goal}"),
+    }
+}
+
+/// Texts of a cell in which chance has no part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ComparedTexts {
+    /// The texts that both runs have.
+    pub compared: usize,
+    /// Those that are the same in both.
+    pub equal: usize,
+}
+
+impl ComparedTexts {
+    /// The texts of a cell on some prompts; `None` where chance has a part in them.
+    pub(super) fn of(
+        first: &RunSide,
+        second: &RunSide,
+        [own, other]: [&Cell; 2],
+        prompts: &BTreeSet<String>,
+    ) -> Option<Self> {
+        own.is_determined().then_some(())?;
+        let mut found = Self { compared: 0, equal: 0 };
+        let own = first.texts.iter().filter(|((cell, ..), _)| *cell == own.id);
+        for ((_, prompt, repeat), text) in
+            own.filter(|((_, prompt, _), _)| prompts.contains(prompt))
+        {
+            let place = (other.id.clone(), prompt.clone(), *repeat);
+            let Some(theirs) = second.texts.get(&place) else { continue };
+            found.compared += 1;
+            found.equal += usize::from(theirs == text);
+        }
+        Some(found)
+    }
+}
+
+/// A measure of a cell in two runs: a row of `--csv`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ComparedRow {
+    /// What is compared.
+    pub measure: Measure,
+    /// The prompts over which it is compared.
+    pub prompts: usize,
+    /// Its value in the first run.
+    pub first: f64,
+    /// Its value in the second run.
+    pub second: f64,
+    /// Second ÷ first; `None` if the first is 0.
+    pub ratio: Option<f64>,
+    /// Lower end of its 95 % interval over prompts.
+    pub ratio_lo: Option<f64>,
+    /// Upper end of that interval.
+    pub ratio_hi: Option<f64>,
+    /// The p-value of the sign-flip test.
+    pub p: f64,
+    /// Whether all sign patterns were counted.
+    pub exact: bool,
+    /// The p-value after Holm's adjustment for all cells that have the measure.
+    pub p_holm: f64,
+    /// What the test shows.
+    pub finding: ContrastFinding,
+}
+
+impl ComparedRow {
+    pub(super) fn new(measure: Measure, contrast: &Contrast) -> Self {
+        let (ratio_lo, ratio_hi) = contrast.interval.map(|i| (i.lo, i.hi)).unzip();
+        Self {
+            measure,
+            prompts: contrast.prompts,
+            first: contrast.values[0],
+            second: contrast.values[1],
+            ratio: contrast.ratio,
+            ratio_lo,
+            ratio_hi,
+            p: contrast.test.p,
+            exact: contrast.test.exact,
+            p_holm: contrast.adjusted,
+            finding: contrast.finding(),
+        }
+    }
+
+    /// A mark beside the ratio: `*` if a difference is shown, `?` if prompts and sums point in
+    /// opposite ways, else nothing.
+    pub fn mark(&self) -> &'static str {
+        match self.finding {
+            ContrastFinding::Larger | ContrastFinding::Smaller => "*",
+            ContrastFinding::Mixed => "?",
+            ContrastFinding::Equal | ContrastFinding::NotShown | ContrastFinding::TooFew => "",
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Draws the measured over the predicted speedup of every cell.
+
+use super::data::Data;
+use super::table::{self, TableEntry};
+use crate::plot::{Axis, Column, Even, Page, PlotValue};
+use crate::rows::SummaryRow;
+
+/// A kind of prediction, drawn as a column.
+struct ResidualColumn {
+    title: &'static str,
+    of: fn(&SummaryRow) -> Option<f64>,
+}
+
+const COLUMNS: [ResidualColumn; 2] = [
+    ResidualColumn { title: "costs of the other half", of: |row| row.predicted_speedup },
+    ResidualColumn { title: "calibrated costs", of: |row| row.calibrated_speedup },
+];
+
+pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
+    let entries = data.series.iter().flat_map(|series| {
+        let own = data.timed(series).into_iter();
+        own.map(move |(cell, row)| TableEntry { series, cell, row })
+    });
+    let mut entries = entries.filter(|e| e.row.predicted_speedup.is_some()).collect::<Vec<_>>();
+    if entries.is_empty() {
+        return None;
+    }
+    let mut notes = Vec::new();
+    table::limit(data, &mut entries, table::MOST, &mut notes);
+    let columns = COLUMNS.iter().filter(|c| entries.iter().any(|e| (c.of)(e.row).is_some()));
+    let columns = columns.collect::<Vec<_>>();
+    // Both columns have the same axis, so that they can be compared.
+    let values = entries.iter().flat_map(|e| columns.iter().map(|column| column.residual(e.row)));
+    let ends = values.flatten().flat_map(|(x, interval)| {
+        [Some(x), interval.map(|ends| ends.0), interval.map(|ends| ends.1)]
+    });
+    let axis = Axis::around_one("measured ÷ predicted speedup", ends.flatten());
+    let titled = columns.iter().map(|column| Column {
+        title: column.title.to_owned(),
+        axis: axis.clone(),
+        even: Some(Even::Line(1.0)),
+    });
+    let value = |entry: &TableEntry<'_>| {
+        let residuals = columns.iter().map(|column| column.residual(entry.row));
+        let dot = |found: Option<_>| {
+            found.map_or(PlotValue::None, |(x, interval)| PlotValue::dot(Some(x), interval))
+        };
+        residuals.map(dot).collect()
+    };
+    let rows = table::rows(data, titled.collect(), &entries, value);
+    Some(table::page("Measured over predicted speedup", notes, Vec::new(), rows))
+}
+
+impl ResidualColumn {
+    /// Measured ÷ predicted, with the interval of the measured speedup.
+    fn residual(&self, row: &SummaryRow) -> Option<(f64, Option<(f64, f64)>)> {
+        let predicted = (self.of)(row)?;
+        let over = |speedup: f64| speedup / predicted;
+        let interval = row.speedup_lo.zip(row.speedup_hi).map(|(lo, hi)| (over(lo), over(hi)));
+        Some((over(row.speedup?), interval))
+    }
+}

@@ -1,0 +1,70 @@
+//! What rounds cost, fitted from rounds: T as a function of rows and context, and drafting,
+//! verification and everything else likewise.
+//!
+//! A pass of the target leaves and finds other things in the caches if a draft model runs
+//! between two of them, so T is fitted for each drafter; it does not depend on the sampling
+//! setting. The other parts are fitted for each method and sampling setting. All draft lengths
+//! of a method share them, so that a fit has few coefficients and many rounds.
+
+use std::collections::BTreeMap;
+
+use super::part_cost::PartCost;
+use super::row_sums::{RowSums, add_rows};
+use super::time_sums::TimeSums;
+
+/// What costs of a cell are shared with other cells.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CostKeys {
+    /// Cells with the same key share T.
+    pub passes: String,
+    /// Cells with the same key share the costs of drafting, verification and everything else.
+    pub beside: String,
+}
+
+/// The fitted costs of a run.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CostModel {
+    passes: BTreeMap<String, PartCost>,
+    /// Drafting, verification, other.
+    beside: BTreeMap<String, [PartCost; 3]>,
+}
+
+impl CostModel {
+    /// Fits the costs to the rounds of cells, each given by its keys and by sums with one entry
+    /// per number of rows.
+    pub fn fit<'c>(cells: impl IntoIterator<Item = (&'c CostKeys, &'c [RowSums])>) -> Self {
+        let mut passes = BTreeMap::<&String, Vec<RowSums>>::new();
+        let mut beside = BTreeMap::<&String, Vec<RowSums>>::new();
+        for (keys, sums) in cells {
+            for own in sums {
+                add_rows(passes.entry(&keys.passes).or_default(), *own);
+                add_rows(beside.entry(&keys.beside).or_default(), *own);
+            }
+        }
+        let target = |(key, sums): (&String, Vec<RowSums>)| {
+            Some((key.clone(), PartCost::fit(&sums, |times| times.target)?))
+        };
+        let others = |(key, sums): (&String, Vec<RowSums>)| {
+            let fit = |part: fn(&TimeSums) -> f64| PartCost::fit(&sums, part);
+            let parts = [fit(|t| t.draft)?, fit(|t| t.verify)?, fit(|t| t.other)?];
+            Some((key.clone(), parts))
+        };
+        Self {
+            passes: passes.into_iter().filter_map(target).collect(),
+            beside: beside.into_iter().filter_map(others).collect(),
+        }
+    }
+
+    /// T of a pass of `rows` rows after `context_tokens` tokens, in µs; `None` if no cell with
+    /// this key was fitted.
+    pub fn pass_us(&self, passes: &str, rows: usize, context_tokens: f64) -> Option<f64> {
+        Some(self.passes.get(passes)?.us(rows, context_tokens))
+    }
+
+    /// The time of all rounds of a cell, in µs; `None` if no cell with its keys was fitted.
+    pub fn sum_us(&self, keys: &CostKeys, sums: &[RowSums]) -> Option<f64> {
+        let (pass, beside) = (self.passes.get(&keys.passes)?, self.beside.get(&keys.beside)?);
+        let parts = || [pass].into_iter().chain(beside);
+        Some(sums.iter().flat_map(|own| parts().map(|part| part.sum_us(own))).sum())
+    }
+}

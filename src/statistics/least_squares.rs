@@ -1,0 +1,60 @@
+//! Least squares by normal equations, for a few coefficients.
+
+/// A pivot below this share of its diagonal element says that the column is a combination of
+/// the columns before it: its coefficient is 0.
+const DEPENDENT: f64 = 1e-9;
+
+/// Sums of products of the columns of a design, and of its columns with the values.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct NormalEquations {
+    products: Vec<Vec<f64>>,
+    values: Vec<f64>,
+}
+
+impl NormalEquations {
+    /// Those of `columns` columns without data.
+    pub(super) fn new(columns: usize) -> Self {
+        Self { products: vec![vec![0.0; columns]; columns], values: vec![0.0; columns] }
+    }
+
+    /// Adds Σ (column i · column j), for both orders of i and j.
+    pub(super) fn add_product(&mut self, i: usize, j: usize, sum: f64) {
+        self.products[i][j] += sum;
+        if i != j {
+            self.products[j][i] += sum;
+        }
+    }
+
+    /// Adds Σ (column i · value).
+    pub(super) fn add_value(&mut self, i: usize, sum: f64) {
+        self.values[i] += sum;
+    }
+
+    /// The coefficients, by elimination; a column that adds nothing to those before it has the
+    /// coefficient 0.
+    pub(super) fn solve(mut self) -> Vec<f64> {
+        let columns = self.values.len();
+        let diagonal = (0..columns).map(|i| self.products[i][i]).collect::<Vec<_>>();
+        let mut used = vec![false; columns];
+        for at in 0..columns {
+            let pivot = self.products[at][at];
+            used[at] = pivot > DEPENDENT * diagonal[at] && pivot > 0.0;
+            if !used[at] {
+                continue;
+            }
+            let (row, value) = (self.products[at].clone(), self.values[at]);
+            for other in at + 1..columns {
+                let factor = self.products[other][at] / pivot;
+                let own = self.products[other].iter_mut().zip(&row);
+                own.for_each(|(x, pivot_row)| *x -= factor * pivot_row);
+                self.values[other] -= factor * value;
+            }
+        }
+        let mut solution = vec![0.0; columns];
+        for at in (0..columns).rev().filter(|&at| used[at]) {
+            let known = (at + 1..columns).map(|j| self.products[at][j] * solution[j]);
+            solution[at] = (self.values[at] - known.sum::<f64>()) / self.products[at][at];
+        }
+        solution
+    }
+}
