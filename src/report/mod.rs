@@ -57,7 +57,8 @@ pub fn report(folder: &Path) -> Result<Brief> {
     tables::write_csv(&folder.join("survival.csv"), &positions)?;
     let figures = figures::write_all(&folder.join("figures"), &results, &rows, &positions)?;
     let document = contents::compose(&results, &rows, figures);
-    let page = page::render(&results, &rows, &document, &page::Microscope::default());
+    let microscope = page::look(folder, &results)?;
+    let page = page::render(&results, &rows, &document, &microscope);
     let text = document::print(&document);
     for (name, text) in [("report.md", text), ("report.html", page)] {
         let path = folder.join(name);

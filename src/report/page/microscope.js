@@ -20,10 +20,10 @@ globalThis.microscope = ({ data, make, stepping, wanted, changed }) => {
     });
     return found;
   };
-  const piece = (generation, id) => generation.strings?.[id] ?? null;
+  const piece = (id) => data.strings[id] ?? null;
   const shown = (string) => string.replace(/\n/g, '⏎').replace(/\t/g, '⇥').replace(/ /g, '␣');
-  const named = (generation, id) => {
-    const string = piece(generation, id);
+  const named = (id) => {
+    const string = piece(id);
     return string === null ? `#${id}` : `“${shown(string)}”`;
   };
   const nodes = (generation, token) => generation.steps?.[token.round]?.nodes ?? [];
@@ -32,37 +32,37 @@ globalThis.microscope = ({ data, make, stepping, wanted, changed }) => {
     .find((node) => node.accepted && node.depth === token.place + 1);
   const WORDS = {
     accepted: 'accepted from the draft', correction: 'correction after a rejection',
-    bonus: 'bonus token after a whole draft', plain: 'plain decoding',
+    bonus: 'bonus token after a whole draft', plain: 'nothing was drafted',
   };
   const tipped = (generation, token) => {
-    const lines = [`${named(generation, token.id)}: ${WORDS[token.origin]}`, `round ${token.round}`];
+    const lines = [`${named(token.id)}: ${WORDS[token.origin]}`, `round ${token.round}`];
     const own = node(generation, token);
     const rejected = token.origin === 'correction'
       ? nodes(generation, token).filter((node) => node.depth === token.place + 1 && node.reached)
       : [];
     const describe = (node, what) => lines.push(
       `${what}p = ${number(node.p)}, q = ${number(node.q)}, overlap = ${number(node.overlap)}`,
-      `acceptance probability min(1, p/q) = ${number(node.ratio)}`,
+      `acceptance probability = ${number(node.acceptance)}`,
     );
     if (own) describe(own, '');
     rejected.forEach((node) => {
-      lines.push(`rejected: ${named(generation, node.token)}`);
+      lines.push(`rejected: ${named(node.token)}`);
       describe(node, '');
     });
     const siblings = own
       ? nodes(generation, token).filter((other) => other.parent === own.parent && other !== own)
       : [];
     if (siblings.length) {
-      lines.push(`siblings: ${siblings.map((other) => named(generation, other.token)).join(', ')}`);
+      lines.push(`siblings: ${siblings.map((other) => named(other.token)).join(', ')}`);
     }
     return lines.join('\n');
   };
 
-  const bars = (generation, title, law) => {
+  const bars = (title, law) => {
     const grid = make('div', { class: 'bars' });
     for (const [id, share] of law) {
-      const label = `${named(generation, id)} ${number(share)}`;
-      grid.append(make('code', {}, named(generation, id)),
+      const label = `${named(id)} ${number(share)}`;
+      grid.append(make('code', {}, named(id)),
         make('meter', { min: 0, max: 1, value: share, 'aria-label': label }),
         make('span', {}, number(share)));
     }
@@ -93,12 +93,12 @@ globalThis.microscope = ({ data, make, stepping, wanted, changed }) => {
   };
   const draft = (generation, token) => {
     const rows = nodes(generation, token);
-    const head = ['node', 'parent', 'token', 'p', 'q', 'overlap', 'min(1, p/q)', 'decision'];
+    const head = ['node', 'parent', 'token', 'p', 'q', 'overlap', 'acceptance', 'decision'];
     const cells = (values, tag) => make('tr', {}, ...values.map((value) => make(tag, {}, value)));
     const decision = (node) => (node.accepted ? 'accepted' : node.reached ? 'rejected' : 'not reached');
     const line = (node, i) => cells([String(i), node.parent === null ? '–' : String(node.parent),
-      named(generation, node.token), number(node.p), number(node.q), number(node.overlap),
-      number(node.ratio), decision(node)], 'td');
+      named(node.token), number(node.p), number(node.q), number(node.overlap),
+      number(node.acceptance), decision(node)], 'td');
     const table = make('table', {}, make('thead', {}, cells(head, 'th')),
       make('tbody', {}, ...rows.map(line)));
     const scroll = make('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'The draft of the round' }, table);
@@ -107,22 +107,22 @@ globalThis.microscope = ({ data, make, stepping, wanted, changed }) => {
   const detail = (generation, token) => {
     const round = generation.rounds[token.round];
     const [proposed, accepted, emitted] = round;
-    const parts = [make('p', {}, `${named(generation, token.id)}: ${WORDS[token.origin]}. Round ${token.round}: `
+    const parts = [make('p', {}, `${named(token.id)}: ${WORDS[token.origin]}. Round ${token.round}: `
       + `${proposed} proposed, ${accepted} accepted, ${emitted} emitted.`)];
     const panels = make('div', { class: 'panels' }, time(round));
     const step = generation.steps?.[token.round];
     const place = token.origin === 'accepted' ? node(generation, token)
       : nodes(generation, token).filter((node) => node.reached && !node.accepted).at(-1);
     if (place?.target) {
-      panels.append(bars(generation, 'Target p', place.target), bars(generation, 'Draft q', place.draft));
-      if (place.residual) panels.append(bars(generation, 'Residual max(0, p − q), normalised', place.residual));
+      panels.append(bars('Target p', place.target), bars('Draft q', place.draft));
+      if (place.residual) panels.append(bars('Residual max(0, p − q), normalised', place.residual));
     } else if (step?.last && token.origin !== 'accepted') {
-      panels.append(bars(generation, 'Target p', step.last));
+      panels.append(bars('Target p', step.last));
     } else if (!generation.steps) {
       parts.push(make('p', {}, 'This run recorded no distributions for this generation.'));
     }
     parts.push(panels);
-    if (step?.nodes.length) parts.push(draft(generation, token));
+    if (step?.nodes?.length) parts.push(draft(generation, token));
     facts.replaceChildren(...parts);
   };
 
@@ -133,7 +133,7 @@ globalThis.microscope = ({ data, make, stepping, wanted, changed }) => {
     open = generation;
     facts.replaceChildren();
     text.replaceChildren(...tokens(generation).map((token) => {
-      const string = piece(generation, token.id);
+      const string = piece(token.id);
       const span = make('span', { class: `t ${token.origin}`, 'data-tip': tipped(generation, token) });
       span.textContent = string ?? String(token.id);
       if (string === null) span.classList.add('id');
@@ -141,8 +141,9 @@ globalThis.microscope = ({ data, make, stepping, wanted, changed }) => {
       return span;
     }));
     const whole = document.getElementById('whole');
-    whole.hidden = Boolean(generation.strings);
-    whole.textContent = generation.strings ? '' : generation.text;
+    const known = generation.tokens.every((id) => piece(id) !== null);
+    whole.hidden = known;
+    whole.textContent = known ? '' : generation.text;
   };
   const pick = (span) => {
     Array.from(text.children).forEach((other) => {

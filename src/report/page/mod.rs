@@ -18,7 +18,7 @@ use crate::rows::SummaryRow;
 use crate::shown;
 use cells::PageCells;
 
-pub(super) use microscope::Microscope;
+pub(super) use microscope::{Microscope, look};
 
 const STYLE: &str = include_str!("style.css");
 const MICROSCOPE: &str = include_str!("microscope.js");
@@ -34,7 +34,11 @@ pub(super) fn render(
     let cells = PageCells::new(results);
     let style = format!("{STYLE}{}", palette(document));
     let script = format!("{MICROSCOPE}{SCRIPT}");
-    let data = json!({ "cells": cells.json(), "generations": microscope.generations });
+    let data = json!({
+        "cells": cells.json(),
+        "generations": microscope.generations,
+        "strings": microscope.strings,
+    });
     let title = shown::html(&results.plan.experiment);
     // No source of anything but this very style and script is allowed.
     let policy = format!(
