@@ -43,7 +43,7 @@ enum Command {
     Run(run::RunArgs),
     /// List the cells of an experiment and estimate its time and disk space
     Plan(run::PlanArgs),
-    /// Rewrite summary.csv, the figures and report.md of a results folder from its raw rows
+    /// Rewrite summary.csv, the figures and both forms of the report of a results folder from its raw rows
     Report(report::ReportArgs),
     /// Continue a prompt; stream the text to standard output, statistics to standard error
     Generate(Box<generate::GenerateArgs>),

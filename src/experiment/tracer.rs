@@ -15,6 +15,9 @@ use crate::tree::{NodeId, Row};
 /// How many tokens of a distribution are recorded.
 const TOP: usize = 4;
 
+/// A residual with less mass than this is rounding.
+const NOTHING: f64 = 1e-9;
+
 /// Significant digits of recorded probabilities, after the first.
 const DIGITS: usize = 5;
 
@@ -79,7 +82,7 @@ fn nodes(event: &RoundEvent<'_>) -> Vec<TraceNode> {
         let target = &event.targets[Row::after(node.parent).number()];
         let q = node.distribution(draft.vocab());
         let before = left.get(&node.parent).unwrap_or(target);
-        let residual = before.residual(&q);
+        let residual = before.residual(&q).filter(|_| before.overlap(&q) < 1.0 - NOTHING);
         let acceptance = match q.p(node.token) {
             q if q > 0.0 => (before.p(node.token) / q).min(1.0),
             _ => 0.0,

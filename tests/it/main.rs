@@ -209,6 +209,7 @@ mod raw_files;
 mod reference_page;
 #[cfg(feature = "harness")]
 mod report;
+mod report_page;
 #[cfg(feature = "harness")]
 mod report_verdicts;
 #[cfg(feature = "harness")]
@@ -237,6 +238,7 @@ mod rows_steps;
 mod rows_summary;
 #[cfg(feature = "harness")]
 mod rows_support;
+mod rows_traces;
 #[cfg(feature = "harness")]
 mod run_folder;
 #[cfg(feature = "harness")]

@@ -45,12 +45,15 @@ impl PageCells {
     pub(super) fn json(&self) -> Value {
         let mut cells = Map::new();
         for (sampling, cell) in &self.baselines {
-            cells.insert(cell.clone(), json!({ "sampling": sampling }));
+            cells.insert(cell.clone(), json!({ "sampling": shown::lines(sampling) }));
         }
         for series in &self.series {
             for cell in &series.cells {
-                let PageSeries { drafter, verifier, sampling, .. } = series;
-                let of = json!({ "drafter": drafter, "verifier": verifier, "sampling": sampling });
+                let of = json!({
+                    "drafter": shown::lines(&series.drafter),
+                    "verifier": shown::lines(&series.verifier),
+                    "sampling": shown::lines(&series.sampling),
+                });
                 cells.insert(cell.clone(), of);
             }
         }

@@ -7,15 +7,16 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::print;
-use crate::experiment::{Cell, describe};
 use crate::report::results::Results;
+use crate::report::series::{Names, series};
 use crate::rows::{RoundRow, TextRow, TraceRow, each_row};
+use crate::shown;
 
 /// The heading of its section.
 pub(super) const HEADING: &str = "Token microscope";
 
 /// How many bytes its generations may take, so that the page stays small.
-const ROOM: usize = 800_000;
+const ROOM: usize = 700_000;
 
 /// What the microscope shows.
 #[derive(Debug, Default)]
@@ -48,47 +49,80 @@ struct Specimen {
 /// # Errors
 /// If a file is damaged; the message names it.
 pub(in crate::report) fn look(folder: &Path, results: &Results) -> Result<Microscope> {
-    let counted = counted(results);
-    let mut shown = BTreeMap::<GenerationPlace, Specimen>::new();
-    let mut order = Vec::new();
-    let mut microscope = Microscope::default();
-    let mut room = ROOM;
-    each_row(folder, |row: TraceRow| {
-        let place = (row.cell.clone(), row.prompt.clone(), row.repeat);
-        if counted.contains(&place) && !shown.contains_key(&place) {
-            let size = serde_json::to_string(&row.rounds)?.len();
-            if size <= room {
-                room -= size;
-                order.push(place.clone());
-                shown.insert(place, Specimen { trace: Some(row), ..Specimen::default() });
-            } else {
-                microscope.left_out += 1;
-            }
-        }
-        Ok(())
-    })?;
-    if order.is_empty() {
-        order = firsts(results);
-        shown.extend(order.iter().map(|place| (place.clone(), Specimen::default())));
+    let mut chosen = traced(folder, results)?;
+    if chosen.order.is_empty() {
+        chosen.order = firsts(results);
+        let specimens = chosen.order.iter().map(|place| (place.clone(), Specimen::default()));
+        chosen.specimens = specimens.collect();
     }
-    read(folder, &mut shown)?;
-    for place in order {
-        let Some(specimen) = shown.remove(&place) else { continue };
-        let Some(cell) = results.plan.cells.iter().find(|cell| cell.id == place.0) else {
+    read(folder, &mut chosen.specimens)?;
+    let names = names(results);
+    let mut microscope = Microscope { left_out: chosen.left_out, ..Microscope::default() };
+    let mut room = ROOM;
+    for place in chosen.order {
+        let (Some(specimen), Some(name)) = (chosen.specimens.remove(&place), names.get(&place.0))
+        else {
             continue;
         };
-        let generation = specimen.json(cell, &place);
-        let size = generation.to_string().len();
-        // A round of a trace takes more room than its numbers.
-        if specimen.trace.is_none() && size > room {
+        let generation = specimen.json(name, &place);
+        // Those with a trace were weighed when they were chosen.
+        let size = if specimen.trace.is_some() { 0 } else { generation.to_string().len() };
+        if size > room {
             microscope.left_out += 1;
             continue;
         }
-        room = room.saturating_sub(size);
-        microscope.strings.extend(specimen.trace.into_iter().flat_map(|trace| trace.strings));
+        room -= size;
+        let strings = specimen.trace.into_iter().flat_map(|trace| trace.strings);
+        microscope.strings.extend(strings.map(|(token, text)| (token, shown::lines(&text))));
         microscope.generations.push(generation);
     }
     Ok(microscope)
+}
+
+/// The generations to be shown.
+#[derive(Debug, Default)]
+struct ChosenSpecimens {
+    order: Vec<GenerationPlace>,
+    specimens: BTreeMap<GenerationPlace, Specimen>,
+    left_out: usize,
+}
+
+/// The generations in `traces.jsonl`, as many as there is room for.
+fn traced(folder: &Path, results: &Results) -> Result<ChosenSpecimens> {
+    let counted = counted(results);
+    let mut chosen = ChosenSpecimens::default();
+    let mut room = ROOM;
+    each_row(folder, |row: TraceRow| {
+        let place = (row.cell.clone(), row.prompt.clone(), row.repeat);
+        if !counted.contains(&place) {
+            return Ok(());
+        }
+        let size = serde_json::to_string(&row.rounds)?.len();
+        if size > room {
+            chosen.left_out += 1;
+            return Ok(());
+        }
+        room -= size;
+        chosen.order.push(place.clone());
+        chosen.specimens.insert(place, Specimen { trace: Some(row), ..Specimen::default() });
+        Ok(())
+    })?;
+    Ok(chosen)
+}
+
+/// The names of the cells.
+fn names(results: &Results) -> BTreeMap<String, String> {
+    let baselines = results.plan.cells.iter().filter(|cell| cell.is_baseline());
+    let plain = Names::new(baselines.clone());
+    let plain =
+        baselines.map(|cell| (cell.id.clone(), format!("plain decoding, {}", plain.goal(cell))));
+    let drafted = series(results).into_iter().flat_map(|series| {
+        let name = |k| format!("{}, K = {k}, {}", series.method, series.sampling);
+        let cells = series.cells.iter();
+        let named = cells.map(|cell| (cell.id.clone(), name(cell.method.num_speculative_tokens)));
+        named.collect::<Vec<_>>()
+    });
+    plain.chain(drafted).collect()
 }
 
 /// The generations that count, without second runs of control cells.
@@ -149,13 +183,13 @@ fn round(row: &RoundRow) -> Value {
 
 impl Specimen {
     /// The generation as `microscope.js` reads it.
-    fn json(&self, cell: &Cell, place: &GenerationPlace) -> Value {
+    fn json(&self, name: &str, place: &GenerationPlace) -> Value {
         let repeat = if place.2 == 0 { String::new() } else { format!(", repeat {}", place.2) };
         json!({
-            "cell": cell.id,
-            "name": format!("{}: {}{repeat}", place.1, describe(cell)),
+            "cell": place.0,
+            "name": shown::line(&format!("{}: {name}{repeat}", place.1)),
             "tokens": self.tokens,
-            "text": self.text,
+            "text": shown::lines(&self.text),
             "rounds": self.rounds,
             "steps": self.trace.as_ref().map(|trace| &trace.rounds),
         })

@@ -107,6 +107,9 @@ fn table(table: &DocTable, heading: &str, cells: Option<&PageCells>) -> String {
         format!("<th scope=\"col\"{}>{}</th>", side(column.numbers), html(&column.name))
     });
     let head = head.collect::<String>();
+    // Rows of facts have names of their own, and an order.
+    let facts = table.columns.first().is_some_and(|column| column.name.is_empty());
+    let sorts = if facts { "" } else { " class=\"sorts\"" };
     let rows = table.rows.iter().map(|row| {
         let key = cells.and_then(|cells| cells.of_row(&table.columns, row));
         let key = key.map_or_else(String::new, |key| format!(" data-key=\"{}\"", html(key)));
@@ -116,7 +119,7 @@ fn table(table: &DocTable, heading: &str, cells: Option<&PageCells>) -> String {
     });
     format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table: {}\">\n\
-         <table class=\"sorts\"><thead><tr>{head}</tr></thead>\n<tbody>\n{}</tbody></table></div>\n",
+         <table{sorts}><thead><tr>{head}</tr></thead>\n<tbody>\n{}</tbody></table></div>\n",
         html(heading),
         rows.collect::<String>()
     )

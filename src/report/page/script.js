@@ -8,7 +8,7 @@
     element.append(...children);
     return element;
   };
-  root.classList.add('live');
+  root.classList.add('scripted');
 
   // Light and dark: that of the system until the reader chooses.
   const system = matchMedia('(prefers-color-scheme: dark)');

@@ -72,9 +72,17 @@ fn exact(results: &Results, series: &[Series<'_>]) -> PageVerdict {
     let certified = certified().unwrap_or_default().into_iter();
     let certified = certified.filter(|row| row.kind == "verifier");
     let certified = certified.filter(|row| verifiers.contains(row.name.as_str()));
-    let certified = certified.map(|row| format!("Certificate, {}: {}.", row.name, row.words()));
-    let details = [named.collect::<Vec<_>>().join("; "), seen].into_iter().chain(certified);
-    PageVerdict { question: "Is it exact?", answer, tone, details: details.collect() }
+    let certified = certified.map(|row| match verifiers.len() {
+        1 => format!("{}: {}", row.name, row.words()),
+        // The first word says it.
+        _ => format!("{} {}", row.name, row.words().split(':').next().unwrap_or_default()),
+    });
+    let certified = match &*certified.collect::<Vec<_>>().join(", ") {
+        "" => String::new(),
+        words => format!("By the last certificate, {words}."),
+    };
+    let details = vec![named.collect::<Vec<_>>().join("; "), seen, certified];
+    PageVerdict { question: "Is it exact?", answer, tone, details }
 }
 
 fn sure(results: &Results, summary: &[SummaryRow]) -> PageVerdict {
