@@ -6,7 +6,8 @@ use kuva::backend::svg::SvgBackend;
 use kuva::render::color::Color;
 use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
 
-use super::inline::{Inlined, Span, Spot};
+use super::inline::{Inlined, KeyedSpan, TipSpot};
+pub(super) use super::style::{CanvasPoint, FAINT, INK, RULE};
 use super::style::{Colour, Marker, Style};
 use crate::shown;
 
@@ -22,10 +23,6 @@ pub(super) const TITLE: u32 = 16;
 pub(super) const HEAD: u32 = 12;
 pub(super) const BODY: u32 = 11;
 
-pub(super) const INK: Colour = [0x1a, 0x1a, 0x1a];
-pub(super) const FAINT: Colour = [0x55, 0x55, 0x55];
-pub(super) const RULE: Colour = [0xe2, 0xe2, 0xe2];
-
 /// The radius of a marker.
 pub(super) const RADIUS: f64 = 3.8;
 
@@ -33,9 +30,6 @@ const FONTS: &str = "DejaVu Sans, Verdana, Liberation Sans, Arial, sans-serif";
 
 /// Dash and gap of lines of predictions.
 const DASH: [f64; 2] = [6.0, 4.0];
-
-/// A position: pixels to the right and downwards.
-pub(super) type CanvasPoint = (f64, f64);
 
 /// Which part of a text lies at its position.
 #[derive(Debug, Clone, Copy)]
@@ -58,9 +52,9 @@ pub struct Drawn {
 pub(super) struct Canvas {
     scene: Scene,
     /// What a page lets readers point at.
-    spots: Vec<Spot>,
+    spots: Vec<TipSpot>,
     /// What belongs to which keys.
-    spans: Vec<Span>,
+    spans: Vec<KeyedSpan>,
 }
 
 impl Canvas {
@@ -76,7 +70,7 @@ impl Canvas {
     }
 
     /// Lets readers of a page point at a value.
-    pub(super) fn spot(&mut self, spot: Spot) {
+    pub(super) fn spot(&mut self, spot: TipSpot) {
         self.spots.push(spot);
     }
 
@@ -88,7 +82,7 @@ impl Canvas {
     /// Notes that what was drawn since `begin` belongs to these keys.
     pub(super) fn end(&mut self, begin: usize, keys: Vec<String>) {
         let end = self.begin();
-        self.spans.push(Span { elements: begin..end, keys });
+        self.spans.push(KeyedSpan { elements: begin..end, keys });
     }
 
     /// The drawing as a part of a page.

@@ -1,8 +1,7 @@
 //! The colours of figures on a dark page.
 
-use super::canvas::{FAINT, INK, RULE};
 use super::grid::LOSS;
-use super::style::{Colour, NOTHING, PARTS};
+use super::style::{Colour, FAINT, INK, NOTHING, PARTS, RULE};
 
 /// The background of figures on a dark page.
 const PAPER: Colour = [0x17, 0x1b, 0x20];

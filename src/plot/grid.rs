@@ -3,7 +3,7 @@
 use super::MOST_PANELS;
 use super::axis::Axis;
 use super::canvas::{Anchor, BODY, Canvas, CanvasPoint, FAINT, HEAD, INK, MARGIN, RADIUS, RULE};
-use super::inline::{Spot, exact, measured};
+use super::inline::{TipSpot, exact, measured};
 use super::labels::Labels;
 use super::legend::{self, LegendEntry};
 use super::style::{Colour, Style};
@@ -253,7 +253,7 @@ impl PlacedPanel<'_> {
                 let predicted = curve.predicted.iter().find(same);
                 lines.extend(predicted.map(|(_, y)| format!("predicted: {}", exact(*y))));
                 let at = (self.x(point.x) + self.aside(i), self.y(point.y));
-                canvas.spot(Spot::around(at, RADIUS + 3.0, lines, &point.key));
+                canvas.spot(TipSpot::around(at, RADIUS + 3.0, lines, &point.key));
             }
         }
     }

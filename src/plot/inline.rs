@@ -8,8 +8,7 @@ use std::ops::Range;
 use kuva::render::color::Color;
 use kuva::render::render::{Primitive, TextAnchor};
 
-use super::canvas::{CanvasPoint, FAINT};
-use super::style::Colour;
+use super::style::{CanvasPoint, Colour, FAINT};
 use crate::shown;
 
 /// A drawing as a part of a page.
@@ -23,7 +22,7 @@ pub(crate) struct Inlined {
 
 /// A value that readers can point at.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Spot {
+pub(super) struct TipSpot {
     corner: CanvasPoint,
     size: CanvasPoint,
     /// What it says.
@@ -31,7 +30,7 @@ pub(super) struct Spot {
     key: String,
 }
 
-impl Spot {
+impl TipSpot {
     /// A square around a value. Empty lines are left out.
     pub(super) fn around(at: CanvasPoint, r: f64, lines: Vec<String>, key: &str) -> Self {
         Self::over((at.0 - r, at.1 - r), (2.0 * r, 2.0 * r), lines, key)
@@ -51,7 +50,7 @@ impl Spot {
 
 /// Elements of a drawing that belong to keys: a page hides them if it hides all of these.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Span {
+pub(super) struct KeyedSpan {
     pub(super) elements: Range<usize>,
     pub(super) keys: Vec<String>,
 }
@@ -80,8 +79,8 @@ impl Inlined {
         elements: &[Primitive],
         size: CanvasPoint,
         name: &str,
-        spots: &[Spot],
-        spans: &[Span],
+        spots: &[TipSpot],
+        spans: &[KeyedSpan],
     ) -> Self {
         let mut ink = Ink::default();
         let mut svg = format!(
@@ -110,7 +109,7 @@ impl Inlined {
             at = end;
         }
         svg += "<g class=\"spots\">";
-        for Spot { corner, size, lines, key } in spots {
+        for TipSpot { corner, size, lines, key } in spots {
             let lines =
                 lines.iter().map(|line| shown::html(line)).collect::<Vec<_>>().join("&#10;");
             let _ = write!(

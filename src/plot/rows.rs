@@ -3,7 +3,7 @@
 use super::axis::Axis;
 use super::canvas::{Anchor, BODY, Canvas, CanvasPoint, FAINT, HEAD, INK, MARGIN, RULE};
 use super::grid::{Even, shade, x_axis};
-use super::inline::{Spot, exact, measured};
+use super::inline::{TipSpot, exact, measured};
 use super::legend::{self, LegendEntry};
 use super::style::{Colour, Style};
 use super::text::{width, wrap};
@@ -286,7 +286,7 @@ impl Sheet<'_> {
             Some(PlotValue::Dot { x: value, interval, predicted }) => {
                 lines.push(measured(label, *value, *interval));
                 lines.extend(predicted.map(|value| format!("predicted: {}", exact(value))));
-                canvas.spot(Spot::around((x(*value), *y), PITCH / 2.0, lines, key));
+                canvas.spot(TipSpot::around((x(*value), *y), PITCH / 2.0, lines, key));
             }
             Some(PlotValue::Bar(parts)) => {
                 let whole = parts.iter().sum::<f64>();
@@ -295,7 +295,7 @@ impl Sheet<'_> {
                     measured(legend::of_part(self.legend, *colour), *part, None)
                 }));
                 let (from, to) = (x(0.0), x(whole));
-                canvas.spot(Spot::over((from, y - PITCH / 2.0), (to - from, PITCH), lines, key));
+                canvas.spot(TipSpot::over((from, y - PITCH / 2.0), (to - from, PITCH), lines, key));
             }
             Some(PlotValue::None) | None => {}
         }

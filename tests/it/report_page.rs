@@ -208,3 +208,35 @@ fn a_run_traces_the_first_prompt_of_every_category() {
     let node = node.filter_map(|step| step["nodes"].get(0)).next().unwrap();
     assert!(node["p"].is_number() && node["acceptance"].is_number());
 }
+
+#[test]
+fn a_bonus_token_follows_a_path_that_ends_where_the_tree_does() {
+    let out = tempfile::tempdir().unwrap();
+    let target = load("toy:mixed", Role::Target).unwrap().model;
+    let running = AtomicBool::new(false);
+    let set = [
+        "sweep.drafter=model_tree",
+        "sweep.verifier=rejection",
+        "sweep.num_speculative_tokens=2",
+        "sweep.tree=3,2",
+        "sweep.temperature=1",
+        "max_tokens=60",
+    ];
+    let folder = run_smoke(target.as_ref(), &["abc"], &set, &running, out.path());
+    report(&folder).unwrap();
+    let data = data(&page(&folder));
+    let (mut bonus, mut corrections) = (0, 0);
+    for generation in data["generations"].as_array().unwrap() {
+        let steps = generation["steps"].as_array().unwrap();
+        for (round, step) in generation["rounds"].as_array().unwrap().iter().zip(steps) {
+            let Some(nodes) = step["nodes"].as_array() else { continue };
+            let accepted = (0..nodes.len()).filter(|&id| nodes[id]["accepted"] == true);
+            let last = accepted.max_by_key(|&id| nodes[id]["depth"].as_u64());
+            let ends =
+                !nodes.iter().any(|node| node["parent"].as_u64() == last.map(|id| id as u64));
+            assert_eq!(round[7], u64::from(ends), "{round} {step}");
+            if ends { bonus += 1 } else { corrections += 1 }
+        }
+    }
+    assert!(bonus > 3 && corrections > 3, "{bonus} {corrections}");
+}

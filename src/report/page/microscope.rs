@@ -1,30 +1,33 @@
 //! The token microscope: the texts of some generations, with where their tokens come from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::mem::take;
 use std::path::Path;
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::print;
 use crate::report::results::Results;
 use crate::report::series::{Names, series};
-use crate::rows::{RoundRow, TextRow, TraceRow, each_row};
+use crate::rows::{RoundRow, TextRow, TraceRound, TraceRow, each_row};
 use crate::shown;
 
 /// The heading of its section.
 pub(super) const HEADING: &str = "Token microscope";
 
-/// How many bytes its generations may take, so that the page stays small.
+/// How many bytes its generations may take, so that the page stays small, and how many rounds
+/// of a generation are shown.
 const ROOM: usize = 700_000;
+const ROUNDS: usize = 1000;
 
 /// What the microscope shows.
 #[derive(Debug, Default)]
 pub(in crate::report) struct Microscope {
-    /// Its generations, as `microscope.js` reads them.
-    pub(super) generations: Vec<Value>,
+    /// Its generations as JSON, as `microscope.js` reads them.
+    generations: Vec<String>,
     /// What its tokens stand for, as far as the rows say it.
-    pub(super) strings: BTreeMap<u32, String>,
+    strings: BTreeMap<u32, String>,
     /// The number of generations that there was no room for.
     left_out: usize,
 }
@@ -37,9 +40,24 @@ type GenerationPlace = (String, String, u32);
 struct Specimen {
     tokens: Vec<u32>,
     text: String,
-    /// See [`round`].
-    rounds: Vec<Value>,
+    rounds: Vec<RoundNumbers>,
     trace: Option<TraceRow>,
+}
+
+/// Proposed, accepted and emitted tokens of a round, its times in µs (draft, target,
+/// verification, other), and whether the last token is a bonus token.
+#[derive(Debug, Serialize)]
+struct RoundNumbers(usize, usize, usize, f64, f64, f64, f64, u8);
+
+/// A generation as `microscope.js` reads it.
+#[derive(Debug, Serialize)]
+struct ShownGeneration<'a> {
+    cell: &'a str,
+    name: String,
+    tokens: &'a [u32],
+    text: String,
+    rounds: &'a [RoundNumbers],
+    steps: Option<&'a [TraceRound]>,
 }
 
 /// Reads the generations of a results folder that the microscope shows: those in
@@ -64,9 +82,9 @@ pub(in crate::report) fn look(folder: &Path, results: &Results) -> Result<Micros
         else {
             continue;
         };
-        let generation = specimen.json(name, &place);
+        let generation = specimen.json(name, &place)?;
         // Those with a trace were weighed when they were chosen.
-        let size = if specimen.trace.is_some() { 0 } else { generation.to_string().len() };
+        let size = if specimen.trace.is_some() { 0 } else { generation.len() };
         if size > room {
             microscope.left_out += 1;
             continue;
@@ -89,12 +107,12 @@ struct ChosenSpecimens {
 
 /// The generations in `traces.jsonl`, as many as there is room for.
 fn traced(folder: &Path, results: &Results) -> Result<ChosenSpecimens> {
-    let counted = counted(results);
     let mut chosen = ChosenSpecimens::default();
     let mut room = ROOM;
-    each_row(folder, |row: TraceRow| {
+    each_row(folder, |mut row: TraceRow| {
+        row.rounds.truncate(ROUNDS);
         let place = (row.cell.clone(), row.prompt.clone(), row.repeat);
-        if !counted.contains(&place) {
+        if !counts(results, &place) {
             return Ok(());
         }
         let size = serde_json::to_string(&row.rounds)?.len();
@@ -125,14 +143,10 @@ fn names(results: &Results) -> BTreeMap<String, String> {
     plain.chain(drafted).collect()
 }
 
-/// The generations that count, without second runs of control cells.
-fn counted(results: &Results) -> BTreeSet<GenerationPlace> {
-    let cells = results.plan.cells.iter().filter(|cell| !cell.control);
-    let places = cells.flat_map(|cell| {
-        let samples = results.samples(&cell.id).iter().filter(|sample| sample.beam.is_none());
-        samples.map(|sample| (cell.id.clone(), sample.prompt.to_string(), sample.repeat))
-    });
-    places.collect()
+/// Whether a generation counts and was drawn round by round.
+fn counts(results: &Results, (cell, prompt, repeat): &GenerationPlace) -> bool {
+    let mut samples = results.samples(cell).iter().filter(|sample| sample.beam.is_none());
+    samples.any(|sample| *sample.prompt == **prompt && sample.repeat == *repeat)
 }
 
 /// The generations of the first prompt of every category by every method that drafts.
@@ -144,12 +158,11 @@ fn firsts(results: &Results) -> Vec<GenerationPlace> {
             first.entry(&sample.category).or_insert(prompt);
         }
     }
-    let counted = counted(results);
-    let cells = || results.plan.cells.iter().filter(|cell| !cell.is_baseline());
+    let cells = || results.plan.cells.iter().filter(|cell| !cell.is_baseline() && !cell.control);
     let places = first
         .values()
         .flat_map(|prompt| cells().map(|cell| (cell.id.clone(), (*prompt).to_owned(), 0)));
-    places.filter(|place| counted.contains(place)).collect()
+    places.filter(|place| counts(results, place)).collect()
 }
 
 /// Adds the texts and rounds of the generations that are shown.
@@ -160,43 +173,59 @@ fn read(folder: &Path, shown: &mut BTreeMap<GenerationPlace, Specimen>) -> Resul
         }
         Ok(())
     })?;
-    each_row(folder, |row: RoundRow| {
-        let numbers = round(&row);
-        if let Some(specimen) = shown.get_mut(&(row.cell, row.prompt, row.repeat)) {
-            specimen.rounds.push(numbers);
+    each_row(folder, |mut row: RoundRow| {
+        let place = (take(&mut row.cell), take(&mut row.prompt), row.repeat);
+        if let Some(specimen) = shown.get_mut(&place).filter(|shown| shown.rounds.len() < ROUNDS) {
+            specimen.rounds.push(RoundNumbers::of(&row));
         }
         Ok(())
     })?;
     Ok(())
 }
 
-/// Proposed, accepted and emitted tokens of a round, its times in µs (draft, target,
-/// verification, other), and whether the last token is a bonus token: the accepted path ends
-/// where the draft does.
-fn round(row: &RoundRow) -> Value {
-    let tenths = |us: f64| (10.0 * us).round() / 10.0;
-    let [draft, target, verify, other] =
-        [row.draft_us, row.target_us, row.verify_us, row.other_us].map(tenths);
-    let bonus = u8::from(row.proposed > 0 && row.forks == row.accepted);
-    json!([row.proposed, row.accepted, row.emitted, draft, target, verify, other, bonus])
+impl RoundNumbers {
+    fn of(row: &RoundRow) -> Self {
+        let tenths = |us: f64| (10.0 * us).round() / 10.0;
+        let [draft, target, verify, other] =
+            [row.draft_us, row.target_us, row.verify_us, row.other_us].map(tenths);
+        // After a bonus token the accepted path ends where the draft does.
+        let bonus = u8::from(row.proposed > 0 && row.forks == row.accepted);
+        Self(row.proposed, row.accepted, row.emitted, draft, target, verify, other, bonus)
+    }
 }
 
 impl Specimen {
-    /// The generation as `microscope.js` reads it.
-    fn json(&self, name: &str, place: &GenerationPlace) -> Value {
-        let repeat = if place.2 == 0 { String::new() } else { format!(", repeat {}", place.2) };
-        json!({
-            "cell": place.0,
-            "name": shown::line(&format!("{}: {name}{repeat}", place.1)),
-            "tokens": self.tokens,
-            "text": shown::lines(&self.text),
-            "rounds": self.rounds,
-            "steps": self.trace.as_ref().map(|trace| &trace.rounds),
-        })
+    /// The generation as JSON.
+    fn json(&self, name: &str, (cell, prompt, repeat): &GenerationPlace) -> Result<String> {
+        let repeat = if *repeat == 0 { String::new() } else { format!(", repeat {repeat}") };
+        let emitted = self.rounds.iter().map(|round| round.2).sum::<usize>();
+        let tokens = &self.tokens[..emitted.min(self.tokens.len())];
+        let cut = if tokens.len() < self.tokens.len() {
+            format!(", the first {} tokens", tokens.len())
+        } else {
+            String::new()
+        };
+        let generation = ShownGeneration {
+            cell,
+            name: shown::line(&format!("{prompt}: {name}{repeat}{cut}")),
+            tokens,
+            text: shown::lines(&self.text),
+            rounds: &self.rounds,
+            steps: self.trace.as_ref().map(|trace| &*trace.rounds),
+        };
+        Ok(serde_json::to_string(&generation)?)
     }
 }
 
 impl Microscope {
+    /// What the script needs, as members of a JSON object.
+    pub(super) fn json(&self) -> String {
+        let strings =
+            self.strings.iter().map(|(token, text)| (token.to_string(), text.clone().into()));
+        let strings = serde_json::Value::Object(strings.collect());
+        format!("\"generations\":[{}],\"strings\":{strings}", self.generations.join(","))
+    }
+
     /// Its section, which the script fills.
     pub(super) fn print(&self) -> String {
         let mut text = print::begin(HEADING);

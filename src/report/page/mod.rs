@@ -8,7 +8,6 @@ mod verdicts;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::document::DocBlock;
@@ -34,11 +33,7 @@ pub(super) fn render(
     let cells = PageCells::new(results);
     let style = format!("{STYLE}{}", palette(document));
     let script = format!("{MICROSCOPE}{SCRIPT}");
-    let data = json!({
-        "cells": cells.json(),
-        "generations": microscope.generations,
-        "strings": microscope.strings,
-    });
+    let data = format!("{{\"cells\":{},{}}}", cells.json(), microscope.json());
     let title = shown::html(&results.plan.experiment);
     // No source of anything but this very style and script is allowed.
     let policy = format!(
@@ -55,7 +50,7 @@ pub(super) fn render(
     );
     page += &print::opening(document);
     page += &verdicts::print(results, summary);
-    page += &print::contents(document);
+    page += &print::contents(document, microscope::HEADING);
     page += &cells.tools();
     page += &print::sections(document, &cells);
     page += &microscope.print();
@@ -64,7 +59,7 @@ pub(super) fn render(
         page,
         "<script type=\"application/json\" id=\"data\">{}</script>\n<script>{script}</script>\n\
          </body>\n</html>\n",
-        inside_script(&data.to_string())
+        inside_script(&data)
     );
     page
 }
@@ -115,6 +110,8 @@ fn base64(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

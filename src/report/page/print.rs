@@ -13,10 +13,10 @@ pub(super) fn opening(document: &[DocBlock]) -> String {
     before.map(|found| block(found, "", None)).collect()
 }
 
-/// Links to all sections.
-pub(super) fn contents(document: &[DocBlock]) -> String {
+/// Links to all sections, and to the one after them.
+pub(super) fn contents(document: &[DocBlock], last: &str) -> String {
     let links = headings(document)
-        .chain([super::microscope::HEADING])
+        .chain([last])
         .map(|heading| format!("<li><a href=\"#{}\">{}</a></li>", anchor(heading), html(heading)));
     let links = links.collect::<String>();
     format!("<nav aria-label=\"Sections\"><ul>{links}</ul></nav>\n")
