@@ -89,9 +89,13 @@ fn the_page_has_the_digits_behind_the_numbers() {
         let exact = exact.split('"').next().unwrap().parse::<f64>().unwrap();
         let shown = cell.split_once('>').unwrap().1;
         // Where a cell shows two numbers, the exact one is the second.
-        let last = shown.split([' ', ',']).filter_map(|word| word.parse::<f64>().ok());
-        let near = last.clone().any(|shown| (shown - exact).abs() <= 0.51);
-        assert!(near || last.count() == 0, "{cell}");
+        let mut words = shown.split([' ', ',']).filter(|word| word.parse::<f64>().is_ok());
+        let two = shown.contains(", ") && !shown.contains('[');
+        let Some(word) = (if two { words.next_back() } else { words.next() }) else { continue };
+        let decimals = word.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+        // Six digits are exact to the last one, and the text to half of its own.
+        let unit = 0.1_f64.powi(decimals as i32);
+        assert!((word.parse::<f64>().unwrap() - exact).abs() <= 0.501 * unit, "{cell}");
         seen += 1;
     }
     assert!(seen > 100, "only {seen} cells have an exact value");
@@ -238,5 +242,50 @@ fn a_bonus_token_follows_a_path_that_ends_where_the_tree_does() {
             if ends { bonus += 1 } else { corrections += 1 }
         }
     }
-    assert!(bonus > 3 && corrections > 3, "{bonus} {corrections}");
+    assert!(bonus > 3 && corrections > 0, "{bonus} {corrections}");
+}
+
+#[test]
+fn names_cannot_leave_the_place_where_they_are_shown() {
+    let name = "</script><b a=\"'>&";
+    let mut rows = Synthetic::large().rows();
+    let old = std::mem::replace(&mut rows.plan.prompts[0], name.to_owned());
+    for prompt in rows.rounds.iter_mut().map(|row| &mut row.prompt) {
+        if *prompt == old {
+            *prompt = name.to_owned();
+        }
+    }
+    for row in rows.generations.iter_mut().filter(|row| row.prompt == old) {
+        row.prompt = name.to_owned();
+        row.category = name.to_owned();
+    }
+    let (folder, text) = reported(&rows);
+    let page = page(folder.path());
+    assert!(text.contains("&lt;/script>"));
+    assert!(page.contains("&lt;/script&gt;&lt;b a=&quot;&#39;&gt;&amp;"));
+    assert_eq!(page.matches("</script").count(), 2);
+    assert!(!page.contains("<b a="));
+    let named = data(&page)["generations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|generation| generation["name"].as_str().unwrap().starts_with(name));
+    assert!(named);
+}
+
+#[test]
+fn of_a_long_generation_the_first_rounds_are_shown() {
+    let long = Synthetic {
+        prompts: 8,
+        max_tokens: 2000,
+        drafters: vec!["model"],
+        draft_lengths: vec![1],
+        temperatures: vec![1.0],
+    };
+    let (folder, _) = reported(&long.rows());
+    let data = data(&page(folder.path()));
+    for generation in data["generations"].as_array().unwrap() {
+        assert_eq!(generation["rounds"].as_array().unwrap().len(), 400);
+        assert!(generation["name"].as_str().unwrap().contains(", the first "));
+    }
 }

@@ -19,7 +19,7 @@ pub(super) const HEADING: &str = "Token microscope";
 /// How many bytes its generations may take, so that the page stays small, and how many rounds
 /// of a generation are shown.
 const ROOM: usize = 700_000;
-const ROUNDS: usize = 1000;
+const ROUNDS: usize = 400;
 
 /// What the microscope shows.
 #[derive(Debug, Default)]
@@ -39,6 +39,8 @@ type GenerationPlace = (String, String, u32);
 #[derive(Debug, Default)]
 struct Specimen {
     tokens: Vec<u32>,
+    /// Whether there are more.
+    cut: bool,
     text: String,
     rounds: Vec<RoundNumbers>,
     trace: Option<TraceRow>,
@@ -167,16 +169,20 @@ fn firsts(results: &Results) -> Vec<GenerationPlace> {
 
 /// Adds the texts and rounds of the generations that are shown.
 fn read(folder: &Path, shown: &mut BTreeMap<GenerationPlace, Specimen>) -> Result<()> {
-    each_row(folder, |row: TextRow| {
-        if let Some(specimen) = shown.get_mut(&(row.cell, row.prompt, row.repeat)) {
-            (specimen.tokens, specimen.text) = (row.tokens, row.text);
-        }
-        Ok(())
-    })?;
     each_row(folder, |mut row: RoundRow| {
         let place = (take(&mut row.cell), take(&mut row.prompt), row.repeat);
         if let Some(specimen) = shown.get_mut(&place).filter(|shown| shown.rounds.len() < ROUNDS) {
             specimen.rounds.push(RoundNumbers::of(&row));
+        }
+        Ok(())
+    })?;
+    each_row(folder, |row: TextRow| {
+        if let Some(specimen) = shown.get_mut(&(row.cell, row.prompt, row.repeat)) {
+            specimen.tokens = row.tokens;
+            specimen.cut = specimen.emitted() < specimen.tokens.len();
+            specimen.tokens.truncate(specimen.emitted());
+            // Of a text that is cut, nothing says where it should end.
+            specimen.text = if specimen.cut { String::new() } else { row.text };
         }
         Ok(())
     })?;
@@ -195,20 +201,20 @@ impl RoundNumbers {
 }
 
 impl Specimen {
+    /// How many tokens its rounds emitted.
+    fn emitted(&self) -> usize {
+        self.rounds.iter().map(|round| round.2).sum()
+    }
+
     /// The generation as JSON.
     fn json(&self, name: &str, (cell, prompt, repeat): &GenerationPlace) -> Result<String> {
         let repeat = if *repeat == 0 { String::new() } else { format!(", repeat {repeat}") };
-        let emitted = self.rounds.iter().map(|round| round.2).sum::<usize>();
-        let tokens = &self.tokens[..emitted.min(self.tokens.len())];
-        let cut = if tokens.len() < self.tokens.len() {
-            format!(", the first {} tokens", tokens.len())
-        } else {
-            String::new()
-        };
+        let first = format!(", the first {} tokens", self.tokens.len());
+        let cut = if self.cut { &first } else { "" };
         let generation = ShownGeneration {
             cell,
             name: shown::line(&format!("{prompt}: {name}{repeat}{cut}")),
-            tokens,
+            tokens: &self.tokens,
             text: shown::lines(&self.text),
             rounds: &self.rounds,
             steps: self.trace.as_ref().map(|trace| &*trace.rounds),
