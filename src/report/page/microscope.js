@@ -129,10 +129,12 @@ globalThis.microscope = ({ data, make, stepping, wanted, changed }) => {
   let open = null;
   const draw = () => {
     const generation = data.generations[chooser.value];
-    if (!generation || generation === open) return;
+    if (generation && generation === open) return;
     open = generation;
     facts.replaceChildren();
-    text.replaceChildren(...tokens(generation).map((token) => {
+    text.replaceChildren();
+    if (!generation) return;
+    text.append(...tokens(generation).map((token) => {
       const string = piece(token.id);
       const span = make('span', { class: `t ${token.origin}`, 'data-tip': tipped(generation, token) });
       span.textContent = string ?? String(token.id);

@@ -153,11 +153,12 @@ fn counts(results: &Results, (cell, prompt, repeat): &GenerationPlace) -> bool {
 
 /// The generations of the first prompt of every category by every method that drafts.
 fn firsts(results: &Results) -> Vec<GenerationPlace> {
+    let samples = results.samples.values().flatten();
+    let category = samples.map(|s| (&*s.prompt, &*s.category)).collect::<BTreeMap<_, _>>();
     let mut first = BTreeMap::<&str, &str>::new();
     for prompt in &results.plan.prompts {
-        let of = results.samples.values().flatten().find(|sample| *sample.prompt == **prompt);
-        if let Some(sample) = of {
-            first.entry(&sample.category).or_insert(prompt);
+        if let Some(category) = category.get(prompt.as_str()) {
+            first.entry(category).or_insert(prompt);
         }
     }
     let cells = || results.plan.cells.iter().filter(|cell| !cell.is_baseline() && !cell.control);

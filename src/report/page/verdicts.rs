@@ -26,11 +26,13 @@ struct PageVerdict {
 /// The strip.
 pub(super) fn print(results: &Results, summary: &[SummaryRow]) -> String {
     let series = series(results);
+    let bests = series.iter().filter_map(|s| Some((s, best(results, s, summary)?.row)));
+    let bests = bests.collect::<Vec<_>>();
     let all = [
         exact(results, &series),
         sure(results, summary),
-        faster(results, &series, summary),
-        forecast(results, &series, summary),
+        faster(results, &bests),
+        forecast(&bests, summary),
         disturbed(results, summary),
     ];
     let tile = |PageVerdict { question, answer, tone, details }: &PageVerdict| {
@@ -59,6 +61,7 @@ fn exact(results: &Results, series: &[Series<'_>]) -> PageVerdict {
     let wrong = results.divergences.len() - ties;
     let (answer, tone) = match (wrong, approximate) {
         (1.., _) => (format!("No: {} differ", count(wrong, "text")), Tone::Bad),
+        (0, _) if series.is_empty() => ("No method ran".to_owned(), Tone::Plain),
         (0, 0) => ("Yes".to_owned(), Tone::Good),
         (0, n) if n == series.len() => ("No: all methods are approximate".to_owned(), Tone::Plain),
         (0, n) => (format!("Yes, except {n} of {} lines", series.len()), Tone::Plain),
@@ -108,20 +111,18 @@ fn sure(results: &Results, summary: &[SummaryRow]) -> PageVerdict {
     PageVerdict { question: "How sure?", answer, tone: Tone::Plain, details }
 }
 
-/// The fastest of the best cells, with its series.
-fn fastest<'s, 'a>(
-    results: &'a Results,
-    series: &'s [Series<'a>],
-    summary: &'a [SummaryRow],
-) -> Option<(&'s Series<'a>, &'a SummaryRow)> {
-    let rows = series.iter().filter_map(|s| Some((s, best(results, s, summary)?.row)));
+/// A series with its fastest cell.
+type BestOfSeries<'s, 'a> = (&'s Series<'a>, &'a SummaryRow);
+
+/// The fastest cell of all.
+fn fastest<'s, 'a>(bests: &[BestOfSeries<'s, 'a>]) -> Option<BestOfSeries<'s, 'a>> {
     let speedup = |row: &SummaryRow| row.speedup.unwrap_or(0.0);
-    rows.max_by(|a, b| speedup(a.1).total_cmp(&speedup(b.1)))
+    bests.iter().copied().max_by(|a, b| speedup(a.1).total_cmp(&speedup(b.1)))
 }
 
-fn faster(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> PageVerdict {
+fn faster(results: &Results, bests: &[BestOfSeries<'_, '_>]) -> PageVerdict {
     const QUESTION: &str = "Is it faster here?";
-    let Some((own, row)) = fastest(results, series, summary) else {
+    let Some((own, row)) = fastest(bests) else {
         let (answer, tone) = ("Nothing was timed".to_owned(), Tone::Plain);
         return PageVerdict { question: QUESTION, answer, tone, details: Vec::new() };
     };
@@ -136,31 +137,25 @@ fn faster(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> P
     let interval = with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2);
     let k = row.num_speculative_tokens.map_or_else(String::new, |k| format!(", best K = {k}"));
     let best = format!("{}, {}{k}: {interval}.", own.method, own.sampling);
-    let verdicts = series.iter().filter_map(|s| Some(verdict(best_row(results, s, summary)?)));
-    let verdicts = verdicts.collect::<Vec<_>>();
-    let of = |wanted| verdicts.iter().filter(|said| **said == wanted).count();
+    let of = |wanted| bests.iter().filter(|(_, row)| verdict(row) == wanted).count();
     let lines = format!(
         "At their best K, {} of {} lines are faster than plain decoding and {} slower.",
         of("faster"),
-        verdicts.len(),
+        bests.len(),
         of("slower")
     );
     let lines = if results.withholds() { String::new() } else { lines };
-    PageVerdict { question: QUESTION, answer, tone, details: vec![best, lines] }
+    let clock = match results.plan.clock.as_str() {
+        "virtual" => "Times are those of a virtual clock: they are set, not measured.".to_owned(),
+        _ => String::new(),
+    };
+    PageVerdict { question: QUESTION, answer, tone, details: vec![best, lines, clock] }
 }
 
-fn best_row<'a>(
-    results: &'a Results,
-    series: &Series<'a>,
-    summary: &'a [SummaryRow],
-) -> Option<&'a SummaryRow> {
-    Some(best(results, series, summary)?.row)
-}
-
-fn forecast(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> PageVerdict {
+fn forecast(bests: &[BestOfSeries<'_, '_>], summary: &[SummaryRow]) -> PageVerdict {
     let gap = |row: &SummaryRow| Some((row.speedup? / row.predicted_speedup? - 1.0).abs());
     let gaps = summary.iter().filter_map(gap).collect::<Vec<_>>();
-    let best = fastest(results, series, summary).map(|(_, row)| row);
+    let best = fastest(bests).map(|(_, row)| row);
     let both = best.and_then(|row| Some((row.predicted_speedup?, row.speedup?)));
     let answer = both.map_or_else(
         || "No forecast".to_owned(),
