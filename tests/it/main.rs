@@ -209,6 +209,7 @@ mod raw_files;
 mod reference_page;
 #[cfg(feature = "harness")]
 mod report;
+#[cfg(feature = "harness")]
 mod report_page;
 #[cfg(feature = "harness")]
 mod report_verdicts;
@@ -238,6 +239,7 @@ mod rows_steps;
 mod rows_summary;
 #[cfg(feature = "harness")]
 mod rows_support;
+#[cfg(feature = "harness")]
 mod rows_traces;
 #[cfg(feature = "harness")]
 mod run_folder;
