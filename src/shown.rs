@@ -68,6 +68,23 @@ pub fn markdown_block(text: &str) -> String {
     if rest.starts_with(marks) { format!("{}\\{rest}", &text[..at]) } else { text }
 }
 
+/// The text in HTML, as the contents of an element or as the value of a quoted attribute: it
+/// renders literally. Line breaks and tabs stay.
+pub fn html(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in lines(text).chars() {
+        match c {
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '"' => escaped += "&quot;",
+            '\'' => escaped += "&#39;",
+            _ => escaped.push(c),
+        }
+    }
+    escaped
+}
+
 /// Text cells of CSV files, for `#[serde(with = "crate::shown::cell")]`. Spreadsheets
 /// treat a cell that begins with `=`, `+`, `-` or `@` (or with a tab or a line break)
 /// as a formula. Such a cell, possibly after apostrophes of its own, is written with an

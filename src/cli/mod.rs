@@ -48,7 +48,7 @@ enum Command {
     Run(run::RunArgs),
     /// List the cells of an experiment and estimate its time and disk space
     Plan(run::PlanArgs),
-    /// Rewrite summary.csv, the figures and report.md of a results folder from its raw rows
+    /// Rewrite summary.csv, the figures and both forms of the report of a results folder from its raw rows
     Report(report::ReportArgs),
     /// Compare the same cells in two runs, in acceptance and, on one machine, in time
     Compare(compare::CompareArgs),

@@ -13,7 +13,7 @@ Examples:
   specdec report results/my-experiment/2026-01-31-some-cpu-2c --spec-bench
 
 The command reads the raw rows, never changes them, and rewrites summary.csv, survival.csv,
-report.md and the figures. It prints the path of the report to standard output, and a table of
+report.md, report.html and the figures. It prints the path of the report to standard output, and a table of
 results to standard error.")]
 pub(super) struct ReportArgs {
     /// Results folder of a run, with plan.toml, manifest.json and the raw rows
@@ -28,7 +28,7 @@ pub(super) struct ReportArgs {
     perfetto: bool,
 }
 
-/// Writes summary.csv, survival.csv, the figures and report.md of a results folder.
+/// Writes summary.csv, survival.csv, the figures, report.md and report.html of a results folder.
 ///
 /// # Errors
 /// If a file of the folder is missing or damaged; the message names it.

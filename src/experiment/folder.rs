@@ -137,6 +137,7 @@ impl ResultsFolder {
         self.append_rows(&rows.rounds)?;
         self.append_rows(&rows.positions)?;
         self.append_rows(&rows.texts)?;
+        self.append_rows(&rows.traces)?;
         self.append_rows(&rows.failures)?;
         self.append_rows(&rows.divergences)?;
         self.append_rows(&rows.generations)?;

@@ -11,6 +11,7 @@ use super::blocks::Block;
 use super::cell::Cell;
 use super::recorder::{Recorder, micros};
 use super::setup::Setup;
+use super::tracer::{Tracer, records};
 use crate::beam::{BeamObserver, BeamSearch, BeamSettings, BeamStep, BeamTotals, drafting};
 use crate::chance::Seeded;
 use crate::clock::Who;
@@ -18,7 +19,7 @@ use crate::decode::{Generation, Method, StopReason, StopRules, Totals, UserStop,
 use crate::distribution::Token;
 use crate::draft::{Texts, Tools};
 use crate::model::{LanguageModel, Prefilled, hex};
-use crate::rows::{BeamRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow};
+use crate::rows::{BeamRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow, TraceRow};
 
 /// A finished generation.
 #[derive(Debug)]
@@ -27,6 +28,7 @@ pub(super) struct FinishedGeneration {
     pub(super) text: TextRow,
     pub(super) rounds: Vec<RoundRow>,
     pub(super) positions: Vec<PositionRow>,
+    pub(super) trace: Option<TraceRow>,
 }
 
 /// The models of a block: its generations share one prefill of each.
@@ -99,7 +101,7 @@ pub(super) fn one(
         None => drawn(setup, models, cell, block)?,
     };
     let shared_prefill = models.charged() - charged;
-    let MadeText { tokens, text, stop_reason, totals, beam, rounds, positions } = made;
+    let MadeText { tokens, text, stop_reason, totals, beam, rounds, positions, trace } = made;
     let seconds = totals.decode.as_secs_f64();
     Ok(FinishedGeneration {
         row: GenerationRow {
@@ -130,6 +132,7 @@ pub(super) fn one(
         },
         rounds,
         positions,
+        trace,
     })
 }
 
@@ -142,6 +145,7 @@ struct MadeText {
     beam: Option<BeamRow>,
     rounds: Vec<RoundRow>,
     positions: Vec<PositionRow>,
+    trace: Option<TraceRow>,
 }
 
 /// Draws a text token by token.
@@ -155,10 +159,14 @@ fn drawn(
     let method = cell.method.build_with(models.tools(setup.texts))?;
     let mut generation = begin(setup, target, method, block)?;
     let mut chance = Seeded::new(block.request(plan.seed));
-    let mut recorder = Recorder::new(cell, &block.prompt.id, block.repeat, plan.trace)?;
+    let tracer = records(setup, block).then(Tracer::default);
+    let mut recorder = Recorder::new(cell, &block.prompt.id, block.repeat, plan.trace, tracer)?;
     let totals = generate(&mut generation, target, &mut chance, setup.clock, &mut recorder)?;
+    let tokens = generation.new_tokens().to_vec();
+    let row = |tracer: Tracer| tracer.row(setup.codec, cell, block, &tokens);
     Ok(MadeText {
-        tokens: generation.new_tokens().to_vec(),
+        trace: recorder.tracer.map(row),
+        tokens,
         text: generation.text().to_owned(),
         stop_reason: generation.stopped(),
         totals,
@@ -194,6 +202,7 @@ fn searched(
         beam: Some(BeamRow { log_prob: best.log_prob, score: best.score, steps, rows }),
         rounds: Vec::new(),
         positions: Vec::new(),
+        trace: None,
     })
 }
 

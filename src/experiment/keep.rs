@@ -9,7 +9,7 @@ use super::blocks::Places;
 use super::files::{Replacement, cannot_write};
 use crate::rows::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PlacedRow, PositionRow, RawRow, RoundRow,
-    RowWriter, TextRow, each_row,
+    RowWriter, TextRow, TraceRow, each_row,
 };
 
 /// Keeps the rows of the `kept` blocks. Of the others, the generations, failures and
@@ -35,6 +35,7 @@ pub(super) fn keep(
     rewrite(folder, |row: RoundRow| counts.has(&row).then_some(row))?;
     rewrite(folder, |row: PositionRow| counts.has(&row).then_some(row))?;
     rewrite(folder, |row: TextRow| counts.has(&row).then_some(row))?;
+    rewrite(folder, |row: TraceRow| counts.has(&row).then_some(row))?;
     rewrite(folder, |row: DivergenceRow| counts.has(&row).then_some(row))?;
     rewrite(folder, |row: FailureRow| {
         Some(FailureRow { superseded: row.superseded || !counts.has(&row), ..row })

@@ -135,7 +135,7 @@ pub(super) const KEYS: &[Key] = &[
             .optional(),
         "all with `chat`, else the first",
     ),
-    key("trace", KeyKind::Flag, Some("false"), "write `positions.csv`, a row per drafted token"),
+    key("trace", KeyKind::Flag, Some("false"), "write `positions.csv`, a row per drafted token, and trace every generation"),
     count(
         Param::count("threads", 1, 1..=65_535, "worker threads, at most the number of cores")
             .optional(),

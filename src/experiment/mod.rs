@@ -36,6 +36,7 @@ mod repeats;
 mod run;
 mod setup;
 mod spec;
+mod tracer;
 mod turns;
 mod values;
 

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::cell::Cell;
+use super::tracer::Tracer;
 use crate::decode::Observer;
 use crate::error::Error;
 use crate::registry::{Class, find};
@@ -25,6 +26,8 @@ pub(super) struct Recorder<'a> {
     pub rounds: Vec<RoundRow>,
     /// The drafted tokens, if traced.
     pub positions: Vec<PositionRow>,
+    /// What the report shows of the generation token by token, if it is recorded.
+    pub tracer: Option<Tracer>,
 }
 
 impl<'a> Recorder<'a> {
@@ -38,10 +41,11 @@ impl<'a> Recorder<'a> {
         prompt: &'a str,
         repeat: u32,
         trace: bool,
+        tracer: Option<Tracer>,
     ) -> Result<Self, Error> {
         let verifier = approximate(cell)?;
         let (rounds, positions) = (Vec::new(), Vec::new());
-        Ok(Self { cell, prompt, repeat, trace, verifier, rounds, positions })
+        Ok(Self { cell, prompt, repeat, trace, verifier, rounds, positions, tracer })
     }
 
     /// The sum, over the nodes whose children were decided on, of the total variation
@@ -121,6 +125,9 @@ impl Observer for Recorder<'_> {
         if self.trace {
             let rows = self.positions_of(event);
             self.positions.extend(rows);
+        }
+        if let Some(tracer) = &mut self.tracer {
+            tracer.round(event);
         }
         Ok(())
     }

@@ -276,6 +276,7 @@ fn run_block(
                 rows.texts.push(done.text);
                 rows.rounds.extend(done.rounds);
                 rows.positions.extend(done.positions);
+                rows.traces.extend(done.trace);
             }
             Err(error) => {
                 let failed = failure(cell, block, &error, "");

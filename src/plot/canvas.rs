@@ -1,15 +1,18 @@
-//! The canvas: text, lines, areas and markers at positions in pixels, rendered by kuva.
+//! The canvas: text, lines, areas and markers at positions in pixels, rendered by kuva or
+//! into a page.
 
 use anyhow::{Result, anyhow};
 use kuva::backend::svg::SvgBackend;
 use kuva::render::color::Color;
 use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
 
+use super::inline::{Inlined, KeyedSpan, TipSpot};
+pub(super) use super::style::{CanvasPoint, FAINT, INK, RULE};
 use super::style::{Colour, Marker, Style};
 use crate::shown;
 
-/// Width in pixels: repository pages show this width without scaling. The PNG has two dots
-/// per pixel.
+/// Width of figures in files, in pixels: repository pages show this width without scaling.
+/// The PNG has two dots per pixel.
 pub(super) const WIDTH: f64 = 800.0;
 
 /// Margin in pixels on all sides.
@@ -20,10 +23,6 @@ pub(super) const TITLE: u32 = 16;
 pub(super) const HEAD: u32 = 12;
 pub(super) const BODY: u32 = 11;
 
-pub(super) const INK: Colour = [0x1a, 0x1a, 0x1a];
-pub(super) const FAINT: Colour = [0x55, 0x55, 0x55];
-pub(super) const RULE: Colour = [0xe2, 0xe2, 0xe2];
-
 /// The radius of a marker.
 pub(super) const RADIUS: f64 = 3.8;
 
@@ -31,9 +30,6 @@ const FONTS: &str = "DejaVu Sans, Verdana, Liberation Sans, Arial, sans-serif";
 
 /// Dash and gap of lines of predictions.
 const DASH: [f64; 2] = [6.0, 4.0];
-
-/// A position: pixels to the right and downwards.
-pub(super) type CanvasPoint = (f64, f64);
 
 /// Which part of a text lies at its position.
 #[derive(Debug, Clone, Copy)]
@@ -55,13 +51,49 @@ pub struct Drawn {
 /// A canvas of fixed width that grows downwards.
 pub(super) struct Canvas {
     scene: Scene,
+    /// What a page lets readers point at.
+    spots: Vec<TipSpot>,
+    /// What belongs to which keys.
+    spans: Vec<KeyedSpan>,
 }
 
 impl Canvas {
-    pub(super) fn new() -> Self {
-        let mut scene = Scene::new(WIDTH, 0.0);
+    pub(super) fn new(width: f64) -> Self {
+        let mut scene = Scene::new(width, 0.0);
         scene.font_family = Some(FONTS.to_owned());
-        Self { scene }
+        Self { scene, spots: Vec::new(), spans: Vec::new() }
+    }
+
+    /// Width in pixels.
+    pub(super) fn width(&self) -> f64 {
+        self.scene.width
+    }
+
+    /// Lets readers of a page point at a value.
+    pub(super) fn spot(&mut self, spot: TipSpot) {
+        self.spots.push(spot);
+    }
+
+    /// The number of elements so far, with which a span begins.
+    pub(super) fn begin(&self) -> usize {
+        self.scene.elements.len()
+    }
+
+    /// Notes that what was drawn since `begin` belongs to these keys.
+    pub(super) fn end(&mut self, begin: usize, keys: Vec<String>) {
+        let end = self.begin();
+        self.spans.push(KeyedSpan { elements: begin..end, keys });
+    }
+
+    /// The drawing as a part of a page.
+    pub(super) fn inline(self, height: f64, name: &str) -> Inlined {
+        Inlined::of(
+            &self.scene.elements,
+            (self.scene.width, height.ceil()),
+            name,
+            &self.spots,
+            &self.spans,
+        )
     }
 
     /// Renders the canvas, whose height is known only now.
@@ -73,7 +105,7 @@ impl Canvas {
         let png = kuva::PngBackend::new().render_scene(&self.scene);
         let svg = SvgBackend::new().render_scene(&self.scene);
         // Without a view box, a page that shows the SVG smaller would crop it.
-        let view = format!("<svg viewBox=\"0 0 {WIDTH} {}\"", self.scene.height);
+        let view = format!("<svg viewBox=\"0 0 {} {}\"", self.scene.width, self.scene.height);
         let svg = svg.replacen("<svg", &view, 1);
         Ok(Drawn { svg, png: png.map_err(|e| anyhow!("cannot be drawn: {e}"))? })
     }

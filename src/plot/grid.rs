@@ -2,10 +2,10 @@
 
 use super::MOST_PANELS;
 use super::axis::Axis;
-use super::canvas::{
-    Anchor, BODY, Canvas, CanvasPoint, FAINT, HEAD, INK, MARGIN, RADIUS, RULE, WIDTH,
-};
+use super::canvas::{Anchor, BODY, Canvas, CanvasPoint, FAINT, HEAD, INK, MARGIN, RADIUS, RULE};
+use super::inline::{TipSpot, exact, measured};
 use super::labels::Labels;
+use super::legend::{self, LegendEntry};
 use super::style::{Colour, Style};
 use super::text::{width, wrap};
 
@@ -62,6 +62,8 @@ pub(crate) struct Point {
     pub(crate) x_interval: Option<(f64, f64)>,
     pub(crate) y_interval: Option<(f64, f64)>,
     pub(crate) label: String,
+    /// What the value belongs to: a page can hide it with everything else that does.
+    pub(crate) key: String,
 }
 
 /// Pixels between panels.
@@ -70,29 +72,36 @@ const HEAD_LINE: f64 = 15.0;
 /// With more curves than this, bands would hide each other and intervals are drawn as bars.
 const MOST_BANDS: usize = 3;
 /// The colour of the area on the losing side of a reference line.
-const LOSS: Colour = [0xf7, 0xef, 0xec];
+pub(super) const LOSS: Colour = [0xf7, 0xef, 0xec];
 
 /// Shades the area of losses.
 pub(super) fn shade(canvas: &mut Canvas, corner: CanvasPoint, width: f64, height: f64) {
     canvas.rect(corner, width, height, LOSS);
 }
 
-/// The number of columns of a grid of `panels`, and the height of a panel in pixels.
-fn shape(panels: usize) -> (usize, f64) {
-    match panels {
+/// The minimum width of a panel with its gap, where a page is narrow.
+const NARROWEST: f64 = 150.0;
+
+/// The number of columns of a grid of `panels` on a canvas of some width, and the height of
+/// a panel in pixels.
+fn shape(panels: usize, width: f64) -> (usize, f64) {
+    let (columns, height) = match panels {
         0 | 1 => (1, 260.0),
         2 | 4 => (2, 220.0),
         3 | 5 | 6 | 9 => (3, 180.0),
         _ => (4, 140.0),
-    }
+    };
+    let most = ((width / NARROWEST) as usize).max(1);
+    if columns <= most { (columns, height) } else { (most, 160.0) }
 }
 
 impl Grid {
     /// Draws all panels from `top` and returns where they end, in pixels.
-    pub(super) fn draw(&self, canvas: &mut Canvas, top: f64) -> f64 {
+    pub(super) fn draw(&self, canvas: &mut Canvas, top: f64, legend: &[LegendEntry]) -> f64 {
         let panels = &self.panels[..self.panels.len().min(MOST_PANELS)];
         let Some(first) = panels.first() else { return top };
-        let (columns, height) = shape(panels.len());
+        let wide = canvas.width();
+        let (columns, height) = shape(panels.len(), wide);
         let same_x = panels.iter().all(|p| p.x == first.x);
         let same_y = panels.iter().all(|p| p.y == first.y);
         let ticks = panels.iter().flat_map(|p| p.y.ticks());
@@ -100,7 +109,7 @@ impl Grid {
         // A shared y axis has its ticks once, at the left of a row of panels.
         let (once, each) = if same_y { (gutter, 0.0) } else { (0.0, gutter) };
         let gaps = (columns - 1) as f64 * GAP;
-        let cell = (WIDTH - 2.0 * MARGIN - 6.0 - once - gaps) / columns as f64;
+        let cell = (wide - 2.0 * MARGIN - 6.0 - once - gaps) / columns as f64;
         let mut at = top;
         if same_y {
             at += HEAD_LINE;
@@ -122,6 +131,7 @@ impl Grid {
                     PlacedPanel { panel, left: left + each, top: from, width: cell - each, height };
                 let below = (row + 1) * columns + column < panels.len();
                 frame.draw(canvas, column == 0 || !same_y, !same_x || !below);
+                frame.spots(canvas, legend);
                 if !same_x {
                     frame.x_label(canvas);
                 }
@@ -133,11 +143,18 @@ impl Grid {
             }
         }
         if same_x {
-            let middle = (MARGIN + once + WIDTH - MARGIN - 6.0) / 2.0;
+            let middle = (MARGIN + once + wide - MARGIN - 6.0) / 2.0;
             at += HEAD_LINE;
             canvas.text((middle, at - 4.0), &first.x.label, BODY, Anchor::Middle, FAINT);
         }
         at
+    }
+}
+
+impl Curve {
+    /// What its values belong to.
+    fn keys(&self) -> Vec<String> {
+        self.points.iter().map(|point| point.key.clone()).collect()
     }
 }
 
@@ -178,17 +195,21 @@ impl PlacedPanel<'_> {
         self.axes(canvas, y_ticks, x_ticks);
         let banded = self.panel.curves.len() <= MOST_BANDS;
         if banded {
-            self.panel.curves.iter().for_each(|curve| self.band(canvas, curve));
+            for curve in &self.panel.curves {
+                let begin = canvas.begin();
+                self.band(canvas, curve);
+                canvas.end(begin, curve.keys());
+            }
         }
         for curve in &self.panel.curves {
+            let begin = canvas.begin();
             let predicted = curve.predicted.iter().map(|&(x, y)| (self.x(x), self.y(y)));
             canvas.predicted(&predicted.collect::<Vec<_>>(), curve.style.colour);
+            canvas.end(begin, curve.keys());
         }
-        let beside = !banded && self.panel.x.chosen();
-        let middle = (self.panel.curves.len() as f64 - 1.0) / 2.0;
         for (i, curve) in self.panel.curves.iter().enumerate() {
-            // Bars of several curves at the same x are drawn side by side.
-            let aside = if beside { (i as f64 - middle) * 2.5 } else { 0.0 };
+            let begin = canvas.begin();
+            let aside = self.aside(i);
             let places = curve.points.iter().map(|p| (self.x(p.x) + aside, self.y(p.y)));
             let places = places.collect::<Vec<_>>();
             canvas.line(&places, curve.style.colour, 1.6);
@@ -201,8 +222,40 @@ impl PlacedPanel<'_> {
                 }
             }
             places.iter().for_each(|&place| canvas.mark(place, curve.style));
+            canvas.end(begin, curve.keys());
         }
         self.labels(canvas);
+    }
+
+    /// How many pixels the `i`-th curve lies to the right of its values: bars of several
+    /// curves at the same x are drawn side by side.
+    fn aside(&self, i: usize) -> f64 {
+        let curves = self.panel.curves.len();
+        let beside = curves > MOST_BANDS && self.panel.x.chosen();
+        let middle = (curves as f64 - 1.0) / 2.0;
+        if beside { (i as f64 - middle) * 2.5 } else { 0.0 }
+    }
+
+    /// Lets readers of a page point at every measured value.
+    fn spots(&self, canvas: &mut Canvas, legend: &[LegendEntry]) {
+        let (x_label, y_label) = (&self.panel.x.label, &self.panel.y.label);
+        for (i, curve) in self.panel.curves.iter().enumerate() {
+            let name = legend::of_curve(legend, curve.style);
+            for point in &curve.points {
+                let mut lines = vec![
+                    self.panel.title.clone(),
+                    name.to_owned(),
+                    point.label.clone(),
+                    measured(x_label, point.x, point.x_interval),
+                    measured(y_label, point.y, point.y_interval),
+                ];
+                let same = |&&(x, _): &&(f64, f64)| x == point.x;
+                let predicted = curve.predicted.iter().find(same);
+                lines.extend(predicted.map(|(_, y)| format!("predicted: {}", exact(*y))));
+                let at = (self.x(point.x) + self.aside(i), self.y(point.y));
+                canvas.spot(TipSpot::around(at, RADIUS + 3.0, lines, &point.key));
+            }
+        }
     }
 
     fn axes(&self, canvas: &mut Canvas, y_ticks: bool, x_ticks: bool) {

@@ -4,12 +4,15 @@
 //! of values. It contains no pixels, and this module knows nothing of speculative decoding.
 //! [`Page::draw`] lays the figure out on a canvas of fixed width that grows downwards as
 //! needed, so that nothing is clipped and no two texts overlap; kuva renders the canvas as
-//! SVG and PNG.
+//! SVG and PNG. [`Page::inline`] lays it out for a web page, where readers can point at values.
 
 mod axis;
 mod canvas;
+mod dark;
 mod grid;
+mod inline;
 mod labels;
+mod legend;
 mod page;
 mod rows;
 mod style;
@@ -17,10 +20,13 @@ mod text;
 
 pub(crate) use axis::Axis;
 pub use canvas::Drawn;
+pub(crate) use dark::dark;
 pub(crate) use grid::{Curve, Even, Grid, Panel, Point};
-pub(crate) use page::{Body, LegendEntry, LegendSample, Page};
+pub(crate) use inline::Inlined;
+pub(crate) use legend::{LegendEntry, LegendSample};
+pub(crate) use page::{Body, Page};
 pub(crate) use rows::{Column, Group, PlotRow, PlotRows, PlotValue};
-pub(crate) use style::{HUES, NEUTRAL, NOTHING, PARTS, Style, hue, ramp};
+pub(crate) use style::{Colour, HUES, NEUTRAL, NOTHING, PARTS, Style, hue, ramp};
 pub(crate) use text::broken;
 
 /// The maximum number of panels of a figure; more cannot be compared at a glance.

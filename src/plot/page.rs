@@ -4,8 +4,9 @@ use anyhow::Result;
 
 use super::canvas::{Anchor, BODY, Canvas, Drawn, FAINT, INK, MARGIN, TITLE, WIDTH};
 use super::grid::{Grid, shade};
+use super::inline::Inlined;
+use super::legend::{LegendEntry, LegendSample};
 use super::rows::PlotRows;
-use super::style::{Colour, Style};
 use super::text::{width, wrap};
 
 /// A figure.
@@ -26,34 +27,6 @@ pub(crate) enum Body {
     Rows(PlotRows),
 }
 
-/// An entry of a legend.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct LegendEntry {
-    pub(crate) label: String,
-    pub(crate) sample: LegendSample,
-}
-
-/// The sample that a legend entry explains.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum LegendSample {
-    /// A line with markers.
-    Curve(Style),
-    /// A line of predictions.
-    Predicted,
-    /// A predicted value.
-    Hollow,
-    /// A part of a bar.
-    Part(Colour),
-    /// A reference line and the area of losses beside it.
-    Loss,
-}
-
-impl LegendEntry {
-    pub(crate) fn new(label: impl Into<String>, sample: LegendSample) -> Self {
-        Self { label: label.into(), sample }
-    }
-}
-
 /// Width of the sample of an entry, gap between entries, and height of a line, in pixels.
 const SAMPLE: f64 = 24.0;
 const APART: f64 = 18.0;
@@ -65,9 +38,22 @@ impl Page {
     /// # Errors
     /// If the renderer fails.
     pub(crate) fn draw(&self) -> Result<Drawn> {
-        let mut canvas = Canvas::new();
+        let mut canvas = Canvas::new(WIDTH);
+        let height = self.put(&mut canvas);
+        canvas.print(height)
+    }
+
+    /// Lays the figure out as a part of a page, `width` pixels wide.
+    pub(crate) fn inline(&self, width: f64) -> Inlined {
+        let mut canvas = Canvas::new(width);
+        let height = self.put(&mut canvas);
+        canvas.inline(height, &self.title)
+    }
+
+    /// Puts the figure on a canvas; returns its height in pixels.
+    fn put(&self, canvas: &mut Canvas) -> f64 {
         let mut at = MARGIN;
-        let room = WIDTH - 2.0 * MARGIN;
+        let room = canvas.width() - 2.0 * MARGIN;
         for line in wrap(&self.title, TITLE, room, 2) {
             at += f64::from(TITLE) * 1.3;
             canvas.text((MARGIN, at - 4.0), &line, TITLE, Anchor::Start, INK);
@@ -76,12 +62,12 @@ impl Page {
             at += 15.0;
             canvas.text((MARGIN, at), &line, BODY, Anchor::Start, FAINT);
         }
-        at = self.legend(&mut canvas, at + 6.0);
+        at = self.legend(canvas, at + 6.0);
         let bottom = match &self.body {
-            Body::Grid(grid) => grid.draw(&mut canvas, at + 6.0),
-            Body::Rows(rows) => rows.draw(&mut canvas, at + 6.0),
+            Body::Grid(grid) => grid.draw(canvas, at + 6.0, &self.legend),
+            Body::Rows(rows) => rows.draw(canvas, at + 6.0, &self.legend),
         };
-        canvas.print(bottom + MARGIN)
+        bottom + MARGIN
     }
 
     /// Draws the entries from left to right in as many lines as needed; returns where they
@@ -89,9 +75,9 @@ impl Page {
     fn legend(&self, canvas: &mut Canvas, top: f64) -> f64 {
         let (mut x, mut y) = (MARGIN, top);
         for (i, key) in self.legend.iter().enumerate() {
-            let label = wrap(&key.label, BODY, WIDTH - 2.0 * MARGIN - SAMPLE, 1).concat();
+            let label = wrap(&key.label, BODY, canvas.width() - 2.0 * MARGIN - SAMPLE, 1).concat();
             let wide = SAMPLE + width(&label, BODY);
-            if i > 0 && x + wide > WIDTH - MARGIN {
+            if i > 0 && x + wide > canvas.width() - MARGIN {
                 (x, y) = (MARGIN, y + LINE);
             }
             sample(canvas, key.sample, (x, y + LINE / 2.0));

@@ -1,8 +1,10 @@
 //! Rows of values: a label on the left, and a value or a bar in every column.
 
 use super::axis::Axis;
-use super::canvas::{Anchor, BODY, Canvas, CanvasPoint, FAINT, HEAD, INK, MARGIN, RULE, WIDTH};
+use super::canvas::{Anchor, BODY, Canvas, CanvasPoint, FAINT, HEAD, INK, MARGIN, RULE};
 use super::grid::{Even, shade, x_axis};
+use super::inline::{TipSpot, exact, measured};
+use super::legend::{self, LegendEntry};
 use super::style::{Colour, Style};
 use super::text::{width, wrap};
 
@@ -36,6 +38,8 @@ pub(crate) struct PlotRow {
     pub(crate) label: String,
     pub(crate) style: Style,
     pub(crate) values: Vec<PlotValue>,
+    /// What each value belongs to: a page can hide it with everything else that does.
+    pub(crate) keys: Vec<String>,
 }
 
 /// The contents of a cell.
@@ -65,6 +69,8 @@ const APART: f64 = 5.0;
 /// The minimum width of a column and the maximum width of labels, in pixels.
 const COLUMN: f64 = 110.0;
 const LABELS: f64 = 350.0;
+/// The largest share of a narrow page that labels take.
+const WIDEST: f64 = 0.5;
 const MOST_COLUMNS: usize = 4;
 /// With more rows than this, ticks are repeated above them.
 const TALL: usize = 25;
@@ -72,17 +78,19 @@ const TALL: usize = 25;
 impl PlotRows {
     /// Draws the rows, repeated for each band of columns if not all columns fit side by side;
     /// returns where they end, in pixels.
-    pub(super) fn draw(&self, canvas: &mut Canvas, top: f64) -> f64 {
+    pub(super) fn draw(&self, canvas: &mut Canvas, top: f64, legend: &[LegendEntry]) -> f64 {
         let labels = self.rows().map(|row| width(&row.label, BODY)).fold(0.0, f64::max);
-        let labels = labels.min(LABELS) + 10.0;
-        let room = WIDTH - 2.0 * MARGIN - 6.0 - labels;
+        let whole = canvas.width() - 2.0 * MARGIN - 6.0;
+        let labels = labels.min(LABELS.min(whole * WIDEST)) + 10.0;
+        let room = whole - labels;
         let most = ((room + GAP) / (COLUMN + GAP)) as usize;
         let bands = self.columns.len().div_ceil(most.clamp(1, MOST_COLUMNS)).max(1);
         let columns = self.columns.len().div_ceil(bands).max(1);
         let wide = (room - (columns - 1) as f64 * GAP) / columns as f64;
         let mut at = top;
         for band in 0..bands {
-            let sheet = Sheet { rows: self, first: band * columns, columns, labels, wide };
+            let first = band * columns;
+            let sheet = Sheet { rows: self, first, columns, labels, wide, legend };
             at = sheet.draw(canvas, at) + if band + 1 < bands { 14.0 } else { 0.0 };
         }
         at
@@ -100,10 +108,12 @@ struct Sheet<'a> {
     columns: usize,
     labels: f64,
     wide: f64,
+    legend: &'a [LegendEntry],
 }
 
-/// A row with the y of its middle and the lines of its label.
+/// A row with the title of its group, the y of its middle and the lines of its label.
 struct Placed<'a> {
+    group: &'a str,
     row: &'a PlotRow,
     y: f64,
     label: Vec<String>,
@@ -146,7 +156,7 @@ impl Sheet<'_> {
                 x_axis(canvas, ticks, from - 3.5, Some(from - 6.0));
             }
         }
-        let lines = self.place(from);
+        let lines = self.place(from, canvas.width());
         for (i, left, column) in self.columns() {
             self.column(canvas, i, left, column, &lines);
         }
@@ -179,7 +189,7 @@ impl Sheet<'_> {
     }
 
     /// Places titles and rows from `top` downwards.
-    fn place(&self, top: f64) -> Lines<'_> {
+    fn place(&self, top: f64, across: f64) -> Lines<'_> {
         let mut lines = Lines { titles: Vec::new(), rows: Vec::new(), top, bottom: top };
         for group in &self.rows.groups {
             if !lines.rows.is_empty() {
@@ -187,13 +197,14 @@ impl Sheet<'_> {
             }
             if !group.title.is_empty() {
                 lines.bottom += PITCH + 2.0;
-                let title = wrap(&group.title, HEAD, WIDTH - 2.0 * MARGIN, 1).concat();
+                let title = wrap(&group.title, HEAD, across - 2.0 * MARGIN, 1).concat();
                 lines.titles.push((lines.bottom - 5.0, title));
             }
             for row in &group.rows {
                 let label = wrap(&row.label, BODY, self.labels - 10.0, 2);
                 let high = PITCH + (label.len() - 1) as f64 * (LINE - 1.0);
-                lines.rows.push(Placed { row, y: lines.bottom + high / 2.0, label });
+                let (group, y) = (&*group.title, lines.bottom + high / 2.0);
+                lines.rows.push(Placed { group, row, y, label });
                 lines.bottom += high;
             }
         }
@@ -238,7 +249,8 @@ impl Sheet<'_> {
         if let Some((even, _)) = even {
             canvas.reference((even, top), (even, bottom));
         }
-        for Placed { row, y, .. } in &lines.rows {
+        for placed @ Placed { row, y, .. } in &lines.rows {
+            let begin = canvas.begin();
             match row.values.get(i) {
                 Some(PlotValue::Dot { x: value, interval, predicted }) => {
                     canvas.line(&[(left, *y), (left + self.wide, *y)], RULE, 0.5);
@@ -251,8 +263,41 @@ impl Sheet<'_> {
                     canvas.mark((x(*value), *y), row.style);
                 }
                 Some(PlotValue::Bar(parts)) => self.bar(canvas, parts, &x, *y),
-                Some(PlotValue::None) | None => {}
+                Some(PlotValue::None) | None => continue,
             }
+            let key = row.keys.get(i).cloned().unwrap_or_default();
+            self.spot(canvas, (i, column), placed, &x, &key);
+            canvas.end(begin, vec![key]);
+        }
+    }
+
+    /// Lets readers of a page point at the value of a row in a column.
+    fn spot(
+        &self,
+        canvas: &mut Canvas,
+        (i, column): (usize, &Column),
+        Placed { group, row, y, .. }: &Placed<'_>,
+        x: &dyn Fn(f64) -> f64,
+        key: &str,
+    ) {
+        let mut lines = vec![(*group).to_owned(), row.label.clone(), column.title.clone()];
+        let label = &column.axis.label;
+        match row.values.get(i) {
+            Some(PlotValue::Dot { x: value, interval, predicted }) => {
+                lines.push(measured(label, *value, *interval));
+                lines.extend(predicted.map(|value| format!("predicted: {}", exact(value))));
+                canvas.spot(TipSpot::around((x(*value), *y), PITCH / 2.0, lines, key));
+            }
+            Some(PlotValue::Bar(parts)) => {
+                let whole = parts.iter().sum::<f64>();
+                lines.push(measured(label, whole, None));
+                lines.extend(parts.iter().zip(&self.rows.parts).map(|(part, colour)| {
+                    measured(legend::of_part(self.legend, *colour), *part, None)
+                }));
+                let (from, to) = (x(0.0), x(whole));
+                canvas.spot(TipSpot::over((from, y - PITCH / 2.0), (to - from, PITCH), lines, key));
+            }
+            Some(PlotValue::None) | None => {}
         }
     }
 

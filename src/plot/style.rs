@@ -5,6 +5,13 @@
 /// Red, green and blue.
 pub(crate) type Colour = [u8; 3];
 
+/// A position: pixels to the right and downwards.
+pub(super) type CanvasPoint = (f64, f64);
+
+pub(super) const INK: Colour = [0x1a, 0x1a, 0x1a];
+pub(super) const FAINT: Colour = [0x55, 0x55, 0x55];
+pub(super) const RULE: Colour = [0xe2, 0xe2, 0xe2];
+
 /// The shape of a marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marker {

@@ -1,25 +1,30 @@
 //! Beam searches: their scores, and the passes that drafts save.
 
+use super::document::{DocBlock, DocCell};
 use super::results::Results;
 use super::series::{Names, Series, lines};
-use super::tables::{markdown, number, with_interval};
+use super::tables::{number, with_interval};
 use crate::experiment::Cell;
 use crate::registry::class_with_word;
 use crate::rows::SummaryRow;
 
 /// The searches without drafts and then those with drafts. Empty if the run has none.
-pub(super) fn section(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> String {
+pub(super) fn section(
+    results: &Results,
+    series: &[Series<'_>],
+    summary: &[SummaryRow],
+) -> Vec<DocBlock> {
     let baselines = results.plan.cells.iter().filter(|c| c.is_baseline() && c.beam.is_some());
     let names = Names::new(baselines.clone());
     let plain = baselines.filter_map(|cell| {
         let row = summary.iter().find(|row| row.cell == cell.id)?;
-        let first =
-            [names.method(cell), names.goal(cell), class_with_word(&cell.class), "–".into()];
-        Some([first.to_vec(), numbers(cell, row)?].concat())
+        let first = [names.method(cell), names.goal(cell), class_with_word(&cell.class)];
+        let first = first.into_iter().map(DocCell::from).chain([number(None, 0)]);
+        Some(first.chain(numbers(cell, row)?).collect())
     });
     let table = plain.chain(lines(series, summary, numbers)).collect::<Vec<_>>();
     if table.is_empty() {
-        return String::new();
+        return Vec::new();
     }
     let head = [
         "method",
@@ -34,20 +39,23 @@ pub(super) fn section(results: &Results, series: &[Series<'_>], summary: &[Summa
         "tokens/s:",
         "speedup [95 %]:",
     ];
-    format!(
-        "## Beam search\n\nA search needs the row of logits after every beam of a step: passes \
-         without drafts, so passes per row are 1 there, and what is missing to 1 is what drafts \
-         save. Scores are those of the best text of each search: log p, divided by the length to \
-         the power of length_penalty.\n\n{}\n",
-        markdown(&head, &table)
-    )
+    vec![
+        DocBlock::Heading("Beam search"),
+        DocBlock::said(
+            "A search needs the row of logits after every beam of a step: passes \
+             without drafts, so passes per row are 1 there, and what is missing to 1 is what drafts \
+             save. Scores are those of the best text of each search: log p, divided by the length to \
+             the power of length_penalty.",
+        ),
+        DocBlock::table(&head, table),
+    ]
 }
 
-fn numbers(cell: &Cell, row: &SummaryRow) -> Option<Vec<String>> {
+fn numbers(cell: &Cell, row: &SummaryRow) -> Option<Vec<DocCell>> {
     cell.beam?;
     let (lo, hi) = (row.passes_per_row_lo, row.passes_per_row_hi);
     Some(vec![
-        row.generations.to_string(),
+        row.generations.into(),
         number(row.passes_per_token, 3),
         with_interval(row.passes_per_row, lo, hi, 3),
         number(row.log_prob, 3),

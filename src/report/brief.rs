@@ -55,8 +55,8 @@ impl Brief {
                 series.sampling.clone(),
                 row.class.clone(),
                 k,
-                with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2),
-                number(row.acceptance_rate, 3),
+                with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2).to_string(),
+                number(row.acceptance_rate, 3).to_string(),
                 results.verdict(verdict(row)).split(':').next().unwrap_or_default().to_owned(),
             ])
         };

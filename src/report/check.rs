@@ -24,8 +24,11 @@ pub(super) fn misfits(block: &BlockRow, found: &BlockDigest) -> Result<Vec<Strin
     if !block.is_sealed()? {
         wrong.push("its row in blocks.csv is not the one that was written".to_owned());
     }
-    let counts = block.counts().into_iter().zip(found.counts);
-    let digests = block.digests.split('-').zip(found.digests());
+    let counted = block.counts();
+    let counts = counted.into_iter().zip(found.counts);
+    let listed = block.digests.split('-').collect::<Vec<_>>();
+    let have = found.digests();
+    let digests = listed.iter().zip(&have);
     for ((name, (wanted, have)), (written, found)) in
         BLOCK_FILES.into_iter().zip(counts).zip(digests)
     {
@@ -34,6 +37,11 @@ pub(super) fn misfits(block: &BlockRow, found: &BlockDigest) -> Result<Vec<Strin
         } else if written != found {
             wrong.push(format!("its rows in {name} are not those that were written"));
         }
+    }
+    // The last file is optional, and so is its digest.
+    let at = counted.len();
+    if listed.get(at) != have.get(at).map(String::as_str).as_ref() {
+        wrong.push(format!("its rows in {} are not those that were written", BLOCK_FILES[at]));
     }
     Ok(wrong)
 }

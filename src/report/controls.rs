@@ -1,8 +1,9 @@
 //! Control cells, which run twice in every block. A difference between the two runs is
 //! chance or a disturbed machine, never an effect of the method.
 
+use super::document::{DocBlock, strong};
 use super::results::Results;
-use super::tables::{ends, markdown, number, with_interval};
+use super::tables::{ends, number, with_interval};
 use crate::experiment::describe;
 use crate::shown::count;
 use crate::statistics::{
@@ -49,10 +50,10 @@ fn controls(results: &Results) -> Vec<Control> {
     controls.collect()
 }
 
-/// A paragraph saying that the run was disturbed; empty if it was not, or if there are too
+/// A paragraph saying that the run was disturbed; `None` if it was not, or if there are too
 /// few prompts to tell.
-pub(super) fn alarm(results: &Results) -> String {
-    disturbed(results).map_or_else(String::new, |sentence| format!("**{sentence}**\n\n"))
+pub(super) fn alarm(results: &Results) -> Option<DocBlock> {
+    Some(DocBlock::Paragraph(strong(&disturbed(results)?)))
 }
 
 /// The number of control cells whose two runs differ by more than chance.
@@ -73,27 +74,31 @@ pub(super) fn disturbed(results: &Results) -> Option<String> {
 }
 
 /// The section with the table of all control cells; empty if there are none.
-pub(super) fn section(results: &Results) -> String {
+pub(super) fn section(results: &Results) -> Vec<DocBlock> {
     let rows = controls(results).into_iter().map(|control| {
         let (lo, hi) = ends(control.interval);
-        let verdict = control.verdict().to_owned();
+        let verdict = control.verdict();
         vec![
-            control.cell,
+            control.cell.into(),
             with_interval(control.ratio, lo, hi, 3),
             number(Some(control.test.p), 4),
             number(Some(control.test.adjusted), 4),
-            verdict,
+            verdict.into(),
         ]
     });
     let rows = rows.collect::<Vec<_>>();
     if rows.is_empty() {
-        return String::new();
+        return Vec::new();
     }
     let head = ["cell", "first ÷ second [95 %]:", "p:", "p after Holm:", "verdict"];
-    format!(
-        "## The same cell twice\n\nThese cells ran twice in every block. A difference between the \
-         two is not due to the method. The test is a sign-flip test over prompts; \
-         below {LEVEL} after Holm the run counts as disturbed.\n\n{}\n",
-        markdown(&head, &rows)
-    )
+    let test = format!(
+        "These cells ran twice in every block. A difference between the two is not due to the \
+         method. The test is a sign-flip test over prompts; below {LEVEL} after Holm the run \
+         counts as disturbed."
+    );
+    vec![
+        DocBlock::Heading("The same cell twice"),
+        DocBlock::said(&test),
+        DocBlock::table(&head, rows),
+    ]
 }

@@ -3,51 +3,51 @@
 
 use std::collections::BTreeSet;
 
+use super::document::{DocBlock, DocCell, Tone};
 use super::results::Results;
 use super::series::Series;
-use super::tables::markdown;
 use crate::experiment::Cell;
 use crate::rows::DivergenceRow;
 use crate::statistics::Sample;
 
 /// The sections on greedy cells, on beam searches and on cells of class P, each with a table
 /// of cells and, if any text differs, a table of the differences.
-pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
+pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock> {
     let greedy =
         part(results, series, |cell| cell.beam.is_none() && cell.method.sampling.is_greedy());
     let beams = part(results, series, |cell| cell.beam.is_some());
     let paths = part(results, series, |cell| cell.class.starts_with('P') && !cell.is_determined());
-    let mut text = String::new();
-    if let Some(tables) = greedy {
-        text += &format!(
-            "## Greedy text against plain decoding\n\nAt temperature 0 every cell should repeat \
-             the baseline's tokens. A difference is excused as a tie only where rounding may \
-             depend on the rows of a pass (class with `~`), and the two tokens are those with the \
-             baseline's two largest logits, closer than rounding can tell.\n\n{tables}"
-        );
-    }
-    if let Some(tables) = beams {
-        text += &format!(
-            "## Beams against the search without drafts\n\nDrafts should change no text of a beam \
-             search. On an engine whose rounding may depend on the rows of a pass (class with \
-             `~`), differences are counted and not judged.\n\n{tables}"
-        );
-    }
-    if let Some(tables) = paths {
-        text += &format!(
-            "## Same seed, same text\n\nCells of class P (seed-exact) should repeat the tokens \
-             of plain decoding with the same verifier and seed, whatever the drafter and K \
-             are.\n\n{tables}"
-        );
-    }
+    let mut text = Vec::new();
+    let mut add = |heading, said, tables: Vec<DocBlock>| {
+        if !tables.is_empty() {
+            text.extend([DocBlock::Heading(heading), DocBlock::said(said)]);
+            text.extend(tables);
+        }
+    };
+    add(
+        "Greedy text against plain decoding",
+        "At temperature 0 every cell should repeat the baseline's tokens. A difference is excused \
+         as a tie only where rounding may depend on the rows of a pass (class with `~`), and the \
+         two tokens are those with the baseline's two largest logits, closer than rounding can \
+         tell.",
+        greedy,
+    );
+    add(
+        "Beams against the search without drafts",
+        "Drafts should change no text of a beam search. On an engine whose rounding may depend on \
+         the rows of a pass (class with `~`), differences are counted and not judged.",
+        beams,
+    );
+    add(
+        "Same seed, same text",
+        "Cells of class P (seed-exact) should repeat the tokens of plain decoding with the same \
+         verifier and seed, whatever the drafter and K are.",
+        paths,
+    );
     text
 }
 
-fn part(
-    results: &Results,
-    series: &[Series<'_>],
-    wanted: impl Fn(&Cell) -> bool,
-) -> Option<String> {
+fn part(results: &Results, series: &[Series<'_>], wanted: impl Fn(&Cell) -> bool) -> Vec<DocBlock> {
     let mut cells = Vec::new();
     let mut found = Vec::new();
     for series in series.iter().filter(|s| wanted(s.cells[0])) {
@@ -59,14 +59,15 @@ fn part(
             let ties = rows.iter().filter(|d| d.tie).count();
             // Differences in class P~, and of beams in class G~, are excused: they are counted
             // but have no rows.
-            let differ = format!("{} of {compared}", rows.len().max(differ));
-            cells.push([series.line(cell), vec![differ, ties.to_string()]].concat());
-            let k = cell.method.num_speculative_tokens.to_string();
-            found.extend(rows.into_iter().map(|row| line(&series.method, &k, row)));
+            let differ = rows.len().max(differ);
+            let shown = DocCell::shown_as(format!("{differ} of {compared}"), Some(differ as f64));
+            cells.push([series.line(cell), vec![shown, ties.into()]].concat());
+            let k = cell.method.num_speculative_tokens;
+            found.extend(rows.into_iter().map(|row| line(&series.method, k, row)));
         }
     }
     if cells.is_empty() {
-        return None;
+        return Vec::new();
     }
     let head = [
         "method",
@@ -76,13 +77,13 @@ fn part(
         "texts that differ, of those compared:",
         "of these by a tie:",
     ];
-    let mut text = format!("{}\n", markdown(&head, &cells));
+    let mut tables = vec![DocBlock::table(&head, cells)];
     if !found.is_empty() {
         let head =
             ["method", "K:", "prompt", "token:", "plain:", "here:", "top-2 gap:", "bound:", "tie"];
-        text += &format!("{}\n", markdown(&head, &found));
+        tables.push(DocBlock::table(&head, found));
     }
-    Some(text)
+    tables
 }
 
 /// The number of texts for which there was another to compare with. Class P is compared
@@ -103,18 +104,21 @@ fn key(sample: &Sample) -> (&str, u32) {
     (&sample.prompt, sample.repeat)
 }
 
-fn line(method: &str, k: &str, row: &DivergenceRow) -> Vec<String> {
-    let logits = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), |x| format!("{x:.2e}"));
-    let token = |token: Option<u32>| token.map_or_else(|| "–".to_owned(), |t| t.to_string());
+fn line(method: &str, k: usize, row: &DivergenceRow) -> Vec<DocCell> {
+    let missing = || DocCell::number(None, 0);
+    let logits = |x: Option<f64>| {
+        x.map_or_else(missing, |value| DocCell::shown_as(format!("{value:.2e}"), x))
+    };
+    let token = |token: Option<u32>| token.map_or_else(missing, |t| DocCell::from(t as usize));
     vec![
-        method.to_owned(),
-        k.to_owned(),
-        row.prompt.clone(),
-        row.position.to_string(),
+        method.into(),
+        k.into(),
+        row.prompt.as_str().into(),
+        row.position.into(),
         token(row.plain_token),
         token(row.token),
         logits(row.top2_gap),
         logits(row.bound),
-        if row.tie { "yes" } else { "NO" }.to_owned(),
+        if row.tie { "yes".into() } else { DocCell::from("NO").in_tone(Tone::Bad) },
     ]
 }

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use super::document::{DocBlock, DocCell};
 use super::results::Results;
 use super::series::Series;
-use super::tables::markdown;
 use crate::experiment::Cell;
 use crate::registry::class_with_word;
 use crate::shown::count;
@@ -39,7 +39,7 @@ fn keys(cell: &Cell) -> CostKeys {
 }
 
 /// The section with the gaps of every method; empty without predictions.
-pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
+pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock> {
     let found = predictions(results);
     let gaps = |series: &Series<'_>| {
         let own = series.cells.iter().filter_map(|cell| found.get(&*cell.id));
@@ -47,37 +47,42 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     };
     let rows = series.iter().filter_map(|series| {
         let gaps = gaps(series);
-        let [median, largest] = sizes(&gaps)?;
+        let (median, largest) = sizes(&gaps)?;
         Some(vec![
-            series.method.clone(),
-            series.sampling.clone(),
-            class_with_word(&series.cells[0].class),
-            (gaps.len() / 2).to_string(),
-            median,
-            largest,
+            series.method.as_str().into(),
+            series.sampling.as_str().into(),
+            class_with_word(&series.cells[0].class).into(),
+            (gaps.len() / 2).into(),
+            DocCell::percent(median, 1),
+            DocCell::difference(largest),
         ])
     });
     let rows = rows.collect::<Vec<_>>();
     let all = series.iter().flat_map(gaps).collect::<Vec<_>>();
-    let Some([median, largest]) = sizes(&all) else { return String::new() };
+    let Some((median, largest)) = sizes(&all) else { return Vec::new() };
     let head = ["method", "sampling", "class", "cells:", "median |gap|:", "largest gap:"];
-    format!(
-        "## Predicted and measured\n\nThe gap is measured ÷ predicted speedup − 1, on each half of \
-         the prompts. Costs (T by rows and context, drafting, verification, other) are fitted to \
-         the rounds of one half; what they predict for the other half is compared with what was \
-         measured there. With the target in {}: median |gap| {median}, largest {largest}.{}\n\n\
-         {}\n",
+    let text = format!(
+        "The gap is measured ÷ predicted speedup − 1, on each half of the prompts. Costs (T by rows \
+         and context, drafting, verification, other) are fitted to the rounds of one half; what \
+         they predict for the other half is compared with what was measured there. With the target \
+         in {}: median |gap| {:.1} %, largest {:+.1} %.{}",
         results.plan.target.dtype,
-        drift(results),
-        markdown(&head, &rows)
-    )
+        100.0 * median,
+        100.0 * largest,
+        drift(results)
+    );
+    vec![
+        DocBlock::Heading("Predicted and measured"),
+        DocBlock::said(&text),
+        DocBlock::table(&head, rows),
+    ]
 }
 
-/// The median size of some gaps and the largest gap, in words; `None` without gaps.
-fn sizes(gaps: &[f64]) -> Option<[String; 2]> {
+/// The median size of some gaps and the largest gap; `None` without gaps.
+fn sizes(gaps: &[f64]) -> Option<(f64, f64)> {
     let sizes = gaps.iter().map(|gap| gap.abs()).collect::<Vec<_>>();
     let largest = gaps.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs()))?;
-    Some([format!("{:.1} %", 100.0 * median(&sizes)?), format!("{:+.1} %", 100.0 * largest)])
+    Some((median(&sizes)?, largest))
 }
 
 /// How the time of a pass changed during the sweep, by the calibrations between its blocks.

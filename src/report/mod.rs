@@ -1,4 +1,5 @@
-//! Builds the report of a run (tables, figures and `report.md`) from its raw rows alone.
+//! Builds the report of a run (tables, figures, `report.md` and `report.html`) from its raw
+//! rows alone.
 //! The output is deterministic: the same rows give the same bytes.
 
 mod accounts;
@@ -6,15 +7,17 @@ mod beams;
 mod best;
 mod brief;
 mod check;
+mod contents;
 mod controls;
 mod costs;
 mod divergence;
+mod document;
 mod figures;
 mod held_out;
 mod load;
-mod markdown;
 mod other_tools;
 mod outliers;
+mod page;
 mod perfetto;
 mod policies;
 mod reached;
@@ -45,7 +48,7 @@ pub use summary::{summary, survival};
 pub use tables::{headings, write_csv};
 
 /// Reads a results folder and writes `summary.csv`, `survival.csv`, `figures/`
-/// (SVG and PNG) and `report.md` into it. Returns the summary for the terminal.
+/// (SVG and PNG), `report.md` and `report.html` into it. Returns the summary for the terminal.
 ///
 /// # Errors
 /// If a file is missing, damaged or cannot be written; the message names the file.
@@ -56,8 +59,13 @@ pub fn report(folder: &Path) -> Result<Brief> {
     tables::write_csv(&folder.join("summary.csv"), &rows)?;
     tables::write_csv(&folder.join("survival.csv"), &positions)?;
     let figures = figures::write_all(&folder.join("figures"), &results, &rows, &positions)?;
-    let text = markdown::render(&results, &rows, &figures);
-    let path = folder.join("report.md");
-    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    let document = contents::compose(&results, &rows, figures);
+    let microscope = page::look(folder, &results)?;
+    let page = page::render(&results, &rows, &document, &microscope);
+    let text = document::print(&document);
+    for (name, text) in [("report.md", text), ("report.html", page)] {
+        let path = folder.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     Ok(Brief::new(&results, &series(&results), &rows))
 }

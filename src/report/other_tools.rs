@@ -1,16 +1,21 @@
 //! The metrics of other tools, computed from the same rows by their definitions, so that
 //! numbers can be compared across projects. `docs/metrics.md` has the definitions.
 
+use super::document::{DocBlock, DocCell};
 use super::results::Results;
 use super::series::Series;
-use super::tables::{markdown, number};
+use super::tables::number;
 use crate::experiment::Cell;
 use crate::rows::SummaryRow;
 use crate::statistics::{Sample, acceptance, expected_tokens, rounds, timed};
 
 /// The section with two tables: the metrics of every cell, and acceptance by position for the
 /// longest draft length of every series. Empty if every series is a beam search.
-pub(super) fn section(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> String {
+pub(super) fn section(
+    results: &Results,
+    series: &[Series<'_>],
+    summary: &[SummaryRow],
+) -> Vec<DocBlock> {
     let head = [
         "method",
         "sampling",
@@ -36,25 +41,26 @@ pub(super) fn section(results: &Results, series: &[Series<'_>], summary: &[Summa
         if let Some(cell) = series.longest(results) {
             let shares =
                 per_position(results.samples(&cell.id), cell.method.num_speculative_tokens);
-            let shares = shares.into_iter().map(|s| number(Some(s), 3)).collect::<Vec<_>>();
+            let shares = shares.into_iter().map(|s| number(Some(s), 3).to_string());
+            let shares = shares.collect::<Vec<_>>();
             let mut line = series.line(cell);
-            line.push(shares.join(" / "));
+            line.push(shares.join(" / ").into());
             by_position.push(line);
         }
     }
     let position_head = ["method", "sampling", "class", "K:", "vLLM acceptance per position"];
     if table.is_empty() {
-        return String::new();
+        return Vec::new();
     }
-    format!(
-        "## In the terms of other tools\n\nTheir definitions, applied to the same rounds; see \
-         `docs/metrics.md`.\n\n{}\n{}",
-        markdown(&head, &table),
-        markdown(&position_head, &by_position)
-    )
+    vec![
+        DocBlock::Heading("In the terms of other tools"),
+        DocBlock::said("Their definitions, applied to the same rounds; see `docs/metrics.md`."),
+        DocBlock::table(&head, table),
+        DocBlock::table(&position_head, by_position),
+    ]
 }
 
-fn numbers(results: &Results, cell: &Cell, row: Option<&SummaryRow>) -> Vec<String> {
+fn numbers(results: &Results, cell: &Cell, row: Option<&SummaryRow>) -> Vec<DocCell> {
     let samples = results.samples(&cell.id);
     let all = acceptance(samples);
     // vLLM counts only steps that have a draft.

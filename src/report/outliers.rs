@@ -1,8 +1,9 @@
 //! Outlier prompts and their influence on speedups.
 
+use super::document::{DocBlock, DocCell};
 use super::results::Results;
 use super::series::{Series, series};
-use super::tables::{markdown, number};
+use super::tables::number;
 use crate::experiment::Cell;
 use crate::registry::class_with_word;
 use crate::statistics::{Outlier, Side, outliers, pair_by_prompt, speedup};
@@ -82,10 +83,10 @@ pub(super) fn warning(results: &Results) -> Option<String> {
 }
 
 /// The section with the table of outliers; empty if there are none.
-pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
+pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock> {
     let far = far(results, series);
     if far.is_empty() {
-        return String::new();
+        return Vec::new();
     }
     let head = [
         "prompt",
@@ -103,31 +104,34 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
     let row = |far: &Far<'_>| {
         let Far { series, cell, outlier, .. } = far;
         vec![
-            outlier.prompt.to_owned(),
-            series.sampling.clone(),
-            what(outlier.side).to_owned(),
+            outlier.prompt.into(),
+            series.sampling.as_str().into(),
+            what(outlier.side).into(),
             number(Some(outlier.factor), 2),
-            far.cells.to_string(),
-            series.method.clone(),
-            class_with_word(&cell.class),
-            cell.method.num_speculative_tokens.to_string(),
+            far.cells.into(),
+            series.method.as_str().into(),
+            class_with_word(&cell.class).into(),
+            cell.method.num_speculative_tokens.into(),
             number(Some(far.speedup), 3),
             number(Some(outlier.without), 3),
-            format!("{:+.1} %", 100.0 * outlier.influence),
+            DocCell::difference(outlier.influence),
         ]
     };
-    let rest = match far.len().saturating_sub(ROWS) {
-        0 => String::new(),
-        n => format!("{n} more move speedups by less.\n\n"),
-    };
-    format!(
-        "## Far prompts\n\nPrompts whose time per pass, in plain decoding or in a cell, or whose \
-         speedup is far from the median of the prompts: by 3.5 robust standard deviations of its \
-         logarithm and by a factor of 1.5. They count like all others; the last columns show \
-         their influence. A far time per pass points to a disturbed machine or, in a cell, \
-         to drafts of another length.\n\n{}\n{rest}",
-        markdown(&head, &far.iter().take(ROWS).map(row).collect::<Vec<_>>())
-    )
+    let mut blocks = vec![
+        DocBlock::Heading("Far prompts"),
+        DocBlock::said(
+            "Prompts whose time per pass, in plain decoding or in a cell, or whose speedup is far \
+             from the median of the prompts: by 3.5 robust standard deviations of its logarithm \
+             and by a factor of 1.5. They count like all others; the last columns show their \
+             influence. A far time per pass points to a disturbed machine or, in a cell, to \
+             drafts of another length.",
+        ),
+        DocBlock::table(&head, far.iter().take(ROWS).map(row).collect()),
+    ];
+    if let more @ 1.. = far.len().saturating_sub(ROWS) {
+        blocks.push(DocBlock::said(&format!("{more} more move speedups by less.")));
+    }
+    blocks
 }
 
 fn what(side: Side) -> &'static str {

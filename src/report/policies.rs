@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use super::document::DocBlock;
 use super::results::Results;
 use super::series::{Series, settings_but};
-use super::tables::{ends, markdown, number, with_interval};
+use super::tables::{ends, number, verdict_cell, with_interval};
 use crate::experiment::Cell;
 use crate::length::LENGTHS;
 use crate::statistics::{
@@ -83,20 +84,20 @@ fn same_but_length(a: &Cell, b: &Cell) -> bool {
 }
 
 /// The section with the table of all policies; empty if there are none.
-pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
+pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock> {
     let rows = policies(results, series).into_iter().map(|policy| {
         let (lo, hi) = ends(policy.interval);
         let rest = [
             with_interval(policy.ratio, lo, hi, 3),
             number(Some(policy.test.p), 4),
             number(Some(policy.test.adjusted), 4),
-            results.verdict(policy.verdict()).to_owned(),
+            verdict_cell(results.verdict(policy.verdict())),
         ];
         policy.series.line(policy.cell).into_iter().chain(rest).collect()
     });
     let rows = rows.collect::<Vec<_>>();
     if rows.is_empty() {
-        return String::new();
+        return Vec::new();
     }
     let head = [
         "method",
@@ -108,12 +109,15 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
         "p after Holm:",
         "verdict",
     ];
-    format!(
-        "## Policies against the best fixed length\n\nOn each half of the prompts the policy is \
-         compared with the fixed K that was the fastest on the other half, prompt by prompt and in \
-         the same block. The test is a sign-flip test over prompts at {LEVEL} after Holm; \
-         \"mixed\" means that the test and the ratio of total times point in opposite \
-         directions.\n\n{}\n",
-        markdown(&head, &rows)
-    )
+    let test = format!(
+        "On each half of the prompts the policy is compared with the fixed K that was the fastest \
+         on the other half, prompt by prompt and in the same block. The test is a sign-flip test \
+         over prompts at {LEVEL} after Holm; \"mixed\" means that the test and the ratio of total \
+         times point in opposite directions."
+    );
+    vec![
+        DocBlock::Heading("Policies against the best fixed length"),
+        DocBlock::said(&test),
+        DocBlock::table(&head, rows),
+    ]
 }

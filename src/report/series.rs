@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::document::DocCell;
 use super::results::Results;
 use crate::experiment::{Cell, Goal};
 use crate::registry::Entry;
@@ -27,9 +28,10 @@ impl<'a> Series<'a> {
     }
 
     /// The first columns of the table row of one of its cells: method, sampling, class, K.
-    pub(super) fn line(&self, cell: &Cell) -> Vec<String> {
-        let k = cell.method.num_speculative_tokens.to_string();
-        vec![self.method.clone(), self.sampling.clone(), class_with_word(&cell.class), k]
+    pub(super) fn line(&self, cell: &Cell) -> Vec<DocCell> {
+        let [method, sampling] = [&self.method, &self.sampling].map(|name| name.clone().into());
+        let k = cell.method.num_speculative_tokens.into();
+        vec![method, sampling, class_with_word(&cell.class).into(), k]
     }
 }
 
@@ -37,8 +39,8 @@ impl<'a> Series<'a> {
 pub(super) fn lines(
     series: &[Series<'_>],
     summary: &[SummaryRow],
-    rest: impl Fn(&Cell, &SummaryRow) -> Option<Vec<String>>,
-) -> Vec<Vec<String>> {
+    rest: impl Fn(&Cell, &SummaryRow) -> Option<Vec<DocCell>>,
+) -> Vec<Vec<DocCell>> {
     let cells = series.iter().flat_map(|s| s.cells.iter().map(move |cell| (s, *cell)));
     let lines = cells.filter_map(|(series, cell)| {
         let row = summary.iter().find(|row| row.cell == cell.id)?;

@@ -1,13 +1,13 @@
 //! Provenance of a run: machine, build and disturbance of every session.
 
+use super::document::{DocBlock, DocCell, strong};
 use super::results::Results;
-use super::tables::markdown;
 use crate::experiment::{MOST_DISTURBED, RunSession, Status};
 use crate::machine::DISTURBED;
 
-/// A paragraph saying that too many blocks were disturbed for any verdict; empty otherwise.
-pub(super) fn alarm(results: &Results) -> String {
-    disturbed(results).map_or_else(String::new, |sentence| format!("**{sentence}**\n\n"))
+/// A paragraph saying that too many blocks were disturbed for any verdict; `None` otherwise.
+pub(super) fn alarm(results: &Results) -> Option<DocBlock> {
+    Some(DocBlock::Paragraph(strong(&disturbed(results)?)))
 }
 
 /// A sentence saying that too many blocks were disturbed for any verdict; `None` otherwise.
@@ -24,7 +24,7 @@ pub(super) fn disturbed(results: &Results) -> Option<String> {
 }
 
 /// The machine and provenance of every session, side by side.
-pub(super) fn section(results: &Results) -> String {
+pub(super) fn section(results: &Results) -> Vec<DocBlock> {
     let (plan, manifest) = (&results.plan, &results.manifest);
     let status = match manifest.status {
         Status::Measured | Status::Finished => "finished",
@@ -68,17 +68,16 @@ pub(super) fn section(results: &Results) -> String {
         ("started", each(&|_, s| s.started.clone())),
         ("ended", each(&|_, s| s.ended.clone().unwrap_or_else(|| "killed".to_owned()))),
     ]);
-    let lines = rows
-        .into_iter()
-        .map(|(key, values)| [key.to_owned()].into_iter().chain(values).collect::<Vec<_>>());
+    let lines = rows.into_iter().map(|(key, values)| {
+        [key.to_owned()].into_iter().chain(values).map(DocCell::from).collect::<Vec<_>>()
+    });
     let names = (1..=number).map(|i| match number {
         1 => String::new(),
         _ => format!("session {i}"),
     });
     let head = [String::new()].into_iter().chain(names).collect::<Vec<_>>();
     let head = head.iter().map(String::as_str).collect::<Vec<_>>();
-    let table = markdown(&head, &lines.collect::<Vec<_>>());
-    format!("\n## Machine and provenance\n\n{table}")
+    vec![DocBlock::Heading("Machine and provenance"), DocBlock::table(&head, lines.collect())]
 }
 
 /// The cost of the target's passes by their number of rows.

@@ -1,13 +1,18 @@
 //! The ceiling of every measured speedup, and what keeps the method below it.
 
+use super::document::{DocBlock, DocCell};
 use super::results::Results;
 use super::series::{Series, lines};
-use super::tables::{markdown, number};
+use super::tables::number;
 use crate::rows::SummaryRow;
 use crate::statistics::RoundCost;
 
 /// One line per cell with measured times. Empty if there is none.
-pub(super) fn section(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> String {
+pub(super) fn section(
+    results: &Results,
+    series: &[Series<'_>],
+    summary: &[SummaryRow],
+) -> Vec<DocBlock> {
     let head = [
         "method",
         "sampling",
@@ -25,7 +30,7 @@ pub(super) fn section(results: &Results, series: &[Series<'_>], summary: &[Summa
     let table = lines(series, summary, |cell, row| {
         let cost = RoundCost::of(results.baseline(cell), results.samples(&cell.id))?;
         let parts = [cost.steps(), cost.draft, cost.rows, cost.verify, cost.other];
-        let share = row.speedup.map(|speedup| format!("{:.0} %", 100.0 * speedup / cost.tokens));
+        let share = row.speedup.map(|speedup| DocCell::percent(speedup / cost.tokens, 0));
         let mut line = vec![
             number(Some(cost.tokens), 2),
             number(row.speedup, 2),
@@ -35,14 +40,16 @@ pub(super) fn section(results: &Results, series: &[Series<'_>], summary: &[Summa
         Some(line)
     });
     if table.is_empty() {
-        return String::new();
+        return Vec::new();
     }
-    format!(
-        "## Ceiling of the speedup\n\nIf drafting, rows beyond the first and verification took \
-         no time, a round would take as long as a step of plain decoding, and the speedup would \
-         be τ, the tokens of a round. What a round takes beyond that step is listed in steps; \
-         the speedup is τ divided by the whole. Parts below 0 cost less than in plain \
-         decoding.\n\n{}\n",
-        markdown(&head, &table)
-    )
+    vec![
+        DocBlock::Heading("Ceiling of the speedup"),
+        DocBlock::said(
+            "If drafting, rows beyond the first and verification took no time, a round would take \
+             as long as a step of plain decoding, and the speedup would be τ, the tokens of a \
+             round. What a round takes beyond that step is listed in steps; the speedup is τ \
+             divided by the whole. Parts below 0 cost less than in plain decoding.",
+        ),
+        DocBlock::table(&head, table),
+    ]
 }

@@ -1,4 +1,4 @@
-//! Writes tables as CSV files and as Markdown.
+//! Writes tables as CSV files, and makes the cells of the report's tables.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::shown;
+use super::document::{DocCell, Tone};
 use crate::statistics::Interval;
 
 /// The column names of a table, including those of nested structs.
@@ -43,26 +43,9 @@ fn fields<T: Serialize>(row: &T) -> Result<Vec<(String, String)>> {
     }
 }
 
-/// A Markdown table. Columns whose heading ends with `:` are aligned to the right. Cells are
-/// plain text: Markdown in them is escaped.
-pub(super) fn markdown(head: &[&str], rows: &[Vec<String>]) -> String {
-    let line = |cells: Vec<String>| {
-        let cells = cells.iter().map(|cell| shown::markdown(cell)).collect::<Vec<_>>();
-        format!("| {} |\n", cells.join(" | "))
-    };
-    let mut text = line(head.iter().map(|h| h.trim_end_matches(':').to_owned()).collect());
-    text += &line(
-        head.iter().map(|h| if h.ends_with(':') { "---:" } else { "---" }.to_owned()).collect(),
-    );
-    for row in rows {
-        text += &line(row.clone());
-    }
-    text
-}
-
 /// A number with a fixed number of decimals; a dash for `None`.
-pub(super) fn number(value: Option<f64>, decimals: usize) -> String {
-    value.map_or_else(|| "–".to_owned(), |x| format!("{x:.decimals$}"))
+pub(super) fn number(value: Option<f64>, decimals: usize) -> DocCell {
+    DocCell::number(value, decimals)
 }
 
 /// Both ends of an interval; `None` twice without one.
@@ -76,11 +59,16 @@ pub(super) fn with_interval(
     lo: Option<f64>,
     hi: Option<f64>,
     decimals: usize,
-) -> String {
-    match (lo, hi) {
-        (Some(lo), Some(hi)) => {
-            format!("{} [{lo:.decimals$}, {hi:.decimals$}]", number(value, decimals))
-        }
-        _ => number(value, decimals),
-    }
+) -> DocCell {
+    DocCell::with_interval(value, lo.zip(hi), decimals)
+}
+
+/// What a comparison shows.
+pub(super) fn verdict_cell(verdict: &str) -> DocCell {
+    let tone = match verdict.split(':').next() {
+        Some("faster") => Tone::Good,
+        Some("slower") => Tone::Bad,
+        _ => Tone::Plain,
+    };
+    DocCell::from(verdict).in_tone(tone)
 }

@@ -1,14 +1,15 @@
 //! For traced runs: acceptance as a function of the target's entropy.
 
+use super::document::{DocBlock, DocCell};
 use super::reached::Reached;
 use super::results::Results;
 use super::series::Series;
-use super::tables::{markdown, number};
+use super::tables::number;
 use crate::statistics::deciles;
 
 /// The section on acceptance by decile of the target's entropy, with one row per series;
 /// empty if the run was not traced.
-pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
+pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock> {
     let mut table = Vec::new();
     for series in series {
         let Some(cell) = series.longest(results) else { continue };
@@ -16,7 +17,7 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
         table.push([series.line(cell), line].concat());
     }
     if table.is_empty() {
-        return String::new();
+        return Vec::new();
     }
     let head = [
         "method",
@@ -36,18 +37,20 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> String {
         "9th:",
         "10th:",
     ];
-    format!(
-        "## Acceptance by the target's entropy\n\n\
-         Share of the reached drafted tokens that were accepted, by decile of the entropy of the \
-         target's distribution at their position; in the first decile the target is most \
-         certain.\n\n{}\n",
-        markdown(&head, &table)
-    )
+    vec![
+        DocBlock::Heading("Acceptance by the target's entropy"),
+        DocBlock::said(
+            "Share of the reached drafted tokens that were accepted, by decile of the entropy of \
+             the target's distribution at their position; in the first decile the target is most \
+             certain.",
+        ),
+        DocBlock::table(&head, table),
+    ]
 }
 
 /// Number of positions, median entropy and acceptance by decile; `None` if all entropies are
 /// equal, as at temperature 0.
-fn line(reached: &Reached) -> Option<Vec<String>> {
+fn line(reached: &Reached) -> Option<Vec<DocCell>> {
     let entropies = reached.entropies();
     let cuts = deciles(&entropies)?;
     if cuts[0] == cuts[10] {
@@ -55,7 +58,7 @@ fn line(reached: &Reached) -> Option<Vec<String>> {
     }
     let share =
         |(n, accepted): (usize, usize)| number((n > 0).then(|| accepted as f64 / n as f64), 2);
-    let mut line = vec![entropies.len().to_string(), number(Some(cuts[5]), 2)];
+    let mut line = vec![entropies.len().into(), number(Some(cuts[5]), 2)];
     line.extend(reached.by_decile(&cuts[1..10]).map(share));
     Some(line)
 }

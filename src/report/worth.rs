@@ -1,9 +1,10 @@
 //! Compares verifiers: with the ceiling of any exact rule, with rejection sampling of the
 //! same drafts, and with the target's distribution.
 
+use super::document::DocBlock;
 use super::results::Results;
 use super::series::{Series, lines, settings_but};
-use super::tables::{ends, markdown, number, with_interval};
+use super::tables::{ends, number, with_interval};
 use crate::experiment::{Cell, Goal};
 use crate::rows::SummaryRow;
 use crate::statistics::{
@@ -13,7 +14,11 @@ use crate::verify::VERIFIERS;
 
 /// The section on acceptance relative to its ceiling. Empty unless the run has several
 /// verifiers or a drafter that branches, since a single chain verifier has nothing to compare.
-pub(super) fn ceilings(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> String {
+pub(super) fn ceilings(
+    results: &Results,
+    series: &[Series<'_>],
+    summary: &[SummaryRow],
+) -> Vec<DocBlock> {
     let head = [
         "method",
         "sampling",
@@ -29,7 +34,7 @@ pub(super) fn ceilings(results: &Results, series: &[Series<'_>], summary: &[Summ
     if series.iter().all(|s| Some(&s.cells[0].method.verifier) == first)
         && !cells.any(|cell| branches(results.samples(&cell.id)))
     {
-        return String::new();
+        return Vec::new();
     }
     let table = lines(series, summary, |_, row| {
         Some(vec![
@@ -45,15 +50,17 @@ pub(super) fn ceilings(results: &Results, series: &[Series<'_>], summary: &[Summ
         ])
     });
     if table.is_empty() {
-        return String::new();
+        return Vec::new();
     }
-    format!(
-        "## Against the ceiling\n\nα* is the largest probability with which an exact rule can \
-         accept one of a node's children. A share below 1 is acceptance that the rule gives up; \
-         rules that weigh whole paths can exceed 1, and approximate rules are not bound by \
-         it.\n\n{}\n",
-        markdown(&head, &table)
-    )
+    vec![
+        DocBlock::Heading("Against the ceiling"),
+        DocBlock::said(
+            "α* is the largest probability with which an exact rule can accept one of a node's \
+             children. A share below 1 is acceptance that the rule gives up; rules that weigh \
+             whole paths can exceed 1, and approximate rules are not bound by it.",
+        ),
+        DocBlock::table(&head, table),
+    ]
 }
 
 /// The verifier that others are compared with.
@@ -94,7 +101,7 @@ pub(super) fn rivals<'a>(results: &Results, series: &'a [Series<'_>]) -> Vec<Riv
 }
 
 /// The section with the table of these comparisons; empty if there are none.
-pub(super) fn against_rejection(results: &Results, series: &[Series<'_>]) -> String {
+pub(super) fn against_rejection(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock> {
     let ratio = |x: Option<f64>, interval: Option<Interval>| {
         let (lo, hi) = ends(interval);
         with_interval(x, lo, hi, 3)
@@ -106,14 +113,17 @@ pub(super) fn against_rejection(results: &Results, series: &[Series<'_>]) -> Str
     });
     let rows = rows.collect::<Vec<_>>();
     if rows.is_empty() {
-        return String::new();
+        return Vec::new();
     }
     let head = ["method", "sampling", "class", "K:", "τ ratio [95 %]:", "speed ratio [95 %]:"];
-    format!(
-        "## Against rejection sampling\n\nThe same drafter, K and sampling with another verifier, \
-         prompt by prompt and with common random numbers.\n\n{}\n",
-        markdown(&head, &rows)
-    )
+    vec![
+        DocBlock::Heading("Against rejection sampling"),
+        DocBlock::said(
+            "The same drafter, K and sampling with another verifier, prompt by prompt and with \
+             common random numbers.",
+        ),
+        DocBlock::table(&head, rows),
+    ]
 }
 
 /// What two cells must share to be compared, in addition to the settings in [`drafts`].
@@ -128,7 +138,7 @@ fn drafts(cell: &Cell) -> Vec<(&str, String)> {
 
 /// The section on the total variation of approximate verifiers from the target; empty if
 /// there are none.
-pub(super) fn distances(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
+pub(super) fn distances(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
     let head =
         ["method", "sampling", "class", "K:", "TV per token [95 %]:", "τ:", "speedup [95 %]:"];
     let table = lines(series, summary, |_, row| {
@@ -139,15 +149,17 @@ pub(super) fn distances(series: &[Series<'_>], summary: &[SummaryRow]) -> String
         ])
     });
     if table.is_empty() {
-        return String::new();
+        return Vec::new();
     }
-    format!(
-        "## Distance from the target's distribution\n\nFor approximate verifiers: the mean total \
-         variation between the distribution of a token, given the tokens before it, and the \
-         target's, computed from both distributions and not from draws. Bonus tokens count as 0. \
-         The joint distribution of a whole generation of N tokens is, in expectation over \
-         its contexts, at most N times as far; over a shorter stretch it can exceed that multiple \
-         of the mean.\n\n{}\n",
-        markdown(&head, &table)
-    )
+    vec![
+        DocBlock::Heading("Distance from the target's distribution"),
+        DocBlock::said(
+            "For approximate verifiers: the mean total variation between the distribution of a \
+             token, given the tokens before it, and the target's, computed from both \
+             distributions and not from draws. Bonus tokens count as 0. The joint distribution of \
+             a whole generation of N tokens is, in expectation over its contexts, at most N times \
+             as far; over a shorter stretch it can exceed that multiple of the mean.",
+        ),
+        DocBlock::table(&head, table),
+    ]
 }

@@ -1,6 +1,7 @@
 //! The rows of one block.
 
 use super::records::{DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow};
+use super::traces::TraceRow;
 
 /// All rows that one block adds to a results folder.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -11,6 +12,8 @@ pub(crate) struct BlockRows {
     pub(crate) positions: Vec<PositionRow>,
     /// Rows of `generations.jsonl`.
     pub(crate) texts: Vec<TextRow>,
+    /// Rows of `traces.jsonl`.
+    pub(crate) traces: Vec<TraceRow>,
     /// Rows of `failures.csv`.
     pub(crate) failures: Vec<FailureRow>,
     /// Rows of `divergences.csv`.

@@ -12,15 +12,21 @@ use super::file::RawRow;
 use super::text::RowWriter;
 use crate::model::hex;
 
-/// The files with rows of blocks, in the order in which they are written.
-pub(crate) const BLOCK_FILES: [&str; 6] = [
+/// The files with rows of blocks, in the order of their digests.
+pub(crate) const BLOCK_FILES: [&str; FILES] = [
     "rounds.csv",
     "positions.csv",
     "generations.jsonl",
     "failures.csv",
     "divergences.csv",
     "generations.csv",
+    "traces.jsonl",
 ];
+
+/// The number of these files, and of those that every version has written. `blocks.csv` has
+/// counts of their rows, and a digest of a later one only if the block has rows there.
+const FILES: usize = 7;
+pub(super) const COUNTED: usize = 6;
 
 /// The number of bytes that are kept of each digest: enough to notice damage.
 const KEPT: usize = 4;
@@ -28,14 +34,14 @@ const KEPT: usize = 4;
 /// The counts and digests of a block's rows, by [`BLOCK_FILES`].
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BlockDigest {
-    pub(crate) counts: [usize; 6],
-    digests: [[u8; KEPT]; 6],
+    pub(crate) counts: [usize; FILES],
+    digests: [[u8; KEPT]; FILES],
 }
 
 impl Default for BlockDigest {
     /// Those of a block without rows.
     fn default() -> Self {
-        Self { counts: [0; 6], digests: [beginning(Sha256::new()); 6] }
+        Self { counts: [0; FILES], digests: [beginning(Sha256::new()); FILES] }
     }
 }
 
@@ -52,6 +58,7 @@ impl BlockDigest {
         found.add(&rows.failures)?;
         found.add(&rows.divergences)?;
         found.add(&rows.generations)?;
+        found.add(&rows.traces)?;
         Ok(found)
     }
 
@@ -70,9 +77,10 @@ impl BlockDigest {
         }
     }
 
-    /// The digests in hexadecimal.
-    pub(crate) fn digests(&self) -> [String; 6] {
-        self.digests.map(|digest| hex(&digest))
+    /// The digests in hexadecimal, as `blocks.csv` lists them.
+    pub(crate) fn digests(&self) -> Vec<String> {
+        let listed = (0..FILES).filter(|&file| file < COUNTED || self.counts[file] > 0);
+        listed.map(|file| hex(&self.digests[file])).collect()
     }
 }
 

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use super::records::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow,
 };
+use super::traces::TraceRow;
 
 /// A row of a raw file.
 pub(crate) trait RawRow: Serialize + DeserializeOwned {
@@ -57,6 +58,7 @@ rows! {
     RoundRow: "rounds.csv", true;
     PositionRow: "positions.csv", false;
     TextRow: "generations.jsonl", false;
+    TraceRow: "traces.jsonl", false;
     FailureRow: "failures.csv", false;
     DivergenceRow: "divergences.csv", false;
     GenerationRow: "generations.csv", true;
@@ -67,6 +69,7 @@ placed! {
     RoundRow;
     PositionRow;
     TextRow;
+    TraceRow;
     FailureRow, superseded;
     DivergenceRow;
     GenerationRow, superseded;

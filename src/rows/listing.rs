@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::block::BlockRows;
-use super::digest::{BlockDigest, digest};
+use super::digest::{BlockDigest, COUNTED, digest};
 use super::records::BlockRow;
 use super::text::text_of;
 
@@ -14,7 +14,7 @@ impl BlockRow {
     /// If a row cannot be serialized.
     pub(crate) fn listing(rows: &BlockRows) -> Result<Self> {
         let found = BlockDigest::of(rows)?;
-        let [rounds, positions, texts, failures, divergences, generations] = found.counts;
+        let [rounds, positions, texts, failures, divergences, generations, _] = found.counts;
         let digests = found.digests().join("-");
         Ok(Self {
             rounds,
@@ -28,8 +28,8 @@ impl BlockRow {
         })
     }
 
-    /// The number of rows that the block has in each of [`super::BLOCK_FILES`].
-    pub(crate) fn counts(&self) -> [usize; 6] {
+    /// The number of rows that the block has in each of the first of [`super::BLOCK_FILES`].
+    pub(crate) fn counts(&self) -> [usize; COUNTED] {
         [self.rounds, self.positions, self.texts, self.failures, self.divergences, self.generations]
     }
 
@@ -57,7 +57,8 @@ impl BlockRow {
     /// # Errors
     /// If the row cannot be serialized.
     pub(crate) fn fits(&self, found: &BlockDigest) -> Result<bool> {
-        let same = self.counts() == found.counts && self.digests == found.digests().join("-");
+        let same =
+            self.counts() == found.counts[..COUNTED] && self.digests == found.digests().join("-");
         Ok(same && self.is_sealed()?)
     }
 }

@@ -12,6 +12,7 @@ mod listing;
 mod raw;
 mod records;
 mod text;
+mod traces;
 
 pub(crate) use block::BlockRows;
 pub use columns::columns;
@@ -26,3 +27,5 @@ pub use records::{
     SummaryRow, SurvivalRow, TextRow,
 };
 pub(crate) use text::{RowWriter, text_of};
+pub(crate) use traces::TopTokens;
+pub use traces::{TraceNode, TraceRound, TraceRow};

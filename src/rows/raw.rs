@@ -13,6 +13,7 @@ use super::file::{PlacedRow, RawRow};
 use super::records::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow,
 };
+use super::traces::TraceRow;
 
 /// Sees the rows of a folder that are not superseded, each with the number of its block:
 /// all rounds, then all positions, texts, failures, divergences and generations, each in
@@ -84,6 +85,8 @@ impl Raw {
         raw.file(folder, of, |block, row| visitor.round(block, row))?;
         raw.file(folder, of, |block, row| visitor.position(block, row))?;
         raw.file(folder, of, |block, row| visitor.text(block, row))?;
+        // What they show is read again once it is known which of them are shown.
+        raw.file(folder, of, |_, _: TraceRow| ())?;
         raw.file(folder, of, |block, row| visitor.failure(block, row))?;
         raw.file(folder, of, |block, row| visitor.divergence(block, row))?;
         raw.superseded = raw.file(folder, of, |block, row| visitor.generation(block, row))?;

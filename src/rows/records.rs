@@ -14,6 +14,7 @@ pub const RAW_FILES: &[&str] = &[
     "positions.csv",
     "generations.csv",
     "generations.jsonl",
+    "traces.jsonl",
     "failures.csv",
     "divergences.csv",
     "blocks.csv",

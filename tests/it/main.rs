@@ -224,6 +224,8 @@ mod reference_page;
 #[cfg(feature = "harness")]
 mod report;
 #[cfg(feature = "harness")]
+mod report_page;
+#[cfg(feature = "harness")]
 mod report_verdicts;
 #[cfg(feature = "harness")]
 mod rows_blocks;
@@ -251,6 +253,8 @@ mod rows_steps;
 mod rows_summary;
 #[cfg(feature = "harness")]
 mod rows_support;
+#[cfg(feature = "harness")]
+mod rows_traces;
 #[cfg(feature = "harness")]
 mod run_folder;
 #[cfg(feature = "harness")]

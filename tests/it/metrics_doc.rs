@@ -6,7 +6,7 @@ use specdec::report::headings;
 use specdec::rows::columns;
 use specdec::rows::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow,
-    SummaryRow, SurvivalRow, TextRow,
+    SummaryRow, SurvivalRow, TextRow, TraceRow,
 };
 
 const DOC: &str = include_str!("../../docs/metrics.md");
@@ -45,6 +45,7 @@ fn every_column_is_documented() {
     check::<PositionRow>("positions.csv");
     check::<GenerationRow>("generations.csv");
     check::<TextRow>("generations.jsonl");
+    check::<TraceRow>("traces.jsonl");
     check::<FailureRow>("failures.csv");
     check::<DivergenceRow>("divergences.csv");
     check::<BlockRow>("blocks.csv");

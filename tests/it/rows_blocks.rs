@@ -46,6 +46,7 @@ pub(crate) fn attempts(blocks: &[Rows], order: &[(usize, Busy)]) -> Rows {
         all.positions.extend(rows.positions);
         all.generations.extend(rows.generations);
         all.texts.extend(rows.texts);
+        all.traces.extend(rows.traces);
         all.failures.extend(rows.failures);
         all.divergences.extend(rows.divergences);
         all.blocks.extend(rows.blocks);
@@ -65,6 +66,7 @@ fn set_aside(rows: &mut Rows, number: usize, block: &Rows) {
     rows.rounds.retain(|row| !own!(row, rounds));
     rows.positions.retain(|row| !own!(row, positions));
     rows.texts.retain(|row| !own!(row, texts));
+    rows.traces.retain(|row| !own!(row, traces));
     rows.divergences.retain(|row| !own!(row, divergences));
     rows.generations.iter_mut().for_each(|row| row.superseded |= own!(row, generations));
     rows.failures.iter_mut().for_each(|row| row.superseded |= own!(row, failures));
@@ -76,8 +78,11 @@ fn set_aside(rows: &mut Rows, number: usize, block: &Rows) {
 pub(crate) fn sealed(folder: &Path, plan: &Plan, rows: Vec<BlockRow>) -> Vec<BlockRow> {
     let listed = raw_lines(folder, "blocks.csv");
     let seal = |(mut row, line): (BlockRow, &String)| {
-        let digests = FILES.map(|file| short(&lines(folder, plan, file, &row).concat()));
-        row.digests = digests.join("-");
+        let lines = FILES.map(|file| (file, lines(folder, plan, file, &row).concat()));
+        // Not every block has a line in the last file.
+        let listed =
+            lines.iter().filter(|(file, text)| *file != "traces.jsonl" || !text.is_empty());
+        row.digests = listed.map(|(_, text)| short(text)).collect::<Vec<_>>().join("-");
         // Of the line without its seal, as it was before any further attempt.
         let open = line.trim_end().rsplitn(3, ',').last().unwrap().to_owned() + ",,false\n";
         row.seal = short(&open);
@@ -87,13 +92,14 @@ pub(crate) fn sealed(folder: &Path, plan: &Plan, rows: Vec<BlockRow>) -> Vec<Blo
 }
 
 /// The files of a block in the order of their digests.
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "rounds.csv",
     "positions.csv",
     "generations.jsonl",
     "failures.csv",
     "divergences.csv",
     "generations.csv",
+    "traces.jsonl",
 ];
 
 /// The first eight hex digits of the SHA-256 of a text.
@@ -117,7 +123,7 @@ fn lines(folder: &Path, plan: &Plan, file: &str, block: &BlockRow) -> Vec<String
         let fields = line.trim_end().split([',', ':']).collect::<Vec<_>>();
         let plain = |i: usize| fields[i].trim_matches('"');
         let (cell, prompt, repeat) = match file {
-            "generations.jsonl" => (plain(1), plain(3), plain(5)),
+            "generations.jsonl" | "traces.jsonl" => (plain(1), plain(3), plain(5)),
             // The category comes before the repeat.
             "generations.csv" => (plain(0), plain(1), plain(3)),
             _ => (plain(0), plain(1), plain(2)),

@@ -11,6 +11,7 @@ use specdec::experiment::divergence;
 use specdec::rows::columns;
 use specdec::rows::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow, TextRow,
+    TraceRow,
 };
 
 use crate::experiment_support::rows;
@@ -18,6 +19,7 @@ use crate::rows_blocks::sealed;
 use crate::rows_replay::{first_difference, replay};
 use crate::rows_scenarios::SCENARIOS;
 use crate::rows_support::Scenario;
+use crate::rows_traces::in_order;
 
 /// Everything that a run writes before its report.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +28,7 @@ pub(crate) struct Rows {
     pub(crate) positions: Vec<PositionRow>,
     pub(crate) generations: Vec<GenerationRow>,
     pub(crate) texts: Vec<TextRow>,
+    pub(crate) traces: Vec<TraceRow>,
     pub(crate) failures: Vec<FailureRow>,
     pub(crate) divergences: Vec<DivergenceRow>,
     pub(crate) blocks: Vec<BlockRow>,
@@ -40,11 +43,14 @@ pub(crate) type Differences = BTreeMap<String, String>;
 impl Rows {
     fn read(folder: &Path) -> Self {
         let texts = std::fs::read_to_string(folder.join("generations.jsonl")).unwrap();
+        let traces = std::fs::read_to_string(folder.join("traces.jsonl")).unwrap();
+        let traces = traces.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         Self {
             rounds: rows(folder, "rounds.csv"),
             positions: rows(folder, "positions.csv"),
             generations: rows(folder, "generations.csv"),
             texts: texts.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
+            traces: in_order(traces),
             failures: rows(folder, "failures.csv"),
             divergences: rows(folder, "divergences.csv"),
             blocks: rows(folder, "blocks.csv"),
@@ -52,12 +58,13 @@ impl Rows {
     }
 
     /// The rows of every file.
-    fn files(&self) -> [(&'static str, Vec<Fields>); 7] {
+    fn files(&self) -> [(&'static str, Vec<Fields>); 8] {
         [
             ("rounds.csv", fields(&self.rounds)),
             ("positions.csv", fields(&self.positions)),
             ("generations.csv", fields(&self.generations)),
             ("generations.jsonl", fields(&self.texts)),
+            ("traces.jsonl", fields(&self.traces)),
             ("failures.csv", fields(&self.failures)),
             ("divergences.csv", fields(&self.divergences)),
             ("blocks.csv", fields(&self.blocks)),
@@ -157,6 +164,7 @@ pub(crate) fn replayed_columns() -> BTreeMap<&'static str, Vec<&'static str>> {
         ("positions.csv", columns::<PositionRow>().to_vec()),
         ("generations.csv", columns::<GenerationRow>().to_vec()),
         ("generations.jsonl", drawn),
+        ("traces.jsonl", columns::<TraceRow>().to_vec()),
         ("failures.csv", columns::<FailureRow>().to_vec()),
         ("divergences.csv", columns::<DivergenceRow>().to_vec()),
         ("blocks.csv", columns::<BlockRow>().to_vec()),

@@ -30,6 +30,41 @@ pub(crate) const OTHERS: &[Mutant] = &[
     ("text without its last token", "generations.jsonl: text", |rows, _| {
         rows.texts.iter_mut().for_each(|text| _ = text.text.pop());
     }),
+    ("traces of the baseline", "traces.jsonl: cell", |rows, plan| {
+        let baseline = plan.cells.iter().find(|cell| cell.method.drafter == PLAIN).unwrap();
+        rows.traces.iter_mut().for_each(|trace| trace.cell = baseline.id.clone());
+    }),
+    ("traces of the first prompt", "traces.jsonl: prompt", |rows, plan| {
+        rows.traces.iter_mut().for_each(|trace| trace.prompt = plan.prompts[0].clone());
+    }),
+    ("traces of repeat 0", "traces.jsonl: repeat", |rows, _| {
+        rows.traces.iter_mut().for_each(|trace| trace.repeat = 0);
+    }),
+    ("only the text's tokens have strings", "traces.jsonl: strings", |rows, _| {
+        for i in 0..rows.traces.len() {
+            let trace = &rows.traces[i];
+            let tokens = tokens_of(rows, &trace.cell, &trace.prompt, trace.repeat).unwrap();
+            rows.traces[i].strings.retain(|token, _| tokens.contains(token));
+        }
+    }),
+    ("siblings are accepted as if they came first", "traces.jsonl: rounds", |rows, _| {
+        for node in rows.traces.iter_mut().flat_map(|t| &mut t.rounds).flat_map(|r| &mut r.nodes) {
+            node.acceptance = if node.q > 0.0 { (node.p / node.q).min(1.0) } else { 0.0 };
+        }
+    }),
+    ("the last distribution is the first", "traces.jsonl: rounds", |rows, _| {
+        for round in rows.traces.iter_mut().flat_map(|trace| &mut trace.rounds) {
+            round.last = round.nodes.first().map_or(round.last.clone(), |node| node.target.clone());
+        }
+    }),
+    ("a residual of unreached tokens", "traces.jsonl: rounds", |rows, _| {
+        for node in rows.traces.iter_mut().flat_map(|t| &mut t.rounds).flat_map(|r| &mut r.nodes) {
+            node.reached = true;
+        }
+    }),
+    ("no traces of plain decoding", "traces.jsonl: number of rows", |rows, plan| {
+        rows.traces.retain(|trace| cell(plan, &trace.cell).method.drafter != PLAIN);
+    }),
     ("failures of the first cell", "failures.csv: cell", |rows, plan| {
         rows.failures.iter_mut().for_each(|f| f.cell = plan.cells[0].id.clone());
     }),

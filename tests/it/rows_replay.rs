@@ -10,7 +10,7 @@ use specdec::experiment::prompts::Prompt;
 use specdec::experiment::{Cell, Setup};
 use specdec::model::ToyPair;
 use specdec::rows::{
-    BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow,
+    BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow, TraceRow,
 };
 
 use crate::rows_blocks::attempts;
@@ -50,6 +50,7 @@ struct Told {
     text: TextRow,
     rounds: Vec<RoundRow>,
     positions: Vec<PositionRow>,
+    trace: TraceRow,
 }
 
 impl Replay<'_> {
@@ -74,6 +75,7 @@ impl Replay<'_> {
             rows.positions.extend(told.positions);
             rows.generations.push(told.row);
             rows.texts.push(told.text);
+            rows.traces.push(told.trace);
         }
         rows.blocks.push(BlockRow {
             prompt: prompt.id.clone(),
@@ -169,9 +171,10 @@ impl Replay<'_> {
             text_sha256: Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect(),
             superseded: false,
         };
+        let trace = self.trace(cell, (&prompt.id, repeat), &steps, &tokens);
         let (cell, prompt) = (cell.id.clone(), prompt.id.clone());
         let text = TextRow { cell, prompt, repeat, tokens, text, beam: None };
-        Ok(Told { row, text, rounds, positions })
+        Ok(Told { row, text, rounds, positions, trace })
     }
 
     /// The tokens of some rounds, how many each of them added, and why the text

@@ -99,7 +99,7 @@ impl Replay<'_> {
     }
 
     /// The target's distribution after a node.
-    fn p(&self, cell: &Cell, step: &Step, at: Option<usize>) -> Vec<f64> {
+    pub(crate) fn p(&self, cell: &Cell, step: &Step, at: Option<usize>) -> Vec<f64> {
         let drafted = !step.nodes.is_empty();
         distribution(&self.logits(&step.text(at), drafted), cell.method.sampling.temperature)
     }
@@ -127,7 +127,7 @@ impl Replay<'_> {
     }
 
     /// The distribution that a node was drawn from.
-    fn q(&self, cell: &Cell, step: &Step, id: usize) -> Vec<f64> {
+    pub(crate) fn q(&self, cell: &Cell, step: &Step, id: usize) -> Vec<f64> {
         let (token, parent) = step.nodes[id];
         match self.drawn(cell, step, parent) {
             Drawn::Independently(dist, _) => dist,

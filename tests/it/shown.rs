@@ -49,6 +49,13 @@ fn markup_in_text_is_escaped_for_markdown() {
 }
 
 #[test]
+fn markup_in_text_is_escaped_for_html() {
+    let text = "<a href=\"x\" b='y'>&amp;\u{1b}\n\u{202e}";
+    let escaped = "&lt;a href=&quot;x&quot; b=&#39;y&#39;&gt;&amp;amp;\u{fffd}\n\u{fffd}";
+    assert_eq!(shown::html(text), escaped);
+}
+
+#[test]
 fn formulas_in_csv_cells_are_guarded_and_read_back_unchanged() {
     let guarded = [
         ("=1+1", "'=1+1"),
@@ -128,6 +135,12 @@ fn hostile_names_are_harmless_where_they_are_shown() {
             let markup = ["<", "`", "**", "](", "$x$"].iter().any(|mark| text.contains(mark));
             assert!(!markup || !page.contains(text), "{text}");
         }
+    }
+    let html = fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(!has_controls(&html));
+    assert!(html.contains("<title>-\u{fffd}[31m*name*</title>"));
+    for text in ["<script>alert", "<b>", "http://a)\"", "]]>"] {
+        assert!(!html.contains(text), "{text}");
     }
     let tables = page.lines().filter(|line| line.starts_with("| "));
     let columns = |line: &str| line.replace("\\|", "").matches('|').count();

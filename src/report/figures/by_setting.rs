@@ -192,7 +192,8 @@ impl MetricPanel {
     fn panel(&self, x: &Axis, lines: &[SettingLine<'_>], styles: &[Style]) -> Option<Panel> {
         let point = |&(x, _, row): &(f64, &Cell, &SummaryRow)| {
             let [y, lo, hi] = (self.of)(row);
-            Some(Point { x, y: y?, y_interval: lo.zip(hi), ..Point::default() })
+            let key = row.cell.clone();
+            Some(Point { x, y: y?, y_interval: lo.zip(hi), key, ..Point::default() })
         };
         let curves = lines.iter().zip(styles).map(|(line, style)| Curve {
             style: *style,

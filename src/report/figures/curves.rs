@@ -11,7 +11,8 @@ pub(super) fn acceptance(data: &Data<'_>) -> Option<Page> {
             let row = data.row(&cell.id)?;
             let y_interval = row.alpha_lo.zip(row.alpha_hi);
             let x = cell.method.num_speculative_tokens as f64;
-            Some(Point { x, y: row.alpha?, y_interval, ..Point::default() })
+            let key = cell.id.clone();
+            Some(Point { x, y: row.alpha?, y_interval, key, ..Point::default() })
         });
         Line::new(series, points.collect(), Vec::new())
     });
@@ -31,7 +32,8 @@ pub(super) fn speedup(data: &Data<'_>) -> Option<Page> {
         let rows = rows.iter().map(|(cell, row)| (cell.method.num_speculative_tokens as f64, row));
         let points = rows.clone().filter_map(|(x, row)| {
             let y_interval = row.speedup_lo.zip(row.speedup_hi);
-            Some(Point { x, y: row.speedup?, y_interval, ..Point::default() })
+            let key = row.cell.clone();
+            Some(Point { x, y: row.speedup?, y_interval, key, ..Point::default() })
         });
         let predicted = rows.filter_map(|(x, row)| Some((x, row.predicted_speedup?)));
         Line::new(series, points.collect(), predicted.collect())
@@ -53,6 +55,7 @@ pub(super) fn survival(data: &Data<'_>) -> Option<Page> {
             y: row.survival,
             // The whole range stands for a missing interval.
             y_interval: Some((row.lo, row.hi)).filter(|ends| *ends != (0.0, 1.0)),
+            key: row.cell.clone(),
             ..Point::default()
         });
         Line::new(series, points.collect(), Vec::new())

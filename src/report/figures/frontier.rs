@@ -76,6 +76,7 @@ fn spots<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> impl Iterator<Item =
             x_interval: row.tv_lo.zip(row.tv_hi),
             y_interval: row.speedup_lo.zip(row.speedup_hi),
             label: String::new(),
+            key: row.cell.clone(),
         })
     };
     data.timed(series).into_iter().filter_map(move |(cell, row)| {

@@ -22,18 +22,19 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use super::document::{DocFigure, ours};
 use super::results::Results;
 use crate::plot::Page;
 use crate::rows::{SummaryRow, SurvivalRow};
 use data::Data;
 
-/// A figure that was written, as `figures/<name>.svg` and `figures/<name>.png`.
+/// What a figure is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Figure {
+struct Figure {
     /// Its file name without the extension.
-    pub(super) name: String,
-    /// Its caption in `report.md`.
-    pub(super) caption: String,
+    name: String,
+    /// Its caption in the report.
+    caption: String,
 }
 
 type DrawFigure = fn(&Data<'_>) -> Option<Page>;
@@ -104,6 +105,9 @@ const FIGURES: &[(&str, &str, DrawFigure)] = &[
     ),
 ];
 
+/// The widths of figures on wide and narrow pages, in pixels.
+const PAGES: [f64; 2] = [800.0, 380.0];
+
 /// Figures that show no times, so that a disturbed machine does not affect them.
 const UNTIMED: &[&str] = &["acceptance", "survival", "accepted_length"];
 
@@ -116,7 +120,7 @@ pub(super) fn write_all(
     results: &Results,
     summary: &[SummaryRow],
     survival: &[SurvivalRow],
-) -> Result<Vec<Figure>> {
+) -> Result<Vec<DocFigure>> {
     let mut data = Data::new(results, summary, survival);
     data.looks = looks::assign(&data);
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -132,7 +136,9 @@ pub(super) fn write_all(
         let drawn = page.draw().with_context(|| format!("figure {}", figure.name))?;
         write(folder, &figure.name, "svg", drawn.svg.as_bytes())?;
         write(folder, &figure.name, "png", &drawn.png)?;
-        written.push(figure);
+        let Figure { name, caption } = figure;
+        let [wide, narrow] = PAGES.map(|width| page.inline(width));
+        written.push(DocFigure { name, caption: ours(&caption), wide, narrow });
     }
     remove_stale(folder, &written)?;
     Ok(written)
@@ -140,7 +146,7 @@ pub(super) fn write_all(
 
 /// Removes figures that an earlier report wrote and this one did not. Leaves files with
 /// other names alone.
-fn remove_stale(folder: &Path, written: &[Figure]) -> Result<()> {
+fn remove_stale(folder: &Path, written: &[DocFigure]) -> Result<()> {
     let ours = |name: &str| FIGURES.iter().any(|(n, ..)| *n == name) || by_setting::names(name);
     let files =
         fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;

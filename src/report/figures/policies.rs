@@ -23,6 +23,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         label: table::label(data, policy.series, policy.cell),
         style: data.looks.method(&policy.series.method),
         values: vec![PlotValue::dot(policy.ratio, policy.interval.map(|i| (i.lo, i.hi)))],
+        keys: vec![policy.cell.id.clone()],
     };
     let titles = once(policies.iter().map(|p| p.series.sampling.as_str()));
     let groups = titles.iter().map(|title| {

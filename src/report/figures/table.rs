@@ -65,6 +65,7 @@ pub(super) fn rows(
             label: label(data, e.series, e.cell),
             style: data.looks.method(&e.series.method),
             values: values(e),
+            keys: vec![e.cell.id.clone(); columns.len()],
         };
         Group { title: (*title).to_owned(), rows: own.map(row).collect() }
     };

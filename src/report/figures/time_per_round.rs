@@ -14,8 +14,14 @@ const NAMES: [&str; 4] = ["target", "draft", "verify", "other"];
 const COLUMNS: usize = 3;
 const PLAIN: &str = "plain decoding";
 
-/// A bar: its sampling setting, its name, and milliseconds in the order of [`NAMES`].
-type Bar = (String, String, [f64; 4]);
+/// The bar of a cell.
+struct RoundBar {
+    sampling: String,
+    name: String,
+    /// Milliseconds in the order of [`NAMES`].
+    parts: [f64; 4],
+    cell: String,
+}
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let mut notes = Vec::new();
@@ -24,30 +30,31 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let most =
         if side_by_side { (MOST - 1) * samplings.len() } else { MOST - samplings.len().min(MOST) };
     let bars = bars(data, most, &mut notes);
-    let top = bars.iter().map(|(_, _, parts)| parts.iter().sum::<f64>()).fold(0.0, f64::max);
+    let top = bars.iter().map(|bar| bar.parts.iter().sum::<f64>()).fold(0.0, f64::max);
     if top == 0.0 {
         return None;
     }
     let axis = Axis::holding("time per round (ms)", [0.0, top]);
     let column = |title: &str| Column { title: title.to_owned(), axis: axis.clone(), even: None };
-    let bar = |sampling: &str, name: &str| {
-        let found = bars.iter().find(|(s, n, _)| s == sampling && n == name);
-        found.map_or(PlotValue::None, |(_, _, parts)| PlotValue::Bar(parts.to_vec()))
-    };
-    let row = |name: &str, samplings: &[&str]| PlotRow {
-        label: name.to_owned(),
-        style: NEUTRAL,
-        values: samplings.iter().map(|sampling| bar(sampling, name)).collect(),
+    let row = |name: &str, samplings: &[&str]| {
+        let bar = |sampling: &&str| {
+            let found = bars.iter().find(|bar| bar.sampling == *sampling && bar.name == name);
+            found.map_or((PlotValue::None, String::new()), |bar| {
+                (PlotValue::Bar(bar.parts.to_vec()), bar.cell.clone())
+            })
+        };
+        let (values, keys) = samplings.iter().map(bar).unzip();
+        PlotRow { label: name.to_owned(), style: NEUTRAL, values, keys }
     };
     let (columns, groups) = if side_by_side {
-        let names = once(bars.iter().map(|(_, name, _)| name.as_str()));
+        let names = once(bars.iter().map(|bar| bar.name.as_str()));
         let rows = names.iter().map(|name| row(name, &samplings)).collect();
         let columns = samplings.iter().map(|s| column(s)).collect::<Vec<_>>();
         (columns, vec![Group { title: String::new(), rows }])
     } else {
         let group = |sampling: &&str| {
-            let own = bars.iter().filter(|(s, _, _)| s == sampling);
-            let rows = own.map(|(_, name, _)| row(name, &[*sampling])).collect();
+            let own = bars.iter().filter(|bar| bar.sampling == *sampling);
+            let rows = own.map(|bar| row(&bar.name, &[*sampling])).collect();
             Group { title: (*sampling).to_owned(), rows }
         };
         (vec![column("")], samplings.iter().map(group).collect())
@@ -60,21 +67,24 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
 }
 
 /// The bars, with plain decoding before the first cell of each sampling setting.
-fn bars(data: &Data<'_>, most: usize, notes: &mut Vec<String>) -> Vec<Bar> {
+fn bars(data: &Data<'_>, most: usize, notes: &mut Vec<String>) -> Vec<RoundBar> {
     let cells = data.series.iter().flat_map(|series| {
         let rows = series.cells.iter().filter_map(|cell| Some((*cell, data.row(&cell.id)?)));
         rows.map(move |(cell, row)| TableEntry { series, cell, row })
     });
     let mut entries = cells.collect::<Vec<_>>();
     table::limit(data, &mut entries, most, notes);
-    let mut bars = Vec::<Bar>::new();
+    let mut bars = Vec::<RoundBar>::new();
     for TableEntry { series, cell, .. } in entries {
-        let plain = bars.iter().any(|(s, n, _)| *s == series.sampling && n == PLAIN);
+        let plain = bars.iter().any(|bar| bar.sampling == series.sampling && bar.name == PLAIN);
         let baseline = data.results.plan.baseline_of(cell).filter(|_| !plain);
         let baseline = baseline.map(|baseline| (baseline, PLAIN.to_owned()));
         let own = (cell, table::label(data, series, cell));
         let both = baseline.into_iter().chain([own]);
-        let bar = |(cell, name)| Some((series.sampling.clone(), name, parts(data, cell)?));
+        let bar = |(cell, name): (&Cell, String)| {
+            let (sampling, parts) = (series.sampling.clone(), parts(data, cell)?);
+            Some(RoundBar { sampling, name, parts, cell: cell.id.clone() })
+        };
         bars.extend(both.filter_map(bar));
     }
     bars

@@ -1,13 +1,12 @@
-//! Writes `report.md`: text, tables and figures.
+//! Composes the report from its sections: text, tables and figures.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 
 use super::best::{best, verdict};
-use super::figures::Figure;
+use super::document::{DocBlock, DocCell, DocFigure, external, ours};
 use super::results::Results;
 use super::series::{Names, Series, lines, series};
-use super::tables::{markdown, number, with_interval};
+use super::tables::{number, verdict_cell, with_interval};
 use super::warnings::warnings;
 use super::{
     beams, controls, divergence, held_out, other_tools, outliers, policies, sessions,
@@ -17,7 +16,7 @@ use crate::experiment::PlannedModel;
 use crate::model::{CacheDtype, Vocabulary};
 use crate::registry::class_with_word;
 use crate::rows::SummaryRow;
-use crate::shown::{self, count, markdown_block};
+use crate::shown::count;
 use crate::statistics::{
     MIN_PROMPTS, RESAMPLES, acceptance, deciles, median, pair_by_prompt, speedup,
 };
@@ -26,54 +25,58 @@ use crate::statistics::{
 const LISTED: usize = 12;
 
 /// The whole report.
-pub(super) fn render(results: &Results, summary: &[SummaryRow], figures: &[Figure]) -> String {
+pub(super) fn compose(
+    results: &Results,
+    summary: &[SummaryRow],
+    figures: Vec<DocFigure>,
+) -> Vec<DocBlock> {
     let series = series(results);
     let plan = &results.plan;
-    let (name, question) = (markdown_block(&plan.experiment), markdown_block(&plan.question));
-    let mut text = format!("# {name}\n\n> {question}\n\n");
-    text += &sessions::alarm(results);
-    text += &controls::alarm(results);
-    text += &run(results);
-    text += &best_lengths(results, &series, summary);
-    text += &checks(results, summary);
-    for figure in figures {
-        let Figure { name, caption } = figure;
-        let _ = write!(text, "![{name}](figures/{name}.svg)\n\n*{caption}*\n\n");
-    }
-    text += &cells(&series, summary);
-    text += &beams::section(results, &series, summary);
-    text += &speedup_ceiling::section(results, &series, summary);
-    text += &held_out::section(results, &series);
-    text += &predictions(&series, summary);
-    text += &worth::against_rejection(results, &series);
-    text += &worth::ceilings(results, &series, summary);
-    text += &worth::distances(&series, summary);
-    text += &policies::section(results, &series);
-    text += &controls::section(results);
-    text += &divergence::section(results, &series);
-    text += &categories(results, &series, summary);
-    text += &spread(results, &series, summary);
-    text += &outliers::section(results, &series);
-    text += &trace::section(results, &series);
-    text += &other_tools::section(results, &series, summary);
-    text += &sessions::section(results);
-    text
+    let mut document =
+        vec![DocBlock::Title(plan.experiment.clone()), DocBlock::Question(plan.question.clone())];
+    document.extend(sessions::alarm(results));
+    document.extend(controls::alarm(results));
+    document.push(run(results));
+    document.extend(best_lengths(results, &series, summary));
+    document.extend(checks(results, summary));
+    document.push(DocBlock::Heading("Figures"));
+    document.extend(figures.into_iter().map(DocBlock::Figure));
+    document.extend(cells(&series, summary));
+    document.extend(beams::section(results, &series, summary));
+    document.extend(speedup_ceiling::section(results, &series, summary));
+    document.extend(held_out::section(results, &series));
+    document.extend(predictions(&series, summary));
+    document.extend(worth::against_rejection(results, &series));
+    document.extend(worth::ceilings(results, &series, summary));
+    document.extend(worth::distances(&series, summary));
+    document.extend(policies::section(results, &series));
+    document.extend(controls::section(results));
+    document.extend(divergence::section(results, &series));
+    document.extend(categories(results, &series, summary));
+    document.extend(spread(results, &series, summary));
+    document.extend(outliers::section(results, &series));
+    document.extend(trace::section(results, &series));
+    document.extend(other_tools::section(results, &series, summary));
+    document.extend(sessions::section(results));
+    document
 }
 
-fn run(results: &Results) -> String {
+/// What ran.
+fn run(results: &Results) -> DocBlock {
     let plan = &results.plan;
     let draft = plan.draft.as_ref();
-    let name = shown::markdown;
     let of = |draft: &PlannedModel| match draft.vocabulary {
         Vocabulary::Same => "",
         Vocabulary::Intersection => " for the tokens in common",
     };
-    let draft = draft
-        .map_or_else(String::new, |d| format!(", draft {} in {}{}", name(&d.name), d.dtype, of(d)));
+    let draft = draft.map_or_else(Vec::new, |d| {
+        let how = format!(" in {}{}", d.dtype, of(d));
+        [ours(", draft "), external(&d.name), ours(&how)].concat()
+    });
     let generations = results.samples.values().map(Vec::len).sum::<usize>();
     let tokens = results.samples.values().flatten().map(|s| s.new_tokens).sum::<usize>();
     let chosen = plan.choice.sentences(LISTED);
-    let chosen = chosen.iter().map(|said| format!(" {}", name(said))).collect::<String>();
+    let chosen = chosen.iter().flat_map(|said| [ours(" "), external(said)].concat());
     let eos = if plan.ignore_eos { ", end-of-text ignored" } else { "" };
     let special = if plan.special_tokens { ", control tokens in prompts" } else { "" };
     let chat = if plan.chat { ", prompts as conversations" } else { "" };
@@ -89,13 +92,10 @@ fn run(results: &Results) -> String {
              turn are those of plain greedy decoding."
         ),
     };
-    format!(
-        "Target {} in {}{draft} (engine {}). {}, {}, \
-         repeats: {}, up to {} tokens each{eos}{special}{chat}{cache}, \
-         seed {}: {}, {}. Plain decoding ran in turns with \
-         the cells of its sampling setting, prompt by prompt.{several}{chosen}\n\n",
-        name(&plan.target.name),
-        plan.target.dtype,
+    let rest = format!(
+        " (engine {}). {}, {}, repeats: {}, up to {} tokens each{eos}{special}{chat}{cache}, \
+         seed {}: {}, {}. Plain decoding ran in turns with the cells of its sampling setting, \
+         prompt by prompt.{several}",
         plan.target.engine,
         count(plan.prompts.len(), "prompt"),
         count(plan.cells.len(), "cell"),
@@ -104,10 +104,14 @@ fn run(results: &Results) -> String {
         plan.seed,
         count(generations, "generation"),
         count(tokens, "token"),
-    )
+    );
+    let target = format!(" in {}", plan.target.dtype);
+    let said = [ours("Target "), external(&plan.target.name), ours(&target), draft, ours(&rest)];
+    DocBlock::Paragraph(said.concat().into_iter().chain(chosen).collect())
 }
 
-fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> String {
+/// The fastest cell of every method.
+fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
     let head = [
         "method",
         "sampling",
@@ -131,40 +135,43 @@ fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]
         let rest = vec![
             with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2),
             number(row.predicted_speedup, 2),
-            best.wins.map_or_else(|| "–".to_owned(), |wins| format!("{:.0} %", 100.0 * wins)),
-            results.verdict(verdict(row)).to_owned(),
+            best.wins.map_or_else(|| number(None, 0), |wins| DocCell::percent(wins, 0)),
+            verdict_cell(results.verdict(verdict(row))),
         ];
         Some([series.line(best.cell), rest].concat())
     });
     let rows = rows.collect::<Vec<_>>();
-    let left_out = match &*left_out.join("; ") {
-        "" => String::new(),
-        names => format!(
-            "Left out, since prompts failed there that another K finished: {}.\n\n",
-            shown::markdown(names)
-        ),
-    };
-    format!(
-        "## Best draft length\n\n{}\nIntervals are 95 % intervals over prompts, given for \
-         {MIN_PROMPTS} prompts or more; they do not account for K being chosen on the same data. \
-         \"Best in resamples\" is the share of {RESAMPLES} resamples of the prompts in which \
-         this K is the fastest of its line; a low share means that the choice is \
-         uncertain.\n\n{left_out}",
-        markdown(&head, &rows)
-    )
+    let intervals = format!(
+        "Intervals are 95 % intervals over prompts, given for {MIN_PROMPTS} prompts or more; they \
+         do not account for K being chosen on the same data. \"Best in resamples\" is the share of \
+         {RESAMPLES} resamples of the prompts in which this K is the fastest of its line; a low \
+         share means that the choice is uncertain."
+    );
+    let mut blocks = vec![
+        DocBlock::Heading("Best draft length"),
+        DocBlock::table(&head, rows),
+        DocBlock::said(&intervals),
+    ];
+    if !left_out.is_empty() {
+        let why = ours("Left out, since prompts failed there that another K finished: ");
+        let said = [why, external(&left_out.join("; ")), ours(".")].concat();
+        blocks.push(DocBlock::Paragraph(said));
+    }
+    blocks
 }
 
-fn checks(results: &Results, summary: &[SummaryRow]) -> String {
+/// Plain decoding, and what is doubtful about the run.
+fn checks(results: &Results, summary: &[SummaryRow]) -> Vec<DocBlock> {
     // Those of beam searches stand in their own table.
     let baselines = results.plan.cells.iter().filter(|c| c.is_baseline() && c.beam.is_none());
     let names = Names::new(baselines.clone());
     let rows = baselines.filter_map(|cell| {
         let row = summary.iter().find(|row| row.cell == cell.id)?;
         Some(vec![
-            names.goal(cell),
-            class_with_word(&cell.class),
-            row.generations.to_string(),
-            row.tokens.to_string(),
+            names.goal(cell).into(),
+            class_with_word(&cell.class).into(),
+            row.generations.into(),
+            row.tokens.into(),
             number(row.tokens_per_second, 1),
             number(row.baseline_forwards_per_token, 3),
         ])
@@ -178,21 +185,19 @@ fn checks(results: &Results, summary: &[SummaryRow]) -> String {
         "target passes per token (must be 1.000):",
     ];
     let rows = rows.collect::<Vec<_>>();
-    let mut text = "## Baseline and warnings\n\n".to_owned();
+    let mut blocks = vec![DocBlock::Heading("Baseline and warnings")];
     if !rows.is_empty() {
-        text += &format!("{}\n", markdown(&head, &rows));
+        blocks.push(DocBlock::table(&head, rows));
     }
     let warnings = warnings(results, summary);
-    if warnings.is_empty() {
-        text += "No warnings.\n";
-    }
-    for warning in warnings {
-        let _ = writeln!(text, "- {}", shown::markdown(&warning));
-    }
-    text + "\n## Figures\n\n"
+    blocks.push(match warnings.is_empty() {
+        true => DocBlock::said("No warnings."),
+        false => DocBlock::List(warnings.iter().map(|warning| external(warning)).collect()),
+    });
+    blocks
 }
 
-fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
+fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
     let head = [
         "method",
         "sampling",
@@ -212,9 +217,9 @@ fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
     ];
     let table = lines(series, summary, |cell, row| {
         Some(vec![
-            cell.id.clone(),
-            row.status.clone(),
-            row.rounds.to_string(),
+            cell.id.as_str().into(),
+            row.status.as_str().into(),
+            row.rounds.into(),
             number(row.acceptance_rate, 3),
             with_interval(row.alpha, row.alpha_lo, row.alpha_hi, 3),
             with_interval(
@@ -230,17 +235,20 @@ fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
             number(row.predicted_speedup, 2),
         ])
     });
-    format!(
-        "## All cells\n\nClass: D (lossless) the output distribution equals sampling from the \
-         target; G (greedy-exact) the text is that of greedy decoding, or of the \
-         same beam search without drafts; P (seed-exact) the same \
-         seed gives the tokens of plain decoding; X approximate; with `~` the engine's rounding \
-         may depend on the number of rows of a pass.\n\n{}\n",
-        markdown(&head, &table)
-    )
+    vec![
+        DocBlock::Heading("All cells"),
+        DocBlock::said(
+            "Class: D (lossless) the output distribution equals sampling from the target; G \
+             (greedy-exact) the text is that of greedy decoding, or of the same beam search \
+             without drafts; P (seed-exact) the same seed gives the tokens of plain decoding; X \
+             approximate; with `~` the engine's rounding may depend on the number of rows of a \
+             pass.",
+        ),
+        DocBlock::table(&head, table),
+    ]
 }
 
-fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
+fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
     let gap = |row: &SummaryRow| Some(row.speedup? / row.calibrated_speedup? - 1.0);
     let head = [
         "method",
@@ -262,34 +270,37 @@ fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> String {
             let x = row.calibrated_speedup;
             x >= row.speedup_lo && x <= row.speedup_hi
         });
+        let inside = inside.count();
         Some(vec![
-            series.method.clone(),
-            series.sampling.clone(),
-            class_with_word(&series.cells[0].class),
-            gaps.len().to_string(),
-            format!("{:.1} %", 100.0 * median(&sizes)?),
-            format!("{:+.1} %", 100.0 * largest),
-            format!("{} of {}", inside.count(), known.count()),
+            series.method.as_str().into(),
+            series.sampling.as_str().into(),
+            class_with_word(&series.cells[0].class).into(),
+            gaps.len().into(),
+            DocCell::percent(median(&sizes)?, 1),
+            DocCell::difference(largest),
+            DocCell::shown_as(format!("{inside} of {}", known.count()), Some(inside as f64)),
         ])
     });
     let table = table.collect::<Vec<_>>();
     if table.is_empty() {
-        return String::new();
+        return Vec::new();
     }
-    format!(
-        "## Calibrated and measured\n\nThe gap is measured ÷ calibrated speedup − 1. Calibrated speedups \
-         use only the costs of the calibration and the survival of drafts on other prompts.\n\n\
-         {}\n",
-        markdown(&head, &table)
-    )
+    vec![
+        DocBlock::Heading("Calibrated and measured"),
+        DocBlock::said(
+            "The gap is measured ÷ calibrated speedup − 1. Calibrated speedups use only the costs of \
+             the calibration and the survival of drafts on other prompts.",
+        ),
+        DocBlock::table(&head, table),
+    ]
 }
 
 /// τ and speedup by category of prompt, at the best K of each series.
-fn categories(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> String {
+fn categories(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
     let all = results.samples.values().flatten();
     let names = all.map(|s| &*s.category).collect::<BTreeSet<_>>();
     if names.len() < 2 {
-        return String::new();
+        return Vec::new();
     }
     let mut head = vec!["method".to_owned(), "sampling".into(), "class".into(), "K:".into()];
     head.extend(names.iter().map(|name| format!("{name}: τ, speedup:")));
@@ -305,15 +316,16 @@ fn categories(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) 
             let inside = samples.iter().filter(|s| &*s.category == *name);
             let tau = acceptance(inside).block_efficiency();
             let inside = pairs.iter().filter(|(p, _)| of_prompt.get(*p) == Some(name));
-            format!("{}, {}", number(tau, 2), number(speedup(inside.map(|(_, t)| t)), 2))
+            let ratio = speedup(inside.map(|(_, t)| t));
+            DocCell::shown_as(format!("{}, {}", number(tau, 2), number(ratio, 2)), ratio)
         }));
         Some(line)
     });
-    format!("## By category of prompt\n\n{}\n", markdown(&head, &table.collect::<Vec<_>>()))
+    vec![DocBlock::Heading("By category of prompt"), DocBlock::table(&head, table.collect())]
 }
 
 /// Deciles of the speedups of single prompts, at the best K of each series.
-fn spread(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> String {
+fn spread(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
     let head = [
         "method",
         "sampling",
@@ -332,13 +344,14 @@ fn spread(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> S
         let own = best.times.iter().filter_map(|t| speedup([t])).collect::<Vec<_>>();
         let cuts = deciles(&own)?;
         let mut line = series.line(best.cell);
-        line.push(own.len().to_string());
+        line.push(own.len().into());
         line.extend([0, 1, 5, 9, 10].map(|i| number(Some(cuts[i]), 2)));
-        line.push(own.iter().filter(|x| **x < 1.0).count().to_string());
+        line.push(own.iter().filter(|x| **x < 1.0).count().into());
         Some(line)
     });
-    format!(
-        "## Spread over prompts\n\nSpeedup of single prompts at the best K.\n\n{}\n",
-        markdown(&head, &table.collect::<Vec<_>>())
-    )
+    vec![
+        DocBlock::Heading("Spread over prompts"),
+        DocBlock::said("Speedup of single prompts at the best K."),
+        DocBlock::table(&head, table.collect()),
+    ]
 }

@@ -1,0 +1,45 @@
+//! The entries of a figure's legend.
+
+use super::style::{Colour, Style};
+
+/// An entry of a legend.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LegendEntry {
+    pub(crate) label: String,
+    pub(crate) sample: LegendSample,
+}
+
+/// The sample that a legend entry explains.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum LegendSample {
+    /// A line with markers.
+    Curve(Style),
+    /// A line of predictions.
+    Predicted,
+    /// A predicted value.
+    Hollow,
+    /// A part of a bar.
+    Part(Colour),
+    /// A reference line and the area of losses beside it.
+    Loss,
+}
+
+impl LegendEntry {
+    pub(crate) fn new(label: impl Into<String>, sample: LegendSample) -> Self {
+        Self { label: label.into(), sample }
+    }
+}
+
+/// The label of a curve; empty if the legend does not have it.
+pub(super) fn of_curve(legend: &[LegendEntry], style: Style) -> &str {
+    label(legend, LegendSample::Curve(style))
+}
+
+/// The label of a part of a bar; empty if the legend does not have it.
+pub(super) fn of_part(legend: &[LegendEntry], colour: Colour) -> &str {
+    label(legend, LegendSample::Part(colour))
+}
+
+fn label(legend: &[LegendEntry], sample: LegendSample) -> &str {
+    legend.iter().find(|entry| entry.sample == sample).map_or("", |entry| &entry.label)
+}
