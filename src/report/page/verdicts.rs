@@ -165,7 +165,9 @@ fn forecast(bests: &[BestOfSeries<'_, '_>], summary: &[SummaryRow]) -> PageVerdi
         let gap = DocCell::percent(gap, 1);
         format!("Median gap over {}: {gap}.", count(gaps.len(), "cell"))
     });
-    let how = both.map(|_| "For the fastest cell, from costs timed before the sweep.".to_owned());
+    let how = both.map(|_| {
+        "For the fastest cell, from costs fitted to the other half of the prompts.".to_owned()
+    });
     let details = [how, median].into_iter().flatten().collect();
     PageVerdict { question: "As forecast?", answer, tone: Tone::Plain, details }
 }
