@@ -11,6 +11,8 @@ use crate::tape::Tape;
 pub struct ForecastDoubt {
     /// The drafter, by its number on the tape.
     pub drafter: usize,
+    /// The sampling setting, by its number on the tape.
+    pub sampling: usize,
     /// The mean of q/p over all tokens.
     pub mean: f64,
     /// log₁₀ of the wealth of bets on a mean above 1.
@@ -27,9 +29,10 @@ const LOG10_LIMIT: f64 = 6.0;
 /// whatever came before, so bets on more lose on average; permuted or foreign probabilities win
 /// them.
 pub fn doubts(tape: &Tape) -> Vec<ForecastDoubt> {
-    let of = |drafter: usize| {
+    let of = |(drafter, sampling): (usize, usize)| {
         let (mut wealth, mut sum, mut tokens) = ([0.0; STAKES.len()], 0.0, 0.0);
-        for (number, text) in tape.texts.iter().enumerate() {
+        let texts = tape.texts.iter().enumerate().filter(|(_, text)| text.sampling == sampling);
+        for (number, text) in texts {
             let score = tape.score(drafter, number);
             let log_q = score.and_then(|score| score.log_q.as_ref());
             for (q, p) in log_q.into_iter().flatten().zip(text.log_p.iter().flatten()) {
@@ -43,9 +46,11 @@ pub fn doubts(tape: &Tape) -> Vec<ForecastDoubt> {
         let best = wealth.into_iter().fold(f64::NEG_INFINITY, f64::max);
         // The mean of the wealths is at least the largest over their number.
         let log10_wealth = (best - (STAKES.len() as f64).ln()) / std::f64::consts::LN_10;
-        ForecastDoubt { drafter, mean: sum / tokens, log10_wealth }
+        ForecastDoubt { drafter, sampling, mean: sum / tokens, log10_wealth }
     };
-    let all = (0..tape.drafters.len()).map(of);
+    let samplings = 0..tape.header.samplings.len();
+    let each = |drafter| samplings.clone().map(move |sampling| (drafter, sampling));
+    let all = (0..tape.drafters.len()).flat_map(each).map(of);
     // NaN, where there is nothing to bet on, is no doubt.
     all.filter(|doubt| doubt.log10_wealth > LOG10_LIMIT).collect()
 }

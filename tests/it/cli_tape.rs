@@ -213,22 +213,22 @@ fn a_draft_model_has_a_law_for_each_of_its_settings() {
 }
 
 #[test]
-fn probabilities_of_other_tokens_are_doubted() {
+fn probabilities_of_another_temperature_are_doubted() {
     let folder = Folder::new();
     let tape = folder.scored();
     let good = fs::read_to_string(&tape).unwrap();
     assert!(!stdout(&["forecast", &tape]).contains("doubt"));
-    let turned = good.lines().map(|line| {
+    let cooled = good.lines().map(|line| {
         let mut line = serde_json::from_str::<Value>(line).unwrap();
         if let Some(logs) = line.pointer_mut("/text/log_p").and_then(Value::as_array_mut) {
-            logs.rotate_left(1);
+            logs.iter_mut().for_each(|log| *log = json!(2.0 * log.as_f64().unwrap()));
         }
         format!("{line}\n")
     });
-    let bad = folder.path("turned.jsonl");
-    fs::write(&bad, turned.collect::<String>()).unwrap();
+    let bad = folder.path("cooled.jsonl");
+    fs::write(&bad, cooled.collect::<String>()).unwrap();
     let shown = stdout(&["forecast", &bad]);
-    assert!(shown.starts_with("doubt: model toy:mixed"), "{shown}");
+    assert!(shown.starts_with("doubt: T = 1, model toy:mixed"), "{shown}");
     assert!(shown.contains("no more than 1 is possible"), "{shown}");
 }
 

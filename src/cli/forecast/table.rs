@@ -21,7 +21,8 @@ impl ForecastText<'_> {
     pub(super) fn write(&self) -> Result<String> {
         let mut text = String::new();
         for doubt in &self.0.doubts {
-            writeln!(text, "doubt: {}: {doubt}", self.drafter(doubt.drafter))?;
+            let sampling = words(&self.0.tape.header.samplings[doubt.sampling]);
+            writeln!(text, "doubt: {sampling}, {}: {doubt}", self.drafter(doubt.drafter))?;
         }
         let bests = self.0.bests(0);
         // Without costs all sampling settings have one verdict.
