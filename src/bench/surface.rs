@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{MOST_ROWS, Outside, PassTimes, Timing, time_passes};
+use super::sample::{Stopwatch, Task};
+use super::{DRAFTED, MOST_ROWS, Outside, Timing, check_room, drafting, pass};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::model::LanguageModel;
@@ -32,6 +33,10 @@ pub const OUTSIDE_COST: &str = "outside";
 /// Times passes of 1 to 17 rows at each of some lengths of context, `budget` for each, and adds
 /// what rounds take `outside` of them. Where too few samples were undisturbed, there is no row.
 ///
+/// Unlike those of [`super::measure`], these passes take turns with nothing that reads other
+/// memory: in the rounds of a text, nothing but the draft model comes between two passes of the
+/// target either, and a part of the weights may stay in the caches.
+///
 /// # Errors
 /// If a model fails or has no room for a context.
 pub fn cost_rows(
@@ -51,12 +56,17 @@ pub fn cost_rows(
     };
     let mut found = Vec::new();
     for &context in contexts {
-        let place = (context, MOST_ROWS + 1);
-        let PassTimes { passes, draft, .. } = time_passes(target, draft, place, budget, clock)?;
+        let mut models = [Some(target), draft].into_iter().flatten();
+        models.try_for_each(|model| check_room(model, context, MOST_ROWS))?;
+        let passes = (1..=MOST_ROWS + 1).map(|rows| pass(target, context, rows));
+        let mut tasks = passes.collect::<Result<Vec<Task<'_>>, _>>()?;
+        tasks.extend(draft.map(|draft| drafting(draft, context)).transpose()?);
+        let times = Stopwatch::new(clock).in_turns(&mut tasks, budget)?;
+        let (passes, drafted) = times.split_at(MOST_ROWS + 1);
         let passes = (1..).zip(passes.iter().map(Timing::median));
         found.extend(passes.filter_map(|(m, us)| Some(row(TARGET_COST, m, context, us?))));
-        let draft = draft.as_ref().and_then(Timing::median);
-        found.extend(draft.map(|us| row(DRAFT_COST, 1, context, us)));
+        let drafted = drafted.iter().filter_map(Timing::median);
+        found.extend(drafted.map(|us| row(DRAFT_COST, 1, context, us / DRAFTED as f64)));
     }
     for outside in outside.iter().filter(|outside| outside.temperature > 0.0) {
         found.extend(outside.micros().map(|us| row(OUTSIDE_COST, outside.drafted + 1, 0, us)));

@@ -142,6 +142,7 @@ mod cli_support;
 mod cli_tape;
 #[cfg(feature = "harness")]
 mod cli_tune;
+#[cfg(feature = "harness")]
 mod compare_runs;
 #[cfg(feature = "harness")]
 mod compare_statistics;
