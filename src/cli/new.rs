@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use super::options::WrittenPair;
 use super::output;
 use crate::experiment::Experiment;
 
@@ -23,12 +24,8 @@ pub(super) struct NewArgs {
     /// The folder of the experiment; it must not hold an experiment.toml
     #[arg(value_name = "NAME")]
     folder: PathBuf,
-    /// Target model, named as in experiments
-    #[arg(long, value_name = "NAME|PATH", default_value = "embedded-target")]
-    target: String,
-    /// Draft model [default: embedded-draft for embedded-target, else none]
-    #[arg(long, value_name = "NAME|PATH")]
-    draft: Option<String>,
+    #[command(flatten)]
+    models: WrittenPair,
     /// Prompts: a set or a file; repeatable [default: code, docs]
     #[arg(long, value_name = "NAME|FILE")]
     prompts: Vec<String>,
@@ -40,7 +37,7 @@ pub(super) fn run(args: &NewArgs) -> Result<()> {
     if file.exists() {
         bail!("{} exists already: choose another name", file.display());
     }
-    if args.target.starts_with("toy:") && args.prompts.is_empty() {
+    if args.models.target.starts_with("toy:") && args.prompts.is_empty() {
         bail!(
             "--prompts is missing: a toy model knows a few letters only, and the prompts that are \
              used by default have others; a line such as {{\"prompt\": \"ab\"}} in a file is enough"
@@ -55,13 +52,11 @@ pub(super) fn run(args: &NewArgs) -> Result<()> {
 
 impl NewArgs {
     fn text(&self) -> String {
-        let embedded = self.target == "embedded-target";
-        let draft = self.draft.as_deref().or(embedded.then_some("embedded-draft"));
         let prompts = match self.prompts.as_slice() {
             [] => vec![quoted("code"), quoted("docs")],
             named => named.iter().map(|name| quoted(name)).collect(),
         };
-        let (draft, drafters) = match draft {
+        let (draft, drafters) = match self.models.draft() {
             Some(draft) => (format!("draft = {}\n", quoted(draft)), "\"model\", \"prompt_lookup\""),
             None => (
                 "# A draft model adds the drafter \"model\" to the sweep:\n# draft = \"…\"\n"
@@ -94,7 +89,7 @@ impl NewArgs {
              # 0 is greedy decoding.\n\
              temperature = [0, 0.7, 1]\n\
              top_p = 1.0\n",
-            target = quoted(&self.target),
+            target = quoted(&self.models.target),
             prompts = prompts.join(", "),
         )
     }

@@ -21,6 +21,25 @@ pub(super) fn count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "allowed is a whole number >= 0".to_owned())
 }
 
+/// The models of an experiment that a command writes.
+#[derive(Debug, Args)]
+pub(super) struct WrittenPair {
+    /// Target model, named as in experiments
+    #[arg(long, value_name = "NAME|PATH", default_value = "embedded-target")]
+    pub(super) target: String,
+    /// Draft model [default: embedded-draft for embedded-target, else none]
+    #[arg(long, value_name = "NAME|PATH")]
+    draft: Option<String>,
+}
+
+impl WrittenPair {
+    /// The draft model, if there is one.
+    pub(super) fn draft(&self) -> Option<&str> {
+        let embedded = self.target == "embedded-target";
+        self.draft.as_deref().or(embedded.then_some("embedded-draft"))
+    }
+}
+
 /// The models and how they are loaded.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Models")]

@@ -14,7 +14,7 @@ use crate::recording::TapePrompt;
 use crate::shown;
 
 /// Prompts that are used unless others are named: they ship with the program.
-const SHIPPED: [&str; 3] = ["code", "docs", "edits"];
+pub(super) const SHIPPED: [&str; 3] = ["code", "docs", "edits"];
 
 /// How many prompts are used where a few are enough.
 const FEW: usize = 20;

@@ -8,10 +8,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::options::count;
+use super::options::{WrittenPair, count};
 use super::output;
 use super::run::{self, RunArgs};
 use super::sampling::SamplingArgs;
+use super::some_prompts::SHIPPED;
 use super::source::{OverrideArgs, Ready, prepare};
 use crate::bench::{CONTEXT, cost_rows, measure};
 use crate::draft::Texts;
@@ -45,12 +46,8 @@ forecasts every drafter, rule and K. Then it measures the three ways to decode t
 to be the fastest, taking turns with plain decoding, and prints forecast beside measurement. The
 folder keeps the tape, the costs, the experiment and its results.")]
 pub(super) struct TuneArgs {
-    /// Target model, named as in experiments
-    #[arg(long, value_name = "NAME|PATH", default_value = "embedded-target")]
-    target: String,
-    /// Draft model [default: embedded-draft for embedded-target, else none]
-    #[arg(long, value_name = "NAME|PATH")]
-    draft: Option<String>,
+    #[command(flatten)]
+    models: WrittenPair,
     /// Prompts: a set or a file; repeatable [default: code, docs, edits]
     #[arg(long, value_name = "NAME|FILE")]
     prompts: Vec<String>,
@@ -106,21 +103,16 @@ pub(super) fn run(args: &TuneArgs) -> Result<()> {
 }
 
 impl TuneArgs {
-    fn draft(&self) -> Option<&str> {
-        let embedded = self.target == "embedded-target";
-        self.draft.as_deref().or(embedded.then_some("embedded-draft"))
-    }
-
     /// An experiment with a table [[sweep]] for each of these ways to decode.
     fn experiment(&self, sweeps: &[String]) -> Result<String> {
         let quoted = |text: &str| toml::Value::from(text).to_string();
         let mut text = String::new();
         writeln!(text, "question = \"Is what the forecast calls fastest the fastest here?\"")?;
-        writeln!(text, "target = {}", quoted(&self.target))?;
-        if let Some(draft) = self.draft() {
+        writeln!(text, "target = {}", quoted(&self.models.target))?;
+        if let Some(draft) = self.models.draft() {
             writeln!(text, "draft = {}", quoted(draft))?;
         }
-        let shipped = || ["code", "docs", "edits"].map(str::to_owned).to_vec();
+        let shipped = || SHIPPED.map(str::to_owned).to_vec();
         let prompts = if self.prompts.is_empty() { shipped() } else { self.prompts.clone() };
         let prompts = prompts.iter().map(|name| quoted(name)).collect::<Vec<_>>();
         writeln!(text, "prompts = [{}]", prompts.join(", "))?;
@@ -149,7 +141,7 @@ impl TuneArgs {
         });
         let recording = Recording {
             target,
-            name: &self.target,
+            name: &self.models.target,
             codec,
             samplings: vec![self.sampling.target()?],
             prompts: prompts.collect(),
@@ -179,7 +171,7 @@ impl TuneArgs {
             drafter("prompt_lookup", Params::default(), most)?,
             drafter("suffix_automaton", Params::default(), most)?,
         ];
-        if let Some((name, model)) = self.draft().zip(ready.pair.draft_model()) {
+        if let Some((name, model)) = self.models.draft().zip(ready.pair.draft_model()) {
             let warmth = self.sampling.target()?.temperature;
             let cooler = COOLER.iter().filter(|_| warmth > 0.0).map(|share| {
                 let temperature = Value::Number(share * warmth);

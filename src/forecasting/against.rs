@@ -7,11 +7,10 @@ use serde::Serialize;
 
 use super::cells::ForecastCell;
 use crate::experiment::{Cell, PlannedModel};
-use crate::params::Params;
 use crate::report::Results;
 use crate::sampling::SamplingParams;
 use crate::statistics::{Ratio, Sample, WIDE_Z, acceptance, by_prompt};
-use crate::tape::{ChainLaw, Tape, TapeDrafter, TapeModel};
+use crate::tape::{Tape, TapeDrafter, TapeModel};
 
 /// A cell of a run, and what the tape said of it. `docs/tape.md` describes the columns.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -79,7 +78,8 @@ fn is_of(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> boo
         && method.num_speculative_tokens == own.way.k
         && method.sampling == tape.header.samplings[own.way.sampling]
         && draft_is(drafter, results.plan.draft.as_ref())
-        && settings(drafter, own.way.law, &method.params)
+        // Rules for chains have no settings of their own.
+        && drafter.params == method.params
 }
 
 fn same(tape: &TapeModel, plan: &PlannedModel) -> bool {
@@ -88,12 +88,6 @@ fn same(tape: &TapeModel, plan: &PlannedModel) -> bool {
 
 fn draft_is(drafter: &TapeDrafter, plan: Option<&PlannedModel>) -> bool {
     drafter.model.as_ref().is_none_or(|model| plan.is_some_and(|plan| same(model, plan)))
-}
-
-/// Whether a cell has the settings of the drafter; rules for chains have none of their own.
-fn settings(drafter: &TapeDrafter, law: ChainLaw, params: &Params) -> bool {
-    debug_assert!(ChainLaw::ALL.contains(&law));
-    drafter.params == *params
 }
 
 fn gap(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> Option<ForecastGap> {

@@ -127,7 +127,7 @@ impl DecodedWay {
     }
 
     /// What the way takes for a text; `None` if the tape does not tell.
-    fn forecast(&self, odds: &TextOdds) -> Option<Forecast> {
+    fn forecast(&self, odds: &TextOdds<'_>) -> Option<Forecast> {
         match &self.tree {
             Some(tree) => odds.forecast_tree(tree.siblings, &tree.children),
             None => odds.knows(self.law).then(|| odds.forecast(self.law, self.k)),
@@ -135,7 +135,7 @@ impl DecodedWay {
     }
 
     /// What a round drafts that begins at a token.
-    fn round(&self, odds: &TextOdds, at: usize, with_model: bool) -> DraftedRound {
+    fn round(&self, odds: &TextOdds<'_>, at: usize, with_model: bool) -> DraftedRound {
         let (tokens, depth) = match &self.tree {
             Some(tree) => {
                 let depth = odds.depth(at, self.k);
@@ -157,7 +157,7 @@ fn add_to<T: Copy + Default + std::ops::AddAssign>(sums: &mut Vec<T>, parts: &[T
 }
 
 impl PromptForecast {
-    fn add(&mut self, odds: &TextOdds, found: &Forecast) {
+    fn add(&mut self, odds: &TextOdds<'_>, found: &Forecast) {
         self.tokens += odds.text().tokens as f64;
         self.rounds += found.rounds;
         self.accepted += found.accepted;

@@ -33,7 +33,7 @@ impl TapeFile {
                 locked(&file, path)?;
                 let tape = Tape::new(header.clone()).map_err(|why| Error::file(path, why))?;
                 let mut new = Self { file, path: path.to_owned(), tape };
-                new.put(&TapeLine::Tape(header.clone()))?;
+                new.put(&written(&TapeLine::Tape(header.clone()))?)?;
                 Ok(new)
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Self::open(path),
@@ -69,21 +69,27 @@ impl TapeFile {
     /// # Errors
     /// If it does not fit the lines before it, or cannot be written.
     pub fn append(&mut self, line: TapeLine) -> Result<()> {
-        self.tape.add(line.clone()).map_err(|why| Error::file(&self.path, why))?;
-        self.put(&line)
+        let text = written(&line)?;
+        self.tape.add(line).map_err(|why| Error::file(&self.path, why))?;
+        self.put(&text)
     }
 
-    fn put(&mut self, line: &TapeLine) -> Result<()> {
-        let mut text = serde_json::to_vec(line)?;
-        text.push(b'\n');
+    fn put(&mut self, line: &[u8]) -> Result<()> {
         let before = self.file.seek(SeekFrom::End(0));
-        let written = self.file.write_all(&text);
+        let written = self.file.write_all(line);
         if written.is_err() {
             // What a full disk has taken of the line is no line.
             let _ = before.and_then(|before| self.file.set_len(before));
         }
         written.with_context(|| format!("cannot write {}", self.path.display()))
     }
+}
+
+/// A line as it stands in the file.
+fn written(line: &TapeLine) -> Result<Vec<u8>> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    Ok(text)
 }
 
 /// Reads a tape, plain or compressed by gzip.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::forecast::TapeEnd;
 use super::format::{TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeScore, TapeText};
 use super::odds::TextOdds;
 
@@ -66,7 +67,7 @@ impl Tape {
     }
 
     /// The odds of a text with a drafter; `None` where the tape does not hold them.
-    pub fn odds(&self, drafter: usize, text: usize) -> Option<TextOdds> {
+    pub fn odds(&self, drafter: usize, text: usize) -> Option<TextOdds<'_>> {
         TextOdds::new(self.texts.get(text)?, self.score(drafter, text)?)
     }
 
@@ -79,11 +80,15 @@ impl Tape {
         if let Some(token) = tokens.find(|&&token| vocab > 0 && token as usize >= vocab) {
             return Err(format!("token {token} lies outside a vocabulary of {vocab}"));
         }
-        if text.tokens.len() > text.max_tokens {
-            let most = text.max_tokens;
+        let (tokens, most) = (text.tokens.len(), text.max_tokens);
+        let fits = match text.end {
+            TapeEnd::Cut => tokens == most,
+            TapeEnd::Token => tokens < most,
+        };
+        if !fits {
             return Err(format!(
-                "{} tokens are more than \"max_tokens\", {most}",
-                text.tokens.len()
+                "{tokens} tokens do not go with \"max_tokens\", {most}: a text whose \"end\" is \
+                 \"length\" has as many, one that ended by \"stop\" has fewer"
             ));
         }
         check_logs("log_p", text.log_p.as_deref(), text.tokens.len())

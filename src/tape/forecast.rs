@@ -13,15 +13,14 @@ pub enum TapeEnd {
     Token,
 }
 
-/// A text as far as the length of its drafts depends on it.
+/// A text as far as the length of its drafts depends on it. How it ended follows: a text that was
+/// cut has as many tokens as it could have had, and one that its last token ended has fewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TapeLength {
     /// Its tokens.
     pub tokens: usize,
     /// How many tokens it could have had.
     pub max_tokens: usize,
-    /// How it ended.
-    pub end: TapeEnd,
 }
 
 impl TapeLength {
@@ -31,14 +30,10 @@ impl TapeLength {
         self.max_tokens.saturating_sub(start + 1)
     }
 
-    /// How many of them can be part of the text. An end token may be drafted, and what follows
-    /// it is no longer part of the text.
+    /// How many of them can be part of the text: up to its last token, which may be drafted if
+    /// it ends the text. What follows it is no part of it.
     pub fn room(self, start: usize) -> usize {
-        let left = self.tokens.saturating_sub(start);
-        match self.end {
-            TapeEnd::Cut => left.saturating_sub(1),
-            TapeEnd::Token => left,
-        }
+        self.limit(start).min(self.tokens.saturating_sub(start))
     }
 }
 

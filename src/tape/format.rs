@@ -173,7 +173,7 @@ fn logs<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<f64>>, D::Error
 impl TapeText {
     /// What the lengths of its drafts depend on.
     pub fn length(&self) -> TapeLength {
-        TapeLength { tokens: self.tokens.len(), max_tokens: self.max_tokens, end: self.end }
+        TapeLength { tokens: self.tokens.len(), max_tokens: self.max_tokens }
     }
 }
 

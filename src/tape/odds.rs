@@ -7,10 +7,10 @@ use super::siblings::{SiblingKind, SiblingScores};
 
 /// The odds of the tokens of a text with one drafter.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TextOdds {
+pub struct TextOdds<'t> {
     text: TapeLength,
     drafts: DraftOdds,
-    siblings: Option<SiblingScores>,
+    siblings: Option<&'t SiblingScores>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -22,12 +22,12 @@ enum DraftOdds {
     From(Vec<(usize, Vec<TokenOdds>)>),
 }
 
-impl TextOdds {
+impl<'t> TextOdds<'t> {
     /// The odds that a tape holds; `None` if it lacks log p, or log q.
     ///
     /// Without log p there are still odds if q(x) = 1 for every token that a draft shares with
     /// the text: then no rule rejects it, since the text has it.
-    pub fn new(text: &TapeText, score: &TapeScore) -> Option<Self> {
+    pub fn new(text: &TapeText, score: &'t TapeScore) -> Option<Self> {
         let drafts = match (&score.log_q, &score.starts) {
             (Some(log_q), _) => {
                 let log_p = text.log_p.as_ref()?;
@@ -44,7 +44,7 @@ impl TextOdds {
             }
             (None, None) => return None,
         };
-        Some(Self { text: text.length(), drafts, siblings: score.siblings.clone() })
+        Some(Self { text: text.length(), drafts, siblings: score.siblings.as_ref() })
     }
 
     /// Whether q depends on the context alone, wherever a draft begins.
@@ -113,7 +113,7 @@ impl TextOdds {
     /// children, decided on by recursive rejection sampling; `None` if the tape does not tell of
     /// such siblings. Its drafted tokens are all nodes of the trees.
     pub fn forecast_tree(&self, kind: SiblingKind, tree: &[usize]) -> Option<Forecast> {
-        let siblings = self.siblings.as_ref()?;
+        let siblings = self.siblings?;
         let accepted = |&children: &usize| siblings.accepted(kind, children, 0);
         tree.iter().map(accepted).collect::<Option<Vec<_>>>()?;
         Some(forecast(self.text, |start, survival| {

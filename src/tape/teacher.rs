@@ -44,8 +44,10 @@ impl<'a> Teacher<'a> {
     ) -> Result<Vec<Logits>, Error> {
         let Some((_, known)) = part.split_last() else { return Ok(Vec::new()) };
         let mut draft = Draft::empty(self.model.info().vocab);
-        let chain = known.iter().fold(None, |last, &token| Some(draft.certain(last, token)));
-        debug_assert_eq!(chain.map_or(0, |last| last + 1), known.len());
+        let mut last = None;
+        for &token in known {
+            last = Some(draft.certain(last, token));
+        }
         let work = Work { session: &mut self.session, context, draft: &draft, want: Want::All };
         Ok(evaluate_one(self.model, work)?.rows)
     }

@@ -10,7 +10,7 @@ use specdec::experiment::Manifest;
 use crate::cli_support::{json, refuses, stdout};
 use crate::report::written;
 use crate::run_support::{folder, run, succeed};
-use crate::synthetic::{Rows, Synthetic};
+use crate::synthetic::{Synthetic, simulated};
 
 fn path(folder: &Path) -> &str {
     folder.to_str().unwrap()
@@ -18,17 +18,6 @@ fn path(folder: &Path) -> &str {
 
 fn compared(first: &Path, second: &Path) -> Value {
     json(&["compare", path(first), path(second), "--json"])
-}
-
-fn simulated() -> Rows {
-    let run = Synthetic {
-        prompts: 12,
-        max_tokens: 48,
-        drafters: vec!["model"],
-        draft_lengths: vec![2, 4],
-        temperatures: vec![0.0, 1.0],
-    };
-    run.rows()
 }
 
 #[test]

@@ -327,7 +327,7 @@ fn what_is_no_tape_is_refused() {
         ),
         (
             format!("{header}\n{}\n", line.replace("\"tokens\":[", "\"tokens\":[0,")),
-            "41 tokens are more than",
+            "41 tokens do not go with",
         ),
         (
             format!("{header}\n{}\n", line.replace("\"log_p\":[0.0", "\"log_p\":[0.1")),

@@ -7,7 +7,7 @@ use specdec::compare::compare;
 use specdec::experiment::Manifest;
 
 use crate::report::written;
-use crate::synthetic::{Rows, Synthetic};
+use crate::synthetic::{Rows, simulated};
 
 /// The comparison as `--json` prints it.
 fn compared(first: &Path, second: &Path) -> Value {
@@ -36,17 +36,6 @@ fn verdict(found: &Value) -> String {
 fn what_differs(found: &Value) -> Vec<&str> {
     let differences = found["differences"].as_array().unwrap();
     differences.iter().map(|d| d["what"].as_str().unwrap()).collect()
-}
-
-fn simulated() -> Rows {
-    let run = Synthetic {
-        prompts: 12,
-        max_tokens: 48,
-        drafters: vec!["model"],
-        draft_lengths: vec![2, 4],
-        temperatures: vec![0.0, 1.0],
-    };
-    run.rows()
 }
 
 #[test]

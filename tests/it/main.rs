@@ -36,6 +36,7 @@ mod session;
 mod signals;
 mod stop;
 mod tape_exact;
+mod tape_support;
 mod tape_trees;
 mod text_stream;
 mod tree;

@@ -43,6 +43,18 @@ pub(crate) struct Rows {
     pub(crate) positions: Vec<PositionRow>,
 }
 
+/// A run of one drafter at two draft lengths and temperatures.
+pub(crate) fn simulated() -> Rows {
+    let run = Synthetic {
+        prompts: 12,
+        max_tokens: 48,
+        drafters: vec!["model"],
+        draft_lengths: vec![2, 4],
+        temperatures: vec![0.0, 1.0],
+    };
+    run.rows()
+}
+
 impl Synthetic {
     /// As large as the draft-length experiment.
     pub(crate) fn large() -> Self {

@@ -1,5 +1,6 @@
 //! Forecasts from texts, against the enumeration of the production code.
 
+use crate::tape_support::{ending, text_of};
 use specdec::chance::{Request, Seeded};
 use specdec::clock::{VirtualClock, VirtualCosts};
 use specdec::decode::{Generation, Method, MethodSpec, Observer, StopRules, generate};
@@ -11,7 +12,7 @@ use specdec::params::{Params, Value};
 use specdec::round::RoundEvent;
 use specdec::sampling::{Sampler, SamplingParams};
 use specdec::tape::{
-    ChainLaw, ScoredText, TapeEnd, TapeScore, TapeText, Teacher, TextOdds, draft_starts, log_probs,
+    ChainLaw, ScoredText, TapeScore, TapeText, Teacher, TextOdds, draft_starts, log_probs,
     score_text,
 };
 
@@ -26,6 +27,8 @@ struct Kept {
     rounds: f64,
     accepted: f64,
     proposed: f64,
+    /// Tokens of the text that are drafted after accepted ones.
+    reached: f64,
     lengths: Vec<f64>,
 }
 
@@ -40,7 +43,11 @@ impl Kept {
 
 impl Probe for Kept {
     fn round(&mut self, event: &RoundEvent<'_>, weight: f64) {
-        self.add(event.verdict.path.len().min(event.emitted.len()), weight);
+        let accepted = event.verdict.path.len().min(event.emitted.len());
+        // A text that ends with an accepted token has none behind it.
+        let behind = usize::from(accepted < event.emitted.len() && accepted < event.draft.len());
+        self.add(accepted, weight);
+        self.reached += weight * (accepted + behind) as f64;
         self.proposed += weight * event.draft.len() as f64;
     }
 }
@@ -102,15 +109,17 @@ impl Case {
         let mut kept = Kept::default();
         let texts = target_distribution(&target, &sampler, &self.pair.prompt, MOST).unwrap();
         for (tokens, mass) in texts {
-            let mut text = text_of(&self.pair.prompt, tokens);
+            let mut text = text_of(&self.pair.prompt, tokens, MOST);
             text.log_p = Some(log_probs(&mut teacher, &sampler, &text).unwrap());
             let whole = text.log_p.iter().flatten().sum::<f64>().exp();
             assert!((whole - mass).abs() < ROUNDING, "{text:?}: {whole} and {mass}");
-            let odds = TextOdds::new(&text, &self.score(&text, (&target, &draft))).unwrap();
+            let score = self.score(&text, (&target, &draft));
+            let odds = TextOdds::new(&text, &score).unwrap();
             let found = odds.forecast(self.law, self.k);
             assert!((found.lengths.iter().sum::<f64>() - found.rounds).abs() < ROUNDING);
             assert!((found.survived.iter().sum::<f64>() - found.accepted).abs() < ROUNDING);
             kept.proposed += mass * found.proposed;
+            kept.reached += mass * found.reached.iter().sum::<f64>();
             found.lengths.iter().enumerate().for_each(|(accepted, n)| kept.add(accepted, mass * n));
         }
         kept
@@ -146,20 +155,6 @@ impl Case {
     }
 }
 
-fn text_of(prompt: &[u32], tokens: Vec<u32>) -> TapeText {
-    TapeText {
-        prompt: "toy".to_owned(),
-        category: String::new(),
-        repeat: 0,
-        sampling: 0,
-        prompt_tokens: prompt.to_vec(),
-        end: if tokens.len() == MOST { TapeEnd::Cut } else { TapeEnd::Token },
-        tokens,
-        max_tokens: MOST,
-        log_p: None,
-    }
-}
-
 fn assert_same(case: &Case, name: &str) {
     let (found, expected) = (case.forecast(), case.enumerated());
     let words = format!("{name}, {}, {:?}, K = {}", case.drafter, case.law, case.k);
@@ -170,6 +165,7 @@ fn assert_same(case: &Case, name: &str) {
     same("accepted", found.accepted, expected.accepted);
     if case.length.is_none() {
         same("proposed", found.proposed, expected.proposed);
+        same("reached", found.reached, expected.reached);
     }
     for accepted in 0..=case.k {
         let [a, b] = [&found, &expected].map(|kept| kept.lengths.get(accepted).unwrap_or(&0.0));
@@ -181,14 +177,6 @@ fn for_laws(mut each: impl FnMut(ChainLaw, usize)) {
     for law in [ChainLaw::Token, ChainLaw::Block, ChainLaw::Match] {
         (1..=4).for_each(|k| each(law, k));
     }
-}
-
-/// A toy whose texts may end.
-fn ending(name: &str) -> ToyPair {
-    let mut pair = zoo::toy(name).unwrap();
-    pair.eos = vec![pair.vocab as u32 - 1];
-    pair.prompt = vec![0, 1, 0];
-    pair
 }
 
 #[test]
@@ -310,7 +298,7 @@ fn a_long_text_has_the_probabilities_of_single_passes() {
     let sampling = SamplingParams { repetition_penalty: 1.3, ..SamplingParams::default() };
     let sampler = Sampler::new(sampling).unwrap();
     let tokens = (0..150).map(|i| (7 * i + i / 5) % pair.vocab as u32).collect::<Vec<_>>();
-    let text = text_of(&pair.prompt, tokens);
+    let text = text_of(&pair.prompt, tokens, 150);
     let [mut p, mut q] = [&target, &draft].map(|model| Teacher::new(model).unwrap());
     let all = log_probs(&mut q, &sampler, &text).unwrap();
     let samplers = [Sampler::new(SamplingParams::default()).unwrap(), sampler.clone()];
@@ -320,7 +308,7 @@ fn a_long_text_has_the_probabilities_of_single_passes() {
     assert_eq!(overlaps.len(), text.tokens.len());
     for (at, found) in all.iter().enumerate() {
         let before = [&pair.prompt, &text.tokens[..at]].concat();
-        let one = TapeText { prompt_tokens: before, ..text_of(&[], vec![text.tokens[at]]) };
+        let one = TapeText { prompt_tokens: before, ..text_of(&[], vec![text.tokens[at]], 1) };
         // The penalties of a prompt are those of a text: this one counts no occurrences.
         assert_eq!([*found], *log_probs(&mut q, &sampler, &one).unwrap(), "{at}");
         let one = score_text(&mut q, &samplers[1..], Some((&mut p, &sampler)), &one).unwrap();

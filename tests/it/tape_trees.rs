@@ -1,13 +1,14 @@
 //! Forecasts of trees, against the enumeration of the production code.
 
+use crate::tape_support::{ending, text_of};
 use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::exactness::{Probe, enumerate, target_distribution};
-use specdec::model::{LanguageModel, ToyPair, zoo};
+use specdec::model::{LanguageModel, ToyPair};
 use specdec::params::{Params, Value};
 use specdec::round::RoundEvent;
 use specdec::sampling::{Sampler, SamplingParams};
 use specdec::tape::{
-    ScoredText, SiblingKind, TapeEnd, TapeScore, TapeText, Teacher, TextOdds, log_probs, score_text,
+    ScoredText, SiblingKind, TapeScore, TapeText, Teacher, TextOdds, log_probs, score_text,
 };
 
 /// The most tokens of a text.
@@ -59,17 +60,7 @@ fn forecast(
     let [mut p, mut q] = [&target, &draft].map(|model| Teacher::new(model).unwrap());
     let mut sums = [0.0; 3];
     for (tokens, mass) in target_distribution(&target, &sampler, &pair.prompt, MOST).unwrap() {
-        let mut text = TapeText {
-            prompt: "toy".to_owned(),
-            category: String::new(),
-            repeat: 0,
-            sampling: 0,
-            prompt_tokens: pair.prompt.clone(),
-            end: if tokens.len() == MOST { TapeEnd::Cut } else { TapeEnd::Token },
-            tokens,
-            max_tokens: MOST,
-            log_p: None,
-        };
+        let mut text = text_of(&pair.prompt, tokens, MOST);
         text.log_p = Some(log_probs(&mut p, &sampler, &text).unwrap());
         let samplers = std::slice::from_ref(&sampler);
         let scored = score_text(&mut q, samplers, Some((&mut p, &sampler)), &text).unwrap();
@@ -89,14 +80,6 @@ fn forecast(
         sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += mass * count);
     }
     sums
-}
-
-/// A toy whose texts may end.
-fn ending(name: &str) -> ToyPair {
-    let mut pair = zoo::toy(name).unwrap();
-    pair.eos = vec![pair.vocab as u32 - 1];
-    pair.prompt = vec![0, 1, 0];
-    pair
 }
 
 #[test]
@@ -133,17 +116,8 @@ fn trees_have_the_rounds_of_the_enumeration() {
 fn a_tape_does_not_tell_of_more_siblings_than_it_holds() {
     let pair = ending("mixed");
     let draft = pair.draft("q").unwrap();
-    let text = TapeText {
-        prompt: "toy".to_owned(),
-        category: String::new(),
-        repeat: 0,
-        sampling: 0,
-        prompt_tokens: pair.prompt.clone(),
-        end: TapeEnd::Cut,
-        tokens: vec![0, 1],
-        max_tokens: 2,
-        log_p: Some(vec![-1.0, -1.0]),
-    };
+    let log_p = Some(vec![-1.0, -1.0]);
+    let text = TapeText { log_p, ..text_of(&pair.prompt, vec![0, 1], 2) };
     let sampler = [Sampler::new(SamplingParams::default()).unwrap()];
     let [mut p, mut q] = [&draft, &draft].map(|model| Teacher::new(model).unwrap());
     let both = score_text(&mut q, &sampler, Some((&mut p, &sampler[0])), &text).unwrap();

@@ -39,7 +39,7 @@ pub(super) struct ImportArgs {
     /// The logged log-probabilities are those after temperature, truncation and penalties
     #[arg(long)]
     processed: bool,
-    /// How many tokens the texts could have had [default: as many as they have]
+    /// How many tokens texts that have ended could have had [default: one more than they have]
     #[arg(long, value_name = "N", value_parser = count)]
     max_tokens: Option<usize>,
     #[command(flatten)]

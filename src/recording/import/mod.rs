@@ -46,7 +46,8 @@ pub struct Import<'a> {
     pub sampling: SamplingParams,
     /// Whether the logged log-probabilities are those after all processors.
     pub processed: bool,
-    /// How many tokens the texts could have had; if none, as many as they have.
+    /// How many tokens the texts that have ended could have had; if none, one more than they
+    /// have.
     pub max_tokens: Option<usize>,
     /// The target with its name, which computes log p and whose tokenizer finds ids.
     pub target: Option<(&'a str, &'a dyn LanguageModel, &'a dyn Codec)>,
@@ -127,14 +128,11 @@ impl Import<'_> {
             repeat: 0,
             sampling: 0,
             prompt_tokens,
-            max_tokens: self.max_tokens.unwrap_or(tokens.len() + usize::from(logged.stopped)),
+            max_tokens: self.max_tokens(logged, tokens.len())?,
             tokens,
             end: logged.end(),
             log_p: None,
         };
-        if text.max_tokens < text.tokens.len() {
-            bail!("it has {} tokens, and --max-tokens is {}", text.tokens.len(), text.max_tokens);
-        }
         text.log_p = match teacher {
             Some(teacher) => {
                 let sampler = Sampler::new(self.sampling)?.on(teacher.model().for_each_row());
@@ -143,6 +141,16 @@ impl Import<'_> {
             None => self.logged_log_p(logged)?,
         };
         Ok(Some(text))
+    }
+
+    /// How many tokens a text could have had: as many as it has if it was cut, else more.
+    fn max_tokens(&self, logged: &LoggedText, tokens: usize) -> Result<usize> {
+        match self.max_tokens {
+            _ if !logged.stopped => Ok(tokens),
+            None => Ok(tokens + 1),
+            Some(most) if most > tokens => Ok(most),
+            Some(most) => bail!("it has ended after {tokens} tokens, and --max-tokens is {most}"),
+        }
     }
 
     /// The log-probabilities of the log, if they are those that the text was drawn with.

@@ -1,0 +1,27 @@
+//! Toys and texts for tests of tapes.
+
+use specdec::model::{ToyPair, zoo};
+use specdec::tape::{TapeEnd, TapeText};
+
+/// A toy whose texts may end.
+pub(crate) fn ending(name: &str) -> ToyPair {
+    let mut pair = zoo::toy(name).unwrap();
+    pair.eos = vec![pair.vocab as u32 - 1];
+    pair.prompt = vec![0, 1, 0];
+    pair
+}
+
+/// A text of at most `max_tokens` tokens; it was cut if it has as many.
+pub(crate) fn text_of(prompt: &[u32], tokens: Vec<u32>, max_tokens: usize) -> TapeText {
+    TapeText {
+        prompt: "toy".to_owned(),
+        category: String::new(),
+        repeat: 0,
+        sampling: 0,
+        prompt_tokens: prompt.to_vec(),
+        end: if tokens.len() == max_tokens { TapeEnd::Cut } else { TapeEnd::Token },
+        tokens,
+        max_tokens,
+        log_p: None,
+    }
+}
