@@ -57,7 +57,7 @@ mod chat_templates;
 mod checkpoint;
 #[cfg(feature = "engine")]
 mod damage_support;
-#[cfg(feature = "candle")]
+#[cfg(feature = "peers")]
 mod damaged_checkpoints;
 #[cfg(feature = "engine")]
 mod ggml_byte_level;
