@@ -127,6 +127,8 @@ pub mod sampling;
 #[cfg(feature = "harness")]
 pub mod shown;
 #[cfg(feature = "harness")]
+pub mod simulation;
+#[cfg(feature = "harness")]
 pub mod statistics;
 pub mod tape;
 #[cfg(feature = "harness")]

@@ -17,7 +17,7 @@ pub(crate) use interactive::answer;
 pub use outside::Outside;
 pub use rows::PassRow;
 pub use sample::{ENOUGH, Timing};
-pub use surface::{CostRow, DRAFT_COST, OUTSIDE_COST, TARGET_COST, cost_rows};
+pub use surface::{CostRow, DRAFT_COST, OUTSIDE_COST, PREFILL_COST, TARGET_COST, cost_rows};
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::sample::{Stopwatch, Task};
-use super::{DRAFTED, MOST_ROWS, Outside, Timing, check_room, drafting, pass};
+use super::{DRAFTED, MOST_ROWS, Outside, Timing, check_room, drafting, pass, prefill};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::model::LanguageModel;
@@ -27,11 +27,16 @@ pub struct CostRow {
 pub const TARGET_COST: &str = "target";
 /// That for a pass of the draft model.
 pub const DRAFT_COST: &str = "draft";
+/// That for reading a prompt, which needs no logits.
+pub const PREFILL_COST: &str = "prefill";
 /// That for what a round takes outside passes.
 pub const OUTSIDE_COST: &str = "outside";
 
-/// Times passes of 1 to 17 rows at each of some lengths of context, `budget` for each, and adds
-/// what rounds take `outside` of them. Where too few samples were undisturbed, there is no row.
+/// The lengths of the prompts that are timed, as far as the target has room for them.
+const PROMPTS: [usize; 4] = [1, 16, 64, 256];
+
+/// Times passes of 1 to 17 rows at each of some lengths of context, and prompts of several
+/// lengths, `budget` for each, and adds what rounds take `outside` of them. Where too few samples were undisturbed, there is no row.
 ///
 /// Unlike those of [`super::measure`], these passes take turns with nothing that reads other
 /// memory: in the rounds of a text, nothing but the draft model comes between two passes of the
@@ -68,8 +73,19 @@ pub fn cost_rows(
         let drafted = drafted.iter().filter_map(Timing::median);
         found.extend(drafted.map(|us| row(DRAFT_COST, 1, context, us / DRAFTED as f64)));
     }
+    let room = target.info().context_length;
+    let prompts = PROMPTS.into_iter().filter(|&length| length <= room).collect::<Vec<_>>();
+    let mut tasks = prompts.iter().map(|&length| prompt(target, length)).collect::<Vec<_>>();
+    let times = Stopwatch::new(clock).in_turns(&mut tasks, budget)?;
+    let times = prompts.into_iter().zip(times.iter().map(Timing::median));
+    found.extend(times.filter_map(|(length, us)| Some(row(PREFILL_COST, length, 1, us?))));
     for outside in outside.iter().filter(|outside| outside.temperature > 0.0) {
         found.extend(outside.micros().map(|us| row(OUTSIDE_COST, outside.drafted + 1, 0, us)));
     }
     Ok(found)
+}
+
+/// A task that reads a prompt.
+fn prompt(model: &dyn LanguageModel, length: usize) -> Task<'_> {
+    Box::new(move || prefill(model, length))
 }

@@ -19,6 +19,7 @@ mod report;
 mod run;
 mod sampling;
 mod schema;
+mod simulate;
 mod some_prompts;
 mod source;
 mod tape;
@@ -70,6 +71,8 @@ enum Command {
     Tape(tape::TapeArgs),
     /// Forecast from a tape what drafts would give, for every K and rule
     Forecast(forecast::ForecastArgs),
+    /// Serve the texts of a tape in simulated time: how fast, under which load, with whose drafts
+    Simulate(simulate::SimulateArgs),
     /// Find the fastest way to decode by forecasts, measure it, and show both
     Tune(tune::TuneArgs),
     /// Time passes of 1 to 16 rows, and compare them with memory bandwidth and FMA peak
@@ -143,6 +146,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::New(args) => new::run(&args),
         Command::Tape(args) => tape::run(&args),
         Command::Forecast(args) => forecast::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Schema(args) => schema::run(&args),

@@ -26,6 +26,10 @@ pub(super) struct ReportArgs {
     /// chrome://tracing open
     #[arg(long)]
     perfetto: bool,
+    /// Also write what the passes of the run cost, fitted-costs.csv, for `specdec forecast` and `specdec
+    /// simulate`
+    #[arg(long)]
+    costs: bool,
 }
 
 /// Writes summary.csv, survival.csv, the figures, report.md and report.html of a results folder.
@@ -42,6 +46,10 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     if args.perfetto {
         let trace = crate::report::write_perfetto(&args.folder)?;
         terminal::say(format_args!("time line of the rounds: {}", trace.display()));
+    }
+    if args.costs {
+        let costs = crate::report::write_costs(&args.folder)?;
+        terminal::say(format_args!("costs of passes: {}", costs.display()));
     }
     output::line(args.folder.join("report.md").display())
 }

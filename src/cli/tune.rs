@@ -204,7 +204,7 @@ impl TuneArgs {
         report::write_csv(&self.out.join("costs.csv"), &rows)?;
         let mut table = CostTable::default();
         rows.into_iter().try_for_each(|row| table.add(row))?;
-        let complete = contexts.iter().all(|&context| table.target(1, context, 1) > 0.0);
+        let complete = contexts.iter().all(|&context| table.target(1.0, context as f64, 1) > 0.0);
         if !complete || (draft.is_some() && !table.knows_draft()) {
             bail!(
                 "other work disturbed this machine: too few samples of a pass are usable; wait \

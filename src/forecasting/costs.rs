@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::bench::{CostRow, DRAFT_COST, OUTSIDE_COST, TARGET_COST};
+use crate::bench::{CostRow, DRAFT_COST, OUTSIDE_COST, PREFILL_COST, TARGET_COST};
 use crate::error::Error;
 use anyhow::{Context, Result, bail};
 
@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 pub struct CostTable {
     target: Surface,
     draft: Surface,
+    prefill: Surface,
     outside: Surface,
 }
 
@@ -57,10 +58,12 @@ impl CostTable {
         let surface = match what.as_str() {
             "" | TARGET_COST => &mut self.target,
             DRAFT_COST => &mut self.draft,
+            PREFILL_COST => &mut self.prefill,
             OUTSIDE_COST => &mut self.outside,
-            other => {
-                bail!("what = {other}: allowed are {TARGET_COST}, {DRAFT_COST} and {OUTSIDE_COST}")
-            }
+            other => bail!(
+                "what = {other}: allowed are {TARGET_COST}, {DRAFT_COST}, {PREFILL_COST} and \
+                 {OUTSIDE_COST}"
+            ),
         };
         if rows == 0 || batch == 0 {
             bail!("rows = {rows}, batch = {batch}: allowed are numbers above 0");
@@ -85,19 +88,25 @@ impl CostTable {
         !self.draft.0.is_empty()
     }
 
-    /// T: a pass of the target over `rows` rows per sequence, in ms.
-    pub fn target(&self, rows: usize, context: usize, batch: usize) -> f64 {
+    /// T: a pass of the target over `rows` rows per sequence, in ms. Rows and context may be
+    /// means over sequences.
+    pub fn target(&self, rows: f64, context: f64, batch: usize) -> f64 {
         self.target.at(rows, context, batch)
     }
 
     /// A pass of one row of the draft model, in ms; 0 if the file does not tell.
-    pub fn draft(&self, context: usize, batch: usize) -> f64 {
-        self.draft.at(1, context, batch)
+    pub fn draft(&self, context: f64, batch: usize) -> f64 {
+        self.draft.at(1.0, context, batch)
+    }
+
+    /// Reading so many tokens of prompts, in ms; `None` if the file does not tell.
+    pub fn prefill(&self, rows: f64, context: f64) -> Option<f64> {
+        (!self.prefill.0.is_empty()).then(|| self.prefill.at(rows, context, 1))
     }
 
     /// The time outside passes in a round whose pass has `rows` rows, in ms; 0 if the file does
     /// not tell.
-    pub fn outside(&self, rows: usize, context: usize, batch: usize) -> f64 {
+    pub fn outside(&self, rows: f64, context: f64, batch: usize) -> f64 {
         self.outside.at(rows, context, batch)
     }
 }
@@ -105,20 +114,20 @@ impl CostTable {
 impl Surface {
     /// Linear between the known rows, contexts and batches. Beyond the largest known number of
     /// rows the last slope goes on; beyond the known contexts and batches the nearest counts.
-    fn at(&self, rows: usize, context: usize, batch: usize) -> f64 {
-        between(&self.0, batch, |contexts| {
+    fn at(&self, rows: f64, context: f64, batch: usize) -> f64 {
+        between(&self.0, batch as f64, |contexts| {
             between(contexts, context, |of_rows| line(of_rows, rows))
         })
     }
 }
 
 /// Interpolates the values of the keys around `at`; 0 without keys.
-fn between<T>(known: &BTreeMap<usize, T>, at: usize, value: impl Fn(&T) -> f64) -> f64 {
-    let below = known.range(..=at).next_back();
-    let above = known.range(at..).next();
+fn between<T>(known: &BTreeMap<usize, T>, at: f64, value: impl Fn(&T) -> f64) -> f64 {
+    let below = known.range(..=at.floor() as usize).next_back();
+    let above = known.range(at.ceil() as usize..).next();
     match (below, above) {
         (Some((low, a)), Some((high, b))) if low < high => {
-            let share = (at - low) as f64 / (high - low) as f64;
+            let share = (at - *low as f64) / (high - low) as f64;
             let (a, b) = (value(a), value(b));
             a + share * (b - a)
         }
@@ -127,11 +136,11 @@ fn between<T>(known: &BTreeMap<usize, T>, at: usize, value: impl Fn(&T) -> f64) 
     }
 }
 
-fn line(known: &BTreeMap<usize, f64>, rows: usize) -> f64 {
+fn line(known: &BTreeMap<usize, f64>, rows: f64) -> f64 {
     let mut last = known.iter().rev();
     match (last.next(), last.next()) {
-        (Some((&high, &b)), Some((&low, &a))) if rows > high => {
-            b + (b - a) / (high - low) as f64 * (rows - high) as f64
+        (Some((&high, &b)), Some((&low, &a))) if rows > high as f64 => {
+            b + (b - a) / (high - low) as f64 * (rows - high as f64)
         }
         _ => between(known, rows, |ms| *ms),
     }
@@ -159,14 +168,15 @@ mod tests {
             ("draft", 1, 100, 1, 2.0),
             ("outside", 2, 0, 1, 0.5),
         ]);
-        assert_eq!(table.target(1, 100, 1), 10.0);
-        assert_eq!(table.target(3, 100, 1), 12.0);
-        assert_eq!(table.target(7, 100, 1), 16.0, "beyond the last row the slope goes on");
-        assert_eq!(table.target(1, 200, 1), 15.0);
-        assert_eq!(table.target(1, 50, 1), 10.0, "before the first context");
-        assert_eq!(table.target(1, 9999, 1), 20.0, "behind the last context");
-        assert_eq!(table.target(1, 100, 2), 10.0 + 20.0 / 7.0);
-        assert_eq!((table.draft(7, 3), table.outside(9, 9, 9)), (2.0, 0.5));
+        assert_eq!(table.target(1.0, 100.0, 1), 10.0);
+        assert_eq!(table.target(3.0, 100.0, 1), 12.0);
+        assert_eq!(table.target(7.0, 100.0, 1), 16.0, "beyond the last row the slope goes on");
+        assert_eq!(table.target(1.0, 200.0, 1), 15.0);
+        assert_eq!(table.target(1.0, 50.0, 1), 10.0, "before the first context");
+        assert_eq!(table.target(1.0, 9999.0, 1), 20.0, "behind the last context");
+        assert_eq!(table.target(1.0, 100.0, 2), 10.0 + 20.0 / 7.0);
+        assert_eq!(table.target(3.5, 50.0, 1), 12.5, "a mean over sequences");
+        assert_eq!((table.draft(7.0, 3), table.outside(9.0, 9.0, 9)), (2.0, 0.5));
     }
 
     #[test]

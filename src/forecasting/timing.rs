@@ -83,8 +83,8 @@ impl Costed<'_> {
 
 impl CostTable {
     /// A round at a context and batch, in ms.
-    fn round(&self, round: DraftedRound, (context, batch): (usize, usize)) -> f64 {
-        let rows = round.tokens + 1;
+    pub fn round(&self, round: DraftedRound, (context, batch): (usize, usize)) -> f64 {
+        let (rows, context) = ((round.tokens + 1) as f64, context as f64);
         let draft = match round.passes {
             0 => 0.0,
             passes => passes as f64 * self.draft(context, batch),

@@ -53,6 +53,11 @@ impl PartCost {
         Some(Self { knots: knots.into_iter().zip(found).collect(), context, per_token })
     }
 
+    /// The numbers of rows that were fitted, ascending.
+    pub fn rows(&self) -> impl Iterator<Item = usize> {
+        self.knots.iter().map(|(rows, _)| *rows)
+    }
+
     /// The time of a round with this many rows and this context, in µs.
     pub fn us(&self, rows: usize, context_tokens: f64) -> f64 {
         let knots = self.knots.iter().map(|(rows, _)| *rows).collect::<Vec<_>>();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::forecast::TapeEnd;
 use super::format::{TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeScore, TapeText};
+use super::log::TapeLog;
 use super::odds::TextOdds;
 
 /// What a tape holds; each line was checked when it was added.
@@ -15,6 +16,8 @@ pub struct Tape {
     pub texts: Vec<TapeText>,
     /// The drafters that have read them.
     pub drafters: Vec<TapeDrafter>,
+    /// Decodings of which only the rounds are known.
+    pub logs: Vec<TapeLog>,
     scores: BTreeMap<(usize, usize), TapeScore>,
 }
 
@@ -34,8 +37,8 @@ impl Tape {
         for sampling in &header.samplings {
             sampling.validate().map_err(|bad| format!("in \"samplings\": {bad}"))?;
         }
-        let (texts, drafters, scores) = Default::default();
-        Ok(Self { header, texts, drafters, scores })
+        let (texts, drafters, logs, scores) = Default::default();
+        Ok(Self { header, texts, drafters, logs, scores })
     }
 
     /// Adds a line.
@@ -50,6 +53,12 @@ impl Tape {
                 self.texts.push(text);
             }
             TapeLine::Drafter(drafter) => self.drafters.push(drafter),
+            TapeLine::Log(log) => {
+                self.check_sampling(log.sampling)?;
+                self.check_drafter(log.drafter)?;
+                log.check()?;
+                self.logs.push(log);
+            }
             TapeLine::Score(score) => {
                 self.check_score(&score)?;
                 let place = (score.drafter, score.text);
@@ -72,11 +81,9 @@ impl Tape {
     }
 
     fn check_text(&self, text: &TapeText) -> Result<(), String> {
-        let (samplings, vocab) = (self.header.samplings.len(), self.header.target.vocab);
+        let vocab = self.header.target.vocab;
         let mut tokens = text.prompt_tokens.iter().chain(&text.tokens);
-        if text.sampling >= samplings {
-            return Err(format!("\"sampling\" is {}, and the tape has {samplings}", text.sampling));
-        }
+        self.check_sampling(text.sampling)?;
         if let Some(token) = tokens.find(|&&token| vocab > 0 && token as usize >= vocab) {
             return Err(format!("token {token} lies outside a vocabulary of {vocab}"));
         }
@@ -94,11 +101,25 @@ impl Tape {
         check_logs("log_p", text.log_p.as_deref(), text.tokens.len())
     }
 
-    fn check_score(&self, score: &TapeScore) -> Result<(), String> {
-        let (drafters, texts) = (self.drafters.len(), self.texts.len());
-        if score.drafter >= drafters {
-            return Err(format!("\"drafter\" is {}, and {drafters} came before", score.drafter));
+    fn check_sampling(&self, sampling: usize) -> Result<(), String> {
+        let samplings = self.header.samplings.len();
+        if sampling >= samplings {
+            return Err(format!("\"sampling\" is {sampling}, and the tape has {samplings}"));
         }
+        Ok(())
+    }
+
+    fn check_drafter(&self, drafter: usize) -> Result<(), String> {
+        let drafters = self.drafters.len();
+        if drafter >= drafters {
+            return Err(format!("\"drafter\" is {drafter}, and {drafters} came before"));
+        }
+        Ok(())
+    }
+
+    fn check_score(&self, score: &TapeScore) -> Result<(), String> {
+        let texts = self.texts.len();
+        self.check_drafter(score.drafter)?;
         let Some(text) = self.texts.get(score.text) else {
             return Err(format!("\"text\" is {}, and {texts} came before", score.text));
         };

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::forecast::{TapeEnd, TapeLength};
+use super::log::TapeLog;
 use super::siblings::SiblingScores;
 use crate::decode::{MethodSpec, find_param};
 use crate::distribution::Token;
@@ -25,6 +26,8 @@ pub enum TapeLine {
     Drafter(TapeDrafter),
     /// What it says of a text.
     Score(TapeScore),
+    /// A decoding of which only the rounds are known.
+    Log(TapeLog),
 }
 
 /// What was recorded.

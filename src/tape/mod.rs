@@ -21,6 +21,7 @@ mod contents;
 mod forecast;
 mod format;
 mod law;
+mod log;
 mod odds;
 mod read;
 mod record;
@@ -35,6 +36,7 @@ pub use format::{
     DraftStart, TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeModel, TapeScore, TapeText,
 };
 pub use law::{ChainLaw, TokenOdds};
+pub use log::{LoggedRound, TapeLog};
 pub use odds::{TextOdds, nodes};
 pub use read::{ReadTape, read_tape};
 pub use record::{TapeRequest, record_text};

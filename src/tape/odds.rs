@@ -79,13 +79,20 @@ impl<'t> TextOdds<'t> {
     pub fn forecast(&self, law: ChainLaw, k: usize) -> Forecast {
         forecast(self.text, |start, survival| {
             let drafted = self.drafted(start, k);
-            let part = drafted.min(self.text.room(start));
-            let known = self.from(start);
-            let known = &known[..known.len().min(part)];
-            survival.extend(law.survival(known.iter().copied()));
-            survival.resize(part, 0.0);
+            self.survival(law, start, drafted, survival);
             drafted
         })
+    }
+
+    /// Appends the probabilities that at least 1, 2, … tokens survive of a draft of so many that
+    /// begins at a token.
+    pub fn survival(&self, law: ChainLaw, start: usize, drafted: usize, survival: &mut Vec<f64>) {
+        let part = drafted.min(self.text.room(start));
+        let known = self.from(start);
+        let known = &known[..known.len().min(part)];
+        let before = survival.len();
+        survival.extend(law.survival(known.iter().copied()));
+        survival.resize(before + part, 0.0);
     }
 
     /// The odds of a draft that is nearer to the target: (1 − share) q + share p in the place of

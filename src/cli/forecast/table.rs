@@ -8,8 +8,7 @@ use super::Forecasts;
 use crate::forecasting::{
     DraftedRound, ForecastCell, ForecastVerdict, MOST_K, NearerDraft, best, verdict,
 };
-use crate::sampling::SamplingParams;
-use crate::shown::{self, count};
+use crate::shown::{self, count, sampling_words};
 use crate::statistics::{Ratio, median};
 use crate::tape::{ChainLaw, Tape};
 
@@ -21,7 +20,7 @@ impl ForecastText<'_> {
     pub(super) fn write(&self) -> Result<String> {
         let mut text = String::new();
         for doubt in &self.0.doubts {
-            let sampling = words(&self.0.tape.header.samplings[doubt.sampling]);
+            let sampling = sampling_words(&self.0.tape.header.samplings[doubt.sampling]);
             writeln!(text, "doubt: {sampling}, {}: {doubt}", self.drafter(doubt.drafter))?;
         }
         let bests = self.0.bests(0);
@@ -40,7 +39,7 @@ impl ForecastText<'_> {
     }
 
     fn sampling(&self, cell: &ForecastCell) -> String {
-        words(&self.0.tape.header.samplings[cell.way.sampling])
+        sampling_words(&self.0.tape.header.samplings[cell.way.sampling])
     }
 
     fn drafter(&self, drafter: usize) -> String {
@@ -103,7 +102,11 @@ impl ForecastText<'_> {
             if own().next().is_none() {
                 continue;
             }
-            writeln!(text, "\n{}: best K and speedup", words(&tape.header.samplings[sampling]))?;
+            writeln!(
+                text,
+                "\n{}: best K and speedup",
+                sampling_words(&tape.header.samplings[sampling])
+            )?;
             for row in settings.chunk_by(|a, b| a.context == b.context) {
                 let first = settings.iter().position(|setting| *setting == row[0]);
                 let context = row[0].context;
@@ -137,7 +140,7 @@ impl ForecastText<'_> {
                 text,
                 "{}, K = {}: the draft's settings that half of the prompts chose ({chosen}) give \
                  {:.3}{} times the tokens per round on the other half",
-                words(&self.0.tape.header.samplings[tuned.sampling]),
+                sampling_words(&self.0.tape.header.samplings[tuned.sampling]),
                 tuned.num_speculative_tokens,
                 tuned.ratio,
                 ends.unwrap_or_default()
@@ -150,7 +153,7 @@ impl ForecastText<'_> {
         let rows = &self.0.nearer;
         let key = |row: &NearerDraft| (row.sampling, row.drafter);
         for group in rows.chunk_by(|a, b| key(a) == key(b)) {
-            let sampling = words(&self.0.tape.header.samplings[group[0].sampling]);
+            let sampling = sampling_words(&self.0.tape.header.samplings[group[0].sampling]);
             let each = group.iter().map(|row| format!("{:.2}", row.rejection));
             writeln!(
                 text,
@@ -254,16 +257,6 @@ fn sentence(cell: &ForecastCell) -> String {
             format!("too few prompts for an interval; the best is {speedup}, by {way}")
         }
     }
-}
-
-/// The settings that are not neutral.
-fn words(sampling: &SamplingParams) -> String {
-    let set = sampling.changes().map(|(key, value)| match key {
-        "temperature" => format!("T = {value}"),
-        key => format!("{key} = {value}"),
-    });
-    let set = set.collect::<Vec<_>>().join(", ");
-    if set.is_empty() { "T = 1".to_owned() } else { set }
 }
 
 fn number(ratio: &Ratio) -> String {

@@ -1,0 +1,50 @@
+//! Loads and policies as they stand on the command line.
+
+use std::str::FromStr;
+
+use super::draft_length;
+use crate::simulation::{POLICIES, PolicyEntry, PolicyParams};
+
+/// A policy, and the K that was asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NamedPolicy {
+    pub(super) entry: &'static PolicyEntry,
+    k: Option<usize>,
+}
+
+impl NamedPolicy {
+    pub(super) fn plain() -> Self {
+        Self { entry: &POLICIES[0], k: None }
+    }
+
+    /// K, or its maximum. A fixed one that was not asked for is the one that is fastest alone.
+    pub(super) fn k(&self, params: &PolicyParams<'_>) -> usize {
+        match (self.k, self.entry.chooses) {
+            (Some(k), _) => k,
+            (None, true) => params.k,
+            (None, false) => params.best_alone(),
+        }
+    }
+}
+
+impl FromStr for NamedPolicy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, k) = match text.split_once(':') {
+            Some((name, k)) => (name, Some(draft_length(k)?)),
+            None => (text, None),
+        };
+        let entry = POLICIES.iter().find(|entry| entry.name == name).ok_or_else(|| {
+            let names = POLICIES.iter().map(|entry| entry.name).collect::<Vec<_>>();
+            format!("allowed are {}, each alone or followed by :K", names.join(", "))
+        })?;
+        Ok(Self { entry, k })
+    }
+}
+
+/// Parses requests per second.
+pub(super) fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| *rate > 0.0);
+    rate.ok_or_else(|| "allowed is a number above 0, or inf".to_owned())
+}

@@ -1,0 +1,191 @@
+//! `specdec simulate`: a server in simulated time, with the texts of a tape as requests.
+
+mod load;
+mod table;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde::Serialize;
+
+use self::load::{NamedPolicy, rate};
+use self::table::simulation_text;
+use super::options::count;
+use super::output;
+use crate::forecasting::{CostTable, MOST_K};
+use crate::recording::read_tape_file;
+use crate::report;
+use crate::simulation::{
+    Arrivals, PolicyParams, Served, Server, ServerLimits, SimulationRow, SimulationWay, StepCosts,
+    ways,
+};
+use crate::tape::ChainLaw;
+
+/// Options of `specdec simulate`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  specdec simulate 01.tape.jsonl --costs costs.csv
+  specdec simulate chat.tape.jsonl --costs h100.csv --rate 2,8,32,inf --max-batch 64
+  specdec simulate chat.tape.jsonl --costs h100.csv --clients 1,16,64 --policy plain,fixed:3,budget
+
+The texts of the tape are requests to a server, which share its steps: prompts in chunks, plain
+decoding, drafts. What a round accepts is drawn from the tape, what a step takes comes from the
+costs. docs/simulate.md describes the model, the policies and the columns.")]
+pub(super) struct SimulateArgs {
+    /// The tape, plain or compressed
+    tape: PathBuf,
+    /// Costs of passes: a CSV file with the columns what, rows, context, batch, ms
+    #[arg(long, value_name = "FILE")]
+    costs: PathBuf,
+    /// Requests per second, separated by commas; inf: all at once
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = rate)]
+    rate: Vec<f64>,
+    /// Clients that send a request when their last one is done, separated by commas [default: 1
+    /// and the powers of 4 up to --max-batch, if there is no --rate]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = count)]
+    clients: Vec<usize>,
+    /// Who drafts how much: plain, fixed, table, goodput, budget, heuristic, ucb; each may be
+    /// followed by :K, the largest draft
+    #[arg(
+        long,
+        value_name = "NAME[:K],…",
+        value_delimiter = ',',
+        default_value = "plain,fixed,table,goodput,budget"
+    )]
+    policy: Vec<NamedPolicy>,
+    /// The drafter, by its name [default: the one that is fastest for a request alone]
+    #[arg(long, value_name = "NAME")]
+    drafter: Option<String>,
+    /// The rule: rejection, traversal, token_match or gumbel
+    #[arg(long, value_name = "NAME", default_value = ChainLaw::Token.verifier(),
+        value_parser = super::options::named(ChainLaw::ALL, ChainLaw::verifier))]
+    verifier: ChainLaw,
+    /// The most requests that share a step [default: the largest batch of the costs]
+    #[arg(long, value_name = "N", value_parser = count)]
+    max_batch: Option<usize>,
+    /// The most rows of a step, as far as prompts need them
+    #[arg(long, value_name = "N", default_value_t = 2048, value_parser = count)]
+    step_rows: usize,
+    /// Requests [default: one for each text]
+    #[arg(long, value_name = "N", value_parser = count)]
+    requests: Option<usize>,
+    /// How often to repeat with other arrivals and draws
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = count)]
+    repeats: usize,
+    /// Seed of arrivals and draws
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Write one row per sampling setting, load and policy
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// The largest draft of policies that choose among several.
+const USUAL_MOST: usize = 8;
+
+/// What the command prints with `--json`.
+#[derive(Debug, Serialize)]
+struct SimulationReport<'a> {
+    rows: &'a [SimulationRow],
+}
+
+/// Simulates.
+pub(super) fn run(args: &SimulateArgs) -> Result<()> {
+    let tape = read_tape_file(&args.tape)?;
+    let table = CostTable::read(&args.costs)?;
+    let max_batch = args.max_batch(&table)?;
+    let loads = args.loads(max_batch)?;
+    let wanted = args.drafter.as_deref();
+    let mut rows = Vec::new();
+    for way in ways(&tape, &table, args.verifier, wanted)
+        .map_err(|why| anyhow::anyhow!("{}: {why}", args.tape.display()))?
+    {
+        let costs = StepCosts { table: &table, with_model: way.with_model };
+        if way.with_model && !table.knows_draft() {
+            bail!(
+                "{} has no row with what = draft, and a model drafts: allowed with it are rows of \
+                 both",
+                args.costs.display()
+            );
+        }
+        let server = Server {
+            texts: &way.texts,
+            costs,
+            limits: ServerLimits { max_batch, step_rows: args.step_rows },
+        };
+        let params = |k| PolicyParams { texts: &way.texts, costs, k, max_batch };
+        let requests = args.requests.unwrap_or(way.texts.len()).max(1);
+        let seeds = || (0..args.repeats as u64).map(|repeat| args.seed + repeat);
+        for &load in &loads {
+            let serve = |policy: &NamedPolicy| {
+                let k = policy.k(&params(USUAL_MOST));
+                let build = |seed| {
+                    let mut own = policy.entry.build(&params(k));
+                    server.serve(&mut *own, load, requests, seed)
+                };
+                (k, seeds().map(build).collect::<Vec<_>>())
+            };
+            let (_, plain) = serve(&NamedPolicy::plain());
+            for policy in &args.policy {
+                let (k, own) = serve(policy);
+                let num_speculative_tokens = k;
+                let policy = policy.entry.name.to_owned();
+                let way = SimulationWay { policy, num_speculative_tokens, ..way.name.clone() };
+                let served = Served { load, max_batch, plain: &plain, own: &own };
+                rows.push(SimulationRow::of(way, &served));
+            }
+        }
+    }
+    if let Some(file) = &args.csv {
+        report::write_csv(file, &rows)?;
+    }
+    if args.json {
+        return output::write_json(&SimulationReport { rows: &rows });
+    }
+    output::write(&simulation_text(&rows)?)
+}
+
+impl SimulateArgs {
+    fn max_batch(&self, table: &CostTable) -> Result<usize> {
+        let known = table.batches().max().unwrap_or(1);
+        match self.max_batch {
+            Some(0) => bail!("--max-batch 0: allowed are numbers above 0"),
+            Some(asked) if asked > known => bail!(
+                "--max-batch {asked}: {} has costs up to a batch of {known}",
+                self.costs.display()
+            ),
+            asked => Ok(asked.unwrap_or(known)),
+        }
+    }
+
+    fn loads(&self, max_batch: usize) -> Result<Vec<Arrivals>> {
+        let least = [("--repeats", self.repeats), ("--step-rows", self.step_rows)];
+        let given = self.requests.map(|requests| ("--requests", requests));
+        let clients = self.clients.iter().map(|&clients| ("--clients", clients));
+        for (option, number) in least.into_iter().chain(given).chain(clients) {
+            if number == 0 {
+                bail!("{option} 0: allowed are numbers above 0");
+            }
+        }
+        let rates = self.rate.iter().map(|&rate| Arrivals::Rate(rate));
+        let clients = self.clients.iter().map(|&clients| Arrivals::Clients(clients));
+        let asked = clients.chain(rates).collect::<Vec<_>>();
+        if !asked.is_empty() {
+            return Ok(asked);
+        }
+        let powers = std::iter::successors(Some(1), |clients| Some(clients * 4));
+        let usual = powers.take_while(|&clients| clients <= max_batch);
+        Ok(usual.map(Arrivals::Clients).collect())
+    }
+}
+
+/// Checks K.
+pub(super) fn draft_length(k: &str) -> Result<usize, String> {
+    let known = k.parse().ok().filter(|k| (1..=MOST_K).contains(k));
+    known.ok_or_else(|| format!("K = {k}: allowed is a whole number from 1 to {MOST_K}"))
+}

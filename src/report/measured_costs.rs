@@ -1,0 +1,130 @@
+//! The costs of a run's own passes, as the rows that forecasts and simulations read.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::load::load;
+use super::results::Results;
+use super::tables::write_csv;
+use crate::bench::{CostRow, DRAFT_COST, OUTSIDE_COST, PREFILL_COST, TARGET_COST};
+use crate::statistics::{PartCost, RowSums, Sample, add_rows, timed};
+
+/// The file that [`write_costs`] writes into a results folder.
+const FILE: &str = "fitted-costs.csv";
+
+/// Fits costs to the rounds of a run whose times count, and writes `fitted-costs.csv` into its folder:
+/// a step from plain decoding, rounds of more rows from the cells with a draft model or, without
+/// one, from all cells with drafts.
+///
+/// # Errors
+/// If the run has no rounds of plain decoding whose times count, or the file cannot be written.
+pub fn write_costs(folder: &Path) -> Result<PathBuf> {
+    let rows = fitted(&load(folder)?);
+    if rows.is_empty() {
+        bail!("{} has no plain decoding whose times count", folder.display());
+    }
+    let file = folder.join(FILE);
+    write_csv(&file, &rows).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(file)
+}
+
+fn fitted(results: &Results) -> Vec<CostRow> {
+    let cells = || results.plan.cells.iter().filter(|cell| !cell.control && cell.beam.is_none());
+    let samples = |of: &dyn Fn(&crate::experiment::Cell) -> bool| {
+        let own = cells().filter(|cell| of(cell));
+        own.flat_map(|cell| timed(results.samples(&cell.id))).collect::<Vec<_>>()
+    };
+    let plain = samples(&|cell| cell.is_baseline());
+    let modelled = samples(&|cell| cell.method.needs_draft_model());
+    let with_model = !modelled.is_empty();
+    let drafted = if with_model { modelled } else { samples(&|cell| !cell.is_baseline()) };
+    let contexts = ends(&sums(plain.iter().chain(&drafted)));
+    let mut rows = passes(&plain, 1, &contexts, 0.0);
+    let pass = if with_model { drafting(&drafted) } else { None };
+    rows.extend(passes(&drafted, 2, &contexts, pass.unwrap_or_default()));
+    rows.extend(pass.map(|us| row(DRAFT_COST, (1, 1), us)));
+    rows.extend(prompts(&plain));
+    rows
+}
+
+/// The target's passes of at least so many rows, and what rounds took beside them and passes of
+/// the draft model of `draft_us` each. The first of these takes longer, since the target's weights
+/// have driven those of the draft out of the caches; what it takes more is beside them.
+fn passes(samples: &[&Sample], least: usize, contexts: &[usize], draft_us: f64) -> Vec<CostRow> {
+    let sums = sums(samples);
+    let fit = |part| PartCost::fit(&sums, part);
+    let target = fit(|times| times.target);
+    let beside = fit(|times| times.draft + times.verify + times.other);
+    let Some((target, beside)) = target.zip(beside) else { return Vec::new() };
+    let mut rows = Vec::new();
+    for &context in contexts {
+        for own in target.rows().filter(|&own| own >= least) {
+            let us = |fit: &PartCost| fit.us(own, context as f64);
+            rows.push(row(TARGET_COST, (own, context), us(&target)));
+            let drafted = draft_us * (own - 1) as f64;
+            rows.push(row(OUTSIDE_COST, (own, context), us(&beside) - drafted));
+        }
+    }
+    rows
+}
+
+/// The sums of some generations by the number of rows.
+fn sums<'s>(samples: impl IntoIterator<Item = &'s &'s Sample>) -> Vec<RowSums> {
+    let mut sums = Vec::new();
+    let own = samples.into_iter().flat_map(|sample| sample.rounds.by_rows());
+    own.for_each(|own| add_rows(&mut sums, *own));
+    sums
+}
+
+/// Two contexts that most rounds lie between.
+fn ends(sums: &[RowSums]) -> Vec<usize> {
+    let sum = |of: fn(&RowSums) -> f64| sums.iter().map(of).sum::<f64>();
+    let (rounds, mean) = (sum(|own| own.rounds), sum(|own| own.context));
+    let mean = mean / rounds;
+    let deviation = (sum(|own| own.context_squared) / rounds - mean * mean).max(0.0).sqrt();
+    let mut ends =
+        [mean - 2.0 * deviation, mean + 2.0 * deviation].map(|end| end.max(1.0) as usize);
+    ends.sort_unstable();
+    let mut ends = ends.to_vec();
+    ends.dedup();
+    ends
+}
+
+/// A further pass of the draft model, in µs: by how much longer drafts take longer. `None` if all
+/// have as many tokens.
+fn drafting(samples: &[&Sample]) -> Option<f64> {
+    let fit = PartCost::fit(&sums(samples), |times| times.draft)?;
+    let (short, long) = (fit.rows().find(|&rows| rows > 1)?, fit.rows().last()?);
+    let us = |rows| fit.us(rows, 0.0);
+    (short < long).then(|| ((us(long) - us(short)) / (long - short) as f64).max(0.0))
+}
+
+/// Reading the shortest and the longest prompt, by the line through all.
+fn prompts(samples: &[&Sample]) -> Vec<CostRow> {
+    let known = samples.iter().filter(|sample| sample.new_tokens > 0);
+    let points = known.map(|sample| (prompt(sample), sample.prefill_us)).collect::<Vec<_>>();
+    let mean =
+        |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / points.len() as f64;
+    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
+    let spread = points.iter().map(|point| (point.0 - x).powi(2)).sum::<f64>();
+    let slope = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum::<f64>();
+    let slope = if spread > 0.0 { slope / spread } else { 0.0 };
+    let lengths = points.iter().map(|point| point.0.max(1.0) as usize);
+    let mut ends = [lengths.clone().min(), lengths.max()].into_iter().flatten().collect::<Vec<_>>();
+    ends.dedup();
+    let us = |length: usize| (y + slope * (length as f64 - x)).max(0.0);
+    ends.into_iter().map(|length| row(PREFILL_COST, (length, 1), us(length))).collect()
+}
+
+/// The tokens of the prompt: what plain decoding had before its first step.
+fn prompt(sample: &Sample) -> f64 {
+    let steps = sample.rounds.by_rows();
+    let (rounds, context) =
+        steps.iter().fold((0.0, 0.0), |sum, own| (sum.0 + own.rounds, sum.1 + own.context));
+    context / rounds.max(1.0) - (rounds - 1.0) / 2.0
+}
+
+fn row(what: &str, (rows, context): (usize, usize), us: f64) -> CostRow {
+    CostRow { what: what.to_owned(), rows, context, batch: 1, ms: us.max(0.0) / 1000.0 }
+}

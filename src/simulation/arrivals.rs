@@ -1,0 +1,74 @@
+//! When requests come.
+
+use rand::Rng;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+/// How requests come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Arrivals {
+    /// Independently of each other (a Poisson process), so many per second; all at once if the
+    /// number is infinite.
+    Rate(f64),
+    /// From so many clients, each of which sends its next request when its last one is done.
+    Clients(usize),
+}
+
+/// The requests of a simulation.
+#[derive(Debug, Clone)]
+pub(super) struct RequestQueue {
+    /// The number of its text, and when it comes, in ms; none for one that waits for a client.
+    requests: Vec<(usize, Option<f64>)>,
+    next: usize,
+}
+
+impl RequestQueue {
+    /// So many requests for some texts: all texts in random order before one comes again.
+    pub(super) fn new(texts: usize, requests: usize, arrivals: Arrivals, seed: u64) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut order = Vec::with_capacity(requests + texts);
+        while order.len() < requests && texts > 0 {
+            let begin = order.len();
+            order.extend(0..texts);
+            for last in (begin + 1..order.len()).rev() {
+                order.swap(last, begin + (uniform(&mut rng) * (last + 1 - begin) as f64) as usize);
+            }
+        }
+        order.truncate(requests);
+        let mut now = 0.0;
+        let mut comes = |number: usize| match arrivals {
+            Arrivals::Rate(rate) => {
+                now += -(1.0 - uniform(&mut rng)).ln() * 1000.0 / rate;
+                Some(now)
+            }
+            Arrivals::Clients(clients) => (number < clients).then_some(0.0),
+        };
+        let requests = order.into_iter().enumerate();
+        Self { requests: requests.map(|(n, text)| (text, comes(n))).collect(), next: 0 }
+    }
+
+    /// The next request, with its number, text and arrival, if it has come by now.
+    pub(super) fn take(&mut self, now: f64) -> Option<(usize, usize, f64)> {
+        let (text, comes) = *self.requests.get(self.next)?;
+        let comes = comes.filter(|&comes| comes <= now)?;
+        self.next += 1;
+        Some((self.next - 1, text, comes))
+    }
+
+    /// When the next request comes; `None` if it waits for a client, or there is none.
+    pub(super) fn next_at(&self) -> Option<f64> {
+        self.requests.get(self.next).and_then(|(_, comes)| *comes)
+    }
+
+    /// A client's request is done: it sends the next one.
+    pub(super) fn done(&mut self, now: f64) {
+        let mut waiting = self.requests[self.next..].iter_mut();
+        if let Some((_, comes)) = waiting.find(|(_, comes)| comes.is_none()) {
+            *comes = Some(now);
+        }
+    }
+}
+
+/// A draw from [0, 1).
+pub(super) fn uniform(rng: &mut ChaCha8Rng) -> f64 {
+    (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}

@@ -1,0 +1,85 @@
+//! What a simulation has measured.
+
+use super::policy::ServedRound;
+use crate::statistics::quantile;
+
+/// A request that is done; times are in ms.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ServedRequest {
+    /// When it came.
+    pub arrived: f64,
+    /// When its prompt was read.
+    pub prefilled: f64,
+    /// When its first round was done.
+    pub first: f64,
+    /// When its text was done.
+    pub finished: f64,
+    /// Tokens of its text.
+    pub tokens: usize,
+}
+
+/// A simulation.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ServedRun {
+    /// The requests, in the order in which they were done.
+    pub requests: Vec<ServedRequest>,
+    /// Steps in which a request decoded, and the rounds in them.
+    pub steps: usize,
+    /// Rounds.
+    pub rounds: usize,
+    /// Drafted tokens.
+    pub drafted: usize,
+    /// Accepted tokens.
+    pub accepted: usize,
+    /// The time of all steps, in ms.
+    pub busy_ms: f64,
+}
+
+impl ServedRun {
+    pub(super) fn step(&mut self, rounds: &[ServedRound], ms: f64) {
+        self.steps += usize::from(!rounds.is_empty());
+        self.rounds += rounds.len();
+        self.drafted += rounds.iter().map(|round| round.drafted).sum::<usize>();
+        self.accepted += rounds.iter().map(|round| round.accepted).sum::<usize>();
+        self.busy_ms += ms;
+    }
+
+    /// Tokens of all texts.
+    pub fn tokens(&self) -> usize {
+        self.requests.iter().map(|request| request.tokens).sum()
+    }
+
+    /// From the first arrival to the end of the last text, in ms.
+    pub fn span_ms(&self) -> f64 {
+        let first =
+            self.requests.iter().map(|request| request.arrived).fold(f64::INFINITY, f64::min);
+        let last = self.requests.iter().map(|request| request.finished).fold(0.0, f64::max);
+        (last - first).max(0.0)
+    }
+
+    /// The time of decoding, summed over requests, in ms: from when the prompt is read to the
+    /// end of the text.
+    pub fn decode_ms(&self) -> f64 {
+        self.requests.iter().map(|request| request.finished - request.prefilled).sum()
+    }
+}
+
+/// Quantiles of a time over requests.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct TimeQuantiles {
+    pub(super) p50: f64,
+    pub(super) p95: f64,
+    pub(super) p99: f64,
+}
+
+impl TimeQuantiles {
+    pub(super) fn of<'r>(
+        requests: impl Iterator<Item = &'r ServedRequest>,
+        time: fn(&ServedRequest) -> f64,
+    ) -> Self {
+        let mut times = requests.map(time).collect::<Vec<_>>();
+        times.sort_unstable_by(f64::total_cmp);
+        let at = |level| quantile(&times, level).unwrap_or_default();
+        Self { p50: at(0.5), p95: at(0.95), p99: at(0.99) }
+    }
+}

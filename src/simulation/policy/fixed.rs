@@ -1,0 +1,32 @@
+//! The same K for every request in every step, and none.
+
+use super::{PolicyEntry, ServerStep, ServingPolicy};
+
+/// Plain decoding.
+pub(super) const PLAIN: PolicyEntry = PolicyEntry {
+    name: "plain",
+    chooses: false,
+    summary: "no drafts",
+    source: "",
+    build: |_| Box::new(FixedDrafts { k: 0 }),
+};
+
+/// A fixed K.
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    name: "fixed",
+    chooses: false,
+    summary: "K tokens; without a K, the one that is fastest alone",
+    source: "",
+    build: |params| Box::new(FixedDrafts { k: params.k }),
+};
+
+#[derive(Debug)]
+struct FixedDrafts {
+    k: usize,
+}
+
+impl ServingPolicy for FixedDrafts {
+    fn drafts(&mut self, step: &ServerStep<'_>) -> Vec<usize> {
+        vec![self.k; step.requests.len()]
+    }
+}

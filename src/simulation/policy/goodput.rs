@@ -1,0 +1,70 @@
+//! The K of the step with the most expected tokens per second.
+
+use super::{PolicyEntry, ServedRound, ServerStep, ServingPolicy};
+use crate::statistics::expected_tokens;
+
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    name: "goodput",
+    chooses: true,
+    summary: "in every step the K from 0 to K with the most expected tokens per second, by the \
+              acceptance of past rounds and the costs",
+    source: "Liu et al. 2024, arXiv 2406.14066",
+    build: |params| Box::new(Goodput { k: params.k, alpha: PastAcceptance::default() }),
+};
+
+#[derive(Debug)]
+struct Goodput {
+    k: usize,
+    alpha: PastAcceptance,
+}
+
+/// How much older tokens count for each newer one: about 1000 are held.
+const KEEP: f64 = 0.999;
+
+/// Drafted tokens that were decided on, and those of them that were accepted; older ones count
+/// less. It begins with a guess.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct PastAcceptance {
+    reached: f64,
+    kept: f64,
+}
+
+impl Default for PastAcceptance {
+    fn default() -> Self {
+        Self { reached: 10.0, kept: 7.0 }
+    }
+}
+
+impl PastAcceptance {
+    /// The probability that the next drafted token is accepted.
+    pub(super) fn alpha(self) -> f64 {
+        self.kept / self.reached
+    }
+
+    /// Adds a round.
+    pub(super) fn add(&mut self, round: &ServedRound) {
+        let reached = (round.accepted + 1).min(round.drafted);
+        let left = KEEP.powi(reached as i32);
+        self.reached = self.reached * left + reached as f64;
+        self.kept = self.kept * left + round.accepted as f64;
+    }
+}
+
+impl ServingPolicy for Goodput {
+    fn drafts(&mut self, step: &ServerStep<'_>) -> Vec<usize> {
+        let alpha = self.alpha.alpha();
+        let drafts =
+            |k: usize| step.requests.iter().map(|request| request.most.min(k)).collect::<Vec<_>>();
+        let rate = |drafts: &[usize]| {
+            let tokens = drafts.iter().map(|&drafted| expected_tokens(alpha, drafted));
+            tokens.sum::<f64>() / step.ms(drafts)
+        };
+        let all = (0..=self.k).map(drafts).map(|drafts| (rate(&drafts), drafts));
+        let best = all.reduce(|best, next| if next.0 > best.0 { next } else { best });
+        best.map(|(_, drafts)| drafts).unwrap_or_default()
+    }
+
+    fn observe(&mut self, rounds: &[ServedRound]) {
+        rounds.iter().for_each(|round| self.alpha.add(round));
+    }
+}

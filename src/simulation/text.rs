@@ -1,0 +1,130 @@
+//! The texts that requests ask for.
+
+use rand::Rng;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+use crate::forecasting::DraftedRound;
+use crate::tape::{ChainLaw, LoggedRound, TapeLog, TextOdds};
+
+/// A text, and what the rounds that decode it draft and accept.
+#[derive(Debug, Clone)]
+pub struct SimulatedText<'t> {
+    /// Tokens of the prompt.
+    pub prompt: usize,
+    /// Tokens of the text.
+    pub tokens: usize,
+    rounds: TextRounds<'t>,
+}
+
+#[derive(Debug, Clone)]
+enum TextRounds<'t> {
+    /// Any rounds that can divide the text.
+    Any { odds: TextOdds<'t>, law: ChainLaw },
+    /// Those that were logged.
+    Logged(Vec<LoggedRound>),
+}
+
+/// Where a request is in its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TextPlace {
+    /// Tokens that it has.
+    pub token: usize,
+    /// Rounds that it has had.
+    pub round: usize,
+}
+
+impl<'t> SimulatedText<'t> {
+    /// A text of a tape with a drafter and a rule.
+    pub fn any(prompt: usize, odds: TextOdds<'t>, law: ChainLaw) -> Self {
+        let tokens = odds.text().tokens;
+        Self { prompt, tokens, rounds: TextRounds::Any { odds, law } }
+    }
+
+    /// A text of which only the rounds are known. If their order is not, they are shuffled.
+    ///
+    /// Servers do not log rounds without a draft, and the first token often comes from the
+    /// prompt's pass: what the logged rounds have not emitted comes first, token by token.
+    pub fn logged(log: &TapeLog) -> Self {
+        let mut rounds = log.rounds.clone();
+        if log.unordered {
+            let mut rng = ChaCha8Rng::seed_from_u64(rounds.len() as u64);
+            for last in (1..rounds.len()).rev() {
+                rounds.swap(last, (rng.next_u64() % (last as u64 + 1)) as usize);
+            }
+        }
+        let emitted = rounds.iter().map(|round| round.accepted + 1).sum::<usize>();
+        let plain = LoggedRound { accepted: 0, drafted: 0 };
+        let missing = log.tokens.saturating_sub(emitted);
+        let rounds = std::iter::repeat_n(plain, missing).chain(rounds).collect();
+        Self { prompt: log.prompt_tokens, tokens: log.tokens, rounds: TextRounds::Logged(rounds) }
+    }
+
+    /// How many tokens a draft of at most `k` has at a place.
+    pub fn drafted(&self, place: TextPlace, k: usize) -> usize {
+        match &self.rounds {
+            TextRounds::Any { odds, .. } => odds.drafted(place.token, k),
+            TextRounds::Logged(rounds) => logged_at(rounds, place).drafted.min(k),
+        }
+    }
+
+    /// How many tokens of a draft of so many are accepted, where `uniform` is a draw from
+    /// [0, 1).
+    pub fn accepted(&self, place: TextPlace, drafted: usize, uniform: f64) -> usize {
+        match &self.rounds {
+            TextRounds::Any { odds, law } => {
+                let mut survival = Vec::with_capacity(drafted);
+                odds.survival(*law, place.token, drafted, &mut survival);
+                survival.iter().take_while(|&&survives| survives > uniform).count()
+            }
+            TextRounds::Logged(rounds) => logged_at(rounds, place).accepted.min(drafted),
+        }
+    }
+
+    /// The rounds that the text is expected to take with drafts of at most `k` tokens, by the
+    /// number of tokens that they draft.
+    pub(super) fn outlook(&self, k: usize) -> Vec<f64> {
+        match &self.rounds {
+            TextRounds::Any { odds, law } => odds.forecast(*law, k).drafts,
+            TextRounds::Logged(_) => {
+                let (mut drafts, mut place) = (vec![0.0; k + 1], TextPlace::default());
+                while place.token < self.tokens {
+                    let drafted = self.drafted(place, k);
+                    drafts[drafted] += 1.0;
+                    place.token += self.accepted(place, drafted, 0.0) + 1;
+                    place.round += 1;
+                }
+                drafts
+            }
+        }
+    }
+}
+
+/// Tokens of some texts, and the rounds that they are expected to take by what is drafted.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct PolicyOutlook {
+    pub(super) tokens: f64,
+    pub(super) rounds: Vec<(DraftedRound, f64)>,
+}
+
+impl PolicyOutlook {
+    /// That of drafts of at most `k` tokens.
+    pub(super) fn of(texts: &[SimulatedText<'_>], k: usize, with_model: bool) -> Self {
+        let mut rounds = vec![0.0; k + 1];
+        for text in texts {
+            let own = text.outlook(k);
+            rounds.iter_mut().zip(own).for_each(|(sum, count)| *sum += count);
+        }
+        let round = |tokens| DraftedRound { tokens, passes: if with_model { tokens } else { 0 } };
+        let rounds = rounds.into_iter().enumerate().filter(|(_, count)| *count > 0.0);
+        Self {
+            tokens: texts.iter().map(|text| text.tokens).sum::<usize>() as f64,
+            rounds: rounds.map(|(tokens, count)| (round(tokens), count)).collect(),
+        }
+    }
+}
+
+/// The logged round at a place. A shorter draft takes more rounds than were logged; then they
+/// begin anew.
+fn logged_at(rounds: &[LoggedRound], place: TextPlace) -> LoggedRound {
+    rounds[place.round % rounds.len()]
+}
