@@ -1,8 +1,6 @@
 //! Makes external text safe to display. Ids, categories, names, prompts and generated text
 //! may contain any character; data files store them unchanged.
 
-use crate::sampling::SamplingParams;
-
 /// The replacement for characters that would have an effect instead of being displayed.
 const HIDDEN: char = '\u{fffd}';
 
@@ -31,16 +29,6 @@ pub fn count(n: usize, thing: &str) -> String {
         _ => "s",
     };
     format!("{n} {thing}{end}")
-}
-
-/// The sampling settings that are not neutral.
-pub fn sampling_words(sampling: &SamplingParams) -> String {
-    let set = sampling.changes().map(|(key, value)| match key {
-        "temperature" => format!("T = {value}"),
-        key => format!("{key} = {value}"),
-    });
-    let set = set.collect::<Vec<_>>().join(", ");
-    if set.is_empty() { "T = 1".to_owned() } else { set }
 }
 
 /// The text on one line of Markdown, for a table or a paragraph. It is escaped so that it

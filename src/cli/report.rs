@@ -48,7 +48,7 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
         terminal::say(format_args!("time line of the rounds: {}", trace.display()));
     }
     if args.costs {
-        let costs = crate::report::write_costs(&args.folder)?;
+        let costs = crate::forecasting::write_costs(&args.folder)?;
         terminal::say(format_args!("costs of passes: {}", costs.display()));
     }
     output::line(args.folder.join("report.md").display())

@@ -98,6 +98,16 @@ impl SamplingParams {
         self.settings().zip(neutral).filter(|(own, neutral)| own != neutral).map(|(own, _)| own)
     }
 
+    /// These in words.
+    pub fn words(&self) -> String {
+        let set = self.changes().map(|(key, value)| match key {
+            "temperature" => format!("T = {value}"),
+            key => format!("{key} = {value}"),
+        });
+        let set = set.collect::<Vec<_>>().join(", ");
+        if set.is_empty() { "T = 1".to_owned() } else { set }
+    }
+
     /// A setting by its key; `None` for an unknown key.
     pub fn get(&self, key: &str) -> Option<Value> {
         self.settings().find(|(name, _)| *name == key).map(|(_, value)| value)

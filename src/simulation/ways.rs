@@ -7,7 +7,7 @@ use super::rows::SimulationWay;
 use super::step::StepCosts;
 use super::text::SimulatedText;
 use crate::forecasting::{CostTable, MOST_K};
-use crate::tape::{ChainLaw, Tape};
+use crate::tape::{ChainLaw, Tape, TapeLog};
 
 /// The texts of a sampling setting with a drafter.
 #[derive(Debug, Clone)]
@@ -66,7 +66,10 @@ fn way(tape: &Tape, (sampling, drafter): (usize, usize), law: ChainLaw) -> Optio
             texts.extend(odds.map(simulated));
         }
     }
-    let own = |log: &&crate::tape::TapeLog| (log.sampling, log.drafter) == (sampling, drafter);
+    let own = |log: &&TapeLog| {
+        let rule = log.verifier.as_deref().is_none_or(|name| name == law.verifier());
+        rule && (log.sampling, log.drafter) == (sampling, drafter)
+    };
     texts.extend(tape.logs.iter().filter(own).map(SimulatedText::logged));
     let described = &tape.drafters[drafter];
     let params = described.params.iter().map(|(key, value)| format!("{key}={value}"));

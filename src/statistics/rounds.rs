@@ -26,6 +26,8 @@ pub struct Rounds {
     counts: Vec<[u16; 4]>,
     /// Sums by the number of rows, of which a generation has few.
     by_rows: Vec<RowSums>,
+    /// Tokens before the first round.
+    pub begin: usize,
     /// Sums of counts and overlaps.
     pub acceptance: Acceptance,
     /// Sums of times.
@@ -43,6 +45,9 @@ impl Rounds {
         let [Some(proposed), Some(depth), Some(accepted), Some(emitted)] = counts else {
             return false;
         };
+        if self.counts.is_empty() {
+            self.begin = row.context_tokens;
+        }
         self.counts.push([proposed, depth, accepted, emitted]);
         self.acceptance += Acceptance::of([row]);
         let times = TimeSums {

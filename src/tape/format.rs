@@ -196,7 +196,7 @@ impl TapeDrafter {
 
     /// Its name, model and settings, in words.
     pub fn describe(&self) -> String {
-        let model = self.model.iter().map(|model| format!(" {} in {}", model.name, model.dtype));
+        let model = self.model.iter().map(|model| format!(" {}", model.describe()));
         let set = self.params.iter().map(|(key, value)| format!(", {key} = {value}"));
         let length = self.length.iter().map(|length| format!(", {length}"));
         model.chain(length).chain(set).fold(self.drafter.clone(), |text, part| text + &part)
@@ -204,6 +204,15 @@ impl TapeDrafter {
 }
 
 impl TapeModel {
+    /// Its name and dtype, as far as they are known.
+    pub fn describe(&self) -> String {
+        match (self.name.as_str(), self.dtype.as_str()) {
+            ("", _) => "unknown".to_owned(),
+            (name, "") => name.to_owned(),
+            (name, dtype) => format!("{name} in {dtype}"),
+        }
+    }
+
     /// A model by the name with which it was asked for; where it lies is no part of a tape.
     pub fn new(name: &str, info: &ModelInfo) -> Self {
         Self {

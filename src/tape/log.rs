@@ -14,6 +14,9 @@ pub struct TapeLog {
     /// Its category.
     #[serde(default)]
     pub category: String,
+    /// The rule that decided on its drafts, if that was logged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verifier: Option<String>,
     /// The sampling setting, as an index of the samplings of the tape.
     pub sampling: usize,
     /// The tokens of the prompt, if their number was logged.

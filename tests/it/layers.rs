@@ -35,6 +35,7 @@ const LAYERS: &[&[&str]] = &[
     &["exactness", "experiment", "report"],
     &["bench", "compare"],
     &["check", "recording", "forecasting"],
+    &["simulation"],
     &["cli"],
     &["main"],
 ];

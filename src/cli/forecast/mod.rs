@@ -160,6 +160,13 @@ impl Forecasts {
                 tree.describe()
             );
         }
+        if cells.is_empty() && !tape.logs.is_empty() {
+            bail!(
+                "{} holds nothing but rounds, from which other drafts do not follow: `specdec \
+                 simulate` reads them",
+                args.tape.display()
+            );
+        }
         if cells.is_empty() {
             bail!(
                 "{} holds nothing that a drafter said of its texts: `specdec tape score` lets one \

@@ -8,7 +8,7 @@ use super::Forecasts;
 use crate::forecasting::{
     DraftedRound, ForecastCell, ForecastVerdict, MOST_K, NearerDraft, best, verdict,
 };
-use crate::shown::{self, count, sampling_words};
+use crate::shown::{self, count};
 use crate::statistics::{Ratio, median};
 use crate::tape::{ChainLaw, Tape};
 
@@ -20,7 +20,7 @@ impl ForecastText<'_> {
     pub(super) fn write(&self) -> Result<String> {
         let mut text = String::new();
         for doubt in &self.0.doubts {
-            let sampling = sampling_words(&self.0.tape.header.samplings[doubt.sampling]);
+            let sampling = self.0.tape.header.samplings[doubt.sampling].words();
             writeln!(text, "doubt: {sampling}, {}: {doubt}", self.drafter(doubt.drafter))?;
         }
         let bests = self.0.bests(0);
@@ -39,7 +39,7 @@ impl ForecastText<'_> {
     }
 
     fn sampling(&self, cell: &ForecastCell) -> String {
-        sampling_words(&self.0.tape.header.samplings[cell.way.sampling])
+        self.0.tape.header.samplings[cell.way.sampling].words()
     }
 
     fn drafter(&self, drafter: usize) -> String {
@@ -102,11 +102,7 @@ impl ForecastText<'_> {
             if own().next().is_none() {
                 continue;
             }
-            writeln!(
-                text,
-                "\n{}: best K and speedup",
-                sampling_words(&tape.header.samplings[sampling])
-            )?;
+            writeln!(text, "\n{}: best K and speedup", tape.header.samplings[sampling].words())?;
             for row in settings.chunk_by(|a, b| a.context == b.context) {
                 let first = settings.iter().position(|setting| *setting == row[0]);
                 let context = row[0].context;
@@ -140,7 +136,7 @@ impl ForecastText<'_> {
                 text,
                 "{}, K = {}: the draft's settings that half of the prompts chose ({chosen}) give \
                  {:.3}{} times the tokens per round on the other half",
-                sampling_words(&self.0.tape.header.samplings[tuned.sampling]),
+                self.0.tape.header.samplings[tuned.sampling].words(),
                 tuned.num_speculative_tokens,
                 tuned.ratio,
                 ends.unwrap_or_default()
@@ -153,7 +149,7 @@ impl ForecastText<'_> {
         let rows = &self.0.nearer;
         let key = |row: &NearerDraft| (row.sampling, row.drafter);
         for group in rows.chunk_by(|a, b| key(a) == key(b)) {
-            let sampling = sampling_words(&self.0.tape.header.samplings[group[0].sampling]);
+            let sampling = self.0.tape.header.samplings[group[0].sampling].words();
             let each = group.iter().map(|row| format!("{:.2}", row.rejection));
             writeln!(
                 text,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 
-use crate::shown::{self, count, sampling_words};
+use crate::shown::{self, count};
 use crate::simulation::SimulationRow;
 
 /// The rows as text.
@@ -15,7 +15,7 @@ pub(super) fn simulation_text(rows: &[SimulationRow]) -> Result<String> {
         let way = &group[0].way;
         let model = if way.draft.is_empty() { String::new() } else { format!(" {}", way.draft) };
         let drafter = shown::line(&format!("{}{model}", way.drafter));
-        writeln!(text, "{}, {drafter}, {}:", sampling_words(&way.sampling), way.verifier)?;
+        writeln!(text, "{}, {drafter}, {}:", way.sampling.words(), way.verifier)?;
         let loads = || group.chunk_by(|a, b| (a.rate, a.clients) == (b.rate, b.clients));
         for rows in loads() {
             writeln!(text, "{}", sentence(rows))?;

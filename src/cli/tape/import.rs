@@ -11,8 +11,11 @@ use crate::cli::models::open_pair;
 use crate::cli::options::{ModelArgs, count};
 use crate::cli::output;
 use crate::cli::sampling::SamplingArgs;
-use crate::recording::{Import, TAPE_FORMATS};
+use crate::draft::DRAFTERS;
+use crate::params::Params;
+use crate::recording::{Import, MODEL, TAPE_FORMATS};
 use crate::shown::count as counted;
+use crate::tape::{TapeDrafter, TapeModel};
 use crate::terminal;
 
 /// Options of `specdec tape import`.
@@ -42,10 +45,29 @@ pub(super) struct ImportArgs {
     /// How many tokens texts that have ended could have had [default: one more than they have]
     #[arg(long, value_name = "N", value_parser = count)]
     max_tokens: Option<usize>,
+    /// What drafted in rounds that were logged, where the log does not tell: the name of a drafter
+    /// of `specdec list`
+    #[arg(long, value_name = "NAME", default_value = MODEL, value_parser = drafters())]
+    drafter: String,
     #[command(flatten)]
     models: ModelArgs,
     #[command(flatten)]
     sampling: SamplingArgs,
+}
+
+fn drafters() -> PossibleValuesParser {
+    DRAFTERS.iter().map(|entry| PossibleValue::new(entry.name)).collect::<Vec<_>>().into()
+}
+
+impl ImportArgs {
+    fn drafter(&self) -> TapeDrafter {
+        let (length, params, most) = (None, Params::default(), None);
+        let drafter = self.drafter.clone();
+        let known = TapeDrafter { drafter, model: None, length, params, most };
+        let name = self.models.draft.clone().unwrap_or_default();
+        let model = known.needs_model().then(|| TapeModel { name, ..TapeModel::default() });
+        TapeDrafter { model, ..known }
+    }
 }
 
 fn formats() -> PossibleValuesParser {
@@ -69,7 +91,9 @@ pub(super) fn run(args: &ImportArgs) -> Result<()> {
         .as_ref()
         .map(|(pair, (name, _))| (name.as_str(), &*pair.target.model, &*pair.target.codec));
     let (processed, max_tokens) = (args.processed, args.max_tokens);
-    let import = Import { format, sampling, processed, max_tokens, target };
+    let drafter = args.drafter();
+    let drafter = &drafter;
+    let import = Import { format, sampling, processed, max_tokens, target, drafter };
     let (file, found) = import.run(&args.file, &args.out)?;
     terminal::say(contents(file.tape()).trim_end());
     if found.spelled + found.unspelled > 0 {
@@ -77,6 +101,18 @@ pub(super) fn run(args: &ImportArgs) -> Result<()> {
             "{} of {} were found by their bytes",
             found.spelled,
             counted(found.spelled + found.unspelled, "token")
+        ));
+    }
+    if found.logs > 0 {
+        terminal::say(format_args!(
+            "{} of which only the rounds are known: `specdec simulate` reads them",
+            counted(found.logs, "text")
+        ));
+    }
+    if found.foreign_drafts > 0 {
+        terminal::say(format_args!(
+            "{} of drafts left out, since they have other lengths than their texts",
+            counted(found.foreign_drafts, "list")
         ));
     }
     if found.unknown > 0 {

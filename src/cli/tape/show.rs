@@ -9,7 +9,7 @@ use clap::Args;
 use crate::cli::output;
 use crate::recording::read_tape_file;
 use crate::shown::{self, count};
-use crate::tape::{Tape, TapeEnd};
+use crate::tape::{Tape, TapeEnd, TapeLog};
 
 /// Options of `specdec tape show`.
 #[derive(Debug, Args)]
@@ -30,21 +30,26 @@ pub(super) fn contents(tape: &Tape) -> String {
     let tokens = texts.iter().map(|text| text.tokens.len()).sum::<usize>();
     let prompts = texts.iter().map(|text| &text.prompt).collect::<std::collections::BTreeSet<_>>();
     let ended = texts.iter().filter(|text| text.end == TapeEnd::Token).count();
-    let target = shown::line(&header.target.name);
+    let target = shown::line(&header.target.describe());
     let _ = writeln!(
         text,
         "texts     {} of {}, {tokens} tokens, {ended} ended",
         texts.len(),
         count(prompts.len(), "prompt")
     );
-    let _ = writeln!(
-        text,
-        "target    {target} in {} ({})",
-        header.target.dtype,
-        shown::line(&header.source)
-    );
+    let _ = writeln!(text, "target    {target} ({})", shown::line(&header.source));
+    let logs = |of: &dyn Fn(&TapeLog) -> bool| tape.logs.iter().filter(|log| of(log)).count();
+    if !tape.logs.is_empty() {
+        let tokens = tape.logs.iter().map(|log| log.tokens).sum::<usize>();
+        let _ = writeln!(
+            text,
+            "rounds    of {} without their tokens, {tokens} tokens",
+            count(tape.logs.len(), "text")
+        );
+    }
     for (number, sampling) in header.samplings.iter().enumerate() {
         let own = texts.iter().filter(|text| text.sampling == number).count();
+        let own = own + logs(&|log| log.sampling == number);
         let set = sampling.changes().map(|(key, value)| format!(" {key} = {value}"));
         let set = set.collect::<Vec<_>>().join(",");
         let set = if set.is_empty() { " temperature = 1".to_owned() } else { set };
@@ -52,6 +57,7 @@ pub(super) fn contents(tape: &Tape) -> String {
     }
     for (number, drafter) in tape.drafters.iter().enumerate() {
         let read = (0..texts.len()).filter(|&at| tape.score(number, at).is_some()).count();
+        let read = read + logs(&|log| log.drafter == number);
         let _ = writeln!(
             text,
             "drafter   {}: {}",

@@ -3,16 +3,18 @@
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-use super::TapeFormat;
-use super::logged::{LoggedText, LoggedToken, bytes, exchange, id, ids, log_prob, text};
+use super::logged::{
+    LoggedLine, LoggedText, LoggedToken, bytes, exchange, id, ids, log_prob, text,
+};
+use super::{TapeFormat, TapeReader};
 
 pub(super) const FORMAT: TapeFormat = TapeFormat {
     name: "llama_cpp",
     summary: "responses of llama.cpp's /completion with n_probs",
-    read,
+    read: TapeReader::Lines(read),
 };
 
-fn read(line: &Value) -> Result<Vec<LoggedText>> {
+fn read(line: &Value) -> Result<LoggedLine> {
     let (request, response) = exchange(line);
     let entries = response.get("completion_probabilities").and_then(Value::as_array);
     let named = ids(response.get("tokens"))?.filter(|ids| !ids.is_empty());
@@ -42,7 +44,10 @@ fn read(line: &Value) -> Result<Vec<LoggedText>> {
         tokens,
         text: text(response.get("content")),
         stopped: matches!(stop, Some("eos" | "word")),
-    }])
+        drafts: Vec::new(),
+        foreign_drafts: 0,
+    }]
+    .into())
 }
 
 /// An entry; with `post_sampling_probs` it has `prob` in the place of `logprob`.

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
 use crate::distribution::Token;
-use crate::tape::TapeEnd;
+use crate::tape::{LoggedRound, TapeDrafter, TapeEnd};
 
 /// A text of another program.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -21,6 +21,54 @@ pub(super) struct LoggedText {
     pub stopped: bool,
     /// Whether its log-probabilities are known to be those after all processors.
     pub processed: bool,
+    /// What drafts would have given.
+    pub drafts: Vec<LoggedDrafts>,
+    /// Lists of drafts that are not those of this text.
+    pub foreign_drafts: usize,
+}
+
+/// How far drafts from each of its tokens were accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct LoggedDrafts {
+    /// What drafted.
+    pub drafter: TapeDrafter,
+    /// Accepted tokens, by the token that the draft begins at.
+    pub accepted: Vec<usize>,
+}
+
+/// A decoding of which only the rounds are known.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct LoggedRounds {
+    /// A name for its prompt, if it has one.
+    pub prompt: String,
+    /// Its category.
+    pub category: String,
+    /// Tokens of the prompt; 0 if not logged.
+    pub prompt_tokens: usize,
+    /// Tokens of the text.
+    pub tokens: usize,
+    /// The rounds; where the log does not tell how many tokens were drafted, as many as were
+    /// accepted.
+    pub rounds: Vec<LoggedRound>,
+    /// Whether the log tells what was drafted.
+    pub told: bool,
+    /// Whether their order is unknown.
+    pub unordered: bool,
+}
+
+/// What a line of a log holds.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct LoggedLine {
+    /// Texts.
+    pub texts: Vec<LoggedText>,
+    /// Decodings of which only the rounds are known.
+    pub rounds: Vec<LoggedRounds>,
+}
+
+impl From<Vec<LoggedText>> for LoggedLine {
+    fn from(texts: Vec<LoggedText>) -> Self {
+        Self { texts, rounds: Vec::new() }
+    }
 }
 
 /// A token of it.
@@ -57,6 +105,21 @@ pub(super) fn field<'v>(value: &'v Value, name: &str) -> Result<&'v Value> {
 pub(super) fn list<'v>(value: &'v Value, name: &str) -> Result<&'v [Value]> {
     let found = field(value, name)?.as_array();
     Ok(found.with_context(|| format!("\"{name}\" is no list"))?.as_slice())
+}
+
+/// A list of counts, if it is one.
+pub(super) fn counts(value: Option<&Value>) -> Result<Option<Vec<usize>>> {
+    let Some(Value::Array(values)) = value else { return Ok(None) };
+    let count = |value: &Value| {
+        let count = value.as_u64().and_then(|count| usize::try_from(count).ok());
+        count.ok_or_else(|| anyhow!("{value} is no count"))
+    };
+    values.iter().map(count).collect::<Result<_>>().map(Some)
+}
+
+/// A count, if it is there.
+pub(super) fn count(value: Option<&Value>) -> Option<usize> {
+    value.and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok())
 }
 
 /// A list of token ids, if it is one.

@@ -1,9 +1,14 @@
 //! Tapes from what other programs have logged.
 
+mod acceptance;
+mod drafts;
 mod llama_cpp;
 mod logged;
 mod openai;
+mod rounds;
 mod sglang;
+mod specbench;
+mod specdec;
 mod spelling;
 mod vllm;
 
@@ -12,7 +17,9 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use self::logged::LoggedText;
+use self::drafts::{append_drafts, append_rounds};
+use self::logged::{LoggedLine, LoggedText};
+use self::specdec::LoggedRun;
 use self::spelling::Spellings;
 use super::tape_file::TapeFile;
 use crate::distribution::Token;
@@ -21,7 +28,9 @@ use crate::experiment::Build;
 use crate::input::read_text;
 use crate::model::{ChatMessage, Codec, Conversation, LanguageModel};
 use crate::sampling::{Sampler, SamplingParams};
-use crate::tape::{TAPE_FORMAT, TapeHeader, TapeLine, TapeModel, TapeText, Teacher, log_probs};
+use crate::tape::{
+    TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeModel, TapeText, Teacher, log_probs,
+};
 
 /// How another program logs its texts.
 #[derive(Debug, Clone, Copy)]
@@ -30,12 +39,28 @@ pub struct TapeFormat {
     pub name: &'static str,
     /// What is read.
     pub summary: &'static str,
-    read: fn(&Value) -> Result<Vec<LoggedText>>,
+    read: TapeReader,
+}
+
+/// How it is read.
+#[derive(Debug, Clone, Copy)]
+enum TapeReader {
+    /// Line by line.
+    Lines(fn(&Value) -> Result<LoggedLine>),
+    /// A results folder.
+    Run(fn(&Path) -> Result<LoggedRun>),
 }
 
 /// All formats.
-pub const TAPE_FORMATS: &[TapeFormat] =
-    &[vllm::FORMAT, sglang::FORMAT, openai::FORMAT, llama_cpp::FORMAT];
+pub const TAPE_FORMATS: &[TapeFormat] = &[
+    vllm::FORMAT,
+    sglang::FORMAT,
+    openai::FORMAT,
+    llama_cpp::FORMAT,
+    specbench::FORMAT,
+    acceptance::FORMAT,
+    specdec::FORMAT,
+];
 
 /// What is to be imported.
 #[derive(Debug)]
@@ -51,6 +76,8 @@ pub struct Import<'a> {
     pub max_tokens: Option<usize>,
     /// The target with its name, which computes log p and whose tokenizer finds ids.
     pub target: Option<(&'a str, &'a dyn LanguageModel, &'a dyn Codec)>,
+    /// What drafted in rounds that were logged, where the log does not tell.
+    pub drafter: &'a TapeDrafter,
 }
 
 /// What an import has found.
@@ -58,6 +85,10 @@ pub struct Import<'a> {
 pub struct Imported {
     /// Texts on the tape.
     pub texts: usize,
+    /// Decodings of which only the rounds are known.
+    pub logs: usize,
+    /// Lists of drafts that were left out, since they are of other texts than those logged.
+    pub foreign_drafts: usize,
     /// Texts that were left out, since a token of theirs could not be told.
     pub unknown: usize,
     /// Tokens that were found by the bytes that they stand for.
@@ -76,26 +107,50 @@ impl Import<'_> {
         if to.exists() {
             bail!("{} exists already: name another file", to.display());
         }
+        let read = match self.format.read {
+            TapeReader::Lines(read) => read,
+            TapeReader::Run(read) => return self.run_of(read(from)?, to),
+        };
         let mut spellings = self.target.map(|(_, _, codec)| Spellings::new(codec));
         let mut teacher = self.target.map(|(_, model, _)| Teacher::new(model)).transpose()?;
         let (mut texts, mut found) = (Vec::new(), Imported::default());
+        let (mut drafts, mut rounds) = (Vec::new(), Vec::new());
         for (place, line) in lines(from)? {
-            let logged = (self.format.read)(&line).with_context(|| place.clone())?;
-            for logged in logged {
+            let logged = read(&line).with_context(|| place.clone())?;
+            rounds.extend(logged.rounds.into_iter().map(|own| (place.clone(), own)));
+            for logged in logged.texts {
+                found.foreign_drafts += logged.foreign_drafts;
                 let text = self.text(&logged, &mut spellings, &mut teacher, &mut found);
                 match text.with_context(|| place.clone())? {
-                    Some(text) => texts.push(text),
+                    Some(text) => {
+                        drafts.extend(logged.drafts.into_iter().map(|own| (texts.len(), own)));
+                        texts.push(text);
+                    }
                     None => found.unknown += 1,
                 }
             }
         }
-        found.texts = texts.len();
-        if texts.is_empty() {
+        (found.texts, found.logs) = (texts.len(), rounds.len());
+        if texts.is_empty() && rounds.is_empty() {
             bail!("{} holds no text of which all tokens are known", from.display());
         }
         let mut file = TapeFile::begin(to, &self.header())?;
         number_repeats(&mut texts);
         texts.into_iter().try_for_each(|text| file.append(TapeLine::Text(text)))?;
+        append_drafts(&mut file, drafts)?;
+        append_rounds(&mut file, self.drafter, rounds)?;
+        Ok((file, found))
+    }
+
+    /// Writes the rounds of a run.
+    fn run_of(&self, run: LoggedRun, to: &Path) -> Result<(TapeFile, Imported)> {
+        let LoggedRun { target, samplings, drafters, logs } = run;
+        let found = Imported { logs: logs.len(), ..Imported::default() };
+        let header = TapeHeader { target, samplings, ..self.header() };
+        let mut file = TapeFile::begin(to, &header)?;
+        let drafters = drafters.into_iter().map(TapeLine::Drafter);
+        let mut lines = drafters.chain(logs.into_iter().map(TapeLine::Log));
+        lines.try_for_each(|line| file.append(line))?;
         Ok((file, found))
     }
 

@@ -4,16 +4,18 @@
 use anyhow::Result;
 use serde_json::Value;
 
-use super::TapeFormat;
-use super::logged::{LoggedText, LoggedToken, bytes, exchange, ids, list, log_prob, text};
+use super::logged::{
+    LoggedLine, LoggedText, LoggedToken, bytes, exchange, ids, list, log_prob, text,
+};
+use super::{TapeFormat, TapeReader};
 
 pub(super) const FORMAT: TapeFormat = TapeFormat {
     name: "openai",
     summary: "responses of /v1/chat/completions with logprobs; the request must be logged, too",
-    read,
+    read: TapeReader::Lines(read),
 };
 
-fn read(line: &Value) -> Result<Vec<LoggedText>> {
+fn read(line: &Value) -> Result<LoggedLine> {
     let (request, response) = exchange(line);
     let choice = |choice: &Value| {
         let content = choice.get("logprobs").and_then(|logs| logs.get("content"));
@@ -32,7 +34,9 @@ fn read(line: &Value) -> Result<Vec<LoggedText>> {
             text: text(choice.get("message").and_then(|message| message.get("content"))),
             stopped: choice.get("finish_reason").and_then(Value::as_str) == Some("stop"),
             processed: false,
+            drafts: Vec::new(),
+            foreign_drafts: 0,
         })
     };
-    list(response, "choices")?.iter().map(choice).collect()
+    Ok(list(response, "choices")?.iter().map(choice).collect::<Result<Vec<_>>>()?.into())
 }

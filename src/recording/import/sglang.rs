@@ -3,15 +3,18 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::TapeFormat;
 use super::logged::{
-    LoggedText, LoggedToken, bytes, exchange, field, id, ids, list, log_prob, text,
+    LoggedLine, LoggedText, LoggedToken, bytes, exchange, field, id, ids, list, log_prob, text,
+};
+use super::{TapeFormat, TapeReader};
+
+pub(super) const FORMAT: TapeFormat = TapeFormat {
+    name: "sglang",
+    summary: "responses of /generate with return_logprob",
+    read: TapeReader::Lines(read),
 };
 
-pub(super) const FORMAT: TapeFormat =
-    TapeFormat { name: "sglang", summary: "responses of /generate with return_logprob", read };
-
-fn read(line: &Value) -> Result<Vec<LoggedText>> {
+fn read(line: &Value) -> Result<LoggedLine> {
     let (request, response) = exchange(line);
     let meta = field(response, "meta_info")?;
     let tokens = list(meta, "output_token_logprobs")?.iter().map(token);
@@ -30,7 +33,10 @@ fn read(line: &Value) -> Result<Vec<LoggedText>> {
         text: text(response.get("text")),
         stopped: reason == Some("stop"),
         processed: false,
-    }])
+        drafts: Vec::new(),
+        foreign_drafts: 0,
+    }]
+    .into())
 }
 
 /// An entry `[log p, id, text]`.

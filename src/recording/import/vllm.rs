@@ -4,16 +4,20 @@
 use anyhow::Result;
 use serde_json::Value;
 
-use super::TapeFormat;
-use super::logged::{LoggedText, LoggedToken, exchange, ids, list, log_prob, text};
+use super::logged::{
+    LoggedLine, LoggedRounds, LoggedText, LoggedToken, count, exchange, ids, list, log_prob, text,
+};
+use super::rounds::rounds;
+use super::{TapeFormat, TapeReader};
 
 pub(super) const FORMAT: TapeFormat = TapeFormat {
     name: "vllm",
-    summary: "responses of /v1/completions with logprobs and return_token_ids",
-    read,
+    summary: "responses of /v1/completions with logprobs and return_token_ids, or with metrics of \
+              speculative decoding",
+    read: TapeReader::Lines(read),
 };
 
-fn read(line: &Value) -> Result<Vec<LoggedText>> {
+fn read(line: &Value) -> Result<LoggedLine> {
     let (request, response) = exchange(line);
     let choice = |choice: &Value| {
         let prompt = request.get("prompt");
@@ -25,9 +29,30 @@ fn read(line: &Value) -> Result<Vec<LoggedText>> {
             text: text(choice.get("text")),
             stopped: choice.get("finish_reason").and_then(Value::as_str) == Some("stop"),
             processed: false,
+            drafts: Vec::new(),
+            foreign_drafts: 0,
         })
     };
-    list(response, "choices")?.iter().map(choice).collect()
+    let mut texts = list(response, "choices")?.iter().map(choice).collect::<Result<Vec<_>>>()?;
+    let rounds = logged_rounds(response)?;
+    if rounds.is_some() {
+        // A log of rounds need not tell the tokens.
+        texts.retain(|text| !text.tokens.is_empty());
+    }
+    Ok(LoggedLine { texts, rounds: rounds.into_iter().collect() })
+}
+
+/// What `--per-request-spec-decode-metrics` adds.
+fn logged_rounds(response: &Value) -> Result<Option<LoggedRounds>> {
+    let metrics = response.get("metrics").and_then(|all| all.get("speculative_decoding"));
+    let Some(found) = metrics.map(rounds).transpose()?.flatten() else { return Ok(None) };
+    let used = |name: &str| count(response.get("usage").and_then(|usage| usage.get(name)));
+    Ok(Some(LoggedRounds {
+        prompt: text(response.get("id")).unwrap_or_default(),
+        prompt_tokens: used("prompt_tokens").unwrap_or_default(),
+        tokens: used("completion_tokens").unwrap_or_default(),
+        ..found
+    }))
 }
 
 fn tokens(choice: &Value) -> Result<Vec<LoggedToken>> {

@@ -85,8 +85,8 @@ impl ServingPolicy for Budget {
     }
 
     fn observe(&mut self, rounds: &[ServedRound]) {
+        self.all.observe(rounds);
         for round in rounds {
-            self.all.add(round);
             let own = self.own.entry(round.request).or_default();
             own.reached += (round.accepted + 1).min(round.drafted) as f64;
             own.kept += round.accepted as f64;

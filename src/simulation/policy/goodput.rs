@@ -35,14 +35,27 @@ impl Default for PastAcceptance {
     }
 }
 
+/// How much of the past is left after a step without drafts. What is forgotten gives way to the
+/// guess; or else a policy that once stopped drafting would never learn that it pays again.
+const LEFT: f64 = 0.98;
+
 impl PastAcceptance {
     /// The probability that the next drafted token is accepted.
     pub(super) fn alpha(self) -> f64 {
         self.kept / self.reached
     }
 
-    /// Adds a round.
-    pub(super) fn add(&mut self, round: &ServedRound) {
+    /// Adds the rounds of a step.
+    pub(super) fn observe(&mut self, rounds: &[ServedRound]) {
+        if rounds.iter().all(|round| round.drafted == 0) {
+            let guess = Self::default();
+            self.reached = LEFT * self.reached + (1.0 - LEFT) * guess.reached;
+            self.kept = LEFT * self.kept + (1.0 - LEFT) * guess.kept;
+        }
+        rounds.iter().for_each(|round| self.add(round));
+    }
+
+    fn add(&mut self, round: &ServedRound) {
         let reached = (round.accepted + 1).min(round.drafted);
         let left = KEEP.powi(reached as i32);
         self.reached = self.reached * left + reached as f64;
@@ -65,6 +78,6 @@ impl ServingPolicy for Goodput {
     }
 
     fn observe(&mut self, rounds: &[ServedRound]) {
-        rounds.iter().for_each(|round| self.alpha.add(round));
+        self.alpha.observe(rounds);
     }
 }

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::load::load;
-use super::results::Results;
-use super::tables::write_csv;
 use crate::bench::{CostRow, DRAFT_COST, OUTSIDE_COST, PREFILL_COST, TARGET_COST};
+use crate::experiment::Cell;
+use crate::report::{Results, load, write_csv};
 use crate::statistics::{PartCost, RowSums, Sample, add_rows, timed};
 
 /// The file that [`write_costs`] writes into a results folder.
@@ -31,7 +30,7 @@ pub fn write_costs(folder: &Path) -> Result<PathBuf> {
 
 fn fitted(results: &Results) -> Vec<CostRow> {
     let cells = || results.plan.cells.iter().filter(|cell| !cell.control && cell.beam.is_none());
-    let samples = |of: &dyn Fn(&crate::experiment::Cell) -> bool| {
+    let samples = |of: &dyn Fn(&Cell) -> bool| {
         let own = cells().filter(|cell| of(cell));
         own.flat_map(|cell| timed(results.samples(&cell.id))).collect::<Vec<_>>()
     };
@@ -103,7 +102,8 @@ fn drafting(samples: &[&Sample]) -> Option<f64> {
 /// Reading the shortest and the longest prompt, by the line through all.
 fn prompts(samples: &[&Sample]) -> Vec<CostRow> {
     let known = samples.iter().filter(|sample| sample.new_tokens > 0);
-    let points = known.map(|sample| (prompt(sample), sample.prefill_us)).collect::<Vec<_>>();
+    let points =
+        known.map(|sample| (sample.rounds.begin as f64, sample.prefill_us)).collect::<Vec<_>>();
     let mean =
         |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / points.len() as f64;
     let (x, y) = (mean(|point| point.0), mean(|point| point.1));
@@ -115,14 +115,6 @@ fn prompts(samples: &[&Sample]) -> Vec<CostRow> {
     ends.dedup();
     let us = |length: usize| (y + slope * (length as f64 - x)).max(0.0);
     ends.into_iter().map(|length| row(PREFILL_COST, (length, 1), us(length))).collect()
-}
-
-/// The tokens of the prompt: what plain decoding had before its first step.
-fn prompt(sample: &Sample) -> f64 {
-    let steps = sample.rounds.by_rows();
-    let (rounds, context) =
-        steps.iter().fold((0.0, 0.0), |sum, own| (sum.0 + own.rounds, sum.1 + own.context));
-    context / rounds.max(1.0) - (rounds - 1.0) / 2.0
 }
 
 fn row(what: &str, (rows, context): (usize, usize), us: f64) -> CostRow {

@@ -1,0 +1,36 @@
+//! Records of acceptance per request in the shape that AIPerf gives them, whatever the engine.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::logged::{LoggedLine, LoggedRounds, count};
+use super::rounds::rounds;
+use super::{TapeFormat, TapeReader};
+
+pub(super) const FORMAT: TapeFormat = TapeFormat {
+    name: "acceptance",
+    summary: "one record per request: per_step_accepted and per_step_drafted, or \
+              acceptance_histogram; for simulation alone",
+    read: TapeReader::Lines(read),
+};
+
+/// Where a record may lie in a line, if it is not the line.
+const PLACES: [&str; 2] = ["spec_decode_acceptance", "speculative_decoding"];
+
+fn read(line: &Value) -> Result<LoggedLine> {
+    let record = PLACES.iter().find_map(|place| line.get(place)).unwrap_or(line);
+    let found = rounds(record)?.context(
+        "it has neither \"per_step_accepted\" nor \"acceptance_histogram\" (for vLLM's answers, \
+         use --format vllm)",
+    )?;
+    let number = |names: &[&str]| {
+        let own = names.iter().find_map(|name| count(line.get(name).or(record.get(name))));
+        own.unwrap_or_default()
+    };
+    let prompt_tokens = number(&["input_sequence_length", "prompt_tokens"]);
+    let tokens = number(&["output_sequence_length", "completion_tokens"]);
+    Ok(LoggedLine {
+        rounds: vec![LoggedRounds { prompt_tokens, tokens, ..found }],
+        ..LoggedLine::default()
+    })
+}

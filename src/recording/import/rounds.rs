@@ -1,0 +1,61 @@
+//! Rounds as servers log them: step by step, or as a histogram.
+
+use anyhow::{Result, bail};
+use serde_json::Value;
+
+use super::logged::{LoggedRounds, count, counts};
+use crate::tape::LoggedRound;
+
+/// The rounds of vLLM's `metrics.speculative_decoding` or of a record in its shape; `None` if
+/// there are none. Those of a histogram have no order, and all draft as many tokens.
+pub(super) fn rounds(record: &Value) -> Result<Option<LoggedRounds>> {
+    let accepted = counts(record.get("per_step_accepted"))?;
+    if let Some(accepted) = accepted {
+        let drafted = counts(record.get("per_step_drafted"))?;
+        let told = drafted.is_some();
+        let drafted = drafted.unwrap_or_else(|| accepted.clone());
+        if drafted.len() != accepted.len() {
+            bail!("{} steps accept tokens, and {} draft some", accepted.len(), drafted.len());
+        }
+        let rounds = accepted.into_iter().zip(drafted).map(LoggedRound::from);
+        return Ok(Some(LoggedRounds {
+            rounds: rounds.collect(),
+            told,
+            ..LoggedRounds::default()
+        }));
+    }
+    let Some(histogram) = histogram(record.get("acceptance_histogram"))? else { return Ok(None) };
+    let most = histogram.iter().map(|(accepted, _)| *accepted).max().unwrap_or(0);
+    let k = count(record.get("num_spec_tokens"));
+    let steps = |(accepted, steps): (usize, usize)| {
+        let drafted = k.unwrap_or(accepted).max(accepted);
+        std::iter::repeat_n(LoggedRound { accepted, drafted }, steps)
+    };
+    let rounds = histogram.into_iter().flat_map(steps).collect::<Vec<_>>();
+    if most > MOST_ACCEPTED || rounds.len() > MOST_STEPS {
+        bail!("\"acceptance_histogram\" counts {} steps of up to {most} tokens", rounds.len());
+    }
+    Ok(Some(LoggedRounds { rounds, told: k.is_some(), unordered: true, ..LoggedRounds::default() }))
+}
+
+/// No draft has more tokens, and no text takes more steps.
+const MOST_ACCEPTED: usize = 1 << 10;
+const MOST_STEPS: usize = 1 << 24;
+
+/// Accepted tokens with the number of steps that accept so many, from a list or from an object
+/// with counts as keys.
+fn histogram(value: Option<&Value>) -> Result<Option<Vec<(usize, usize)>>> {
+    if let Some(Value::Object(sparse)) = value {
+        let entry = |(key, steps): (&String, &Value)| match (key.parse(), count(Some(steps))) {
+            (Ok(accepted), Some(steps)) => Ok((accepted, steps.min(MOST_STEPS + 1))),
+            _ => bail!("\"acceptance_histogram\" has the entry {key}: {steps}"),
+        };
+        let mut sparse = sparse.iter().map(entry).collect::<Result<Vec<_>>>()?;
+        sparse.sort_unstable();
+        return Ok(Some(sparse));
+    }
+    let dense = counts(value)?;
+    Ok(dense.map(|steps| {
+        steps.into_iter().map(|steps| steps.min(MOST_STEPS + 1)).enumerate().collect()
+    }))
+}

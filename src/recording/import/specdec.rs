@@ -1,0 +1,102 @@
+//! The rounds of a run of specdec.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use super::{TapeFormat, TapeReader};
+use crate::experiment::{Cell, PlannedModel};
+use crate::report::{Results, load};
+use crate::sampling::SamplingParams;
+use crate::statistics::{Sample, branches};
+use crate::tape::{ChainLaw, LoggedRound, TapeDrafter, TapeLog, TapeModel};
+
+pub(super) const FORMAT: TapeFormat = TapeFormat {
+    name: "specdec",
+    summary: "a results folder: the rounds of its cells with chains of drafts; for simulation alone",
+    read: TapeReader::Run(read),
+};
+
+/// What a results folder holds.
+pub(super) struct LoggedRun {
+    pub(super) target: TapeModel,
+    pub(super) samplings: Vec<SamplingParams>,
+    pub(super) drafters: Vec<TapeDrafter>,
+    pub(super) logs: Vec<TapeLog>,
+}
+
+fn read(folder: &Path) -> Result<LoggedRun> {
+    let results = load(folder)?;
+    let plan = &results.plan;
+    let mut run = LoggedRun {
+        target: model(&plan.target),
+        samplings: Vec::new(),
+        drafters: Vec::new(),
+        logs: Vec::new(),
+    };
+    let rule = |cell: &Cell| ChainLaw::ALL.iter().any(|law| law.verifier() == cell.method.verifier);
+    let drafts = |cell: &&Cell| {
+        let decodes = !cell.is_baseline() && !cell.control && cell.beam.is_none();
+        decodes && rule(cell) && !branches(results.samples(&cell.id))
+    };
+    for cell in plan.cells.iter().filter(drafts) {
+        let sampling = place_of(&mut run.samplings, cell.method.sampling);
+        let drafter = place_of(&mut run.drafters, drafter(cell, &results));
+        run.logs.extend(logs(cell, &results, (sampling, drafter)));
+    }
+    if run.logs.is_empty() {
+        bail!("{} has no rounds with chains of drafts and a rule for them", folder.display());
+    }
+    Ok(run)
+}
+
+/// What drafts in a cell, with its K.
+fn drafter(cell: &Cell, results: &Results) -> TapeDrafter {
+    let method = &cell.method;
+    let draft = results.plan.draft.as_ref().filter(|_| method.needs_draft_model());
+    TapeDrafter {
+        drafter: method.drafter.clone(),
+        model: draft.map(model),
+        length: (method.length != "fixed").then(|| method.length.clone()),
+        params: method.params.clone(),
+        most: Some(method.num_speculative_tokens),
+    }
+}
+
+fn model(plan: &PlannedModel) -> TapeModel {
+    TapeModel {
+        name: plan.name.clone(),
+        sha256: plan.sha256.clone(),
+        engine: plan.engine.clone(),
+        dtype: plan.dtype.clone(),
+        ..TapeModel::default()
+    }
+}
+
+fn logs(cell: &Cell, results: &Results, (sampling, drafter): (usize, usize)) -> Vec<TapeLog> {
+    let samples = results.samples(&cell.id).iter().filter(|sample| !sample.rounds.is_empty());
+    let log = |sample: &Sample| TapeLog {
+        drafter,
+        prompt: sample.prompt.to_string(),
+        category: sample.category.to_string(),
+        verifier: Some(cell.method.verifier.clone()),
+        sampling,
+        prompt_tokens: sample.rounds.begin,
+        tokens: sample.new_tokens,
+        rounds: sample
+            .rounds
+            .iter()
+            .map(|round| LoggedRound { accepted: round.accepted, drafted: round.proposed })
+            .collect(),
+        unordered: false,
+    };
+    samples.map(log).collect()
+}
+
+/// The place of a value in a list, which it is added to if it is not there.
+fn place_of<T: PartialEq>(list: &mut Vec<T>, value: T) -> usize {
+    list.iter().position(|known| *known == value).unwrap_or_else(|| {
+        list.push(value);
+        list.len() - 1
+    })
+}
