@@ -73,15 +73,16 @@ impl Tracer {
 
 /// The drafted tokens of a round.
 fn nodes(event: &RoundEvent<'_>) -> Vec<TraceNode> {
-    let draft = event.draft;
+    let (draft, path) = (event.draft, &event.verdict.path);
     let reached = event.reached();
     // What rejection sampling has left of the target's distribution after every node, by the
     // node before it.
     let mut left = BTreeMap::<Option<NodeId>, Dist>::new();
     let nodes = draft.nodes().iter().enumerate().map(|(id, node)| {
-        let target = &event.targets[Row::after(node.parent).number()];
+        let at = node.parent;
+        let target = &event.targets[Row::after(at).number()];
         let q = node.distribution(draft.vocab());
-        let before = left.get(&node.parent).unwrap_or(target);
+        let before = left.get(&at).unwrap_or(target);
         let residual = before.residual(&q).filter(|_| before.overlap(&q) < 1.0 - NOTHING);
         let acceptance = match q.p(node.token) {
             q if q > 0.0 => (before.p(node.token) / q).min(1.0),
@@ -91,20 +92,20 @@ fn nodes(event: &RoundEvent<'_>) -> Vec<TraceNode> {
         let of = |dist: &Dist| if reached { top(dist) } else { TopTokens::new() };
         let traced = TraceNode {
             token: node.token,
-            parent: node.parent,
+            parent: at,
             depth: node.depth,
             p: rounded(target.p(node.token)),
             q: rounded(q.p(node.token)),
             overlap: rounded(target.overlap(&q)),
             acceptance: rounded(acceptance),
             reached,
-            accepted: event.verdict.path.contains(&id),
+            accepted: path.contains(&id),
             target: of(target),
             draft: of(&q),
             residual: residual.as_ref().map_or_else(TopTokens::new, of),
         };
         if let Some(residual) = residual {
-            left.insert(node.parent, residual);
+            left.insert(at, residual);
         }
         traced
     });

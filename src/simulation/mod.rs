@@ -24,5 +24,5 @@ pub use policy::{
 pub use rows::{Served, SimulationRow, SimulationWay};
 pub use server::{Server, ServerLimits};
 pub use step::{StepCosts, StepMs, StepWork};
-pub use text::{SimulatedText, TextPlace};
+pub use text::{ServedPlace, SimulatedText};
 pub use ways::{ServedWay, ways};

@@ -6,7 +6,7 @@ use super::arrivals::{Arrivals, RequestQueue, uniform};
 use super::measures::{ServedRequest, ServedRun};
 use super::policy::{DecodingRequest, ServedRound, ServerStep, ServingPolicy};
 use super::step::{StepCosts, StepWork};
-use super::text::{SimulatedText, TextPlace};
+use super::text::{ServedPlace, SimulatedText};
 
 /// What a server allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ struct ActiveRequest<'s> {
     text: &'s SimulatedText<'s>,
     /// Tokens of the prompt that are yet to be read. The last one is read by the first round.
     unread: usize,
-    place: TextPlace,
+    place: ServedPlace,
     served: ServedRequest,
 }
 
@@ -151,7 +151,7 @@ impl<'s> ActiveRequest<'s> {
         let tokens = text.tokens;
         let served = ServedRequest { arrived, tokens, prefilled: now, ..ServedRequest::default() };
         let unread = text.prompt.saturating_sub(1);
-        Self { number, text, unread, place: TextPlace::default(), served }
+        Self { number, text, unread, place: ServedPlace::default(), served }
     }
 
     /// What a policy sees.

@@ -26,7 +26,7 @@ enum TextRounds<'t> {
 
 /// Where a request is in its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TextPlace {
+pub struct ServedPlace {
     /// Tokens that it has.
     pub token: usize,
     /// Rounds that it has had.
@@ -60,7 +60,7 @@ impl<'t> SimulatedText<'t> {
     }
 
     /// How many tokens a draft of at most `k` has at a place.
-    pub fn drafted(&self, place: TextPlace, k: usize) -> usize {
+    pub fn drafted(&self, place: ServedPlace, k: usize) -> usize {
         match &self.rounds {
             TextRounds::Any { odds, .. } => odds.drafted(place.token, k),
             TextRounds::Logged(rounds) => logged_at(rounds, place).drafted.min(k),
@@ -69,7 +69,7 @@ impl<'t> SimulatedText<'t> {
 
     /// How many tokens of a draft of so many are accepted, where `uniform` is a draw from
     /// [0, 1).
-    pub fn accepted(&self, place: TextPlace, drafted: usize, uniform: f64) -> usize {
+    pub fn accepted(&self, place: ServedPlace, drafted: usize, uniform: f64) -> usize {
         match &self.rounds {
             TextRounds::Any { odds, law } => {
                 let mut survival = Vec::with_capacity(drafted);
@@ -86,7 +86,7 @@ impl<'t> SimulatedText<'t> {
         match &self.rounds {
             TextRounds::Any { odds, law } => odds.forecast(*law, k).drafts,
             TextRounds::Logged(_) => {
-                let (mut drafts, mut place) = (vec![0.0; k + 1], TextPlace::default());
+                let (mut drafts, mut place) = (vec![0.0; k + 1], ServedPlace::default());
                 while place.token < self.tokens {
                     let drafted = self.drafted(place, k);
                     drafts[drafted] += 1.0;
@@ -125,6 +125,6 @@ impl PolicyOutlook {
 
 /// The logged round at a place. A shorter draft takes more rounds than were logged; then they
 /// begin anew.
-fn logged_at(rounds: &[LoggedRound], place: TextPlace) -> LoggedRound {
+fn logged_at(rounds: &[LoggedRound], place: ServedPlace) -> LoggedRound {
     rounds[place.round % rounds.len()]
 }

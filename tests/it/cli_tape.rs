@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Value, json};
 use specdec::bench::CostRow;
@@ -11,60 +11,16 @@ use specdec::report::headings;
 use specdec::rows::columns;
 
 use crate::cli_support::{refuses, specdec, stdout, text};
-
-/// A folder with an experiment on a toy pair at two temperatures, and with many prompts.
-struct Folder(tempfile::TempDir);
-
-const PROMPTS: usize = 12;
-
-impl Folder {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("toy")).unwrap();
-        let toml = "question = \"q\"\ntarget = \"toy:mixed\"\ndraft = \"toy:mixed\"\n\
-                    prompts = \"p.jsonl\"\nmax_tokens = 40\nrepeats = 3\nclock = \"virtual\"\n\
-                    [sweep]\ndrafter = [\"model\", \"prompt_lookup\"]\n\
-                    verifier = [\"rejection\", \"traversal\"]\n\
-                    num_speculative_tokens = [1, 3, 6]\ntemperature = [0, 1]\n";
-        fs::write(dir.path().join("toy/experiment.toml"), toml).unwrap();
-        let letters = |i: usize| (0..4).map(move |j| ['a', 'b', 'c', 'd'][(i >> (2 * j)) & 3]);
-        let line = |i| format!("{}\n", json!({"prompt": letters(7 * i).collect::<String>()}));
-        let lines = (0..PROMPTS).map(line).collect::<String>();
-        fs::write(dir.path().join("toy/p.jsonl"), lines).unwrap();
-        Self(dir)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.path().join(name).to_str().unwrap().to_owned()
-    }
-
-    /// Records the experiment and lets both of its drafters read the tape.
-    fn scored(&self) -> String {
-        let tape = self.path("t.jsonl");
-        stdout(&["tape", "record", &self.path("toy"), "--out", &tape]);
-        let score = ["tape", "score", &tape, "--draft", "toy:mixed"];
-        stdout(&[&score[..], &["--drafter", "model", "--drafter", "prompt_lookup"]].concat());
-        tape
-    }
-
-    fn run(&self) -> PathBuf {
-        let report = stdout(&["run", &self.path("toy"), "--out", &self.path("results")]);
-        Path::new(report.trim()).parent().unwrap().to_owned()
-    }
-}
+use crate::cli_tape_support::{PROMPTS, TapeFolder, rows};
 
 fn lines(tape: &str) -> Vec<Value> {
     let text = fs::read_to_string(tape).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn rows(file: &str) -> Vec<csv::StringRecord> {
-    csv::Reader::from_path(file).unwrap().into_records().map(Result::unwrap).collect()
-}
-
 #[test]
 fn a_tape_holds_the_texts_of_the_baselines() {
-    let folder = Folder::new();
+    let folder = TapeFolder::new();
     let tape = folder.path("t.jsonl");
     stdout(&["tape", "record", &folder.path("toy"), "--out", &tape]);
     let run = folder.run();
@@ -98,7 +54,7 @@ fn a_tape_holds_the_texts_of_the_baselines() {
 /// What a crash has left behind is completed, and nothing is written twice.
 #[test]
 fn an_interrupted_recording_goes_on() {
-    let folder = Folder::new();
+    let folder = TapeFolder::new();
     let whole = folder.scored();
     let bytes = fs::read(&whole).unwrap();
     let torn = folder.path("torn.jsonl");
@@ -127,7 +83,7 @@ fn an_interrupted_recording_goes_on() {
 /// temperature 1 the two agree within their intervals.
 #[test]
 fn forecasts_are_what_a_run_measures() {
-    let folder = Folder::new();
+    let folder = TapeFolder::new();
     let (tape, run) = (folder.scored(), folder.run());
     let file = folder.path("gaps.csv");
     let run = run.to_str().unwrap();
@@ -149,7 +105,7 @@ fn forecasts_are_what_a_run_measures() {
 
 #[test]
 fn the_rows_of_forecasts_are_documented() {
-    let folder = Folder::new();
+    let folder = TapeFolder::new();
     let tape = folder.scored();
     let costs = folder.path("costs.csv");
     fs::write(&costs, "what,rows,context,batch,ms\n,1,1,1,4\n,17,1,1,5\ndraft,1,1,1,0.5\n")
@@ -181,7 +137,7 @@ fn the_rows_of_forecasts_are_documented() {
 
 #[test]
 fn a_draft_model_has_a_law_for_each_of_its_settings() {
-    let folder = Folder::new();
+    let folder = TapeFolder::new();
     let tape = folder.path("t.jsonl");
     stdout(&["tape", "record", &folder.path("toy"), "--out", &tape]);
     let grid = ["--draft-temperature", "0.5,1", "--draft-top-p", "0.9"];
@@ -214,7 +170,7 @@ fn a_draft_model_has_a_law_for_each_of_its_settings() {
 
 #[test]
 fn probabilities_of_another_temperature_are_doubted() {
-    let folder = Folder::new();
+    let folder = TapeFolder::new();
     let tape = folder.scored();
     let good = fs::read_to_string(&tape).unwrap();
     assert!(!stdout(&["forecast", &tape]).contains("doubt"));
@@ -235,7 +191,7 @@ fn probabilities_of_another_temperature_are_doubted() {
 /// At temperature 0 the rounds of trees and policies are those of a run, too.
 #[test]
 fn trees_and_policies_are_what_a_run_measures() {
-    let folder = Folder::new();
+    let folder = TapeFolder::new();
     let tape = folder.path("t.jsonl");
     stdout(&["tape", "record", &folder.path("toy"), "--out", &tape]);
     let models = ["--draft", "toy:mixed", "--target", "toy:mixed"];
@@ -305,7 +261,7 @@ fn trees_and_policies_are_what_a_run_measures() {
 
 #[test]
 fn what_is_no_tape_is_refused() {
-    let folder = Folder::new();
+    let folder = TapeFolder::new();
     let tape = folder.scored();
     let good = fs::read_to_string(&tape).unwrap();
     let bad = folder.path("bad.jsonl");
@@ -360,7 +316,10 @@ fn what_is_no_tape_is_refused() {
         ("rows,context,batch,ms\n2,1,1,4\n", "no pass of one row"),
         ("rows,context,batch,ms\n1,1,1,4\n", "no row with what = draft"),
         ("rows,context,batch,ms\n1,1,1,x\n", "row 1"),
-        ("what,rows,context,batch,ms\npass,1,1,1,4\n", "allowed are target, draft and outside"),
+        (
+            "what,rows,context,batch,ms\npass,1,1,1,4\n",
+            "allowed are target, draft, prefill and outside",
+        ),
         ("what,rows,context,batch,ms\ndraft,1,1,1,4\n", "no row for a pass of the target"),
     ] {
         fs::write(&costs, content).unwrap();
@@ -370,7 +329,7 @@ fn what_is_no_tape_is_refused() {
 
 #[test]
 fn a_compressed_tape_is_read_and_not_written() {
-    let folder = Folder::new();
+    let folder = TapeFolder::new();
     let tape = folder.scored();
     let packed = folder.path("t.jsonl.gz");
     let mut writer = flate2::write::GzEncoder::new(

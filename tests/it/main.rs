@@ -136,11 +136,15 @@ mod cli_inspect;
 #[cfg(feature = "harness")]
 mod cli_list;
 #[cfg(feature = "harness")]
+mod cli_simulate;
+#[cfg(feature = "harness")]
 mod cli_strategies;
 #[cfg(feature = "harness")]
 mod cli_support;
 #[cfg(feature = "harness")]
 mod cli_tape;
+#[cfg(feature = "harness")]
+mod cli_tape_support;
 #[cfg(feature = "harness")]
 mod cli_tune;
 #[cfg(feature = "harness")]

@@ -5,10 +5,10 @@ mod drafts;
 mod llama_cpp;
 mod logged;
 mod openai;
+mod own_run;
 mod rounds;
 mod sglang;
 mod specbench;
-mod specdec;
 mod spelling;
 mod vllm;
 
@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use self::drafts::{append_drafts, append_rounds};
 use self::logged::{LoggedLine, LoggedText};
-use self::specdec::LoggedRun;
+use self::own_run::LoggedRun;
 use self::spelling::Spellings;
 use super::tape_file::TapeFile;
 use crate::distribution::Token;
@@ -59,7 +59,7 @@ pub const TAPE_FORMATS: &[TapeFormat] = &[
     llama_cpp::FORMAT,
     specbench::FORMAT,
     acceptance::FORMAT,
-    specdec::FORMAT,
+    own_run::FORMAT,
 ];
 
 /// What is to be imported.

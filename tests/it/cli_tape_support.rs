@@ -1,0 +1,54 @@
+//! An experiment on a toy pair, its tape and its run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::cli_support::stdout;
+
+/// A folder with an experiment on a toy pair at two temperatures, and with many prompts.
+pub(crate) struct TapeFolder(pub(crate) tempfile::TempDir);
+
+pub(crate) const PROMPTS: usize = 12;
+
+impl TapeFolder {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("toy")).unwrap();
+        let toml = "question = \"q\"\ntarget = \"toy:mixed\"\ndraft = \"toy:mixed\"\n\
+                    prompts = \"p.jsonl\"\nmax_tokens = 40\nrepeats = 3\nclock = \"virtual\"\n\
+                    [sweep]\ndrafter = [\"model\", \"prompt_lookup\"]\n\
+                    verifier = [\"rejection\", \"traversal\"]\n\
+                    num_speculative_tokens = [1, 3, 6]\ntemperature = [0, 1]\n";
+        fs::write(dir.path().join("toy/experiment.toml"), toml).unwrap();
+        let letters = |i: usize| (0..4).map(move |j| ['a', 'b', 'c', 'd'][(i >> (2 * j)) & 3]);
+        let line = |i| format!("{}\n", json!({"prompt": letters(7 * i).collect::<String>()}));
+        let lines = (0..PROMPTS).map(line).collect::<String>();
+        fs::write(dir.path().join("toy/p.jsonl"), lines).unwrap();
+        Self(dir)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Records the experiment and lets both of its drafters read the tape.
+    pub(crate) fn scored(&self) -> String {
+        let tape = self.path("t.jsonl");
+        stdout(&["tape", "record", &self.path("toy"), "--out", &tape]);
+        let score = ["tape", "score", &tape, "--draft", "toy:mixed"];
+        stdout(&[&score[..], &["--drafter", "model", "--drafter", "prompt_lookup"]].concat());
+        tape
+    }
+
+    pub(crate) fn run(&self) -> PathBuf {
+        let report = stdout(&["run", &self.path("toy"), "--out", &self.path("results")]);
+        Path::new(report.trim()).parent().unwrap().to_owned()
+    }
+}
+
+/// The rows of a CSV file.
+pub(crate) fn rows(file: &str) -> Vec<csv::StringRecord> {
+    csv::Reader::from_path(file).unwrap().into_records().map(Result::unwrap).collect()
+}
