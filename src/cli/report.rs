@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::output;
+use crate::recording::MODEL;
 use crate::terminal;
 
 /// Options of `specdec report`.
@@ -26,10 +27,11 @@ pub(super) struct ReportArgs {
     /// chrome://tracing open
     #[arg(long)]
     perfetto: bool,
-    /// Also write what the passes of the run cost, fitted-costs.csv, for `specdec forecast` and `specdec
-    /// simulate`
-    #[arg(long)]
-    costs: bool,
+    /// Also write what passes cost in the rounds of a drafter, fitted-costs-DRAFTER.csv, for
+    /// `specdec forecast` and `specdec simulate`
+    #[arg(long, value_name = "DRAFTER", num_args = 0..=1, require_equals = true,
+        default_missing_value = MODEL)]
+    costs: Option<String>,
 }
 
 /// Writes summary.csv, survival.csv, the figures, report.md and report.html of a results folder.
@@ -47,8 +49,8 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
         let trace = crate::report::write_perfetto(&args.folder)?;
         terminal::say(format_args!("time line of the rounds: {}", trace.display()));
     }
-    if args.costs {
-        let costs = crate::forecasting::write_costs(&args.folder)?;
+    if let Some(drafter) = &args.costs {
+        let costs = crate::forecasting::write_costs(&args.folder, drafter)?;
         terminal::say(format_args!("costs of passes: {}", costs.display()));
     }
     output::line(args.folder.join("report.md").display())

@@ -5,45 +5,47 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::bench::{CostRow, DRAFT_COST, OUTSIDE_COST, PREFILL_COST, TARGET_COST};
+use crate::decode::MethodSpec;
 use crate::experiment::Cell;
 use crate::report::{Results, load, write_csv};
 use crate::statistics::{PartCost, RowSums, Sample, add_rows, timed};
 
-/// The file that [`write_costs`] writes into a results folder.
-const FILE: &str = "fitted-costs.csv";
-
-/// Fits costs to the rounds of a run whose times count, and writes `fitted-costs.csv` into its folder:
-/// a step from plain decoding, rounds of more rows from the cells with a draft model or, without
-/// one, from all cells with drafts.
+/// Fits costs to the rounds of a run whose times count, and writes `fitted-costs-DRAFTER.csv` into
+/// its folder: a step from plain decoding, rounds of more rows from the cells with this drafter.
+/// What a pass finds in the caches depends on what runs between passes.
 ///
 /// # Errors
-/// If the run has no rounds of plain decoding whose times count, or the file cannot be written.
-pub fn write_costs(folder: &Path) -> Result<PathBuf> {
-    let rows = fitted(&load(folder)?);
-    if rows.is_empty() {
-        bail!("{} has no plain decoding whose times count", folder.display());
+/// If the run has no such rounds whose times count, or the file cannot be written.
+pub fn write_costs(folder: &Path, drafter: &str) -> Result<PathBuf> {
+    let results = load(folder)?;
+    let plain = samples(&results, Cell::is_baseline);
+    let drafted = samples(&results, |cell| cell.method.drafter == drafter);
+    for (what, rounds) in [("plain decoding", &plain), (drafter, &drafted)] {
+        if rounds.is_empty() {
+            bail!("{} has no rounds of {what} whose times count", folder.display());
+        }
     }
-    let file = folder.join(FILE);
+    let with_model = MethodSpec { drafter: drafter.to_owned(), ..MethodSpec::default() };
+    let rows = fitted(&plain, &drafted, with_model.needs_draft_model());
+    let file = folder.join(format!("fitted-costs-{drafter}.csv"));
     write_csv(&file, &rows).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(file)
 }
 
-fn fitted(results: &Results) -> Vec<CostRow> {
-    let cells = || results.plan.cells.iter().filter(|cell| !cell.control && cell.beam.is_none());
-    let samples = |of: &dyn Fn(&Cell) -> bool| {
-        let own = cells().filter(|cell| of(cell));
-        own.flat_map(|cell| timed(results.samples(&cell.id))).collect::<Vec<_>>()
-    };
-    let plain = samples(&|cell| cell.is_baseline());
-    let modelled = samples(&|cell| cell.method.needs_draft_model());
-    let with_model = !modelled.is_empty();
-    let drafted = if with_model { modelled } else { samples(&|cell| !cell.is_baseline()) };
-    let contexts = ends(&sums(plain.iter().chain(&drafted)));
-    let mut rows = passes(&plain, 1, &contexts, 0.0);
-    let pass = if with_model { drafting(&drafted) } else { None };
-    rows.extend(passes(&drafted, 2, &contexts, pass.unwrap_or_default()));
+/// The generations of some cells whose times count.
+fn samples(results: &Results, of: impl Fn(&Cell) -> bool) -> Vec<&Sample> {
+    let decodes = |cell: &&Cell| !cell.control && cell.beam.is_none() && of(cell);
+    let cells = results.plan.cells.iter().filter(decodes);
+    cells.flat_map(|cell| timed(results.samples(&cell.id))).collect()
+}
+
+fn fitted(plain: &[&Sample], drafted: &[&Sample], with_model: bool) -> Vec<CostRow> {
+    let contexts = ends(&sums(plain.iter().chain(drafted)));
+    let mut rows = passes(plain, 1, &contexts, 0.0);
+    let pass = if with_model { drafting(drafted) } else { None };
+    rows.extend(passes(drafted, 2, &contexts, pass.unwrap_or_default()));
     rows.extend(pass.map(|us| row(DRAFT_COST, (1, 1), us)));
-    rows.extend(prompts(&plain));
+    rows.extend(prompts(plain));
     rows
 }
 

@@ -54,6 +54,11 @@ impl RequestQueue {
         Some((self.next - 1, text, comes))
     }
 
+    /// Whether all requests were taken.
+    pub(super) fn is_empty(&self) -> bool {
+        self.next == self.requests.len()
+    }
+
     /// When the next request comes; `None` if it waits for a client, or there is none.
     pub(super) fn next_at(&self) -> Option<f64> {
         self.requests.get(self.next).and_then(|(_, comes)| *comes)

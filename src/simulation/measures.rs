@@ -33,6 +33,9 @@ pub struct ServedRun {
     pub accepted: usize,
     /// The time of all steps, in ms.
     pub busy_ms: f64,
+    emitted: usize,
+    loaded_tokens: usize,
+    loaded_ms: f64,
 }
 
 impl ServedRun {
@@ -41,6 +44,7 @@ impl ServedRun {
         self.rounds += rounds.len();
         self.drafted += rounds.iter().map(|round| round.drafted).sum::<usize>();
         self.accepted += rounds.iter().map(|round| round.accepted).sum::<usize>();
+        self.emitted += rounds.iter().map(|round| round.emitted).sum::<usize>();
         self.busy_ms += ms;
     }
 
@@ -49,12 +53,24 @@ impl ServedRun {
         self.requests.iter().map(|request| request.tokens).sum()
     }
 
-    /// From the first arrival to the end of the last text, in ms.
+    /// The load goes on: requests are still to be taken.
+    pub(super) fn loaded_until(&mut self, now: f64) {
+        (self.loaded_tokens, self.loaded_ms) = (self.emitted, now);
+    }
+
+    /// Tokens, and the time in ms that they took, up to when the last request was taken: what
+    /// follows depends on which text is the longest. If all requests were taken at once, the
+    /// whole simulation counts.
+    pub fn under_load(&self) -> (f64, f64) {
+        if self.loaded_tokens > 0 {
+            return (self.loaded_tokens as f64, self.loaded_ms);
+        }
+        (self.emitted as f64, self.span_ms())
+    }
+
+    /// The time until the last text was done, in ms.
     pub fn span_ms(&self) -> f64 {
-        let first =
-            self.requests.iter().map(|request| request.arrived).fold(f64::INFINITY, f64::min);
-        let last = self.requests.iter().map(|request| request.finished).fold(0.0, f64::max);
-        (last - first).max(0.0)
+        self.requests.iter().map(|request| request.finished).fold(0.0, f64::max)
     }
 
     /// The time of decoding, summed over requests, in ms: from when the prompt is read to the

@@ -79,9 +79,14 @@ impl SimulationRow {
         let sum = |of: fn(&ServedRun) -> f64| own.iter().map(of).sum::<f64>();
         let tokens = sum(|run| run.tokens() as f64);
         let pairs = || plain.iter().zip(own);
-        // All repeats have the same tokens, so the times alone tell.
-        let throughput =
-            Ratio::of(pairs().map(|(plain, own)| ([plain.span_ms()], [own.span_ms()])));
+        let throughput = Ratio::of(pairs().map(|(plain, own)| {
+            let ((plain_tokens, plain_ms), (tokens, ms)) = (plain.under_load(), own.under_load());
+            ([tokens, plain_ms], [ms, plain_tokens])
+        }));
+        let (loaded, loaded_ms) = own
+            .iter()
+            .map(ServedRun::under_load)
+            .fold((0.0, 0.0), |(tokens, ms), next| (tokens + next.0, ms + next.1));
         let speedup =
             Ratio::of(pairs().map(|(plain, own)| ([plain.decode_ms()], [own.decode_ms()])));
         let ends = |ratio: &Ratio| ratio.interval().map(|i| (i.lo, i.hi)).unzip();
@@ -106,7 +111,7 @@ impl SimulationRow {
             max_batch,
             requests: requests().count(),
             repeats: own.len(),
-            tokens_per_second: 1000.0 * tokens / sum(ServedRun::span_ms),
+            tokens_per_second: 1000.0 * loaded / loaded_ms,
             throughput: throughput.value().unwrap_or(1.0),
             throughput_lo,
             throughput_hi,

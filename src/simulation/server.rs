@@ -53,6 +53,9 @@ impl Server<'_> {
         let mut run = ServedRun::default();
         let mut now = 0.0;
         loop {
+            if !queue.is_empty() {
+                run.loaded_until(now);
+            }
             while active.len() < self.limits.max_batch {
                 let Some((number, text, arrived)) = queue.take(now) else { break };
                 active.push(ActiveRequest::new(number, &self.texts[text], arrived, now));
@@ -105,10 +108,16 @@ impl Server<'_> {
             if request.unread > 0 {
                 request.read(chunk, after);
             } else {
+                let before = request.place.token;
                 let (drafted, accepted) = request.round(drafts.next().unwrap_or(0), seed, after);
-                let (request, draft_ms) = (request.number, ms.draft);
-                let verify_ms = ms.target + ms.outside;
-                rounds.push(ServedRound { request, drafted, accepted, draft_ms, verify_ms });
+                rounds.push(ServedRound {
+                    request: request.number,
+                    drafted,
+                    accepted,
+                    emitted: request.place.token.min(request.text.tokens) - before,
+                    draft_ms: ms.draft,
+                    verify_ms: ms.target + ms.outside,
+                });
             }
         }
         policy.observe(&rounds);

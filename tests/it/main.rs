@@ -34,6 +34,8 @@ mod random_toys;
 mod sampling;
 mod session;
 mod signals;
+#[cfg(feature = "harness")]
+mod simulation;
 mod stop;
 mod tape_exact;
 mod tape_support;

@@ -68,7 +68,7 @@ pub(super) struct SimulateArgs {
     /// The most rows of a step, as far as prompts need them
     #[arg(long, value_name = "N", default_value_t = 2048, value_parser = count)]
     step_rows: usize,
-    /// Requests [default: one for each text]
+    /// Requests [default: one for each text, and at least four for each client]
     #[arg(long, value_name = "N", value_parser = count)]
     requests: Option<usize>,
     /// How often to repeat with other arrivals and draws
@@ -119,9 +119,13 @@ pub(super) fn run(args: &SimulateArgs) -> Result<()> {
             limits: ServerLimits { max_batch, step_rows: args.step_rows },
         };
         let params = |k| PolicyParams { texts: &way.texts, costs, k, max_batch };
-        let requests = args.requests.unwrap_or(way.texts.len()).max(1);
         let seeds = || (0..args.repeats as u64).map(|repeat| args.seed + repeat);
         for &load in &loads {
+            let least = match load {
+                Arrivals::Clients(clients) => 4 * clients,
+                Arrivals::Rate(_) => 0,
+            };
+            let requests = args.requests.unwrap_or(way.texts.len().max(least));
             let serve = |policy: &NamedPolicy| {
                 let k = policy.k(&params(USUAL_MOST));
                 let build = |seed| {

@@ -18,7 +18,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
               expected tokens per second; they go to the requests whose past drafts survived",
     source: "vLLM, adaptive verification; Liu et al. 2024, arXiv 2406.14066",
     build: |params| {
-        Box::new(Budget { k: params.k, all: PastAcceptance::default(), own: BTreeMap::new() })
+        Box::new(Budget { k: params.k, all: PastAcceptance::GUESS, own: BTreeMap::new() })
     },
 };
 
@@ -26,14 +26,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
 struct Budget {
     k: usize,
     all: PastAcceptance,
-    own: BTreeMap<usize, OwnAcceptance>,
-}
-
-/// Counts of a request's drafted tokens that were decided on and accepted.
-#[derive(Debug, Clone, Copy, Default)]
-struct OwnAcceptance {
-    reached: f64,
-    kept: f64,
+    own: BTreeMap<usize, PastAcceptance>,
 }
 
 /// How many tokens the acceptance of all requests counts for beside a request's own. With few, the
@@ -46,8 +39,7 @@ const COMPARED: usize = 64;
 impl Budget {
     /// The probability that a request's next token survives.
     fn alpha(&self, request: usize) -> f64 {
-        let own = self.own.get(&request).copied().unwrap_or_default();
-        (PRIOR * self.all.alpha() + own.kept) / (PRIOR + own.reached)
+        self.own.get(&request).copied().unwrap_or_default().beside(self.all.alpha(), PRIOR)
     }
 
     /// The survival of every token that could be drafted, with its request's place in the step,
@@ -85,11 +77,10 @@ impl ServingPolicy for Budget {
     }
 
     fn observe(&mut self, rounds: &[ServedRound]) {
-        self.all.observe(rounds);
         for round in rounds {
+            self.all.add(round, PastAcceptance::GUESS);
             let own = self.own.entry(round.request).or_default();
-            own.reached += (round.accepted + 1).min(round.drafted) as f64;
-            own.kept += round.accepted as f64;
+            own.add(round, PastAcceptance::default());
         }
     }
 

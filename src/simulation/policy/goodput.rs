@@ -9,63 +9,60 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     summary: "in every step the K from 0 to K with the most expected tokens per second, by the \
               acceptance of past rounds and the costs",
     source: "Liu et al. 2024, arXiv 2406.14066",
-    build: |params| Box::new(Goodput { k: params.k, alpha: PastAcceptance::default() }),
+    build: |params| Box::new(Goodput { k: params.k, past: PastAcceptance::GUESS }),
 };
 
 #[derive(Debug)]
 struct Goodput {
     k: usize,
-    alpha: PastAcceptance,
+    past: PastAcceptance,
 }
 
 /// How much older tokens count for each newer one: about 1000 are held.
 const KEEP: f64 = 0.999;
 
+/// How much of the past is left after a round without drafts. What is forgotten gives way to a
+/// guess; or else a policy that once stopped drafting would never learn that it pays again.
+const LEFT: f64 = 0.98;
+
 /// Drafted tokens that were decided on, and those of them that were accepted; older ones count
-/// less. It begins with a guess.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// less.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct PastAcceptance {
     reached: f64,
     kept: f64,
 }
 
-impl Default for PastAcceptance {
-    fn default() -> Self {
-        Self { reached: 10.0, kept: 7.0 }
-    }
-}
-
-/// How much of the past is left after a step without drafts. What is forgotten gives way to the
-/// guess; or else a policy that once stopped drafting would never learn that it pays again.
-const LEFT: f64 = 0.98;
-
 impl PastAcceptance {
+    /// What is guessed before the first round.
+    pub(super) const GUESS: Self = Self { reached: 10.0, kept: 7.0 };
+
     /// The probability that the next drafted token is accepted.
     pub(super) fn alpha(self) -> f64 {
         self.kept / self.reached
     }
 
-    /// Adds the rounds of a step.
-    pub(super) fn observe(&mut self, rounds: &[ServedRound]) {
-        if rounds.iter().all(|round| round.drafted == 0) {
-            let guess = Self::default();
-            self.reached = LEFT * self.reached + (1.0 - LEFT) * guess.reached;
-            self.kept = LEFT * self.kept + (1.0 - LEFT) * guess.kept;
-        }
-        rounds.iter().for_each(|round| self.add(round));
+    /// This, beside a probability that counts for so many tokens.
+    pub(super) fn beside(self, alpha: f64, tokens: f64) -> f64 {
+        (tokens * alpha + self.kept) / (tokens + self.reached)
     }
 
-    fn add(&mut self, round: &ServedRound) {
+    /// Adds a round; one without drafts brings the counts nearer to a guess.
+    pub(super) fn add(&mut self, round: &ServedRound, guess: Self) {
         let reached = (round.accepted + 1).min(round.drafted);
-        let left = KEEP.powi(reached as i32);
-        self.reached = self.reached * left + reached as f64;
-        self.kept = self.kept * left + round.accepted as f64;
+        let left = if reached == 0 { LEFT } else { KEEP.powi(reached as i32) };
+        self.reached = left * self.reached + reached as f64;
+        self.kept = left * self.kept + round.accepted as f64;
+        if reached == 0 {
+            self.reached += (1.0 - LEFT) * guess.reached;
+            self.kept += (1.0 - LEFT) * guess.kept;
+        }
     }
 }
 
 impl ServingPolicy for Goodput {
     fn drafts(&mut self, step: &ServerStep<'_>) -> Vec<usize> {
-        let alpha = self.alpha.alpha();
+        let alpha = self.past.alpha();
         let drafts =
             |k: usize| step.requests.iter().map(|request| request.most.min(k)).collect::<Vec<_>>();
         let rate = |drafts: &[usize]| {
@@ -78,6 +75,6 @@ impl ServingPolicy for Goodput {
     }
 
     fn observe(&mut self, rounds: &[ServedRound]) {
-        self.alpha.observe(rounds);
+        rounds.iter().for_each(|round| self.past.add(round, PastAcceptance::GUESS));
     }
 }

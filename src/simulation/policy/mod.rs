@@ -55,6 +55,8 @@ pub struct ServedRound {
     pub drafted: usize,
     /// Accepted tokens.
     pub accepted: usize,
+    /// Tokens that its text grew by.
+    pub emitted: usize,
     /// The time of its step for drafts, in ms.
     pub draft_ms: f64,
     /// Likewise for the target's pass and what is outside passes.
