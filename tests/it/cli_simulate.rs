@@ -280,7 +280,7 @@ fn logs_of_other_programs_are_served() {
     assert_eq!(found["tokens_per_round"], 9.0 / 4.0);
     assert_eq!(found["drafted_per_round"], 8.0 / 4.0);
     // Rounds of at most 2 accept 2, 0 and 2 tokens; the eighth token takes one more.
-    let found = served(imported("acceptance", &[steps.clone()]), 2);
+    let found = served(imported("acceptance", std::slice::from_ref(&steps)), 2);
     assert_eq!(found["tokens_per_round"], 8.0 / 4.0);
     let histogram = json!({"spec_decode_acceptance": {
         "acceptance_histogram": {"0": 2, "4": 1}, "num_spec_tokens": 4,
