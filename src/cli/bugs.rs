@@ -3,14 +3,20 @@
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic;
 use std::sync::Once;
+use std::thread;
 
 use crate::experiment::Build;
+use crate::recording::READS_DAMAGED;
 use crate::terminal;
 
 /// Installs a panic hook that prints one sentence asking for a bug report, followed by a
-/// backtrace only if `RUST_BACKTRACE` requests it. Only the first panic is printed.
+/// backtrace only if `RUST_BACKTRACE` requests it. Only the first panic is printed. A thread that
+/// reads what may be damaged tells of its panic itself.
 pub fn report_bugs() {
     panic::set_hook(Box::new(|info| {
+        if thread::current().name() == Some(READS_DAMAGED) {
+            return;
+        }
         static FIRST: Once = Once::new();
         FIRST.call_once(|| {
             let payload = info.payload();

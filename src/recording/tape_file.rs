@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use flate2::bufread::MultiGzDecoder;
 
+use super::parquet::{PARQUET, read_parquet};
 use crate::error::Error;
 use crate::tape::{ReadTape, Tape, TapeHeader, TapeLine, read_tape};
 
@@ -51,7 +52,8 @@ impl TapeFile {
         let file = options.read(true).append(true).open(path).with_context(cannot)?;
         locked(&file, path)?;
         let mut reader = BufReader::new(&file);
-        if reader.fill_buf().with_context(cannot)?.starts_with(&GZIP) {
+        let begin = reader.fill_buf().with_context(cannot)?;
+        if begin.starts_with(&GZIP) || begin.starts_with(&PARQUET) {
             bail!("{} is compressed: unpack it before you append to it", path.display());
         }
         let ReadTape { tape, whole } = read_tape(reader, path)?;
@@ -92,7 +94,7 @@ fn written(line: &TapeLine) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Reads a tape, plain or compressed by gzip.
+/// Reads a tape: JSON lines, plain or compressed by gzip, or Parquet.
 ///
 /// # Errors
 /// If it cannot be read, or a line is not one of a tape; names the file and the line.
@@ -100,6 +102,11 @@ pub fn read_tape_file(path: &Path) -> Result<Tape> {
     let file = File::open(path).map_err(|error| Error::file(path, error))?;
     let mut reader = BufReader::new(file);
     let begin = reader.fill_buf().map_err(|error| Error::file(path, error))?;
+    if begin.starts_with(&PARQUET) {
+        let mut file = reader.into_inner();
+        file.rewind().map_err(|error| Error::file(path, error))?;
+        return read_parquet(file, path);
+    }
     let read = if begin.starts_with(&GZIP) {
         read_tape(BufReader::new(MultiGzDecoder::new(reader)), path)
     } else {

@@ -70,6 +70,16 @@ impl Tape {
         Ok(())
     }
 
+    /// The lines of a file with the same contents.
+    pub fn lines(&self) -> impl Iterator<Item = TapeLine> {
+        let header = std::iter::once(TapeLine::Tape(self.header.clone()));
+        let texts = self.texts.iter().cloned().map(TapeLine::Text);
+        let drafters = self.drafters.iter().cloned().map(TapeLine::Drafter);
+        let scores = self.scores.values().cloned().map(TapeLine::Score);
+        let logs = self.logs.iter().cloned().map(TapeLine::Log);
+        header.chain(texts).chain(drafters).chain(scores).chain(logs)
+    }
+
     /// What a drafter says of a text.
     pub fn score(&self, drafter: usize, text: usize) -> Option<&TapeScore> {
         self.scores.get(&(drafter, text))

@@ -38,6 +38,8 @@ mod signals;
 mod simulation;
 mod stop;
 mod tape_exact;
+#[cfg(feature = "harness")]
+mod tape_parquet;
 mod tape_support;
 mod tape_trees;
 mod text_stream;

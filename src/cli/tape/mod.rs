@@ -1,5 +1,6 @@
 //! `specdec tape`: records texts, and lets drafters read them.
 
+mod export;
 mod import;
 mod record;
 mod score;
@@ -23,6 +24,8 @@ enum TapeCommand {
     Score(Box<score::ScoreArgs>),
     /// Write what another program has logged on a tape
     Import(Box<import::ImportArgs>),
+    /// Write a tape as a Parquet file, or as JSON lines
+    Export(export::ExportArgs),
     /// Say what a tape holds
     Show(show::ShowArgs),
 }
@@ -33,6 +36,7 @@ pub(super) fn run(args: &TapeArgs) -> Result<()> {
         TapeCommand::Record(args) => record::run(args),
         TapeCommand::Score(args) => score::run(args),
         TapeCommand::Import(args) => import::run(args),
+        TapeCommand::Export(args) => export::run(args),
         TapeCommand::Show(args) => show::run(args),
     }
 }
