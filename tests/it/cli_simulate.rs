@@ -214,7 +214,7 @@ fn rows_are_documented_and_repeatable() {
         assert_eq!(found.status.code(), Some(2));
         assert!(text(&found.stderr).contains(why), "{}", text(&found.stderr));
     }
-    refused(&["--clients", "0"], "--clients 0: allowed are numbers above 0");
+    refused(&["--clients", "0"], "--clients 0: allowed are numbers from 1 to 1000000");
     refused(&["--drafter", "suffix_automaton"], "allowed are model, prompt_lookup");
     refused(&["--verifier", "gumbel"], "score with --overlap");
 }
@@ -282,6 +282,9 @@ fn logs_of_other_programs_are_served() {
     // Rounds of at most 2 accept 2, 0 and 2 tokens; the eighth token takes one more.
     let found = served(imported("acceptance", std::slice::from_ref(&steps)), 2);
     assert_eq!(found["tokens_per_round"], 8.0 / 4.0);
+    let offline = json!({"token_ids": vec![1; 9], "spec_decode_metrics": steps});
+    let found = served(imported("acceptance", &[offline]), 3);
+    assert_eq!(found["tokens_per_round"], 9.0 / 4.0);
     let histogram = json!({"spec_decode_acceptance": {
         "acceptance_histogram": {"0": 2, "4": 1}, "num_spec_tokens": 4,
     }});

@@ -5,7 +5,7 @@ mod table;
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use serde::Serialize;
 
@@ -85,6 +85,9 @@ pub(super) struct SimulateArgs {
     json: bool,
 }
 
+/// No simulation has more requests, clients or repeats.
+const MOST: usize = 1_000_000;
+
 /// The largest draft of policies that choose among several.
 const USUAL_MOST: usize = 8;
 
@@ -100,49 +103,18 @@ pub(super) fn run(args: &SimulateArgs) -> Result<()> {
     let table = CostTable::read(&args.costs)?;
     let max_batch = args.max_batch(&table)?;
     let loads = args.loads(max_batch)?;
-    let wanted = args.drafter.as_deref();
+    let ways = ways(&tape, &table, args.verifier, args.drafter.as_deref())
+        .map_err(|why| anyhow!("{}: {why}", args.tape.display()))?;
+    if ways.iter().any(|way| way.with_model) && !table.knows_draft() {
+        bail!("{} has no row with what = draft, and a model drafts", args.costs.display());
+    }
     let mut rows = Vec::new();
-    for way in ways(&tape, &table, args.verifier, wanted)
-        .map_err(|why| anyhow::anyhow!("{}: {why}", args.tape.display()))?
-    {
+    for way in &ways {
         let costs = StepCosts { table: &table, with_model: way.with_model };
-        if way.with_model && !table.knows_draft() {
-            bail!(
-                "{} has no row with what = draft, and a model drafts: allowed with it are rows of \
-                 both",
-                args.costs.display()
-            );
-        }
-        let server = Server {
-            texts: &way.texts,
-            costs,
-            limits: ServerLimits { max_batch, step_rows: args.step_rows },
-        };
-        let params = |k| PolicyParams { texts: &way.texts, costs, k, max_batch };
-        let seeds = || (0..args.repeats as u64).map(|repeat| args.seed + repeat);
+        let limits = ServerLimits { max_batch, step_rows: args.step_rows };
+        let server = Server { texts: &way.texts, costs, limits };
         for &load in &loads {
-            let least = match load {
-                Arrivals::Clients(clients) => 4 * clients,
-                Arrivals::Rate(_) => 0,
-            };
-            let requests = args.requests.unwrap_or(way.texts.len().max(least));
-            let serve = |policy: &NamedPolicy| {
-                let k = policy.k(&params(USUAL_MOST));
-                let build = |seed| {
-                    let mut own = policy.entry.build(&params(k));
-                    server.serve(&mut *own, load, requests, seed)
-                };
-                (k, seeds().map(build).collect::<Vec<_>>())
-            };
-            let (_, plain) = serve(&NamedPolicy::plain());
-            for policy in &args.policy {
-                let (k, own) = serve(policy);
-                let num_speculative_tokens = k;
-                let policy = policy.entry.name.to_owned();
-                let way = SimulationWay { policy, num_speculative_tokens, ..way.name.clone() };
-                let served = Served { load, max_batch, plain: &plain, own: &own };
-                rows.push(SimulationRow::of(way, &served));
-            }
+            rows.extend(args.serve(&server, load, &way.name));
         }
     }
     if let Some(file) = &args.csv {
@@ -155,6 +127,34 @@ pub(super) fn run(args: &SimulateArgs) -> Result<()> {
 }
 
 impl SimulateArgs {
+    /// The rows of all policies under a load.
+    fn serve(
+        &self,
+        server: &Server<'_>,
+        load: Arrivals,
+        name: &SimulationWay,
+    ) -> Vec<SimulationRow> {
+        let Server { texts, costs, limits: ServerLimits { max_batch, .. } } = *server;
+        let requests = self.requests.unwrap_or(texts.len().max(least_requests(load)));
+        let params = |k| PolicyParams { texts, costs, k, max_batch };
+        let runs = |policy: &NamedPolicy, k| {
+            let run = |repeat| {
+                let mut own = policy.entry.build(&params(k));
+                server.serve(&mut *own, load, requests, self.seed.wrapping_add(repeat))
+            };
+            (0..self.repeats as u64).map(run).collect::<Vec<_>>()
+        };
+        let plain = runs(&NamedPolicy::plain(), 0);
+        let row = |policy: &NamedPolicy| {
+            let k = policy.k(&params(USUAL_MOST));
+            let own = runs(policy, k);
+            let (policy, num_speculative_tokens) = (policy.entry.name.to_owned(), k);
+            let way = SimulationWay { policy, num_speculative_tokens, ..name.clone() };
+            SimulationRow::of(way, &Served { load, max_batch, plain: &plain, own: &own })
+        };
+        self.policy.iter().map(row).collect()
+    }
+
     fn max_batch(&self, table: &CostTable) -> Result<usize> {
         let known = table.batches().max().unwrap_or(1);
         match self.max_batch {
@@ -172,8 +172,8 @@ impl SimulateArgs {
         let given = self.requests.map(|requests| ("--requests", requests));
         let clients = self.clients.iter().map(|&clients| ("--clients", clients));
         for (option, number) in least.into_iter().chain(given).chain(clients) {
-            if number == 0 {
-                bail!("{option} 0: allowed are numbers above 0");
+            if !(1..=MOST).contains(&number) {
+                bail!("{option} {number}: allowed are numbers from 1 to {MOST}");
             }
         }
         let rates = self.rate.iter().map(|&rate| Arrivals::Rate(rate));
@@ -185,6 +185,14 @@ impl SimulateArgs {
         let powers = std::iter::successors(Some(1), |clients| Some(clients * 4));
         let usual = powers.take_while(|&clients| clients <= max_batch);
         Ok(usual.map(Arrivals::Clients).collect())
+    }
+}
+
+/// How many requests a load needs, so that it lasts for some time.
+fn least_requests(load: Arrivals) -> usize {
+    match load {
+        Arrivals::Clients(clients) => 4 * clients,
+        Arrivals::Rate(_) => 0,
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) const FORMAT: TapeFormat = TapeFormat {
 };
 
 /// Where a record may lie in a line, if it is not the line.
-const PLACES: [&str; 2] = ["spec_decode_acceptance", "speculative_decoding"];
+const PLACES: [&str; 3] = ["spec_decode_acceptance", "spec_decode_metrics", "speculative_decoding"];
 
 fn read(line: &Value) -> Result<LoggedLine> {
     let record = PLACES.iter().find_map(|place| line.get(place)).unwrap_or(line);
@@ -28,7 +28,8 @@ fn read(line: &Value) -> Result<LoggedLine> {
         own.unwrap_or_default()
     };
     let prompt_tokens = number(&["input_sequence_length", "prompt_tokens"]);
-    let tokens = number(&["output_sequence_length", "completion_tokens"]);
+    let listed = line.get("token_ids").and_then(Value::as_array).map_or(0, Vec::len);
+    let tokens = number(&["output_sequence_length", "completion_tokens"]).max(listed);
     Ok(LoggedLine {
         rounds: vec![LoggedRounds { prompt_tokens, tokens, ..found }],
         ..LoggedLine::default()
