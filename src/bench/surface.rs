@@ -36,7 +36,8 @@ pub const OUTSIDE_COST: &str = "outside";
 const PROMPTS: [usize; 4] = [1, 16, 64, 256];
 
 /// Times passes of 1 to 17 rows at each of some lengths of context, and prompts of several
-/// lengths, `budget` for each, and adds what rounds take `outside` of them. Where too few samples were undisturbed, there is no row.
+/// lengths, `budget` for each, and adds what rounds take `outside` of them. Where too few samples
+/// were undisturbed, there is no row.
 ///
 /// Unlike those of [`super::measure`], these passes take turns with nothing that reads other
 /// memory: in the rounds of a text, nothing but the draft model comes between two passes of the

@@ -14,6 +14,7 @@ use crate::model::zoo::{OTHER_VOCABULARIES, TOYS};
 use crate::params::{Param, Params, Value};
 use crate::registry::{Class, Entry, class_with_word, promise};
 use crate::sampling::PROCESSORS;
+use crate::simulation::{POLICIES, PolicyEntry};
 use crate::tree::{DraftShape, Siblings};
 use crate::verify::{BuildVerifier, VERIFIERS};
 
@@ -31,7 +32,7 @@ Every verifier has a guarantee class:
   P (seed-exact)    the same seed gives the tokens of plain decoding
   X (approximate)   no guarantee")]
 pub(super) struct ListArgs {
-    /// Print one JSON object: drafters, lengths, verifiers, sampling, strategies, toys
+    /// Print one JSON object: drafters, lengths, verifiers, sampling, strategies, policies, toys
     #[arg(long, conflicts_with = "markdown")]
     json: bool,
     /// Print the page docs/methods.md
@@ -47,6 +48,7 @@ struct Everything {
     verifiers: Vec<ListedMethod>,
     sampling: Vec<ListedProcessor>,
     strategies: &'static [Strategy],
+    policies: &'static [PolicyEntry],
     toys: Vec<ListedToy>,
 }
 
@@ -148,6 +150,7 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
         ),
         sampling: PROCESSORS.iter().map(|p| processor(&p.setting)).collect(),
         strategies: STRATEGIES,
+        policies: POLICIES,
         toys: TOYS
             .iter()
             .chain(OTHER_VOCABULARIES)
@@ -178,6 +181,10 @@ fn print(text: &mut String, all: &Everything) -> std::fmt::Result {
     writeln!(text, "\nStrategies: how texts are made (generate, experiments)")?;
     for Strategy { name, options, summary, .. } in all.strategies {
         writeln!(text, "  {name:<19} {summary} ({options})")?;
+    }
+    writeln!(text, "\nPolicies of servers: who drafts how much (simulate)")?;
+    for PolicyEntry { name, summary, .. } in all.policies {
+        writeln!(text, "  {name:<19} {summary}")?;
     }
     writeln!(text, "\nToy models (--target): tables of exact probabilities, with a draft each")?;
     for toy in &all.toys {
@@ -237,6 +244,12 @@ fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
     writeln!(text, "| --- | --- | --- | --- | --- |")?;
     for Strategy { name, options, axes, summary, source } in all.strategies {
         writeln!(text, "| {name} | `{options}` | `{axes}` | {summary} | {source} |")?;
+    }
+    writeln!(text, "\n## Policies of servers: who drafts how much\n")?;
+    writeln!(text, "[simulate.md](simulate.md) defines them.\n\n| name | what it does | source |")?;
+    writeln!(text, "| --- | --- | --- |")?;
+    for PolicyEntry { name, summary, source, .. } in all.policies {
+        writeln!(text, "| {name} | {summary} | {source} |")?;
     }
     writeln!(text, "\n## Settings\n\n| key | of | what | allowed | default |")?;
     writeln!(text, "| --- | --- | --- | --- | --- |")?;

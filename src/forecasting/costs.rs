@@ -68,8 +68,9 @@ impl CostTable {
         if rows == 0 || batch == 0 {
             bail!("rows = {rows}, batch = {batch}: allowed are numbers above 0");
         }
-        if !(ms.is_finite() && ms >= 0.0) {
-            bail!("ms = {ms}: allowed is a finite number >= 0");
+        let target = matches!(what.as_str(), "" | TARGET_COST);
+        if !ms.is_finite() || ms < 0.0 || (target && ms == 0.0) {
+            bail!("ms = {ms}: allowed is a finite number >= 0, above 0 for a pass of the target");
         }
         let place = surface.0.entry(batch).or_default().entry(context).or_default();
         if place.insert(rows, ms).is_some() {
@@ -140,7 +141,8 @@ fn line(known: &BTreeMap<usize, f64>, rows: f64) -> f64 {
     let mut last = known.iter().rev();
     match (last.next(), last.next()) {
         (Some((&high, &b)), Some((&low, &a))) if rows > high as f64 => {
-            b + (b - a) / (high - low) as f64 * (rows - high as f64)
+            // Noise must not make a long pass take no time, or less.
+            (b + (b - a) / (high - low) as f64 * (rows - high as f64)).max(b.min(a))
         }
         _ => between(known, rows, |ms| *ms),
     }
@@ -167,11 +169,14 @@ mod tests {
             ("", 1, 100, 8, 30.0),
             ("draft", 1, 100, 1, 2.0),
             ("outside", 2, 0, 1, 0.5),
+            ("outside", 2, 0, 2, 0.5),
+            ("outside", 3, 0, 2, 0.4),
         ]);
         assert_eq!(table.target(1.0, 100.0, 1), 10.0);
         assert_eq!(table.target(3.0, 100.0, 1), 12.0);
         assert_eq!(table.target(7.0, 100.0, 1), 16.0, "beyond the last row the slope goes on");
         assert_eq!(table.target(1.0, 200.0, 1), 15.0);
+        assert_eq!(table.outside(40.0, 0.0, 2), 0.4, "a falling line ends where it was known");
         assert_eq!(table.target(1.0, 50.0, 1), 10.0, "before the first context");
         assert_eq!(table.target(1.0, 9999.0, 1), 20.0, "behind the last context");
         assert_eq!(table.target(1.0, 100.0, 2), 10.0 + 20.0 / 7.0);
@@ -189,6 +194,7 @@ mod tests {
             CostRow { batch: 0, ..row.clone() },
             CostRow { ms: f64::NAN, ..row.clone() },
             CostRow { ms: -1.0, ..row.clone() },
+            CostRow { rows: 2, ms: 0.0, ..row.clone() },
             CostRow { what: "verify".to_owned(), ..row.clone() },
             row,
         ] {

@@ -62,7 +62,6 @@ impl ForecastRow {
     ) -> Self {
         let drafter = &tape.drafters[found.way.drafter];
         let sum = |of: fn(&PromptForecast) -> f64| found.prompts.values().map(of).sum();
-        let params = drafter.params.iter().map(|(key, value)| format!("{key}={value}"));
         let (efficiency, alpha) = (found.block_efficiency(), found.conditional_acceptance());
         let speedup = found.speedup(number);
         let ends =
@@ -73,8 +72,8 @@ impl ForecastRow {
         Self {
             sampling: tape.header.samplings[found.way.sampling],
             drafter: drafter.drafter.clone(),
-            draft: drafter.model.as_ref().map(|model| model.name.clone()).unwrap_or_default(),
-            params: params.collect::<Vec<_>>().join(" "),
+            draft: drafter.model_name().to_owned(),
+            params: drafter.settings(),
             tree: found.way.tree.as_ref().map(TreeShape::describe).unwrap_or_default(),
             verifier: found.way.law.verifier().to_owned(),
             num_speculative_tokens: found.way.k,

@@ -34,14 +34,21 @@ const REST: &str = "rest";
 /// Lines that are written and compressed together.
 const GROUP: usize = 1024;
 
-/// Writes a tape. What it replaces stays as it is until the new file is complete.
+/// Writes a tape to a new file. If that fails, nothing is left of it.
 ///
 /// # Errors
-/// If the file cannot be written.
+/// If the file exists or cannot be written.
 pub fn write_parquet(tape: &Tape, path: &Path) -> Result<()> {
     let cannot = || format!("cannot write {}", path.display());
-    let partial = path.with_extension("partial");
-    let file = File::create(&partial).with_context(cannot)?;
+    let file = File::create_new(path).with_context(cannot)?;
+    let written = write_lines(tape, file);
+    if written.is_err() {
+        let _ = std::fs::remove_file(path);
+    }
+    written.with_context(cannot)
+}
+
+fn write_lines(tape: &Tape, file: File) -> Result<()> {
     let schema = Arc::new(parse_message_type(&schema())?);
     let gzip = Compression::GZIP(GzipLevel::default());
     let properties = WriterProperties::builder().set_compression(gzip).build();
@@ -49,11 +56,11 @@ pub fn write_parquet(tape: &Tape, path: &Path) -> Result<()> {
     let lines = tape.lines().map(ParquetRow::of).collect::<Result<Vec<_>>>()?;
     for rows in lines.chunks(GROUP) {
         let mut group = writer.next_row_group()?;
-        write_group(&mut group, rows).with_context(cannot)?;
-        group.close().with_context(cannot)?;
+        write_group(&mut group, rows)?;
+        group.close()?;
     }
-    writer.close().with_context(cannot)?;
-    std::fs::rename(partial, path).with_context(cannot)
+    writer.close()?;
+    Ok(())
 }
 
 /// The name of a thread whose panic is not a bug of this program.

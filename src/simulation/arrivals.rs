@@ -29,9 +29,7 @@ impl RequestQueue {
         while order.len() < requests && texts > 0 {
             let begin = order.len();
             order.extend(0..texts);
-            for last in (begin + 1..order.len()).rev() {
-                order.swap(last, begin + (uniform(&mut rng) * (last + 1 - begin) as f64) as usize);
-            }
+            shuffle(&mut order[begin..], &mut rng);
         }
         order.truncate(requests);
         let mut now = 0.0;
@@ -70,6 +68,14 @@ impl RequestQueue {
         if let Some((_, comes)) = waiting.find(|(_, comes)| comes.is_none()) {
             *comes = Some(now);
         }
+    }
+}
+
+/// Puts a list into random order (Fisher and Yates). The order does not change with a library's
+/// version.
+pub(super) fn shuffle<T>(list: &mut [T], rng: &mut ChaCha8Rng) {
+    for last in (1..list.len()).rev() {
+        list.swap(last, (uniform(rng) * (last + 1) as f64) as usize);
     }
 }
 

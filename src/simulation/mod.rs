@@ -9,6 +9,7 @@
 
 mod arrivals;
 mod measures;
+mod outlook;
 mod policy;
 mod rows;
 mod server;
@@ -18,8 +19,10 @@ mod ways;
 
 pub use arrivals::Arrivals;
 pub use measures::{ServedRequest, ServedRun};
+pub use outlook::Outlook;
 pub use policy::{
     DecodingRequest, POLICIES, PolicyEntry, PolicyParams, ServedRound, ServerStep, ServingPolicy,
+    USUAL_MOST, UsualK,
 };
 pub use rows::{Served, SimulationRow, SimulationWay};
 pub use server::{Server, ServerLimits};

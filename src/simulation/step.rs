@@ -68,7 +68,8 @@ impl StepCosts<'_> {
             Some(prompts) => prompts,
             None => {
                 let rows = (decoding + drafted + work.prefill_rows) as f64;
-                self.table.target(rows / sequences as f64, context, sequences) - ms.target
+                let all = self.table.target(rows / sequences as f64, context, sequences);
+                (all - ms.target).max(0.0)
             }
         };
         ms.target += prompts;

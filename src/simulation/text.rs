@@ -1,9 +1,8 @@
 //! The texts that requests ask for.
 
-use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
-use crate::forecasting::DraftedRound;
+use super::arrivals::shuffle;
 use crate::tape::{ChainLaw, LoggedRound, TapeLog, TextOdds};
 
 /// A text, and what the rounds that decode it draft and accept.
@@ -48,9 +47,7 @@ impl<'t> SimulatedText<'t> {
         let mut rounds = log.rounds.clone();
         if log.unordered {
             let mut rng = ChaCha8Rng::seed_from_u64(rounds.len() as u64);
-            for last in (1..rounds.len()).rev() {
-                rounds.swap(last, (rng.next_u64() % (last as u64 + 1)) as usize);
-            }
+            shuffle(&mut rounds, &mut rng);
         }
         let emitted = rounds.iter().map(|round| round.accepted + 1).sum::<usize>();
         let plain = LoggedRound { accepted: 0, drafted: 0 };
@@ -95,30 +92,6 @@ impl<'t> SimulatedText<'t> {
                 }
                 drafts
             }
-        }
-    }
-}
-
-/// Tokens of some texts, and the rounds that they are expected to take by what is drafted.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct PolicyOutlook {
-    pub(super) tokens: f64,
-    pub(super) rounds: Vec<(DraftedRound, f64)>,
-}
-
-impl PolicyOutlook {
-    /// That of drafts of at most `k` tokens.
-    pub(super) fn of(texts: &[SimulatedText<'_>], k: usize, with_model: bool) -> Self {
-        let mut rounds = vec![0.0; k + 1];
-        for text in texts {
-            let own = text.outlook(k);
-            rounds.iter_mut().zip(own).for_each(|(sum, count)| *sum += count);
-        }
-        let round = |tokens| DraftedRound { tokens, passes: if with_model { tokens } else { 0 } };
-        let rounds = rounds.into_iter().enumerate().filter(|(_, count)| *count > 0.0);
-        Self {
-            tokens: texts.iter().map(|text| text.tokens).sum::<usize>() as f64,
-            rounds: rounds.map(|(tokens, count)| (round(tokens), count)).collect(),
         }
     }
 }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::policy::PolicyParams;
+use super::outlook::Outlook;
 use super::rows::SimulationWay;
-use super::step::StepCosts;
 use super::text::SimulatedText;
 use crate::forecasting::{CostTable, MOST_K};
 use crate::tape::{ChainLaw, Tape, TapeLog};
@@ -16,6 +15,8 @@ pub struct ServedWay<'t> {
     pub name: SimulationWay,
     /// The texts.
     pub texts: Vec<SimulatedText<'t>>,
+    /// What they are expected to take.
+    pub outlook: Outlook,
     /// Whether a model drafts.
     pub with_model: bool,
 }
@@ -43,7 +44,7 @@ pub fn ways<'t>(
     }
     let of = |sampling| {
         let served = drafters.iter().filter_map(|&drafter| way(tape, (sampling, drafter), law));
-        let timed = served.map(|way| (alone_ms(&way, table), way));
+        let timed = served.map(|way| (way.outlook.best(table, MOST_K, 1).1, way));
         timed.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, way)| way)
     };
     let found = (0..tape.header.samplings.len()).filter_map(of).collect::<Vec<_>>();
@@ -72,21 +73,18 @@ fn way(tape: &Tape, (sampling, drafter): (usize, usize), law: ChainLaw) -> Optio
     };
     texts.extend(tape.logs.iter().filter(own).map(SimulatedText::logged));
     let described = &tape.drafters[drafter];
-    let params = described.params.iter().map(|(key, value)| format!("{key}={value}"));
     let name = SimulationWay {
         sampling: tape.header.samplings[sampling],
         drafter: described.drafter.clone(),
-        draft: described.model.as_ref().map(|model| model.name.clone()).unwrap_or_default(),
-        params: params.collect::<Vec<_>>().join(" "),
+        draft: described.model_name().to_owned(),
+        params: described.settings(),
         verifier: law.verifier().to_owned(),
         ..SimulationWay::default()
     };
     let with_model = described.model.is_some();
-    (!texts.is_empty()).then_some(ServedWay { name, texts, with_model })
-}
-
-/// The expected time per token of a request alone, in ms, with the K that is fastest.
-fn alone_ms(way: &ServedWay<'_>, table: &CostTable) -> f64 {
-    let costs = StepCosts { table, with_model: way.with_model };
-    PolicyParams { texts: &way.texts, costs, k: MOST_K, max_batch: 1 }.alone_ms()
+    if texts.is_empty() {
+        return None;
+    }
+    let outlook = Outlook::of(&texts, with_model);
+    Some(ServedWay { name, texts, outlook, with_model })
 }

@@ -194,6 +194,17 @@ impl TapeDrafter {
         named.map(|(_, value)| value.to_string()).filter(|path| !path.is_empty())
     }
 
+    /// The name of its model; empty if it has none.
+    pub fn model_name(&self) -> &str {
+        self.model.as_ref().map_or("", |model| &model.name)
+    }
+
+    /// Its settings, as in tables: `key=value`, separated by spaces.
+    pub fn settings(&self) -> String {
+        let set = self.params.iter().map(|(key, value)| format!("{key}={value}"));
+        set.collect::<Vec<_>>().join(" ")
+    }
+
     /// Its name, model and settings, in words.
     pub fn describe(&self) -> String {
         let model = self.model.iter().map(|model| format!(" {}", model.describe()));

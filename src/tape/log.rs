@@ -31,6 +31,11 @@ pub struct TapeLog {
     pub unordered: bool,
 }
 
+/// No draft has more tokens.
+const MOST_DRAFTED: usize = 1 << 16;
+/// No text and no prompt has more tokens.
+const MOST_TOKENS: usize = 1 << 24;
+
 /// A round: the tokens that were accepted, and those that were drafted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "(usize, usize)", from = "(usize, usize)")]
@@ -59,14 +64,19 @@ impl TapeLog {
     /// # Errors
     /// Says why they cannot.
     pub(super) fn check(&self) -> Result<(), String> {
-        if let Some(round) = self.rounds.iter().find(|round| round.accepted > round.drafted) {
+        if let Some(LoggedRound { accepted, drafted }) =
+            self.rounds.iter().find(|r| r.accepted > r.drafted || r.drafted > MOST_DRAFTED)
+        {
             return Err(format!(
-                "a round accepts {} of {} drafted tokens",
-                round.accepted, round.drafted
+                "a round accepts {accepted} of {drafted} drafted tokens: allowed are up to \
+                 {MOST_DRAFTED}, and no more accepted than drafted"
             ));
         }
-        if self.tokens == 0 {
-            return Err("a log of a text without tokens".to_owned());
+        if self.tokens == 0 || self.tokens.max(self.prompt_tokens) > MOST_TOKENS {
+            return Err(format!(
+                "a text of {} tokens after {}: allowed are 1 to {MOST_TOKENS} after up to as many",
+                self.tokens, self.prompt_tokens
+            ));
         }
         // Every round but the last emits all that it has accepted, and one token more.
         let before = self.rounds.len().saturating_sub(1);

@@ -308,7 +308,12 @@ fn logs_of_other_programs_are_served() {
     assert!(forecast.contains("eagle"), "{forecast}");
     let found = own.rows(&tape, &["--clients", "1", "--repeats", "1", "--policy", "fixed:2"]);
     assert_eq!(found[&("0.0".to_owned(), "fixed:2".to_owned())]["tokens_per_round"], 3.0);
+    let histogram = |steps: u64| json!({"acceptance_histogram": [steps, steps]});
+    let long = json!({"per_step_accepted": [1], "completion_tokens": 1u64 << 40});
     let bad = [
+        (histogram(1 << 40), "allowed are up to 16777216"),
+        (long, "allowed are 1 to 16777216"),
+        (json!({"per_step_accepted": [u64::MAX]}), "allowed are up to 65536"),
         (json!({"per_step_accepted": [1, 2], "per_step_drafted": [1]}), "2 steps accept tokens"),
         (json!({"per_step_accepted": [4], "per_step_drafted": [3]}), "accepts 4 of 3 drafted"),
         (json!({"per_step_accepted": [-1]}), "-1 is no count"),

@@ -3,8 +3,8 @@
 use specdec::bench::CostRow;
 use specdec::forecasting::CostTable;
 use specdec::simulation::{
-    Arrivals, DecodingRequest, POLICIES, PolicyParams, ServedPlace, ServedRound, ServedRun, Server,
-    ServerLimits, ServerStep, ServingPolicy, SimulatedText, StepCosts, StepWork,
+    Arrivals, DecodingRequest, Outlook, POLICIES, PolicyParams, ServedPlace, ServedRound,
+    ServedRun, Server, ServerLimits, ServerStep, ServingPolicy, SimulatedText, StepCosts, StepWork,
 };
 use specdec::tape::{ChainLaw, LoggedRound, TapeLog, TapeScore, TapeText, TextOdds};
 
@@ -57,7 +57,8 @@ fn served(
 ) -> ServedRun {
     let costs = StepCosts { table, with_model: true };
     let limits = ServerLimits { max_batch: 8, step_rows: 2048 };
-    let mut policy = policy(name, &PolicyParams { texts, costs, k, max_batch: 8 });
+    let outlook = &Outlook::of(texts, true);
+    let mut policy = policy(name, &PolicyParams { outlook, table, k, max_batch: 8 });
     Server { texts, costs, limits }.serve(&mut *policy, arrivals, requests, 7)
 }
 
@@ -177,7 +178,8 @@ fn policies_draft_more_where_drafts_survive_and_come_back() {
     let costs = StepCosts { table: &table, with_model: false };
     let text = text(0.9);
     let texts = [odds(&text, ChainLaw::Token)];
-    let params = PolicyParams { texts: &texts, costs, k: 8, max_batch: 8 };
+    let (table, outlook) = (&table, &Outlook::of(&texts, false));
+    let params = PolicyParams { outlook, table, k: 8, max_batch: 8 };
     let requests = [0, 1].map(|number| DecodingRequest { number, most: 8 });
     for name in ["goodput", "budget"] {
         let mut policy = policy(name, &params);
@@ -205,6 +207,32 @@ fn policies_draft_more_where_drafts_survive_and_come_back() {
     }
 }
 
+#[test]
+fn a_large_batch_forgets_no_faster_than_a_small_one() {
+    let table = usual();
+    let costs = StepCosts { table: &table, with_model: false };
+    let text = text(0.9);
+    let outlook = &Outlook::of(&[odds(&text, ChainLaw::Token)], false);
+    let params = PolicyParams { outlook, table: &table, k: 8, max_batch: 8 };
+    for name in ["goodput", "budget"] {
+        // Steps with drafts among 4000, none of which is accepted.
+        let tries = |batch: usize| {
+            let requests = (0..batch).map(|number| DecodingRequest { number, most: 8 });
+            let requests = requests.collect::<Vec<_>>();
+            let mut policy = policy(name, &params);
+            let mut tries = 0;
+            for _ in 0..4000 {
+                let drafts = policy.drafts(&step(&requests, costs));
+                tries += usize::from(drafts.iter().any(|&drafted| drafted > 0));
+                policy.observe(&rounds(&requests, &drafts, &vec![0; batch]));
+            }
+            tries
+        };
+        let (small, large) = (tries(1), tries(8));
+        assert!(small > 0 && large > 0 && large <= 2 * small, "{name}: {small} {large}");
+    }
+}
+
 /// A budget after rounds in which the first request's drafts survived and the second's did not.
 fn policy_with_history(
     params: &PolicyParams<'_>,
@@ -223,7 +251,8 @@ fn the_table_drafts_less_in_larger_batches() {
     let costs = StepCosts { table: &table, with_model: true };
     let text = text(0.7);
     let texts = [odds(&text, ChainLaw::Token)];
-    let params = PolicyParams { texts: &texts, costs, k: 8, max_batch: 8 };
+    let (table, outlook) = (&table, &Outlook::of(&texts, true));
+    let params = PolicyParams { outlook, table, k: 8, max_batch: 8 };
     let mut by_batch = policy("table", &params);
     let mut k = |batch: usize| {
         let requests = (0..batch).map(|number| DecodingRequest { number, most: 8 });
@@ -232,7 +261,7 @@ fn the_table_drafts_less_in_larger_batches() {
     };
     let ks = [1, 2, 4, 8].map(&mut k);
     assert!(ks.windows(2).all(|pair| pair[0] >= pair[1]) && ks[0] > ks[3], "{ks:?}");
-    assert_eq!(ks[0], params.best_alone());
+    assert_eq!(ks[0], outlook.best(table, 8, 1).0);
 }
 
 #[test]

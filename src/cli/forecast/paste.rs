@@ -46,7 +46,7 @@ impl Paste {
 /// The drafter of a cell, and the name of its model.
 fn drafter<'f>(found: &'f Forecasts, cell: &ForecastCell) -> (&'f str, &'f str) {
     let drafter = &found.tape.drafters[cell.way.drafter];
-    (&drafter.drafter, drafter.model.as_ref().map_or("", |model| &model.name))
+    (&drafter.drafter, drafter.model_name())
 }
 
 fn vllm(found: &Forecasts, cell: &ForecastCell) -> Result<Value> {

@@ -3,27 +3,18 @@
 use std::str::FromStr;
 
 use super::draft_length;
-use crate::simulation::{POLICIES, PolicyEntry, PolicyParams};
+use crate::simulation::{POLICIES, PolicyEntry};
 
 /// A policy, and the K that was asked for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NamedPolicy {
     pub(super) entry: &'static PolicyEntry,
-    k: Option<usize>,
+    pub(super) k: Option<usize>,
 }
 
 impl NamedPolicy {
-    pub(super) fn plain() -> Self {
-        Self { entry: &POLICIES[0], k: None }
-    }
-
-    /// K, or its maximum. A fixed one that was not asked for is the one that is fastest alone.
-    pub(super) fn k(&self, params: &PolicyParams<'_>) -> usize {
-        match (self.k, self.entry.chooses) {
-            (Some(k), _) => k,
-            (None, true) => params.k,
-            (None, false) => params.best_alone(),
-        }
+    pub(super) fn plain() -> &'static PolicyEntry {
+        &POLICIES[0]
     }
 }
 

@@ -17,8 +17,8 @@ use crate::forecasting::{CostTable, MOST_K};
 use crate::recording::read_tape_file;
 use crate::report;
 use crate::simulation::{
-    Arrivals, PolicyParams, Served, Server, ServerLimits, SimulationRow, SimulationWay, StepCosts,
-    ways,
+    Arrivals, PolicyEntry, PolicyParams, Served, ServedWay, Server, ServerLimits, SimulationRow,
+    SimulationWay, StepCosts, USUAL_MOST, ways,
 };
 use crate::tape::ChainLaw;
 
@@ -88,9 +88,6 @@ pub(super) struct SimulateArgs {
 /// No simulation has more requests, clients or repeats.
 const MOST: usize = 1_000_000;
 
-/// The largest draft of policies that choose among several.
-const USUAL_MOST: usize = 8;
-
 /// What the command prints with `--json`.
 #[derive(Debug, Serialize)]
 struct SimulationReport<'a> {
@@ -114,7 +111,7 @@ pub(super) fn run(args: &SimulateArgs) -> Result<()> {
         let limits = ServerLimits { max_batch, step_rows: args.step_rows };
         let server = Server { texts: &way.texts, costs, limits };
         for &load in &loads {
-            rows.extend(args.serve(&server, load, &way.name));
+            rows.extend(args.serve(way, load, &server));
         }
     }
     if let Some(file) = &args.csv {
@@ -130,27 +127,29 @@ impl SimulateArgs {
     /// The rows of all policies under a load.
     fn serve(
         &self,
-        server: &Server<'_>,
+        way: &ServedWay<'_>,
         load: Arrivals,
-        name: &SimulationWay,
+        server: &Server<'_>,
     ) -> Vec<SimulationRow> {
-        let Server { texts, costs, limits: ServerLimits { max_batch, .. } } = *server;
-        let requests = self.requests.unwrap_or(texts.len().max(least_requests(load)));
-        let params = |k| PolicyParams { texts, costs, k, max_batch };
-        let runs = |policy: &NamedPolicy, k| {
+        let ServerLimits { max_batch, .. } = server.limits;
+        let (outlook, table) = (&way.outlook, server.costs.table);
+        let requests = self.requests.unwrap_or(way.texts.len().max(least_requests(load)));
+        let alone = outlook.best(table, USUAL_MOST, 1).0.max(1);
+        let runs = |entry: &PolicyEntry, k| {
+            let params = PolicyParams { outlook, table, k, max_batch };
             let run = |repeat| {
-                let mut own = policy.entry.build(&params(k));
-                server.serve(&mut *own, load, requests, self.seed.wrapping_add(repeat))
+                let seed = self.seed.wrapping_add(repeat);
+                server.serve(&mut *entry.build(&params), load, requests, seed)
             };
             (0..self.repeats as u64).map(run).collect::<Vec<_>>()
         };
-        let plain = runs(&NamedPolicy::plain(), 0);
+        let plain = runs(NamedPolicy::plain(), 0);
         let row = |policy: &NamedPolicy| {
-            let k = policy.k(&params(USUAL_MOST));
-            let own = runs(policy, k);
+            let k = policy.entry.k(policy.k, alone);
+            let own = if k == 0 { plain.clone() } else { runs(policy.entry, k) };
             let (policy, num_speculative_tokens) = (policy.entry.name.to_owned(), k);
-            let way = SimulationWay { policy, num_speculative_tokens, ..name.clone() };
-            SimulationRow::of(way, &Served { load, max_batch, plain: &plain, own: &own })
+            let name = SimulationWay { policy, num_speculative_tokens, ..way.name.clone() };
+            SimulationRow::of(name, &Served { load, max_batch, plain: &plain, own: &own })
         };
         self.policy.iter().map(row).collect()
     }

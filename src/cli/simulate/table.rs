@@ -75,7 +75,7 @@ fn line(row: &SimulationRow) -> String {
          {:.2} of {:.2}",
         load(row),
         row.way.policy,
-        if row.way.policy == "plain" { "-".to_owned() } else { k.to_string() },
+        if k == 0 { "-".to_owned() } else { k.to_string() },
         row.tokens_per_second,
         ratio(row.throughput, row.throughput_lo, row.throughput_hi),
         ratio(row.speedup, row.speedup_lo, row.speedup_hi),

@@ -44,8 +44,7 @@ fn read(line: &Value) -> Result<LoggedLine> {
         tokens,
         text: text(response.get("content")),
         stopped: matches!(stop, Some("eos" | "word")),
-        drafts: Vec::new(),
-        foreign_drafts: 0,
+        ..LoggedText::default()
     }]
     .into())
 }

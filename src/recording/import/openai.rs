@@ -33,9 +33,7 @@ fn read(line: &Value) -> Result<LoggedLine> {
             tokens: tokens.map(token).collect::<Result<_>>()?,
             text: text(choice.get("message").and_then(|message| message.get("content"))),
             stopped: choice.get("finish_reason").and_then(Value::as_str) == Some("stop"),
-            processed: false,
-            drafts: Vec::new(),
-            foreign_drafts: 0,
+            ..LoggedText::default()
         })
     };
     Ok(list(response, "choices")?.iter().map(choice).collect::<Result<Vec<_>>>()?.into())

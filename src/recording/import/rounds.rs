@@ -25,21 +25,20 @@ pub(super) fn rounds(record: &Value) -> Result<Option<LoggedRounds>> {
         }));
     }
     let Some(histogram) = histogram(record.get("acceptance_histogram"))? else { return Ok(None) };
-    let most = histogram.iter().map(|(accepted, _)| *accepted).max().unwrap_or(0);
+    let all = histogram.iter().map(|(_, steps)| *steps).fold(0, usize::saturating_add);
+    if all > MOST_STEPS {
+        bail!("\"acceptance_histogram\" counts {all} steps: allowed are up to {MOST_STEPS}");
+    }
     let k = count(record.get("num_spec_tokens"));
     let steps = |(accepted, steps): (usize, usize)| {
         let drafted = k.unwrap_or(accepted).max(accepted);
         std::iter::repeat_n(LoggedRound { accepted, drafted }, steps)
     };
-    let rounds = histogram.into_iter().flat_map(steps).collect::<Vec<_>>();
-    if most > MOST_ACCEPTED || rounds.len() > MOST_STEPS {
-        bail!("\"acceptance_histogram\" counts {} steps of up to {most} tokens", rounds.len());
-    }
+    let rounds = histogram.into_iter().flat_map(steps).collect();
     Ok(Some(LoggedRounds { rounds, told: k.is_some(), unordered: true, ..LoggedRounds::default() }))
 }
 
-/// No draft has more tokens, and no text takes more steps.
-const MOST_ACCEPTED: usize = 1 << 10;
+/// No text takes more steps.
 const MOST_STEPS: usize = 1 << 24;
 
 /// Accepted tokens with the number of steps that accept so many, from a list or from an object
@@ -47,15 +46,12 @@ const MOST_STEPS: usize = 1 << 24;
 fn histogram(value: Option<&Value>) -> Result<Option<Vec<(usize, usize)>>> {
     if let Some(Value::Object(sparse)) = value {
         let entry = |(key, steps): (&String, &Value)| match (key.parse(), count(Some(steps))) {
-            (Ok(accepted), Some(steps)) => Ok((accepted, steps.min(MOST_STEPS + 1))),
+            (Ok(accepted), Some(steps)) => Ok((accepted, steps)),
             _ => bail!("\"acceptance_histogram\" has the entry {key}: {steps}"),
         };
         let mut sparse = sparse.iter().map(entry).collect::<Result<Vec<_>>>()?;
         sparse.sort_unstable();
         return Ok(Some(sparse));
     }
-    let dense = counts(value)?;
-    Ok(dense.map(|steps| {
-        steps.into_iter().map(|steps| steps.min(MOST_STEPS + 1)).enumerate().collect()
-    }))
+    Ok(counts(value)?.map(|steps| steps.into_iter().enumerate().collect()))
 }

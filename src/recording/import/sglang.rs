@@ -32,9 +32,7 @@ fn read(line: &Value) -> Result<LoggedLine> {
         tokens: tokens.collect::<Result<_>>()?,
         text: text(response.get("text")),
         stopped: reason == Some("stop"),
-        processed: false,
-        drafts: Vec::new(),
-        foreign_drafts: 0,
+        ..LoggedText::default()
     }]
     .into())
 }

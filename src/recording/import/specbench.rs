@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::logged::{
-    LoggedDrafts, LoggedLine, LoggedRounds, LoggedText, LoggedToken, count, counts, ids, list, text,
+    LoggedDrafts, LoggedLine, LoggedRounds, LoggedText, LoggedToken, counts, ids, list, text,
 };
 use super::{TapeFormat, TapeReader};
 use crate::params::Params;
@@ -27,9 +27,13 @@ const TRACED: [(&str, &str, &str); 3] = [
 ];
 
 fn read(line: &Value) -> Result<LoggedLine> {
-    match line.get("generated_token_ids") {
-        Some(tokens) => Ok(vec![trace(line, tokens)?].into()),
-        None => answers(line),
+    match (line.get("generated_token_ids"), line.get("choices")) {
+        (Some(tokens), _) => Ok(vec![trace(line, tokens)?].into()),
+        (None, Some(_)) => answers(line),
+        (None, None) => bail!(
+            "it is neither an answer of Spec-Bench (\"choices\") nor a trace of SpecDecode-Bench \
+             (\"generated_token_ids\")"
+        ),
     }
 }
 
@@ -109,8 +113,5 @@ fn answers(line: &Value) -> Result<LoggedLine> {
         }
     }
     rounds.retain(|own| !own.rounds.is_empty());
-    if rounds.is_empty() && count(line.get("question_id")).is_none() {
-        bail!("it is neither an answer of Spec-Bench nor a trace of SpecDecode-Bench");
-    }
     Ok(LoggedLine { rounds, ..LoggedLine::default() })
 }

@@ -28,9 +28,7 @@ fn read(line: &Value) -> Result<LoggedLine> {
             tokens: tokens(choice)?,
             text: text(choice.get("text")),
             stopped: choice.get("finish_reason").and_then(Value::as_str) == Some("stop"),
-            processed: false,
-            drafts: Vec::new(),
-            foreign_drafts: 0,
+            ..LoggedText::default()
         })
     };
     let mut texts = list(response, "choices")?.iter().map(choice).collect::<Result<Vec<_>>>()?;

@@ -9,11 +9,11 @@
 use std::collections::BTreeMap;
 
 use super::goodput::PastAcceptance;
-use super::{PolicyEntry, ServedRound, ServerStep, ServingPolicy};
+use super::{PolicyEntry, ServedRound, ServerStep, ServingPolicy, USUAL_MOST, UsualK};
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "budget",
-    chooses: true,
+    usual: UsualK::Most(USUAL_MOST),
     summary: "in every step the number of drafted tokens, at most K per request, with the most \
               expected tokens per second; they go to the requests whose past drafts survived",
     source: "vLLM, adaptive verification; Liu et al. 2024, arXiv 2406.14066",
@@ -77,10 +77,13 @@ impl ServingPolicy for Budget {
     }
 
     fn observe(&mut self, rounds: &[ServedRound]) {
+        self.all.observe(rounds);
         for round in rounds {
-            self.all.add(round, PastAcceptance::GUESS);
             let own = self.own.entry(round.request).or_default();
-            own.add(round, PastAcceptance::default());
+            match round.drafted {
+                0 => own.forget(PastAcceptance::default()),
+                _ => own.add(round),
+            }
         }
     }
 

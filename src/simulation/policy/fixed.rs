@@ -1,22 +1,22 @@
 //! The same K for every request in every step, and none.
 
-use super::{PolicyEntry, ServerStep, ServingPolicy};
+use super::{PolicyEntry, ServerStep, ServingPolicy, UsualK};
 
 /// Plain decoding.
 pub(super) const PLAIN: PolicyEntry = PolicyEntry {
     name: "plain",
-    chooses: false,
+    usual: UsualK::None,
     summary: "no drafts",
-    source: "",
+    source: "-",
     build: |_| Box::new(FixedDrafts { k: 0 }),
 };
 
 /// A fixed K.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "fixed",
-    chooses: false,
-    summary: "K tokens; without a K, the one that is fastest alone",
-    source: "",
+    usual: UsualK::Alone,
+    summary: "K tokens; without a K, the one that is fastest for a request alone",
+    source: "-",
     build: |params| Box::new(FixedDrafts { k: params.k }),
 };
 

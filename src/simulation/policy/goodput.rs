@@ -1,11 +1,11 @@
 //! The K of the step with the most expected tokens per second.
 
-use super::{PolicyEntry, ServedRound, ServerStep, ServingPolicy};
+use super::{PolicyEntry, ServedRound, ServerStep, ServingPolicy, USUAL_MOST, UsualK};
 use crate::statistics::expected_tokens;
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "goodput",
-    chooses: true,
+    usual: UsualK::Most(USUAL_MOST),
     summary: "in every step the K from 0 to K with the most expected tokens per second, by the \
               acceptance of past rounds and the costs",
     source: "Liu et al. 2024, arXiv 2406.14066",
@@ -21,7 +21,7 @@ struct Goodput {
 /// How much older tokens count for each newer one: about 1000 are held.
 const KEEP: f64 = 0.999;
 
-/// How much of the past is left after a round without drafts. What is forgotten gives way to a
+/// How much of the past is left after a step without drafts. What is forgotten gives way to a
 /// guess; or else a policy that once stopped drafting would never learn that it pays again.
 const LEFT: f64 = 0.98;
 
@@ -47,16 +47,26 @@ impl PastAcceptance {
         (tokens * alpha + self.kept) / (tokens + self.reached)
     }
 
-    /// Adds a round; one without drafts brings the counts nearer to a guess.
-    pub(super) fn add(&mut self, round: &ServedRound, guess: Self) {
+    /// Adds the rounds of a step.
+    pub(super) fn observe(&mut self, rounds: &[ServedRound]) {
+        if rounds.iter().all(|round| round.drafted == 0) {
+            self.forget(Self::GUESS);
+        }
+        rounds.iter().for_each(|round| self.add(round));
+    }
+
+    /// Adds a round.
+    pub(super) fn add(&mut self, round: &ServedRound) {
         let reached = (round.accepted + 1).min(round.drafted);
-        let left = if reached == 0 { LEFT } else { KEEP.powi(reached as i32) };
+        let left = KEEP.powi(reached as i32);
         self.reached = left * self.reached + reached as f64;
         self.kept = left * self.kept + round.accepted as f64;
-        if reached == 0 {
-            self.reached += (1.0 - LEFT) * guess.reached;
-            self.kept += (1.0 - LEFT) * guess.kept;
-        }
+    }
+
+    /// Comes nearer to a guess.
+    pub(super) fn forget(&mut self, guess: Self) {
+        self.reached = LEFT * self.reached + (1.0 - LEFT) * guess.reached;
+        self.kept = LEFT * self.kept + (1.0 - LEFT) * guess.kept;
     }
 }
 
@@ -75,6 +85,6 @@ impl ServingPolicy for Goodput {
     }
 
     fn observe(&mut self, rounds: &[ServedRound]) {
-        rounds.iter().for_each(|round| self.past.add(round, PastAcceptance::GUESS));
+        self.past.observe(rounds);
     }
 }

@@ -7,8 +7,11 @@ mod goodput;
 mod own_length;
 mod table;
 
+use serde::Serialize;
+
+use super::outlook::Outlook;
 use super::step::{StepCosts, StepWork};
-use super::text::{PolicyOutlook, SimulatedText};
+use crate::forecasting::CostTable;
 
 /// A policy.
 pub trait ServingPolicy: std::fmt::Debug {
@@ -73,67 +76,43 @@ impl ServerStep<'_> {
 /// What a policy is built from.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyParams<'p> {
-    /// The texts that requests ask for.
-    pub texts: &'p [SimulatedText<'p>],
-    /// Costs of steps.
-    pub costs: StepCosts<'p>,
+    /// What the texts are expected to take.
+    pub outlook: &'p Outlook,
+    /// Costs of passes.
+    pub table: &'p CostTable,
     /// K, or its maximum.
     pub k: usize,
     /// The most requests that share a step.
     pub max_batch: usize,
 }
 
-impl PolicyParams<'_> {
-    /// The K from 0 up to the largest that is fastest if `batch` requests share all steps, with
-    /// its time per token in ms.
-    fn best_k(&self, outlooks: &[PolicyOutlook], batch: usize) -> (usize, f64) {
-        let context = self.mean_context();
-        let ms = |outlook: &PolicyOutlook| {
-            let rounds = outlook.rounds.iter();
-            let each = rounds
-                .map(|(round, count)| count * self.costs.table.round(*round, (context, batch)));
-            each.sum::<f64>() / outlook.tokens
-        };
-        let all = outlooks.iter().map(ms).enumerate();
-        all.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0, f64::INFINITY))
-    }
-
-    /// What is expected for every K from 0 on.
-    fn outlooks(&self) -> Vec<PolicyOutlook> {
-        (0..=self.k).map(|k| PolicyOutlook::of(self.texts, k, self.costs.with_model)).collect()
-    }
-
-    /// The mean over tokens of the context before them.
-    fn mean_context(&self) -> usize {
-        let tokens = |text: &SimulatedText<'_>| text.tokens as f64;
-        let sum = self.texts.iter().map(tokens).sum::<f64>();
-        let context =
-            |text: &SimulatedText<'_>| (text.prompt as f64 + tokens(text) / 2.0) * tokens(text);
-        (self.texts.iter().map(context).sum::<f64>() / sum) as usize
-    }
-
-    /// The K that is fastest for a request alone; 1 if none pays.
-    pub fn best_alone(&self) -> usize {
-        self.best_k(&self.outlooks(), 1).0.max(1)
-    }
-
-    /// The time per token of a request alone, in ms, with that K.
-    pub fn alone_ms(&self) -> f64 {
-        self.best_k(&self.outlooks(), 1).1
-    }
+/// Which K a policy has if none is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsualK {
+    /// It never drafts.
+    None,
+    /// The K that is fastest for a request alone.
+    Alone,
+    /// The largest that it may choose.
+    Most(usize),
 }
 
+/// The largest draft that a policy chooses, if nothing else is asked for.
+pub const USUAL_MOST: usize = 8;
+
 /// A policy by its name.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub struct PolicyEntry {
     /// Its name.
     pub name: &'static str,
     /// What it does.
     pub summary: &'static str,
-    /// Where it is from.
+    /// Where it is from; `-` if from nobody in particular.
     pub source: &'static str,
-    /// Whether K is the largest of several drafts that it chooses among.
-    pub chooses: bool,
+    /// Which K it has if none is asked for.
+    #[serde(skip)]
+    pub usual: UsualK,
+    #[serde(skip)]
     build: fn(&PolicyParams<'_>) -> Box<dyn ServingPolicy>,
 }
 
@@ -149,6 +128,15 @@ pub const POLICIES: &[PolicyEntry] = &[
 ];
 
 impl PolicyEntry {
+    /// K, or its maximum, where `asked` is the one that was asked for.
+    pub fn k(&self, asked: Option<usize>, alone: usize) -> usize {
+        match self.usual {
+            UsualK::None => 0,
+            UsualK::Alone => asked.unwrap_or(alone),
+            UsualK::Most(most) => asked.unwrap_or(most),
+        }
+    }
+
     /// The policy.
     pub fn build(&self, params: &PolicyParams<'_>) -> Box<dyn ServingPolicy> {
         (self.build)(params)

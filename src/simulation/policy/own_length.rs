@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{PolicyEntry, PolicyParams, ServedRound, ServerStep, ServingPolicy};
+use super::{
+    PolicyEntry, PolicyParams, ServedRound, ServerStep, ServingPolicy, USUAL_MOST, UsualK,
+};
 use crate::length::{DraftLength, LENGTHS, LengthParams};
 use crate::params::Params;
 use crate::round::{RoundEvent, RoundTimes, Verdict};
@@ -12,7 +14,7 @@ use crate::tree::Draft;
 
 pub(super) const HEURISTIC: PolicyEntry = PolicyEntry {
     name: "heuristic",
-    chooses: false,
+    usual: UsualK::Alone,
     summary: "begins with K; two more after full acceptance, one fewer after a rejection",
     source: "Hugging Face transformers",
     build: |params| Box::new(OwnLengths::new("heuristic", params)),
@@ -20,7 +22,7 @@ pub(super) const HEURISTIC: PolicyEntry = PolicyEntry {
 
 pub(super) const UCB: PolicyEntry = PolicyEntry {
     name: "ucb",
-    chooses: true,
+    usual: UsualK::Most(USUAL_MOST),
     summary: "a bandit over K, K/2, K/4 … 1, rewarded with tokens per second",
     source: "Hou et al. 2025, arXiv 2505.15141",
     build: |params| Box::new(OwnLengths::new("ucb", params)),
