@@ -169,19 +169,22 @@ mod tests {
             ("", 1, 100, 8, 30.0),
             ("draft", 1, 100, 1, 2.0),
             ("outside", 2, 0, 1, 0.5),
-            ("outside", 2, 0, 2, 0.5),
-            ("outside", 3, 0, 2, 0.4),
         ]);
         assert_eq!(table.target(1.0, 100.0, 1), 10.0);
         assert_eq!(table.target(3.0, 100.0, 1), 12.0);
         assert_eq!(table.target(7.0, 100.0, 1), 16.0, "beyond the last row the slope goes on");
         assert_eq!(table.target(1.0, 200.0, 1), 15.0);
-        assert_eq!(table.outside(40.0, 0.0, 2), 0.4, "a falling line ends where it was known");
         assert_eq!(table.target(1.0, 50.0, 1), 10.0, "before the first context");
         assert_eq!(table.target(1.0, 9999.0, 1), 20.0, "behind the last context");
         assert_eq!(table.target(1.0, 100.0, 2), 10.0 + 20.0 / 7.0);
         assert_eq!(table.target(3.5, 50.0, 1), 12.5, "a mean over sequences");
         assert_eq!((table.draft(7.0, 3), table.outside(9.0, 9.0, 9)), (2.0, 0.5));
+    }
+
+    #[test]
+    fn a_falling_line_ends_where_it_was_known() {
+        let table = table(&[("", 1, 1, 1, 2.0), ("", 5, 1, 1, 1.0)]);
+        assert_eq!((table.target(5.0, 1.0, 1), table.target(40.0, 1.0, 1)), (1.0, 1.0));
     }
 
     #[test]
