@@ -312,6 +312,12 @@ impl Params {
         Ok(Self(values))
     }
 
+    /// The settings as in tables: `key=value`, separated by spaces.
+    pub fn words(&self) -> String {
+        let set = self.iter().map(|(key, value)| format!("{key}={value}"));
+        set.collect::<Vec<_>>().join(" ")
+    }
+
     /// The same settings without one.
     #[must_use]
     pub fn without(mut self, param: &Param) -> Self {

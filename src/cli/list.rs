@@ -14,7 +14,7 @@ use crate::model::zoo::{OTHER_VOCABULARIES, TOYS};
 use crate::params::{Param, Params, Value};
 use crate::registry::{Class, Entry, class_with_word, promise};
 use crate::sampling::PROCESSORS;
-use crate::simulation::{POLICIES, PolicyEntry};
+use crate::simulation::{PolicyEntry, policies};
 use crate::tree::{DraftShape, Siblings};
 use crate::verify::{BuildVerifier, VERIFIERS};
 
@@ -48,7 +48,7 @@ struct Everything {
     verifiers: Vec<ListedMethod>,
     sampling: Vec<ListedProcessor>,
     strategies: &'static [Strategy],
-    policies: &'static [PolicyEntry],
+    policies: Vec<PolicyEntry>,
     toys: Vec<ListedToy>,
 }
 
@@ -150,7 +150,7 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
         ),
         sampling: PROCESSORS.iter().map(|p| processor(&p.setting)).collect(),
         strategies: STRATEGIES,
-        policies: POLICIES,
+        policies: policies().collect(),
         toys: TOYS
             .iter()
             .chain(OTHER_VOCABULARIES)
@@ -183,7 +183,7 @@ fn print(text: &mut String, all: &Everything) -> std::fmt::Result {
         writeln!(text, "  {name:<19} {summary} ({options})")?;
     }
     writeln!(text, "\nPolicies of servers: who drafts how much (simulate)")?;
-    for PolicyEntry { name, summary, .. } in all.policies {
+    for PolicyEntry { name, summary, .. } in &all.policies {
         writeln!(text, "  {name:<19} {summary}")?;
     }
     writeln!(text, "\nToy models (--target): tables of exact probabilities, with a draft each")?;
@@ -248,7 +248,7 @@ fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
     writeln!(text, "\n## Policies of servers: who drafts how much\n")?;
     writeln!(text, "[simulate.md](simulate.md) defines them.\n\n| name | what it does | source |")?;
     writeln!(text, "| --- | --- | --- |")?;
-    for PolicyEntry { name, summary, source, .. } in all.policies {
+    for PolicyEntry { name, summary, source, .. } in &all.policies {
         writeln!(text, "| {name} | {summary} | {source} |")?;
     }
     writeln!(text, "\n## Settings\n\n| key | of | what | allowed | default |")?;

@@ -14,11 +14,19 @@ use crate::model::{
     CacheDtype, ChatDate, ChatMessage, Codec, Conversation, Dtype, Engine, Role, Settings,
     Vocabulary,
 };
+use crate::params::Value;
 use crate::terminal;
 
 /// Parses a count. Replaces clap's message, which only says that a digit is invalid.
 pub(super) fn count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "allowed is a whole number >= 0".to_owned())
+}
+
+/// Parses a setting of a method.
+pub(super) fn setting(text: &str) -> Result<(String, Value), String> {
+    let (key, value) = text.split_once('=').ok_or("allowed is KEY=VALUE")?;
+    let Ok(value) = value.parse();
+    Ok((key.to_owned(), value))
 }
 
 /// The models of an experiment that a command writes.

@@ -157,7 +157,8 @@ impl TuneArgs {
             target: Some(target),
             texts: Some(&texts),
         };
-        Scoring { drafters: self.drafters(ready)?, tools, overlap: false }.run(&mut file)?;
+        let drafters = self.drafters(ready)?;
+        Scoring { drafters, tools, overlap: false, beliefs: None }.run(&mut file)?;
         Ok(file.tape().clone())
     }
 

@@ -61,6 +61,8 @@ pub struct PromptForecast {
     pub accepted: f64,
     /// Expected drafted tokens.
     pub proposed: f64,
+    /// The fewest and the most that they can be.
+    pub proposed_within: [f64; 2],
     /// Expected rounds by the number of tokens that they draft.
     pub drafts: Vec<f64>,
     /// By position from 1: expected rounds that draft it and accept everything before it.
@@ -94,7 +96,7 @@ pub fn forecast_cells(
                 let cell = cells.entry(way).or_insert_with_key(empty);
                 cell.texts += 1;
                 let sums = cell.prompts.entry(text.prompt.clone()).or_default();
-                sums.add(&odds, &found);
+                sums.add(&odds, &cell.way, &found);
                 if let Some(costed) = costed {
                     let with_model = tape.drafters[drafter].model.is_some();
                     let round = |at| cell.way.round(&odds, at, with_model);
@@ -157,11 +159,13 @@ fn add_to<T: Copy + Default + std::ops::AddAssign>(sums: &mut Vec<T>, parts: &[T
 }
 
 impl PromptForecast {
-    fn add(&mut self, odds: &TextOdds<'_>, found: &Forecast) {
+    fn add(&mut self, odds: &TextOdds<'_>, way: &DecodedWay, found: &Forecast) {
         self.tokens += odds.text().tokens as f64;
         self.rounds += found.rounds;
         self.accepted += found.accepted;
         self.proposed += found.proposed;
+        let within = odds.proposed_within(way.law, way.k, found);
+        self.proposed_within.iter_mut().zip(within).for_each(|(sum, part)| *sum += part);
         add_to(&mut self.drafts, &found.drafts);
         add_to(&mut self.reached, &found.reached);
         add_to(&mut self.survived, &found.survived);

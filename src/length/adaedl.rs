@@ -1,11 +1,11 @@
 //! As [`super::entropy`], with a threshold that adapts to a desired acceptance rate.
 
-use super::signal::{entropy, last};
+use super::signal::last;
 use super::{BuildLength, DraftLength};
 use crate::params::Param;
 use crate::registry::Entry;
 use crate::round::RoundEvent;
-use crate::tree::Draft;
+use crate::tree::{Draft, Node};
 
 const FACTOR: Param = Param::number(
     "adaedl_gamma",
@@ -59,7 +59,7 @@ impl DraftLength for AdaEdl {
     }
 
     fn should_continue(&mut self, draft: &Draft) -> bool {
-        let bound = |node| 1.0 - (self.factor * entropy(node, draft)).sqrt();
+        let bound = |node: &Node| 1.0 - (self.factor * node.entropy(draft.vocab())).sqrt();
         last(draft).is_none_or(|node| bound(node) >= self.threshold)
     }
 

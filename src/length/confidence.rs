@@ -1,6 +1,6 @@
 //! Stops after a token with a low draft probability.
 
-use super::signal::{confidence, last};
+use super::signal::last;
 use super::{BuildLength, DraftLength};
 use crate::params::Param;
 use crate::registry::Entry;
@@ -62,7 +62,7 @@ impl DraftLength for Confidence {
     }
 
     fn should_continue(&mut self, draft: &Draft) -> bool {
-        last(draft).is_none_or(|node| confidence(node, draft) >= self.threshold)
+        last(draft).is_none_or(|node| node.confidence(draft.vocab()) >= self.threshold)
     }
 
     fn observe(&mut self, event: &RoundEvent<'_>) {
@@ -71,7 +71,7 @@ impl DraftLength for Confidence {
         }
         for id in event.reached() {
             let kept = event.verdict.path.contains(&id);
-            self.seen.push((confidence(event.draft.node(id), event.draft), kept));
+            self.seen.push((event.draft.node(id).confidence(event.draft.vocab()), kept));
         }
         let kept = self.seen.iter().filter(|(_, kept)| *kept).count();
         if self.seen.len() >= ENOUGH && kept > 0 && kept < self.seen.len() {

@@ -4,11 +4,11 @@
 //! By Pinsker's inequality, acceptance is at least `1 − √(KL(q‖p) / 2)`; the divergence
 //! is estimated as a constant share of the draft's entropy.
 
-use super::signal::{entropy, last};
+use super::signal::last;
 use super::{BuildLength, DraftLength};
 use crate::params::Param;
 use crate::registry::Entry;
-use crate::tree::Draft;
+use crate::tree::{Draft, Node};
 
 const THRESHOLD: Param = Param::number(
     "entropy_threshold",
@@ -46,7 +46,7 @@ impl DraftLength for Entropy {
     }
 
     fn should_continue(&mut self, draft: &Draft) -> bool {
-        let doubt = |node| (SHARE * entropy(node, draft)).sqrt();
+        let doubt = |node: &Node| (SHARE * node.entropy(draft.vocab())).sqrt();
         last(draft).is_none_or(|node| doubt(node) <= self.threshold)
     }
 

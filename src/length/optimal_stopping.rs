@@ -9,11 +9,11 @@
 //! probability. The first token is always drafted. In a tree, levels take the place of
 //! tokens, and A is that of the best path to the deepest level.
 
-use super::signal::{best_path, confidence};
+use super::signal::best_path;
 use super::{BuildLength, DraftLength, INSTANT};
 use crate::registry::Entry;
 use crate::round::RoundEvent;
-use crate::tree::Draft;
+use crate::tree::{Draft, Node};
 
 /// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
@@ -118,7 +118,7 @@ impl DraftLength for OptimalStopping {
         if self.rounds < WARMUP || draft.is_empty() {
             return true;
         }
-        let kept = |node| self.acceptance(confidence(node, draft));
+        let kept = |node: &Node| self.acceptance(node.confidence(draft.vocab()));
         let survival = best_path(draft).into_iter().map(kept).product::<f64>();
         let rate = self.tokens / self.seconds.max(INSTANT);
         survival * self.mean_acceptance() > rate * (self.draft.slope() + self.target.slope())
@@ -132,7 +132,8 @@ impl DraftLength for OptimalStopping {
         self.draft.add(depth, event.times.draft.as_secs_f64());
         self.target.add(depth + 1.0, event.times.target.as_secs_f64());
         for id in event.reached() {
-            let class = &mut self.classes[class(confidence(event.draft.node(id), event.draft))];
+            let class =
+                &mut self.classes[class(event.draft.node(id).confidence(event.draft.vocab()))];
             class.0 += 1.0;
             class.1 += f64::from(u8::from(event.verdict.path.contains(&id)));
         }

@@ -11,7 +11,7 @@ pub(super) fn best_path(draft: &Draft) -> Vec<&Node> {
     let deepest = (0..draft.len()).filter(|&id| draft.node(id).depth == depth);
     let probable = |id: NodeId| {
         let path = draft.path(id).into_iter();
-        path.map(|id| confidence(draft.node(id), draft)).product::<f64>()
+        path.map(|id| draft.node(id).confidence(draft.vocab())).product::<f64>()
     };
     let rank = |&a: &NodeId, &b: &NodeId| match probable(a).total_cmp(&probable(b)) {
         Ordering::Equal => b.cmp(&a),
@@ -24,14 +24,4 @@ pub(super) fn best_path(draft: &Draft) -> Vec<&Node> {
 /// The last node of the best path; `None` before the first token.
 pub(super) fn last(draft: &Draft) -> Option<&Node> {
     best_path(draft).pop()
-}
-
-/// The drafter's probability of a token.
-pub(super) fn confidence(node: &Node, draft: &Draft) -> f64 {
-    node.belief(draft.vocab()).p(node.token)
-}
-
-/// Entropy, in nats, of the drafter's distribution at a token's position.
-pub(super) fn entropy(node: &Node, draft: &Draft) -> f64 {
-    node.belief(draft.vocab()).entropy()
 }

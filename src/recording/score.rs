@@ -12,8 +12,8 @@ use crate::registry::find;
 use crate::sampling::{Sampler, SamplingParams};
 use crate::shown;
 use crate::tape::{
-    DraftStart, ScoredText, TapeDrafter, TapeLine, TapeScore, TapeText, Teacher, draft_starts,
-    score_text,
+    Beside, DraftStart, ScoredText, TapeDrafter, TapeLine, TapeScore, TapeText, Teacher,
+    draft_starts, score_text,
 };
 use crate::terminal::Progress;
 
@@ -29,6 +29,8 @@ pub struct Scoring<'a> {
     pub tools: Tools<'a>,
     /// Whether to compute Σ min(p, q).
     pub overlap: bool,
+    /// The K up to which to keep what draft length policies see, if any.
+    pub beliefs: Option<usize>,
 }
 
 /// A drafter in canonical spelling, with all of its settings.
@@ -73,6 +75,7 @@ impl Scoring<'_> {
         for model in [self.tools.draft, self.tools.target].into_iter().flatten() {
             check_tokens(file, model.info())?;
         }
+        self.check_known(file)?;
         let numbers = self.numbers(file)?;
         let texts = 0..file.tape().texts.len();
         let open = |text: &usize| numbers.iter().any(|&d| file.tape().score(d, *text).is_none());
@@ -84,6 +87,29 @@ impl Scoring<'_> {
                 file.append(TapeLine::Score(line))?;
             }
             progress.advance(&shown::line(&file.tape().texts[text].prompt));
+        }
+        Ok(())
+    }
+
+    /// Refuses to add to what a tape holds: its lines stay as they are.
+    fn check_known(&self, file: &TapeFile) -> Result<()> {
+        let tape = file.tape();
+        for drafter in self.drafters.iter().filter(|drafter| reads_at_once(drafter)) {
+            let Some(number) = tape.drafters.iter().position(|known| known == drafter) else {
+                continue;
+            };
+            let known = (0..tape.texts.len()).filter_map(|text| tape.score(number, text));
+            let enough = |score: &TapeScore| {
+                let most = score.beliefs.as_ref().map_or(0, |beliefs| beliefs.most);
+                (score.overlap.is_some() || !self.overlap) && most >= self.beliefs.unwrap_or(0)
+            };
+            if !known.into_iter().all(enough) {
+                bail!(
+                    "the tape holds what {} says of its texts, without all that is asked for: \
+                     score a tape that it has not read",
+                    drafter.describe()
+                );
+            }
         }
         Ok(())
     }
@@ -119,20 +145,14 @@ impl Scoring<'_> {
         let samplers = models.iter().map(|(d, _)| Sampler::new(draft_sampling(target, &d.params)));
         let samplers = samplers.collect::<Result<Vec<_>, _>>()?;
         let scored = teachers.scored(samplers, target, text).with_context(place)?;
-        let line = |drafter: &usize| TapeScore {
-            drafter: *drafter,
-            text: number,
-            log_q: None,
-            starts: None,
-            overlap: None,
-            race: None,
-            siblings: None,
-        };
+        let line =
+            |drafter: &usize| TapeScore { drafter: *drafter, text: number, ..TapeScore::default() };
         let mut lines = Vec::new();
-        for ((_, drafter), ScoredText { log_q, overlap, race, siblings }) in
+        for ((_, drafter), ScoredText { log_q, overlap, race, siblings, beliefs }) in
             models.iter().zip(scored)
         {
-            lines.push(TapeScore { log_q: Some(log_q), overlap, race, siblings, ..line(drafter) });
+            let log_q = Some(log_q);
+            lines.push(TapeScore { log_q, overlap, race, siblings, beliefs, ..line(drafter) });
         }
         for (drafter, at) in others {
             let starts = self.starts(drafter, target, tape.header.target.vocab, text);
@@ -176,13 +196,16 @@ fn spec(drafter: &TapeDrafter, sampling: SamplingParams) -> MethodSpec {
 struct Teachers<'a> {
     draft: Option<Teacher<'a>>,
     target: Option<Teacher<'a>>,
+    beliefs: Option<usize>,
 }
 
 impl<'a> Teachers<'a> {
     fn new(scoring: &Scoring<'a>) -> Result<Self> {
         let tools = scoring.tools;
-        let target = tools.target.filter(|_| scoring.overlap).map(Teacher::new).transpose()?;
-        Ok(Self { draft: tools.draft.map(Teacher::new).transpose()?, target })
+        let both = scoring.overlap || scoring.beliefs.is_some();
+        let target = tools.target.filter(|_| both).map(Teacher::new).transpose()?;
+        let draft = tools.draft.map(Teacher::new).transpose()?;
+        Ok(Self { draft, target, beliefs: scoring.beliefs })
     }
 
     fn scored(
@@ -198,7 +221,11 @@ impl<'a> Teachers<'a> {
         let threads = draft.model().for_each_row();
         let samplers = samplers.into_iter().map(|sampler| sampler.on(threads)).collect::<Vec<_>>();
         let sampler = Sampler::new(target)?.on(threads);
-        let target = self.target.as_mut().map(|teacher| (teacher, &sampler));
+        let target = self.target.as_mut().map(|teacher| Beside {
+            teacher,
+            sampler: &sampler,
+            beliefs: self.beliefs,
+        });
         Ok(score_text(draft, &samplers, target, text)?)
     }
 }

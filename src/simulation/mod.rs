@@ -21,8 +21,8 @@ pub use arrivals::Arrivals;
 pub use measures::{ServedRequest, ServedRun};
 pub use outlook::Outlook;
 pub use policy::{
-    DecodingRequest, POLICIES, PolicyEntry, PolicyParams, ServedRound, ServerStep, ServingPolicy,
-    USUAL_MOST, UsualK,
+    DecodingRequest, NO_DRAFTS, PolicyEntry, PolicyParams, ServedRound, ServerStep, ServingPolicy,
+    USUAL_MOST, UsualK, policies,
 };
 pub use rows::{Served, SimulationRow, SimulationWay};
 pub use server::{Server, ServerLimits};

@@ -90,7 +90,7 @@ impl Server<'_> {
         run: &mut ServedRun,
     ) -> f64 {
         let decoding = active.iter().filter(|request| request.unread == 0);
-        let decoding = decoding.map(ActiveRequest::seen).collect::<Vec<_>>();
+        let decoding = decoding.map(|request| request.seen(seed)).collect::<Vec<_>>();
         let mut drafts = vec![0; decoding.len()];
         if !decoding.is_empty() {
             // How much room prompts have depends on the drafts; policies see as much as there is.
@@ -164,8 +164,16 @@ impl<'s> ActiveRequest<'s> {
     }
 
     /// What a policy sees.
-    fn seen(&self) -> DecodingRequest {
-        DecodingRequest { number: self.number, most: self.text.drafted(self.place, usize::MAX) }
+    fn seen(&self, seed: u64) -> DecodingRequest<'s> {
+        let most = self.text.drafted(self.place, usize::MAX);
+        let draft = self.text.drawn(self.place, self.draw(seed));
+        DecodingRequest { number: self.number, most, draft }
+    }
+
+    /// The draw of its next round, from [0, 1).
+    fn draw(&self, seed: u64) -> f64 {
+        let place = ((self.number as u64) << 32) ^ self.place.token as u64;
+        uniform(&mut ChaCha8Rng::seed_from_u64(seed.wrapping_mul(SPREAD) ^ place))
     }
 
     /// Tokens before its next row, which is that of a token that is known.
@@ -183,9 +191,7 @@ impl<'s> ActiveRequest<'s> {
     /// accepted.
     fn round(&mut self, k: usize, seed: u64, after: f64) -> (usize, usize) {
         let drafted = self.text.drafted(self.place, k);
-        let place = ((self.number as u64) << 32) ^ self.place.token as u64;
-        let mut rng = ChaCha8Rng::seed_from_u64(seed.wrapping_mul(SPREAD) ^ place);
-        let accepted = self.text.accepted(self.place, drafted, uniform(&mut rng));
+        let accepted = self.text.accepted(self.place, drafted, self.draw(seed));
         if self.place.round == 0 {
             self.served.first = after;
         }

@@ -3,7 +3,7 @@
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 use super::arrivals::shuffle;
-use crate::tape::{ChainLaw, LoggedRound, TapeLog, TextOdds};
+use crate::tape::{ChainLaw, DrawnBeliefs, LoggedRound, TapeLog, TextOdds};
 
 /// A text, and what the rounds that decode it draft and accept.
 #[derive(Debug, Clone)]
@@ -61,6 +61,27 @@ impl<'t> SimulatedText<'t> {
         match &self.rounds {
             TextRounds::Any { odds, .. } => odds.drafted(place.token, k),
             TextRounds::Logged(rounds) => logged_at(rounds, place).drafted.min(k),
+        }
+    }
+
+    /// What draft length policies see of the draft of a round with this draw; `None` if the tape
+    /// does not tell, or if another rule than rejection sampling decides: with another one, the
+    /// law of what it rejects is another.
+    pub fn drawn(&self, place: ServedPlace, uniform: f64) -> Option<DrawnBeliefs<'t>> {
+        match &self.rounds {
+            TextRounds::Any { odds, law: ChainLaw::Token } if odds.seen() > 0 => {
+                let most = odds.drafted(place.token, odds.seen());
+                odds.drawn(place.token, self.accepted(place, most, uniform))
+            }
+            _ => None,
+        }
+    }
+
+    /// The largest K that policies can see drafts of; 0 if none.
+    pub fn seen(&self) -> usize {
+        match &self.rounds {
+            TextRounds::Any { odds, law: ChainLaw::Token } => odds.seen(),
+            _ => 0,
         }
     }
 

@@ -77,7 +77,7 @@ fn way(tape: &Tape, (sampling, drafter): (usize, usize), law: ChainLaw) -> Optio
         sampling: tape.header.samplings[sampling],
         drafter: described.drafter.clone(),
         draft: described.model_name().to_owned(),
-        params: described.settings(),
+        params: described.params.words(),
         verifier: law.verifier().to_owned(),
         ..SimulationWay::default()
     };

@@ -6,6 +6,7 @@ use super::forecast::TapeEnd;
 use super::format::{TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeScore, TapeText};
 use super::log::TapeLog;
 use super::odds::TextOdds;
+use crate::draft::draft_sampling;
 
 /// What a tape holds; each line was checked when it was added.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,7 +88,12 @@ impl Tape {
 
     /// The odds of a text with a drafter; `None` where the tape does not hold them.
     pub fn odds(&self, drafter: usize, text: usize) -> Option<TextOdds<'_>> {
-        TextOdds::new(self.texts.get(text)?, self.score(drafter, text)?)
+        let (described, score) = (self.drafters.get(drafter)?, self.score(drafter, text)?);
+        let text = self.texts.get(text)?;
+        let odds = TextOdds::new(text, score)?;
+        let target = self.header.samplings[text.sampling];
+        let drawn = !draft_sampling(target, &described.params).is_greedy();
+        Some(odds.open(drawn && described.length.is_some()))
     }
 
     fn check_text(&self, text: &TapeText) -> Result<(), String> {
@@ -139,6 +145,9 @@ impl Tape {
         check_count("race", score.race.as_ref().map(Vec::len), tokens)?;
         if score.siblings.as_ref().is_some_and(|siblings| !siblings.covers(tokens)) {
             return Err(format!("\"siblings\" has no entry for each of {tokens} tokens"));
+        }
+        if let Some(beliefs) = &score.beliefs {
+            beliefs.check(tokens, text.end)?;
         }
         check_count("starts", score.starts.as_ref().map(Vec::len), tokens)?;
         for (at, start) in score.starts.iter().flatten().enumerate() {

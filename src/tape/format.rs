@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::beliefs::DraftBeliefs;
 use super::forecast::{TapeEnd, TapeLength};
 use super::log::TapeLog;
 use super::siblings::SiblingScores;
@@ -127,7 +128,7 @@ pub struct TapeDrafter {
 }
 
 /// What a drafter says of a text.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TapeScore {
     /// The drafter, as its number among the drafters of the tape.
@@ -151,6 +152,9 @@ pub struct TapeScore {
     /// What several drafted tokens in one place would give.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub siblings: Option<SiblingScores>,
+    /// What draft length policies see of its drafts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beliefs: Option<DraftBeliefs>,
 }
 
 /// A draft that begins at some token.
@@ -197,12 +201,6 @@ impl TapeDrafter {
     /// The name of its model; empty if it has none.
     pub fn model_name(&self) -> &str {
         self.model.as_ref().map_or("", |model| &model.name)
-    }
-
-    /// Its settings, as in tables: `key=value`, separated by spaces.
-    pub fn settings(&self) -> String {
-        let set = self.params.iter().map(|(key, value)| format!("{key}={value}"));
-        set.collect::<Vec<_>>().join(" ")
     }
 
     /// Its name, model and settings, in words.

@@ -17,6 +17,7 @@
 //! `docs/tape.md` describes the file: one JSON object per line, appended as texts are recorded
 //! and as drafters read them.
 
+mod beliefs;
 mod contents;
 mod forecast;
 mod format;
@@ -30,6 +31,7 @@ mod siblings;
 mod starts;
 mod teacher;
 
+pub use beliefs::{DraftBeliefs, DrawnBeliefs};
 pub use contents::Tape;
 pub use forecast::{Forecast, TapeEnd, TapeLength, forecast};
 pub use format::{
@@ -40,7 +42,7 @@ pub use log::{LoggedRound, TapeLog};
 pub use odds::{TextOdds, nodes};
 pub use read::{ReadTape, read_tape};
 pub use record::{TapeRequest, record_text};
-pub use score::{ScoredText, log_probs, score_text};
+pub use score::{Beside, ScoredText, log_probs, score_text};
 pub use siblings::{MOST_SIBLINGS, SiblingKind, SiblingScores};
 pub use starts::draft_starts;
 pub use teacher::Teacher;

@@ -1,5 +1,6 @@
 //! What decides how far the drafts of a drafter survive in a text.
 
+use super::beliefs::{DraftBeliefs, DrawnBeliefs};
 use super::forecast::{Forecast, TapeLength, forecast};
 use super::format::{DraftStart, TapeScore, TapeText};
 use super::law::{ChainLaw, TokenOdds};
@@ -11,6 +12,9 @@ pub struct TextOdds<'t> {
     text: TapeLength,
     drafts: DraftOdds,
     siblings: Option<&'t SiblingScores>,
+    beliefs: Option<&'t DraftBeliefs>,
+    /// Whether how many tokens a draft has depends on draws behind the text.
+    open: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +48,49 @@ impl<'t> TextOdds<'t> {
             }
             (None, None) => return None,
         };
-        Some(Self { text: text.length(), drafts, siblings: score.siblings.as_ref() })
+        let (siblings, beliefs) = (score.siblings.as_ref(), score.beliefs.as_ref());
+        Some(Self { text: text.length(), drafts, siblings, beliefs, open: false })
+    }
+
+    /// The largest K that the tape tells of what draft length policies see; 0 if it does not.
+    pub fn seen(&self) -> usize {
+        self.beliefs.map_or(0, |beliefs| beliefs.most)
+    }
+
+    /// What draft length policies see of a draft that begins at a token and follows the text for
+    /// so many; `None` if the tape does not tell.
+    pub fn drawn(&self, start: usize, followed: usize) -> Option<DrawnBeliefs<'t>> {
+        self.beliefs.map(|beliefs| beliefs.drawn(start, followed))
+    }
+
+    /// The same, where a policy looks at tokens that the tape does not hold: those of a draft
+    /// behind the first one that differs from the text.
+    #[must_use]
+    pub fn open(self, open: bool) -> Self {
+        Self { open, ..self }
+    }
+
+    /// The fewest and the most tokens that rounds are expected to draft with this rule, given a
+    /// forecast: a draft that leaves the text has the token with which it does, and may go on up
+    /// to K.
+    pub fn proposed_within(&self, law: ChainLaw, k: usize, found: &Forecast) -> [f64; 2] {
+        if !self.open {
+            return [found.proposed; 2];
+        }
+        let mut within = [0.0; 2];
+        let mut survival = Vec::new();
+        for (start, begins) in found.begins.iter().enumerate().filter(|(_, begins)| **begins > 0.0)
+        {
+            let (drafted, most) = (self.drafted(start, k), self.text.limit(start).min(k));
+            survival.clear();
+            self.survival(law, start, drafted, &mut survival);
+            // A draft that follows the text until the policy ends it has as many tokens.
+            let kept = survival.last().copied().unwrap_or(1.0);
+            let whole = if survival.len() == drafted { kept } else { 0.0 };
+            within[0] += begins * (survival.iter().sum::<f64>() + 1.0 - kept);
+            within[1] += begins * (whole * drafted as f64 + (1.0 - whole) * most as f64);
+        }
+        within
     }
 
     /// Whether q depends on the context alone, wherever a draft begins.
@@ -105,7 +151,7 @@ impl<'t> TextOdds<'t> {
             let (q, ratio) = ((1.0 - share) * q + share * p, (1.0 - share) * ratio + share);
             TokenOdds { q, ratio, race: None }
         };
-        self.siblings = None;
+        (self.siblings, self.beliefs) = (None, None);
         match &mut self.drafts {
             DraftOdds::Anywhere(odds) => odds.iter_mut().for_each(|odds| *odds = near(*odds)),
             DraftOdds::From(starts) => {

@@ -1,5 +1,7 @@
 //! What a draft model says of a text, from one teacher-forced pass over it.
 
+use super::beliefs::{DraftBeliefs, DraftLaws, Leaving, PartLaws, pair};
+use super::forecast::TapeEnd;
 use super::format::TapeText;
 use super::siblings::SiblingScores;
 use super::teacher::{Teacher, laws, parts};
@@ -18,6 +20,19 @@ pub struct ScoredText {
     pub race: Option<Vec<f64>>,
     /// What several drafted tokens in one place would give, likewise.
     pub siblings: Option<SiblingScores>,
+    /// What the model believes, if that was asked for.
+    pub beliefs: Option<DraftBeliefs>,
+}
+
+/// The target, which reads the text beside a draft model.
+#[derive(Debug)]
+pub struct Beside<'a, 'm> {
+    /// It.
+    pub teacher: &'a mut Teacher<'m>,
+    /// Its sampler.
+    pub sampler: &'a Sampler,
+    /// The K up to which to draw how drafts go on that leave the text.
+    pub beliefs: Option<usize>,
 }
 
 /// The natural logarithms of the probabilities that `sampler` gives the tokens of `text`, each
@@ -34,56 +49,71 @@ pub fn log_probs(
     Ok(scored.into_iter().flat_map(|scored| scored.log_q).collect())
 }
 
-/// What a draft model says of a text with each of some samplers, from one pass; with the target
-/// and its sampler, also how far both overlap.
+/// What a draft model says of a text with each of some samplers, from one pass; with the target,
+/// also how far both overlap.
 ///
 /// # Errors
 /// As [`log_probs`].
 pub fn score_text(
     draft: &mut Teacher<'_>,
     samplers: &[Sampler],
-    mut target: Option<(&mut Teacher<'_>, &Sampler)>,
+    mut target: Option<Beside<'_, '_>>,
     text: &TapeText,
 ) -> Result<Vec<ScoredText>, Error> {
-    let both = target.is_some().then(Vec::new);
-    let siblings = target.is_some().then(SiblingScores::default);
-    let empty = ScoredText { log_q: Vec::new(), overlap: both.clone(), race: both, siblings };
-    let mut scored = vec![empty; samplers.len()];
+    let mut scored = vec![ScoredText::empty(target.as_ref()); samplers.len()];
+    let readers = samplers.iter().map(DraftLaws::new).collect::<Result<Vec<_>, _>>()?;
+    let mut leaving = target.as_ref().and_then(|beside| Some(Leaving::new(text, beside.beliefs?)));
+    let prompt_len = text.prompt_tokens.len();
     parts(text, |context, part| {
-        let before = (text.prompt_tokens.len(), context);
+        let before = (prompt_len, context);
         let targets = match &mut target {
-            Some((teacher, sampler)) => {
+            Some(Beside { teacher, sampler, .. }) => {
                 let logits = teacher.logits(context, part)?;
                 Some(laws(sampler, before, part, &logits, "the target")?)
             }
             None => None,
         };
         let logits = draft.logits(context, part)?;
-        for (sampler, scored) in samplers.iter().zip(&mut scored) {
-            let drafts = laws(sampler, before, part, &logits, "the draft model")?;
-            let plain = sampler.params().penalties();
-            let plain = (sampler.params().is_greedy() && targets.is_some()).then_some(plain);
-            let beliefs = plain
-                .map(|plain| laws(&Sampler::new(plain)?, before, part, &logits, "the draft model"));
-            let beliefs = beliefs.transpose()?;
-            scored.add(part, &drafts, beliefs.as_deref(), targets.as_deref());
+        for (reader, scored) in readers.iter().zip(&mut scored) {
+            let drafts = reader.laws(before, part, &logits, targets.is_some())?;
+            scored.add(part, &drafts, targets.as_deref());
+            if let (Some(leaving), Some(targets)) = (&mut leaving, &targets) {
+                scored.leave((draft, reader, leaving), (context, part), &drafts, targets)?;
+            }
         }
         Ok(())
     })?;
+    if let Some(leaving) = leaving.as_mut().filter(|_| text.end == TapeEnd::Token) {
+        let known = [text.prompt_tokens.as_slice(), &text.tokens].concat();
+        for (reader, scored) in readers.iter().zip(&mut scored) {
+            if let Some(beliefs) = &mut scored.beliefs {
+                beliefs.behind.push(leaving.go_on((draft, reader), &known)?);
+            }
+        }
+    }
     Ok(scored)
 }
 
+/// A draft model that reads, how it draws, and its draws.
+type Drafting<'a, 'm> = (&'a mut Teacher<'m>, &'a DraftLaws<'a>, &'a mut Leaving);
+
 impl ScoredText {
-    fn add(
-        &mut self,
-        part: &[Token],
-        drafts: &[Dist],
-        beliefs: Option<&[Dist]>,
-        targets: Option<&[Dist]>,
-    ) {
+    fn empty(target: Option<&Beside<'_, '_>>) -> Self {
+        let both = target.map(|_| Vec::new());
+        let most = target.and_then(|beside| beside.beliefs);
+        Self {
+            log_q: Vec::new(),
+            overlap: both.clone(),
+            race: both,
+            siblings: target.map(|_| SiblingScores::default()),
+            beliefs: most.map(|most| DraftBeliefs { most, ..DraftBeliefs::default() }),
+        }
+    }
+
+    fn add(&mut self, part: &[Token], laws: &PartLaws, targets: Option<&[Dist]>) {
         let log = |(&token, dist): (&Token, &Dist)| dist.p(token).ln();
-        self.log_q.extend(part.iter().zip(drafts).map(log));
-        let both = targets.into_iter().flatten().zip(drafts);
+        self.log_q.extend(part.iter().zip(&laws.drafts).map(log));
+        let both = targets.into_iter().flatten().zip(&laws.drafts);
         if let Some(overlap) = &mut self.overlap {
             overlap.extend(both.clone().map(|(p, q)| p.overlap(q)));
         }
@@ -91,10 +121,32 @@ impl ScoredText {
             race.extend(both.clone().zip(part).map(|((p, q), &token)| race_won(p, q, token)));
         }
         if let Some(siblings) = &mut self.siblings {
-            let belief = |at: usize| beliefs.map(|beliefs| &beliefs[at]);
+            let belief = |at: usize| laws.plain.as_ref().map(|plain| &plain[at]);
             let each = both.zip(part).enumerate();
             each.for_each(|(at, ((p, q), &token))| siblings.add(p, q, belief(at), token));
         }
+    }
+
+    /// Adds what is believed of the tokens of a part, and drafts that leave the text at them.
+    fn leave(
+        &mut self,
+        (draft, reader, leaving): Drafting<'_, '_>,
+        (context, part): (&[Token], &[Token]),
+        laws: &PartLaws,
+        targets: &[Dist],
+    ) -> Result<(), Error> {
+        let Some(beliefs) = &mut self.beliefs else { return Ok(()) };
+        let mut known = context.to_vec();
+        for (at, (&token, target)) in part.iter().zip(targets).enumerate() {
+            let belief = laws.belief(at);
+            beliefs.along.push(pair(belief, token));
+            beliefs.behind.push(match laws.drafts[at].residual(target) {
+                Some(first) => leaving.draft((draft, reader), &known, (&first, belief))?,
+                None => Vec::new(),
+            });
+            known.push(token);
+        }
+        Ok(())
     }
 }
 

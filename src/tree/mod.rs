@@ -5,11 +5,14 @@
 //! the most common exactness bug of the field: a recorded `q` that the token was not
 //! drawn from.
 
+mod belief;
 mod row;
 mod shape;
 
 use std::rc::Rc;
 
+use self::belief::Belief;
+pub use belief::TokenBelief;
 pub use row::Row;
 pub use shape::{DraftShape, Siblings};
 
@@ -52,8 +55,8 @@ pub struct Node {
     siblings: Siblings,
     /// How often it was proposed: races on several lists may have the same winner.
     pub multiplicity: usize,
-    /// The belief recorded by [`Draft::believe`], if any.
-    belief: Option<Rc<Dist>>,
+    /// The belief that was recorded, if any.
+    belief: Option<Belief>,
 }
 
 /// A tree of proposed tokens over a vocabulary of known size.
@@ -230,7 +233,12 @@ impl Draft {
     /// the distribution of the draw: for one of several siblings, or for a greedy choice.
     /// Draft length policies use it; verifiers do not.
     pub fn believe(&mut self, id: NodeId, belief: &Rc<Dist>) {
-        self.nodes[id].belief = Some(Rc::clone(belief));
+        self.nodes[id].belief = Some(Belief::Law(Rc::clone(belief)));
+    }
+
+    /// As [`Self::believe`], with what is known of a distribution that was not kept.
+    pub fn remember(&mut self, id: NodeId, belief: TokenBelief) {
+        self.nodes[id].belief = Some(Belief::Known(belief));
     }
 
     fn draw(
@@ -338,12 +346,6 @@ impl Node {
             Origin::Sampled(dist) | Origin::Coupled(dist) => dist.p(token),
             Origin::Certain => f64::from(u8::from(token == self.token)),
         }
-    }
-
-    /// The drafter's distribution at this node's position: the one it was drawn from
-    /// unless [`Draft::believe`] recorded another.
-    pub fn belief(&self, vocab: usize) -> Rc<Dist> {
-        self.belief.clone().unwrap_or_else(|| self.distribution(vocab))
     }
 
     /// Whether both were drawn from the same distribution object; equal objects do not

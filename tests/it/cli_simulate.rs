@@ -119,6 +119,52 @@ fn policies_that_learn_take_what_they_take_in_a_run() {
     }
 }
 
+/// Greedy drafts leave a text in one way.
+#[test]
+fn policies_that_look_at_the_draft_take_what_they_take_in_a_run() {
+    let own = Simulated::new();
+    let tape = own.folder.path("beliefs.jsonl");
+    stdout(&["tape", "record", &own.folder.path("toy"), "--out", &tape]);
+    let pair = ["--target", "toy:mixed", "--draft", "toy:mixed"];
+    stdout(&[&["tape", "score", &tape, "--beliefs", "6"][..], &pair].concat());
+    let policies = ["confidence:6", "entropy:6", "adaedl:6", "optimal_stopping:6"];
+    let client = ["--clients", "1", "--repeats", "1", "--policy", &policies.join(",")];
+    // Toys of four tokens have little entropy.
+    let settings = ["entropy_threshold=0.35", "adaedl_gamma=0.4"];
+    let set = settings.iter().flat_map(|set| ["--set", set]).collect::<Vec<_>>();
+    let found = own.rows(&tape, &[&client[..], &set].concat());
+    for policy in policies {
+        let length = format!("sweep.length={}", policy.trim_end_matches(":6"));
+        let set = ["sweep.drafter=model", "sweep.temperature=0", &length];
+        let own_setting = settings.iter().filter(|set| set.starts_with(&policy[..4]));
+        let own_setting = own_setting.map(|set| format!("sweep.{set}")).collect::<Vec<_>>();
+        let set = set.into_iter().chain(["sweep.num_speculative_tokens=6"]);
+        let set = set.chain(own_setting.iter().map(String::as_str)).collect::<Vec<_>>();
+        let (rounds, ms) = own.measured(policy, &set);
+        let found = &found[&("0.0".to_owned(), policy.to_owned())];
+        assert!((found["tokens_per_round"] - TOKENS / rounds).abs() < 1e-9, "{policy}");
+        // As with a fixed K: a pass of two rows costs more than the list says.
+        let simulated = found["ms_per_token"] * TOKENS;
+        assert!((simulated - ms).abs() <= ms * 0.005, "{policy}: {simulated} {ms}");
+        // No policy drafts what a fixed K does.
+        assert!(found["drafted_per_round"] < 5.0, "{policy}: {found:?}");
+    }
+    let args = ["simulate", &tape, "--costs", &own.costs, "--policy"];
+    refuses(&[&args[..], &["adaedl:7"]].concat(), "of up to 7 tokens");
+    let block = ["adaedl:6", "--verifier", "traversal"];
+    refuses(&[&args[..], &block].concat(), "tells of 0 with model and traversal");
+    refuses(
+        &[&args[..], &["ucb", "--set", "k=1"]].concat(),
+        "--set k: allowed for these policies are []",
+    );
+    let score = ["tape", "score", &tape, "--draft", "toy:mixed", "--target", "toy:mixed"];
+    refuses(&[&score[..], &["--beliefs", "7"]].concat(), "score a tape that it has not read");
+    refuses(
+        &[&score[..], &["--overlap", "--beliefs", "3", "--length", "entropy"]].concat(),
+        "without --length",
+    );
+}
+
 #[test]
 fn where_chance_has_a_part_the_mean_is_the_forecast() {
     let own = Simulated::new();
@@ -200,7 +246,7 @@ fn rows_are_documented_and_repeatable() {
         let stem = column.trim_end_matches("_lo").trim_end_matches("_hi");
         assert!(doc.contains(&format!("`{stem}`")), "{column} is not documented");
     }
-    for policy in specdec::simulation::POLICIES {
+    for policy in specdec::simulation::policies() {
         assert!(doc.contains(&format!("`{}`", policy.name)), "{} is not documented", policy.name);
     }
     let refused = |more: &[&str], why: &str| refuses(&[&args[..4], more].concat(), why);

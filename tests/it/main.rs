@@ -37,6 +37,8 @@ mod signals;
 #[cfg(feature = "harness")]
 mod simulation;
 mod stop;
+#[cfg(feature = "harness")]
+mod tape_beliefs;
 mod tape_exact;
 #[cfg(feature = "harness")]
 mod tape_parquet;

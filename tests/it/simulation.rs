@@ -2,9 +2,10 @@
 
 use specdec::bench::CostRow;
 use specdec::forecasting::CostTable;
+use specdec::params::Params;
 use specdec::simulation::{
-    Arrivals, DecodingRequest, Outlook, POLICIES, PolicyParams, ServedPlace, ServedRound,
-    ServedRun, Server, ServerLimits, ServerStep, ServingPolicy, SimulatedText, StepCosts, StepWork,
+    Arrivals, DecodingRequest, Outlook, PolicyParams, ServedPlace, ServedRound, ServedRun, Server,
+    ServerLimits, ServerStep, ServingPolicy, SimulatedText, StepCosts, StepWork, policies,
 };
 use specdec::tape::{ChainLaw, LoggedRound, TapeLog, TapeScore, TapeText, TextOdds};
 
@@ -35,17 +36,20 @@ fn usual() -> CostTable {
 fn text(ratio: f64) -> (TapeText, TapeScore) {
     let mut text = text_of(&[0; 5], vec![1; 40], 40);
     text.log_p = Some(vec![-1.0; 40]);
-    let (starts, overlap, race, siblings) = Default::default();
     let log_q = Some(vec![ratio.ln() - 1.0; 40]);
-    (text, TapeScore { drafter: 0, text: 0, log_q, starts, overlap, race, siblings })
+    (text, TapeScore { log_q, ..TapeScore::default() })
 }
 
 fn odds<'t>((text, score): &'t (TapeText, TapeScore), law: ChainLaw) -> SimulatedText<'t> {
     SimulatedText::any(text.prompt_tokens.len(), TextOdds::new(text, score).unwrap(), law)
 }
 
+fn request<'t>(number: usize, most: usize) -> DecodingRequest<'t> {
+    DecodingRequest { number, most, draft: None }
+}
+
 fn policy(name: &str, params: &PolicyParams<'_>) -> Box<dyn ServingPolicy> {
-    POLICIES.iter().find(|policy| policy.name == name).unwrap().build(params)
+    policies().find(|policy| policy.name == name).unwrap().build(params)
 }
 
 fn served(
@@ -58,7 +62,10 @@ fn served(
     let costs = StepCosts { table, with_model: true };
     let limits = ServerLimits { max_batch: 8, step_rows: 2048 };
     let outlook = &Outlook::of(texts, true);
-    let mut policy = policy(name, &PolicyParams { outlook, table, k, max_batch: 8 });
+    let mut policy = policy(
+        name,
+        &PolicyParams { outlook, table, k, max_batch: 8, settings: &Params::default() },
+    );
     Server { texts, costs, limits }.serve(&mut *policy, arrivals, requests, 7)
 }
 
@@ -179,8 +186,8 @@ fn policies_draft_more_where_drafts_survive_and_come_back() {
     let text = text(0.9);
     let texts = [odds(&text, ChainLaw::Token)];
     let (table, outlook) = (&table, &Outlook::of(&texts, false));
-    let params = PolicyParams { outlook, table, k: 8, max_batch: 8 };
-    let requests = [0, 1].map(|number| DecodingRequest { number, most: 8 });
+    let params = PolicyParams { outlook, table, k: 8, max_batch: 8, settings: &Params::default() };
+    let requests = [0, 1].map(|number| request(number, 8));
     for name in ["goodput", "budget"] {
         let mut policy = policy(name, &params);
         let mut after = |accepted: [usize; 2]| {
@@ -196,7 +203,7 @@ fn policies_draft_more_where_drafts_survive_and_come_back() {
         // After some steps without drafts it tries again, and learns that they survive.
         assert_eq!(after([8, 8]), [8, 8], "{name}");
         // A draft has no more tokens than it has.
-        let short = [0, 1].map(|number| DecodingRequest { number, most: 2 });
+        let short = [0, 1].map(|number| request(number, 2));
         let drafts = policy.drafts(&step(&short, costs));
         if name == "budget" {
             assert_eq!(drafts, [2, 2]);
@@ -213,11 +220,12 @@ fn a_large_batch_forgets_no_faster_than_a_small_one() {
     let costs = StepCosts { table: &table, with_model: false };
     let text = text(0.9);
     let outlook = &Outlook::of(&[odds(&text, ChainLaw::Token)], false);
-    let params = PolicyParams { outlook, table: &table, k: 8, max_batch: 8 };
+    let params =
+        PolicyParams { outlook, table: &table, k: 8, max_batch: 8, settings: &Params::default() };
     for name in ["goodput", "budget"] {
         // Steps with drafts among 4000, none of which is accepted.
         let tries = |batch: usize| {
-            let requests = (0..batch).map(|number| DecodingRequest { number, most: 8 });
+            let requests = (0..batch).map(|number| request(number, 8));
             let requests = requests.collect::<Vec<_>>();
             let mut policy = policy(name, &params);
             let mut tries = 0;
@@ -252,10 +260,10 @@ fn the_table_drafts_less_in_larger_batches() {
     let text = text(0.7);
     let texts = [odds(&text, ChainLaw::Token)];
     let (table, outlook) = (&table, &Outlook::of(&texts, true));
-    let params = PolicyParams { outlook, table, k: 8, max_batch: 8 };
+    let params = PolicyParams { outlook, table, k: 8, max_batch: 8, settings: &Params::default() };
     let mut by_batch = policy("table", &params);
     let mut k = |batch: usize| {
-        let requests = (0..batch).map(|number| DecodingRequest { number, most: 8 });
+        let requests = (0..batch).map(|number| request(number, 8));
         let requests = requests.collect::<Vec<_>>();
         by_batch.drafts(&step(&requests, costs))[0]
     };

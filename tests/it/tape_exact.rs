@@ -1,6 +1,6 @@
 //! Forecasts from texts, against the enumeration of the production code.
 
-use crate::tape_support::{ending, text_of};
+use crate::tape_support::{beside, ending, text_of};
 use specdec::chance::{Request, Seeded};
 use specdec::clock::{VirtualClock, VirtualCosts};
 use specdec::decode::{Generation, Method, MethodSpec, Observer, StopRules, generate};
@@ -17,16 +17,18 @@ use specdec::tape::{
 };
 
 /// The most tokens of a text.
-const MOST: usize = 5;
+pub(crate) const MOST: usize = 5;
 /// Sums of some thousand products in f64, taken in another order.
-const ROUNDING: f64 = 1e-12;
+pub(crate) const ROUNDING: f64 = 1e-12;
 
 /// What rounds accept, counting only what becomes part of the text, and what they draft.
 #[derive(Debug, Default)]
-struct Kept {
+pub(crate) struct Kept {
     rounds: f64,
     accepted: f64,
-    proposed: f64,
+    pub(crate) proposed: f64,
+    /// The fewest and the most that these can be.
+    within: [f64; 2],
     /// Tokens of the text that are drafted after accepted ones.
     reached: f64,
     lengths: Vec<f64>,
@@ -54,19 +56,19 @@ impl Probe for Kept {
 
 /// A pair, how it is sampled, and how tokens are drafted and verified.
 #[derive(Debug)]
-struct Case {
-    pair: ToyPair,
+pub(crate) struct Case {
+    pub(crate) pair: ToyPair,
     sampling: SamplingParams,
-    draft_temperature: Option<f64>,
+    pub(crate) draft_temperature: Option<f64>,
     drafter: &'static str,
     /// A draft length policy with one of its settings.
-    length: Option<(&'static str, &'static str, f64)>,
+    pub(crate) length: Option<(&'static str, &'static str, f64)>,
     law: ChainLaw,
-    k: usize,
+    pub(crate) k: usize,
 }
 
 impl Case {
-    fn new(pair: ToyPair, law: ChainLaw, k: usize) -> Self {
+    pub(crate) fn new(pair: ToyPair, law: ChainLaw, k: usize) -> Self {
         let (sampling, draft_temperature, length) = (SamplingParams::default(), None, None);
         Self { pair, sampling, draft_temperature, drafter: "model", length, law, k }
     }
@@ -91,7 +93,7 @@ impl Case {
     }
 
     /// By walking the production rounds through every outcome.
-    fn enumerated(&self) -> Kept {
+    pub(crate) fn enumerated(&self) -> Kept {
         let (target, draft) = (self.pair.target("p").unwrap(), self.pair.draft("q").unwrap());
         let method = self.method((&target, &draft));
         let stop = StopRules { eos: target.info().eos.clone(), ..StopRules::max_tokens(MOST) };
@@ -114,11 +116,13 @@ impl Case {
             let whole = text.log_p.iter().flatten().sum::<f64>().exp();
             assert!((whole - mass).abs() < ROUNDING, "{text:?}: {whole} and {mass}");
             let score = self.score(&text, (&target, &draft));
-            let odds = TextOdds::new(&text, &score).unwrap();
+            let odds = TextOdds::new(&text, &score).unwrap().open(self.length.is_some());
             let found = odds.forecast(self.law, self.k);
             assert!((found.lengths.iter().sum::<f64>() - found.rounds).abs() < ROUNDING);
             assert!((found.survived.iter().sum::<f64>() - found.accepted).abs() < ROUNDING);
             kept.proposed += mass * found.proposed;
+            let within = odds.proposed_within(self.law, self.k, &found);
+            kept.within.iter_mut().zip(within).for_each(|(sum, part)| *sum += mass * part);
             kept.reached += mass * found.reached.iter().sum::<f64>();
             found.lengths.iter().enumerate().for_each(|(accepted, n)| kept.add(accepted, mass * n));
         }
@@ -127,19 +131,12 @@ impl Case {
 
     /// What the drafter says of a text.
     fn score(&self, text: &TapeText, (target, draft): (&Toy, &Toy)) -> TapeScore {
-        let nothing = TapeScore {
-            drafter: 0,
-            text: 0,
-            log_q: None,
-            starts: None,
-            overlap: None,
-            race: None,
-            siblings: None,
-        };
+        let nothing = TapeScore::default();
         if self.law == ChainLaw::Race {
             let sampler = [Sampler::new(self.sampling).unwrap()];
             let [mut p, mut q] = [target, draft].map(|model| Teacher::new(model).unwrap());
-            let both = score_text(&mut q, &sampler, Some((&mut p, &sampler[0])), text).unwrap();
+            let both =
+                score_text(&mut q, &sampler, Some(beside(&mut p, &sampler[0])), text).unwrap();
             let ScoredText { log_q, race, .. } = both.into_iter().next().unwrap();
             return TapeScore { log_q: Some(log_q), race, ..nothing };
         }
@@ -166,6 +163,14 @@ fn assert_same(case: &Case, name: &str) {
     if case.length.is_none() {
         same("proposed", found.proposed, expected.proposed);
         same("reached", found.reached, expected.reached);
+        assert!(found.within.iter().all(|end| (end - expected.proposed).abs() < ROUNDING));
+    } else {
+        let ([lo, hi], drafted) = (found.within, expected.proposed);
+        assert!(
+            lo <= drafted + ROUNDING && drafted <= hi + ROUNDING,
+            "{words}: {lo} {drafted} {hi}"
+        );
+        assert!(lo <= found.proposed + ROUNDING && found.proposed <= hi + ROUNDING, "{words}");
     }
     for accepted in 0..=case.k {
         let [a, b] = [&found, &expected].map(|kept| kept.lengths.get(accepted).unwrap_or(&0.0));
@@ -302,7 +307,7 @@ fn a_long_text_has_the_probabilities_of_single_passes() {
     let [mut p, mut q] = [&target, &draft].map(|model| Teacher::new(model).unwrap());
     let all = log_probs(&mut q, &sampler, &text).unwrap();
     let samplers = [Sampler::new(SamplingParams::default()).unwrap(), sampler.clone()];
-    let both = score_text(&mut q, &samplers, Some((&mut p, &sampler)), &text).unwrap();
+    let both = score_text(&mut q, &samplers, Some(beside(&mut p, &sampler)), &text).unwrap();
     assert_eq!(both[1].log_q, all);
     let overlaps = both[1].overlap.as_ref().unwrap();
     assert_eq!(overlaps.len(), text.tokens.len());
@@ -311,7 +316,7 @@ fn a_long_text_has_the_probabilities_of_single_passes() {
         let one = TapeText { prompt_tokens: before, ..text_of(&[], vec![text.tokens[at]], 1) };
         // The penalties of a prompt are those of a text: this one counts no occurrences.
         assert_eq!([*found], *log_probs(&mut q, &sampler, &one).unwrap(), "{at}");
-        let one = score_text(&mut q, &samplers[1..], Some((&mut p, &sampler)), &one).unwrap();
+        let one = score_text(&mut q, &samplers[1..], Some(beside(&mut p, &sampler)), &one).unwrap();
         assert_eq!(one[0].overlap, Some(vec![overlaps[at]]), "{at}");
     }
 }

@@ -145,6 +145,40 @@ fn logs_of_other_programs_hold_the_same_texts() {
     assert_eq!(drawn(&logs.imported("llama_cpp", &file, &[])), own);
 }
 
+/// llama.cpp has an entry for the last token alone of a character in several tokens.
+#[test]
+fn a_token_without_an_entry_moves_no_other() {
+    let logs = Logs::new(&[]);
+    let skipping = |tokens: bool| {
+        logs.written(|text| {
+            let mut logged = logs.llama_cpp(text);
+            logged["completion_probabilities"].as_array_mut().unwrap().remove(3);
+            logged["tokens_predicted"] = json!(12);
+            if tokens {
+                logged["tokens"] = text["tokens"].clone();
+            }
+            logged
+        })
+    };
+    let (file, out) = (skipping(false), logs.path("skipped.jsonl"));
+    let import = ["tape", "import", &file, "--format", "llama_cpp", "--out", &out];
+    refuses(&import, "it has 12 tokens and logs 11: ask for \"return_tokens\"");
+    let found = logs.imported("llama_cpp", &skipping(true), &[]);
+    for (found, own) in found.iter().zip(&logs.texts) {
+        // Without the probability of a token there is none of the text.
+        assert_eq!((&found["tokens"], &found["log_p"]), (&own["tokens"], &Value::Null));
+    }
+    let target = ["--target", "embedded-target"];
+    assert_eq!(drawn(&logs.imported("llama_cpp", &skipping(true), &target)), drawn(&logs.texts));
+    let other = logs.written(|text| {
+        let mut logged = logs.llama_cpp(text);
+        logged["tokens"] = json!([1, 2, 3]);
+        logged
+    });
+    let import = ["tape", "import", &other, "--format", "llama_cpp", "--out", &out];
+    refuses(&import, "has other tokens than \"tokens\"");
+}
+
 /// The target computes log p itself, bit for bit as it was recorded.
 #[test]
 fn a_target_computes_what_a_log_lacks() {
@@ -207,6 +241,14 @@ fn what_log_p_does_not_follow_from_is_refused() {
     });
     let import = ["tape", "import", &silent, "--format", "llama_cpp", "--out", &out];
     refuses(&import, "as llama.cpp logs under speculation");
+    let hot = logs.written(|text| {
+        let mut logged = logs.vllm(text);
+        let prompt = logged["request"]["prompt"].take();
+        logged["request"] = json!({"prompt": prompt, "temperature": 0.7, "top_k": -1});
+        logged
+    });
+    let import = ["tape", "import", &hot, "--format", "vllm", "--out", &out];
+    refuses(&import, "asked for with temperature = 0.7, not 1: say --temperature 0.7");
     for (content, part) in [
         ("{\"choices\": [{\"token_ids\": [1]}]}\n", "the prompt is not logged"),
         ("{\"choices\": 3}\n", "\"choices\" is no list"),

@@ -4,8 +4,8 @@ use std::fs;
 
 use specdec::recording::{READS_DAMAGED, read_tape_file, write_parquet};
 use specdec::tape::{
-    DraftStart, LoggedRound, TAPE_FORMAT, Tape, TapeDrafter, TapeHeader, TapeLine, TapeLog,
-    TapeModel, TapeScore,
+    DraftBeliefs, DraftStart, LoggedRound, TAPE_FORMAT, Tape, TapeDrafter, TapeHeader, TapeLine,
+    TapeLog, TapeModel, TapeScore,
 };
 
 use crate::cli_support::{refuses, stdout};
@@ -42,16 +42,19 @@ fn tape() -> Tape {
         drafter: 0,
         text: 0,
         log_q: Some(vec![f64::NEG_INFINITY, -1e-300, -5.0]),
-        starts: None,
         overlap: Some(vec![0.1, 0.2, 1.0]),
         race: Some(vec![0.0, 0.5, 1.0]),
-        siblings: None,
+        beliefs: Some(DraftBeliefs {
+            most: 2,
+            along: vec![[0.25, 1.5], [0.0, 0.0], [1.0, 0.0]],
+            behind: vec![vec![[0.5, 1.5], [0.75, 0.1]], vec![], vec![[0.125, 2.5]]],
+        }),
+        ..TapeScore::default()
     };
     tape.add(TapeLine::Score(score.clone())).unwrap();
     let start = |drafted, log_q| DraftStart { drafted, log_q };
     let starts = vec![start(2, vec![0.0, 0.0]), start(1, vec![]), start(0, vec![])];
-    let (log_q, overlap, race) = Default::default();
-    let lookup = TapeScore { drafter: 1, starts: Some(starts), log_q, overlap, race, ..score };
+    let lookup = TapeScore { drafter: 1, starts: Some(starts), ..TapeScore::default() };
     tape.add(TapeLine::Score(lookup)).unwrap();
     tape.add(TapeLine::Log(TapeLog {
         drafter: 1,

@@ -1,7 +1,8 @@
 //! Toys and texts for tests of tapes.
 
 use specdec::model::{ToyPair, zoo};
-use specdec::tape::{TapeEnd, TapeText};
+use specdec::sampling::Sampler;
+use specdec::tape::{Beside, TapeEnd, TapeText, Teacher};
 
 /// A toy whose texts may end.
 pub(crate) fn ending(name: &str) -> ToyPair {
@@ -24,4 +25,9 @@ pub(crate) fn text_of(prompt: &[u32], tokens: Vec<u32>, max_tokens: usize) -> Ta
         max_tokens,
         log_p: None,
     }
+}
+
+/// A target that reads beside a draft model.
+pub(crate) fn beside<'a, 'm>(teacher: &'a mut Teacher<'m>, sampler: &'a Sampler) -> Beside<'a, 'm> {
+    Beside { teacher, sampler, beliefs: None }
 }

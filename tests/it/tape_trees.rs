@@ -1,6 +1,6 @@
 //! Forecasts of trees, against the enumeration of the production code.
 
-use crate::tape_support::{ending, text_of};
+use crate::tape_support::{beside, ending, text_of};
 use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::exactness::{Probe, enumerate, target_distribution};
 use specdec::model::{LanguageModel, ToyPair};
@@ -63,17 +63,9 @@ fn forecast(
         let mut text = text_of(&pair.prompt, tokens, MOST);
         text.log_p = Some(log_probs(&mut p, &sampler, &text).unwrap());
         let samplers = std::slice::from_ref(&sampler);
-        let scored = score_text(&mut q, samplers, Some((&mut p, &sampler)), &text).unwrap();
+        let scored = score_text(&mut q, samplers, Some(beside(&mut p, &sampler)), &text).unwrap();
         let ScoredText { log_q, siblings, .. } = scored.into_iter().next().unwrap();
-        let score = TapeScore {
-            drafter: 0,
-            text: 0,
-            log_q: Some(log_q),
-            starts: None,
-            overlap: None,
-            race: None,
-            siblings,
-        };
+        let score = TapeScore { log_q: Some(log_q), siblings, ..TapeScore::default() };
         let odds = TextOdds::new(&text, &score).unwrap();
         let found = odds.forecast_tree(kind, tree).unwrap();
         let counts = [found.rounds, found.accepted, found.proposed];
@@ -120,7 +112,7 @@ fn a_tape_does_not_tell_of_more_siblings_than_it_holds() {
     let text = TapeText { log_p, ..text_of(&pair.prompt, vec![0, 1], 2) };
     let sampler = [Sampler::new(SamplingParams::default()).unwrap()];
     let [mut p, mut q] = [&draft, &draft].map(|model| Teacher::new(model).unwrap());
-    let both = score_text(&mut q, &sampler, Some((&mut p, &sampler[0])), &text).unwrap();
+    let both = score_text(&mut q, &sampler, Some(beside(&mut p, &sampler[0])), &text).unwrap();
     let siblings = both[0].siblings.as_ref().unwrap();
     assert!(siblings.accepted(SiblingKind::Independent, 4, 0).is_some());
     assert_eq!(siblings.accepted(SiblingKind::Independent, 5, 0), None);

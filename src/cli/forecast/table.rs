@@ -53,7 +53,7 @@ impl ForecastText<'_> {
         let head = if timed {
             " K  tokens per round        accepted  conditional  speedup".to_owned()
         } else {
-            let ks = TOLD.map(|k| format!("K = {k:<12}"));
+            let ks = TOLD.map(|k| format!("K = {k:<14}"));
             format!("tokens per round: {}acceptance", ks.concat())
         };
         writeln!(text, "\n{head}")?;
@@ -212,7 +212,7 @@ fn at_several<'c>(cells: impl Iterator<Item = &'c ForecastCell>) -> String {
         let tau = cell.block_efficiency();
         let interval = tau.interval().map(|i| format!(" [{:.2}, {:.2}]", i.lo, i.hi));
         let value = tau.value().unwrap_or_default();
-        format!("{:<16}", format!("{value:.2}{}", interval.unwrap_or_default()))
+        format!("{:<18}", format!("{value:.2}{}", interval.unwrap_or_default()))
     };
     let last = cells.last().map(|cell| number(&cell.conditional_acceptance()));
     let all = cells.iter().map(tau).collect::<String>();

@@ -3,19 +3,13 @@
 use std::str::FromStr;
 
 use super::draft_length;
-use crate::simulation::{POLICIES, PolicyEntry};
+use crate::simulation::{PolicyEntry, policies};
 
 /// A policy, and the K that was asked for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NamedPolicy {
-    pub(super) entry: &'static PolicyEntry,
+    pub(super) entry: PolicyEntry,
     pub(super) k: Option<usize>,
-}
-
-impl NamedPolicy {
-    pub(super) fn plain() -> &'static PolicyEntry {
-        &POLICIES[0]
-    }
 }
 
 impl FromStr for NamedPolicy {
@@ -26,8 +20,8 @@ impl FromStr for NamedPolicy {
             Some((name, k)) => (name, Some(draft_length(k)?)),
             None => (text, None),
         };
-        let entry = POLICIES.iter().find(|entry| entry.name == name).ok_or_else(|| {
-            let names = POLICIES.iter().map(|entry| entry.name).collect::<Vec<_>>();
+        let entry = policies().find(|entry| entry.name == name).ok_or_else(|| {
+            let names = policies().map(|entry| entry.name).collect::<Vec<_>>();
             format!("allowed are {}, each alone or followed by :K", names.join(", "))
         })?;
         Ok(Self { entry, k })

@@ -11,14 +11,15 @@ use serde::Serialize;
 
 use self::load::{NamedPolicy, rate};
 use self::table::simulation_text;
-use super::options::count;
+use super::options::{count, setting};
 use super::output;
 use crate::forecasting::{CostTable, MOST_K};
+use crate::params::{Params, Value};
 use crate::recording::read_tape_file;
 use crate::report;
 use crate::simulation::{
-    Arrivals, PolicyEntry, PolicyParams, Served, ServedWay, Server, ServerLimits, SimulationRow,
-    SimulationWay, StepCosts, USUAL_MOST, ways,
+    Arrivals, NO_DRAFTS, PolicyEntry, PolicyParams, Served, ServedWay, Server, ServerLimits,
+    SimulatedText, SimulationRow, SimulationWay, StepCosts, USUAL_MOST, ways,
 };
 use crate::tape::ChainLaw;
 
@@ -29,6 +30,7 @@ Examples:
   specdec simulate 01.tape.jsonl --costs costs.csv
   specdec simulate chat.tape.jsonl --costs h100.csv --rate 2,8,32,inf --max-batch 64
   specdec simulate chat.tape.jsonl --costs h100.csv --clients 1,16,64 --policy plain,fixed:3,budget
+  specdec simulate 01.tape.jsonl --costs costs.csv --clients 1 --policy ucb,optimal_stopping:6
 
 The texts of the tape are requests to a server, which share its steps: prompts in chunks, plain
 decoding, drafts. What a round accepts is drawn from the tape, what a step takes comes from the
@@ -46,8 +48,8 @@ pub(super) struct SimulateArgs {
     /// and the powers of 4 up to --max-batch, if there is no --rate]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = count)]
     clients: Vec<usize>,
-    /// Who drafts how much: plain, fixed, table, goodput, budget, heuristic, ucb; each may be
-    /// followed by :K, the largest draft
+    /// Who drafts how much: plain, fixed, table, goodput, budget, or a draft length policy (see
+    /// `specdec list`); each may be followed by :K, the largest draft
     #[arg(
         long,
         value_name = "NAME[:K],…",
@@ -55,6 +57,9 @@ pub(super) struct SimulateArgs {
         default_value = "plain,fixed,table,goodput,budget"
     )]
     policy: Vec<NamedPolicy>,
+    /// Setting of a draft length policy, such as confidence_threshold=0.3; repeatable
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
+    set: Vec<(String, Value)>,
     /// The drafter, by its name [default: the one that is fastest for a request alone]
     #[arg(long, value_name = "NAME")]
     drafter: Option<String>,
@@ -100,6 +105,7 @@ pub(super) fn run(args: &SimulateArgs) -> Result<()> {
     let table = CostTable::read(&args.costs)?;
     let max_batch = args.max_batch(&table)?;
     let loads = args.loads(max_batch)?;
+    let policies = args.policies()?;
     let ways = ways(&tape, &table, args.verifier, args.drafter.as_deref())
         .map_err(|why| anyhow!("{}: {why}", args.tape.display()))?;
     if ways.iter().any(|way| way.with_model) && !table.knows_draft() {
@@ -107,11 +113,12 @@ pub(super) fn run(args: &SimulateArgs) -> Result<()> {
     }
     let mut rows = Vec::new();
     for way in &ways {
+        args.check_seen(way)?;
         let costs = StepCosts { table: &table, with_model: way.with_model };
         let limits = ServerLimits { max_batch, step_rows: args.step_rows };
         let server = Server { texts: &way.texts, costs, limits };
         for &load in &loads {
-            rows.extend(args.serve(way, load, &server));
+            rows.extend(args.serve((way, &policies), load, &server));
         }
     }
     if let Some(file) = &args.csv {
@@ -127,7 +134,7 @@ impl SimulateArgs {
     /// The rows of all policies under a load.
     fn serve(
         &self,
-        way: &ServedWay<'_>,
+        (way, policies): (&ServedWay<'_>, &[(NamedPolicy, Params)]),
         load: Arrivals,
         server: &Server<'_>,
     ) -> Vec<SimulationRow> {
@@ -135,23 +142,60 @@ impl SimulateArgs {
         let (outlook, table) = (&way.outlook, server.costs.table);
         let requests = self.requests.unwrap_or(way.texts.len().max(least_requests(load)));
         let alone = outlook.best(table, USUAL_MOST, 1).0.max(1);
-        let runs = |entry: &PolicyEntry, k| {
-            let params = PolicyParams { outlook, table, k, max_batch };
+        let runs = |entry: &PolicyEntry, settings: &Params, k| {
+            let params = PolicyParams { outlook, table, k, max_batch, settings };
             let run = |repeat| {
                 let seed = self.seed.wrapping_add(repeat);
                 server.serve(&mut *entry.build(&params), load, requests, seed)
             };
             (0..self.repeats as u64).map(run).collect::<Vec<_>>()
         };
-        let plain = runs(NamedPolicy::plain(), 0);
-        let row = |policy: &NamedPolicy| {
+        let plain = runs(&NO_DRAFTS, &Params::default(), 0);
+        let row = |(policy, settings): &(NamedPolicy, Params)| {
             let k = policy.entry.k(policy.k, alone);
-            let own = if k == 0 { plain.clone() } else { runs(policy.entry, k) };
-            let (policy, num_speculative_tokens) = (policy.entry.name.to_owned(), k);
-            let name = SimulationWay { policy, num_speculative_tokens, ..way.name.clone() };
+            let own = if k == 0 { plain.clone() } else { runs(&policy.entry, settings, k) };
+            let params = [&way.name.params, &settings.words()].map(String::as_str).join(" ");
+            let name = SimulationWay {
+                policy: policy.entry.name.to_owned(),
+                num_speculative_tokens: k,
+                params: params.trim().to_owned(),
+                ..way.name.clone()
+            };
             SimulationRow::of(name, &Served { load, max_batch, plain: &plain, own: &own })
         };
-        self.policy.iter().map(row).collect()
+        policies.iter().map(row).collect()
+    }
+
+    /// The policies, each with its settings.
+    fn policies(&self) -> Result<Vec<(NamedPolicy, Params)>> {
+        let set = self.set.iter();
+        let set = set.fold(Params::default(), |set, (key, value)| set.with(key, value.clone()));
+        let read = || self.policy.iter().flat_map(|policy| policy.entry.settings());
+        if let Some((key, _)) = set.iter().find(|(key, _)| !read().any(|param| param.key == *key)) {
+            let allowed = read().map(|param| param.key).collect::<Vec<_>>().join(", ");
+            bail!("--set {key}: allowed for these policies are [{allowed}]");
+        }
+        let own = |policy: &NamedPolicy| Ok((*policy, set.of(policy.entry.settings())?));
+        self.policy.iter().map(own).collect()
+    }
+
+    /// Refuses policies that look at more of a draft than the tape tells of.
+    fn check_seen(&self, way: &ServedWay<'_>) -> Result<()> {
+        let seen = way.texts.iter().map(SimulatedText::seen).min().unwrap_or(0);
+        for policy in self.policy.iter().filter(|policy| policy.entry.needs_beliefs()) {
+            let (name, k) = (policy.entry.name, policy.entry.k(policy.k, USUAL_MOST));
+            if k > seen {
+                bail!(
+                    "--policy {name}: it looks at drafts of up to {k} tokens, and {} tells of {seen} \
+                     with {} and {}: score with --drafter model --beliefs {k}, and serve with \
+                     --verifier rejection",
+                    self.tape.display(),
+                    way.name.drafter,
+                    way.name.verifier
+                );
+            }
+        }
+        Ok(())
     }
 
     fn max_batch(&self, table: &CostTable) -> Result<usize> {

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::show::contents;
 use crate::cli::models::{open_draft, open_pair};
-use crate::cli::options::ModelArgs;
+use crate::cli::options::{ModelArgs, setting};
 use crate::cli::output;
 use crate::draft::{DRAFT_SAMPLING, Texts, Tools};
 use crate::input::read_text;
@@ -54,15 +54,12 @@ pub(super) struct ScoreArgs {
     /// Let the target read the texts, too, and keep how far both laws overlap
     #[arg(long)]
     overlap: bool,
+    /// Let the target read the texts, too, and keep what draft length policies see of drafts of at
+    /// most K tokens; the draft model makes K - 1 passes for every token of a text
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=64))]
+    beliefs: Option<u16>,
     #[command(flatten)]
     models: ModelArgs,
-}
-
-/// A setting of a drafter.
-fn setting(text: &str) -> Result<(String, Value), String> {
-    let (key, value) = text.split_once('=').ok_or("allowed is KEY=VALUE")?;
-    let Ok(value) = value.parse();
-    Ok((key.to_owned(), value))
 }
 
 /// Scores the texts, and says what the tape holds.
@@ -71,7 +68,11 @@ pub(super) fn run(args: &ScoreArgs) -> Result<()> {
     let drafters = args.drafters(None)?;
     let with_model = drafters.iter().any(TapeDrafter::needs_model);
     let reads_text = drafters.iter().any(|drafter| drafter.files().next().is_some());
-    let both = args.overlap || reads_text || !args.models.vocabulary.is_same();
+    if args.beliefs.is_some() && !drafters.iter().all(reads_at_once) {
+        bail!("--beliefs tells of a draft model: allowed is --drafter {MODEL}, without --length");
+    }
+    let both =
+        args.overlap || args.beliefs.is_some() || reads_text || !args.models.vocabulary.is_same();
     if both {
         let (pair, (_, name)) = open_pair(&args.models, false, with_model)?;
         let target = &pair.target;
@@ -94,7 +95,8 @@ impl ScoreArgs {
         let model = name.zip(tools.draft);
         let model = model.map(|(name, draft)| TapeModel::new(name, draft.info()));
         let drafters = self.drafters(model.as_ref())?;
-        Scoring { drafters, tools, overlap: self.overlap }.run(file)
+        let beliefs = self.beliefs.map(usize::from);
+        Scoring { drafters, tools, overlap: self.overlap, beliefs }.run(file)
     }
 
     /// Every drafter with each of its settings.

@@ -29,9 +29,7 @@ pub(super) fn append_drafts(file: &mut TapeFile, drafts: Vec<(usize, LoggedDraft
             log_q: vec![0.0; accepted.min(tokens - at)],
         };
         let starts = own.accepted.into_iter().enumerate().map(start).collect();
-        let (log_q, overlap, race, siblings) = Default::default();
-        let starts = Some(starts);
-        let score = TapeScore { drafter, text, log_q, starts, overlap, race, siblings };
+        let score = TapeScore { drafter, text, starts: Some(starts), ..TapeScore::default() };
         file.append(TapeLine::Score(score))?;
     }
     Ok(())

@@ -4,9 +4,10 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 
 use super::logged::{
-    LoggedLine, LoggedText, LoggedToken, bytes, exchange, id, ids, log_prob, text,
+    LoggedLine, LoggedText, LoggedToken, bytes, count, exchange, id, ids, log_prob, text,
 };
 use super::{TapeFormat, TapeReader};
+use crate::distribution::Token;
 
 pub(super) const FORMAT: TapeFormat = TapeFormat {
     name: "llama_cpp",
@@ -18,16 +19,18 @@ fn read(line: &Value) -> Result<LoggedLine> {
     let (request, response) = exchange(line);
     let entries = response.get("completion_probabilities").and_then(Value::as_array);
     let named = ids(response.get("tokens"))?.filter(|ids| !ids.is_empty());
-    let mut tokens = match (entries, &named) {
-        (Some(entries), _) => entries.iter().map(token).collect::<Result<Vec<_>>>()?,
-        (None, Some(ids)) => {
-            let token = |&id| LoggedToken { id: Some(id), ..LoggedToken::default() };
-            ids.iter().map(token).collect()
-        }
-        (None, None) => Vec::new(),
+    let logged = entries.into_iter().flatten().map(token).collect::<Result<Vec<_>>>()?;
+    let tokens = match named {
+        Some(ids) => aligned(&ids, logged)?,
+        None => logged,
     };
-    for (token, id) in tokens.iter_mut().zip(named.into_iter().flatten()) {
-        token.id = Some(id);
+    let predicted = count(response.get("tokens_predicted")).unwrap_or(tokens.len());
+    if !tokens.is_empty() && tokens.len() != predicted {
+        bail!(
+            "it has {predicted} tokens and logs {}: ask for \"return_tokens\", since of a character \
+             in several tokens the last one alone has an entry",
+            tokens.len()
+        );
     }
     if tokens.len() > 1 && tokens[1..].iter().all(|token| token.log_prob == Some(0.0)) {
         bail!(
@@ -47,6 +50,25 @@ fn read(line: &Value) -> Result<LoggedLine> {
         ..LoggedText::default()
     }]
     .into())
+}
+
+/// The tokens with these ids and entries. Of a character in several tokens the last one alone has
+/// an entry, so that some tokens may have none.
+fn aligned(ids: &[Token], entries: Vec<LoggedToken>) -> Result<Vec<LoggedToken>> {
+    let (count, mut entries) = (entries.len(), entries.into_iter().peekable());
+    let own = |entry: &LoggedToken, id: Token| match entry.id {
+        Some(own) => own == id,
+        None => count == ids.len(),
+    };
+    let tokens = ids.iter().map(|&id| {
+        let entry = entries.next_if(|entry| own(entry, id)).unwrap_or_default();
+        LoggedToken { id: Some(id), ..entry }
+    });
+    let tokens = tokens.collect();
+    if entries.peek().is_some() {
+        bail!("\"completion_probabilities\" has other tokens than \"tokens\"");
+    }
+    Ok(tokens)
 }
 
 /// An entry; with `post_sampling_probs` it has `prob` in the place of `logprob`.

@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use self::drafts::{append_drafts, append_rounds};
-use self::logged::{LoggedLine, LoggedText};
+use self::logged::{LoggedLine, LoggedText, exchange};
 use self::own_run::LoggedRun;
 use self::spelling::Spellings;
 use super::tape_file::TapeFile;
@@ -61,6 +61,9 @@ pub const TAPE_FORMATS: &[TapeFormat] = &[
     acceptance::FORMAT,
     own_run::FORMAT,
 ];
+
+/// The sampling settings that requests name as they are named here.
+const ASKED: [&str; 4] = ["temperature", "top_k", "top_p", "min_p"];
 
 /// What is to be imported.
 #[derive(Debug)]
@@ -116,7 +119,8 @@ impl Import<'_> {
         let (mut texts, mut found) = (Vec::new(), Imported::default());
         let (mut drafts, mut rounds) = (Vec::new(), Vec::new());
         for (place, line) in lines(from)? {
-            let logged = read(&line).with_context(|| place.clone())?;
+            let logged = self.check_request(&line).and_then(|()| read(&line));
+            let logged = logged.with_context(|| place.clone())?;
             rounds.extend(logged.rounds.into_iter().map(|own| (place.clone(), own)));
             for logged in logged.texts {
                 found.foreign_drafts += logged.foreign_drafts;
@@ -140,6 +144,24 @@ impl Import<'_> {
         append_drafts(&mut file, drafts)?;
         append_rounds(&mut file, self.drafter, rounds)?;
         Ok((file, found))
+    }
+
+    /// Refuses a text that was asked for with other sampling settings than it is said to have.
+    fn check_request(&self, line: &Value) -> Result<()> {
+        let (request, _) = exchange(line);
+        let keys: &[&str] = if self.sampling.is_greedy() { &["temperature"] } else { &ASKED };
+        for key in keys {
+            // Several programs write −1 for no limit.
+            let asked = request.get(*key).and_then(Value::as_f64).map(|asked| asked.max(0.0));
+            let own = self.sampling.get(key).and_then(|value| value.number());
+            if let (Some(asked), Some(own)) = (asked, own)
+                && asked != own
+            {
+                let option = key.replace('_', "-");
+                bail!("it was asked for with {key} = {asked}, not {own}: say --{option} {asked}");
+            }
+        }
+        Ok(())
     }
 
     /// Writes the rounds of a run.

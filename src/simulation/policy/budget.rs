@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::goodput::PastAcceptance;
-use super::{PolicyEntry, ServedRound, ServerStep, ServingPolicy, USUAL_MOST, UsualK};
+use super::{BuildPolicy, PolicyEntry, ServedRound, ServerStep, ServingPolicy, USUAL_MOST, UsualK};
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "budget",
@@ -17,9 +17,9 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     summary: "in every step the number of drafted tokens, at most K per request, with the most \
               expected tokens per second; they go to the requests whose past drafts survived",
     source: "vLLM, adaptive verification; Liu et al. 2024, arXiv 2406.14066",
-    build: |params| {
+    build: BuildPolicy::Server(|params| {
         Box::new(Budget { k: params.k, all: PastAcceptance::GUESS, own: BTreeMap::new() })
-    },
+    }),
 };
 
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! The same K for every request in every step, and none.
 
-use super::{PolicyEntry, ServerStep, ServingPolicy, UsualK};
+use super::{BuildPolicy, PolicyEntry, ServerStep, ServingPolicy, UsualK};
 
 /// Plain decoding.
 pub(super) const PLAIN: PolicyEntry = PolicyEntry {
@@ -8,7 +8,7 @@ pub(super) const PLAIN: PolicyEntry = PolicyEntry {
     usual: UsualK::None,
     summary: "no drafts",
     source: "-",
-    build: |_| Box::new(FixedDrafts { k: 0 }),
+    build: BuildPolicy::Server(|_| Box::new(FixedDrafts { k: 0 })),
 };
 
 /// A fixed K.
@@ -17,7 +17,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     usual: UsualK::Alone,
     summary: "K tokens; without a K, the one that is fastest for a request alone",
     source: "-",
-    build: |params| Box::new(FixedDrafts { k: params.k }),
+    build: BuildPolicy::Server(|params| Box::new(FixedDrafts { k: params.k })),
 };
 
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! The K of the step with the most expected tokens per second.
 
-use super::{PolicyEntry, ServedRound, ServerStep, ServingPolicy, USUAL_MOST, UsualK};
+use super::{BuildPolicy, PolicyEntry, ServedRound, ServerStep, ServingPolicy, USUAL_MOST, UsualK};
 use crate::statistics::expected_tokens;
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
@@ -9,7 +9,9 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     summary: "in every step the K from 0 to K with the most expected tokens per second, by the \
               acceptance of past rounds and the costs",
     source: "Liu et al. 2024, arXiv 2406.14066",
-    build: |params| Box::new(Goodput { k: params.k, past: PastAcceptance::GUESS }),
+    build: BuildPolicy::Server(|params| {
+        Box::new(Goodput { k: params.k, past: PastAcceptance::GUESS })
+    }),
 };
 
 #[derive(Debug)]

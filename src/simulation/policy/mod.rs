@@ -1,5 +1,6 @@
-//! Who drafts how much in a step. No policy sees what a drafted token of the step is: a budget
-//! that depends on the tokens that it cuts makes speculation inexact.
+//! Who drafts how much in a step. No policy cuts a token that it has seen: a budget that depends
+//! on the tokens that it cuts makes speculation inexact. Those of the decoder look at a draft as
+//! it grows, and end it.
 
 mod budget;
 mod fixed;
@@ -9,9 +10,14 @@ mod table;
 
 use serde::Serialize;
 
+use self::own_length::OwnLengths;
 use super::outlook::Outlook;
 use super::step::{StepCosts, StepWork};
 use crate::forecasting::CostTable;
+use crate::length::{BuildLength, LengthParams};
+use crate::params::{Param, Params};
+use crate::registry::Entry;
+use crate::tape::DrawnBeliefs;
 
 /// A policy.
 pub trait ServingPolicy: std::fmt::Debug {
@@ -33,7 +39,7 @@ pub trait ServingPolicy: std::fmt::Debug {
 #[derive(Debug, Clone, Copy)]
 pub struct ServerStep<'s> {
     /// The requests that are past their prompts.
-    pub requests: &'s [DecodingRequest],
+    pub requests: &'s [DecodingRequest<'s>],
     /// Costs of steps.
     pub costs: StepCosts<'s>,
     /// What the step computes beside drafts.
@@ -41,12 +47,14 @@ pub struct ServerStep<'s> {
 }
 
 /// A request that decodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DecodingRequest {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DecodingRequest<'s> {
     /// Its number; no two requests have the same.
     pub number: usize,
     /// How many tokens its draft can have.
     pub most: usize,
+    /// Its draft, which a policy looks at token by token; `None` if the tape does not tell.
+    pub draft: Option<DrawnBeliefs<'s>>,
 }
 
 /// What became of a round.
@@ -84,6 +92,8 @@ pub struct PolicyParams<'p> {
     pub k: usize,
     /// The most requests that share a step.
     pub max_batch: usize,
+    /// Settings of a draft length policy.
+    pub settings: &'p Params,
 }
 
 /// Which K a policy has if none is asked for.
@@ -113,19 +123,26 @@ pub struct PolicyEntry {
     #[serde(skip)]
     pub usual: UsualK,
     #[serde(skip)]
-    build: fn(&PolicyParams<'_>) -> Box<dyn ServingPolicy>,
+    build: BuildPolicy,
 }
 
+/// What a policy is made from.
+#[derive(Debug, Clone, Copy)]
+enum BuildPolicy {
+    /// A policy of servers.
+    Server(fn(&PolicyParams<'_>) -> Box<dyn ServingPolicy>),
+    /// A draft length policy of the decoder.
+    Length(&'static Entry<BuildLength>),
+}
+
+/// Plain decoding.
+pub const NO_DRAFTS: PolicyEntry = fixed::PLAIN;
+
 /// All policies.
-pub const POLICIES: &[PolicyEntry] = &[
-    fixed::PLAIN,
-    fixed::ENTRY,
-    table::ENTRY,
-    goodput::ENTRY,
-    budget::ENTRY,
-    own_length::HEURISTIC,
-    own_length::UCB,
-];
+pub fn policies() -> impl Iterator<Item = PolicyEntry> {
+    let servers = [NO_DRAFTS, fixed::ENTRY, table::ENTRY, goodput::ENTRY, budget::ENTRY];
+    servers.into_iter().chain(own_length::entries())
+}
 
 impl PolicyEntry {
     /// K, or its maximum, where `asked` is the one that was asked for.
@@ -139,6 +156,25 @@ impl PolicyEntry {
 
     /// The policy.
     pub fn build(&self, params: &PolicyParams<'_>) -> Box<dyn ServingPolicy> {
-        (self.build)(params)
+        match self.build {
+            BuildPolicy::Server(build) => build(params),
+            BuildPolicy::Length(length) => Box::new(OwnLengths::new(length, params)),
+        }
+    }
+
+    /// The settings that it reads.
+    pub fn settings(&self) -> &'static [Param] {
+        match self.build {
+            BuildPolicy::Server(_) => &[],
+            BuildPolicy::Length(length) => length.params,
+        }
+    }
+
+    /// Whether it looks at what the draft model believes.
+    pub fn needs_beliefs(&self) -> bool {
+        let settings = Params::default();
+        let params = LengthParams { num_speculative_tokens: 1, params: &settings };
+        let looks = |length: &Entry<BuildLength>| (length.build)(&params).needs_confidence();
+        matches!(self.build, BuildPolicy::Length(length) if looks(length))
     }
 }

@@ -1,82 +1,103 @@
-//! The draft length policies of the decoder that look at accepted counts and at the clock, and
-//! not at tokens: every request has one of its own.
+//! The draft length policies of the decoder: every request has one of its own. Those that look at
+//! the draft see what the tape has drawn.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{
-    PolicyEntry, PolicyParams, ServedRound, ServerStep, ServingPolicy, USUAL_MOST, UsualK,
+    BuildPolicy, DecodingRequest, PolicyEntry, PolicyParams, ServedRound, ServerStep,
+    ServingPolicy, USUAL_MOST, UsualK,
 };
-use crate::length::{DraftLength, LENGTHS, LengthParams};
-use crate::params::Params;
+use crate::length::{BuildLength, DraftLength, LENGTHS, LengthParams};
+use crate::registry::Entry;
 use crate::round::{RoundEvent, RoundTimes, Verdict};
-use crate::tree::Draft;
+use crate::tree::{Draft, TokenBelief};
 
-pub(super) const HEURISTIC: PolicyEntry = PolicyEntry {
-    name: "heuristic",
-    usual: UsualK::Alone,
-    summary: "begins with K; two more after full acceptance, one fewer after a rejection",
-    source: "Hugging Face transformers",
-    build: |params| Box::new(OwnLengths::new("heuristic", params)),
-};
+/// All but the one that a server calls `fixed`, too.
+pub(super) fn entries() -> impl Iterator<Item = PolicyEntry> {
+    LENGTHS.iter().filter(|entry| entry.name != super::fixed::ENTRY.name).map(entry)
+}
 
-pub(super) const UCB: PolicyEntry = PolicyEntry {
-    name: "ucb",
-    usual: UsualK::Most(USUAL_MOST),
-    summary: "a bandit over K, K/2, K/4 … 1, rewarded with tokens per second",
-    source: "Hou et al. 2025, arXiv 2505.15141",
-    build: |params| Box::new(OwnLengths::new("ucb", params)),
-};
+fn entry(length: &'static Entry<BuildLength>) -> PolicyEntry {
+    PolicyEntry {
+        name: length.name,
+        summary: length.summary,
+        source: length.paper,
+        // The heuristic begins with K and goes beyond it; for others K is the maximum.
+        usual: if length.name == "heuristic" { UsualK::Alone } else { UsualK::Most(USUAL_MOST) },
+        build: BuildPolicy::Length(length),
+    }
+}
 
+/// A policy for each request.
 #[derive(Debug)]
-struct OwnLengths {
+pub(super) struct OwnLengths {
     new: Box<dyn DraftLength>,
-    own: BTreeMap<usize, Box<dyn DraftLength>>,
+    own: BTreeMap<usize, OwnLength>,
+}
+
+/// The policy of a request, and its last draft.
+#[derive(Debug)]
+struct OwnLength {
+    length: Box<dyn DraftLength>,
+    draft: Draft,
 }
 
 impl OwnLengths {
-    fn new(name: &str, params: &PolicyParams<'_>) -> Self {
-        let entry = LENGTHS.iter().find(|entry| entry.name == name).unwrap_or(&LENGTHS[0]);
-        let settings = Params::default();
-        let params = LengthParams { num_speculative_tokens: params.k, params: &settings };
-        Self { new: (entry.build)(&params), own: BTreeMap::new() }
+    pub(super) fn new(length: &Entry<BuildLength>, params: &PolicyParams<'_>) -> Self {
+        let params = LengthParams { num_speculative_tokens: params.k, params: params.settings };
+        Self { new: (length.build)(&params), own: BTreeMap::new() }
     }
 
-    fn of(&mut self, request: usize) -> &mut dyn DraftLength {
-        &mut **self.own.entry(request).or_insert_with(|| self.new.fork())
+    fn of(&mut self, request: usize) -> &mut OwnLength {
+        let new = || OwnLength { length: self.new.fork(), draft: Draft::empty(1) };
+        self.own.entry(request).or_insert_with(new)
+    }
+}
+
+impl OwnLength {
+    /// Drafts as long as the policy wants to.
+    fn draft(&mut self, request: &DecodingRequest<'_>) -> usize {
+        self.draft = Draft::empty(1);
+        while self.draft.len() < request.most && self.length.go_deeper(&self.draft) {
+            let at = self.draft.len();
+            let node = self.draft.certain(at.checked_sub(1), 0);
+            if let Some([confidence, entropy]) = request.draft.and_then(|draft| draft.get(at)) {
+                self.draft.remember(node, TokenBelief { confidence, entropy });
+            }
+        }
+        self.draft.len()
+    }
+
+    fn observe(&mut self, round: &ServedRound) {
+        let ms = |ms: f64| Duration::from_secs_f64(ms / 1000.0);
+        let verdict = Verdict { path: (0..round.accepted).collect(), ..Verdict::default() };
+        self.length.observe(&RoundEvent {
+            round: 0,
+            context: &[],
+            draft: &self.draft,
+            logits: &[],
+            targets: &[],
+            verdict: &verdict,
+            emitted: &[],
+            truncated: false,
+            draft_forwards: round.drafted,
+            times: RoundTimes {
+                draft: ms(round.draft_ms),
+                target: ms(round.verify_ms),
+                ..RoundTimes::default()
+            },
+        });
     }
 }
 
 impl ServingPolicy for OwnLengths {
     fn drafts(&mut self, step: &ServerStep<'_>) -> Vec<usize> {
-        step.requests.iter().map(|request| self.of(request.number).max_depth()).collect()
+        step.requests.iter().map(|request| self.of(request.number).draft(request)).collect()
     }
 
     fn observe(&mut self, rounds: &[ServedRound]) {
-        for round in rounds {
-            let mut draft = Draft::empty(1);
-            for node in 0..round.drafted {
-                draft.certain(node.checked_sub(1), 0);
-            }
-            let ms = |ms: f64| Duration::from_secs_f64(ms / 1000.0);
-            let verdict = Verdict { path: (0..round.accepted).collect(), ..Verdict::default() };
-            self.of(round.request).observe(&RoundEvent {
-                round: 0,
-                context: &[],
-                draft: &draft,
-                logits: &[],
-                targets: &[],
-                verdict: &verdict,
-                emitted: &[],
-                truncated: false,
-                draft_forwards: round.drafted,
-                times: RoundTimes {
-                    draft: ms(round.draft_ms),
-                    target: ms(round.verify_ms),
-                    ..RoundTimes::default()
-                },
-            });
-        }
+        rounds.iter().for_each(|round| self.of(round.request).observe(round));
     }
 
     fn forget(&mut self, request: usize) {

@@ -1,16 +1,16 @@
 //! K by the number of requests that share a step.
 
-use super::{PolicyEntry, ServerStep, ServingPolicy, USUAL_MOST, UsualK};
+use super::{BuildPolicy, PolicyEntry, ServerStep, ServingPolicy, USUAL_MOST, UsualK};
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "table",
     usual: UsualK::Most(USUAL_MOST),
     summary: "for every batch size the K from 0 to K that the forecast and the costs make fastest",
     source: "vLLM, num_speculative_tokens_per_batch_size",
-    build: |params| {
+    build: BuildPolicy::Server(|params| {
         let best = |batch| params.outlook.best(params.table, params.k, batch).0;
         Box::new(DraftsByBatch { k: (1..=params.max_batch).map(best).collect() })
-    },
+    }),
 };
 
 /// By batch size from 1.

@@ -1,0 +1,127 @@
+//! What draft length policies see of the drafts of a tape, against the enumeration of the
+//! production code.
+
+use specdec::exactness::target_distribution;
+use specdec::forecasting::CostTable;
+use specdec::params::{Params, Value};
+use specdec::sampling::{Sampler, SamplingParams};
+use specdec::simulation::{
+    DecodingRequest, Outlook, PolicyParams, ServerStep, StepCosts, StepWork, policies,
+};
+use specdec::tape::{
+    Beside, ChainLaw, ScoredText, TapeScore, TapeText, Teacher, TextOdds, forecast, log_probs,
+    score_text,
+};
+
+use crate::tape_exact::{Case, MOST, ROUNDING};
+use crate::tape_support::{ending, text_of};
+
+/// How many tokens a policy drafts that sees this request.
+fn drafted(case: &Case, request: DecodingRequest<'_>) -> usize {
+    let (name, setting, value) = case.length.unwrap();
+    let settings = Params::default().with(setting, Value::Number(value));
+    let settings = settings.with("confidence_tuned", Value::Count(0));
+    let table = CostTable::default();
+    let outlook = Outlook::of(&[], true);
+    let (k, settings) = (case.k, &settings);
+    let params = PolicyParams { outlook: &outlook, table: &table, k, max_batch: 1, settings };
+    let mut policy = policies().find(|policy| policy.name == name).unwrap().build(&params);
+    let costs = StepCosts { table: &table, with_model: true };
+    policy.drafts(&ServerStep { requests: &[request], costs, work: StepWork::default() })[0]
+}
+
+/// The expected drafted tokens of a text with what was drawn of its drafts.
+fn proposed(case: &Case, text: &TapeText, score: &TapeScore) -> f64 {
+    let odds = TextOdds::new(text, score).unwrap();
+    let drafted = |start, followed| {
+        let (number, most) = (0, text.length().limit(start));
+        drafted(case, DecodingRequest { number, most, draft: odds.drawn(start, followed) })
+    };
+    let along = |start: usize| drafted(start, text.length().room(start));
+    let survival = |start: usize| {
+        let mut survival = Vec::new();
+        odds.survival(ChainLaw::Token, start, along(start), &mut survival);
+        survival
+    };
+    let found = forecast(text.length(), |start, own| {
+        own.extend(survival(start));
+        along(start)
+    });
+    let rounds = found.begins.iter().enumerate().map(|(start, begins)| {
+        let mut survival = survival(start);
+        let followed = survival.len();
+        survival.insert(0, 1.0);
+        survival.push(0.0);
+        let each = survival.windows(2).enumerate().map(|(accepted, ends)| {
+            let all = accepted == followed;
+            let drafted = if all { along(start) } else { drafted(start, accepted) };
+            (ends[0] - ends[1]) * drafted as f64
+        });
+        begins * each.sum::<f64>()
+    });
+    rounds.sum()
+}
+
+/// The expected drafted tokens of all texts, for each of so many draws.
+fn drawn(case: &Case, draws: u32) -> Vec<f64> {
+    let (target, draft) = (case.pair.target("p").unwrap(), case.pair.draft("q").unwrap());
+    let plain = SamplingParams::default();
+    let temperature = case.draft_temperature.unwrap_or(plain.temperature);
+    let [sampler, drafting] = [plain, SamplingParams { temperature, ..plain }]
+        .map(|params| Sampler::new(params).unwrap());
+    let [mut p, mut q] = [&target, &draft].map(|model| Teacher::new(model).unwrap());
+    let mut sums = vec![0.0; draws as usize];
+    let texts = target_distribution(&target, &sampler, &case.pair.prompt, MOST).unwrap();
+    for (number, (tokens, mass)) in texts.into_iter().enumerate() {
+        for (repeat, sum) in (0..).zip(&mut sums) {
+            let text = text_of(&case.pair.prompt, tokens.clone(), MOST);
+            // Each text has draws of its own.
+            let mut text = TapeText { prompt: number.to_string(), repeat, ..text };
+            text.log_p = Some(log_probs(&mut p, &sampler, &text).unwrap());
+            let beliefs = Some(case.k);
+            let beside = Beside { teacher: &mut p, sampler: &sampler, beliefs };
+            let samplers = std::slice::from_ref(&drafting);
+            let scored = score_text(&mut q, samplers, Some(beside), &text).unwrap();
+            let ScoredText { log_q, beliefs, .. } = scored.into_iter().next().unwrap();
+            let score = TapeScore { log_q: Some(log_q), beliefs, ..TapeScore::default() };
+            *sum += mass * proposed(case, &text, &score);
+        }
+    }
+    sums
+}
+
+const LENGTHS: [(&str, &str, f64); 3] = [
+    ("confidence", "confidence_threshold", 0.3),
+    ("confidence", "confidence_threshold", 0.4),
+    ("entropy", "entropy_threshold", 0.35),
+];
+
+/// A greedy draft has one way to go on.
+#[test]
+fn greedy_drafts_have_the_length_of_the_enumeration() {
+    for (name, length) in ["mixed", "close", "random-3"].iter().zip(LENGTHS) {
+        let mut case = Case::new(ending(name), ChainLaw::Token, 3);
+        (case.length, case.draft_temperature) = (Some(length), Some(0.0));
+        let (found, expected) = (drawn(&case, 1)[0], case.enumerated().proposed);
+        assert!((found - expected).abs() < ROUNDING, "{name} {length:?}: {found} {expected}");
+    }
+}
+
+#[test]
+fn drawn_drafts_have_the_length_of_the_enumeration() {
+    const DRAWS: u32 = 400;
+    for (name, length) in ["mixed", "close", "random-3"].iter().zip(LENGTHS) {
+        let mut case = Case::new(ending(name), ChainLaw::Token, 3);
+        case.length = Some(length);
+        let (found, expected) = (drawn(&case, DRAWS), case.enumerated().proposed);
+        let mean = found.iter().sum::<f64>() / f64::from(DRAWS);
+        let squares = found.iter().map(|found| (found - mean).powi(2)).sum::<f64>();
+        let error = (squares / f64::from(DRAWS - 1) / f64::from(DRAWS)).sqrt();
+        assert!(error > 0.0 && error < 0.01, "{name}: {error}");
+        // Five standard errors are exceeded once in two million times.
+        assert!(
+            (mean - expected).abs() < 5.0 * error,
+            "{name} {length:?}: {mean} {expected} {error}"
+        );
+    }
+}
