@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -18,7 +18,7 @@ use crate::bench::{CONTEXT, cost_rows, measure};
 use crate::draft::Texts;
 use crate::experiment::Frozen;
 use crate::forecasting::{
-    CostSetting, CostTable, Costed, ForecastCell, ForecastGap, forecast_cells, gaps,
+    CostSetting, CostTable, Costed, ForecastCell, ForecastGap, forecast_cells, gaps, write_costs,
 };
 use crate::input::read_text;
 use crate::machine::MachineClock;
@@ -90,8 +90,7 @@ pub(super) fn run(args: &TuneArgs) -> Result<()> {
     let tape = args.tape(&ready)?;
     terminal::say("timing passes");
     let costs = args.costs(&ready, &tape)?;
-    let setting = [CostSetting { batch: 1, context: None }];
-    let cells = forecast_cells(&tape, &[], Some(&Costed { table: &costs, settings: &setting }));
+    let cells = with_costs(&tape, &costs);
     let chosen = fastest(&cells);
     drop(ready);
     let sweeps = chosen.iter().map(|cell| sweep(&tape, cell)).collect::<Vec<_>>();
@@ -99,7 +98,23 @@ pub(super) fn run(args: &TuneArgs) -> Result<()> {
     let measure = RunArgs::of(file.clone(), args.out.join("results"));
     let folder = run::measured(&measure)?;
     let gaps = gaps(&tape, &cells, &report::load(&folder)?)?;
-    output::write(&table(&gaps)?)
+    let own = gaps.iter().map(|gap| with_own_costs(&tape, &folder, gap)).collect::<Vec<_>>();
+    output::write(&table(&gaps, &own)?)
+}
+
+/// The forecasts of a tape with these costs.
+fn with_costs(tape: &Tape, table: &CostTable) -> Vec<ForecastCell> {
+    let settings = &[CostSetting { batch: 1, context: None }];
+    forecast_cells(tape, &[], Some(&Costed { table, settings }))
+}
+
+/// The speedup of a cell that the tape forecasts with what passes cost in the run itself: what
+/// is left between it and the measured one is not due to the costs. `None` if the run does not
+/// tell them.
+fn with_own_costs(tape: &Tape, folder: &Path, gap: &ForecastGap) -> Option<f64> {
+    let costs = CostTable::read(&write_costs(folder, &gap.drafter).ok()?).ok()?;
+    let again = gaps(tape, &with_costs(tape, &costs), &report::load(folder).ok()?).ok()?;
+    again.iter().find(|own| own.cell == gap.cell)?.forecast_speedup
 }
 
 impl TuneArgs {
@@ -249,22 +264,27 @@ fn sweep(tape: &Tape, cell: &ForecastCell) -> String {
     )
 }
 
-/// Forecast beside measurement.
-fn table(gaps: &[ForecastGap]) -> Result<String> {
+/// Forecast beside measurement; `own` are the speedups with the costs of the run itself.
+fn table(gaps: &[ForecastGap], own: &[Option<f64>]) -> Result<String> {
     let mut text = String::new();
-    writeln!(text, "                                  tokens per round       speedup")?;
-    writeln!(text, "drafter           verifier      K  forecast  measured   forecast  measured")?;
-    for gap in gaps {
+    writeln!(text, "                                  tokens per round    speedup")?;
+    writeln!(
+        text,
+        "drafter           verifier      K  forecast  measured   forecast  with the run's costs  \
+         measured"
+    )?;
+    for (gap, own) in gaps.iter().zip(own) {
         let number = |number: Option<f64>| number.map_or("-".to_owned(), |x| format!("{x:.2}"));
         writeln!(
             text,
-            "{:16}  {:11} {:>3}  {:>8.2}  {:>8.2}   {:>8}  {:>8}",
+            "{:16}  {:11} {:>3}  {:>8.2}  {:>8.2}   {:>8}  {:>20}  {:>8}",
             gap.drafter,
             gap.verifier,
             gap.num_speculative_tokens,
             gap.forecast,
             gap.measured,
             number(gap.forecast_speedup),
+            number(*own),
             number(gap.measured_speedup)
         )?;
     }

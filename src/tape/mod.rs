@@ -22,6 +22,7 @@ mod contents;
 mod forecast;
 mod format;
 mod law;
+mod leaving;
 mod log;
 mod odds;
 mod read;

@@ -1,8 +1,9 @@
 //! What a draft model says of a text, from one teacher-forced pass over it.
 
-use super::beliefs::{DraftBeliefs, DraftLaws, Leaving, PartLaws, pair};
+use super::beliefs::DraftBeliefs;
 use super::forecast::TapeEnd;
 use super::format::TapeText;
+use super::leaving::{DraftLaws, Leaving, PartLaws, pair};
 use super::siblings::SiblingScores;
 use super::teacher::{Teacher, laws, parts};
 use crate::distribution::{Dist, Token};

@@ -31,7 +31,7 @@ pub(super) fn simulation_text(rows: &[SimulationRow]) -> Result<String> {
     Ok(text)
 }
 
-const HEAD: &str = "load          policy      K  tokens/s  throughput         speedup            \
+const HEAD: &str = "load          policy             K  tokens/s  throughput         speedup            \
                     ms per token: median, p95, p99  first token p95  batch  per round";
 
 fn load(row: &SimulationRow) -> String {
@@ -71,7 +71,7 @@ fn line(row: &SimulationRow) -> String {
     };
     let k = row.way.num_speculative_tokens;
     format!(
-        "{:12}  {:9}  {:>2}  {:>8.0}  {:17}  {:17}  {:>8.2} {:>8.2} {:>8.2}  {:>20.1}  {:>5.1}  \
+        "{:12}  {:16}  {:>2}  {:>8.0}  {:17}  {:17}  {:>8.2} {:>8.2} {:>8.2}  {:>20.1}  {:>5.1}  \
          {:.2} of {:.2}",
         load(row),
         row.way.policy,
