@@ -77,6 +77,7 @@ assert!(fast.totals.target_forwards < slow.totals.target_forwards);
 ```
 "#
 )]
+pub mod audit;
 pub mod beam;
 #[cfg(feature = "harness")]
 pub mod bench;

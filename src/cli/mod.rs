@@ -1,5 +1,6 @@
 //! The command line: one subcommand per task of the library.
 
+mod audit;
 mod bench;
 mod bugs;
 mod certify;
@@ -75,6 +76,8 @@ enum Command {
     Simulate(simulate::SimulateArgs),
     /// Find the fastest way to decode by forecasts, measure it, and show both
     Tune(tune::TuneArgs),
+    /// Tell whether texts of any decoder are drawn from the target's law, and which bug explains them if not
+    Audit(audit::AuditArgs),
     /// Time passes of 1 to 16 rows, and compare them with memory bandwidth and FMA peak
     Bench(bench::BenchArgs),
     /// Print the keys of experiment.toml, as a JSON Schema or as Markdown
@@ -148,6 +151,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Forecast(args) => forecast::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Tune(args) => tune::run(&args),
+        Command::Audit(args) => audit::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),

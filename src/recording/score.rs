@@ -12,7 +12,7 @@ use crate::registry::find;
 use crate::sampling::{Sampler, SamplingParams};
 use crate::shown;
 use crate::tape::{
-    Beside, DraftStart, ScoredText, TapeDrafter, TapeLine, TapeScore, TapeText, Teacher,
+    Beside, DraftStart, ScoredText, Tape, TapeDrafter, TapeLine, TapeScore, TapeText, Teacher,
     draft_starts, score_text,
 };
 use crate::terminal::Progress;
@@ -73,7 +73,7 @@ impl Scoring<'_> {
     /// If a model has another vocabulary than the texts, fails, or a line cannot be written.
     pub fn run(&self, file: &mut TapeFile) -> Result<()> {
         for model in [self.tools.draft, self.tools.target].into_iter().flatten() {
-            check_tokens(file, model.info())?;
+            check_tokens(file.tape(), model.info())?;
         }
         self.check_known(file)?;
         let numbers = self.numbers(file)?;
@@ -231,8 +231,11 @@ impl<'a> Teachers<'a> {
 }
 
 /// Refuses a model that reads the token ids of the tape as other tokens.
-fn check_tokens(file: &TapeFile, model: &ModelInfo) -> Result<()> {
-    let target = &file.tape().header.target;
+///
+/// # Errors
+/// If its tokenizer is another one, or has fewer tokens.
+pub fn check_tokens(tape: &Tape, model: &ModelInfo) -> Result<()> {
+    let target = &tape.header.target;
     let known = !target.tokenizer_sha256.is_empty();
     if known && target.tokenizer_sha256 != model.tokenizer_sha256 {
         bail!(

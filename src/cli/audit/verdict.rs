@@ -1,0 +1,171 @@
+//! The verdict of an audit, and how it is shown.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::Audited;
+use crate::audit::{AuditReader, Bet};
+use crate::sampling::SamplingParams;
+use crate::shown::count;
+
+/// What an audit says of the texts with a sampling setting. `docs/audit.md` describes the fields.
+#[derive(Debug, Serialize)]
+pub(super) struct AuditVerdict {
+    sampling: SamplingParams,
+    texts: usize,
+    tokens: usize,
+    level: f64,
+    pub(super) refuted: bool,
+    /// log₁₀ of the largest wealth of a bet that is divided between all bugs.
+    log10_e: f64,
+    /// The same for the texts without speculation.
+    plain_log10_e: Option<f64>,
+    /// Tokens that the target's law does not have.
+    impossible: usize,
+    /// The bug whose bet won most, if the texts are refuted.
+    bug: Option<&'static str>,
+    bets: Vec<AuditedBug>,
+    not_placed: Vec<&'static str>,
+}
+
+/// A bet.
+#[derive(Debug, Serialize)]
+struct AuditedBug {
+    bug: &'static str,
+    summary: &'static str,
+    tokens: usize,
+    log10_e: f64,
+    /// The share of the bug that explains the texts best.
+    strength: f64,
+    /// Total variation per token of the whole bug.
+    tv: f64,
+    /// What the total variation in this direction is below, at the level.
+    tv_bound: Option<f64>,
+    /// What it must be so that nine of ten such audits refute it.
+    tv_detectable: Option<f64>,
+}
+
+impl AuditVerdict {
+    /// The verdicts, by sampling setting.
+    pub(super) fn of(
+        own: &[Audited<'_>],
+        plain: Option<&[Audited<'_>]>,
+        level: f64,
+    ) -> Vec<AuditVerdict> {
+        let verdict = |(sampling, reader): &Audited<'_>| {
+            let plain = plain.into_iter().flatten().find(|(other, _)| other == sampling);
+            Self::of_one(*sampling, reader, plain.map(|(_, plain)| plain), level)
+        };
+        own.iter().map(verdict).collect()
+    }
+
+    fn of_one(
+        sampling: SamplingParams,
+        reader: &AuditReader<'_>,
+        plain: Option<&AuditReader<'_>>,
+        level: f64,
+    ) -> Self {
+        let (placed, missing): (Vec<&Bet>, Vec<&Bet>) =
+            reader.bets.iter().partition(|bet| bet.tokens > 0);
+        let needed = (1.0 / level).ln();
+        // Other arithmetic shows in plain texts, too; only what is beyond it counts.
+        let floor = plain.map_or(0.0, |plain| plain.best.max(0.0));
+        let impossible = reader.impossible.len();
+        let floor_impossible = plain.map_or(0, |plain| plain.impossible.len());
+        let beyond = impossible > 0 && floor_impossible == 0;
+        let refuted = beyond || reader.best - floor >= needed;
+        let each = (reader.bets.len() as f64).ln();
+        let mut bets = placed.iter().map(|bet| bug(bet, level, needed + each)).collect::<Vec<_>>();
+        bets.sort_by(|a, b| b.log10_e.total_cmp(&a.log10_e));
+        Self {
+            sampling,
+            texts: reader.texts,
+            tokens: reader.tokens,
+            level,
+            refuted,
+            log10_e: log10(reader.best),
+            plain_log10_e: plain.map(|plain| log10(plain.best)),
+            impossible,
+            bug: bets.first().filter(|_| refuted).map(|bet| bet.bug),
+            bets,
+            not_placed: missing.iter().map(|bet| bet.bug.name).collect(),
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let texts = format!(
+            "{} of {} at {}",
+            count(self.tokens, "token"),
+            count(self.texts, "text"),
+            self.sampling.words()
+        );
+        let plain = self.plain_log10_e.map(|e| format!("; without speculation {}", e_value(e)));
+        let e = format!("{}{}", e_value(self.log10_e), plain.unwrap_or_default());
+        let impossible = match self.impossible {
+            0 => String::new(),
+            some => format!("; {} that the target cannot draw", count(some, "token")),
+        };
+        let word = if self.refuted { "refuted" } else { "not refuted" };
+        format!("{word} at level {}: {texts}, {e}{impossible}", self.level)
+    }
+}
+
+fn bug(bet: &Bet, level: f64, needed: f64) -> AuditedBug {
+    let tv = bet.mean_distance();
+    AuditedBug {
+        bug: bet.bug.name,
+        summary: bet.bug.summary,
+        tokens: bet.tokens,
+        log10_e: log10(bet.wealth.best()),
+        strength: bet.wealth.strength(),
+        tv,
+        tv_bound: bet.wealth.bound(level).map(|share| share * tv),
+        tv_detectable: bet.detectable(needed).map(|share| share * tv),
+    }
+}
+
+fn log10(natural: f64) -> f64 {
+    natural / std::f64::consts::LN_10
+}
+
+fn e_value(log10: f64) -> String {
+    if log10 < 4.0 { format!("e = {:.1}", 10f64.powf(log10)) } else { format!("e = 10^{log10:.0}") }
+}
+
+/// The verdicts as text.
+pub(super) fn verdicts_text(verdicts: &[AuditVerdict]) -> String {
+    let mut text = String::new();
+    for verdict in verdicts {
+        let _ = writeln!(text, "{}", verdict.sentence());
+        if let Some(bet) = verdict.bets.first().filter(|_| verdict.refuted) {
+            let _ = writeln!(text, "it looks like {}: {}", bet.bug, bet.summary);
+        }
+        let _ = writeln!(
+            text,
+            "\nbug                     log10 e  strength  TV of it  TV is below  TV noticed"
+        );
+        for bet in &verdict.bets {
+            let number = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.4}"));
+            let _ = writeln!(
+                text,
+                "{:22} {:>8.1}  {:>8.3}  {:>8.4}  {:>11}  {:>10}",
+                bet.bug,
+                bet.log10_e,
+                bet.strength,
+                bet.tv,
+                number(bet.tv_bound),
+                number(bet.tv_detectable)
+            );
+        }
+        if !verdict.not_placed.is_empty() {
+            let names = verdict.not_placed.join(", ");
+            let _ = writeln!(
+                text,
+                "not placed, since a draft model (--draft) or sampling settings are missing: {names}"
+            );
+        }
+        text.push('\n');
+    }
+    text
+}

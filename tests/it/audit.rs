@@ -1,0 +1,241 @@
+//! Audits of texts with and without bugs.
+
+use rand::{Rng, RngExt};
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use specdec::audit::{AuditReader, AuditedDraft, BUGS, BugLaw, PlaceLaws, log_mean_exp};
+use specdec::distribution::Dist;
+use specdec::model::ToyPair;
+use specdec::sampling::SamplingParams;
+use specdec::tape::{TapeText, Teacher};
+
+use crate::tape_support::text_of;
+
+/// Laws without context: the target's, the draft model's, and both before processors.
+const LAWS: [[f64; 4]; 4] = [
+    [0.45, 0.3, 0.2, 0.05],
+    [0.2, 0.25, 0.15, 0.4],
+    [0.35, 0.3, 0.22, 0.13],
+    [0.24, 0.25, 0.22, 0.29],
+];
+
+fn dist(probs: &[f64]) -> Dist {
+    Dist::from_probs(probs.to_vec()).unwrap()
+}
+
+fn draw(law: &[f64], rng: &mut impl Rng) -> usize {
+    let mut left = rng.random::<f64>() * law.iter().sum::<f64>();
+    law.iter()
+        .position(|mass| {
+            left -= mass;
+            left < 0.0
+        })
+        .unwrap_or(law.len() - 1)
+}
+
+fn residual(p: &[f64], q: &[f64]) -> Vec<f64> {
+    p.iter().zip(q).map(|(p, q)| (p - q).max(0.0)).collect()
+}
+
+fn argmax(law: &[f64]) -> usize {
+    (0..law.len()).max_by(|&a, &b| law[a].total_cmp(&law[b])).unwrap()
+}
+
+/// What the bug does with one drafted token, written down as programs do it: whether it is
+/// accepted, and the token.
+fn decided(bug: &str, rng: &mut ChaCha8Rng) -> (bool, usize) {
+    let [p, q, raw_p, raw_q] = &LAWS;
+    let _ = raw_p;
+    let noise = [(); 4].map(|()| -(1.0 - rng.random::<f64>()).ln());
+    let race = |law: &[f64]| {
+        let at = |v: usize| if law[v] > 0.0 { noise[v] / law[v] } else { f64::INFINITY };
+        (0..4).min_by(|&a, &b| at(a).total_cmp(&at(b))).unwrap()
+    };
+    let drafted = match bug {
+        "raw_q_drawn" => draw(raw_q, rng),
+        "greedy_draft_soft_q" => argmax(q),
+        "residual_reuses_noise" => race(q),
+        _ => draw(q, rng),
+    };
+    let ratio = match bug {
+        "raw_q_verified" => p[drafted] / raw_q[drafted],
+        "lenient" => 2.0 * p[drafted] / q[drafted],
+        "match_then_target" => p[drafted],
+        "accepts_all" => 1.0,
+        _ => p[drafted] / q[drafted],
+    };
+    if rng.random::<f64>() < ratio {
+        return (true, drafted);
+    }
+    let token = match bug {
+        "correction_from_target" | "match_then_target" => draw(p, rng),
+        "raw_q_verified" => draw(&residual(p, raw_q), rng),
+        "residual_reuses_noise" => race(&residual(p, q)),
+        _ => draw(&residual(p, q), rng),
+    };
+    (false, token)
+}
+
+/// The bugs whose rounds can be written down without context, beside exact ones.
+const ROUNDS: [&str; 8] = [
+    "accepts_all",
+    "lenient",
+    "correction_from_target",
+    "greedy_draft_soft_q",
+    "raw_q_verified",
+    "raw_q_drawn",
+    "match_then_target",
+    "residual_reuses_noise",
+];
+
+fn law_of(bug: &str) -> BugLaw {
+    let [p, q, raw_p, raw_q] = LAWS.map(|law| dist(&law));
+    let laws = PlaceLaws {
+        target: &p,
+        raw_target: Some(&raw_p),
+        before: None,
+        draft: Some(&q),
+        raw_draft: Some(&raw_q),
+    };
+    (BUGS.iter().find(|known| known.name == bug).unwrap().law)(&laws).unwrap()
+}
+
+/// The laws of bugs, against what programs with these bugs do.
+#[test]
+fn bugs_have_the_laws_of_their_programs() {
+    const DRAWS: u32 = 100_000;
+    for bug in ROUNDS {
+        let BugLaw::Rounds { accepted, corrected, bonus } = law_of(bug) else { panic!("{bug}") };
+        assert!(bonus.is_none());
+        let mut rng = ChaCha8Rng::seed_from_u64(11);
+        let mut found = [[0.0; 4]; 2];
+        for _ in 0..DRAWS {
+            let (kept, token) = decided(bug, &mut rng);
+            found[usize::from(!kept)][token] += 1.0 / f64::from(DRAWS);
+        }
+        for (found, expected) in found.iter().zip([accepted, corrected]) {
+            for (found, expected) in found.iter().zip(expected) {
+                // At most 0.5 / √100000 = 0.0016 at one standard error; 64 numbers are compared.
+                let error = (expected * (1.0 - expected) / f64::from(DRAWS)).sqrt();
+                assert!((found - expected).abs() < 5.0 * error + 1e-9, "{bug}: {found} {expected}");
+            }
+        }
+    }
+}
+
+/// Texts of a program with a bug, which drafts four tokens per round.
+fn texts(bug: &str, tokens: usize, seed: u64) -> Vec<TapeText> {
+    const K: usize = 4;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let text = |_| {
+        let mut text = Vec::new();
+        while text.len() < 64 {
+            let kept = |(kept, token): (bool, usize)| {
+                text.push(token as u32);
+                kept
+            };
+            let whole =
+                (0..K).map(|_| decided(bug, &mut rng)).map(kept).take_while(|kept| *kept).count()
+                    == K;
+            if whole {
+                let law = if bug == "bonus_from_draft" { &LAWS[1] } else { &LAWS[0] };
+                text.push(draw(law, &mut rng) as u32);
+            }
+        }
+        text.truncate(64);
+        text_of(&[0], text, 64)
+    };
+    (0..tokens.div_ceil(64)).map(text).collect()
+}
+
+/// What an audit of these texts finds, text by text: the wealth of the divided bet, and the bug
+/// that wins.
+fn audited(texts: &[TapeText], with_draft: bool) -> (f64, &'static str, usize) {
+    let pair = ToyPair::context_free(&LAWS[0], &LAWS[1]);
+    let (target, draft) = (pair.target("p").unwrap(), pair.draft("q").unwrap());
+    let sampling = SamplingParams::NEUTRAL;
+    let own = with_draft.then(|| AuditedDraft { teacher: Teacher::new(&draft).unwrap(), sampling });
+    let teacher = Teacher::new(&target).unwrap();
+    let mut reader = AuditReader::new(teacher, sampling, own, &[4]).unwrap();
+    texts.iter().for_each(|text| reader.read(text).unwrap());
+    let won = |bet: &&specdec::audit::Bet| bet.wealth.log();
+    let best = reader.bets.iter().filter(|bet| bet.tokens > 0);
+    let best = best.max_by(|a, b| won(a).total_cmp(&won(b))).unwrap();
+    (reader.best, best.bug.name, reader.tokens)
+}
+
+/// The bugs that a pair without processors shows.
+const SHOWN: [&str; 7] = [
+    "accepts_all",
+    "lenient",
+    "correction_from_target",
+    "greedy_draft_soft_q",
+    "match_then_target",
+    "residual_reuses_noise",
+    "bonus_from_draft",
+];
+
+/// A bug is refuted within six times ln(number of bets / level) / KL tokens, where KL per token
+/// is what a long text shows: what the bug's own bet wins per token there.
+#[test]
+fn a_bug_is_refuted_and_named() {
+    const AUDITS: u64 = 20;
+    for bug in SHOWN {
+        let (log, winner, tokens) = audited(&texts(bug, 60_000, 7), true);
+        let own = log + (BUGS.len() as f64).ln();
+        assert_eq!(winner, bug);
+        let most = 6.0 * (1e3 * BUGS.len() as f64).ln() / (own / tokens as f64);
+        let (mut refuted, mut named) = (0, 0);
+        for seed in 0..AUDITS {
+            let (log, winner, _) = audited(&texts(bug, most as usize, 100 + seed), true);
+            refuted += u64::from(log > 1e3_f64.ln());
+            named += u64::from(winner == bug);
+        }
+        assert!(refuted >= AUDITS * 9 / 10, "{bug}: {refuted} of {AUDITS}, {most} tokens");
+        assert!(named >= AUDITS * 9 / 10, "{bug}: {named} of {AUDITS}, {most} tokens");
+    }
+}
+
+/// Exact texts are refuted at a level no more often than it says.
+#[test]
+fn exact_texts_are_seldom_refuted() {
+    const AUDITS: u64 = 1_000;
+    let mut refuted = 0;
+    for seed in 0..AUDITS {
+        let texts = texts("exact", 640, 10_000 + seed);
+        refuted += u64::from(audited(&texts, true).0 > 100_f64.ln());
+    }
+    // Ten are expected at most at level 0.01; with that rate 26 or more have probability 1e-5.
+    assert!(refuted < 26, "{refuted} of {AUDITS}");
+}
+
+/// Without the draft model there are bets all the same.
+#[test]
+fn a_target_alone_refutes_what_is_no_law_of_its_own() {
+    let exact = texts("exact", 6_000, 5);
+    assert!(audited(&exact, false).0 < 1e3_f64.ln());
+    let greedy = (0..20).map(|_| text_of(&[0], vec![0; 64], 64)).collect::<Vec<_>>();
+    let (log, winner, tokens) = audited(&greedy, false);
+    assert_eq!((winner, tokens), ("argmax", 20 * 64));
+    // Every token has probability 0.45: the bet on the whole bug wins 1/0.45 each time.
+    assert!((log / (tokens as f64 * (1.0 / 0.45_f64).ln()) - 1.0).abs() < 0.01, "{log}");
+}
+
+/// A token that the target cannot draw is kept in mind, and no bet fails over it.
+#[test]
+fn impossible_tokens_are_found() {
+    let pair = ToyPair::context_free(&[0.5, 0.5, 0.0], &[0.3, 0.3, 0.4]);
+    let target = pair.target("p").unwrap();
+    let teacher = Teacher::new(&target).unwrap();
+    let mut reader = AuditReader::new(teacher, SamplingParams::NEUTRAL, None, &[4]).unwrap();
+    reader.read(&text_of(&[0], vec![0, 2, 1], 3)).unwrap();
+    let found = reader.impossible.iter().map(|found| (found.at, found.token)).collect::<Vec<_>>();
+    assert_eq!(found, [(1, 2)]);
+    assert!(reader.bets.iter().all(|bet| bet.wealth.log().is_finite()));
+}
+
+#[test]
+fn a_mean_of_powers_is_that_of_the_largest() {
+    assert_eq!(log_mean_exp(&[]), f64::NEG_INFINITY);
+    assert_eq!(log_mean_exp(&[f64::NEG_INFINITY; 2]), f64::NEG_INFINITY);
+    assert!((log_mean_exp(&[2000.0, 0.0]) - (2000.0 - 2f64.ln())).abs() < 1e-9);
+}
