@@ -3,7 +3,7 @@
 use super::bugs::KnownBug;
 use super::laws::PlaceLaws;
 use super::places::RoundPlaces;
-use super::wealth::Wealth;
+use super::wealth::{STRENGTHS, Wealth, strength};
 use crate::chance::{Chance, Purpose, Seeded, Site};
 use crate::distribution::{Dist, Token};
 
@@ -20,7 +20,7 @@ pub struct Bet {
     /// Tokens that it was placed on.
     pub tokens: usize,
     /// The sum over them of the total variation between the bug's law and the target's.
-    pub distance: f64,
+    distance: f64,
     places: RoundPlaces,
     draws: RatioDraws,
 }
@@ -77,11 +77,11 @@ impl Bet {
     }
 
     /// The smallest share of the bug that so many tokens would refute in nine of ten audits, if
-    /// the logarithm of the wealth must reach `log`; `None` if they would refute none.
+    /// the logarithm of the wealth must reach `log`; `None` if they would refute none. Of what is
+    /// bet, the right strength has one part.
     pub fn detectable(&self, log: f64) -> Option<f64> {
-        let tokens = self.tokens as f64;
-        let strengths = (0..=30).map(|at| f64::powf(2.0, -f64::from(at) / 3.0));
-        let found = strengths.take_while(|&share| {
+        let (tokens, log) = (self.tokens as f64, log + (STRENGTHS as f64).ln());
+        let found = (0..STRENGTHS).map(strength).take_while(|&share| {
             let (mean, variance) = self.draws.growth(share);
             tokens * mean - NINE_OF_TEN * (tokens * variance).sqrt() >= log
         });
@@ -129,7 +129,7 @@ impl RatioDraws {
 /// finite here, or else means would not be numbers.
 const WORST: f64 = 700.0;
 
+/// The total variation between a law and the target's.
 fn distance(law: &[f64], target: &Dist) -> f64 {
-    let mut both = target.support().map(|(token, p)| (p - law[token as usize]).max(0.0));
-    both.by_ref().sum()
+    target.support().map(|(token, p)| (p - law[token as usize]).max(0.0)).sum()
 }

@@ -1,5 +1,4 @@
-//! Bugs that speculative decoders have had, each by the law that its texts have. The same are
-//! known-wrong methods of [`crate::exactness`].
+//! Bugs that speculative decoders have had or could have, each by the law that its texts have.
 
 use super::laws::{BugLaw, PlaceLaws, dense};
 use super::noise::residual_with_noise_of_draft;
@@ -12,7 +11,7 @@ pub struct KnownBug {
     pub name: &'static str,
     /// What it does.
     pub summary: &'static str,
-    /// Where it was seen; `-` if nowhere in particular.
+    /// Where it was seen or reported; `-` if nowhere in particular.
     pub seen: &'static str,
     /// The law of a token; `None` if laws that it needs are not known, or do not differ.
     pub law: fn(&PlaceLaws<'_>) -> Option<BugLaw>,

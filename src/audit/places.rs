@@ -32,9 +32,9 @@ impl RoundPlaces {
 
     /// The law of the next token, in the order of tokens.
     pub fn law(&self, bug: &BugLaw, target: &Dist) -> Vec<f64> {
-        let BugLaw::Rounds { accepted, corrected, bonus } = bug else {
-            let BugLaw::Everywhere(law) = bug else { return Vec::new() };
-            return law.clone();
+        let (accepted, corrected, bonus) = match bug {
+            BugLaw::Everywhere(law) => return law.clone(),
+            BugLaw::Rounds { accepted, corrected, bonus } => (accepted, corrected, bonus),
         };
         let [inside, last] = self.sums();
         let plain = (1.0 - inside - last).max(0.0);

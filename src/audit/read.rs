@@ -65,13 +65,14 @@ impl<'m> AuditReader<'m> {
         ks: &[usize],
     ) -> Result<Self, Error> {
         let raw = (sampling != SamplingParams::NEUTRAL).then_some(SamplingParams::NEUTRAL);
+        let rows = target.model().for_each_row();
         let draft = draft.map(|AuditedDraft { teacher, sampling }| {
-            Ok::<_, Error>((teacher, Sampler::new(sampling)?))
+            Ok::<_, Error>((teacher, Sampler::new(sampling)?.on(rows)))
         });
         Ok(Self {
+            sampler: Sampler::new(sampling)?.on(rows),
+            raw: raw.map(|raw| Ok::<_, Error>(Sampler::new(raw)?.on(rows))).transpose()?,
             target,
-            sampler: Sampler::new(sampling)?,
-            raw: raw.map(Sampler::new).transpose()?,
             draft: draft.transpose()?,
             chance: Seeded::new(Request { seed: 0, prompt: "audit", repeat: 0 }),
             bets: BUGS.iter().map(|bug| Bet::new(bug, ks)).collect(),

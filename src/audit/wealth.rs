@@ -6,10 +6,11 @@
 //! arXiv 2010.09686). The same product inverted is one if x was drawn from (1 − λ) p + λ b, which
 //! bounds λ from above.
 
-/// How much is bet: shares of the bug in an otherwise exact decoder, three per octave.
-const STRENGTHS: usize = 28;
+/// How many strengths a bet is divided between.
+pub(super) const STRENGTHS: usize = 28;
 
-fn strength(at: usize) -> f64 {
+/// How much is bet: shares of the bug in an otherwise exact decoder, from 1 down, three per octave.
+pub(super) fn strength(at: usize) -> f64 {
     f64::powf(2.0, -(at as f64) / 3.0)
 }
 

@@ -166,7 +166,7 @@ impl<'s> ActiveRequest<'s> {
     /// What a policy sees.
     fn seen(&self, seed: u64) -> DecodingRequest<'s> {
         let most = self.text.drafted(self.place, usize::MAX);
-        let draft = self.text.drawn(self.place, self.draw(seed));
+        let draft = self.text.drawn(self.place, || self.draw(seed));
         DecodingRequest { number: self.number, most, draft }
     }
 

@@ -67,11 +67,15 @@ impl<'t> SimulatedText<'t> {
     /// What draft length policies see of the draft of a round with this draw; `None` if the tape
     /// does not tell, or if another rule than rejection sampling decides: with another one, the
     /// law of what it rejects is another.
-    pub fn drawn(&self, place: ServedPlace, uniform: f64) -> Option<DrawnBeliefs<'t>> {
+    pub fn drawn(
+        &self,
+        place: ServedPlace,
+        uniform: impl FnOnce() -> f64,
+    ) -> Option<DrawnBeliefs<'t>> {
         match &self.rounds {
             TextRounds::Any { odds, law: ChainLaw::Token } if odds.seen() > 0 => {
                 let most = odds.drafted(place.token, odds.seen());
-                odds.drawn(place.token, self.accepted(place, most, uniform))
+                odds.drawn(place.token, self.accepted(place, most, uniform()))
             }
             _ => None,
         }

@@ -124,6 +124,8 @@ mod calibration;
 mod certificate;
 #[cfg(feature = "harness")]
 mod chat_turns;
+#[cfg(feature = "harness")]
+mod cli_audit;
 #[cfg(all(feature = "harness", feature = "candle"))]
 mod cli_bench;
 #[cfg(feature = "harness")]

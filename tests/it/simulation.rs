@@ -216,7 +216,8 @@ fn policies_draft_more_where_drafts_survive_and_come_back() {
 
 #[test]
 fn a_large_batch_forgets_no_faster_than_a_small_one() {
-    let table = usual();
+    // A step costs the same whatever the batch, so that drafts pay as soon in both.
+    let table = table(&[("", 1, 1, 1, 1.0), ("", 11, 1, 1, 2.0)]);
     let costs = StepCosts { table: &table, with_model: false };
     let text = text(0.9);
     let outlook = &Outlook::of(&[odds(&text, ChainLaw::Token)], false);
@@ -237,7 +238,8 @@ fn a_large_batch_forgets_no_faster_than_a_small_one() {
             tries
         };
         let (small, large) = (tries(1), tries(8));
-        assert!(small > 0 && large > 0 && large <= 2 * small, "{name}: {small} {large}");
+        // A step of eight requests tells more than one of a single request.
+        assert!(large > 0 && 2 * large <= small, "{name}: {small} {large}");
     }
 }
 

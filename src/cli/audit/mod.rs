@@ -14,8 +14,9 @@ use super::output;
 use crate::audit::{AuditReader, AuditedDraft};
 use crate::draft::{DRAFT_SAMPLING, draft_sampling};
 use crate::model::LanguageModel;
-use crate::params::{Params, Value};
+use crate::params::{BadParam, Params, Value};
 use crate::recording::{check_tokens, read_tape_file};
+use crate::sampling::SamplingParams;
 use crate::shown;
 use crate::tape::Teacher;
 use crate::terminal::Progress;
@@ -82,7 +83,7 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     if args.json {
         output::write_json(&verdicts)?;
     } else {
-        output::write(&verdicts_text(&verdicts))?;
+        output::write(&verdicts_text(&verdicts)?)?;
     }
     if verdicts.iter().any(|verdict| verdict.refuted) {
         bail!("{}: its texts are not drawn from the target's law", args.tape.display());
@@ -91,7 +92,7 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
 }
 
 /// What was found for a sampling setting.
-type Audited<'m> = (crate::sampling::SamplingParams, AuditReader<'m>);
+type Audited<'m> = (SamplingParams, AuditReader<'m>);
 
 impl AuditArgs {
     /// Reads the texts of a tape, one sampling setting after the other.
@@ -101,6 +102,7 @@ impl AuditArgs {
         (target, draft): (&'m dyn LanguageModel, Option<&'m dyn LanguageModel>),
     ) -> Result<Vec<Audited<'m>>> {
         let tape = read_tape_file(path)?;
+        let drafting = self.draft_params()?;
         for model in [Some(target), draft].into_iter().flatten() {
             check_tokens(&tape, model.info())?;
         }
@@ -109,7 +111,7 @@ impl AuditArgs {
         for (number, &sampling) in tape.header.samplings.iter().enumerate() {
             let teacher = Teacher::new(target)?;
             let draft = draft.map(|model| {
-                let sampling = draft_sampling(sampling, &self.draft_params());
+                let sampling = draft_sampling(sampling, &drafting);
                 Ok::<_, anyhow::Error>(AuditedDraft { teacher: Teacher::new(model)?, sampling })
             });
             let ks = &self.num_speculative_tokens;
@@ -130,12 +132,12 @@ impl AuditArgs {
         Ok(found)
     }
 
-    fn draft_params(&self) -> Params {
+    /// The settings of the draft model that are not the target's.
+    fn draft_params(&self) -> Result<Params, BadParam> {
         let own = [&self.draft_temperature, &self.draft_top_k, &self.draft_top_p];
         let set = DRAFT_SAMPLING.iter().zip(own);
-        set.fold(Params::default(), |set, (param, value)| match value {
-            Some(value) => set.with(param.key, value.clone()),
-            None => set,
-        })
+        let set = set.filter_map(|(param, value)| Some((param, value.clone()?)));
+        let set = set.fold(Params::default(), |set, (param, value)| set.with(param.key, value));
+        set.of(&DRAFT_SAMPLING)
     }
 }

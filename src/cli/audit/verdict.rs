@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
+use anyhow::Result;
 use serde::Serialize;
 
 use super::Audited;
-use crate::audit::{AuditReader, Bet};
+use crate::audit::{AuditReader, Bet, ImpossibleToken};
 use crate::sampling::SamplingParams;
-use crate::shown::count;
+use crate::shown::{self, count};
 
 /// What an audit says of the texts with a sampling setting. `docs/audit.md` describes the fields.
 #[derive(Debug, Serialize)]
@@ -23,7 +24,9 @@ pub(super) struct AuditVerdict {
     plain_log10_e: Option<f64>,
     /// Tokens that the target's law does not have.
     impossible: usize,
-    /// The bug whose bet won most, if the texts are refuted.
+    /// The first of them.
+    first_impossible: Option<String>,
+    /// The bug whose bet won most, if it refutes the texts by itself.
     bug: Option<&'static str>,
     bets: Vec<AuditedBug>,
     not_placed: Vec<&'static str>,
@@ -34,6 +37,7 @@ pub(super) struct AuditVerdict {
 struct AuditedBug {
     bug: &'static str,
     summary: &'static str,
+    seen: &'static str,
     tokens: usize,
     log10_e: f64,
     /// The share of the bug that explains the texts best.
@@ -87,7 +91,14 @@ impl AuditVerdict {
             log10_e: log10(reader.best),
             plain_log10_e: plain.map(|plain| log10(plain.best)),
             impossible,
-            bug: bets.first().filter(|_| refuted).map(|bet| bet.bug),
+            first_impossible: reader.impossible.first().map(|first| {
+                let ImpossibleToken { prompt, repeat, at, token } = first;
+                format!("{token} at place {at} of prompt {}, repeat {repeat}", shown::line(prompt))
+            }),
+            bug: bets
+                .first()
+                .filter(|bet| refuted && bet.log10_e >= log10(needed))
+                .map(|bet| bet.bug),
             bets,
             not_placed: missing.iter().map(|bet| bet.bug.name).collect(),
         }
@@ -102,10 +113,11 @@ impl AuditVerdict {
         );
         let plain = self.plain_log10_e.map(|e| format!("; without speculation {}", e_value(e)));
         let e = format!("{}{}", e_value(self.log10_e), plain.unwrap_or_default());
-        let impossible = match self.impossible {
-            0 => String::new(),
-            some => format!("; {} that the target cannot draw", count(some, "token")),
-        };
+        let impossible = self.first_impossible.as_ref().map(|first| {
+            let tokens = count(self.impossible, "token");
+            format!("; {tokens} that the target cannot draw, the first {first}")
+        });
+        let impossible = impossible.unwrap_or_default();
         let word = if self.refuted { "refuted" } else { "not refuted" };
         format!("{word} at level {}: {texts}, {e}{impossible}", self.level)
     }
@@ -116,6 +128,7 @@ fn bug(bet: &Bet, level: f64, needed: f64) -> AuditedBug {
     AuditedBug {
         bug: bet.bug.name,
         summary: bet.bug.summary,
+        seen: bet.bug.seen,
         tokens: bet.tokens,
         log10_e: log10(bet.wealth.best()),
         strength: bet.wealth.strength(),
@@ -134,20 +147,20 @@ fn e_value(log10: f64) -> String {
 }
 
 /// The verdicts as text.
-pub(super) fn verdicts_text(verdicts: &[AuditVerdict]) -> String {
+pub(super) fn verdicts_text(verdicts: &[AuditVerdict]) -> Result<String> {
     let mut text = String::new();
     for verdict in verdicts {
-        let _ = writeln!(text, "{}", verdict.sentence());
-        if let Some(bet) = verdict.bets.first().filter(|_| verdict.refuted) {
-            let _ = writeln!(text, "it looks like {}: {}", bet.bug, bet.summary);
+        writeln!(text, "{}", verdict.sentence())?;
+        if let Some(bet) = verdict.bets.first().filter(|_| verdict.bug.is_some()) {
+            writeln!(text, "it looks like {}: {} (seen: {})", bet.bug, bet.summary, bet.seen)?;
         }
-        let _ = writeln!(
+        writeln!(
             text,
             "\nbug                     log10 e  strength  TV of it  TV is below  TV noticed"
-        );
+        )?;
         for bet in &verdict.bets {
             let number = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.4}"));
-            let _ = writeln!(
+            writeln!(
                 text,
                 "{:22} {:>8.1}  {:>8.3}  {:>8.4}  {:>11}  {:>10}",
                 bet.bug,
@@ -156,16 +169,16 @@ pub(super) fn verdicts_text(verdicts: &[AuditVerdict]) -> String {
                 bet.tv,
                 number(bet.tv_bound),
                 number(bet.tv_detectable)
-            );
+            )?;
         }
         if !verdict.not_placed.is_empty() {
             let names = verdict.not_placed.join(", ");
-            let _ = writeln!(
+            writeln!(
                 text,
                 "not placed, since a draft model (--draft) or sampling settings are missing: {names}"
-            );
+            )?;
         }
         text.push('\n');
     }
-    text
+    Ok(text)
 }

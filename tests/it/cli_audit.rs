@@ -1,0 +1,96 @@
+//! `specdec audit` on tapes of a toy pair.
+
+use std::fs;
+
+use serde_json::Value;
+use specdec::audit::BUGS;
+
+use crate::cli_support::{refuses, specdec, stdout, text};
+use crate::cli_tape_support::TapeFolder;
+
+/// What an audit prints as JSON, and its exit code.
+fn audited(args: &[&str]) -> (Value, Option<i32>, String) {
+    let run = specdec(&[&["audit", "--json", "--target", "toy:mixed"], args].concat());
+    let run = { run }.output().unwrap();
+    let found = serde_json::from_slice::<Value>(&run.stdout).unwrap_or_default();
+    (found, run.status.code(), text(&run.stderr))
+}
+
+/// The tape with another sampling setting than its texts were drawn with.
+fn renamed(own: &TapeFolder, tape: &str, from: &str, to: &str) -> String {
+    let lines = fs::read_to_string(tape).unwrap();
+    assert!(lines.contains(from), "{lines}");
+    let file = own.path("renamed.jsonl");
+    fs::write(&file, lines.replacen(from, to, 1)).unwrap();
+    file
+}
+
+#[test]
+fn recorded_texts_are_not_refuted() {
+    let own = TapeFolder::new();
+    let tape = own.scored();
+    for draft in [&[][..], &["--draft", "toy:mixed"]] {
+        let (found, code, stderr) = audited(&[&[&*tape], draft].concat());
+        assert_eq!(code, Some(0), "{stderr}");
+        // Two temperatures, 36 texts of 40 tokens at each.
+        for verdict in found.as_array().unwrap() {
+            assert_eq!((&verdict["refuted"], &verdict["tokens"]), (&false.into(), &1440.into()));
+            assert_eq!((&verdict["bug"], &verdict["impossible"]), (&Value::Null, &0.into()));
+            let placed = verdict["bets"].as_array().unwrap().len();
+            let not_placed = verdict["not_placed"].as_array().unwrap().len();
+            assert_eq!(placed + not_placed, BUGS.len());
+            assert_eq!(placed > 10, !draft.is_empty(), "{verdict}");
+        }
+    }
+}
+
+/// Texts that were drawn at temperature 1 and are said to be colder.
+#[test]
+fn texts_with_another_law_are_refuted_and_named() {
+    let own = TapeFolder::new();
+    let tape = own.scored();
+    let wrong = renamed(&own, &tape, "\"temperature\":1.0", "\"temperature\":0.4");
+    let (found, code, stderr) = audited(&[&wrong]);
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("its texts are not drawn from the target's law"), "{stderr}");
+    let verdict = found.as_array().unwrap().iter().find(|one| one["refuted"] == true).unwrap();
+    assert_eq!(verdict["bug"], "raw_target");
+    // What the same texts show without speculation is no fault of speculation.
+    let (_, code, stderr) = audited(&[&wrong, "--plain", &wrong]);
+    assert_eq!(code, Some(0), "{stderr}");
+    // At temperature 0 most of these tokens cannot be drawn at all.
+    let greedy = renamed(&own, &tape, "\"temperature\":1.0", "\"temperature\":0.0");
+    let (found, code, _) = audited(&[&greedy]);
+    assert_eq!(code, Some(1));
+    let verdict = found.as_array().unwrap().iter().find(|one| one["refuted"] == true).unwrap();
+    assert!(verdict["impossible"].as_u64().unwrap() > 100);
+    let first = verdict["first_impossible"].as_str().unwrap();
+    assert!(first.contains(" at place ") && first.contains(" of prompt "), "{first}");
+}
+
+#[test]
+fn an_audit_is_documented_and_bad_input_is_refused() {
+    let own = TapeFolder::new();
+    let tape = own.scored();
+    let doc = include_str!("../../docs/audit.md");
+    for bug in BUGS {
+        assert!(doc.contains(&format!("`{}`", bug.name)), "{} is not documented", bug.name);
+        assert!(doc.contains(bug.summary), "{} is documented otherwise", bug.name);
+    }
+    let (found, ..) = audited(&[&tape]);
+    for field in found[0].as_object().unwrap().keys() {
+        assert!(doc.contains(&format!("`{field}`")), "{field} is not documented");
+    }
+    for field in found[0]["bets"][0].as_object().unwrap().keys() {
+        assert!(doc.contains(&format!("`{field}`")), "{field} is not documented");
+    }
+    let shown = stdout(&["audit", &tape, "--target", "toy:mixed"]);
+    assert!(shown.contains("not refuted at level 0.001: 1440 tokens of 36 texts"), "{shown}");
+    let args = ["audit", &tape, "--target", "toy:mixed"];
+    refuses(&[&args[..], &["-k", "0"]].concat(), "allowed are numbers from 1 to 64");
+    let hot = ["--draft", "toy:mixed", "--draft-temperature", "hot"];
+    refuses(&[&args[..], &hot].concat(), "draft_temperature");
+    refuses(&["audit", &tape, "--target", "toy:close"], "");
+    let level = specdec(&[&args[..], &["--level", "2"]].concat()).output().unwrap();
+    assert!(text(&level.stderr).contains("allowed is a number from 1e-12 to 0.5"));
+}
