@@ -51,8 +51,13 @@ impl Bet {
         self.places.restart();
     }
 
-    /// Bets on a token, if it can.
-    pub fn place(&mut self, laws: &PlaceLaws<'_>, token: Token, chance: &mut Seeded) {
+    /// Bets on a token, if it can; the decoder may have told whether it ended its round.
+    pub fn place(
+        &mut self,
+        laws: &PlaceLaws<'_>,
+        (token, ended): (Token, Option<bool>),
+        chance: &mut Seeded,
+    ) {
         let Some(bug) = (self.bug.law)(laws) else { return };
         let law = self.places.law(&bug, laws.target);
         let ratio = |token: Token| law[token as usize] / laws.target.p(token);
@@ -68,7 +73,7 @@ impl Bet {
             let drawn = drawn.map_or(1.0, |law| ratio(chance.categorical(site(1), &law)));
             self.draws.keep([exact, drawn]);
         }
-        self.places.observe(&bug, laws.target, token);
+        self.places.observe(&bug, laws.target, (token, ended));
     }
 
     /// The mean total variation between the bug's law and the target's.

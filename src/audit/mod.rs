@@ -8,7 +8,9 @@
 //! any time; the bet that wins names the bug.
 
 mod bet;
+mod book;
 mod bugs;
+mod impossible;
 mod laws;
 mod noise;
 mod places;
@@ -16,8 +18,10 @@ mod read;
 mod wealth;
 
 pub use bet::Bet;
+pub use book::{AuditBook, AuditedToken, KnownLaws};
 pub use bugs::{BUGS, KnownBug};
+pub use impossible::ImpossibleToken;
 pub use laws::{BugLaw, PlaceLaws};
 pub use places::RoundPlaces;
-pub use read::{AuditReader, AuditedDraft, ImpossibleToken};
+pub use read::{AuditReader, AuditedDraft, AuditedText};
 pub use wealth::{Wealth, log_mean_exp};

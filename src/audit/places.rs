@@ -1,4 +1,9 @@
 //! Where a token may stand in its round, which texts do not tell.
+//!
+//! A decoder may tell where its rounds ended. Under a rule that decides token by token
+//! (rejection, matching), what is known of the tokens before leaves the law of the next one p,
+//! so that a bet may know it, too. Under block verification it does not: a round that has not
+//! ended tells of tokens to come, and bets must not be told.
 
 use super::laws::BugLaw;
 use crate::distribution::{Dist, Token};
@@ -50,18 +55,21 @@ impl RoundPlaces {
         law
     }
 
-    /// Goes on after a token; one that the bug cannot draw tells nothing of places.
-    pub fn observe(&mut self, bug: &BugLaw, target: &Dist, token: Token) {
+    /// Goes on after a token, which `ended` its round or did not, where that is known; one that
+    /// the bug cannot draw tells nothing of places.
+    pub fn observe(&mut self, bug: &BugLaw, target: &Dist, (token, ended): (Token, Option<bool>)) {
         let BugLaw::Rounds { accepted, corrected, bonus } = bug else { return };
         let at = token as usize;
         let exact = target.p(token);
         let last = bonus.as_ref().map_or(exact, |bonus| bonus[at]);
+        let [may_end, may_go_on] =
+            [ended != Some(false), ended != Some(true)].map(|may| f64::from(u8::from(may)));
         let next = self.now.iter().map(|places| {
             let k = places.len() - 2;
             let inside = places[..k].iter().sum::<f64>();
-            let ended = inside * corrected[at] + places[k] * last + places[k + 1] * exact;
-            let goes_on = places[..k].iter().map(|place| place * accepted[at]);
-            [ended].into_iter().chain(goes_on).chain([0.0]).collect::<Vec<_>>()
+            let ends = inside * corrected[at] + places[k] * last + places[k + 1] * exact;
+            let goes_on = places[..k].iter().map(|place| may_go_on * place * accepted[at]);
+            [may_end * ends].into_iter().chain(goes_on).chain([0.0]).collect::<Vec<_>>()
         });
         let next = next.collect::<Vec<_>>();
         let mass = next.iter().flatten().sum::<f64>();

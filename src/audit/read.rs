@@ -1,13 +1,10 @@
-//! Reads texts and bets on their tokens.
+//! Reads texts with the models that know their laws, and bets on their tokens.
 
-use super::bet::Bet;
-use super::bugs::BUGS;
-use super::laws::PlaceLaws;
-use super::wealth::log_mean_exp;
-use crate::chance::{Chance, Request, Seeded};
+use super::book::{AuditBook, AuditedToken, KnownLaws};
+use super::impossible::{ImpossibleToken, gap};
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
-use crate::sampling::{Logits, Sampler, SamplingParams};
+use crate::sampling::{History, Logits, Sampler, SamplingParams};
 use crate::tape::{TapeText, Teacher, laws, parts};
 
 /// The draft model of an audited decoder.
@@ -19,38 +16,28 @@ pub struct AuditedDraft<'m> {
     pub sampling: SamplingParams,
 }
 
-/// A token that an exact decoder cannot have drawn.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImpossibleToken {
-    /// The prompt.
-    pub prompt: String,
-    /// Which text of the prompt.
-    pub repeat: u32,
-    /// The token's place in the text.
-    pub at: usize,
-    /// The token.
-    pub token: Token,
+/// A text of an audited decoder.
+#[derive(Debug, Clone, Copy)]
+pub struct AuditedText<'t> {
+    /// The text.
+    pub text: &'t TapeText,
+    /// Its tokens by the passes that gave them, if the decoder has told.
+    pub rounds: Option<&'t [usize]>,
 }
 
 /// An audit.
 #[derive(Debug)]
 pub struct AuditReader<'m> {
+    /// What it has found.
+    pub book: AuditBook,
     target: Teacher<'m>,
     sampler: Sampler,
     raw: Option<Sampler>,
     draft: Option<(Teacher<'m>, Sampler)>,
-    chance: Seeded,
-    /// The bets.
-    pub bets: Vec<Bet>,
-    /// Texts that were read.
-    pub texts: usize,
-    /// Their tokens.
-    pub tokens: usize,
-    /// Tokens of probability 0.
-    pub impossible: Vec<ImpossibleToken>,
-    /// The largest wealth so far of a bet that is divided between all bugs, as a logarithm.
-    pub best: f64,
 }
+
+/// A part of a text, and what comes before it.
+type TextPart<'p> = ((usize, &'p [Token]), &'p [Token]);
 
 impl<'m> AuditReader<'m> {
     /// An audit of texts with this sampling setting, whose decoder drafts one of these numbers of
@@ -70,16 +57,11 @@ impl<'m> AuditReader<'m> {
             Ok::<_, Error>((teacher, Sampler::new(sampling)?.on(rows)))
         });
         Ok(Self {
+            book: AuditBook::new(ks, rows),
             sampler: Sampler::new(sampling)?.on(rows),
             raw: raw.map(|raw| Ok::<_, Error>(Sampler::new(raw)?.on(rows))).transpose()?,
             target,
             draft: draft.transpose()?,
-            chance: Seeded::new(Request { seed: 0, prompt: "audit", repeat: 0 }),
-            bets: BUGS.iter().map(|bug| Bet::new(bug, ks)).collect(),
-            texts: 0,
-            tokens: 0,
-            impossible: Vec::new(),
-            best: 0.0,
         })
     }
 
@@ -87,65 +69,80 @@ impl<'m> AuditReader<'m> {
     ///
     /// # Errors
     /// If a model fails, or logits define no distribution.
-    pub fn read(&mut self, text: &TapeText) -> Result<(), Error> {
-        self.bets.iter_mut().for_each(Bet::begin);
+    pub fn read(&mut self, AuditedText { text, rounds }: AuditedText<'_>) -> Result<(), Error> {
+        self.book.begin();
         let prompt_len = text.prompt_tokens.len();
-        let mut before = None;
-        let mut at = 0;
+        let ends = rounds.map(|rounds| ends(rounds, text.tokens.len()));
         parts(text, |context, part| {
-            let place = (prompt_len, context);
-            let logits = self.target.logits(context, part)?;
-            let target = laws(&self.sampler, place, part, &logits, "the target")?;
-            let raw_target = self.raw_laws(place, part, &logits)?;
-            let (mut draft, mut raw_draft) = (None, None);
-            if let Some((teacher, sampler)) = &mut self.draft {
-                let logits = teacher.logits(context, part)?;
-                draft = Some(laws(sampler, place, part, &logits, "the draft model")?);
-                raw_draft = self.raw_laws(place, part, &logits)?;
-            }
-            for (i, &token) in part.iter().enumerate() {
-                let laws = PlaceLaws {
-                    target: &target[i],
-                    raw_target: at_place(raw_target.as_deref(), i),
-                    before: before.as_ref(),
-                    draft: at_place(draft.as_deref(), i),
-                    raw_draft: at_place(raw_draft.as_deref(), i),
-                };
-                self.token((text, at), token, &laws);
-                before = Some(target[i].clone());
-                at += 1;
-            }
+            let begin = context.len() - prompt_len;
+            let (laws, impossible) = self.laws(((prompt_len, context), part))?;
+            let named = impossible.into_iter().map(|(at, gap)| ImpossibleToken {
+                prompt: text.prompt.clone(),
+                repeat: text.repeat,
+                at: begin + at,
+                token: part[at],
+                gap,
+            });
+            self.book.impossible.extend(named);
+            let ended = |at: usize| ends.as_ref().map(|ends| ends[begin + at]);
+            let places = part.iter().zip(laws).enumerate();
+            let tokens =
+                places.map(|(at, (&token, laws))| AuditedToken { token, laws, ended: ended(at) });
+            self.book.place(&tokens.collect::<Vec<_>>());
             Ok(())
         })?;
-        self.texts += 1;
-        let logs = self.bets.iter().map(|bet| bet.wealth.log()).collect::<Vec<_>>();
-        self.best = self.best.max(log_mean_exp(&logs));
+        self.book.end();
         Ok(())
+    }
+
+    /// The laws of a part's tokens, and which of them have probability 0, with their gaps.
+    fn laws(&mut self, part: TextPart<'_>) -> Result<(Vec<KnownLaws>, Vec<(usize, f64)>), Error> {
+        let (place @ (prompt_len, context), tokens) = part;
+        let logits = self.target.logits(context, tokens)?;
+        let target = laws(&self.sampler, place, tokens, &logits, "the target")?;
+        let impossible = (0..tokens.len()).filter(|&at| target[at].p(tokens[at]) <= 0.0);
+        let gap_at = |at: usize| {
+            let history = History { prompt_len, context, drafted: &tokens[..at] };
+            (at, gap(&target[at], &self.sampler.scores(&logits[at], history), tokens[at]))
+        };
+        let impossible = impossible.map(gap_at).collect();
+        let mut raw_target = self.raw_laws(part, &logits)?.into_iter().flatten();
+        let (mut draft, mut raw_draft) = (None, None);
+        if let Some((teacher, sampler)) = &mut self.draft {
+            let logits = teacher.logits(context, tokens)?;
+            draft = Some(laws(sampler, place, tokens, &logits, "the draft model")?);
+            raw_draft = self.raw_laws(part, &logits)?;
+        }
+        let mut draft = draft.into_iter().flatten();
+        let mut raw_draft = raw_draft.into_iter().flatten();
+        let known = target.into_iter().map(|target| KnownLaws {
+            target,
+            raw_target: raw_target.next(),
+            draft: draft.next(),
+            raw_draft: raw_draft.next(),
+        });
+        Ok((known.collect(), impossible))
     }
 
     fn raw_laws(
         &self,
-        place: (usize, &[Token]),
-        part: &[Token],
+        (place, part): TextPart<'_>,
         logits: &[Logits],
     ) -> Result<Option<Vec<Dist>>, Error> {
         let laws = |raw| laws(raw, place, part, logits, "a model");
         self.raw.as_ref().map(laws).transpose()
     }
-
-    fn token(&mut self, (text, at): (&TapeText, usize), token: Token, laws: &PlaceLaws<'_>) {
-        if laws.target.p(token) <= 0.0 {
-            let (prompt, repeat) = (text.prompt.clone(), text.repeat);
-            self.impossible.push(ImpossibleToken { prompt, repeat, at, token });
-        }
-        self.chance.begin_round(self.tokens as u64);
-        self.tokens += 1;
-        for bet in &mut self.bets {
-            bet.place(laws, token, &mut self.chance);
-        }
-    }
 }
 
-fn at_place(laws: Option<&[Dist]>, at: usize) -> Option<&Dist> {
-    laws.map(|laws| &laws[at])
+/// Which tokens end a round.
+fn ends(rounds: &[usize], tokens: usize) -> Vec<bool> {
+    let mut ends = vec![false; tokens];
+    let mut end = 0;
+    for round in rounds {
+        end += round;
+        if let Some(ended) = end.checked_sub(1).and_then(|last| ends.get_mut(last)) {
+            *ended = true;
+        }
+    }
+    ends
 }

@@ -99,20 +99,41 @@ fn written(line: &TapeLine) -> Result<Vec<u8>> {
 /// # Errors
 /// If it cannot be read, or a line is not one of a tape; names the file and the line.
 pub fn read_tape_file(path: &Path) -> Result<Tape> {
-    let file = File::open(path).map_err(|error| Error::file(path, error))?;
-    let mut reader = BufReader::new(file);
-    let begin = reader.fill_buf().map_err(|error| Error::file(path, error))?;
-    if begin.starts_with(&PARQUET) {
-        let mut file = reader.into_inner();
-        file.rewind().map_err(|error| Error::file(path, error))?;
-        return read_parquet(file, path);
+    match Opened::open(path)? {
+        Opened::Parquet(file) => read_parquet(file, path),
+        Opened::Lines(lines) => Ok(read_tape(lines, path)?.tape),
     }
-    let read = if begin.starts_with(&GZIP) {
-        read_tape(BufReader::new(MultiGzDecoder::new(reader)), path)
-    } else {
-        read_tape(reader, path)
-    };
-    Ok(read?.tape)
+}
+
+/// A file that is read.
+pub(super) enum Opened {
+    /// A tape in Parquet.
+    Parquet(File),
+    /// Lines, unpacked if they were compressed.
+    Lines(Box<dyn BufRead>),
+}
+
+impl Opened {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+        let why = |error| Error::file(path, error);
+        let mut reader = BufReader::new(File::open(path).map_err(why)?);
+        let begin = reader.fill_buf().map_err(why)?;
+        if begin.starts_with(&PARQUET) {
+            let mut file = reader.into_inner();
+            file.rewind().map_err(why)?;
+            return Ok(Self::Parquet(file));
+        }
+        let packed = begin.starts_with(&GZIP);
+        Ok(Self::Lines(if packed {
+            Box::new(BufReader::new(MultiGzDecoder::new(reader)))
+        } else {
+            Box::new(reader)
+        }))
+    }
 }
 
 fn locked(file: &File, path: &Path) -> Result<()> {

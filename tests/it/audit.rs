@@ -2,7 +2,9 @@
 
 use rand::{Rng, RngExt};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::audit::{AuditReader, AuditedDraft, BUGS, Bet, BugLaw, PlaceLaws, log_mean_exp};
+use specdec::audit::{
+    AuditReader, AuditedDraft, AuditedText, BUGS, Bet, BugLaw, PlaceLaws, log_mean_exp,
+};
 use specdec::distribution::Dist;
 use specdec::model::ToyPair;
 use specdec::sampling::SamplingParams;
@@ -124,11 +126,17 @@ fn bugs_have_the_laws_of_their_programs() {
 
 /// Texts of a program with a bug, which drafts four tokens per round.
 fn texts(bug: &str, tokens: usize, seed: u64) -> Vec<TapeText> {
+    texts_and_rounds(bug, tokens, seed).into_iter().map(|(text, _)| text).collect()
+}
+
+/// The same with the tokens of each round, of which the last may be cut.
+fn texts_and_rounds(bug: &str, tokens: usize, seed: u64) -> Vec<(TapeText, Vec<usize>)> {
     const K: usize = 4;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let text = |_| {
-        let mut text = Vec::new();
+        let (mut text, mut rounds) = (Vec::new(), Vec::new());
         while text.len() < 64 {
+            let begin = text.len();
             let kept = |(kept, token): (bool, usize)| {
                 text.push(token as u32);
                 kept
@@ -140,9 +148,10 @@ fn texts(bug: &str, tokens: usize, seed: u64) -> Vec<TapeText> {
                 let law = if bug == "bonus_from_draft" { &LAWS[1] } else { &LAWS[0] };
                 text.push(draw(law, &mut rng) as u32);
             }
+            rounds.push(text.len() - begin);
         }
         text.truncate(64);
-        text_of(&[0], text, 64)
+        (text_of(&[0], text, 64), rounds)
     };
     (0..tokens.div_ceil(64)).map(text).collect()
 }
@@ -169,8 +178,8 @@ fn with_bets<T>(
     let own = with_draft.then(|| AuditedDraft { teacher: Teacher::new(&draft).unwrap(), sampling });
     let teacher = Teacher::new(&target).unwrap();
     let mut reader = AuditReader::new(teacher, sampling, own, &[4]).unwrap();
-    texts.iter().for_each(|text| reader.read(text).unwrap());
-    see(reader.best, reader.tokens, &reader.bets)
+    texts.iter().for_each(|text| reader.read(AuditedText { text, rounds: None }).unwrap());
+    see(reader.book.best, reader.book.tokens, &reader.book.bets)
 }
 
 /// The bugs that a pair without processors shows.
@@ -243,6 +252,28 @@ fn what_is_not_there_is_bounded() {
     assert_eq!(of("exact", 400).1, None);
 }
 
+/// Bets that know the rounds win more, and exact texts win them nothing.
+#[test]
+fn told_rounds_sharpen_bets() {
+    let pair = ToyPair::context_free(&LAWS[0], &LAWS[1]);
+    let (target, draft) = (pair.target("p").unwrap(), pair.draft("q").unwrap());
+    let wealth = |kind: &str, told: bool| {
+        let sampling = SamplingParams::NEUTRAL;
+        let own = AuditedDraft { teacher: Teacher::new(&draft).unwrap(), sampling };
+        let teacher = Teacher::new(&target).unwrap();
+        let mut reader = AuditReader::new(teacher, sampling, Some(own), &[3, 4, 5]).unwrap();
+        for (text, rounds) in &texts_and_rounds(kind, 6_000, 21) {
+            let rounds = told.then_some(&**rounds);
+            reader.read(AuditedText { text, rounds }).unwrap();
+        }
+        let bonus = reader.book.bets.iter().find(|bet| bet.bug.name == "bonus_from_draft");
+        (bonus.unwrap().wealth.log(), reader.book.best)
+    };
+    let [(hidden, _), (told, _)] = [false, true].map(|told| wealth("bonus_from_draft", told));
+    assert!(told > 2.0 * hidden && hidden > 5.0, "{told} {hidden}");
+    assert!(wealth("exact", true).1 < 100_f64.ln());
+}
+
 /// Without the draft model there are bets all the same.
 #[test]
 fn a_target_alone_refutes_what_is_no_law_of_its_own() {
@@ -262,10 +293,29 @@ fn impossible_tokens_are_found() {
     let target = pair.target("p").unwrap();
     let teacher = Teacher::new(&target).unwrap();
     let mut reader = AuditReader::new(teacher, SamplingParams::NEUTRAL, None, &[4]).unwrap();
-    reader.read(&text_of(&[0], vec![0, 2, 1], 3)).unwrap();
-    let found = reader.impossible.iter().map(|found| (found.at, found.token)).collect::<Vec<_>>();
-    assert_eq!(found, [(1, 2)]);
-    assert!(reader.bets.iter().all(|bet| bet.wealth.log().is_finite()));
+    let text = text_of(&[0], vec![0, 2, 1], 3);
+    reader.read(AuditedText { text: &text, rounds: None }).unwrap();
+    let found = reader.book.impossible.iter().map(|found| (found.at, found.token));
+    assert_eq!(found.collect::<Vec<_>>(), [(1, 2)]);
+    assert_eq!(reader.book.impossible[0].gap, f64::INFINITY);
+    assert!(reader.book.bets.iter().all(|bet| bet.wealth.log().is_finite()));
+}
+
+/// At temperature 0 a token other than the largest has the gap of their logits.
+#[test]
+fn gaps_tell_ties_from_bugs() {
+    let pair = ToyPair::context_free(&[0.4, 0.35, 0.25], &[0.3, 0.3, 0.4]);
+    let target = pair.target("p").unwrap();
+    let greedy = SamplingParams { temperature: 0.0, ..SamplingParams::NEUTRAL };
+    let mut reader = AuditReader::new(Teacher::new(&target).unwrap(), greedy, None, &[4]).unwrap();
+    let text = text_of(&[0], vec![0, 1, 2, 0], 4);
+    reader.read(AuditedText { text: &text, rounds: None }).unwrap();
+    let gaps = reader.book.impossible.iter().map(|found| (found.at, found.gap)).collect::<Vec<_>>();
+    assert_eq!(gaps.len(), 2);
+    for ((at, gap), (place, ratio)) in gaps.into_iter().zip([(1, 0.4_f64 / 0.35), (2, 0.4 / 0.25)])
+    {
+        assert!(at == place && (gap - ratio.ln()).abs() < 1e-6, "{at} {gap}");
+    }
 }
 
 #[test]

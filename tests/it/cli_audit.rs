@@ -12,8 +12,9 @@ use crate::cli_tape_support::TapeFolder;
 fn audited(args: &[&str]) -> (Value, Option<i32>, String) {
     let run = specdec(&[&["audit", "--json", "--target", "toy:mixed"], args].concat());
     let run = { run }.output().unwrap();
-    let found = serde_json::from_slice::<Value>(&run.stdout).unwrap_or_default();
-    (found, run.status.code(), text(&run.stderr))
+    let mut found = serde_json::from_slice::<Value>(&run.stdout).unwrap_or_default();
+    let verdicts = found.get_mut("verdicts").map(Value::take).unwrap_or_default();
+    (verdicts, run.status.code(), text(&run.stderr))
 }
 
 /// The tape with another sampling setting than its texts were drawn with.
@@ -93,4 +94,53 @@ fn an_audit_is_documented_and_bad_input_is_refused() {
     refuses(&["audit", &tape, "--target", "toy:close"], "");
     let level = specdec(&[&args[..], &["--level", "2"]].concat()).output().unwrap();
     assert!(text(&level.stderr).contains("allowed is a number from 1e-12 to 0.5"));
+}
+
+/// Texts as JSON lines, with the same seed twice, of which one is another text.
+#[test]
+fn texts_of_any_program_are_read() {
+    let own = TapeFolder::new();
+    let line = |tokens: &[u32], seed: u64, accepted: &str| {
+        let sampling = "{\"temperature\": 0.5}";
+        format!(
+            "{{\"prompt_ids\": [0, 1], \"output_ids\": {tokens:?}, \"sampling\": {sampling}, \
+             \"seed\": {seed}{accepted}}}\n"
+        )
+    };
+    let (plain, texts) = (own.path("plain.jsonl"), own.path("texts.jsonl"));
+    fs::write(&plain, line(&[1, 2, 3], 1, "") + &line(&[1, 2, 0], 2, "")).unwrap();
+    let told = ", \"accepted\": [1, 0], \"meta\": {\"engine\": \"x\"}";
+    fs::write(&texts, line(&[1, 2, 3], 1, told) + &line(&[1, 3, 0], 2, "")).unwrap();
+    let shown = stdout(&["audit", &texts, "--plain", &plain, "--target", "toy:mixed"]);
+    assert!(shown.contains("6 tokens of 2 texts at T = 0.5"), "{shown}");
+    let seeds = "1 of 2 texts with the seed of a plain text have its tokens; the first differs at \
+                 place 1";
+    assert!(shown.contains(seeds), "{shown}");
+    // At temperature 0 some of these tokens cannot be drawn, and one is a tie of the toy.
+    let greedy = fs::read_to_string(&texts).unwrap().replace("0.5", "0.0");
+    fs::write(&texts, greedy).unwrap();
+    let (found, code, _) = audited(&[&texts]);
+    assert_eq!((code, &found[0]["ties"]), (Some(1), &1.into()), "{found}");
+    assert_eq!(found[0]["impossible"], 3, "{found}");
+    let (found, code, _) = audited(&[&texts, "--tie", "100"]);
+    assert_eq!((code, &found[0]["impossible"]), (Some(0), &0.into()), "{found}");
+    assert_eq!(found[0]["ties"], 4, "{found}");
+    for (wrong, part) in [
+        ("{\"prompt_ids\": [], \"output_ids\": [1]}", "line 1: \"prompt_ids\" is empty"),
+        ("{\"prompt_ids\": [0], \"output\": [1]}", "unknown field `output`"),
+        ("{\"prompt_ids\": [0], \"output_ids\": [99]}", "token 99"),
+        (
+            "{\"prompt_ids\": [0], \"output_ids\": [1, 2], \"accepted\": [0]}\n",
+            "\"accepted\" tells of 1 tokens, and \"output_ids\" has 2",
+        ),
+        (
+            "{\"prompt_ids\": [0], \"output_ids\": [1], \"sampling\": {\"top_p\": 2}}",
+            "in \"sampling\": top_p",
+        ),
+    ] {
+        fs::write(&texts, wrong).unwrap();
+        let run = specdec(&["audit", &texts, "--target", "toy:mixed"]).output().unwrap();
+        let stderr = text(&run.stderr);
+        assert!(run.status.code() == Some(1) && stderr.contains(part), "{wrong}: {stderr}");
+    }
 }

@@ -1,5 +1,6 @@
 //! `specdec audit`: whether texts of any decoder were drawn from the target's law.
 
+mod seeds;
 mod verdict;
 
 use std::path::{Path, PathBuf};
@@ -7,15 +8,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use self::verdict::{AuditVerdict, verdicts_text};
+use self::seeds::SeedPairs;
+use self::verdict::{AuditLimits, AuditReport, AuditVerdict};
 use super::models::open_pair;
 use super::options::{ModelArgs, count};
 use super::output;
-use crate::audit::{AuditReader, AuditedDraft};
+use crate::audit::{AuditBook, AuditReader, AuditedDraft, AuditedText};
 use crate::draft::{DRAFT_SAMPLING, draft_sampling};
 use crate::model::LanguageModel;
 use crate::params::{BadParam, Params, Value};
-use crate::recording::{check_tokens, read_tape_file};
+use crate::recording::{OutsideTexts, check_tokens, read_outside_texts};
 use crate::sampling::SamplingParams;
 use crate::shown;
 use crate::tape::Teacher;
@@ -25,21 +27,30 @@ use crate::terminal::Progress;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  specdec audit their.tape.jsonl --target models/big --draft models/small
-  specdec audit speculative.tape.jsonl --plain plain.tape.jsonl --target models/big
+  specdec audit texts.jsonl --target models/big --draft models/small
+  specdec audit speculative.jsonl --plain plain.jsonl --target models/big
   specdec tape import log.jsonl --format vllm --out their.tape.jsonl
 
-The target reads every text of the tape and tells the law of each token; bets on the laws of known
+FILE has texts as JSON lines with prompt_ids, output_ids, sampling and seed, or is a tape.
+The target reads every text and tells the law of each token; bets on the laws of known
 bugs grow if the texts are not drawn from it, and the one that wins names the bug. --draft adds
 bets that need the draft model. docs/audit.md describes the bets and what the numbers mean. Fails
 if the texts are refuted.")]
 pub(super) struct AuditArgs {
-    /// A tape with the texts of the decoder; `specdec tape import` makes one from logs
-    tape: PathBuf,
-    /// A tape with texts of the same program without speculation: what it shows is due to other
-    /// arithmetic, and nothing less is claimed
-    #[arg(long, value_name = "TAPE")]
+    /// The texts of the decoder, or a tape of them; `specdec tape import` makes one from logs
+    file: PathBuf,
+    /// Texts of the same program without speculation: what they show is due to other arithmetic,
+    /// and nothing less is claimed
+    #[arg(long, value_name = "FILE")]
     plain: Option<PathBuf>,
+    /// Let bets know the rounds that the texts tell; only for rules that decide token by token,
+    /// such as rejection sampling, and not for block verification
+    #[arg(long)]
+    told_rounds: bool,
+    /// Logits that other arithmetic may reverse: a token with p = 0 whose logit is no further
+    /// below one with p > 0 is no evidence
+    #[arg(long, value_name = "GAP", default_value_t = 1e-3, value_parser = tie)]
+    tie: f64,
     /// The level of the verdict: how often exact texts may be refuted
     #[arg(long, value_name = "P", default_value_t = 1e-3, value_parser = level)]
     level: f64,
@@ -69,6 +80,12 @@ fn level(text: &str) -> Result<f64, String> {
     level.ok_or_else(|| "allowed is a number from 1e-12 to 0.5".to_owned())
 }
 
+/// Parses a gap of logits.
+fn tie(text: &str) -> Result<f64, String> {
+    let gap = text.parse::<f64>().ok().filter(|gap| (0.0..=100.0).contains(gap));
+    gap.ok_or_else(|| "allowed is a number from 0 to 100".to_owned())
+}
+
 /// Audits.
 pub(super) fn run(args: &AuditArgs) -> Result<()> {
     if args.num_speculative_tokens.iter().any(|k| !(1..=64).contains(k)) {
@@ -77,34 +94,41 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     let with_draft = args.models.draft.is_some();
     let (pair, _) = open_pair(&args.models, false, with_draft)?;
     let models = (&*pair.target.model, pair.draft_model());
-    let plain = args.plain.as_deref().map(|tape| args.audit(tape, models)).transpose()?;
-    let own = args.audit(&args.tape, models)?;
-    let verdicts = AuditVerdict::of(&own, plain.as_deref(), args.level);
+    let own = read_outside_texts(&args.file)?;
+    let plain = args.plain.as_deref().map(read_outside_texts).transpose()?;
+    let found = args.audit(&args.file, &own, models)?;
+    let floor = match (&args.plain, &plain) {
+        (Some(file), Some(texts)) => args.audit(file, texts, models)?,
+        _ => Vec::new(),
+    };
+    let pairs = plain.as_ref().map(|plain| SeedPairs::of(&own, plain)).filter(SeedPairs::any);
+    let limits = AuditLimits { level: args.level, tie: args.tie };
+    let report = AuditReport { verdicts: AuditVerdict::of(&found, &floor, limits), seeds: pairs };
     if args.json {
-        output::write_json(&verdicts)?;
+        output::write_json(&report)?;
     } else {
-        output::write(&verdicts_text(&verdicts)?)?;
+        output::write(&report.text()?)?;
     }
-    if verdicts.iter().any(|verdict| verdict.refuted) {
-        bail!("{}: its texts are not drawn from the target's law", args.tape.display());
+    if report.verdicts.iter().any(|verdict| verdict.refuted) {
+        bail!("{}: its texts are not drawn from the target's law", args.file.display());
     }
     Ok(())
 }
 
 /// What was found for a sampling setting.
-type Audited<'m> = (SamplingParams, AuditReader<'m>);
+type Audited = (SamplingParams, AuditBook);
 
 impl AuditArgs {
-    /// Reads the texts of a tape, one sampling setting after the other.
-    fn audit<'m>(
+    /// Reads texts, one sampling setting after the other.
+    fn audit(
         &self,
         path: &Path,
-        (target, draft): (&'m dyn LanguageModel, Option<&'m dyn LanguageModel>),
-    ) -> Result<Vec<Audited<'m>>> {
-        let tape = read_tape_file(path)?;
+        OutsideTexts { tape, told }: &OutsideTexts,
+        (target, draft): (&dyn LanguageModel, Option<&dyn LanguageModel>),
+    ) -> Result<Vec<Audited>> {
         let drafting = self.draft_params()?;
         for model in [Some(target), draft].into_iter().flatten() {
-            check_tokens(&tape, model.info())?;
+            check_tokens(tape, model.info())?;
         }
         let mut progress = Progress::new("texts", tape.texts.len(), 0);
         let mut found = Vec::new();
@@ -116,14 +140,16 @@ impl AuditArgs {
             });
             let ks = &self.num_speculative_tokens;
             let mut reader = AuditReader::new(teacher, sampling, draft.transpose()?, ks)?;
-            for text in tape.texts.iter().filter(|text| text.sampling == number) {
+            let texts = tape.texts.iter().zip(told).filter(|(text, _)| text.sampling == number);
+            for (text, told) in texts {
                 let place =
                     || format!("prompt {}, repeat {}", shown::line(&text.prompt), text.repeat);
-                reader.read(text).with_context(place)?;
+                let rounds = told.rounds.as_deref().filter(|_| self.told_rounds);
+                reader.read(AuditedText { text, rounds }).with_context(place)?;
                 progress.advance(&shown::line(&text.prompt));
             }
-            if reader.tokens > 0 {
-                found.push((sampling, reader));
+            if reader.book.tokens > 0 {
+                found.push((sampling, reader.book));
             }
         }
         if found.is_empty() {

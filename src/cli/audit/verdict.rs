@@ -6,9 +6,29 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::Audited;
-use crate::audit::{AuditReader, Bet, ImpossibleToken};
+use super::seeds::SeedPairs;
+use crate::audit::{AuditBook, Bet, ImpossibleToken};
 use crate::sampling::SamplingParams;
 use crate::shown::{self, count};
+
+/// What is called a refutation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AuditLimits {
+    /// How often exact texts may be refuted.
+    pub(super) level: f64,
+    /// Gaps of logits that other arithmetic may reverse.
+    pub(super) tie: f64,
+}
+
+/// An audit's report.
+#[derive(Debug, Serialize)]
+pub(super) struct AuditReport {
+    /// By sampling setting.
+    pub(super) verdicts: Vec<AuditVerdict>,
+    /// Texts with the seeds of texts without speculation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) seeds: Option<SeedPairs>,
+}
 
 /// What an audit says of the texts with a sampling setting. `docs/audit.md` describes the fields.
 #[derive(Debug, Serialize)]
@@ -22,7 +42,9 @@ pub(super) struct AuditVerdict {
     log10_e: f64,
     /// The same for the texts without speculation.
     plain_log10_e: Option<f64>,
-    /// Tokens that the target's law does not have.
+    /// Tokens with p = 0 that are within a tie of one with p > 0.
+    ties: usize,
+    /// Other tokens that the target's law does not have.
     impossible: usize,
     /// The first of them.
     first_impossible: Option<String>,
@@ -51,49 +73,50 @@ struct AuditedBug {
 }
 
 impl AuditVerdict {
-    /// The verdicts, by sampling setting.
-    pub(super) fn of(
-        own: &[Audited<'_>],
-        plain: Option<&[Audited<'_>]>,
-        level: f64,
-    ) -> Vec<AuditVerdict> {
-        let verdict = |(sampling, reader): &Audited<'_>| {
-            let plain = plain.into_iter().flatten().find(|(other, _)| other == sampling);
-            Self::of_one(*sampling, reader, plain.map(|(_, plain)| plain), level)
+    /// The verdicts, by sampling setting; `floor` has what texts without speculation show.
+    pub(super) fn of(own: &[Audited], floor: &[Audited], limits: AuditLimits) -> Vec<AuditVerdict> {
+        let verdict = |(sampling, book): &Audited| {
+            let plain = floor.iter().find(|(other, _)| other == sampling);
+            Self::of_one(*sampling, book, plain.map(|(_, plain)| plain), limits)
         };
         own.iter().map(verdict).collect()
     }
 
     fn of_one(
         sampling: SamplingParams,
-        reader: &AuditReader<'_>,
-        plain: Option<&AuditReader<'_>>,
-        level: f64,
+        book: &AuditBook,
+        plain: Option<&AuditBook>,
+        limits @ AuditLimits { level, tie }: AuditLimits,
     ) -> Self {
         let (placed, missing): (Vec<&Bet>, Vec<&Bet>) =
-            reader.bets.iter().partition(|bet| bet.tokens > 0);
+            book.bets.iter().partition(|bet| bet.tokens > 0);
         let needed = (1.0 / level).ln();
+        let impossible = limits.impossible(book);
         // Other arithmetic shows in plain texts, too; only what is beyond it counts.
         let floor = plain.map_or(0.0, |plain| plain.best.max(0.0));
-        let impossible = reader.impossible.len();
-        let floor_impossible = plain.map_or(0, |plain| plain.impossible.len());
-        let beyond = impossible > 0 && floor_impossible == 0;
-        let refuted = beyond || reader.best - floor >= needed;
-        let each = (reader.bets.len() as f64).ln();
+        let floor_impossible = plain.is_some_and(|plain| !limits.impossible(plain).is_empty());
+        let beyond = !impossible.is_empty() && !floor_impossible;
+        let refuted = beyond || book.best - floor >= needed;
+        let each = (book.bets.len() as f64).ln();
         let mut bets = placed.iter().map(|bet| bug(bet, level, needed + each)).collect::<Vec<_>>();
         bets.sort_by(|a, b| b.log10_e.total_cmp(&a.log10_e));
         Self {
             sampling,
-            texts: reader.texts,
-            tokens: reader.tokens,
+            texts: book.texts,
+            tokens: book.tokens,
             level,
             refuted,
-            log10_e: log10(reader.best),
+            log10_e: log10(book.best),
             plain_log10_e: plain.map(|plain| log10(plain.best)),
-            impossible,
-            first_impossible: reader.impossible.first().map(|first| {
-                let ImpossibleToken { prompt, repeat, at, token } = first;
-                format!("{token} at place {at} of prompt {}, repeat {repeat}", shown::line(prompt))
+            ties: book.impossible.iter().filter(|token| token.gap <= tie).count(),
+            impossible: impossible.len(),
+            first_impossible: impossible.first().map(|first| {
+                let ImpossibleToken { prompt, repeat, at, token, gap } = first;
+                let prompt = shown::line(prompt);
+                format!(
+                    "{token} at place {at} of prompt {prompt}, repeat {repeat}, whose logit is \
+                     {gap:.3} too low"
+                )
             }),
             bug: bets
                 .first()
@@ -118,8 +141,18 @@ impl AuditVerdict {
             format!("; {tokens} that the target cannot draw, the first {first}")
         });
         let impossible = impossible.unwrap_or_default();
+        let ties = match self.ties {
+            0 => String::new(),
+            ties => format!("; {} at ties", count(ties, "token")),
+        };
         let word = if self.refuted { "refuted" } else { "not refuted" };
-        format!("{word} at level {}: {texts}, {e}{impossible}", self.level)
+        format!("{word} at level {}: {texts}, {e}{ties}{impossible}", self.level)
+    }
+}
+
+impl AuditLimits {
+    fn impossible<'b>(&self, book: &'b AuditBook) -> Vec<&'b ImpossibleToken> {
+        book.impossible.iter().filter(|token| token.gap > self.tie).collect()
     }
 }
 
@@ -146,19 +179,26 @@ fn e_value(log10: f64) -> String {
     if log10 < 4.0 { format!("e = {:.1}", 10f64.powf(log10)) } else { format!("e = 10^{log10:.0}") }
 }
 
-/// The verdicts as text.
-pub(super) fn verdicts_text(verdicts: &[AuditVerdict]) -> Result<String> {
-    let mut text = String::new();
-    for verdict in verdicts {
-        writeln!(text, "{}", verdict.sentence())?;
-        if let Some(bet) = verdict.bets.first().filter(|_| verdict.bug.is_some()) {
+impl AuditReport {
+    /// The report as text.
+    pub(super) fn text(&self) -> Result<String> {
+        let seeds = self.seeds.iter().map(|seeds| format!("{}\n", seeds.sentence()));
+        let verdicts = self.verdicts.iter().map(AuditVerdict::text);
+        verdicts.chain(seeds.map(Ok)).collect()
+    }
+}
+
+impl AuditVerdict {
+    fn text(&self) -> Result<String> {
+        let mut text = format!("{}\n", self.sentence());
+        if let Some(bet) = self.bets.first().filter(|_| self.bug.is_some()) {
             writeln!(text, "it looks like {}: {} (seen: {})", bet.bug, bet.summary, bet.seen)?;
         }
         writeln!(
             text,
             "\nbug                     log10 e  strength  TV of it  TV is below  TV noticed"
         )?;
-        for bet in &verdict.bets {
+        for bet in &self.bets {
             let number = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.4}"));
             writeln!(
                 text,
@@ -171,14 +211,14 @@ pub(super) fn verdicts_text(verdicts: &[AuditVerdict]) -> Result<String> {
                 number(bet.tv_detectable)
             )?;
         }
-        if !verdict.not_placed.is_empty() {
-            let names = verdict.not_placed.join(", ");
+        if !self.not_placed.is_empty() {
+            let names = self.not_placed.join(", ");
             writeln!(
                 text,
                 "not placed, since a draft model (--draft) or sampling settings are missing: {names}"
             )?;
         }
         text.push('\n');
+        Ok(text)
     }
-    Ok(text)
 }

@@ -302,14 +302,14 @@ fn tokens(
 }
 
 /// A name for a prompt: every request has an id of its own, but equal prompts must count as one.
-fn named(prompt: &[Token]) -> String {
+pub(super) fn named(prompt: &[Token]) -> String {
     let bytes = prompt.iter().flat_map(|token| token.to_le_bytes()).collect::<Vec<_>>();
     let digest = <sha2::Sha256 as sha2::Digest>::digest(&bytes);
     format!("prompt-{}", &crate::model::hex(&digest)[..12])
 }
 
 /// Numbers the texts of each prompt.
-fn number_repeats(texts: &mut [TapeText]) {
+pub(super) fn number_repeats(texts: &mut [TapeText]) {
     let mut seen = std::collections::BTreeMap::<String, u32>::new();
     for text in texts {
         let next = seen.entry(text.prompt.clone()).or_default();

@@ -1,0 +1,162 @@
+//! Texts that any program wrote as JSON lines, one object each: `prompt_ids` and `output_ids`,
+//! and if they are known the sampling settings, the seed, how the text ended and its rounds.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use anyhow::Result;
+use serde::Deserialize;
+
+use super::import::{named, number_repeats};
+use super::parquet::read_parquet;
+use super::tape_file::Opened;
+use crate::distribution::Token;
+use crate::error::Error;
+use crate::experiment::Build;
+use crate::sampling::SamplingParams;
+use crate::tape::{
+    TAPE_FORMAT, Tape, TapeEnd, TapeHeader, TapeLine, TapeModel, TapeText, read_tape,
+};
+
+/// Texts, and what a tape has no place for.
+#[derive(Debug)]
+pub struct OutsideTexts {
+    /// The texts.
+    pub tape: Tape,
+    /// What else is known of each.
+    pub told: Vec<ToldOfText>,
+}
+
+/// What a program has told of a text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ToldOfText {
+    /// Its seed.
+    pub seed: Option<u64>,
+    /// Its tokens by the passes that gave them.
+    pub rounds: Option<Vec<usize>>,
+}
+
+/// A line.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TextLine {
+    prompt_ids: Vec<Token>,
+    output_ids: Vec<Token>,
+    #[serde(default)]
+    prompt: Option<String>,
+    #[serde(default)]
+    sampling: SamplingParams,
+    #[serde(default)]
+    seed: Option<u64>,
+    #[serde(default = "length")]
+    finish: TapeEnd,
+    /// The accepted tokens of each round.
+    #[serde(default)]
+    accepted: Option<Vec<usize>>,
+    /// How many passes of the target it took; nothing here needs it.
+    #[serde(default, rename = "passes")]
+    _passes: Option<usize>,
+    /// Whatever the program wants to keep.
+    #[serde(default, rename = "meta")]
+    _meta: serde::de::IgnoredAny,
+}
+
+fn length() -> TapeEnd {
+    TapeEnd::Cut
+}
+
+/// Reads a tape, or texts as JSON lines.
+///
+/// # Errors
+/// If the file is neither, or cannot be read; names the file and the line.
+pub fn read_outside_texts(path: &Path) -> Result<OutsideTexts> {
+    let why = |error| Error::file(path, error);
+    let mut lines = match Opened::open(path)? {
+        Opened::Parquet(file) => return Ok(read_parquet(file, path)?.into()),
+        Opened::Lines(lines) => lines,
+    };
+    if lines.fill_buf().map_err(why)?.starts_with(TAPE) {
+        return Ok(read_tape(lines, path)?.tape.into());
+    }
+    let mut found = OutsideTexts { tape: empty()?, told: Vec::new() };
+    for (number, line) in (1..).zip(lines.lines()) {
+        let line = line.map_err(why)?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let added = serde_json::from_str(&line).map_err(|error| error.to_string());
+        let added = added.and_then(|line| found.add(line));
+        added.map_err(|why| Error::file(path, format!("line {number}: {why}")))?;
+    }
+    number_repeats(&mut found.tape.texts);
+    Ok(found)
+}
+
+/// How a tape begins.
+const TAPE: &[u8] = b"{\"tape\":";
+
+impl From<Tape> for OutsideTexts {
+    fn from(tape: Tape) -> Self {
+        let told = tape.texts.iter().map(|_| ToldOfText::default()).collect();
+        Self { tape, told }
+    }
+}
+
+fn empty() -> Result<Tape> {
+    let header = TapeHeader {
+        format: TAPE_FORMAT,
+        source: "texts".to_owned(),
+        build: Build::this().describe(),
+        target: TapeModel::default(),
+        seed: None,
+        ignore_eos: false,
+        samplings: Vec::new(),
+    };
+    Ok(Tape::new(header).map_err(Error::input)?)
+}
+
+impl OutsideTexts {
+    fn add(&mut self, line: TextLine) -> Result<(), String> {
+        line.sampling.validate().map_err(|bad| format!("in \"sampling\": {bad}"))?;
+        if line.prompt_ids.is_empty() {
+            return Err("\"prompt_ids\" is empty: a text continues one token at least".to_owned());
+        }
+        let samplings = &mut self.tape.header.samplings;
+        let known = samplings.iter().position(|known| *known == line.sampling);
+        let sampling = known.unwrap_or(samplings.len());
+        if known.is_none() {
+            samplings.push(line.sampling);
+        }
+        let tokens = line.output_ids.len();
+        let rounds = line.accepted.as_deref().map(|accepted| rounds(accepted, tokens));
+        self.tape.add(TapeLine::Text(TapeText {
+            prompt: line.prompt.unwrap_or_else(|| named(&line.prompt_ids)),
+            category: String::new(),
+            repeat: 0,
+            sampling,
+            prompt_tokens: line.prompt_ids,
+            max_tokens: tokens + usize::from(line.finish == TapeEnd::Token),
+            tokens: line.output_ids,
+            end: line.finish,
+            log_p: None,
+        }))?;
+        self.told.push(ToldOfText { seed: line.seed, rounds: rounds.transpose()?.flatten() });
+        Ok(())
+    }
+}
+
+/// The tokens of each pass; the first one may come from the prompt's pass. `None` if the end of
+/// the text has cut a round, since the text then does not tell whether one did.
+fn rounds(accepted: &[usize], tokens: usize) -> Result<Option<Vec<usize>>, String> {
+    let rounds = accepted.iter().map(|accepted| accepted + 1);
+    let sum = rounds.clone().sum::<usize>();
+    if sum == tokens {
+        Ok(Some(rounds.collect()))
+    } else if sum + 1 == tokens {
+        Ok(Some([1].into_iter().chain(rounds).collect()))
+    } else if sum > tokens {
+        Ok(None)
+    } else {
+        Err(format!("\"accepted\" tells of {sum} tokens, and \"output_ids\" has {tokens}"))
+    }
+}
