@@ -12,6 +12,7 @@ mod generate;
 mod inspect;
 mod interrupt;
 mod list;
+mod method;
 mod models;
 mod new;
 mod options;

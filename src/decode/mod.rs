@@ -78,43 +78,70 @@ pub fn generate(
     clock: &dyn Clock,
     observer: &mut dyn Observer,
 ) -> Result<Totals, Error> {
-    let mut totals = Totals::default();
+    let mut totals = prefill(generation, target, clock)?;
+    while generation.begin(totals.decode).is_none() {
+        one_round(generation, target, chance, clock, observer, &mut totals)?;
+    }
+    generation.finish()?;
+    observer.text(generation.take_text());
+    Ok(totals)
+}
+
+/// Processes the prompt.
+///
+/// # Errors
+/// If a model fails.
+pub fn prefill(
+    generation: &mut Generation<'_>,
+    target: &dyn LanguageModel,
+    clock: &dyn Clock,
+) -> Result<Totals, Error> {
     let start = clock.now();
     if let Some(work) = generation.prefill(clock)? {
         let computed = evaluate_one(target, work)?.computed;
         clock.forward(Who::Target, computed);
     }
-    totals.prefill = clock.now() - start;
-    let mut round = 0;
-    while generation.begin(totals.decode).is_none() {
-        chance.begin_round(round);
-        let begun = clock.now();
-        let proposal = generation.propose(chance, clock)?;
-        let drafted = clock.now();
-        let evaluation = evaluate_one(target, generation.work(&proposal))?;
-        clock.forward(Who::Target, evaluation.computed);
-        let passed = clock.now();
-        let evaluated = generation.evaluated(&proposal, evaluation)?;
-        let verdict = generation.verify(&proposal, &evaluated, chance);
-        let decided = clock.now();
-        let mut outcome = generation.apply(&proposal, verdict)?;
-        outcome.times = RoundTimes {
-            draft: drafted - begun,
-            target: passed - drafted,
-            verify: decided - passed,
-            other: clock.now() - decided,
-        };
-        let telling = clock.now();
-        generation.observe(round, &proposal, &evaluated, &outcome);
-        outcome.times.other += clock.now() - telling;
-        observer.round(&outcome.event(round, generation.tokens(), &proposal, &evaluated))?;
-        observer.text(generation.take_text());
-        totals.target_forwards += 1;
-        totals.draft_forwards += proposal.forwards;
-        totals.decode += outcome.times.total();
-        round += 1;
-    }
-    generation.finish()?;
+    Ok(Totals { prefill: clock.now() - start, ..Totals::default() })
+}
+
+/// Runs one round of a generation that has begun it, and adds what it cost to `totals`, whose
+/// passes of the target number the rounds.
+///
+/// # Errors
+/// As [`generate`].
+pub fn one_round(
+    generation: &mut Generation<'_>,
+    target: &dyn LanguageModel,
+    chance: &mut dyn Chance,
+    clock: &dyn Clock,
+    observer: &mut dyn Observer,
+    totals: &mut Totals,
+) -> Result<(), Error> {
+    let round = totals.target_forwards as u64;
+    chance.begin_round(round);
+    let begun = clock.now();
+    let proposal = generation.propose(chance, clock)?;
+    let drafted = clock.now();
+    let evaluation = evaluate_one(target, generation.work(&proposal))?;
+    clock.forward(Who::Target, evaluation.computed);
+    let passed = clock.now();
+    let evaluated = generation.evaluated(&proposal, evaluation)?;
+    let verdict = generation.verify(&proposal, &evaluated, chance);
+    let decided = clock.now();
+    let mut outcome = generation.apply(&proposal, verdict)?;
+    outcome.times = RoundTimes {
+        draft: drafted - begun,
+        target: passed - drafted,
+        verify: decided - passed,
+        other: clock.now() - decided,
+    };
+    let telling = clock.now();
+    generation.observe(round, &proposal, &evaluated, &outcome);
+    outcome.times.other += clock.now() - telling;
+    observer.round(&outcome.event(round, generation.tokens(), &proposal, &evaluated))?;
     observer.text(generation.take_text());
-    Ok(totals)
+    totals.target_forwards += 1;
+    totals.draft_forwards += proposal.forwards;
+    totals.decode += outcome.times.total();
+    Ok(())
 }

@@ -18,6 +18,7 @@ use self::listener::Listener;
 use self::paint::Painter;
 use self::samples::{SampleArgs, TextRequest};
 use self::stats::{AskedSettings, Report};
+use super::method::MethodArgs;
 use super::models::{PairNames, open_pair};
 use super::options::{ModelArgs, PromptArgs, count};
 use super::output;
@@ -25,11 +26,10 @@ use super::sampling::SamplingArgs;
 use crate::beam::{BeamSearch, drafting};
 use crate::chance::{Request, Seeded};
 use crate::clock::RealClock;
-use crate::decode::{self, Generation, MethodSpec, PLAIN, StopRules, class_of, find_param};
+use crate::decode::{self, Generation, MethodSpec, StopRules, class_of};
 use crate::draft::{Texts, Tools};
 use crate::input::read_text;
 use crate::model::{Codec, ModelInfo};
-use crate::params::Value;
 use crate::terminal;
 
 /// Options of `specdec generate`.
@@ -58,6 +58,10 @@ pub(super) struct GenerateArgs {
     prompt: PromptArgs,
     #[command(flatten)]
     method: MethodArgs,
+    /// Seed of all random draws; the same seed and prompt give the same text, unless the
+    /// method depends on the clock
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Method")]
+    seed: u64,
     #[command(flatten)]
     sampling: SamplingArgs,
     #[command(flatten)]
@@ -68,47 +72,6 @@ pub(super) struct GenerateArgs {
     stop: StopArgs,
     #[command(flatten)]
     show: GenerateShowArgs,
-}
-
-/// How tokens are proposed and verified.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Method")]
-struct MethodArgs {
-    /// Drafter: WHO proposes tokens (see `specdec list`)
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "model",
-        default_value_if("plain", "true", PLAIN)
-    )]
-    drafter: String,
-    /// Verifier: WHAT is kept of a draft (see `specdec list`)
-    #[arg(long, value_name = "NAME", default_value = "rejection")]
-    verifier: String,
-    /// Draft length policy: HOW FAR ahead to draft (see `specdec list`)
-    #[arg(long, value_name = "NAME", default_value = "fixed")]
-    length: String,
-    /// K: tokens drafted per round; at least 1
-    #[arg(long, short = 'k', value_name = "K", default_value_t = 4,
-          value_parser = count, allow_negative_numbers = true)]
-    num_speculative_tokens: usize,
-    /// Longest n-gram of drafter prompt_lookup; short for --param prompt_lookup_max=N
-    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
-    prompt_lookup_max: Option<usize>,
-    /// Shortest n-gram of drafter prompt_lookup; short for --param prompt_lookup_min=N
-    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
-    prompt_lookup_min: Option<usize>,
-    /// Setting of the drafter, the verifier or the length policy (see `specdec list`);
-    /// repeatable
-    #[arg(long = "param", value_name = "KEY=VALUE")]
-    params: Vec<String>,
-    /// Decode autoregressively, without drafts, in the same loop; short for --drafter none
-    #[arg(long)]
-    plain: bool,
-    /// Seed of all random draws; the same seed and prompt give the same text, unless the
-    /// method depends on the clock
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
 }
 
 /// When to stop.
@@ -147,39 +110,7 @@ struct GenerateShowArgs {
 impl GenerateArgs {
     /// The method with canonical names.
     fn spec(&self) -> Result<MethodSpec> {
-        let method = &self.method;
-        let mut params = self.sampling.draft()?;
-        let lengths = [
-            ("prompt_lookup_max", method.prompt_lookup_max),
-            ("prompt_lookup_min", method.prompt_lookup_min),
-        ];
-        for (key, value) in lengths {
-            if let Some(value) = value {
-                params = params.with(key, Value::Count(value));
-            }
-        }
-        for set in &method.params {
-            let Some((name, value)) = set.split_once('=') else {
-                bail!("--param {set}: write KEY=VALUE");
-            };
-            params = params.with(find_param(name)?.key, value.parse()?);
-        }
-        let spec = MethodSpec {
-            drafter: method.drafter.clone(),
-            verifier: method.verifier.clone(),
-            length: method.length.clone(),
-            num_speculative_tokens: method.num_speculative_tokens,
-            sampling: self.sampling.target()?,
-            params,
-        };
-        spec.check_read()?;
-        if method.plain && !spec.is_plain() {
-            bail!(
-                "--plain means --drafter {PLAIN}: leave out either --plain or --drafter {}",
-                method.drafter
-            );
-        }
-        Ok(spec.canonical()?)
+        self.method.spec(&self.sampling)
     }
 }
 
@@ -230,7 +161,7 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     let prompt = args.prompt.encode(&text, codec)?;
     let texts = Texts::new(&*pair.target.codec, read_text);
     let tools = Tools { draft: pair.draft_model(), target: Some(target), texts: Some(&texts) };
-    let mut chance = Seeded::new(Request { seed: args.method.seed, prompt: &text, repeat: 0 });
+    let mut chance = Seeded::new(Request { seed: args.seed, prompt: &text, repeat: 0 });
     if let Some(settings) = beams {
         let search =
             BeamSearch { target, settings, prompt: &prompt, stop: rules, codec: Some(codec) };
@@ -239,7 +170,7 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     }
     if let Some(n) = samples {
         let prompt = (&*text, &*prompt);
-        let (stop, seed) = (&rules, args.method.seed);
+        let (stop, seed) = (&rules, args.seed);
         let asked = TextRequest { target, tools, codec, spec: &spec, prompt, stop, seed };
         let found = args.samples.run(n, &asked, &RealClock::default())?;
         return show_texts(found.text(), &found, args.show.json);
@@ -303,7 +234,7 @@ fn settings<'r>(
         engine: target.engine,
         dtype: target.dtype,
         method,
-        seed: args.method.seed,
+        seed: args.seed,
         max_tokens: args.stop.max_tokens,
         stop: &args.stop.stop,
         timeout: args.stop.timeout,

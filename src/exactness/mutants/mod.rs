@@ -11,10 +11,13 @@ mod checks;
 mod drafters;
 mod models;
 mod noise;
+mod samplers;
+mod served;
 mod verifiers;
 mod vocabularies;
 
 pub use checks::{CHECKS, MutantReport, refute};
+pub use served::of_any_models;
 
 use super::closed::Rule;
 use super::enumerate::{WrapCache, WrapChance, straight};
@@ -153,6 +156,7 @@ pub fn mutants() -> Vec<Mutant> {
         verifiers::MUTANTS,
         blocks::MUTANTS,
         models::MUTANTS,
+        samplers::MUTANTS,
         drafters::MUTANTS,
         chances::MUTANTS,
         noise::MUTANTS,
