@@ -125,6 +125,8 @@ pub mod round;
 #[cfg(feature = "harness")]
 pub mod rows;
 pub mod sampling;
+#[cfg(feature = "serve")]
+pub mod serve;
 #[cfg(feature = "harness")]
 pub mod shown;
 #[cfg(feature = "harness")]

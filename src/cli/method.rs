@@ -6,7 +6,7 @@ use clap::Args;
 use super::options::count;
 use super::sampling::SamplingArgs;
 use crate::decode::{MethodSpec, PLAIN, find_param};
-use crate::params::Value;
+use crate::params::{Params, Value};
 
 /// How tokens are proposed and verified.
 #[derive(Debug, Args)]
@@ -51,7 +51,17 @@ impl MethodArgs {
     /// # Errors
     /// If a name or a setting is unknown, or options contradict each other.
     pub(super) fn spec(&self, sampling: &SamplingArgs) -> Result<MethodSpec> {
-        let mut params = sampling.draft()?;
+        let target = sampling.target()?;
+        let spec = MethodSpec { sampling: target, ..self.spec_of(sampling.draft()?)? };
+        spec.check_read()?;
+        Ok(spec)
+    }
+
+    /// The same without sampling settings of the target; `params` has those of the draft model.
+    ///
+    /// # Errors
+    /// As [`Self::spec`].
+    pub(super) fn spec_of(&self, mut params: Params) -> Result<MethodSpec> {
         let lengths = [
             ("prompt_lookup_max", self.prompt_lookup_max),
             ("prompt_lookup_min", self.prompt_lookup_min),
@@ -72,8 +82,8 @@ impl MethodArgs {
             verifier: self.verifier.clone(),
             length: self.length.clone(),
             num_speculative_tokens: self.num_speculative_tokens,
-            sampling: sampling.target()?,
             params,
+            ..MethodSpec::default()
         };
         spec.check_read()?;
         if self.plain && !spec.is_plain() {

@@ -21,6 +21,8 @@ mod report;
 mod run;
 mod sampling;
 mod schema;
+#[cfg(feature = "serve")]
+mod serve;
 mod simulate;
 mod some_prompts;
 mod source;
@@ -79,6 +81,9 @@ enum Command {
     Tune(tune::TuneArgs),
     /// Tell whether texts of any decoder are drawn from the target's law, and which bug explains them if not
     Audit(audit::AuditArgs),
+    /// Serve a pair of models to clients of OpenAI's protocol
+    #[cfg(feature = "serve")]
+    Serve(Box<serve::ServeArgs>),
     /// Time passes of 1 to 16 rows, and compare them with memory bandwidth and FMA peak
     Bench(bench::BenchArgs),
     /// Print the keys of experiment.toml, as a JSON Schema or as Markdown
@@ -153,6 +158,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Simulate(args) => simulate::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Audit(args) => audit::run(&args),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => serve::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),

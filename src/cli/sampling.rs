@@ -86,3 +86,47 @@ impl FromArgMatches for SamplingArgs {
         Ok(())
     }
 }
+
+/// The sampling settings of the draft model alone, where requests bring those of the target.
+#[cfg(feature = "serve")]
+#[derive(Debug, Default)]
+pub(super) struct DraftSamplingArgs(SamplingArgs);
+
+#[cfg(feature = "serve")]
+impl DraftSamplingArgs {
+    /// The settings given for the draft model.
+    ///
+    /// # Errors
+    /// As [`SamplingArgs::draft`].
+    pub(super) fn draft(&self) -> Result<Params, BadParam> {
+        self.0.draft()
+    }
+}
+
+#[cfg(feature = "serve")]
+impl Args for DraftSamplingArgs {
+    fn augment_args(command: Command) -> Command {
+        command.next_help_heading(HEADING).args(DRAFT_SAMPLING.iter().map(option))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+#[cfg(feature = "serve")]
+impl FromArgMatches for DraftSamplingArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut args = Self::default();
+        args.update_from_arg_matches(matches)?;
+        Ok(args)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        let values = DRAFT_SAMPLING
+            .iter()
+            .filter_map(|Param { key, .. }| Some((*key, matches.get_one::<Value>(key)?.clone())));
+        self.0.0 = values.fold(Params::default(), |params, (key, value)| params.with(key, value));
+        Ok(())
+    }
+}

@@ -47,4 +47,6 @@ pub use score::{Beside, ScoredText, log_probs, score_text};
 pub use siblings::{MOST_SIBLINGS, SiblingKind, SiblingScores};
 pub use starts::draft_starts;
 pub use teacher::Teacher;
+#[cfg(feature = "serve")]
+pub(crate) use teacher::prompt_rows;
 pub(crate) use teacher::{laws, parts};

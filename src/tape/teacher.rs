@@ -84,3 +84,24 @@ pub(crate) fn parts(
     }
     Ok(())
 }
+
+/// Goes through the tokens of a prompt but the first: `see` gets each with its logits.
+///
+/// # Errors
+/// If the model fails, or those of `see`.
+#[cfg(feature = "serve")]
+pub(crate) fn prompt_rows(
+    model: &dyn LanguageModel,
+    prompt: &[Token],
+    mut see: impl FnMut(Token, &Logits) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut teacher = Teacher::new(model)?;
+    let mut begin = 1.min(prompt.len());
+    for part in prompt[begin..].chunks(PART) {
+        for (&token, row) in part.iter().zip(&teacher.logits(&prompt[..begin], part)?) {
+            see(token, row)?;
+        }
+        begin += part.len();
+    }
+    Ok(())
+}

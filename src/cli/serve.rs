@@ -1,0 +1,132 @@
+//! `specdec serve`: an OpenAI-compatible server over the engine.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use super::method::MethodArgs;
+use super::models::open_pair;
+use super::options::{ModelArgs, count, named};
+use super::sampling::DraftSamplingArgs;
+use crate::exactness::mutants::Mutant;
+use crate::serve::{LogprobsMode, MUTANT_HEADER, ServeLimits, ServeSettings, Served, serve};
+use crate::terminal;
+
+/// Options of `specdec serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  specdec serve
+  specdec serve --target models/big --draft models/small -k 6 --port 8001 --slots 4
+  specdec serve --plain --port 8002
+  specdec serve --mutant correction_from_p --port 8003
+  curl localhost:8000/v1/completions -d '{\"prompt\": \"fn main() {\", \"max_tokens\": 32}'
+
+Serves /v1/completions, /v1/chat/completions, /v1/models, /health and /metrics. docs/serve.md
+describes the fields. Requests bring their own sampling settings and seeds; the method is the
+server's. Ends with Ctrl-C: texts that were asked for are still made.")]
+pub(super) struct ServeArgs {
+    #[command(flatten)]
+    models: ModelArgs,
+    #[command(flatten)]
+    method: MethodArgs,
+    #[command(flatten)]
+    sampling: DraftSamplingArgs,
+    /// Serve a known-wrong method, to test what should find it; each answer says so in a header
+    #[arg(long, value_name = "NAME")]
+    mutant: Option<String>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Where it listens, and what it allows.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Server")]
+struct ServerArgs {
+    /// Address to listen at; the default is reached from this machine alone
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    host: IpAddr,
+    /// Port to listen at; 0 takes a free one
+    #[arg(long, value_name = "N", default_value_t = 8000)]
+    port: u16,
+    /// Name of the model in requests and answers [default: the target's name]
+    #[arg(long, value_name = "NAME")]
+    served_model_name: Option<String>,
+    /// What clients must send as a bearer token
+    #[arg(long, value_name = "KEY", env = "SPECDEC_API_KEY", hide_env_values = true)]
+    api_key: Option<String>,
+    /// Which law log-probabilities are of: the target's before all processors, or the processed
+    /// one
+    #[arg(long, value_name = "LAW", default_value = LogprobsMode::Raw.name(),
+        value_parser = named(LogprobsMode::ALL, LogprobsMode::name))]
+    logprobs_mode: LogprobsMode,
+    /// Texts that are generated in turn
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = count)]
+    slots: usize,
+    /// Texts that may wait; further ones are refused with status 429
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = count)]
+    queue: usize,
+    /// Tokens of a text at most [default: as many as the context has]
+    #[arg(long, value_name = "N", value_parser = count)]
+    max_tokens: Option<usize>,
+    /// Log-probabilities per token at most
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = count)]
+    max_logprobs: usize,
+    /// KiB of a request's body at most
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = count)]
+    max_body_kib: usize,
+    /// Seconds that a text may take, with its time in the queue
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    time_limit: u32,
+}
+
+impl ServerArgs {
+    fn limits(&self) -> Result<ServeLimits> {
+        if !(1..=1024).contains(&self.slots) {
+            bail!("--slots is out of range: allowed is a whole number from 1 to 1024");
+        }
+        if !(1..=65536).contains(&self.queue) {
+            bail!("--queue is out of range: allowed is a whole number from 1 to 65536");
+        }
+        if !(1..=262_144).contains(&self.max_body_kib) {
+            bail!("--max-body-kib is out of range: allowed is a whole number from 1 to 262144");
+        }
+        Ok(ServeLimits {
+            slots: self.slots,
+            queue: self.queue,
+            body: self.max_body_kib << 10,
+            tokens: self.max_tokens,
+            time: Duration::from_secs(self.time_limit.into()),
+            logprobs: self.max_logprobs,
+        })
+    }
+}
+
+/// Serves until it is told to end.
+pub(super) fn run(args: &ServeArgs) -> Result<()> {
+    let spec = args.method.spec_of(args.sampling.draft()?)?;
+    let mutant = args.mutant.as_deref().map(Mutant::of_any_models).transpose()?;
+    let limits = args.server.limits()?;
+    let needs_draft = spec.needs_draft_model() || mutant.is_some();
+    let (pair, (name, _)) = open_pair(&args.models, false, needs_draft)?;
+    let settings = ServeSettings {
+        address: SocketAddr::new(args.server.host, args.server.port),
+        model: args.server.served_model_name.clone().unwrap_or(name),
+        api_key: args.server.api_key.clone(),
+        mutant: mutant.map(|mutant| mutant.name),
+        logprobs: args.server.logprobs_mode,
+        limits,
+    };
+    let model = settings.model.clone();
+    serve(Served { pair: &pair, spec, mutant }, settings, |address| {
+        if let Some(Mutant { name, imitates, .. }) = mutant {
+            terminal::say(format_args!(
+                "WARNING: this server is wrong on purpose ({name}): {imitates}. Each answer has \
+                 the header {MUTANT_HEADER}: {name}"
+            ));
+        }
+        terminal::say(format_args!("{model} is served at http://{address}"));
+    })
+}

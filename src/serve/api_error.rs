@@ -1,0 +1,65 @@
+//! Errors as OpenAI's protocol has them.
+
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+/// An error of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ApiError {
+    status: StatusCode,
+    message: String,
+}
+
+impl ApiError {
+    /// The request is wrong.
+    pub(super) fn bad(message: impl std::fmt::Display) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// With a status.
+    pub(super) fn new(status: StatusCode, message: impl std::fmt::Display) -> Self {
+        Self { status, message: message.to_string() }
+    }
+
+    /// All places are taken.
+    pub(super) fn full(queue: usize) -> Self {
+        let message = format!("{queue} texts wait already, as many as may: try again later");
+        Self::new(StatusCode::TOO_MANY_REQUESTS, message)
+    }
+
+    /// The server is ending.
+    pub(super) fn ending() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down")
+    }
+
+    /// The text took too long.
+    pub(super) fn late() -> Self {
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "the text took longer than the server allows")
+    }
+
+    /// As the body of a response or of an event.
+    pub(super) fn body(&self) -> Value {
+        let kind = match self.status.as_u16() {
+            400..500 => "invalid_request_error",
+            _ => "server_error",
+        };
+        json!({"error": {
+            "message": self.message,
+            "type": kind,
+            "param": null,
+            "code": self.status.as_u16(),
+        }})
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = [(header::CONTENT_TYPE, "application/json")];
+        let mut response = (self.status, body, self.body().to_string()).into_response();
+        if self.status == StatusCode::TOO_MANY_REQUESTS {
+            response.headers_mut().insert(header::RETRY_AFTER, 1.into());
+        }
+        response
+    }
+}

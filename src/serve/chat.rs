@@ -1,0 +1,83 @@
+//! `POST /v1/chat/completions`.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::ServeLimits;
+use super::answer::{Asked, AskedShape};
+use super::api_error::ApiError;
+use super::fields::{Fields, refused};
+use super::job::Prompt;
+use crate::model::ChatMessage;
+
+/// The most messages of a conversation.
+const MOST_MESSAGES: usize = 1024;
+
+/// A message as it is sent.
+#[derive(Debug, Deserialize)]
+struct SentMessage {
+    role: String,
+    content: SentContent,
+}
+
+/// Its text, or parts of it.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum SentContent {
+    Text(String),
+    Parts(Vec<SentPart>),
+}
+
+/// A part of a text; there is no other kind here.
+#[derive(Debug, Deserialize)]
+struct SentPart {
+    #[serde(rename = "type")]
+    kind: TextKind,
+    text: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum TextKind {
+    Text,
+}
+
+/// What a request asks for.
+///
+/// # Errors
+/// If a field is unknown or has a value that it cannot have.
+pub(super) fn asked(mut fields: Fields, limits: &ServeLimits) -> Result<Asked, ApiError> {
+    let mut wanted = fields.wanted(limits)?;
+    let most = limits.tokens.unwrap_or(usize::MAX);
+    let [old, new] = ["max_tokens", "max_completion_tokens"].map(|name| fields.count(name, most));
+    wanted.max_tokens = new?.or(old?);
+    let top = fields.count("top_logprobs", limits.logprobs)?;
+    if fields.flag("logprobs")? {
+        wanted.logprobs = Some(top.unwrap_or_default());
+    } else if let Some(top) = top {
+        return Err(refused("top_logprobs", &top.into(), "none without \"logprobs\": true"));
+    }
+    let allowed = "a list of up to 1024 messages with role and content, which is text";
+    let sent = fields.take::<Value>("messages", allowed)?.unwrap_or_default();
+    let messages = serde_json::from_value::<Vec<SentMessage>>(sent.clone());
+    let messages = messages.map_err(|_| refused("messages", &sent, allowed))?;
+    if messages.is_empty() || messages.len() > MOST_MESSAGES {
+        return Err(refused("messages", &sent, allowed));
+    }
+    let messages = messages.into_iter().map(|SentMessage { role, content }| {
+        let text = match content {
+            SentContent::Text(text) => text,
+            SentContent::Parts(parts) => parts.into_iter().map(SentPart::into_text).collect(),
+        };
+        ChatMessage::new(&role, &text)
+    });
+    let prompt = Prompt::Chat(messages.collect());
+    Asked::new(AskedShape::Chat, vec![prompt], wanted, fields)
+}
+
+impl SentPart {
+    fn into_text(self) -> String {
+        let TextKind::Text = self.kind;
+        self.text
+    }
+}

@@ -1,0 +1,182 @@
+//! The fields of a request: each is taken once, and what is left is unknown.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::ServeLimits;
+use super::api_error::ApiError;
+use super::job::Wanted;
+use crate::params::Value as Setting;
+use crate::sampling::{PROCESSORS, SamplingParams};
+
+/// The fields that have not been taken yet.
+#[derive(Debug)]
+pub(super) struct Fields(Map<String, Value>);
+
+/// What changes nothing here, whatever its value is.
+const IGNORED: [&str; 5] = ["user", "metadata", "service_tier", "store", "safety_identifier"];
+
+/// What is allowed with the value that changes nothing.
+const NEUTRAL: [(&str, &str); 6] = [
+    ("best_of", "1"),
+    ("logit_bias", "{}"),
+    ("suffix", "\"\""),
+    ("use_beam_search", "false"),
+    ("tools", "[]"),
+    ("response_format", "{\"type\":\"text\"}"),
+];
+
+/// The most texts of a request.
+const MOST_TEXTS: usize = 128;
+
+/// The most stop strings, and the most bytes of one.
+const MOST_STOPS: usize = 16;
+const LONGEST_STOP: usize = 1024;
+
+impl Fields {
+    /// Those of a body.
+    ///
+    /// # Errors
+    /// If it is no JSON object.
+    pub(super) fn of(body: &[u8]) -> Result<Self, ApiError> {
+        match serde_json::from_slice(body) {
+            Ok(Value::Object(fields)) => Ok(Self(fields)),
+            Ok(_) => Err(ApiError::bad("the body is no JSON object")),
+            Err(error) => Err(ApiError::bad(format!("the body is not JSON: {error}"))),
+        }
+    }
+
+    /// Takes a field; null is none.
+    ///
+    /// # Errors
+    /// If it is not what it must be.
+    pub(super) fn take<T: DeserializeOwned>(
+        &mut self,
+        name: &str,
+        allowed: &str,
+    ) -> Result<Option<T>, ApiError> {
+        match self.0.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => {
+                let found = serde_json::from_value(value.clone());
+                found.map(Some).map_err(|_| refused(name, &value, allowed))
+            }
+        }
+    }
+
+    /// Takes a count up to `most`.
+    ///
+    /// # Errors
+    /// If it is no such count.
+    pub(super) fn count(&mut self, name: &str, most: usize) -> Result<Option<usize>, ApiError> {
+        let allowed = format!("a whole number from 0 to {most}");
+        let count = self.take::<usize>(name, &allowed)?;
+        match count.filter(|&count| count > most) {
+            Some(count) => Err(refused(name, &count.into(), &allowed)),
+            None => Ok(count),
+        }
+    }
+
+    /// Takes a yes or no; no if there is none.
+    ///
+    /// # Errors
+    /// If it is neither.
+    pub(super) fn flag(&mut self, name: &str) -> Result<bool, ApiError> {
+        Ok(self.take(name, "true or false")?.unwrap_or_default())
+    }
+
+    /// The sampling settings.
+    ///
+    /// # Errors
+    /// If one is out of range.
+    fn sampling(&mut self) -> Result<SamplingParams, ApiError> {
+        let mut sampling = SamplingParams::NEUTRAL;
+        for setting in PROCESSORS.iter().map(|processor| &processor.setting) {
+            let Some(number) = self.take::<serde_json::Number>(setting.key, "a number")? else {
+                continue;
+            };
+            // Several clients write −1 for no limit.
+            let unlimited = setting.key == "top_k" && number.as_f64() == Some(-1.0);
+            let text = if unlimited { "0".to_owned() } else { number.to_string() };
+            let Ok(value) = text.parse::<Setting>();
+            let value = setting.check(&value).map_err(ApiError::bad)?;
+            sampling = sampling.with(setting.key, &value);
+        }
+        sampling.validate().map_err(ApiError::bad)?;
+        Ok(sampling)
+    }
+
+    fn stops(&mut self) -> Result<Vec<String>, ApiError> {
+        let allowed = "a text, or a list of up to 16, of 1 to 1024 bytes each";
+        let stops = match self.take::<Value>("stop", allowed)? {
+            None => Vec::new(),
+            Some(Value::String(stop)) => vec![stop],
+            Some(list) => serde_json::from_value::<Vec<String>>(list.clone())
+                .map_err(|_| refused("stop", &list, allowed))?,
+        };
+        let fits = |stop: &String| (1..=LONGEST_STOP).contains(&stop.len());
+        if stops.len() > MOST_STOPS || !stops.iter().all(fits) {
+            return Err(refused("stop", &stops.into(), allowed));
+        }
+        Ok(stops)
+    }
+
+    /// How texts are to be made, as far as all kinds of requests say it alike.
+    ///
+    /// # Errors
+    /// If a field is out of range.
+    pub(super) fn wanted(&mut self, limits: &ServeLimits) -> Result<Wanted, ApiError> {
+        let seed = self.take::<i64>("seed", "a whole number of 64 bits")?;
+        Ok(Wanted {
+            sampling: self.sampling()?,
+            max_tokens: None,
+            seed: seed.map_or_else(any_seed, i64::cast_unsigned),
+            stop: self.stops()?,
+            ignore_eos: self.flag("ignore_eos")?,
+            logprobs: None,
+            prompt_logprobs: self.count("prompt_logprobs", limits.logprobs)?,
+        })
+    }
+
+    /// The number of texts of each prompt.
+    ///
+    /// # Errors
+    /// If there are none, or too many.
+    pub(super) fn texts(&mut self) -> Result<usize, ApiError> {
+        match self.count("n", MOST_TEXTS)? {
+            Some(0) => Err(refused("n", &0.into(), "a whole number from 1 to 128")),
+            n => Ok(n.unwrap_or(1)),
+        }
+    }
+
+    /// Checks that nothing is left that would be passed over.
+    ///
+    /// # Errors
+    /// If there is.
+    pub(super) fn end(mut self) -> Result<(), ApiError> {
+        self.0.retain(|name, value| !IGNORED.contains(&name.as_str()) && !value.is_null());
+        for (name, neutral) in NEUTRAL {
+            if let Some(value) = self.0.remove(name).filter(|value| value.to_string() != neutral) {
+                return Err(refused(name, &value, neutral));
+            }
+        }
+        match self.0.keys().next() {
+            Some(name) => Err(ApiError::bad(format!("\"{name}\" is not known here"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A field has a value that it cannot have.
+pub(super) fn refused(name: &str, value: &Value, allowed: &str) -> ApiError {
+    let value = crate::shown::line(&value.to_string());
+    let value = value.chars().take(80).collect::<String>();
+    ApiError::bad(format!("\"{name}\" is {value}: allowed is {allowed}"))
+}
+
+/// A seed for a request that has none.
+fn any_seed() -> u64 {
+    use rand::TryRng;
+    // Below 2^63, so that the seed in the answer can be sent back.
+    rand::rngs::SysRng.try_next_u64().unwrap_or_default() >> 1
+}

@@ -1,0 +1,127 @@
+//! Counters in the text format of Prometheus.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::ServeLimits;
+use super::speculation::Speculation;
+
+/// The counters of a server.
+#[derive(Debug, Clone)]
+pub(super) struct Meters {
+    registry: Arc<Registry>,
+    requests: Family<StatusLabel, Counter>,
+    prompt_tokens: Counter,
+    generation_tokens: Counter,
+    texts: Counter,
+    running: Gauge,
+    waiting: Gauge,
+    drafts: Counter,
+    draft_tokens: Counter,
+    accepted: Counter,
+    accepted_per_pos: Family<PositionLabel, Counter>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StatusLabel {
+    status: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PositionLabel {
+    position: u32,
+}
+
+impl Meters {
+    pub(super) fn new(limits: &ServeLimits) -> Self {
+        let mut registry = Registry::with_prefix("specdec");
+        let slots = Gauge::<i64>::default();
+        slots.set(i64::try_from(limits.slots).unwrap_or(i64::MAX));
+        registry.register("slots", "Texts that are generated in turn at most", slots);
+        let (requests, accepted_per_pos) = (Family::default(), Family::default());
+        registry.register("requests", "Answers by status", Family::clone(&requests));
+        registry.register(
+            "spec_decode_num_accepted_tokens_per_pos",
+            "Accepted drafted tokens by their place in the draft",
+            Family::clone(&accepted_per_pos),
+        );
+        let mut counter = |name: &str, help: &str| {
+            let counter = Counter::<u64, AtomicU64>::default();
+            registry.register(name, help, counter.clone());
+            counter
+        };
+        let [prompt_tokens, generation_tokens, texts, drafts, draft_tokens, accepted] = [
+            ("prompt_tokens", "Tokens of prompts"),
+            ("generation_tokens", "Generated tokens"),
+            ("texts", "Texts that have ended"),
+            ("spec_decode_num_drafts", "Rounds"),
+            ("spec_decode_num_draft_tokens", "Drafted tokens"),
+            ("spec_decode_num_accepted_tokens", "Accepted drafted tokens"),
+        ]
+        .map(|(name, help)| counter(name, help));
+        let mut gauge = |name: &str, help: &str| {
+            let gauge = Gauge::default();
+            registry.register(name, help, gauge.clone());
+            gauge
+        };
+        let running = gauge("num_requests_running", "Texts that are being generated");
+        let waiting = gauge("num_requests_waiting", "Texts that wait");
+        Self {
+            requests,
+            prompt_tokens,
+            generation_tokens,
+            texts,
+            running,
+            waiting,
+            drafts,
+            draft_tokens,
+            accepted,
+            accepted_per_pos,
+            registry: Arc::new(registry),
+        }
+    }
+
+    /// A request was answered.
+    pub(super) fn answered(&self, status: u16) {
+        self.requests.get_or_create(&StatusLabel { status: status.into() }).inc();
+    }
+
+    /// A text has begun.
+    pub(super) fn begun(&self, prompt: usize) {
+        self.prompt_tokens.inc_by(prompt as u64);
+    }
+
+    /// A text has ended.
+    pub(super) fn ended(&self, tokens: usize, speculation: &Speculation) {
+        self.texts.inc();
+        self.generation_tokens.inc_by(tokens as u64);
+        let (rounds, drafted, accepted) = speculation.counts();
+        self.drafts.inc_by(rounds as u64);
+        self.draft_tokens.inc_by(drafted as u64);
+        self.accepted.inc_by(accepted.iter().sum::<usize>() as u64);
+        for position in accepted.iter().flat_map(|&accepted| 0..accepted as u32) {
+            self.accepted_per_pos.get_or_create(&PositionLabel { position }).inc();
+        }
+    }
+
+    /// How many texts run and wait.
+    pub(super) fn load(&self, running: usize, waiting: usize) {
+        self.running.set(i64::try_from(running).unwrap_or(i64::MAX));
+        self.waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+    }
+
+    /// All of them as text.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}

@@ -1,0 +1,83 @@
+//! A server over the engine that speaks OpenAI's protocol, with vLLM's additions: token ids in
+//! and out, and what speculation did for each request.
+//!
+//! The models live on one thread ([`engine`]), which gives all running texts a round in turn. A
+//! text has a session and random numbers of its own, so that others beside it change nothing.
+//! Connections live on a runtime of their own, and hand [`job::TextJob`]s over through a queue
+//! that has an end.
+
+mod answer;
+mod api_error;
+mod chat;
+mod completions;
+mod engine;
+mod fields;
+mod job;
+mod meters;
+mod router;
+mod running;
+mod speculation;
+mod stream;
+mod token_text;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+pub use engine::{Served, serve};
+pub use router::MUTANT_HEADER;
+
+/// What a server allows.
+#[derive(Debug, Clone)]
+pub struct ServeLimits {
+    /// Texts that are generated in turn.
+    pub slots: usize,
+    /// Texts that wait; further ones are refused with status 429.
+    pub queue: usize,
+    /// Bytes of a request's body.
+    pub body: usize,
+    /// Tokens of a text; none for as many as the model's context has.
+    pub tokens: Option<usize>,
+    /// How long a text may take, with its time in the queue.
+    pub time: Duration,
+    /// Logprobs per token.
+    pub logprobs: usize,
+}
+
+/// Which law the log-probabilities in answers are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogprobsMode {
+    /// The target's, before all processors.
+    Raw,
+    /// The one that tokens are drawn from.
+    Processed,
+}
+
+impl LogprobsMode {
+    /// All.
+    pub const ALL: [Self; 2] = [Self::Raw, Self::Processed];
+
+    /// The name used on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Processed => "processed",
+        }
+    }
+}
+
+/// How a server is set up.
+#[derive(Debug, Clone)]
+pub struct ServeSettings {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The name of the model in requests and answers.
+    pub model: String,
+    /// What a client must send as a bearer token.
+    pub api_key: Option<String>,
+    /// The known-wrong method that it serves.
+    pub mutant: Option<&'static str>,
+    /// Which log-probabilities it tells.
+    pub logprobs: LogprobsMode,
+    /// What it allows.
+    pub limits: ServeLimits,
+}

@@ -1,0 +1,221 @@
+//! Connections: what is served where, to whom, and within which limits.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{Sender, unbounded_channel};
+use tokio::time::timeout;
+
+use super::answer::{AnswerHead, Asked, GatheredText};
+use super::api_error::ApiError;
+use super::fields::Fields;
+use super::job::{TextEvent, TextJob};
+use super::meters::Meters;
+use super::stream::streamed;
+use super::{ServeLimits, ServeSettings, chat, completions};
+
+/// Names the known-wrong method in every answer of a server that has one.
+pub const MUTANT_HEADER: &str = "x-specdec-mutant";
+
+/// How long a client may take to send the body of a request.
+const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// What all connections share.
+#[derive(Debug)]
+struct Desk {
+    jobs: Sender<TextJob>,
+    settings: ServeSettings,
+    meters: Meters,
+    requests: AtomicU64,
+    ending: AtomicBool,
+}
+
+/// How a kind of request is read.
+type ReadRequest = fn(Fields, &ServeLimits) -> Result<Asked, ApiError>;
+
+/// Accepts connections until the process is told to end; those that are open are then served to
+/// their end.
+///
+/// # Errors
+/// If the runtime cannot be started.
+pub(super) fn listen(
+    listener: TcpListener,
+    jobs: Sender<TextJob>,
+    settings: ServeSettings,
+    meters: Meters,
+) -> Result<()> {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_all().build();
+    let runtime = runtime.context("cannot start the runtime of the connections")?;
+    let (requests, ending) = (AtomicU64::new(0), AtomicBool::new(false));
+    let desk = Arc::new(Desk { jobs, settings, meters, requests, ending });
+    runtime.block_on(async {
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let serving = axum::serve(listener, router(Arc::clone(&desk)));
+        serving.with_graceful_shutdown(told_to_end(desk)).await?;
+        Ok(())
+    })
+}
+
+fn router(desk: Arc<Desk>) -> Router {
+    Router::new()
+        .route("/v1/completions", post(|desk, request| answer(desk, request, completions::asked)))
+        .route("/v1/chat/completions", post(|desk, request| answer(desk, request, chat::asked)))
+        .route("/v1/models", get(models))
+        .route("/metrics", get(metrics))
+        .layer(from_fn_with_state(Arc::clone(&desk), authorised))
+        .route("/health", get(health))
+        .fallback(|| async { ApiError::new(StatusCode::NOT_FOUND, "there is no such path here") })
+        .method_not_allowed_fallback(|| async {
+            ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this path has another method")
+        })
+        .layer(from_fn_with_state(Arc::clone(&desk), counted))
+        .with_state(desk)
+}
+
+/// Waits for an interrupt. The second one ends the process.
+async fn told_to_end(desk: Arc<Desk>) {
+    interrupted().await;
+    desk.ending.store(true, Ordering::Relaxed);
+    crate::terminal::say("ending: texts that were asked for are still made; repeat to end at once");
+    tokio::spawn(async {
+        interrupted().await;
+        std::process::exit(130);
+    });
+}
+
+/// Waits for Ctrl-C or a request to end.
+async fn interrupted() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = terminated.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+            return;
+        }
+    }
+    // Without a handler the system ends the process.
+    let _ = tokio::signal::ctrl_c().await;
+}
+
+/// Refuses clients without the key.
+async fn authorised(State(desk): State<Arc<Desk>>, request: Request, next: Next) -> Response {
+    let Some(key) = &desk.settings.api_key else { return next.run(request).await };
+    if has_key(request.headers(), key) {
+        return next.run(request).await;
+    }
+    let message = "send the key of this server: Authorization: Bearer KEY";
+    ApiError::new(StatusCode::UNAUTHORIZED, message).into_response()
+}
+
+/// Compares all bytes of keys of one length, however early they differ.
+fn has_key(headers: &HeaderMap, key: &str) -> bool {
+    let sent = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let Some(sent) = sent.and_then(|sent| sent.strip_prefix(b"Bearer ")) else { return false };
+    let differ = sent.iter().zip(key.as_bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
+    sent.len() == key.len() && differ == 0
+}
+
+/// Counts answers, and marks those of a known-wrong method.
+async fn counted(State(desk): State<Arc<Desk>>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    desk.meters.answered(response.status().as_u16());
+    if let Some(mutant) = desk.settings.mutant {
+        response.headers_mut().insert(MUTANT_HEADER, HeaderValue::from_static(mutant));
+    }
+    response
+}
+
+fn as_json(value: &Value) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
+}
+
+async fn health(State(desk): State<Arc<Desk>>) -> Response {
+    if desk.ending.load(Ordering::Relaxed) || desk.jobs.is_closed() {
+        return ApiError::ending().into_response();
+    }
+    as_json(&json!({"status": "ok", "mutant": desk.settings.mutant}))
+}
+
+async fn models(State(desk): State<Arc<Desk>>) -> Response {
+    let model = json!({
+        "id": desk.settings.model,
+        "object": "model",
+        "created": 0,
+        "owned_by": "specdec",
+        "mutant": desk.settings.mutant,
+    });
+    as_json(&json!({"object": "list", "data": [model]}))
+}
+
+async fn metrics(State(desk): State<Arc<Desk>>) -> Response {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], desk.meters.text()).into_response()
+}
+
+async fn answer(State(desk): State<Arc<Desk>>, request: Request, read: ReadRequest) -> Response {
+    match answered(&desk, request.into_body(), read).await {
+        Ok(response) => response,
+        Err(error) => error.into_response(),
+    }
+}
+
+async fn answered(desk: &Desk, body: Body, read: ReadRequest) -> Result<Response, ApiError> {
+    let ServeSettings { limits, model, .. } = &desk.settings;
+    let body = timeout(BODY_TIME, to_bytes(body, limits.body)).await;
+    let body = body.map_err(|_| {
+        ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body of the request did not come")
+    })?;
+    let body = body.map_err(|_| {
+        let message = format!("the body is cut, or longer than {} bytes, the maximum", limits.body);
+        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
+    })?;
+    let asked = read(Fields::of(&body)?, limits)?;
+    if asked.model.as_ref().is_some_and(|name| name != model) {
+        let message = format!("there is no such model here: its name is {model}");
+        return Err(ApiError::new(StatusCode::NOT_FOUND, message));
+    }
+    if desk.ending.load(Ordering::Relaxed) {
+        return Err(ApiError::ending());
+    }
+    if asked.texts() > limits.queue {
+        let texts = asked.texts();
+        return Err(ApiError::bad(format!("{texts} texts at once: {} may wait", limits.queue)));
+    }
+    let places = desk.jobs.try_reserve_many(asked.texts());
+    let places = places.map_err(|_| ApiError::full(limits.queue))?;
+    let (sender, mut events) = unbounded_channel();
+    let deadline = Instant::now() + limits.time;
+    places.zip(asked.jobs(deadline, &sender)).for_each(|(place, job)| place.send(job));
+    drop(sender);
+    let head = AnswerHead::new(&desk.settings, desk.requests.fetch_add(1, Ordering::Relaxed));
+    let mut texts = vec![GatheredText::default(); asked.texts()];
+    while let Some((index, event)) = events.recv().await {
+        if asked.stream {
+            return match event {
+                TextEvent::Failed(error) => Err(error),
+                event => Ok(streamed(asked, head, (index, event), events)),
+            };
+        }
+        texts[index].add(event)?;
+    }
+    if texts.iter().any(|text| text.ended.is_none()) {
+        return Err(ApiError::ending());
+    }
+    Ok(as_json(&asked.whole(&head, &texts)))
+}

@@ -1,0 +1,213 @@
+//! A text that is being generated.
+
+use std::time::Instant;
+
+use super::LogprobsMode;
+use super::api_error::ApiError;
+use super::engine::Engine;
+use super::job::{
+    BegunText, EndedText, Prompt, TextEvent, TextJob, TextPart, TokenLogprobs, Wanted,
+};
+use super::speculation::Speculation;
+use super::token_text::{LawRow, TokenTexts};
+use crate::chance::{Chance, Request, Seeded};
+use crate::clock::RealClock;
+use crate::decode::{Generation, Observer, StopRules, Totals, one_round, prefill};
+use crate::distribution::Token;
+use crate::error::Error;
+use crate::model::Conversation;
+use crate::round::RoundEvent;
+use crate::tape::prompt_rows;
+use crate::tree::Row;
+
+/// A text, its random numbers, and whom to tell of it.
+#[derive(Debug)]
+pub(super) struct RunningText<'m> {
+    job: TextJob,
+    generation: Generation<'m>,
+    chance: Seeded,
+    totals: Totals,
+    listener: PartListener<'m>,
+}
+
+impl<'m> RunningText<'m> {
+    /// Begins a text; none if its client has gone, or is told why it cannot be made.
+    pub(super) fn begin(job: TextJob, engine: &'m Engine<'_>) -> Option<Self> {
+        if job.events.is_closed() {
+            return None;
+        }
+        let index = job.index;
+        let events = job.events.clone();
+        match Self::begun(job, engine) {
+            Ok(text) => Some(text),
+            Err(error) => {
+                // A client that has gone misses nothing.
+                let _ = events.send((index, TextEvent::Failed(error)));
+                None
+            }
+        }
+    }
+
+    fn begun(job: TextJob, engine: &'m Engine<'_>) -> Result<Self, ApiError> {
+        let bad = |error: Error| ApiError::bad(error);
+        if Instant::now() >= job.deadline {
+            return Err(ApiError::late());
+        }
+        let tokens = engine.tokens(&job.prompt).map_err(bad)?;
+        let Wanted { sampling, seed, .. } = job.wanted;
+        let method = engine.method(sampling).map_err(bad)?;
+        let rules = engine.rules(&job.wanted, tokens.len());
+        let target = engine.target();
+        let mut generation =
+            Generation::new(target, method, &tokens, rules, Some(engine.codec())).map_err(bad)?;
+        let logprobs = job.wanted.prompt_logprobs;
+        let logprobs = logprobs.map(|most| prompt_logprobs(engine, &tokens, most)).transpose();
+        let totals = prefill(&mut generation, target, &RealClock::default()).map_err(bad)?;
+        let key = engine.request_key(&job.prompt, &tokens);
+        let begun = BegunText {
+            text: engine.codec().decode(&tokens).map_err(bad)?,
+            prompt: tokens,
+            logprobs: logprobs.map_err(bad)?,
+        };
+        engine.meters.begun(begun.prompt.len());
+        let _ = job.events.send((job.index, TextEvent::Begun(begun)));
+        Ok(Self {
+            generation,
+            totals,
+            chance: Seeded::new(Request { seed, prompt: &key, repeat: job.repeat }),
+            listener: PartListener {
+                texts: &engine.texts,
+                most: job.wanted.logprobs,
+                mode: engine.settings.logprobs,
+                part: TextPart::default(),
+                speculation: Speculation::new(engine.spec.num_speculative_tokens),
+            },
+            job,
+        })
+    }
+
+    /// Runs a round, and tells of it; whether the text goes on.
+    pub(super) fn round(&mut self, engine: &Engine<'_>) -> bool {
+        let event = match self.next(engine) {
+            Ok(event) => event,
+            Err(error) => TextEvent::Failed(error),
+        };
+        let goes_on = matches!(event, TextEvent::Part(_));
+        self.send(event) && goes_on
+    }
+
+    fn next(&mut self, engine: &Engine<'_>) -> Result<TextEvent, ApiError> {
+        let bad = |error: Error| ApiError::bad(error);
+        if Instant::now() >= self.job.deadline {
+            return Err(ApiError::late());
+        }
+        if let Some(reason) = self.generation.begin(self.totals.decode) {
+            self.generation.finish().map_err(bad)?;
+            self.listener.text(self.generation.take_text());
+            let rest = std::mem::take(&mut self.listener.part);
+            if !rest.text.is_empty() {
+                self.send(TextEvent::Part(rest));
+            }
+            let speculation = std::mem::take(&mut self.listener.speculation);
+            engine.meters.ended(self.generation.new_tokens().len(), &speculation);
+            return Ok(TextEvent::Ended(EndedText { reason, speculation }));
+        }
+        let clock = RealClock::default();
+        let (generation, listener) = (&mut self.generation, &mut self.listener);
+        let (target, totals) = (engine.target(), &mut self.totals);
+        let round = |chance: &mut dyn Chance| {
+            one_round(generation, target, chance, &clock, listener, totals)
+        };
+        engine.with_chance(&mut self.chance, round).map_err(bad)?;
+        Ok(TextEvent::Part(std::mem::take(&mut self.listener.part)))
+    }
+
+    /// Whether the client still listens.
+    fn send(&self, event: TextEvent) -> bool {
+        self.job.events.send((self.job.index, event)).is_ok()
+    }
+}
+
+impl Engine<'_> {
+    /// The tokens of a prompt.
+    fn tokens(&self, prompt: &Prompt) -> Result<Vec<Token>, Error> {
+        match prompt {
+            Prompt::Text(text) => self.codec().encode(text),
+            Prompt::Tokens(tokens) => Ok(tokens.clone()),
+            Prompt::Chat(messages) => {
+                let conversation = Conversation { messages: messages.clone(), today: None };
+                self.codec().encode_chat(&conversation)
+            }
+        }
+    }
+
+    /// What random numbers are addressed by: a text has those that `specdec generate` gives it.
+    fn request_key(&self, prompt: &Prompt, tokens: &[Token]) -> String {
+        match prompt {
+            Prompt::Text(text) => text.clone(),
+            Prompt::Tokens(_) | Prompt::Chat(_) => {
+                let ids = tokens.iter().map(Token::to_string).collect::<Vec<_>>();
+                format!("tokens {}", ids.join(" "))
+            }
+        }
+    }
+
+    fn rules(&self, wanted: &Wanted, prompt: usize) -> StopRules<'static> {
+        let info = self.target().info();
+        let room = info.context_length.saturating_sub(prompt);
+        let most = self.settings.limits.tokens.unwrap_or(usize::MAX).min(room);
+        StopRules {
+            max_tokens: wanted.max_tokens.unwrap_or(most),
+            eos: if wanted.ignore_eos { Vec::new() } else { info.eos.clone() },
+            strings: wanted.stop.clone(),
+            deadline: None,
+            user: None,
+        }
+    }
+}
+
+/// The log-probabilities of a prompt's tokens but the first.
+fn prompt_logprobs(
+    engine: &Engine<'_>,
+    prompt: &[Token],
+    most: usize,
+) -> Result<Vec<TokenLogprobs>, Error> {
+    let mut found = Vec::with_capacity(prompt.len());
+    prompt_rows(engine.target(), prompt, |token, logits| {
+        found.push(engine.texts.logprobs(&LawRow::raw(logits)?, token, most));
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Gathers what a round gives.
+#[derive(Debug)]
+struct PartListener<'m> {
+    texts: &'m TokenTexts,
+    most: Option<usize>,
+    mode: LogprobsMode,
+    part: TextPart,
+    speculation: Speculation,
+}
+
+impl Observer for PartListener<'_> {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
+        self.speculation.add(event);
+        self.part.tokens.extend_from_slice(event.emitted);
+        let Some(most) = self.most else { return Ok(()) };
+        let path = event.verdict.path.iter().map(|&id| Some(id));
+        let rows = [None].into_iter().chain(path).map(|at| Row::after(at).number());
+        for (row, &token) in rows.zip(event.emitted) {
+            let law = match self.mode {
+                LogprobsMode::Raw => LawRow::raw(&event.logits[row])?,
+                LogprobsMode::Processed => LawRow::Processed(&event.targets[row]),
+            };
+            self.part.logprobs.push(self.texts.logprobs(&law, token, most));
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str) {
+        self.part.text.push_str(text);
+    }
+}

@@ -1,0 +1,93 @@
+//! What tokens stand for, and their log-probabilities in a row.
+
+use super::job::{NamedLogprob, TokenLogprobs};
+use crate::distribution::{Dist, Token};
+use crate::error::Error;
+use crate::model::{Codec, Spelling};
+use crate::sampling::{Logits, log_mass};
+
+/// JSON has no infinity; OpenAI's protocol writes this for a token that is not possible.
+const IMPOSSIBLE: f64 = -9999.0;
+
+/// What the tokens of a vocabulary stand for.
+#[derive(Debug)]
+pub(super) struct TokenTexts {
+    spellings: Vec<Option<Spelling>>,
+}
+
+impl TokenTexts {
+    /// Those of a codec; tokenizers that do not say it have texts without bytes of their own.
+    ///
+    /// # Errors
+    /// If a token cannot be decoded.
+    pub(super) fn new(codec: &dyn Codec, vocab: usize) -> Result<Self, Error> {
+        if let Ok(spellings) = codec.spellings() {
+            return Ok(Self { spellings });
+        }
+        let text = |token| {
+            Ok(Some(Spelling::Text(codec.decode(std::slice::from_ref(&token))?.into_bytes())))
+        };
+        Ok(Self { spellings: (0..vocab as Token).map(text).collect::<Result<_, Error>>()? })
+    }
+
+    fn named(&self, token: Token, logprob: f64) -> NamedLogprob {
+        let spelling = self.spellings.get(token as usize).and_then(Option::as_ref);
+        let bytes = spelling.map_or(Vec::new(), |spelling| spelling.bytes().to_vec());
+        let name = match spelling {
+            Some(Spelling::Control(name)) => name.clone(),
+            _ => String::from_utf8_lossy(&bytes).into_owned(),
+        };
+        let logprob = if logprob.is_finite() { logprob } else { IMPOSSIBLE };
+        NamedLogprob { token, bytes, name, logprob }
+    }
+
+    /// A token in a row, and the `most` most probable ones of the row.
+    pub(super) fn logprobs(&self, row: &LawRow<'_>, token: Token, most: usize) -> TokenLogprobs {
+        let own = row.logprob(token);
+        let mut all = (0..row.vocab() as Token).map(|token| (token, row.logprob(token)));
+        let rank = 1 + all.clone().filter(|(_, other)| *other > own).count();
+        let order = |a: &(Token, f64), b: &(Token, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        let mut top = if most == 0 { Vec::new() } else { all.by_ref().collect::<Vec<_>>() };
+        if most < top.len() {
+            top.select_nth_unstable_by(most, order);
+            top.truncate(most);
+        }
+        top.sort_unstable_by(order);
+        let top = top.into_iter().map(|(token, logprob)| self.named(token, logprob)).collect();
+        TokenLogprobs { own: self.named(token, own), rank, top }
+    }
+}
+
+/// A row whose log-probabilities are told.
+#[derive(Debug)]
+pub(super) enum LawRow<'r> {
+    /// Logits, and the logarithm of the mass of all.
+    Raw(&'r Logits, f64),
+    /// A distribution.
+    Processed(&'r Dist),
+}
+
+impl<'r> LawRow<'r> {
+    /// The law before all processors.
+    ///
+    /// # Errors
+    /// If the logits define no distribution.
+    pub(super) fn raw(logits: &'r Logits) -> Result<Self, Error> {
+        let mass = log_mass(logits).map_err(Error::distribution("the target"))?;
+        Ok(Self::Raw(logits, mass))
+    }
+
+    fn vocab(&self) -> usize {
+        match self {
+            Self::Raw(logits, _) => logits.len(),
+            Self::Processed(law) => law.vocab(),
+        }
+    }
+
+    fn logprob(&self, token: Token) -> f64 {
+        match self {
+            Self::Raw(logits, mass) => logits.get(token) - mass,
+            Self::Processed(law) => law.p(token).ln(),
+        }
+    }
+}
