@@ -98,6 +98,8 @@ pub mod exactness;
 pub mod experiment;
 #[cfg(feature = "harness")]
 pub mod forecasting;
+#[cfg(feature = "serve")]
+pub mod gather;
 #[cfg(feature = "engine")]
 pub mod input;
 // Most of it is used only by the engine's kernels.

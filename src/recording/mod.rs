@@ -12,4 +12,4 @@ pub use parquet::{READS_DAMAGED, write_parquet};
 pub use record::{PLAIN_SOURCE, Recording, TapePrompt};
 pub use score::{MODEL, Scoring, canonical, check_tokens, reads_at_once};
 pub use tape_file::{TapeFile, read_tape_file};
-pub use texts::{OutsideTexts, ToldOfText, read_outside_texts};
+pub use texts::{OutsideTexts, TextLine, ToldOfText, read_outside_texts};

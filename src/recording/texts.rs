@@ -5,7 +5,7 @@ use std::io::BufRead;
 use std::path::Path;
 
 use anyhow::Result;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::import::{named, number_repeats};
 use super::parquet::read_parquet;
@@ -36,29 +36,52 @@ pub struct ToldOfText {
     pub rounds: Option<Vec<usize>>,
 }
 
-/// A line.
-#[derive(Debug, Deserialize)]
+/// A text as a line of JSON; `docs/audit.md` describes the fields.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TextLine {
-    prompt_ids: Vec<Token>,
-    output_ids: Vec<Token>,
+pub struct TextLine {
+    /// A name of the prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// The tokens that the model was given.
+    pub prompt_ids: Vec<Token>,
+    /// Those that were drawn.
+    pub output_ids: Vec<Token>,
+    /// How they were drawn.
     #[serde(default)]
-    prompt: Option<String>,
-    #[serde(default)]
-    sampling: SamplingParams,
-    #[serde(default)]
-    seed: Option<u64>,
+    pub sampling: SamplingParams,
+    /// The seed of the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// How the text ended.
     #[serde(default = "length")]
-    finish: TapeEnd,
+    pub finish: TapeEnd,
     /// The accepted tokens of each round.
-    #[serde(default)]
-    accepted: Option<Vec<usize>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<Vec<usize>>,
     /// How many passes of the target it took; nothing here needs it.
-    #[serde(default, rename = "passes")]
-    _passes: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passes: Option<usize>,
     /// Whatever the program wants to keep.
-    #[serde(default, rename = "meta")]
-    _meta: serde::de::IgnoredAny,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<serde_json::Value>,
+}
+
+impl Default for TextLine {
+    /// A text that was cut, of nothing.
+    fn default() -> Self {
+        Self {
+            prompt: None,
+            prompt_ids: Vec::new(),
+            output_ids: Vec::new(),
+            sampling: SamplingParams::NEUTRAL,
+            seed: None,
+            finish: TapeEnd::Cut,
+            accepted: None,
+            passes: None,
+            meta: None,
+        }
+    }
 }
 
 fn length() -> TapeEnd {

@@ -1,6 +1,9 @@
 //! `specdec audit`: whether texts of any decoder were drawn from the target's law.
 
+mod planted;
 mod seeds;
+#[cfg(feature = "serve")]
+mod server;
 mod verdict;
 
 use std::path::{Path, PathBuf};
@@ -9,14 +12,17 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use self::seeds::SeedPairs;
+#[cfg(feature = "serve")]
+use self::server::AuditedServer;
 use self::verdict::{AuditLimits, AuditReport, AuditVerdict};
 use super::models::open_pair;
 use super::options::{ModelArgs, count};
 use super::output;
+use super::sampling::SamplingArgs;
 use crate::audit::{AuditBook, AuditReader, AuditedDraft, AuditedText};
-use crate::draft::{DRAFT_SAMPLING, draft_sampling};
+use crate::draft::draft_sampling;
+use crate::exactness::mutants::Mutant;
 use crate::model::LanguageModel;
-use crate::params::{BadParam, Params, Value};
 use crate::recording::{OutsideTexts, check_tokens, read_outside_texts};
 use crate::sampling::SamplingParams;
 use crate::shown;
@@ -29,6 +35,8 @@ use crate::terminal::Progress;
 Examples:
   specdec audit texts.jsonl --target models/big --draft models/small
   specdec audit speculative.jsonl --plain plain.jsonl --target models/big
+  specdec audit texts.jsonl --url http://localhost:8000 --api vllm --tokens 200000 \\
+      --target models/big --draft models/small
   specdec tape import log.jsonl --format vllm --out their.tape.jsonl
 
 FILE has texts as JSON lines with prompt_ids, output_ids, sampling and seed, or is a tape.
@@ -58,20 +66,20 @@ pub(super) struct AuditArgs {
     #[arg(long, short = 'k', value_name = "K,…", value_delimiter = ',', value_parser = count,
         default_value = "1,2,3,4,5,6,8")]
     num_speculative_tokens: Vec<usize>,
-    /// Temperature of the draft model [default: the target's]
-    #[arg(long, value_name = "X")]
-    draft_temperature: Option<Value>,
-    /// top_k of the draft model [default: the target's]
-    #[arg(long, value_name = "X")]
-    draft_top_k: Option<Value>,
-    /// top_p of the draft model [default: the target's]
-    #[arg(long, value_name = "X")]
-    draft_top_p: Option<Value>,
+    /// Audit texts of the same prompts, too, that this program makes with this known-wrong method
+    /// (see `specdec serve --mutant`), which the audit should refute
+    #[arg(long, value_name = "NAME")]
+    planted: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     models: ModelArgs,
+    #[cfg(feature = "serve")]
+    #[command(flatten)]
+    server: AuditedServer,
+    #[command(flatten)]
+    sampling: SamplingArgs,
 }
 
 /// Parses a level.
@@ -91,9 +99,13 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     if args.num_speculative_tokens.iter().any(|k| !(1..=64).contains(k)) {
         bail!("--num-speculative-tokens: allowed are numbers from 1 to 64");
     }
+    let planted = args.planted.as_deref().map(Mutant::of_any_models).transpose()?;
+    args.check_sampling()?;
     let with_draft = args.models.draft.is_some();
     let (pair, _) = open_pair(&args.models, false, with_draft)?;
     let models = (&*pair.target.model, pair.draft_model());
+    #[cfg(feature = "serve")]
+    args.server.gather(&pair, args.sampling.target()?, (&args.file, args.plain.as_deref()))?;
     let own = read_outside_texts(&args.file)?;
     let plain = args.plain.as_deref().map(read_outside_texts).transpose()?;
     let found = args.audit(&args.file, &own, models)?;
@@ -103,7 +115,16 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     };
     let pairs = plain.as_ref().map(|plain| SeedPairs::of(&own, plain)).filter(SeedPairs::any);
     let limits = AuditLimits { level: args.level, tie: args.tie };
-    let report = AuditReport { verdicts: AuditVerdict::of(&found, &floor, limits), seeds: pairs };
+    let verdicts = AuditVerdict::of(&found, &floor, limits);
+    let planted = match planted {
+        None => Vec::new(),
+        Some(mutant) => {
+            let k = args.num_speculative_tokens.iter().copied().max().unwrap_or(1).min(PLANTED_K);
+            let texts = planted::planted(&mutant, &pair, &own, k)?;
+            AuditVerdict::of(&args.audit(&args.file, &texts, models)?, &floor, limits)
+        }
+    };
+    let report = AuditReport { verdicts, seeds: pairs, planted };
     if args.json {
         output::write_json(&report)?;
     } else {
@@ -126,7 +147,7 @@ impl AuditArgs {
         OutsideTexts { tape, told }: &OutsideTexts,
         (target, draft): (&dyn LanguageModel, Option<&dyn LanguageModel>),
     ) -> Result<Vec<Audited>> {
-        let drafting = self.draft_params()?;
+        let drafting = self.sampling.draft()?;
         for model in [Some(target), draft].into_iter().flatten() {
             check_tokens(tape, model.info())?;
         }
@@ -158,12 +179,21 @@ impl AuditArgs {
         Ok(found)
     }
 
-    /// The settings of the draft model that are not the target's.
-    fn draft_params(&self) -> Result<Params, BadParam> {
-        let own = [&self.draft_temperature, &self.draft_top_k, &self.draft_top_p];
-        let set = DRAFT_SAMPLING.iter().zip(own);
-        let set = set.filter_map(|(param, value)| Some((param, value.clone()?)));
-        let set = set.fold(Params::default(), |set, (param, value)| set.with(param.key, value));
-        set.of(&DRAFT_SAMPLING)
+    /// Refuses settings of the target where texts have settings of their own.
+    fn check_sampling(&self) -> Result<()> {
+        #[cfg(feature = "serve")]
+        if self.server.is_named() {
+            return self.server.check();
+        }
+        match self.sampling.target()?.changes().next() {
+            Some((key, _)) => bail!(
+                "--{}: texts have sampling settings of their own; it is for --url",
+                key.replace('_', "-")
+            ),
+            None => Ok(()),
+        }
     }
 }
+
+/// What a planted bug drafts per round at most, as servers do by default.
+const PLANTED_K: usize = 4;

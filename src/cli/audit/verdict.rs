@@ -28,6 +28,9 @@ pub(super) struct AuditReport {
     /// Texts with the seeds of texts without speculation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) seeds: Option<SeedPairs>,
+    /// What was found of texts with a planted bug.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) planted: Vec<AuditVerdict>,
 }
 
 /// What an audit says of the texts with a sampling setting. `docs/audit.md` describes the fields.
@@ -184,7 +187,11 @@ impl AuditReport {
     pub(super) fn text(&self) -> Result<String> {
         let seeds = self.seeds.iter().map(|seeds| format!("{}\n", seeds.sentence()));
         let verdicts = self.verdicts.iter().map(AuditVerdict::text);
-        verdicts.chain(seeds.map(Ok)).collect()
+        let planted = self.planted.iter().map(|found| {
+            let bug = found.bug.map_or(String::new(), |bug| format!(", it looks like {bug}"));
+            Ok(format!("texts with the planted bug: {}{bug}\n", found.sentence()))
+        });
+        verdicts.chain(seeds.map(Ok)).chain(planted).collect()
     }
 }
 

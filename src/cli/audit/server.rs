@@ -1,0 +1,125 @@
+//! The options that name a server whose texts are audited.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+
+use crate::cli::options::count;
+use crate::cli::some_prompts::SomePrompts;
+use crate::gather::{Gathering, SERVER_APIS, ServerApi};
+use crate::pair::Pair;
+use crate::recording::TapePrompt;
+use crate::sampling::SamplingParams;
+
+/// A server, and what it is asked for.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Server")]
+pub(super) struct AuditedServer {
+    /// Ask the server at this address for texts, and append them to FILE; what FILE has already
+    /// is not asked for again
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Ask this server for the texts of --plain: the same engine without speculation
+    #[arg(long, value_name = "URL", requires = "url", requires = "plain")]
+    plain_url: Option<String>,
+    /// Which requests it understands
+    #[arg(long, value_name = "NAME", default_value = SERVER_APIS[0].name, value_parser = apis())]
+    api: String,
+    /// Name of the model in requests [default: the first that the server lists]
+    #[arg(long, value_name = "NAME")]
+    served_model: Option<String>,
+    /// Bearer token of the server
+    #[arg(long, value_name = "KEY", env = "SPECDEC_API_KEY", hide_env_values = true)]
+    api_key: Option<String>,
+    /// Tokens to ask for; prompts are repeated with further seeds
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = count)]
+    tokens: usize,
+    /// Tokens of a text at most
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 64, value_parser = count)]
+    max_tokens: usize,
+    /// Seed of the first text of each prompt
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Requests at a time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = count)]
+    concurrency: usize,
+    /// Requests per second at most
+    #[arg(long, value_name = "X")]
+    rate: Option<f64>,
+    #[command(flatten)]
+    prompts: SomePrompts,
+}
+
+fn apis() -> PossibleValuesParser {
+    let apis = SERVER_APIS.iter().map(|api| PossibleValue::new(api.name).help(api.summary));
+    apis.collect::<Vec<_>>().into()
+}
+
+impl AuditedServer {
+    /// Whether there is a server.
+    pub(super) fn is_named(&self) -> bool {
+        self.url.is_some()
+    }
+
+    /// Checks the options that need no model.
+    ///
+    /// # Errors
+    /// If one is out of range.
+    pub(super) fn check(&self) -> Result<()> {
+        if !(1..=256).contains(&self.concurrency) {
+            bail!("--concurrency is out of range: allowed is a whole number from 1 to 256");
+        }
+        if self.rate.is_some_and(|rate| !(1e-3..=1e6).contains(&rate)) {
+            bail!("--rate is out of range: allowed is a number from 0.001 to 1000000");
+        }
+        if self.tokens == 0 || self.max_tokens == 0 {
+            bail!("--tokens and --max-tokens: allowed is a whole number >= 1");
+        }
+        Ok(())
+    }
+
+    /// Asks the servers for the texts that the files do not have yet.
+    ///
+    /// # Errors
+    /// If a server does not answer, or a file cannot be written.
+    pub(super) fn gather(
+        &self,
+        pair: &Pair,
+        sampling: SamplingParams,
+        (file, plain): (&Path, Option<&Path>),
+    ) -> Result<()> {
+        let Some(url) = &self.url else { return Ok(()) };
+        let prompts = self.prompts.chosen(pair, self.max_tokens)?;
+        self.ask(url, &prompts, sampling).run(file)?;
+        if let (Some(url), Some(plain)) = (&self.plain_url, plain) {
+            self.ask(url, &prompts, sampling).run(plain)?;
+        }
+        Ok(())
+    }
+
+    fn ask<'a>(
+        &'a self,
+        url: &'a str,
+        prompts: &'a [TapePrompt],
+        sampling: SamplingParams,
+    ) -> Gathering<'a> {
+        let each = (prompts.len() * self.max_tokens).max(1);
+        let api: &ServerApi =
+            SERVER_APIS.iter().find(|api| api.name == self.api).unwrap_or(&SERVER_APIS[0]);
+        Gathering {
+            url,
+            api,
+            api_key: self.api_key.as_deref(),
+            model: self.served_model.as_deref(),
+            prompts,
+            sampling,
+            repeats: self.tokens.div_ceil(each) as u64,
+            seed: self.seed,
+            max_tokens: self.max_tokens,
+            concurrency: self.concurrency,
+            rate: self.rate,
+        }
+    }
+}

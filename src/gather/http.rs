@@ -1,0 +1,144 @@
+//! Requests to a server, repeated where that may help.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, bail};
+use serde_json::Value;
+use ureq::http::Response;
+use ureq::{Agent, Body};
+
+/// How often a request is sent at most, and the first pause between two; it doubles each time.
+const TRIES: u32 = 6;
+const PAUSE: Duration = Duration::from_millis(250);
+/// The longest answer that is read, in bytes.
+const MOST: u64 = 64 << 20;
+/// How long a connection and an answer may take.
+const CONNECT: Duration = Duration::from_secs(20);
+const ANSWER: Duration = Duration::from_secs(600);
+
+/// A server.
+#[derive(Debug)]
+pub(super) struct HttpServer {
+    pub(super) url: String,
+    /// The name of its model.
+    pub(super) model: Option<String>,
+    key: Option<String>,
+    agent: Agent,
+}
+
+/// Why there is no answer.
+struct NoAnswer {
+    why: anyhow::Error,
+    /// Whether to ask again, and when, if the server has said so.
+    again: Option<Option<Duration>>,
+}
+
+impl HttpServer {
+    /// A server at an address.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub(super) fn new(url: &str, key: Option<&str>) -> Result<Self> {
+        let url = url.trim_end_matches('/');
+        let secure = url.starts_with("https://");
+        if !secure && !url.starts_with("http://") {
+            bail!("--url {url}: allowed is an address like http://localhost:8000");
+        }
+        if secure && !cfg!(feature = "hub") {
+            bail!("--url {url}: https needs a program that was built with --features hub");
+        }
+        let config = Agent::config_builder()
+            .user_agent(concat!("specdec/", env!("CARGO_PKG_VERSION")))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .timeout_connect(Some(CONNECT))
+            .timeout_recv_response(Some(ANSWER));
+        let (agent, key) = (config.build().new_agent(), key.map(str::to_owned));
+        Ok(Self { url: url.to_owned(), model: None, key, agent })
+    }
+
+    /// The JSON at a path.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(super) fn get(&self, path: &str) -> Result<Value> {
+        patiently(|| read_json(self.send(path, None)?))
+    }
+
+    /// The text at a path, without patience.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(super) fn get_text(&self, path: &str) -> Result<String> {
+        let read = self.send(path, None).and_then(read);
+        read.map_err(|no_answer| no_answer.why)
+    }
+
+    /// The answer to a request.
+    ///
+    /// # Errors
+    /// If the server refuses it or does not answer.
+    pub(super) fn post(&self, path: &str, body: &Value) -> Result<Value> {
+        let body = body.to_string();
+        patiently(|| read_json(self.send(path, Some(&body))?))
+    }
+
+    fn send(&self, path: &str, body: Option<&str>) -> Result<Response<Body>, NoAnswer> {
+        let url = format!("{}{path}", self.url);
+        let key = self.key.as_ref().map(|key| format!("Bearer {key}"));
+        let sent = match body {
+            None => {
+                let request = self.agent.get(&url);
+                match &key {
+                    Some(key) => request.header("Authorization", key).call(),
+                    None => request.call(),
+                }
+            }
+            Some(body) => {
+                let request = self.agent.post(&url).header("Content-Type", "application/json");
+                match &key {
+                    Some(key) => request.header("Authorization", key).send(body),
+                    None => request.send(body),
+                }
+            }
+        };
+        let response = sent.map_err(|error| NoAnswer { why: error.into(), again: Some(None) })?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let wait = response.headers().get("retry-after");
+        let wait = wait.and_then(|wait| wait.to_str().ok()?.parse().ok()).map(Duration::from_secs);
+        let may_pass = status.is_server_error() || status.as_u16() == 429;
+        let said = read(response).unwrap_or_default().chars().take(400).collect::<String>();
+        let why = anyhow!("it answers with status {status}: {}", crate::shown::line(&said));
+        Err(NoAnswer { why, again: may_pass.then_some(wait) })
+    }
+}
+
+fn read(mut response: Response<Body>) -> Result<String, NoAnswer> {
+    let text = response.body_mut().with_config().limit(MOST).read_to_string();
+    text.map_err(|error| NoAnswer { why: error.into(), again: Some(None) })
+}
+
+fn read_json(response: Response<Body>) -> Result<Value, NoAnswer> {
+    let text = read(response)?;
+    let why = |error| NoAnswer { why: anyhow!("its answer is not JSON: {error}"), again: None };
+    serde_json::from_str(&text).map_err(why)
+}
+
+/// Asks until there is an answer, or another time would not help.
+fn patiently<T>(mut ask: impl FnMut() -> Result<T, NoAnswer>) -> Result<T> {
+    for tried in 0.. {
+        match ask() {
+            Ok(answer) => return Ok(answer),
+            Err(NoAnswer { why, again: Some(wait) }) if tried + 1 < TRIES => {
+                let _ = why;
+                sleep(wait.unwrap_or(PAUSE * 2_u32.pow(tried)));
+            }
+            Err(NoAnswer { why, .. }) => return Err(why),
+        }
+    }
+    bail!("no answer")
+}

@@ -1,0 +1,162 @@
+//! Texts from servers of other programs: token ids in and out, several requests at a time, with
+//! retries, at a rate that the server bears, and resumed where an earlier command ended.
+
+mod api;
+mod http;
+mod keep;
+mod llama_cpp;
+mod openai;
+mod sglang;
+mod vllm;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+
+pub use self::api::{SERVER_APIS, ServerApi};
+use self::http::HttpServer;
+use self::keep::KeptTexts;
+use crate::recording::{TapePrompt, TextLine};
+use crate::sampling::SamplingParams;
+use crate::terminal::Progress;
+
+/// What is asked of a server.
+#[derive(Debug)]
+pub struct Gathering<'a> {
+    /// Its address, without a path.
+    pub url: &'a str,
+    /// Which requests it understands.
+    pub api: &'a ServerApi,
+    /// The bearer token that it wants.
+    pub api_key: Option<&'a str>,
+    /// The name of the model; the first that it lists, if none is named.
+    pub model: Option<&'a str>,
+    /// The prompts.
+    pub prompts: &'a [TapePrompt],
+    /// How texts are drawn.
+    pub sampling: SamplingParams,
+    /// Texts of each prompt; each has the next seed.
+    pub repeats: u64,
+    /// The seed of the first.
+    pub seed: u64,
+    /// Tokens of a text at most.
+    pub max_tokens: usize,
+    /// Requests at a time.
+    pub concurrency: usize,
+    /// Requests per second at most.
+    pub rate: Option<f64>,
+}
+
+/// A text that is asked for.
+#[derive(Debug, Clone, Copy)]
+struct TextRequest<'p> {
+    prompt: &'p TapePrompt,
+    sampling: SamplingParams,
+    seed: u64,
+    max_tokens: usize,
+}
+
+impl Gathering<'_> {
+    /// Asks for all texts that the file does not have yet, and appends them to it.
+    ///
+    /// # Errors
+    /// If the server refuses a request or does not answer, or the file cannot be written or has
+    /// texts that were drawn otherwise. Texts that came before stay in the file.
+    pub fn run(&self, file: &std::path::Path) -> Result<()> {
+        let mut kept = KeptTexts::open(file, self.sampling)?;
+        let mut server = HttpServer::new(self.url, self.api_key)?;
+        (self.api.check)(&server)?;
+        server.model = match self.model {
+            Some(name) => Some(name.to_owned()),
+            None => (self.api.model)(&server)?,
+        };
+        let seeds = (0..self.repeats).map(|repeat| self.seed + repeat);
+        let all = seeds.flat_map(|seed| {
+            self.prompts.iter().map(move |prompt| {
+                let (sampling, max_tokens) = (self.sampling, self.max_tokens);
+                TextRequest { prompt, sampling, seed, max_tokens }
+            })
+        });
+        let total = self.repeats as usize * self.prompts.len();
+        let missing = all.filter(|text| !kept.has(&text.prompt.id, text.seed)).collect::<Vec<_>>();
+        let mut progress = Progress::new("texts", total, total - missing.len());
+        let gate = RateGate::new(self.rate);
+        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (sender, answers) = channel::<Result<TextLine>>();
+        thread::scope(|scope| {
+            for _ in 0..self.concurrency.min(missing.len()) {
+                let sender = sender.clone();
+                scope.spawn(|| {
+                    let sender = sender;
+                    while !failed.load(Ordering::Relaxed) {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(asked) = missing.get(at) else { return };
+                        gate.wait();
+                        let answer = self.ask(&server, asked);
+                        failed.fetch_or(answer.is_err(), Ordering::Relaxed);
+                        if sender.send(answer).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            for answer in answers {
+                let line = answer.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+                kept.append(&line).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+                progress.advance(&crate::shown::line(line.prompt.as_deref().unwrap_or_default()));
+            }
+            Ok(())
+        })
+    }
+
+    fn ask(&self, server: &HttpServer, asked: &TextRequest<'_>) -> Result<TextLine> {
+        let body = (self.api.request)(server, asked);
+        let place = || format!("{}{}, prompt {}", self.url, self.api.path, asked.prompt.id);
+        let answer = server.post(self.api.path, &body).with_context(place)?;
+        let answered = (self.api.answer)(&answer)
+            .map_err(|error| {
+                let text = answer.to_string().chars().take(200).collect::<String>();
+                anyhow!("{error:#}; the answer begins with {}", crate::shown::line(&text))
+            })
+            .with_context(place)?;
+        Ok(TextLine {
+            prompt: Some(asked.prompt.id.clone()),
+            prompt_ids: asked.prompt.tokens.clone(),
+            output_ids: answered.tokens,
+            sampling: asked.sampling,
+            seed: Some(asked.seed),
+            finish: answered.end,
+            accepted: answered.accepted,
+            ..TextLine::default()
+        })
+    }
+}
+
+/// Lets requests through no faster than a rate.
+#[derive(Debug)]
+struct RateGate {
+    every: Duration,
+    next: Mutex<Instant>,
+}
+
+impl RateGate {
+    fn new(rate: Option<f64>) -> Self {
+        let every = rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(1.0 / rate));
+        Self { every, next: Mutex::new(Instant::now()) }
+    }
+
+    fn wait(&self) {
+        let own = {
+            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let own = (*next).max(Instant::now());
+            *next = own + self.every;
+            own
+        };
+        thread::sleep(own.saturating_duration_since(Instant::now()));
+    }
+}
