@@ -50,7 +50,8 @@ pub struct AuditBook {
     pub best: f64,
     chance: Seeded,
     threads: ForEachRow,
-    before: Option<Dist>,
+    /// The laws of the target and the draft model at the place before.
+    before: Option<(Dist, Option<Dist>)>,
 }
 
 impl AuditBook {
@@ -77,15 +78,19 @@ impl AuditBook {
     /// Bets on the next tokens of the text. Bets do not know of each other, so that each thread
     /// places some of them.
     pub fn place(&mut self, tokens: &[AuditedToken]) {
-        let before = tokens.iter().map(|token| &token.laws.target);
-        let before = [self.before.as_ref()].into_iter().chain(before.map(Some));
+        let kept = self.before.as_ref().map(|(target, draft)| (target, draft.as_ref()));
+        let before = tokens
+            .iter()
+            .map(|AuditedToken { laws, .. }| Some((&laws.target, laws.draft.as_ref())));
+        let before = [kept].into_iter().chain(before);
         let places =
             tokens.iter().zip(before).map(|(AuditedToken { token, laws, ended }, before)| {
                 let laws = PlaceLaws {
                     target: &laws.target,
                     raw_target: laws.raw_target.as_ref(),
-                    before,
+                    before: before.map(|(target, _)| target),
                     draft: laws.draft.as_ref(),
+                    draft_before: before.and_then(|(_, draft)| draft),
                     raw_draft: laws.raw_draft.as_ref(),
                 };
                 (laws, *token, *ended)
@@ -102,7 +107,9 @@ impl AuditBook {
             }
         });
         self.tokens += tokens.len();
-        self.before = tokens.last().map(|last| last.laws.target.clone());
+        if let Some(AuditedToken { laws, .. }) = tokens.last() {
+            self.before = Some((laws.target.clone(), laws.draft.clone()));
+        }
     }
 
     /// Ends the text.

@@ -148,6 +148,12 @@ pub const BUGS: &[KnownBug] = &[
         law: |laws| with_bonus(laws, laws.draft?),
     },
     KnownBug {
+        name: "bonus_from_last_q",
+        summary: "the token after a whole accepted draft is drawn from the q of its last token",
+        seen: "-",
+        law: |laws| with_bonus(laws, laws.draft_before?),
+    },
+    KnownBug {
         name: "bonus_from_stale_row",
         summary: "the token after a whole accepted draft is drawn from the row before",
         seen: "-",

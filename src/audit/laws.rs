@@ -13,6 +13,8 @@ pub struct PlaceLaws<'l> {
     pub before: Option<&'l Dist>,
     /// The draft model's, after its processors, if it is known.
     pub draft: Option<&'l Dist>,
+    /// The draft model's at the place before; none at the first, or without a draft model.
+    pub draft_before: Option<&'l Dist>,
     /// The draft model's without any processor; none if there is none, or no draft model.
     pub raw_draft: Option<&'l Dist>,
 }

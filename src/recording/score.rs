@@ -233,7 +233,7 @@ impl<'a> Teachers<'a> {
 /// Refuses a model that reads the token ids of the tape as other tokens.
 ///
 /// # Errors
-/// If its tokenizer is another one, or has fewer tokens.
+/// If its tokenizer is another one, or has fewer tokens than the tape or a text has.
 pub fn check_tokens(tape: &Tape, model: &ModelInfo) -> Result<()> {
     let target = &tape.header.target;
     let known = !target.tokenizer_sha256.is_empty();
@@ -247,6 +247,10 @@ pub fn check_tokens(tape: &Tape, model: &ModelInfo) -> Result<()> {
     }
     if target.vocab > model.vocab {
         bail!("{} has {} tokens and the tape has {}", model.name, model.vocab, target.vocab);
+    }
+    let all = tape.texts.iter().flat_map(|text| text.prompt_tokens.iter().chain(&text.tokens));
+    if let Some(token) = { all }.find(|&&token| token as usize >= model.vocab) {
+        bail!("token {token} lies outside the vocabulary of {} ({})", model.name, model.vocab);
     }
     Ok(())
 }

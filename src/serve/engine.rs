@@ -119,16 +119,20 @@ impl Engine<'_> {
         let mut running = Vec::<RunningText<'_>>::new();
         loop {
             while running.len() < self.settings.limits.slots {
-                let job =
-                    if running.is_empty() { queue.blocking_recv() } else { queue.try_recv().ok() };
+                self.meters.load(running.len(), queue.len());
+                let job = if running.is_empty() {
+                    queue.blocking_recv()
+                } else {
+                    queue.try_recv().ok()
+                };
                 match job {
                     Some(job) => running.extend(RunningText::begin(job, self)),
                     None if running.is_empty() => return,
                     None => break,
                 }
             }
-            running.retain_mut(|text| text.round(self));
             self.meters.load(running.len(), queue.len());
+            running.retain_mut(|text| text.round(self));
         }
     }
 }

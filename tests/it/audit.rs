@@ -96,6 +96,7 @@ fn law_of(bug: &str) -> BugLaw {
         raw_target: Some(&raw_p),
         before: None,
         draft: Some(&q),
+        draft_before: None,
         raw_draft: Some(&raw_q),
     };
     (BUGS.iter().find(|known| known.name == bug).unwrap().law)(&laws).unwrap()

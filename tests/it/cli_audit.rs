@@ -130,8 +130,8 @@ fn texts_of_any_program_are_read() {
         ("{\"prompt_ids\": [0], \"output\": [1]}", "unknown field `output`"),
         ("{\"prompt_ids\": [0], \"output_ids\": [99]}", "token 99"),
         (
-            "{\"prompt_ids\": [0], \"output_ids\": [1, 2], \"accepted\": [0]}\n",
-            "\"accepted\" tells of 1 tokens, and \"output_ids\" has 2",
+            "{\"prompt_ids\": [0], \"output_ids\": [1, 2, 3], \"accepted\": [0]}\n",
+            "\"accepted\" tells of 1 tokens, and \"output_ids\" has 3",
         ),
         (
             "{\"prompt_ids\": [0], \"output_ids\": [1], \"sampling\": {\"top_p\": 2}}",

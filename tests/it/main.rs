@@ -5,6 +5,8 @@ mod acceptance_theory;
 mod approximate;
 mod asking;
 mod audit;
+#[cfg(feature = "serve")]
+mod audit_servers;
 mod beam;
 mod beam_ends;
 mod ceiling;
@@ -274,6 +276,12 @@ mod rows_traces;
 mod run_folder;
 #[cfg(feature = "harness")]
 mod run_support;
+#[cfg(feature = "serve")]
+mod serve;
+#[cfg(feature = "serve")]
+mod serve_limits;
+#[cfg(feature = "serve")]
+mod serve_support;
 #[cfg(feature = "harness")]
 mod shown;
 #[cfg(feature = "harness")]

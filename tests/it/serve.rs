@@ -1,0 +1,181 @@
+//! What a server answers.
+
+use serde_json::{Value, json};
+use specdec::exactness::mutants::of_any_models;
+
+use crate::cli_support::{refuses, stdout};
+use crate::serve_support::{TestServer, first_text, toy_text};
+
+#[test]
+fn a_text_is_that_of_generate() {
+    let server = TestServer::start(&["-k", "3"]);
+    let options = ["--temperature", "0.8", "--seed", "5", "-n", "24", "-k", "3"];
+    let own = [&["generate", "ab", "--target", "toy:mixed"], &options[..]].concat();
+    let answer = server.complete(&toy_text(5, 24));
+    assert_eq!(first_text(&answer), stdout(&own).trim_end());
+    assert_eq!(answer["choices"][0]["finish_reason"], "length");
+    assert_eq!(
+        answer["usage"],
+        json!({
+            "prompt_tokens": 2, "completion_tokens": 24, "total_tokens": 26,
+        })
+    );
+    // Rounds account for the tokens, as far as the end of the text cut none.
+    let rounds = &answer["metrics"]["speculative_decoding"];
+    let accepted = rounds["per_step_accepted"].as_array().unwrap();
+    let sum = accepted.iter().map(|count| 1 + count.as_u64().unwrap()).sum::<u64>();
+    assert!((24..28).contains(&sum), "{rounds}");
+    assert_eq!(rounds["num_spec_steps"], accepted.len());
+    // Without a seed, the one in the answer gives the text again.
+    let free = server.complete(&json!({"prompt": "ab", "max_tokens": 24, "temperature": 0.8}));
+    let seed = free["seed"].as_u64().unwrap();
+    assert_eq!(first_text(&server.complete(&toy_text(seed, 24))), first_text(&free));
+}
+
+#[test]
+fn a_stream_has_the_same_text_and_counts() {
+    let server = TestServer::start(&[]);
+    for n in [1, 3] {
+        let mut fields = toy_text(9, 20);
+        fields["n"] = n.into();
+        fields["return_token_ids"] = true.into();
+        let whole = server.complete(&fields);
+        fields["stream"] = true.into();
+        fields["stream_options"] = json!({"include_usage": true});
+        let answer = server.post("/v1/completions", &fields);
+        assert!(answer.head.contains("text/event-stream"), "{}", answer.head);
+        let mut events = answer.events();
+        assert_eq!(events.pop().unwrap()["usage"], whole["usage"]);
+        let (mut texts, mut tokens) = (vec![String::new(); n], vec![Vec::new(); n]);
+        for event in &events {
+            let choice = &event["choices"][0];
+            let index = choice["index"].as_u64().unwrap() as usize;
+            texts[index] += choice["text"].as_str().unwrap();
+            tokens[index].extend(choice["token_ids"].as_array().unwrap().clone());
+        }
+        for (index, (text, tokens)) in texts.iter().zip(tokens).enumerate() {
+            assert_eq!(whole["choices"][index]["text"], *text);
+            assert_eq!(whole["choices"][index]["token_ids"], Value::Array(tokens));
+        }
+    }
+}
+
+/// Probabilities of a prompt and of a text, of both laws, against the model's.
+#[test]
+fn log_probabilities_are_those_of_the_law() {
+    for (mode, temperature) in [("raw", "1"), ("processed", "0.5")] {
+        let server = TestServer::start(&["--logprobs-mode", mode]);
+        let answer = server.complete(&json!({
+            "prompt": [0, 1, 0], "max_tokens": 1, "temperature": 0.5, "seed": 1, "echo": true,
+            "logprobs": 4, "prompt_logprobs": 4, "return_token_ids": true,
+        }));
+        let choice = &answer["choices"][0];
+        let logs = &choice["logprobs"];
+        assert_eq!(logs["tokens"].as_array().unwrap().len(), 4);
+        assert_eq!(logs["token_logprobs"][0], Value::Null);
+        let law = stdout(&[
+            "inspect",
+            "aba",
+            "--target",
+            "toy:mixed",
+            "--temperature",
+            temperature,
+            "--json",
+        ]);
+        let law = serde_json::from_str::<Value>(&law).unwrap();
+        let expected = law["tokens"].as_array().unwrap().iter().map(|token| {
+            let stages = token["probabilities"].as_array().unwrap();
+            let last = stages.last().unwrap().as_f64().unwrap();
+            (token["label"].as_str().unwrap().to_owned(), last)
+        });
+        for (name, p) in expected {
+            let found = logs["top_logprobs"][3][&name].as_f64().unwrap();
+            assert!((found.exp() - p).abs() < 1e-9, "{mode} {name}: {found} {p}");
+        }
+        // The law of the last token of the prompt does not know of temperatures.
+        let rows = choice["prompt_logprobs"].as_array().unwrap();
+        let sum = rows[2].as_object().unwrap().values().map(|row| row["logprob"].as_f64().unwrap());
+        assert!((sum.map(f64::exp).sum::<f64>() - 1.0).abs() < 1e-9, "{}", rows[2]);
+        assert_eq!((rows.len(), &rows[0]), (3, &Value::Null));
+    }
+}
+
+#[test]
+fn texts_end_where_they_are_told_to() {
+    let server = TestServer::start(&[]);
+    let free = first_text(&server.complete(&toy_text(2, 40)));
+    let stop = &free[10..12];
+    let mut fields = toy_text(2, 40);
+    fields["stop"] = json!([stop, "zzz"]);
+    let answer = server.complete(&fields);
+    assert_eq!(first_text(&answer), free[..free.find(stop).unwrap()]);
+    assert_eq!(answer["choices"][0]["finish_reason"], "stop");
+    let none = server.complete(&json!({"prompt": "ab", "max_tokens": 0, "echo": true}));
+    assert_eq!(first_text(&none), "ab");
+}
+
+/// Many texts at a time, on fewer slots, are those that each is by itself.
+#[test]
+fn texts_beside_each_other_are_those_alone() {
+    let methods: [&[&str]; 3] = [&[], &["--verifier", "token_match"], &["--verifier", "gumbel"]];
+    for method in methods {
+        let server = TestServer::start(&[&["--slots", "7"], method].concat());
+        let texts = 0..32;
+        let fields = |seed: u64| {
+            let mut fields = toy_text(seed, 30);
+            fields["stream"] = true.into();
+            fields["temperature"] = if seed % 4 == 0 { 0.0 } else { 0.9 }.into();
+            fields
+        };
+        let text = |seed: u64| {
+            let events = server.post("/v1/completions", &fields(seed)).events();
+            events.iter().map(first_text).collect::<String>()
+        };
+        let alone = texts.clone().map(text).collect::<Vec<_>>();
+        let beside = std::thread::scope(|scope| {
+            let started = texts.map(|seed| scope.spawn(move || text(seed)));
+            let started = started.collect::<Vec<_>>();
+            started.into_iter().map(|text| text.join().unwrap()).collect::<Vec<_>>()
+        });
+        assert_eq!(alone, beside, "{method:?}");
+        assert!(alone.iter().all(|text| text.len() == 30), "{alone:?}");
+    }
+}
+
+#[test]
+fn a_wrong_server_says_so() {
+    let name = "accept_ratio_inverted";
+    let server = TestServer::start(&["--mutant", name]);
+    assert!(server.banner.contains("wrong on purpose") && server.banner.contains(name));
+    for path in ["/health", "/v1/models", "/metrics", "/nowhere"] {
+        let head = server.get(path).head;
+        assert!(head.contains(&format!("x-specdec-mutant: {name}")), "{head}");
+    }
+    assert_eq!(server.get("/health").json()["mutant"], name);
+    assert!(server.complete(&toy_text(1, 10))["choices"][0]["text"].is_string());
+    let right = TestServer::start(&[]);
+    assert!(right.banner.is_empty());
+    assert!(!right.get("/health").head.contains("x-specdec-mutant"));
+    refuses(&["serve", "--mutant", "accept_ratio", "--target", "toy:mixed"], "accept_ratio_inver");
+}
+
+/// Each known-wrong method can be served.
+#[test]
+fn known_wrong_methods_make_texts() {
+    assert!(of_any_models().len() > 30);
+    for mutant in of_any_models().iter().step_by(5) {
+        let server = TestServer::start(&["--mutant", mutant.name]);
+        let text = first_text(&server.complete(&toy_text(1, 12)));
+        assert_eq!(text.len(), 12, "{}", mutant.name);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_server_ends_when_it_is_told_to() {
+    for signal in ["-INT", "-TERM"] {
+        let server = TestServer::start(&[]);
+        assert_eq!(first_text(&server.complete(&toy_text(1, 10))).len(), 10);
+        assert!(server.end_by(signal).success(), "{signal}");
+    }
+}

@@ -1,0 +1,219 @@
+//! What a server refuses, and what it survives.
+
+use std::io::Read;
+use std::net::{Shutdown, TcpListener};
+
+use rand::{Rng, RngExt};
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use serde_json::{Value, json};
+
+use crate::cli_support::refuses;
+use crate::serve_support::{TestServer, first_text, request, toy_text};
+
+#[test]
+fn wrong_requests_get_one_sentence() {
+    let server = TestServer::start(&["--max-tokens", "64", "--max-body-kib", "4"]);
+    let long = format!("{{\"prompt\": \"{}\"}}", "a".repeat(5000));
+    for (body, status, part) in [
+        ("", 400, "the body is not JSON"),
+        ("[]", 400, "no JSON object"),
+        ("{\"prompt\": \"ab\"", 400, "the body is not JSON"),
+        ("{}", 400, "\"prompt\" is null: allowed is a text"),
+        ("{\"prompt\": 7}", 400, "\"prompt\" is 7: allowed is a text"),
+        ("{\"prompt\": [[0], 3]}", 400, "allowed is a text"),
+        ("{\"prompt\": [9]}", 400, "token 9"),
+        ("{\"prompt\": \"xyz\"}", 400, ""),
+        ("{\"prompt\": \"ab\", \"temprature\": 1}", 400, "\"temprature\" is not known here"),
+        ("{\"prompt\": \"ab\", \"temperature\": -1}", 400, "temperature"),
+        ("{\"prompt\": \"ab\", \"temperature\": \"hot\"}", 400, "allowed is a number"),
+        ("{\"prompt\": \"ab\", \"top_p\": 1.5}", 400, "top_p"),
+        ("{\"prompt\": \"ab\", \"max_tokens\": 65}", 400, "allowed is a whole number from 0 to 64"),
+        ("{\"prompt\": \"ab\", \"n\": 0}", 400, "allowed is a whole number from 1 to 128"),
+        ("{\"prompt\": \"ab\", \"n\": 65}", 400, "65 texts at once: 64 may wait"),
+        ("{\"prompt\": \"ab\", \"logprobs\": 21}", 400, "allowed is a whole number from 0 to 20"),
+        ("{\"prompt\": \"ab\", \"stop\": [\"\"]}", 400, "\"stop\""),
+        ("{\"prompt\": \"ab\", \"stream\": 1}", 400, "allowed is true or false"),
+        ("{\"prompt\": \"ab\", \"stream_options\": {\"x\": 1}}", 400, "include_usage"),
+        ("{\"prompt\": \"ab\", \"logit_bias\": {\"1\": 2}}", 400, "allowed is {}"),
+        ("{\"prompt\": \"ab\", \"model\": \"gpt\"}", 404, "its name is toy:mixed"),
+        (&long, 413, "longer than 4096 bytes"),
+    ] {
+        let answer = server.ask("POST", "/v1/completions", "", body);
+        assert_eq!(answer.status, status, "{body}: {}", answer.body);
+        assert!(answer.error().contains(part), "{body}: {}", answer.body);
+    }
+    let chat = json!({"messages": [{"role": "user", "content": "ab"}]});
+    let answer = server.post("/v1/chat/completions", &chat);
+    assert!(answer.status == 400 && answer.error().contains("chat template"), "{}", answer.body);
+    for messages in
+        [json!([]), json!("ab"), json!([{"role": "user", "content": [{"type": "image_url"}]}])]
+    {
+        let answer = server.post("/v1/chat/completions", &json!({"messages": messages}));
+        assert!(answer.error().contains("\"messages\" is"), "{}", answer.body);
+    }
+    assert_eq!(server.get("/v1/completions").status, 405);
+    assert_eq!(server.get("/v2").status, 404);
+    assert_eq!(first_text(&server.complete(&toy_text(1, 8))).len(), 8);
+}
+
+#[test]
+fn a_key_keeps_others_out() {
+    let server = TestServer::start(&["--api-key", "open sesame"]);
+    let body = toy_text(1, 4).to_string();
+    for (header, status) in [
+        ("", 401),
+        ("Authorization: Bearer open sesamE\r\n", 401),
+        ("Authorization: Bearer open sesame and more\r\n", 401),
+        ("Authorization: open sesame\r\n", 401),
+        ("Authorization: Bearer open sesame\r\n", 200),
+    ] {
+        let answer = server.ask("POST", "/v1/completions", header, &body);
+        assert_eq!(answer.status, status, "{header}");
+    }
+    assert_eq!(server.get("/metrics").status, 401);
+    assert_eq!(server.get("/health").status, 200);
+}
+
+/// With one slot and one place to wait, further texts are refused, and told when to come again.
+#[test]
+fn a_full_queue_refuses() {
+    // Texts of a toy would be there at once.
+    let server = TestServer::of("embedded-target", &["--slots", "1", "--queue", "1"]);
+    let mut long = toy_text(1, 1_000_000);
+    long["ignore_eos"] = true.into();
+    long["stream"] = true.into();
+    let body = long.to_string();
+    let begun = |_| {
+        let mut stream = server.send(request("POST", "/v1/completions", "", &body).as_bytes());
+        // Begins to answer, or waits.
+        stream.set_read_timeout(Some(std::time::Duration::from_millis(50))).unwrap();
+        let _ = stream.read(&mut [0; 64]);
+        stream
+    };
+    let open = (0..2).map(begun).collect::<Vec<_>>();
+    let answer = server.post("/v1/completions", &toy_text(2, 4));
+    assert_eq!(answer.status, 429, "{}", answer.body);
+    assert!(answer.head.to_lowercase().contains("retry-after: 1"), "{}", answer.head);
+    drop(open);
+    server.rest();
+    assert!(!first_text(&server.complete(&toy_text(2, 4))).is_empty());
+}
+
+/// A text that takes longer than it may ends with an error, and leaves its slot.
+#[test]
+fn a_late_text_ends() {
+    let server = TestServer::start(&["--time-limit", "0"]);
+    let answer = server.post("/v1/completions", &toy_text(1, 4));
+    assert_eq!(answer.status, 504, "{}", answer.body);
+    server.rest();
+}
+
+/// Clients that go away leave no text behind that is still generated.
+#[test]
+fn dropped_connections_leave_nothing() {
+    let server = TestServer::start(&["--slots", "3", "--queue", "300"]);
+    let mut rng = ChaCha8Rng::seed_from_u64(4);
+    for number in 0..200 {
+        let mut fields = toy_text(number, 100_000);
+        fields["stream"] = rng.random::<bool>().into();
+        let whole = request("POST", "/v1/completions", "", &fields.to_string());
+        // Some go in the middle of their request, some while they are answered.
+        let sent =
+            if rng.random::<bool>() { whole.len() } else { rng.random_range(0..whole.len()) };
+        let mut stream = server.send(&whole.as_bytes()[..sent]);
+        if sent == whole.len() && rng.random::<bool>() {
+            stream.set_read_timeout(Some(std::time::Duration::from_millis(5))).unwrap();
+            let _ = stream.read(&mut [0; 256]);
+        }
+        let _ = stream.shutdown(Shutdown::Both);
+    }
+    server.rest();
+    let expected = first_text(&server.complete(&toy_text(7, 30)));
+    assert_eq!(first_text(&server.complete(&toy_text(7, 30))), expected);
+}
+
+/// A body that is nearly a request.
+fn spoilt(rng: &mut impl Rng) -> String {
+    const KEYS: [&str; 18] = [
+        "prompt",
+        "max_tokens",
+        "temperature",
+        "top_k",
+        "top_p",
+        "min_p",
+        "n",
+        "seed",
+        "stop",
+        "stream",
+        "stream_options",
+        "echo",
+        "logprobs",
+        "prompt_logprobs",
+        "ignore_eos",
+        "return_token_ids",
+        "repetition_penalty",
+        "presence_penalty",
+    ];
+    let value = |rng: &mut dyn Rng| match rng.random_range(0..12) {
+        0 => Value::Null,
+        1 => rng.random::<bool>().into(),
+        2 => rng.random::<i64>().into(),
+        3 => rng.random_range(-2..12).into(),
+        4 => (rng.random::<f64>() * 3.0 - 1.0).into(),
+        5 => json!(["a", 1, [2]]),
+        6 => json!({"include_usage": true}),
+        7 => "\u{0}\u{202e}é😀".into(),
+        8 => json!([0, 1, 2]),
+        9 => f64::from_bits(rng.random()).into(),
+        _ => "ab".into(),
+    };
+    let mut fields = json!({"prompt": "ab", "max_tokens": rng.random_range(0..6)});
+    for _ in 0..rng.random_range(0..5) {
+        fields[KEYS[rng.random_range(0..KEYS.len())]] = value(rng);
+    }
+    let mut text = fields.to_string().into_bytes();
+    if rng.random_range(0..4) == 0 {
+        let at = rng.random_range(0..text.len());
+        text[at] = rng.random();
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Requests that are nearly right get an answer of a few kinds, and the server goes on.
+/// `SPECDEC_FUZZED_REQUESTS` asks for more of them.
+#[test]
+fn spoilt_requests_are_answered() {
+    let server = TestServer::start(&["--queue", "256"]);
+    let count = std::env::var("SPECDEC_FUZZED_REQUESTS").ok().and_then(|n| n.parse().ok());
+    let mut rng = ChaCha8Rng::seed_from_u64(99);
+    let (mut good, mut bad) = (0, 0);
+    for _ in 0..count.unwrap_or(600) {
+        let body = spoilt(&mut rng);
+        let path =
+            if rng.random_range(0..5) == 0 { "/v1/chat/completions" } else { "/v1/completions" };
+        let answer = server.ask("POST", path, "", &body);
+        match answer.status {
+            200 => good += 1,
+            400 | 404 => bad += 1,
+            status => panic!("{body}: {status} {}", answer.body),
+        }
+    }
+    assert!(good > 50 && bad > 50, "{good} {bad}");
+    server.rest();
+    assert_eq!(first_text(&server.complete(&toy_text(1, 8))).len(), 8);
+}
+
+#[test]
+fn options_are_checked_before_a_model_is_loaded() {
+    let wrong = |args: &[&str], part: &str| {
+        refuses(&[&["serve", "--target", "no/such/model"], args].concat(), part);
+    };
+    wrong(&["--slots", "0"], "--slots is out of range");
+    wrong(&["--queue", "0"], "--queue is out of range");
+    wrong(&["--max-body-kib", "0"], "--max-body-kib is out of range");
+    wrong(&["--verifier", "no"], "verifier");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let args = ["serve", "--target", "toy:mixed", "--port", &port];
+    refuses(&args, "cannot listen at 127.0.0.1");
+}

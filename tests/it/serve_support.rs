@@ -1,0 +1,176 @@
+//! A server in a process of its own, and a client of a few lines.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// A server of a toy pair, which ends with this value.
+pub(crate) struct TestServer {
+    child: Child,
+    pub(crate) address: SocketAddr,
+    /// What it said before its address.
+    pub(crate) banner: String,
+}
+
+/// An answer.
+pub(crate) struct HttpAnswer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl TestServer {
+    /// Starts one with these options.
+    pub(crate) fn start(args: &[&str]) -> Self {
+        Self::of("toy:mixed", args)
+    }
+
+    /// Starts one of another target.
+    pub(crate) fn of(target: &str, args: &[&str]) -> Self {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("specdec"));
+        command.args(["serve", "--port", "0", "--target", target]).args(args);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).stdin(Stdio::null());
+        let mut child = child.spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut banner = String::new();
+        loop {
+            let mut line = String::new();
+            assert!(said.read_line(&mut line).unwrap() > 0, "it ended: {banner}");
+            if let Some((_, address)) = line.trim().split_once(" is served at http://") {
+                let address = address.parse().unwrap();
+                // Whatever it says later must not stop it.
+                std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+                return Self { child, address, banner };
+            }
+            banner += &line;
+        }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Opens a connection and sends a request; the answer is not read.
+    pub(crate) fn send(&self, request: &[u8]) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.write_all(request).unwrap();
+        stream
+    }
+
+    /// Sends a request and reads its answer.
+    pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> HttpAnswer {
+        let mut stream = self.send(request(method, path, headers, body).as_bytes());
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        HttpAnswer::of(&String::from_utf8(answer).unwrap())
+    }
+
+    pub(crate) fn get(&self, path: &str) -> HttpAnswer {
+        self.ask("GET", path, "", "")
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> HttpAnswer {
+        self.ask("POST", path, "", &body.to_string())
+    }
+
+    /// The answer to a completion that must succeed.
+    pub(crate) fn complete(&self, fields: &Value) -> Value {
+        let answer = self.post("/v1/completions", fields);
+        assert_eq!(answer.status, 200, "{fields}: {}", answer.body);
+        answer.json()
+    }
+
+    /// A number among the meters.
+    pub(crate) fn meter(&self, name: &str) -> f64 {
+        let text = self.get("/metrics").body;
+        let line = text.lines().find(|line| line.split(' ').next() == Some(name));
+        line.and_then(|line| line.split(' ').nth(1)?.parse().ok()).unwrap_or(0.0)
+    }
+
+    /// Waits until no text is generated any more.
+    pub(crate) fn rest(&self) {
+        let begun = Instant::now();
+        while self.meter("specdec_num_requests_running") > 0.0
+            || self.meter("specdec_num_requests_waiting") > 0.0
+        {
+            assert!(begun.elapsed() < Duration::from_secs(60), "a slot is stuck");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Sends it a signal and waits for its end.
+    #[cfg(unix)]
+    pub(crate) fn end_by(mut self, signal: &str) -> ExitStatus {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A request as it is sent.
+pub(crate) fn request(method: &str, path: &str, headers: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Content-Length: {length}\r\n{headers}\r\n{body}"
+    )
+}
+
+impl HttpAnswer {
+    fn of(text: &str) -> Self {
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        let chunked = head.to_lowercase().contains("transfer-encoding: chunked");
+        let body = if chunked { joined(body) } else { body.to_owned() };
+        Self { status, head: head.to_owned(), body }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{}", self.body))
+    }
+
+    /// The message of an error.
+    pub(crate) fn error(&self) -> String {
+        self.json()["error"]["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The objects of a stream, which ends as it must.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let lines = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
+        let mut events = lines.collect::<Vec<_>>();
+        assert_eq!(events.pop(), Some("[DONE]"), "{}", self.body);
+        events.iter().map(|event| serde_json::from_str(event).unwrap()).collect()
+    }
+}
+
+/// The chunks of a body, joined.
+fn joined(mut body: &str) -> String {
+    let mut whole = String::new();
+    while let Some((length, rest)) = body.split_once("\r\n") {
+        let length = usize::from_str_radix(length, 16).unwrap();
+        whole += &rest[..length];
+        body = rest[length..].trim_start_matches("\r\n");
+    }
+    whole
+}
+
+/// The text of the first choice.
+pub(crate) fn first_text(answer: &Value) -> String {
+    answer["choices"][0]["text"].as_str().unwrap().to_owned()
+}
+
+/// A request for a text of the toy.
+pub(crate) fn toy_text(seed: u64, tokens: usize) -> Value {
+    json!({"prompt": "ab", "max_tokens": tokens, "seed": seed, "temperature": 0.8})
+}
