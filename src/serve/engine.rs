@@ -120,11 +120,8 @@ impl Engine<'_> {
         loop {
             while running.len() < self.settings.limits.slots {
                 self.meters.load(running.len(), queue.len());
-                let job = if running.is_empty() {
-                    queue.blocking_recv()
-                } else {
-                    queue.try_recv().ok()
-                };
+                let job =
+                    if running.is_empty() { queue.blocking_recv() } else { queue.try_recv().ok() };
                 match job {
                     Some(job) => running.extend(RunningText::begin(job, self)),
                     None if running.is_empty() => return,
