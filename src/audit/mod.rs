@@ -13,11 +13,15 @@ mod laws;
 mod noise;
 mod places;
 mod read;
+mod tokens;
+mod verdict;
 mod wealth;
 
 pub use bet::Bet;
 pub use bugs::{BUGS, KnownBug};
-pub use laws::{BugLaw, PlaceLaws};
+pub use laws::{BugLaw, PlaceLaws, TextLaws};
 pub use places::RoundPlaces;
-pub use read::{AuditReader, AuditedDraft, ImpossibleToken};
+pub use read::{AuditReader, AuditedDraft};
+pub use tokens::{ImpossibleToken, TokenAudit};
+pub use verdict::{AuditVerdict, AuditedBug};
 pub use wealth::{Wealth, log_mean_exp};

@@ -2,7 +2,10 @@
 
 use rand::{Rng, RngExt};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::audit::{AuditReader, AuditedDraft, BUGS, Bet, BugLaw, PlaceLaws, log_mean_exp};
+use specdec::audit::{
+    AuditReader, AuditVerdict, AuditedDraft, BUGS, Bet, BugLaw, PlaceLaws, TextLaws, TokenAudit,
+    log_mean_exp,
+};
 use specdec::distribution::Dist;
 use specdec::model::ToyPair;
 use specdec::sampling::SamplingParams;
@@ -170,7 +173,7 @@ fn with_bets<T>(
     let teacher = Teacher::new(&target).unwrap();
     let mut reader = AuditReader::new(teacher, sampling, own, &[4]).unwrap();
     texts.iter().for_each(|text| reader.read(text).unwrap());
-    see(reader.best, reader.tokens, &reader.bets)
+    see(reader.audit.best, reader.audit.tokens, &reader.audit.bets)
 }
 
 /// The bugs that a pair without processors shows.
@@ -263,9 +266,40 @@ fn impossible_tokens_are_found() {
     let teacher = Teacher::new(&target).unwrap();
     let mut reader = AuditReader::new(teacher, SamplingParams::NEUTRAL, None, &[4]).unwrap();
     reader.read(&text_of(&[0], vec![0, 2, 1], 3)).unwrap();
-    let found = reader.impossible.iter().map(|found| (found.at, found.token)).collect::<Vec<_>>();
+    let found =
+        reader.audit.impossible.iter().map(|found| (found.at, found.token)).collect::<Vec<_>>();
     assert_eq!(found, [(1, 2)]);
-    assert!(reader.bets.iter().all(|bet| bet.wealth.log().is_finite()));
+    assert!(reader.audit.bets.iter().all(|bet| bet.wealth.log().is_finite()));
+}
+
+/// Laws that are given are those that a model tells, and laws that do not fit are refused.
+#[test]
+fn laws_can_be_given() {
+    let all = texts("lenient", 6_400, 9);
+    let mut given = TokenAudit::new(&[4]);
+    let laws = |tokens: usize| TextLaws {
+        target: vec![dist(&LAWS[0]); tokens],
+        raw_target: None,
+        draft: Some(vec![dist(&LAWS[1]); tokens]),
+        raw_draft: None,
+    };
+    for text in &all {
+        given.begin(&text.prompt, text.repeat);
+        // In two parts, as a model reads texts that are longer than a pass.
+        let (first, rest) = text.tokens.split_at(20);
+        given.read(first, laws(first.len())).unwrap();
+        given.read(rest, laws(rest.len())).unwrap();
+        given.end();
+    }
+    let best = with_bets(&all, true, |best, _, _| best);
+    assert!((given.best - best).abs() < 1e-9 && best > 5.0, "{} {best}", given.best);
+    let verdict = AuditVerdict::of(&given, None, 1e-2);
+    assert_eq!((verdict.refuted, verdict.bug), (true, Some("lenient")));
+    let mut refused = |part: &[u32], laws| given.read(part, laws).unwrap_err().to_string();
+    assert_eq!(refused(&[0, 1], laws(3)), "3 target laws for 2 tokens");
+    assert_eq!(refused(&[4], laws(1)), "token 4 is none of 4 tokens");
+    let other = TextLaws { draft: Some(vec![dist(&[0.5, 0.5])]), ..laws(1) };
+    assert_eq!(refused(&[0], other), "a draft law has 2 tokens and not 4");
 }
 
 #[test]

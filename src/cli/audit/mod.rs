@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use self::verdict::{AuditVerdict, verdicts_text};
+use self::verdict::{SamplingVerdict, verdicts_text};
 use super::models::open_pair;
 use super::options::{ModelArgs, count};
 use super::output;
@@ -79,13 +79,13 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     let models = (&*pair.target.model, pair.draft_model());
     let plain = args.plain.as_deref().map(|tape| args.audit(tape, models)).transpose()?;
     let own = args.audit(&args.tape, models)?;
-    let verdicts = AuditVerdict::of(&own, plain.as_deref(), args.level);
+    let verdicts = SamplingVerdict::of(&own, plain.as_deref(), args.level);
     if args.json {
         output::write_json(&verdicts)?;
     } else {
         output::write(&verdicts_text(&verdicts)?)?;
     }
-    if verdicts.iter().any(|verdict| verdict.refuted) {
+    if verdicts.iter().any(|shown| shown.verdict.refuted) {
         bail!("{}: its texts are not drawn from the target's law", args.tape.display());
     }
     Ok(())
@@ -122,7 +122,7 @@ impl AuditArgs {
                 reader.read(text).with_context(place)?;
                 progress.advance(&shown::line(&text.prompt));
             }
-            if reader.tokens > 0 {
+            if reader.audit.tokens > 0 {
                 found.push((sampling, reader));
             }
         }

@@ -1,4 +1,4 @@
-//! The verdict of an audit, and how it is shown.
+//! How the verdict of an audit is shown.
 
 use std::fmt::Write;
 
@@ -6,140 +6,58 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::Audited;
-use crate::audit::{AuditReader, Bet, ImpossibleToken};
+use crate::audit::{AuditVerdict, ImpossibleToken};
 use crate::sampling::SamplingParams;
 use crate::shown::{self, count};
 
-/// What an audit says of the texts with a sampling setting. `docs/audit.md` describes the fields.
+/// The verdict on the texts with a sampling setting.
 #[derive(Debug, Serialize)]
-pub(super) struct AuditVerdict {
+pub(super) struct SamplingVerdict {
     sampling: SamplingParams,
-    texts: usize,
-    tokens: usize,
-    level: f64,
-    pub(super) refuted: bool,
-    /// log₁₀ of the largest wealth of a bet that is divided between all bugs.
-    log10_e: f64,
-    /// The same for the texts without speculation.
-    plain_log10_e: Option<f64>,
-    /// Tokens that the target's law does not have.
-    impossible: usize,
-    /// The first of them.
+    #[serde(flatten)]
+    pub(super) verdict: AuditVerdict,
+    /// The first token that the target's law does not have.
     first_impossible: Option<String>,
-    /// The bug whose bet won most, if it refutes the texts by itself.
-    bug: Option<&'static str>,
-    bets: Vec<AuditedBug>,
-    not_placed: Vec<&'static str>,
 }
 
-/// A bet.
-#[derive(Debug, Serialize)]
-struct AuditedBug {
-    bug: &'static str,
-    summary: &'static str,
-    seen: &'static str,
-    tokens: usize,
-    log10_e: f64,
-    /// The share of the bug that explains the texts best.
-    strength: f64,
-    /// Total variation per token of the whole bug.
-    tv: f64,
-    /// What the total variation in this direction is below, at the level.
-    tv_bound: Option<f64>,
-    /// What it must be so that nine of ten such audits refute it.
-    tv_detectable: Option<f64>,
-}
-
-impl AuditVerdict {
+impl SamplingVerdict {
     /// The verdicts, by sampling setting.
     pub(super) fn of(
         own: &[Audited<'_>],
         plain: Option<&[Audited<'_>]>,
         level: f64,
-    ) -> Vec<AuditVerdict> {
+    ) -> Vec<SamplingVerdict> {
         let verdict = |(sampling, reader): &Audited<'_>| {
             let plain = plain.into_iter().flatten().find(|(other, _)| other == sampling);
-            Self::of_one(*sampling, reader, plain.map(|(_, plain)| plain), level)
+            let plain = plain.map(|(_, plain)| &plain.audit);
+            let verdict = AuditVerdict::of(&reader.audit, plain, level);
+            let first_impossible = verdict.first_impossible.as_ref().map(|first| {
+                let ImpossibleToken { prompt, repeat, at, token } = first;
+                format!("{token} at place {at} of prompt {}, repeat {repeat}", shown::line(prompt))
+            });
+            Self { sampling: *sampling, verdict, first_impossible }
         };
         own.iter().map(verdict).collect()
     }
 
-    fn of_one(
-        sampling: SamplingParams,
-        reader: &AuditReader<'_>,
-        plain: Option<&AuditReader<'_>>,
-        level: f64,
-    ) -> Self {
-        let (placed, missing): (Vec<&Bet>, Vec<&Bet>) =
-            reader.bets.iter().partition(|bet| bet.tokens > 0);
-        let needed = (1.0 / level).ln();
-        // Other arithmetic shows in plain texts, too; only what is beyond it counts.
-        let floor = plain.map_or(0.0, |plain| plain.best.max(0.0));
-        let impossible = reader.impossible.len();
-        let floor_impossible = plain.map_or(0, |plain| plain.impossible.len());
-        let beyond = impossible > 0 && floor_impossible == 0;
-        let refuted = beyond || reader.best - floor >= needed;
-        let each = (reader.bets.len() as f64).ln();
-        let mut bets = placed.iter().map(|bet| bug(bet, level, needed + each)).collect::<Vec<_>>();
-        bets.sort_by(|a, b| b.log10_e.total_cmp(&a.log10_e));
-        Self {
-            sampling,
-            texts: reader.texts,
-            tokens: reader.tokens,
-            level,
-            refuted,
-            log10_e: log10(reader.best),
-            plain_log10_e: plain.map(|plain| log10(plain.best)),
-            impossible,
-            first_impossible: reader.impossible.first().map(|first| {
-                let ImpossibleToken { prompt, repeat, at, token } = first;
-                format!("{token} at place {at} of prompt {}, repeat {repeat}", shown::line(prompt))
-            }),
-            bug: bets
-                .first()
-                .filter(|bet| refuted && bet.log10_e >= log10(needed))
-                .map(|bet| bet.bug),
-            bets,
-            not_placed: missing.iter().map(|bet| bet.bug.name).collect(),
-        }
-    }
-
     fn sentence(&self) -> String {
+        let Self { sampling, verdict, first_impossible } = self;
         let texts = format!(
             "{} of {} at {}",
-            count(self.tokens, "token"),
-            count(self.texts, "text"),
-            self.sampling.words()
+            count(verdict.tokens, "token"),
+            count(verdict.texts, "text"),
+            sampling.words()
         );
-        let plain = self.plain_log10_e.map(|e| format!("; without speculation {}", e_value(e)));
-        let e = format!("{}{}", e_value(self.log10_e), plain.unwrap_or_default());
-        let impossible = self.first_impossible.as_ref().map(|first| {
-            let tokens = count(self.impossible, "token");
+        let plain = verdict.plain_log10_e.map(|e| format!("; without speculation {}", e_value(e)));
+        let e = format!("{}{}", e_value(verdict.log10_e), plain.unwrap_or_default());
+        let impossible = first_impossible.as_ref().map(|first| {
+            let tokens = count(verdict.impossible, "token");
             format!("; {tokens} that the target cannot draw, the first {first}")
         });
         let impossible = impossible.unwrap_or_default();
-        let word = if self.refuted { "refuted" } else { "not refuted" };
-        format!("{word} at level {}: {texts}, {e}{impossible}", self.level)
+        let word = if verdict.refuted { "refuted" } else { "not refuted" };
+        format!("{word} at level {}: {texts}, {e}{impossible}", verdict.level)
     }
-}
-
-fn bug(bet: &Bet, level: f64, needed: f64) -> AuditedBug {
-    let tv = bet.mean_distance();
-    AuditedBug {
-        bug: bet.bug.name,
-        summary: bet.bug.summary,
-        seen: bet.bug.seen,
-        tokens: bet.tokens,
-        log10_e: log10(bet.wealth.best()),
-        strength: bet.wealth.strength(),
-        tv,
-        tv_bound: bet.wealth.bound(level).map(|share| share * tv),
-        tv_detectable: bet.detectable(needed).map(|share| share * tv),
-    }
-}
-
-fn log10(natural: f64) -> f64 {
-    natural / std::f64::consts::LN_10
 }
 
 fn e_value(log10: f64) -> String {
@@ -147,10 +65,11 @@ fn e_value(log10: f64) -> String {
 }
 
 /// The verdicts as text.
-pub(super) fn verdicts_text(verdicts: &[AuditVerdict]) -> Result<String> {
+pub(super) fn verdicts_text(verdicts: &[SamplingVerdict]) -> Result<String> {
     let mut text = String::new();
-    for verdict in verdicts {
-        writeln!(text, "{}", verdict.sentence())?;
+    for shown in verdicts {
+        let verdict = &shown.verdict;
+        writeln!(text, "{}", shown.sentence())?;
         if let Some(bet) = verdict.bets.first().filter(|_| verdict.bug.is_some()) {
             writeln!(text, "it looks like {}: {} (seen: {})", bet.bug, bet.summary, bet.seen)?;
         }

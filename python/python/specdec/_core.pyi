@@ -1,0 +1,41 @@
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Laws = tuple[NDArray[np.float64], float]
+
+class Audit:
+    def __new__(cls, ks: list[int]) -> Audit: ...
+    def read(
+        self,
+        text: tuple[str, int],
+        drawn: NDArray[np.int64],
+        p: _Laws,
+        others: tuple[Optional[_Laws], Optional[_Laws], Optional[_Laws]],
+    ) -> None: ...
+    def verdict(self, level: float, plain: Optional[Audit]) -> dict[str, Any]: ...
+
+def verifiers() -> list[tuple[str, str, list[tuple[str, str]], str, str]]: ...
+def verify(
+    name: str,
+    p: _Laws,
+    q: Optional[_Laws],
+    draft: NDArray[np.int64],
+    seed: int,
+    settings: dict[str, Any],
+) -> tuple[list[int], int]: ...
+def forecast_columns(
+    logs: tuple[NDArray[np.float64], NDArray[np.float64]],
+    race: Optional[NDArray[np.float64]],
+    lengths: list[int],
+    max_tokens: list[int],
+    ks: list[int],
+    rules: list[str],
+) -> dict[str, Any]: ...
+def forecast_tape(
+    file: str, bytes: bytes, ks: list[int], rules: list[str]
+) -> tuple[dict[str, Any], list[str], list[str]]: ...
+def tape_texts(
+    file: str, bytes: bytes
+) -> tuple[list[tuple[str, int, int, list[int], list[int]]], list[str]]: ...
