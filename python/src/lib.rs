@@ -2,8 +2,10 @@
 //! `specdec/_arrays.py` has made uniform, and runs the production code on them.
 
 mod audit;
+mod certify;
 mod forecast;
 mod laws;
+mod rng;
 mod verify;
 
 use pyo3::prelude::*;
@@ -14,7 +16,11 @@ mod _core {
     #[pymodule_export]
     use crate::audit::Audit;
     #[pymodule_export]
+    use crate::certify::certify;
+    #[pymodule_export]
     use crate::forecast::{forecast_columns, forecast_tape, tape_texts};
+    #[pymodule_export]
+    use crate::rng::Rng;
     #[pymodule_export]
     use crate::verify::{verifiers, verify};
 }

@@ -41,10 +41,11 @@ def column(name: str, value: ArrayLike | Any) -> NDArray[np.float64]:
     array = numbers(name, value)
     if array.ndim != 1:
         raise ValueError(f"{name} has the shape {array.shape}: allowed is one dimension")
-    missing = np.flatnonzero(np.isnan(array)) if array.dtype.kind == "f" else []
+    numeric = np.ascontiguousarray(array, dtype=np.float64)
+    missing = np.flatnonzero(np.isnan(numeric))
     if len(missing) > 0:
         raise ValueError(f"{name}[{missing[0]}] is not a number")
-    return np.ascontiguousarray(array, dtype=np.float64)
+    return numeric
 
 
 def tokens(name: str, value: ArrayLike | Any) -> NDArray[np.int64]:
@@ -57,9 +58,9 @@ def tokens(name: str, value: ArrayLike | Any) -> NDArray[np.int64]:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def counts(name: str, value: Iterable[int] | ArrayLike | Any, least: int, most: int) -> list[int]:
+def counts(name: str, value: Any, least: int, most: int) -> list[int]:
     """Integers in a range."""
-    given = value if hasattr(value, "__array__") else list(value)
+    given = list(value) if isinstance(value, Iterable) and not hasattr(value, "__array__") else value
     array = tokens(name, np.atleast_1d(given))
     for number in array:
         if not least <= number <= most:

@@ -18,7 +18,7 @@ from specdec._columns import Columns
 LawsOf = Union[ArrayLike, Callable[[NDArray[np.int64], NDArray[np.int64]], ArrayLike]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AuditVerdict:
     """What an audit says; docs/audit.md describes the numbers."""
 
@@ -42,19 +42,19 @@ class AuditVerdict:
     bets: Columns
     #: The bugs on which none could be placed.
     not_placed: tuple[str, ...]
-    _audit: _core.Audit = field(repr=False, compare=False)
+    _audit: _core.Audit = field(compare=False)
 
     @property
     def e_value(self) -> float:
         """The largest e-value after a text: exact texts reach c with probability 1/c at most."""
         return float(np.power(10.0, min(self.log10_e, 308.0)))
 
+    def __repr__(self) -> str:
+        bug = "" if self.bug is None else f"; likely bug: {self.bug}"
+        return f"<{self._sentence()}{bug}>"
+
     def __str__(self) -> str:
-        word = "refuted" if self.refuted else "not refuted"
-        lines = [
-            f"{word} at level {self.level:g}: {self.tokens} tokens of {self.texts} texts, "
-            f"e = 10^{self.log10_e:.1f}"
-        ]
+        lines = [self._sentence()]
         if self.first_impossible is not None:
             text, _, place, token = self.first_impossible
             lines.append(
@@ -65,6 +65,13 @@ class AuditVerdict:
             bets = self.bets
             lines.append(f"it looks like {bets['bug'][0]}: {bets['summary'][0]} (seen: {bets['seen'][0]})")
         return "\n".join(lines)
+
+    def _sentence(self) -> str:
+        word = "refuted" if self.refuted else "not refuted"
+        return (
+            f"{word} at level {self.level:g}: {self.tokens} tokens of {self.texts} texts, "
+            f"e = 10^{self.log10_e:.1f}"
+        )
 
 
 def audit(
@@ -107,19 +114,25 @@ def audit(
             raise ValueError("a tape holds its texts: give it with laws alone")
         if p is None:
             raise ValueError("a tape holds no laws: audit(tape, p=...) needs those of its tokens")
-        parts = _texts_of_tape(source, sampling)  # type: ignore[arg-type]
+        parts = _texts_of_tape(source, sampling)
     else:
         if tokens is None or p is not None or sampling is not None:
             raise ValueError("allowed are audit(p, tokens) and audit(tape, p=...)")
-        p = source  # type: ignore[assignment]
+        columns: Any = source
+        p = columns
         parts = _texts_of_columns(_arrays.tokens("tokens", tokens), texts, lengths)
     places = sum(len(text.tokens) for text in parts)
-    given = {"p": p, "q": q, "raw_p": raw_p, "raw_q": raw_q}
-    laws = [None if rows is None else _Laws(name, rows, places) for name, rows in given.items()]
+    target = _Laws("p", p, places)
+    own, raw_target, raw_own = (
+        None if rows is None else _Laws(name, rows, places)
+        for name, rows in (("q", q), ("raw_p", raw_p), ("raw_q", raw_q))
+    )
     begin = 0
     for text in parts:
-        target, *others = [None if rows is None else rows.of(text, begin) for rows in laws]
-        found.read((text.name, text.repeat), text.tokens, target, tuple(others))
+        others = tuple(
+            None if rows is None else rows.of(text, begin) for rows in (own, raw_target, raw_own)
+        )
+        found.read((text.name, text.repeat), text.tokens, target.of(text, begin), others)
         begin += len(text.tokens)
     return _verdict(found, level, plain)
 

@@ -1,7 +1,8 @@
+from collections.abc import Callable
 from typing import Any, Optional
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 _Laws = tuple[NDArray[np.float64], float]
 
@@ -12,10 +13,37 @@ class Audit:
         text: tuple[str, int],
         drawn: NDArray[np.int64],
         p: _Laws,
-        others: tuple[Optional[_Laws], Optional[_Laws], Optional[_Laws]],
+        others: tuple[Optional[_Laws], ...],
     ) -> None: ...
     def verdict(self, level: float, plain: Optional[Audit]) -> dict[str, Any]: ...
 
+class Rng:
+    """The source of all random decisions of a verifier."""
+
+    def choose(self, weights: ArrayLike) -> int:
+        """An index, drawn with probability proportional to its weight (weights of any sum, none
+        negative). A verifier that asks for nothing else is enumerated.
+        """
+
+    def uniform(self) -> float:
+        """A uniform number in [0, 1). A verifier that asks for one is sampled."""
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """A `numpy.random.Generator`. A verifier that asks for it is sampled."""
+
+def certify(
+    function: Callable[..., Any],
+    tokens: Callable[[Any], list[int]],
+    generator: np.random.Generator,
+    *,
+    vocab: int,
+    k: int,
+    single: bool,
+    detect: float,
+    rounds: Optional[int],
+    seed: int,
+) -> tuple[str, str, str]: ...
 def verifiers() -> list[tuple[str, str, list[tuple[str, str]], str, str]]: ...
 def verify(
     name: str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -55,7 +55,7 @@ def forecast(
     if _tape.is_tape(source):
         if any(given is not None for given in (log_q, lengths, max_tokens, race)):
             raise ValueError("a tape holds all columns: give it alone, with ks and rules")
-        name, data = _tape.tape_bytes(source)  # type: ignore[arg-type]
+        name, data = _tape.tape_bytes(source)
         found, drafters, samplings = _core.forecast_tape(name, data, asked, chosen or list(RULES))
         named = {
             "sampling": np.array(samplings)[found["sampling"]],
@@ -64,7 +64,8 @@ def forecast(
     else:
         if log_q is None:
             raise ValueError("log_q is missing: forecast(log_p, log_q, lengths) or forecast(tape)")
-        found = _of_columns(source, log_q, lengths, asked, chosen, max_tokens, race)
+        columns: Any = source
+        found = _of_columns(columns, log_q, lengths, asked, chosen, max_tokens, race)
         named = {}
     own = {name: np.asarray(column) for name, column in found.items() if name not in ("sampling", "drafter")}
     return Columns({**named, **own})

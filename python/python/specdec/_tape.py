@@ -5,9 +5,13 @@ from __future__ import annotations
 import gzip
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeGuard
 
 
-def is_tape(source: object) -> bool:
+def is_tape(source: Any) -> TypeGuard[Union[str, os.PathLike[str]]]:
     """Whether a file is meant, and not columns."""
     return isinstance(source, (str, os.PathLike))
 
