@@ -22,6 +22,7 @@ def sampler(accept=None, correction=None, bonus=None):
 
 right = sampler()
 
+
 def argmax(p, q, draft, rng):
     """Greedy decoding, whatever the temperature."""
     best = p.argmax(axis=1)

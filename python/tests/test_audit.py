@@ -91,13 +91,32 @@ def test_plain_texts_are_the_floor():
 
 
 def tape(path, texts, samplings=1):
-    model = {"name": "", "sha256": "", "tokenizer_sha256": "", "vocab": 4, "engine": "", "dtype": "",
-             "device": ""}
-    header = {"format": 1, "source": "mine", "build": "", "target": model, "samplings": [{}] * samplings}
+    model = {
+        "name": "",
+        "sha256": "",
+        "tokenizer_sha256": "",
+        "vocab": 4,
+        "engine": "",
+        "dtype": "",
+        "device": "",
+    }
+    header = {
+        "format": 1,
+        "source": "mine",
+        "build": "",
+        "target": model,
+        "samplings": [{}] * samplings,
+    }
     lines = [{"tape": header}]
     for number, tokens in enumerate(texts):
-        text = {"prompt": f"p{number}", "sampling": 0, "prompt_tokens": [1, 2],
-                "tokens": tokens.tolist(), "max_tokens": len(tokens), "end": "length"}
+        text = {
+            "prompt": f"p{number}",
+            "sampling": 0,
+            "prompt_tokens": [1, 2],
+            "tokens": tokens.tolist(),
+            "max_tokens": len(tokens),
+            "end": "length",
+        }
         lines.append({"text": text})
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path

@@ -71,7 +71,9 @@ def test_rules_and_survival():
     drawn = np.random.default_rng(0).choice(3, p=P, size=2000)
     found = specdec.forecast(np.log(P[drawn]), np.log(Q[drawn]), ks=[1, 4])
     table = found.to_polars()
-    assert table["verifier"].to_list() == ["rejection"] * 2 + ["traversal"] * 2 + ["token_match"] * 2
+    assert (
+        table["verifier"].to_list() == ["rejection"] * 2 + ["traversal"] * 2 + ["token_match"] * 2
+    )
     # A drafted token is accepted with probability sum of min(p, q), whatever came before.
     overlap = np.minimum(P, Q).sum()
     assert found["conditional_acceptance"][0] == pytest.approx(overlap, abs=0.03)
@@ -98,10 +100,21 @@ def test_a_tape_has_the_forecast_of_the_program():
         rows = list(csv.DictReader(file))
     assert len(found) == len(rows) == 288
     assert found["verifier"].to_list() == [row["verifier"] for row in rows]
-    assert found["num_speculative_tokens"].to_list() == [int(row["num_speculative_tokens"]) for row in rows]
+    assert found["num_speculative_tokens"].to_list() == [
+        int(row["num_speculative_tokens"]) for row in rows
+    ]
     assert found["drafter"][0] == "model embedded-draft in q8_0" and found["sampling"][0] == "T = 0"
-    for name in ("texts", "tokens", "rounds", "accepted", "proposed", "block_efficiency",
-                 "tokens_per_round", "acceptance_rate", "conditional_acceptance"):
+    for name in (
+        "texts",
+        "tokens",
+        "rounds",
+        "accepted",
+        "proposed",
+        "block_efficiency",
+        "tokens_per_round",
+        "acceptance_rate",
+        "conditional_acceptance",
+    ):
         assert found[name].to_list() == pytest.approx([float(row[name]) for row in rows], rel=1e-9)
     for ours, row in zip(found["survival"], rows):
         theirs = [float(each) for each in row["survival"].split()]
@@ -134,8 +147,20 @@ def test_bad_input_is_one_sentence(tmp_path):
     refused("a tape holds all columns", tape, logs)
     with pytest.raises(FileNotFoundError):
         specdec.forecast(tmp_path / "missing.jsonl")
-    header = {"format": 1, "source": "mine", "build": "", "samplings": [{}],
-              "target": {"name": "", "sha256": "", "tokenizer_sha256": "", "vocab": 3, "engine": "",
-                         "dtype": "", "device": ""}}
+    header = {
+        "format": 1,
+        "source": "mine",
+        "build": "",
+        "samplings": [{}],
+        "target": {
+            "name": "",
+            "sha256": "",
+            "tokenizer_sha256": "",
+            "vocab": 3,
+            "engine": "",
+            "dtype": "",
+            "device": "",
+        },
+    }
     tape.write_text(json.dumps({"tape": header}) + "\n")
     refused("no drafter has read its texts", tape)

@@ -23,7 +23,11 @@ def test_a_committed_run(frames):
     # The summary follows from the rounds.
     rounds, summary = run["rounds"], run["summary"]
     cell = list(summary["cell"])[3]
-    own = rounds.filter(polars.col("cell") == cell) if frames == "polars" else rounds[rounds["cell"] == cell]
+    own = (
+        rounds.filter(polars.col("cell") == cell)
+        if frames == "polars"
+        else rounds[rounds["cell"] == cell]
+    )
     rate = dict(zip(summary["cell"], summary["acceptance_rate"]))[cell]
     assert own["accepted"].sum() / own["proposed"].sum() == pytest.approx(rate)
     assert run.manifest["status"] == "finished"
@@ -36,7 +40,9 @@ def test_the_plan():
     assert {cell["id"] for cell in plan["cells"]} == set(specdec.load(RUN)["summary"]["cell"])
 
 
-@pytest.mark.parametrize("run", sorted(RESULTS.glob("*/*/summary.csv")), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    "run", sorted(RESULTS.glob("*/*/summary.csv")), ids=lambda path: path.parent.name
+)
 def test_every_committed_summary_is_read(run):
     assert len(specdec.load(run.parent)["summary"]) > 0
 

@@ -73,7 +73,9 @@ def test_bad_input_is_one_sentence():
         assert "\n" not in str(found.value)
 
     names = ", ".join(specdec.verifiers())
-    refused(f'unknown verifier "rejectoin" .did you mean "rejection".*allowed are {names}', "rejectoin")
+    refused(
+        f'unknown verifier "rejectoin" .did you mean "rejection".*allowed are {names}', "rejectoin"
+    )
     refused("p has 2 rows and not 3", p=P[:2])
     refused("q has 1 rows and not 2", q=Q[:1])
     refused("q has laws of 2 tokens, and p of 3", q=[[0.5, 0.5]] * 2)

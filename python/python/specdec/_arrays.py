@@ -60,7 +60,9 @@ def tokens(name: str, value: ArrayLike | Any) -> NDArray[np.int64]:
 
 def counts(name: str, value: Any, least: int, most: int) -> list[int]:
     """Integers in a range."""
-    given = list(value) if isinstance(value, Iterable) and not hasattr(value, "__array__") else value
+    given = (
+        list(value) if isinstance(value, Iterable) and not hasattr(value, "__array__") else value
+    )
     array = tokens(name, np.atleast_1d(given))
     for number in array:
         if not least <= number <= most:

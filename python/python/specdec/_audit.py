@@ -63,13 +63,16 @@ class AuditVerdict:
             )
         if self.bug is not None:
             bets = self.bets
-            lines.append(f"it looks like {bets['bug'][0]}: {bets['summary'][0]} (seen: {bets['seen'][0]})")
+            lines.append(
+                f"it looks like {bets['bug'][0]}: {bets['summary'][0]} (seen: {bets['seen'][0]})"
+            )
         return "\n".join(lines)
 
     def _sentence(self) -> str:
         word = "refuted" if self.refuted else "not refuted"
+        texts = "1 text" if self.texts == 1 else f"{self.texts} texts"
         return (
-            f"{word} at level {self.level:g}: {self.tokens} tokens of {self.texts} texts, "
+            f"{word} at level {self.level:g}: {self.tokens} tokens of {texts}, "
             f"e = 10^{self.log10_e:.1f}"
         )
 
@@ -215,6 +218,7 @@ def _verdict(found: _core.Audit, level: float, plain: Optional[AuditVerdict]) ->
     rows, missing = verdict.pop("bets"), tuple(verdict.pop("not_placed"))
     names = rows[0] if rows else ()
     columns = {
-        name: np.array([np.nan if row[name] is None else row[name] for row in rows]) for name in names
+        name: np.array([np.nan if row[name] is None else row[name] for row in rows])
+        for name in names
     }
     return AuditVerdict(**verdict, bets=Columns(columns), not_placed=missing, _audit=found)

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 class Columns(dict[str, Any]):
     """The columns of a table: numpy arrays of one length, by name."""
 
-
     @property
     def rows(self) -> int:
         """The number of rows."""

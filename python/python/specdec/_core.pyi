@@ -1,11 +1,23 @@
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any, Optional, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+__all__ = [
+    "Audit",
+    "Rng",
+    "certify",
+    "forecast_columns",
+    "forecast_tape",
+    "tape_texts",
+    "verifiers",
+    "verify",
+]
+
 _Laws = tuple[NDArray[np.float64], float]
 
+@final
 class Audit:
     def __new__(cls, ks: list[int]) -> Audit: ...
     def read(
@@ -17,6 +29,7 @@ class Audit:
     ) -> None: ...
     def verdict(self, level: float, plain: Optional[Audit]) -> dict[str, Any]: ...
 
+@final
 class Rng:
     """The source of all random decisions of a verifier."""
 

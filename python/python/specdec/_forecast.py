@@ -67,7 +67,11 @@ def forecast(
         columns: Any = source
         found = _of_columns(columns, log_q, lengths, asked, chosen, max_tokens, race)
         named = {}
-    own = {name: np.asarray(column) for name, column in found.items() if name not in ("sampling", "drafter")}
+    own = {
+        name: np.asarray(column)
+        for name, column in found.items()
+        if name not in ("sampling", "drafter")
+    }
     return Columns({**named, **own})
 
 

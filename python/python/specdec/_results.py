@@ -80,7 +80,9 @@ class Run(Mapping[str, Any]):
                 return library.read_ndjson(BytesIO(data))
             columns = library.read_csv(BytesIO(data), n_rows=0).columns
             names = {name: library.String for name in columns if name in NAMES}
-            frame = library.read_csv(BytesIO(data), infer_schema_length=None, schema_overrides=names)
+            frame = library.read_csv(
+                BytesIO(data), infer_schema_length=None, schema_overrides=names
+            )
             return frame.with_columns(library.col(library.String).str.replace(GUARD, "${1}"))
         if lines:
             return library.read_json(BytesIO(data), lines=True, dtype={name: str for name in NAMES})

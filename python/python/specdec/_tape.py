@@ -23,5 +23,7 @@ def tape_bytes(source: str | os.PathLike[str]) -> tuple[str, bytes]:
     if data[:2] == b"\x1f\x8b":
         return name, gzip.decompress(data)
     if data[:4] == b"PAR1":
-        raise ValueError(f"{name}: a tape as a Parquet file is read by the program alone: allowed are .jsonl and .jsonl.gz")
+        raise ValueError(
+            f"{name}: a tape as a Parquet file is read by the program alone: allowed are .jsonl and .jsonl.gz"
+        )
     return name, data

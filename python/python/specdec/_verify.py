@@ -35,7 +35,9 @@ class VerifierInfo:
 
 def verifiers() -> dict[str, VerifierInfo]:
     """All verifiers by name."""
-    each = [VerifierInfo(name, kind, dict(keys), *rest) for name, kind, keys, *rest in _core.verifiers()]
+    each = [
+        VerifierInfo(name, kind, dict(keys), *rest) for name, kind, keys, *rest in _core.verifiers()
+    ]
     return {info.name: info for info in each}
 
 
@@ -85,4 +87,6 @@ def seed(rng: np.random.Generator | int) -> int:
         return int(rng.integers(0, 2**64, dtype=np.uint64))
     if isinstance(rng, (int, np.integer)) and 0 <= rng < 2**64:
         return int(rng)
-    raise ValueError(f"rng is {rng!r}: allowed are a numpy.random.Generator and integers from 0 to 2**64 - 1")
+    raise ValueError(
+        f"rng is {rng!r}: allowed are a numpy.random.Generator and integers from 0 to 2**64 - 1"
+    )
