@@ -62,6 +62,29 @@ def test_wrong_texts_are_refuted_and_named(bug):
     assert found.bets["bug"][0] == bug and found.bets.to_polars()["log10_e"][0] > 3
 
 
+def test_every_token_meets_its_own_row():
+    """Laws that change from token to token, over the border of two texts."""
+    laws = np.array([P, P[::-1], Q])[np.arange(3000) % 3]
+    rng = np.random.default_rng(4)
+    tokens = np.array([rng.choice(4, p=law) for law in laws])
+    lengths = [1000, 2000]
+    assert not specdec.audit(laws, tokens, lengths=lengths, ks=[4]).refuted
+    shifted = specdec.audit(np.roll(laws, 1, axis=0), tokens, lengths=lengths, ks=[4])
+    assert shifted.refuted and shifted.log10_e > 10
+
+
+def test_laws_before_processors():
+    """Each kind of law allows its own bets, and the right one wins."""
+    raw_p, raw_q = P**0.5 / (P**0.5).sum(), Q**0.5 / (Q**0.5).sum()
+    more = {"q": rows(Q), "raw_p": rows(raw_p), "raw_q": rows(raw_q), "ks": [4]}
+    assert specdec.audit(rows(P), EXACT, **more).not_placed == ()
+    forgotten = np.random.default_rng(5).choice(4, p=raw_p, size=N)
+    assert specdec.audit(rows(P), forgotten, **more).bug == "raw_target"
+    verified = written(lambda x: P[x] / raw_q[x], np.maximum(P - raw_q, 0), n=4 * N)
+    more = {"q": rows(Q, 4 * N), "raw_p": rows(raw_p, 4 * N), "raw_q": rows(raw_q, 4 * N)}
+    assert specdec.audit(rows(P, 4 * N), verified, ks=[4], **more).bug == "raw_q_verified"
+
+
 def test_columns_of_polars():
     table = polars.DataFrame(
         {
@@ -150,6 +173,7 @@ def test_bad_input_is_one_sentence(tmp_path):
     refused(r"tokens\[2\] is 4: allowed are the tokens 0 to 3", p, [0, 1, 4])
     refused(r"p\[1\]: the probabilities sum to 2, not to 1", p * [[1], [2], [1]], [0, 1, 2])
     refused(r"p\[0\]: token 0 has the value NaN", p * np.nan, [0, 1, 2])
+    refused("tokens is empty", rows(P, 0), [])
     refused("level is 2: allowed is", p, [0, 1, 2], level=2)
     refused("ks: 0 is out of range", p, [0, 1, 2], ks=[0])
     refused("lengths sum to 2", p, [0, 1, 2], lengths=[1, 1])

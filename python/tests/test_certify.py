@@ -1,5 +1,7 @@
 """Certificates of verifiers in Python."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import specdec
@@ -149,6 +151,15 @@ def test_rng_ends_with_its_call():
     assert specdec.certify(keeps)
     with pytest.raises(RuntimeError, match="only while the call"):
         kept[0].uniform()
+
+
+def test_rng_answers_on_its_own_thread_alone():
+    def elsewhere(p, q, draft, rng):
+        with ThreadPoolExecutor(1) as pool:
+            return [pool.submit(rng.choose, p[0]).result()]
+
+    with pytest.raises(RuntimeError, match="on the thread of that call"):
+        specdec.certify(elsewhere)
 
 
 def test_a_certificate_within_a_certificate():

@@ -132,6 +132,7 @@ def test_bad_input_is_one_sentence(tmp_path):
     refused("log_q has 1 rows and not 2", logs, [-1.0])
     refused(r"log_q\[1\] is not a number", logs, [-1.0, np.nan])
     refused("is 0.5: no probability is above 1", [0.5, -1.0], logs)
+    refused("log_p is empty", [], [])
     refused("lengths sum to 1, and there are 2 tokens", logs, logs, [1])
     refused("lengths: 0 is out of range", logs, logs, [2, 0])
     refused("ks: 65 is out of range: allowed is 1 to 64", logs, logs, ks=[65])

@@ -171,11 +171,15 @@ def _texts_of_columns(
     tokens: NDArray[np.int64], texts: Optional[ArrayLike], lengths: Optional[ArrayLike]
 ) -> list[_Text]:
     places = len(tokens)
+    if places == 0:
+        raise ValueError("tokens is empty: there is nothing to audit")
     names: list[str] = []
     if texts is not None:
         if lengths is not None:
             raise ValueError("texts and lengths say the same: give one of them")
         ids = np.asarray(texts)
+        if ids.ndim != 1:
+            raise ValueError(f"texts has the shape {ids.shape}: allowed is one dimension")
         _arrays.fits("texts", ids, places, "one for each token")
         begins = [at for at in range(places) if at == 0 or ids[at] != ids[at - 1]]
         names = [str(ids[at]) for at in begins]

@@ -86,6 +86,8 @@ def _of_columns(
 ) -> dict[str, object]:
     target, draft = _arrays.column("log_p", log_p), _arrays.column("log_q", log_q)
     places = len(target)
+    if places == 0:
+        raise ValueError("log_p is empty: there is nothing to forecast")
     _arrays.fits("log_q", draft, places, "as log_p has")
     raced = None if race is None else _arrays.column("race", race)
     if raced is not None:
