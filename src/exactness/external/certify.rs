@@ -1,6 +1,6 @@
 //! Certifies a verifier from outside.
 
-use super::cases::{RoundCase, round_cases};
+use super::cases::{RoundCase, round_cases, sampled_cases};
 use super::certificate::{ExternalCase, ExternalCertificate, ExternalVerdict};
 use super::law::{completed, witness};
 use super::naming::name_bug;
@@ -32,8 +32,7 @@ pub fn certify_external(
                 laws.push(law);
             }
             CaseWalk::Opaque => {
-                sampled(verifier, &cases, options, &mut certificate);
-                return Ok(certificate);
+                return Ok(sampled(verifier, &sampled_cases(cases), options));
             }
             CaseWalk::Fault(why) => {
                 certificate.fault = Some(why);
@@ -86,10 +85,8 @@ fn sampled(
     verifier: &mut dyn ExternalVerifier,
     cases: &[RoundCase],
     options: &ExternalOptions,
-    certificate: &mut ExternalCertificate,
-) {
-    // What was enumerated before the first uniform number is sampled with the rest.
-    *certificate = begun(options);
+) -> ExternalCertificate {
+    let mut certificate = begun(options);
     match sample_cases(verifier, cases, options) {
         Err(why) => certificate.fault = Some(why),
         Ok(found) => {
@@ -103,6 +100,7 @@ fn sampled(
             certificate.sampling = Some(found.sampling);
         }
     }
+    certificate
 }
 
 impl ExternalCertificate {

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::exactness::joint::TOLERANCE;
 
 /// The most texts of K + 1 tokens that are enumerated.
-const MOST_TEXTS: usize = 1 << 14;
+const MOST_TEXTS: usize = 1 << 12;
 /// The most rounds that are sampled.
 const MOST_ROUNDS: u64 = 1_000_000_000;
 

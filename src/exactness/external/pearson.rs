@@ -89,3 +89,19 @@ pub(super) fn rounds_to_find(cases: &[RoundCase], detect: f64) -> u64 {
     }
     rounds
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exactness::external::cases::{round_cases, sampled_cases};
+
+    #[test]
+    fn what_is_to_be_found_decides_on_the_rounds() {
+        for (vocab, k, detect) in [(4, 3, 0.01), (4, 3, 0.03), (3, 2, 0.03), (2, 1, 0.03)] {
+            let cases = sampled_cases(round_cases(vocab, k).unwrap());
+            let rounds = rounds_to_find(&cases, detect);
+            assert!(detectable(&cases, rounds) <= detect);
+            assert!(detectable(&cases, rounds - rounds / 8) > detect);
+        }
+    }
+}

@@ -20,6 +20,9 @@ pub(super) const LEVEL: f64 = 1e-3;
 const SHARES: [f64; 5] = [1.0, 0.5, 0.25, 0.125, 0.0625];
 /// Rounds per case before the bets are counted for the first time; then after as many again.
 const FIRST_COUNT: u64 = 64;
+/// Rounds per case that a refuted verifier is sampled for at least: what refutes it may be
+/// few rounds, but bugs that are alike need more to be told apart.
+const TO_NAME: u64 = 1024;
 /// The most random numbers of a round.
 const MOST_DRAWS: usize = 1 << 20;
 
@@ -106,7 +109,8 @@ pub(super) fn sample_cases(
     let mut seeded = Seeded::new(Request { seed: options.seed, prompt: "external", repeat: 0 });
     let mut counts = vec![TextCounts::new(); cases.len()];
     let (mut done, mut next, mut number) = (0, FIRST_COUNT.min(rounds), 0);
-    let log_wealth = loop {
+    let (mut log_wealth, mut refuted) = (f64::NEG_INFINITY, false);
+    loop {
         for _ in done..next {
             for (case, counts) in cases.iter().zip(&mut counts) {
                 seeded.begin_round(number);
@@ -116,18 +120,19 @@ pub(super) fn sample_cases(
             }
         }
         done = next;
-        let wealth = bets.log_wealth(&counts, cases);
-        let impossible = PooledFit::of_target(&counts, cases).impossible > 0;
-        if done == rounds || impossible || wealth >= (2.0 / LEVEL).ln() {
-            break wealth;
+        // The most that the bets ever had at a count.
+        log_wealth = log_wealth.max(bets.log_wealth(&counts, cases));
+        refuted |= PooledFit::of_target(&counts, cases).impossible > 0;
+        refuted |= log_wealth >= (2.0 / LEVEL).ln();
+        if done == rounds || (refuted && done >= TO_NAME) {
+            break;
         }
         next = (2 * done).min(rounds);
-    };
+    }
     let fit = PooledFit::of_target(&counts, cases);
     // Pearson's test is one of a number of rounds that was fixed before.
     let complete = done == rounds;
-    let misfit = complete && !fit.is_plausible();
-    let refuted = misfit || fit.impossible > 0 || log_wealth >= (2.0 / LEVEL).ln();
+    refuted |= complete && !fit.is_plausible();
     let found = counts.iter().map(frequencies).collect::<Vec<_>>();
     let shown = cases.iter().zip(&found).map(|(case, found)| shown(case, found, done)).collect();
     let (likely_bug, closest_bug) =
@@ -217,7 +222,7 @@ impl Bets {
         found: &[JointDistribution],
     ) -> (Option<ExternalBug>, Option<ExternalBug>) {
         let all = [cases.len(); 2];
-        let likely = self.on.iter().map(|one| (one, log_likelihood(counts, &one.1, cases, 1.0)));
+        let likely = self.on.iter().map(|one| (one, log_probability(counts, &one.1)));
         let likely = likely.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(one, _)| one);
         if let Some((wrong, laws)) = likely
             && PooledFit::test(counts, laws.iter(), UNLIKELY).is_plausible()
@@ -229,6 +234,14 @@ impl Bets {
         let closest = close.min_by(|a, b| a.1.total_cmp(&b.1));
         (None, closest.map(|(wrong, tv)| wrong.bug(tv, [0, cases.len()])))
     }
+}
+
+/// The logarithm of the probability of the texts under these laws.
+fn log_probability(counts: &[TextCounts], laws: &[JointDistribution]) -> f64 {
+    let each = counts.iter().zip(laws).flat_map(|(counts, law)| {
+        counts.iter().map(|(text, &n)| n as f64 * law.get(text).copied().unwrap_or(0.0).ln())
+    });
+    each.sum()
 }
 
 /// The logarithm of the ratio of likelihoods of the texts under a share of a bug and under

@@ -282,10 +282,9 @@ fn with_target(round: &ExternalRound, row: impl Fn(usize, &[f64]) -> Vec<f64>) -
 }
 
 fn coin(chance: &mut dyn ExternalChance, p: f64) -> Result<bool, Error> {
-    if p <= 0.0 || p >= 1.0 {
-        return Ok(p >= 1.0);
-    }
-    Ok(chance.choose(&[p, 1.0 - p])? == 0)
+    // 0/0 accepts nothing, as a comparison with it is false.
+    let p = if p > 0.0 { p.min(1.0) } else { 0.0 };
+    Ok(p >= 1.0 || (p > 0.0 && chance.choose(&[p, 1.0 - p])? == 0))
 }
 
 fn run(
