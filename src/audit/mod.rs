@@ -8,20 +8,22 @@
 //! any time; the bet that wins names the bug.
 
 mod bet;
-mod book;
 mod bugs;
 mod impossible;
 mod laws;
 mod noise;
 mod places;
 mod read;
+mod tokens;
+mod verdict;
 mod wealth;
 
 pub use bet::Bet;
-pub use book::{AuditBook, AuditedToken, KnownLaws};
 pub use bugs::{BUGS, KnownBug};
 pub use impossible::ImpossibleToken;
-pub use laws::{BugLaw, PlaceLaws};
+pub use laws::{BugLaw, PlaceLaws, TextLaws};
 pub use places::RoundPlaces;
 pub use read::{AuditReader, AuditedDraft, AuditedText};
+pub use tokens::TokenAudit;
+pub use verdict::{AuditLimits, AuditVerdict, AuditedBug};
 pub use wealth::{Wealth, log_mean_exp};

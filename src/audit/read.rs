@@ -1,7 +1,8 @@
 //! Reads texts with the models that know their laws, and bets on their tokens.
 
-use super::book::{AuditBook, AuditedToken, KnownLaws};
-use super::impossible::{ImpossibleToken, gap};
+use super::impossible::gap;
+use super::laws::TextLaws;
+use super::tokens::TokenAudit;
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
 use crate::sampling::{History, Logits, Sampler, SamplingParams};
@@ -25,11 +26,11 @@ pub struct AuditedText<'t> {
     pub rounds: Option<&'t [usize]>,
 }
 
-/// An audit.
+/// An audit whose laws are those of models.
 #[derive(Debug)]
 pub struct AuditReader<'m> {
     /// What it has found.
-    pub book: AuditBook,
+    pub audit: TokenAudit,
     target: Teacher<'m>,
     sampler: Sampler,
     raw: Option<Sampler>,
@@ -57,7 +58,7 @@ impl<'m> AuditReader<'m> {
             Ok::<_, Error>((teacher, Sampler::new(sampling)?.on(rows)))
         });
         Ok(Self {
-            book: AuditBook::new(ks, rows),
+            audit: TokenAudit::new(ks).on(rows),
             sampler: Sampler::new(sampling)?.on(rows),
             raw: raw.map(|raw| Ok::<_, Error>(Sampler::new(raw)?.on(rows))).transpose()?,
             target,
@@ -68,60 +69,45 @@ impl<'m> AuditReader<'m> {
     /// Reads a text.
     ///
     /// # Errors
-    /// If a model fails, or logits define no distribution.
+    /// If a model fails, logits define no distribution, or the models have different
+    /// vocabularies.
     pub fn read(&mut self, AuditedText { text, rounds }: AuditedText<'_>) -> Result<(), Error> {
-        self.book.begin();
+        self.audit.begin(&text.prompt, text.repeat);
         let prompt_len = text.prompt_tokens.len();
-        let ends = rounds.map(|rounds| ends(rounds, text.tokens.len()));
+        let ended = rounds.map(|rounds| ends(rounds, text.tokens.len()));
         parts(text, |context, part| {
             let begin = context.len() - prompt_len;
-            let (laws, impossible) = self.laws(((prompt_len, context), part))?;
-            let named = impossible.into_iter().map(|(at, gap)| ImpossibleToken {
-                prompt: text.prompt.clone(),
-                repeat: text.repeat,
-                at: begin + at,
-                token: part[at],
-                gap,
-            });
-            self.book.impossible.extend(named);
-            let ended = |at: usize| ends.as_ref().map(|ends| ends[begin + at]);
-            let places = part.iter().zip(laws).enumerate();
-            let tokens =
-                places.map(|(at, (&token, laws))| AuditedToken { token, laws, ended: ended(at) });
-            self.book.place(&tokens.collect::<Vec<_>>());
+            let (laws, gaps) = self.laws(((prompt_len, context), part))?;
+            let ended = ended.as_ref().map(|ended| &ended[begin..begin + part.len()]);
+            let known = self.audit.impossible.len();
+            self.audit.read(part, laws, ended)?;
+            let new = self.audit.impossible[known..].iter_mut();
+            new.zip(gaps).for_each(|(token, gap)| token.gap = gap);
             Ok(())
         })?;
-        self.book.end();
+        self.audit.end();
         Ok(())
     }
 
-    /// The laws of a part's tokens, and which of them have probability 0, with their gaps.
-    fn laws(&mut self, part: TextPart<'_>) -> Result<(Vec<KnownLaws>, Vec<(usize, f64)>), Error> {
+    /// The laws of a part's tokens, and the gaps of those that have probability 0.
+    fn laws(&mut self, part: TextPart<'_>) -> Result<(TextLaws, Vec<f64>), Error> {
         let (place @ (prompt_len, context), tokens) = part;
         let logits = self.target.logits(context, tokens)?;
         let target = laws(&self.sampler, place, tokens, &logits, "the target")?;
-        let impossible = (0..tokens.len()).filter(|&at| target[at].p(tokens[at]) <= 0.0);
-        let gap_at = |at: usize| {
+        let gap = |at: usize| {
             let history = History { prompt_len, context, drafted: &tokens[..at] };
-            (at, gap(&target[at], &self.sampler.scores(&logits[at], history), tokens[at]))
+            gap(&target[at], &self.sampler.scores(&logits[at], history), tokens[at])
         };
-        let impossible = impossible.map(gap_at).collect();
-        let mut raw_target = self.raw_laws(part, &logits)?.into_iter().flatten();
+        let impossible = (0..tokens.len()).filter(|&at| target[at].p(tokens[at]) <= 0.0);
+        let gaps = impossible.map(gap).collect();
+        let raw_target = self.raw_laws(part, &logits)?;
         let (mut draft, mut raw_draft) = (None, None);
         if let Some((teacher, sampler)) = &mut self.draft {
             let logits = teacher.logits(context, tokens)?;
             draft = Some(laws(sampler, place, tokens, &logits, "the draft model")?);
             raw_draft = self.raw_laws(part, &logits)?;
         }
-        let mut draft = draft.into_iter().flatten();
-        let mut raw_draft = raw_draft.into_iter().flatten();
-        let known = target.into_iter().map(|target| KnownLaws {
-            target,
-            raw_target: raw_target.next(),
-            draft: draft.next(),
-            raw_draft: raw_draft.next(),
-        });
-        Ok((known.collect(), impossible))
+        Ok((TextLaws { target, raw_target, draft, raw_draft }, gaps))
     }
 
     fn raw_laws(

@@ -44,7 +44,7 @@ impl Seeded {
     }
 
     /// A uniform number in `[0, 1)` with 53 bits, for one site of the current round.
-    fn uniform(&mut self, site: Site) -> f64 {
+    pub(crate) fn uniform(&mut self, site: Site) -> f64 {
         // Purposes are 2^40 words apart, nodes four words: no overlap.
         let word = ((site.purpose as u128) << 40) + (site.node as u128) * 4;
         self.open(self.round);

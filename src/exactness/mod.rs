@@ -8,6 +8,7 @@
 //! That all of this would notice a mistake is shown by [`mutants`]:
 //! known-wrong methods that must be refuted.
 //! [`certify`] runs everything and returns a [`Certificate`].
+//! [`external`] does the same for verifiers that are not ours.
 
 mod audit;
 mod bits;
@@ -18,6 +19,7 @@ mod certified;
 mod certify;
 mod closed;
 mod enumerate;
+pub mod external;
 mod fitted;
 #[cfg(feature = "engine")]
 mod forks;

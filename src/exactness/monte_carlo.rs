@@ -11,10 +11,8 @@ use crate::distribution::Token;
 
 /// The probability that a right method fails one test.
 pub const LEVEL: f64 = 1e-6;
-/// Standard normal quantile of 1 − [`LEVEL`].
-const Z_LEVEL: f64 = 4.753_424;
-/// Standard normal quantile of 0.99, the power at the detectable difference.
-const Z_POWER: f64 = 2.326_348;
+/// The quantiles of [`LEVEL`], and of a power of 0.99.
+const POWER: TestPower = TestPower { z_level: 4.753_424, z_power: 2.326_348 };
 /// Sequences with fewer expected counts are merged, or the χ² distribution would be off.
 const MIN_EXPECTED: f64 = 5.0;
 
@@ -43,16 +41,16 @@ impl Fit {
         let runs = counts.values().sum::<u64>();
         let impossible =
             counts.iter().filter(|(text, _)| !dist.contains_key(*text)).map(|(_, n)| n).sum();
-        let (cells, merged) = cells(counts, dist, runs as f64);
+        let (cells, merged) = merged_cells(counts, dist, runs as f64);
         let statistic = cells.iter().map(|(seen, expected)| (seen - expected).powi(2) / expected);
         let freedom = cells.len().saturating_sub(1).max(1) as f64;
         Self {
             runs,
             cells: cells.len(),
             statistic: statistic.sum(),
-            critical: critical(freedom),
+            critical: POWER.critical(freedom),
             impossible,
-            min_detectable_tv: (detectable(freedom, runs as f64) + merged).min(1.0),
+            min_detectable_tv: (POWER.detectable(freedom, runs as f64) + merged).min(1.0),
         }
     }
 
@@ -73,7 +71,7 @@ impl Fit {
 
 /// Seen and expected counts, and the mass of the rarest sequences: they are one
 /// cell, of as many as it takes for enough to be expected.
-fn cells(
+pub(super) fn merged_cells(
     counts: &BTreeMap<Vec<Token>, u64>,
     dist: &JointDistribution,
     runs: f64,
@@ -95,27 +93,37 @@ fn cells(
     (cells, rest.1 / runs)
 }
 
-/// The 1 − [`LEVEL`] quantile of χ² by Wilson and Hilferty's cube (1931). This
-/// far out it is a little too large for few degrees of freedom: the true level
-/// is then below [`LEVEL`], never above.
-fn critical(freedom: f64) -> f64 {
-    let step = 2.0 / (9.0 * freedom);
-    freedom * (1.0 - step + Z_LEVEL * step.sqrt()).powi(3)
+/// What Pearson's test is to decide by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TestPower {
+    /// Standard normal quantile of 1 − level.
+    pub(super) z_level: f64,
+    /// Standard normal quantile of the power at the detectable difference.
+    pub(super) z_power: f64,
 }
 
-/// The total variation whose non-centrality `λ = 4 n TV²`, the least that
-/// Cauchy–Schwarz allows, lifts X² above the critical value with probability
-/// 0.99. The noncentral distribution is taken as normal with mean `d + λ` and variance
-/// `2 (d + 2 λ)`.
-fn detectable(freedom: f64, runs: f64) -> f64 {
-    let critical = critical(freedom);
-    let found = |lambda: f64| {
-        freedom + lambda - Z_POWER * (2.0 * (freedom + 2.0 * lambda)).sqrt() >= critical
-    };
-    let (mut low, mut high) = (0.0, 1e6);
-    for _ in 0..60 {
-        let middle = 0.5 * (low + high);
-        if found(middle) { high = middle } else { low = middle }
+impl TestPower {
+    /// The 1 − level quantile of χ² by Wilson and Hilferty's cube (1931). This far out it is a
+    /// little too large for few degrees of freedom: the true level is then below the level,
+    /// never above.
+    pub(super) fn critical(self, freedom: f64) -> f64 {
+        let step = 2.0 / (9.0 * freedom);
+        freedom * (1.0 - step + self.z_level * step.sqrt()).powi(3)
     }
-    (high / (4.0 * runs)).sqrt()
+
+    /// The total variation whose non-centrality `λ = 4 n TV²`, the least that Cauchy–Schwarz
+    /// allows, lifts X² above the critical value with the power. The noncentral distribution is
+    /// taken as normal with mean `d + λ` and variance `2 (d + 2 λ)`.
+    pub(super) fn detectable(self, freedom: f64, runs: f64) -> f64 {
+        let critical = self.critical(freedom);
+        let found = |lambda: f64| {
+            freedom + lambda - self.z_power * (2.0 * (freedom + 2.0 * lambda)).sqrt() >= critical
+        };
+        let (mut low, mut high) = (0.0, 1e6);
+        for _ in 0..60 {
+            let middle = 0.5 * (low + high);
+            if found(middle) { high = middle } else { low = middle }
+        }
+        (high / (4.0 * runs)).sqrt()
+    }
 }

@@ -3,7 +3,8 @@
 use rand::{Rng, RngExt};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use specdec::audit::{
-    AuditReader, AuditedDraft, AuditedText, BUGS, Bet, BugLaw, PlaceLaws, log_mean_exp,
+    AuditLimits, AuditReader, AuditVerdict, AuditedDraft, AuditedText, BUGS, Bet, BugLaw,
+    PlaceLaws, TextLaws, TokenAudit, log_mean_exp,
 };
 use specdec::distribution::Dist;
 use specdec::model::ToyPair;
@@ -180,7 +181,7 @@ fn with_bets<T>(
     let teacher = Teacher::new(&target).unwrap();
     let mut reader = AuditReader::new(teacher, sampling, own, &[4]).unwrap();
     texts.iter().for_each(|text| reader.read(AuditedText { text, rounds: None }).unwrap());
-    see(reader.book.best, reader.book.tokens, &reader.book.bets)
+    see(reader.audit.best, reader.audit.tokens, &reader.audit.bets)
 }
 
 /// The bugs that a pair without processors shows.
@@ -267,8 +268,8 @@ fn told_rounds_sharpen_bets() {
             let rounds = told.then_some(&**rounds);
             reader.read(AuditedText { text, rounds }).unwrap();
         }
-        let bonus = reader.book.bets.iter().find(|bet| bet.bug.name == "bonus_from_draft");
-        (bonus.unwrap().wealth.log(), reader.book.best)
+        let bonus = reader.audit.bets.iter().find(|bet| bet.bug.name == "bonus_from_draft");
+        (bonus.unwrap().wealth.log(), reader.audit.best)
     };
     let [(hidden, _), (told, _)] = [false, true].map(|told| wealth("bonus_from_draft", told));
     assert!(told > 2.0 * hidden && hidden > 5.0, "{told} {hidden}");
@@ -296,10 +297,10 @@ fn impossible_tokens_are_found() {
     let mut reader = AuditReader::new(teacher, SamplingParams::NEUTRAL, None, &[4]).unwrap();
     let text = text_of(&[0], vec![0, 2, 1], 3);
     reader.read(AuditedText { text: &text, rounds: None }).unwrap();
-    let found = reader.book.impossible.iter().map(|found| (found.at, found.token));
+    let found = reader.audit.impossible.iter().map(|found| (found.at, found.token));
     assert_eq!(found.collect::<Vec<_>>(), [(1, 2)]);
-    assert_eq!(reader.book.impossible[0].gap, f64::INFINITY);
-    assert!(reader.book.bets.iter().all(|bet| bet.wealth.log().is_finite()));
+    assert_eq!(reader.audit.impossible[0].gap, f64::INFINITY);
+    assert!(reader.audit.bets.iter().all(|bet| bet.wealth.log().is_finite()));
 }
 
 /// At temperature 0 a token other than the largest has the gap of their logits.
@@ -311,12 +312,43 @@ fn gaps_tell_ties_from_bugs() {
     let mut reader = AuditReader::new(Teacher::new(&target).unwrap(), greedy, None, &[4]).unwrap();
     let text = text_of(&[0], vec![0, 1, 2, 0], 4);
     reader.read(AuditedText { text: &text, rounds: None }).unwrap();
-    let gaps = reader.book.impossible.iter().map(|found| (found.at, found.gap)).collect::<Vec<_>>();
+    let gaps =
+        reader.audit.impossible.iter().map(|found| (found.at, found.gap)).collect::<Vec<_>>();
     assert_eq!(gaps.len(), 2);
     for ((at, gap), (place, ratio)) in gaps.into_iter().zip([(1, 0.4_f64 / 0.35), (2, 0.4 / 0.25)])
     {
         assert!(at == place && (gap - ratio.ln()).abs() < 1e-6, "{at} {gap}");
     }
+}
+
+/// Laws that are given are those that a model tells, and laws that do not fit are refused.
+#[test]
+fn laws_can_be_given() {
+    let all = texts("lenient", 6_400, 9);
+    let mut given = TokenAudit::new(&[4]);
+    let laws = |tokens: usize| TextLaws {
+        target: vec![dist(&LAWS[0]); tokens],
+        raw_target: None,
+        draft: Some(vec![dist(&LAWS[1]); tokens]),
+        raw_draft: None,
+    };
+    for text in &all {
+        given.begin(&text.prompt, text.repeat);
+        // In two parts, as a model reads texts that are longer than a pass.
+        let (first, rest) = text.tokens.split_at(20);
+        given.read(first, laws(first.len()), None).unwrap();
+        given.read(rest, laws(rest.len()), None).unwrap();
+        given.end();
+    }
+    let best = with_bets(&all, true, |best, _, _| best);
+    assert!((given.best - best).abs() < 1e-9 && best > 5.0, "{} {best}", given.best);
+    let verdict = AuditVerdict::of(&given, None, AuditLimits { level: 1e-2, tie: 0.0 });
+    assert_eq!((verdict.refuted, verdict.bug), (true, Some("lenient")));
+    let mut refused = |part: &[u32], laws| given.read(part, laws, None).unwrap_err().to_string();
+    assert_eq!(refused(&[0, 1], laws(3)), "3 target laws for 2 tokens");
+    assert_eq!(refused(&[4], laws(1)), "token 4 is none of 4 tokens");
+    let other = TextLaws { draft: Some(vec![dist(&[0.5, 0.5])]), ..laws(1) };
+    assert_eq!(refused(&[0], other), "a draft law has 2 tokens and not 4");
 }
 
 #[test]

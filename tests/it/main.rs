@@ -21,6 +21,9 @@ mod errors;
 mod exactness;
 mod exactness_ends;
 mod exactness_time;
+mod external;
+mod external_sampled;
+mod external_support;
 mod fixtures;
 #[cfg(feature = "engine")]
 mod kernel_support;

@@ -14,12 +14,12 @@ use clap::Args;
 use self::seeds::SeedPairs;
 #[cfg(feature = "serve")]
 use self::server::AuditedServer;
-use self::verdict::{AuditLimits, AuditReport, AuditVerdict};
+use self::verdict::{AuditReport, SamplingVerdict};
 use super::models::open_pair;
 use super::options::{ModelArgs, count};
 use super::output;
 use super::sampling::SamplingArgs;
-use crate::audit::{AuditBook, AuditReader, AuditedDraft, AuditedText};
+use crate::audit::{AuditLimits, AuditReader, AuditedDraft, AuditedText, TokenAudit};
 use crate::draft::draft_sampling;
 use crate::exactness::mutants::Mutant;
 use crate::model::LanguageModel;
@@ -115,13 +115,13 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     };
     let pairs = plain.as_ref().map(|plain| SeedPairs::of(&own, plain)).filter(SeedPairs::any);
     let limits = AuditLimits { level: args.level, tie: args.tie };
-    let verdicts = AuditVerdict::of(&found, &floor, limits);
+    let verdicts = SamplingVerdict::of(&found, &floor, limits);
     let planted = match planted {
         None => Vec::new(),
         Some(mutant) => {
             let k = args.num_speculative_tokens.iter().copied().max().unwrap_or(1).min(PLANTED_K);
             let texts = planted::planted(&mutant, &pair, &own, k)?;
-            AuditVerdict::of(&args.audit(&args.file, &texts, models)?, &floor, limits)
+            SamplingVerdict::of(&args.audit(&args.file, &texts, models)?, &floor, limits)
         }
     };
     let report = AuditReport { verdicts, seeds: pairs, planted };
@@ -130,14 +130,14 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     } else {
         output::write(&report.text()?)?;
     }
-    if report.verdicts.iter().any(|verdict| verdict.refuted) {
+    if report.verdicts.iter().any(|shown| shown.verdict.refuted) {
         bail!("{}: its texts are not drawn from the target's law", args.file.display());
     }
     Ok(())
 }
 
 /// What was found for a sampling setting.
-type Audited = (SamplingParams, AuditBook);
+type Audited = (SamplingParams, TokenAudit);
 
 impl AuditArgs {
     /// Reads texts, one sampling setting after the other.
@@ -169,8 +169,8 @@ impl AuditArgs {
                 reader.read(AuditedText { text, rounds }).with_context(place)?;
                 progress.advance(&shown::line(&text.prompt));
             }
-            if reader.book.tokens > 0 {
-                found.push((sampling, reader.book));
+            if reader.audit.tokens > 0 {
+                found.push((sampling, reader.audit));
             }
         }
         if found.is_empty() {

@@ -166,6 +166,13 @@ pub fn mutants() -> Vec<Mutant> {
     all.into_iter().filter(can_run).collect()
 }
 
+/// The wrong verifiers that are wrong on chains, too: name, mistake and verifier.
+pub(super) fn chain_verifiers()
+-> impl Iterator<Item = (&'static str, &'static str, &'static dyn Verifier)> {
+    let chains = verifiers::MUTANTS.iter().filter(|mutant| mutant.case.rule.is_some());
+    chains.map(|mutant| (mutant.name, mutant.imitates, mutant.verifier))
+}
+
 /// What needs the CPU engine is left out of builds without it.
 fn can_run(mutant: &Mutant) -> bool {
     cfg!(feature = "engine") || !mutant.case.engine

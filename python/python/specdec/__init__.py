@@ -1,0 +1,43 @@
+"""Is a speculative decoder exact?
+
+p is the target's distribution after all sampling settings, q the draft's; a *round* drafts K
+tokens, accepts some of them and adds one token of the target's.
+
+- `certify`: whether a verifier that you wrote is exact, by enumeration or by sampling, and which
+  known bug it has if not; `exact` for `assert` in tests.
+- `verify`: one of the production verifiers, on arrays.
+- `audit`: whether texts were drawn from the target's law, and which bug explains them if not.
+- `forecast`: what drafts, rules and K would accept, from log p and log q of texts.
+- `load`: the results folder of a run as data frames.
+
+Everything takes numpy arrays, or what numpy can make arrays of: tensors, columns of polars and
+pandas, lists.
+"""
+
+from specdec._audit import AuditVerdict, audit
+from specdec._certify import Bug, Certificate, Sampling, Witness, certify, exact
+from specdec._columns import Columns
+from specdec._core import Rng
+from specdec._forecast import forecast
+from specdec._results import Run, load
+from specdec._verify import Verified, VerifierInfo, verifiers, verify
+
+__all__ = [
+    "AuditVerdict",
+    "Bug",
+    "Certificate",
+    "Columns",
+    "Rng",
+    "Run",
+    "Sampling",
+    "Verified",
+    "VerifierInfo",
+    "Witness",
+    "audit",
+    "certify",
+    "exact",
+    "forecast",
+    "load",
+    "verifiers",
+    "verify",
+]

@@ -1,0 +1,82 @@
+from collections.abc import Callable
+from typing import Any, Optional, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "Audit",
+    "Rng",
+    "certify",
+    "forecast_columns",
+    "forecast_tape",
+    "tape_texts",
+    "verifiers",
+    "verify",
+]
+
+_Laws = tuple[NDArray[np.float64], float]
+
+@final
+class Audit:
+    def __new__(cls, ks: list[int]) -> Audit: ...
+    def read(
+        self,
+        text: tuple[str, int],
+        drawn: NDArray[np.int64],
+        p: _Laws,
+        others: tuple[Optional[_Laws], ...],
+    ) -> None: ...
+    def verdict(self, level: float, plain: Optional[Audit]) -> dict[str, Any]: ...
+
+@final
+class Rng:
+    """The source of all random decisions of a verifier."""
+
+    def choose(self, weights: ArrayLike) -> int:
+        """An index, drawn with probability proportional to its weight (weights of any sum, none
+        negative). A verifier that asks for nothing else is enumerated.
+        """
+
+    def uniform(self) -> float:
+        """A uniform number in [0, 1). A verifier that asks for one is sampled."""
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """A `numpy.random.Generator`. A verifier that asks for it is sampled."""
+
+def certify(
+    function: Callable[..., Any],
+    tokens: Callable[[Any], list[int]],
+    generator: np.random.Generator,
+    *,
+    vocab: int,
+    k: int,
+    single: bool,
+    detect: float,
+    rounds: Optional[int],
+    seed: int,
+) -> tuple[str, str, str]: ...
+def verifiers() -> list[tuple[str, str, list[tuple[str, str]], str, str]]: ...
+def verify(
+    name: str,
+    p: _Laws,
+    q: Optional[_Laws],
+    draft: NDArray[np.int64],
+    seed: int,
+    settings: dict[str, Any],
+) -> tuple[list[int], int]: ...
+def forecast_columns(
+    logs: tuple[NDArray[np.float64], NDArray[np.float64]],
+    race: Optional[NDArray[np.float64]],
+    lengths: list[int],
+    max_tokens: list[int],
+    ks: list[int],
+    rules: list[str],
+) -> dict[str, Any]: ...
+def forecast_tape(
+    file: str, bytes: bytes, ks: list[int], rules: list[str]
+) -> tuple[dict[str, Any], list[str], list[str]]: ...
+def tape_texts(
+    file: str, bytes: bytes
+) -> tuple[list[tuple[str, int, int, list[int], list[int]]], list[str]]: ...

@@ -1,0 +1,135 @@
+"""Results folders as data frames."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import importlib.util
+import json
+import os
+from collections.abc import Iterator, Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Optional, Union
+
+#: Columns that hold names, even if they look like numbers.
+NAMES = ("cell", "prompt", "category", "params", "text_sha256", "seal", "digests")
+#: An apostrophe that keeps spreadsheets from taking a text for a formula.
+GUARD = r"^'('*[=+\-@\t\r\n])"
+#: The tables that a run may mark as superseded by another attempt.
+ATTEMPTED = ("generations", "blocks")
+
+
+class Run(Mapping[str, Any]):
+    """A results folder: tables by name, read when they are asked for.
+
+    The names are those of the CSV files: `summary`, `survival`, `rounds`, `positions`,
+    `generations`, `blocks`, …; `texts` is `generations.jsonl`. docs/metrics.md defines every
+    column. Generations and blocks that another attempt superseded are left out.
+    """
+
+    def __init__(self, path: Path, frames: str, superseded: bool) -> None:
+        self.path = path
+        self._frames = importlib.import_module(frames)
+        self._superseded = superseded
+        self._files = {_stem(file): file for file in sorted(path.glob("*.csv*"))}
+        texts = _file(path, "generations.jsonl")
+        if texts is not None:
+            self._files["texts"] = texts
+        self._read: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._files:
+            raise KeyError(f"{self.path} has no table {name}: there are {', '.join(self._files)}")
+        if name not in self._read:
+            frame = self._frame(self._files[name], name == "texts")
+            if name in ATTEMPTED and not self._superseded and "superseded" in frame.columns:
+                frame = self._current(frame)
+            self._read[name] = frame
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}: {', '.join(self._files)})"
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """`plan.toml`: what was run, its cells included (Python 3.11 or newer)."""
+        import tomllib
+
+        return tomllib.loads((self.path / "plan.toml").read_text(encoding="utf-8"))
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """`manifest.json`: on what machine, by which build, and when."""
+        text = (self.path / "manifest.json").read_text(encoding="utf-8")
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    def _frame(self, file: Path, lines: bool) -> Any:
+        data = file.read_bytes()
+        data = gzip.decompress(data) if file.suffix == ".gz" else data
+        library = self._frames
+        if library.__name__ == "polars":
+            if lines:
+                return library.read_ndjson(BytesIO(data))
+            columns = library.read_csv(BytesIO(data), n_rows=0).columns
+            names = {name: library.String for name in columns if name in NAMES}
+            frame = library.read_csv(
+                BytesIO(data), infer_schema_length=None, schema_overrides=names
+            )
+            return frame.with_columns(library.col(library.String).str.replace(GUARD, "${1}"))
+        if lines:
+            return library.read_json(BytesIO(data), lines=True, dtype={name: str for name in NAMES})
+        kinds = {name: str for name in NAMES}
+        frame = library.read_csv(BytesIO(data), dtype=kinds, keep_default_na=False, na_values=[""])
+        for name in frame.columns:
+            if library.api.types.is_string_dtype(frame[name]):
+                frame[name] = frame[name].str.replace(GUARD, r"\1", regex=True)
+        return frame
+
+    def _current(self, frame: Any) -> Any:
+        if self._frames.__name__ == "polars":
+            return frame.filter(~self._frames.col("superseded"))
+        return frame[~frame["superseded"]].reset_index(drop=True)
+
+
+def load(
+    run: Union[str, os.PathLike[str]],
+    *,
+    frames: Optional[str] = None,
+    superseded: bool = False,
+) -> Run:
+    """The results folder of a run (`results/<experiment>/<run>`), by `specdec run`.
+
+    `frames` names the library of the tables: `polars`, `pandas`; without it polars, if it is
+    installed, else pandas. With `superseded`, generations and blocks that another attempt
+    superseded are there, too.
+
+    Raises `FileNotFoundError` for a folder without tables, and `ImportError` without a library.
+    """
+    known = ("polars", "pandas")
+    if frames is not None and frames not in known:
+        raise ValueError(f"frames is {frames!r}: allowed are polars and pandas")
+    wanted = known if frames is None else (frames,)
+    library = next((name for name in wanted if importlib.util.find_spec(name)), None)
+    if library is None:
+        raise ImportError(f"load needs {' or '.join(wanted)}: pip install {wanted[0]}")
+    path = Path(run)
+    if not any(path.glob("*.csv*")):
+        raise FileNotFoundError(f"{path} is no results folder: it holds no CSV file")
+    return Run(path, library, superseded)
+
+
+def _stem(file: Path) -> str:
+    return file.name.split(".csv")[0]
+
+
+def _file(folder: Path, name: str) -> Optional[Path]:
+    both = (folder / name, folder / f"{name}.gz")
+    return next((file for file in both if file.exists()), None)

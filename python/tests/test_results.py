@@ -1,0 +1,72 @@
+"""Results folders as frames."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import polars
+import pytest
+import specdec
+
+RESULTS = Path(__file__).parents[2] / "results"
+RUN = RESULTS / "03-verifiers/2026-11-22-amd-epyc-2c"
+
+
+@pytest.mark.parametrize("frames", ["polars", "pandas"])
+def test_a_committed_run(frames):
+    if importlib.util.find_spec(frames) is None:
+        pytest.skip(f"needs {frames}")
+    run = specdec.load(RUN, frames=frames)
+    assert {"summary", "survival", "rounds", "generations", "blocks", "texts"} <= set(run)
+    assert type(run["summary"]).__module__.startswith(frames)
+    assert run["rounds"] is run["rounds"]
+    # The summary follows from the rounds.
+    rounds, summary = run["rounds"], run["summary"]
+    cell = list(summary["cell"])[3]
+    own = (
+        rounds.filter(polars.col("cell") == cell)
+        if frames == "polars"
+        else rounds[rounds["cell"] == cell]
+    )
+    rate = dict(zip(summary["cell"], summary["acceptance_rate"]))[cell]
+    assert own["accepted"].sum() / own["proposed"].sum() == pytest.approx(rate)
+    assert run.manifest["status"] == "finished"
+    assert len(run["texts"]) == len(run["generations"])
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="needs tomllib")
+def test_the_plan():
+    plan = specdec.load(RUN).plan
+    assert {cell["id"] for cell in plan["cells"]} == set(specdec.load(RUN)["summary"]["cell"])
+
+
+@pytest.mark.parametrize(
+    "run", sorted(RESULTS.glob("*/*/summary.csv")), ids=lambda path: path.parent.name
+)
+def test_every_committed_summary_is_read(run):
+    assert len(specdec.load(run.parent)["summary"]) > 0
+
+
+def test_superseded_attempts_are_left_out(tmp_path):
+    rows = "cell,prompt,tokens_per_second,superseded\n1e5,'=1,2.5,false\n1e5,b,,true\n"
+    (tmp_path / "generations.csv").write_text(rows)
+    for frames in ("polars", "pandas"):
+        if importlib.util.find_spec(frames) is None:
+            continue
+        kept = specdec.load(tmp_path, frames=frames)["generations"]
+        # Names are texts, without what guards them in spreadsheets.
+        assert list(kept["cell"]) == ["1e5"] and list(kept["prompt"]) == ["=1"]
+        both = specdec.load(tmp_path, frames=frames, superseded=True)
+        assert len(both["generations"]) == 2
+
+
+def test_bad_input_is_one_sentence(tmp_path, monkeypatch):
+    with pytest.raises(FileNotFoundError, match="is no results folder: it holds no CSV file"):
+        specdec.load(tmp_path)
+    with pytest.raises(ValueError, match="allowed are polars and pandas"):
+        specdec.load(RUN, frames="arrow")
+    with pytest.raises(KeyError, match="has no table round: there are"):
+        specdec.load(RUN)["round"]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="load needs polars or pandas: pip install polars"):
+        specdec.load(RUN)

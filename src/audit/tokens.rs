@@ -1,0 +1,112 @@
+//! Bets on tokens whose laws are known, wherever these are from.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::bet::Bet;
+use super::bugs::BUGS;
+use super::impossible::ImpossibleToken;
+use super::laws::{LawsBefore, TextLaws};
+use super::wealth::log_mean_exp;
+use crate::chance::{Chance, Request, Seeded};
+use crate::distribution::Token;
+use crate::error::Error;
+use crate::sampling::ForEachRow;
+
+/// An audit of texts, one after the other: [`Self::begin`], the text part by part, [`Self::end`].
+#[derive(Debug)]
+pub struct TokenAudit {
+    chance: Seeded,
+    threads: ForEachRow,
+    prompt: String,
+    repeat: u32,
+    at: usize,
+    before: Option<LawsBefore>,
+    /// The bets.
+    pub bets: Vec<Bet>,
+    /// Texts that were read.
+    pub texts: usize,
+    /// Their tokens.
+    pub tokens: usize,
+    /// Tokens of probability 0.
+    pub impossible: Vec<ImpossibleToken>,
+    /// The largest wealth so far of a bet that is divided between all bugs, as a logarithm.
+    pub best: f64,
+}
+
+impl TokenAudit {
+    /// An audit of a decoder that drafts one of these numbers of tokens.
+    pub fn new(ks: &[usize]) -> Self {
+        Self {
+            chance: Seeded::new(Request { seed: 0, prompt: "audit", repeat: 0 }),
+            threads: ForEachRow::default(),
+            prompt: String::new(),
+            repeat: 0,
+            at: 0,
+            before: None,
+            bets: BUGS.iter().map(|bug| Bet::new(bug, ks)).collect(),
+            texts: 0,
+            tokens: 0,
+            impossible: Vec::new(),
+            best: 0.0,
+        }
+    }
+
+    /// The same on an engine's threads: bets do not know of each other.
+    pub(super) fn on(self, threads: ForEachRow) -> Self {
+        Self { threads, ..self }
+    }
+
+    /// Begins a text.
+    pub fn begin(&mut self, prompt: &str, repeat: u32) {
+        self.bets.iter_mut().for_each(Bet::begin);
+        prompt.clone_into(&mut self.prompt);
+        (self.repeat, self.at, self.before) = (repeat, 0, None);
+    }
+
+    /// Goes on with a part of the text; `ended` says of each token whether it ended its round,
+    /// where the decoder has told (see [`super::RoundPlaces`]).
+    ///
+    /// # Errors
+    /// If there is not one law for each token, laws are of different vocabularies, or a token is
+    /// of none.
+    pub fn read(
+        &mut self,
+        part: &[Token],
+        laws: TextLaws,
+        ended: Option<&[bool]>,
+    ) -> Result<(), Error> {
+        laws.check(part)?;
+        let impossible =
+            part.iter().enumerate().filter(|&(i, &token)| laws.target[i].p(token) <= 0.0);
+        let impossible = impossible.map(|(i, &token)| ImpossibleToken {
+            prompt: self.prompt.clone(),
+            repeat: self.repeat,
+            at: self.at + i,
+            token,
+            gap: f64::INFINITY,
+        });
+        self.impossible.extend(impossible);
+        let bets = self.bets.iter_mut().map(Mutex::new).collect::<Vec<_>>();
+        let (begin, chance, before) = (self.tokens as u64, &self.chance, self.before.as_ref());
+        (self.threads.0)(bets.len(), &|bet| {
+            let mut bet = bets[bet].lock().unwrap_or_else(PoisonError::into_inner);
+            let mut chance = chance.clone();
+            for (i, &token) in part.iter().enumerate() {
+                chance.begin_round(begin + i as u64);
+                let ended = ended.and_then(|ended| ended.get(i).copied());
+                bet.place(&laws.place(i, before), (token, ended), &mut chance);
+            }
+        });
+        self.tokens += part.len();
+        self.at += part.len();
+        self.before = laws.last().or(self.before.take());
+        Ok(())
+    }
+
+    /// Ends a text.
+    pub fn end(&mut self) {
+        self.texts += 1;
+        let logs = self.bets.iter().map(|bet| bet.wealth.log()).collect::<Vec<_>>();
+        self.best = self.best.max(log_mean_exp(&logs));
+    }
+}

@@ -1,0 +1,50 @@
+//! Whether a verifier that is not ours is exact.
+//!
+//! A verifier is anything that turns p, q and a draft into tokens and asks for its random
+//! decisions ([`ExternalVerifier`]). One that decides through [`ExternalChance::choose`]
+//! alone is *enumerated*: every draft, every outcome of every decision. The tokens of a round
+//! are completed to K + 1 by draws from the target, so the joint law must be the target's
+//! to 1e-12. Completing by further rounds would give the same verdict: if a round followed by
+//! exact tokens is exact in every context, so is a round followed by rounds, by induction.
+//! One that asks for uniforms is *sampled* instead, with a stated power.
+//!
+//! A verifier that is wrong is held against known-wrong ones, which are enumerated in the
+//! same cases: the one with the same law names the bug.
+//!
+//! ```
+//! use specdec::exactness::external::{
+//!     ExternalChance, ExternalOptions, ExternalRound, ExternalVerdict, certify_external,
+//! };
+//!
+//! let mut always_p = |round: &ExternalRound, chance: &mut dyn ExternalChance| {
+//!     Ok(vec![chance.choose(&round.p[0])? as u32])
+//! };
+//! let options = ExternalOptions { vocab: 3, k: 1, ..ExternalOptions::default() };
+//! let certificate = certify_external(&mut always_p, &options)?;
+//! assert_eq!(certificate.verdict, ExternalVerdict::Exact);
+//! # Ok::<(), specdec::Error>(())
+//! ```
+
+mod cases;
+mod certificate;
+mod certify;
+mod law;
+mod naming;
+mod options;
+mod own;
+mod pearson;
+mod round;
+mod sample;
+mod suspects;
+mod table;
+mod walk;
+
+pub use certificate::{
+    ExternalBug, ExternalCase, ExternalCertificate, ExternalSampling, ExternalVerdict,
+    ExternalWitness,
+};
+pub use certify::certify_external;
+pub use options::{ExternalOptions, ExternalPrecision};
+pub use own::OwnVerifier;
+pub use round::{ExternalChance, ExternalRound, ExternalVerifier};
+pub use suspects::{SUSPECTS, Suspect};

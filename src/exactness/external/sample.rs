@@ -1,0 +1,263 @@
+//! A verifier from outside, sampled.
+
+use super::cases::RoundCase;
+use super::certificate::{ExternalBug, ExternalCase, ExternalSampling};
+use super::law::distance;
+use super::naming::{KnownWrong, known_wrong};
+use super::options::ExternalOptions;
+use super::pearson::{PooledFit, TextCounts, UNLIKELY, rounds_to_find};
+use super::round::{ExternalChance, ExternalVerifier, total};
+use super::walk::{outcome, placed};
+use crate::audit::log_mean_exp;
+use crate::chance::{Chance, Purpose, Request, Seeded, Site};
+use crate::distribution::Token;
+use crate::error::Error;
+use crate::exactness::joint::{JointDistribution, worse};
+
+/// The probability that an exact verifier is refuted.
+pub(super) const LEVEL: f64 = 1e-3;
+/// Shares of a bug in an otherwise exact verifier that are bet on.
+const SHARES: [f64; 5] = [1.0, 0.5, 0.25, 0.125, 0.0625];
+/// Rounds per case before the bets are counted for the first time; then after as many again.
+const FIRST_COUNT: u64 = 64;
+/// Rounds per case that a refuted verifier is sampled for at least: what refutes it may be
+/// few rounds, but bugs that are alike need more to be told apart.
+const TO_NAME: u64 = 1024;
+/// The most random numbers of a round.
+const MOST_DRAWS: usize = 1 << 20;
+
+/// What sampling found.
+pub(super) struct Sampled {
+    pub(super) cases: Vec<ExternalCase>,
+    /// The frequencies of texts, case by case.
+    pub(super) found: Vec<JointDistribution>,
+    pub(super) sampling: ExternalSampling,
+    pub(super) refuted: bool,
+    pub(super) likely_bug: Option<ExternalBug>,
+    pub(super) closest_bug: Option<ExternalBug>,
+}
+
+/// The random numbers of a round.
+struct SampledChance<'s> {
+    seeded: &'s mut Seeded,
+    draws: usize,
+    refused: Option<Error>,
+}
+
+impl SampledChance<'_> {
+    fn unit(&mut self, purpose: Purpose) -> f64 {
+        self.draws += 1;
+        self.seeded.uniform(Site { purpose, node: self.draws })
+    }
+
+    fn index(&mut self, purpose: Purpose, weights: &[f64], total: f64) -> usize {
+        let (mut rest, mut last) = (self.unit(purpose) * total, 0);
+        for (index, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
+            last = index;
+            if rest < weight {
+                break;
+            }
+            rest -= weight;
+        }
+        last
+    }
+
+    fn decide(&mut self, weights: Option<&[f64]>) -> Result<(usize, f64), Error> {
+        if self.draws >= MOST_DRAWS {
+            return Err(Error::input(format!(
+                "it draws more than {MOST_DRAWS} numbers in a round"
+            )));
+        }
+        match weights {
+            Some(weights) => Ok((self.index(Purpose::Residual, weights, total(weights)?), 0.0)),
+            None => Ok((0, self.unit(Purpose::Accept))),
+        }
+    }
+
+    fn noted<T>(&mut self, found: Result<T, Error>) -> Result<T, Error> {
+        if let Err(error) = &found {
+            self.refused.get_or_insert(error.clone());
+        }
+        found
+    }
+}
+
+impl ExternalChance for SampledChance<'_> {
+    fn choose(&mut self, weights: &[f64]) -> Result<usize, Error> {
+        let found = self.decide(Some(weights)).map(|(index, _)| index);
+        self.noted(found)
+    }
+
+    fn uniform(&mut self) -> Result<f64, Error> {
+        let found = self.decide(None).map(|(_, unit)| unit);
+        self.noted(found)
+    }
+}
+
+/// Samples rounds of all cases.
+///
+/// # Errors
+/// With a sentence if the verifier does what none may do.
+pub(super) fn sample_cases(
+    verifier: &mut dyn ExternalVerifier,
+    cases: &[RoundCase],
+    options: &ExternalOptions,
+) -> Result<Sampled, String> {
+    let per_case = |rounds: u64| rounds.div_ceil(cases.len() as u64);
+    let rounds = options.rounds.map_or_else(|| rounds_to_find(cases, options.detect), per_case);
+    let bets = Bets::on_all(cases);
+    let mut seeded = Seeded::new(Request { seed: options.seed, prompt: "external", repeat: 0 });
+    let mut counts = vec![TextCounts::new(); cases.len()];
+    let (mut done, mut next, mut number) = (0, FIRST_COUNT.min(rounds), 0);
+    let (mut log_wealth, mut refuted) = (f64::NEG_INFINITY, false);
+    loop {
+        for _ in done..next {
+            for (case, counts) in cases.iter().zip(&mut counts) {
+                seeded.begin_round(number);
+                number += 1;
+                let text = one_round(verifier, case, &mut seeded)?;
+                *counts.entry(text).or_insert(0) += 1;
+            }
+        }
+        done = next;
+        // The most that the bets ever had at a count.
+        log_wealth = log_wealth.max(bets.log_wealth(&counts, cases));
+        refuted |= PooledFit::of_target(&counts, cases).impossible > 0;
+        refuted |= log_wealth >= (2.0 / LEVEL).ln();
+        if done == rounds || (refuted && done >= TO_NAME) {
+            break;
+        }
+        next = (2 * done).min(rounds);
+    }
+    let fit = PooledFit::of_target(&counts, cases);
+    // Pearson's test is one of a number of rounds that was fixed before.
+    let complete = done == rounds;
+    refuted |= complete && !fit.is_plausible();
+    let found = counts.iter().map(frequencies).collect::<Vec<_>>();
+    let shown = cases.iter().zip(&found).map(|(case, found)| shown(case, found, done)).collect();
+    let (likely_bug, closest_bug) =
+        if refuted { bets.named(&counts, cases, &found) } else { (None, None) };
+    let sampling = ExternalSampling {
+        level: LEVEL,
+        min_detectable_tv: fit.min_detectable_tv,
+        log10_wealth: log_wealth / std::f64::consts::LN_10,
+        statistic: complete.then_some(fit.statistic),
+        critical: fit.critical,
+        impossible: fit.impossible,
+    };
+    Ok(Sampled { cases: shown, found, sampling, refuted, likely_bug, closest_bug })
+}
+
+/// The next K + 1 tokens: those of a round, completed by draws from the target.
+fn one_round(
+    verifier: &mut dyn ExternalVerifier,
+    case: &RoundCase,
+    seeded: &mut Seeded,
+) -> Result<Vec<Token>, String> {
+    let mut chance = SampledChance { seeded, draws: 0, refused: None };
+    let mut draft = Vec::with_capacity(case.k);
+    while draft.len() < case.k {
+        draft.push(chance.index(Purpose::Draft, case.q(&draft), 1.0) as Token);
+    }
+    let round = case.round(&draft);
+    let found = verifier.verify(&round, &mut chance);
+    let found = outcome(&round, chance.refused.as_ref(), found);
+    let mut text = found.map_err(|why| placed(case, &draft, &why))?;
+    while text.len() <= case.k {
+        text.push(chance.index(Purpose::Target, case.p(&text), 1.0) as Token);
+    }
+    Ok(text)
+}
+
+fn frequencies(counts: &TextCounts) -> JointDistribution {
+    let all = counts.values().sum::<u64>() as f64;
+    counts.iter().map(|(text, &n)| (text.clone(), n as f64 / all)).collect()
+}
+
+fn shown(case: &RoundCase, found: &JointDistribution, rounds: u64) -> ExternalCase {
+    let gap = crate::exactness::Gap::between(found, &case.expected);
+    // The mean absolute deviation of a frequency, taken as normal.
+    let deviation = |p: &f64| (2.0 * p * (1.0 - p) / (std::f64::consts::PI * rounds as f64)).sqrt();
+    ExternalCase {
+        name: case.name,
+        about: case.about,
+        rounds,
+        tv_joint: gap.tv_joint,
+        tv_first_token: gap.tv_first_token,
+        max_error: gap.max_error,
+        noise: 0.5 * case.expected.values().map(deviation).sum::<f64>(),
+    }
+}
+
+/// Bets on the laws of known-wrong verifiers.
+struct Bets {
+    /// Each with its law in every case.
+    on: Vec<(KnownWrong, Vec<JointDistribution>)>,
+}
+
+impl Bets {
+    fn on_all(cases: &[RoundCase]) -> Self {
+        let placed = known_wrong().into_iter().filter_map(|mut wrong| {
+            let laws = cases.iter().map(|case| wrong.law(case)).collect::<Option<Vec<_>>>()?;
+            Some((wrong, laws))
+        });
+        Self { on: placed.collect() }
+    }
+
+    /// The logarithm of what bets have won that are divided between all bugs and shares.
+    fn log_wealth(&self, counts: &[TextCounts], cases: &[RoundCase]) -> f64 {
+        let shares = self
+            .on
+            .iter()
+            .flat_map(|(_, laws)| SHARES.map(|share| log_likelihood(counts, laws, cases, share)));
+        log_mean_exp(&shares.collect::<Vec<_>>())
+    }
+
+    /// The bug under which the texts are the most probable, if its law makes them plausible;
+    /// else the one whose law in the first case is the closest to their frequencies.
+    fn named(
+        &self,
+        counts: &[TextCounts],
+        cases: &[RoundCase],
+        found: &[JointDistribution],
+    ) -> (Option<ExternalBug>, Option<ExternalBug>) {
+        let all = [cases.len(); 2];
+        let likely = self.on.iter().map(|one| (one, log_probability(counts, &one.1)));
+        let likely = likely.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(one, _)| one);
+        if let Some((wrong, laws)) = likely
+            && PooledFit::test(counts, laws.iter(), UNLIKELY).is_plausible()
+        {
+            let tv = laws.iter().zip(found).map(|(law, found)| distance(law, found));
+            return (Some(wrong.bug(tv.fold(0.0, worse), all)), None);
+        }
+        let close = self.on.iter().map(|(wrong, laws)| (wrong, distance(&laws[0], &found[0])));
+        let closest = close.min_by(|a, b| a.1.total_cmp(&b.1));
+        (None, closest.map(|(wrong, tv)| wrong.bug(tv, [0, cases.len()])))
+    }
+}
+
+/// The logarithm of the probability of the texts under these laws.
+fn log_probability(counts: &[TextCounts], laws: &[JointDistribution]) -> f64 {
+    let each = counts.iter().zip(laws).flat_map(|(counts, law)| {
+        counts.iter().map(|(text, &n)| n as f64 * law.get(text).copied().unwrap_or(0.0).ln())
+    });
+    each.sum()
+}
+
+/// The logarithm of the ratio of likelihoods of the texts under a share of a bug and under
+/// exactness.
+fn log_likelihood(
+    counts: &[TextCounts],
+    laws: &[JointDistribution],
+    cases: &[RoundCase],
+    share: f64,
+) -> f64 {
+    let each = counts.iter().zip(laws).zip(cases).flat_map(|((counts, law), case)| {
+        counts.iter().filter_map(move |(text, &n)| {
+            let p = case.expected.get(text).copied().filter(|p| *p > 0.0)?;
+            let bug = law.get(text).copied().unwrap_or(0.0);
+            Some(n as f64 * (share * (bug / p - 1.0)).ln_1p())
+        })
+    });
+    each.sum()
+}

@@ -1,0 +1,126 @@
+//! The certificate of a verifier from outside as text.
+
+use super::certificate::{ExternalBug, ExternalCertificate, ExternalVerdict, ExternalWitness};
+
+impl ExternalCertificate {
+    /// The cases as a table, then where the law is wrong and which bug is likely, one
+    /// sentence each.
+    pub fn table(&self) -> String {
+        let what = if self.sampling.is_some() { "rounds" } else { "paths" };
+        let mut text = String::new();
+        if !self.cases.is_empty() {
+            text += &format!("{:<17}{what:>9}{:>11}{:>11}  p and q\n", "case", "TV", "first");
+        }
+        for case in &self.cases {
+            let [joint, first] = [case.tv_joint, case.tv_first_token].map(number);
+            let (name, rounds, about) = (case.name, case.rounds, case.about);
+            text += &format!("{name:<17}{rounds:>9}{joint:>11}{first:>11}  {about}\n");
+        }
+        if let Some(sampling) = &self.sampling {
+            let noise = self.cases.iter().map(|case| case.noise).fold(0.0, f64::max);
+            text += &format!(
+                "TV is that of frequencies, which is up to {} for an exact verifier\n",
+                number(noise)
+            );
+            let pearson = sampling.statistic.map_or_else(
+                || "not taken: sampling ended before".to_owned(),
+                |x2| format!("X2 = {x2:.0} of {:.0}", sampling.critical),
+            );
+            text += &format!(
+                "bets on known bugs: 10^{:.1}; Pearson's test: {pearson}; impossible texts: {}\n",
+                sampling.log10_wealth, sampling.impossible
+            );
+        }
+        text += &self.worst.as_ref().map(ExternalWitness::text).unwrap_or_default();
+        text += &self.bug();
+        text
+    }
+
+    /// The verdict in one sentence.
+    pub fn sentence(&self) -> String {
+        let Self { vocab, k, rounds, bar, cases, .. } = self;
+        let place = format!("vocabulary {vocab}, K = {k}");
+        match (self.verdict, &self.sampling) {
+            (ExternalVerdict::Invalid, _) => {
+                format!("invalid: {}", self.fault.as_deref().unwrap_or("no case was looked at"))
+            }
+            (ExternalVerdict::Exact, _) => format!(
+                "exact: the joint law of {} tokens is the target's to {bar:.1e} in {} cases, \
+                 {rounds} paths enumerated ({place})",
+                k + 1,
+                cases.len()
+            ),
+            (_, Some(sampling)) => {
+                let (found, level) = match self.verdict {
+                    ExternalVerdict::Wrong => ("wrong: the joint law is refuted", sampling.level),
+                    _ => ("not refuted", sampling.level),
+                };
+                format!(
+                    "{found} at level {level} by {rounds} sampled rounds, which would find a \
+                     total variation of {} in nine of ten runs ({place})",
+                    number(sampling.min_detectable_tv)
+                )
+            }
+            (..) => format!(
+                "wrong: the joint law of {} tokens is up to {} in total variation from the \
+                 target's, {rounds} paths enumerated ({place}){}",
+                k + 1,
+                number(self.max_tv),
+                self.rounding()
+            ),
+        }
+    }
+
+    /// What to say of a difference that single precision explains.
+    fn rounding(&self) -> &'static str {
+        let single = super::options::ExternalPrecision::F32.bar(self.k);
+        if self.max_tv.max(self.max_error) <= single {
+            "; rounding of a verifier that computes in f32 explains it"
+        } else {
+            ""
+        }
+    }
+
+    fn bug(&self) -> String {
+        if let Some(ExternalBug { name, imitates, cases: [alike, all], .. }) = &self.likely_bug {
+            return format!(
+                "likely bug: {name}: {imitates} (same law in {alike} of {all} cases)\n"
+            );
+        }
+        self.closest_bug.as_ref().map_or_else(String::new, |bug| {
+            let tv = number(bug.tv);
+            format!("likely bug: unlike any known one; the closest is {}, at {tv}\n", bug.name)
+        })
+    }
+}
+
+impl ExternalWitness {
+    fn text(&self) -> String {
+        let rows = |rows: &[Vec<f64>]| rows.iter().map(|r| list(r)).collect::<Vec<_>>().join(" ");
+        format!(
+            "worst case: {}\n  draft    {:?}\n  p        {}\n  q        {}\n  after    {:?}\n  \
+             expected {}\n  found    {}\n",
+            self.case,
+            self.round.draft,
+            rows(&self.round.p),
+            rows(&self.round.q),
+            self.after,
+            list(&self.expected),
+            list(&self.found)
+        )
+    }
+}
+
+fn list(row: &[f64]) -> String {
+    let numbers = row.iter().map(|&p| number(p)).collect::<Vec<_>>();
+    format!("[{}]", numbers.join(", "))
+}
+
+/// Four decimals, or two digits of small numbers.
+fn number(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        small if small.abs() < 1e-3 => format!("{small:.1e}"),
+        value => format!("{value:.4}"),
+    }
+}

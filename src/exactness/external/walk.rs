@@ -1,0 +1,204 @@
+//! A verifier from outside, walked through every outcome of every decision.
+
+use std::collections::BTreeMap;
+
+use super::cases::RoundCase;
+use super::round::{ExternalChance, ExternalRound, ExternalVerifier, total};
+use crate::distribution::Token;
+use crate::error::Error;
+use crate::exactness::joint::JointDistribution;
+
+/// The most decisions of a round.
+const MOST_DECISIONS: usize = 10_000;
+/// The most paths of all rounds of a case.
+const MOST_PATHS: u64 = 10_000_000;
+
+/// The golden ratio less one, whose multiples are spread evenly.
+const GOLDEN: f64 = 0.618_033_988_749_895;
+
+/// What a walk came to.
+#[derive(Debug)]
+pub(super) enum CaseWalk {
+    /// The law of the tokens of a round, and the number of paths.
+    Law(JointDistribution, u64),
+    /// It asked for a uniform number.
+    Opaque,
+    /// It did what no verifier may do.
+    Fault(String),
+}
+
+/// A decision on a path.
+#[derive(Debug)]
+struct Decision {
+    weights: Vec<f64>,
+    total: f64,
+    choice: usize,
+}
+
+/// Replays a path through the tree of all decisions.
+#[derive(Debug, Default)]
+struct DecisionWalk {
+    path: Vec<Decision>,
+    cursor: usize,
+    weight: f64,
+    uniforms: usize,
+    opaque: bool,
+    /// The first thing that it asked for and cannot have.
+    refused: Option<Error>,
+}
+
+impl DecisionWalk {
+    fn restart(&mut self) {
+        self.cursor = 0;
+        self.weight = 1.0;
+    }
+
+    /// Moves on to the next path; false once all have been walked.
+    fn advance(&mut self) -> bool {
+        while let Some(last) = self.path.last_mut() {
+            let rest = &last.weights[last.choice + 1..];
+            if let Some(next) = rest.iter().position(|&weight| weight > 0.0) {
+                last.choice += 1 + next;
+                self.restart();
+                return true;
+            }
+            self.path.pop();
+        }
+        false
+    }
+
+    fn decide(&mut self, weights: &[f64]) -> Result<usize, Error> {
+        if self.cursor == MOST_DECISIONS {
+            let most = format!("it made more than {MOST_DECISIONS} decisions in a round");
+            return Err(Error::input(most));
+        }
+        if self.cursor == self.path.len() {
+            let total = total(weights)?;
+            let choice = weights.iter().position(|&weight| weight > 0.0).unwrap_or_default();
+            self.path.push(Decision { weights: weights.to_vec(), total, choice });
+        }
+        let decision = &self.path[self.cursor];
+        if decision.weights != weights {
+            return Err(Error::input(format!(
+                "it is not a function of the round and of its choices: after the same ones it \
+                 asked to choose by {weights:?} where it asked by {:?} before",
+                decision.weights
+            )));
+        }
+        self.cursor += 1;
+        self.weight *= decision.weights[decision.choice] / decision.total;
+        Ok(decision.choice)
+    }
+}
+
+impl ExternalChance for DecisionWalk {
+    fn choose(&mut self, weights: &[f64]) -> Result<usize, Error> {
+        let chosen = self.decide(weights);
+        if let Err(error) = &chosen {
+            self.refused.get_or_insert(error.clone());
+        }
+        chosen
+    }
+
+    fn uniform(&mut self) -> Result<f64, Error> {
+        self.opaque = true;
+        self.uniforms += 1;
+        if self.uniforms > MOST_DECISIONS {
+            return Err(Error::input("it asks for uniform numbers without end"));
+        }
+        // Numbers that fill the interval, so that a loop which waits for one ends.
+        Ok((self.uniforms as f64 * GOLDEN).fract())
+    }
+}
+
+/// Walks the rounds of a case: every draft, every outcome.
+pub(super) fn walk_case(verifier: &mut dyn ExternalVerifier, case: &RoundCase) -> CaseWalk {
+    let (mut law, mut paths) = (BTreeMap::new(), 0);
+    for (draft, mass) in case.drafts() {
+        let round = case.round(&draft);
+        let mut walk = DecisionWalk::default();
+        walk.restart();
+        let mut first = true;
+        loop {
+            let found = one_path(verifier, &round, &mut walk);
+            // With randomness of its own, it may say something else when it is asked again.
+            let found = match found {
+                Ok(tokens) if first && !walk.opaque => {
+                    walk.restart();
+                    one_path(verifier, &round, &mut walk).and_then(|again| same(tokens, again))
+                }
+                found => found,
+            };
+            first = false;
+            if walk.opaque {
+                return CaseWalk::Opaque;
+            }
+            match found {
+                Ok(tokens) => *law.entry(tokens).or_insert(0.0) += mass * walk.weight,
+                Err(why) => return CaseWalk::Fault(placed(case, &draft, &why)),
+            }
+            paths += 1;
+            if paths > MOST_PATHS {
+                return CaseWalk::Fault(format!(
+                    "case {}: it has more than {MOST_PATHS} paths; a smaller vocabulary or K \
+                     has fewer",
+                    case.name
+                ));
+            }
+            if !walk.advance() {
+                break;
+            }
+        }
+    }
+    CaseWalk::Law(law, paths)
+}
+
+/// A sentence with the place where it happened.
+pub(super) fn placed(case: &RoundCase, draft: &[Token], why: &str) -> String {
+    format!("case {}, draft {draft:?}: {why}", case.name)
+}
+
+/// What is wrong with what a verifier did; `refused` is what it asked for in vain.
+pub(super) fn outcome(
+    round: &ExternalRound,
+    refused: Option<&Error>,
+    found: Result<Vec<Token>, Error>,
+) -> Result<Vec<Token>, String> {
+    if let Some(error) = refused {
+        return Err(error.to_string());
+    }
+    let tokens = found.map_err(|error| format!("it failed: {error}"))?;
+    round.fault(&tokens).map_or(Ok(tokens), Err)
+}
+
+fn one_path(
+    verifier: &mut dyn ExternalVerifier,
+    round: &ExternalRound,
+    walk: &mut DecisionWalk,
+) -> Result<Vec<Token>, String> {
+    let found = verifier.verify(round, walk);
+    if walk.opaque {
+        // What it did with a number that was not drawn says nothing.
+        return Ok(Vec::new());
+    }
+    let tokens = outcome(round, walk.refused.as_ref(), found)?;
+    let (made, before) = (walk.cursor, walk.path.len());
+    if made < before {
+        return Err(format!(
+            "it is not a function of the round and of its choices: after the same ones it \
+             returned {tokens:?} without choice {}, which it asked for before",
+            made + 1
+        ));
+    }
+    Ok(tokens)
+}
+
+fn same(tokens: Vec<Token>, again: Vec<Token>) -> Result<Vec<Token>, String> {
+    if tokens == again {
+        return Ok(tokens);
+    }
+    Err(format!(
+        "it is not a function of the round and of its choices: after the same ones it returned \
+         {tokens:?} and then {again:?}"
+    ))
+}

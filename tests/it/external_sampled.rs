@@ -1,0 +1,109 @@
+//! Verifiers from outside that are opaque: sampled, with a power that holds.
+
+use specdec::exactness::external::{
+    ExternalCertificate, ExternalOptions, ExternalVerdict, certify_external,
+};
+
+use crate::external_support::{RIGHT, Rule};
+
+fn sampled(rule: Rule, options: &ExternalOptions) -> ExternalCertificate {
+    certify_external(&mut rule.from_uniforms(), options).unwrap()
+}
+
+const COARSE: ExternalOptions = ExternalOptions {
+    vocab: 3,
+    k: 2,
+    detect: 0.03,
+    precision: specdec::exactness::external::ExternalPrecision::F64,
+    rounds: None,
+    seed: 7,
+};
+
+#[test]
+fn a_right_verifier_is_not_refuted_and_the_power_is_stated() {
+    let found = sampled(RIGHT, &COARSE);
+    assert_eq!(found.verdict, ExternalVerdict::NotRefuted, "{}", found.table());
+    let sampling = found.sampling.as_ref().unwrap();
+    assert!(sampling.min_detectable_tv <= 0.03 && sampling.min_detectable_tv > 0.025);
+    assert_eq!((sampling.level, sampling.impossible), (1e-3, 0));
+    assert!(sampling.statistic.unwrap() < sampling.critical && sampling.log10_wealth < 3.0);
+    assert!((10_000..80_000).contains(&found.rounds), "{}", found.rounds);
+    assert!(found.likely_bug.is_none() && found.worst.is_none());
+    let sentence = found.sentence();
+    assert!(sentence.starts_with("not refuted at level 0.001 by "), "{sentence}");
+    // As far off as its noise, which is what frequencies of exact rounds are.
+    for case in &found.cases {
+        assert!(case.tv_joint < 2.0 * case.noise + 1e-9, "{case:?}");
+    }
+    // The same seed, the same rounds.
+    assert_eq!(sampled(RIGHT, &COARSE), found);
+    let fewer = ExternalOptions { rounds: Some(1300), ..COARSE };
+    let few = sampled(RIGHT, &fewer);
+    assert_eq!((few.rounds, few.verdict), (1300, ExternalVerdict::NotRefuted));
+    assert!(few.sampling.unwrap().min_detectable_tv > 0.1);
+}
+
+#[test]
+fn wrong_verifiers_are_refuted_and_named_by_their_likelihood() {
+    let wrong: [(&str, Rule); 6] = [
+        ("correction_from_p", Rule { correction: |p, _, _| p.to_vec(), ..RIGHT }),
+        ("accepts_all", Rule { accept: |_, _| 1.0, ..RIGHT }),
+        ("lenient", Rule { accept: |p, q| 2.0 * p / q, ..RIGHT }),
+        ("accepts_with_p", Rule { accept: |p, _| p, ..RIGHT }),
+        ("bonus_from_q", Rule { bonus: |round| round.q[round.q.len() - 1].clone(), ..RIGHT }),
+        ("correction_uniform", Rule { correction: |p, _, _| vec![1.0; p.len()], ..RIGHT }),
+    ];
+    for (name, rule) in wrong {
+        let found = sampled(rule, &COARSE);
+        assert_eq!(found.verdict, ExternalVerdict::Wrong, "{name}: {}", found.table());
+        assert_eq!(found.likely_bug.as_ref().map(|bug| bug.name), Some(name), "{}", found.table());
+        assert!(found.worst.is_some());
+    }
+}
+
+/// The stated power is that of every difference, also of one that no bet is on.
+#[test]
+fn a_difference_of_the_stated_size_is_found() {
+    let accept: fn(f64, f64) -> f64 = |p, q| (p / q).powf(0.7);
+    let rule = Rule { accept, ..RIGHT };
+    let exact = certify_external(&mut rule.choosing(), &COARSE).unwrap();
+    let squares = exact.cases.iter().map(|case| case.tv_joint * case.tv_joint);
+    let size = (squares.sum::<f64>() / exact.cases.len() as f64).sqrt();
+    assert!((0.01..0.1).contains(&size), "{size}");
+    let refuted = (0..20).filter(|&seed| {
+        let options = ExternalOptions { detect: size, seed, ..COARSE };
+        sampled(rule, &options).verdict == ExternalVerdict::Wrong
+    });
+    let refuted = refuted.count();
+    assert!(refuted >= 16, "refuted in {refuted} of 20 runs, of which 18 are to be expected");
+}
+
+#[test]
+fn exact_verifiers_are_rarely_refuted() {
+    let options = ExternalOptions { vocab: 2, k: 1, detect: 0.1, ..COARSE };
+    let refuted = (0..200).filter(|&seed| {
+        let found = sampled(RIGHT, &ExternalOptions { seed, ..options });
+        found.verdict == ExternalVerdict::Wrong
+    });
+    // At level 0.001 three of 200 have a probability of 0.001.
+    assert!(refuted.count() <= 2);
+}
+
+#[test]
+fn choices_and_uniforms_may_be_mixed() {
+    let mut uniform = RIGHT.from_uniforms();
+    let mut choose = RIGHT.choosing();
+    // The last case is the first in which it uses uniforms.
+    let mut mixed =
+        |round: &specdec::exactness::external::ExternalRound,
+         chance: &mut dyn specdec::exactness::external::ExternalChance| {
+            if round.p[0].iter().any(|&p| p == 1.0) {
+                uniform(round, chance)
+            } else {
+                choose(round, chance)
+            }
+        };
+    let found = certify_external(&mut mixed, &COARSE).unwrap();
+    assert_eq!(found.verdict, ExternalVerdict::NotRefuted, "{}", found.sentence());
+    assert!(found.sampling.is_some() && found.cases.len() == 13);
+}
