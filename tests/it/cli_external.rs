@@ -92,6 +92,11 @@ fn programs_that_break_the_protocol_have_their_sentence() {
         ("sys.exit(0) if n else print('{\"tokens\": [0]}', flush=True)", "ended (exit status: 0)"),
         ("print('x' * 3000000, flush=True)", "xxx…\", which is not"),
         ("print(json.dumps({'tokens': [n % 4]}), flush=True)", "it returned [0] and then [1]"),
+        (
+            "print('{\"uniform\": 1}' if n > 1 else '{\"choose\": [1, 1]}' if n != 1 else \
+          '{\"tokens\": [0]}', flush=True)",
+            "it asked for uniform numbers where it asked to",
+        ),
     ] {
         let Some(command) = script(&folder, body) else { return };
         refused(&["certify", "--external", &command], part);

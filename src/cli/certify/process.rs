@@ -16,6 +16,8 @@ use crate::shown;
 
 /// The longest line of the program, in bytes.
 const LONGEST: u64 = 1 << 20;
+/// The most answers that are written before their questions: fewer than fill a pipe.
+const MOST_AHEAD: usize = 1000;
 /// The most uniform numbers of one answer.
 const MOST_UNIFORMS: usize = 100_000;
 /// How long a program may take to end when its input has ended, or to be seen to have ended.
@@ -76,11 +78,14 @@ impl ProcessVerifier {
         Ok(started)
     }
 
-    fn tell(&mut self, message: &ToProgram<'_>) -> Result<(), Error> {
-        let mut line = serde_json::to_vec(message)
-            .map_err(|error| Error::input(format!("a round cannot be written: {error}")))?;
-        line.push(b'\n');
-        let told = self.input.as_mut().map(|input| input.write_all(&line));
+    fn tell(&mut self, messages: &[ToProgram<'_>]) -> Result<(), Error> {
+        let mut lines = Vec::new();
+        for message in messages {
+            serde_json::to_writer(&mut lines, message)
+                .map_err(|error| Error::input(format!("a round cannot be written: {error}")))?;
+            lines.push(b'\n');
+        }
+        let told = self.input.as_mut().map(|input| input.write_all(&lines));
         match told {
             Some(Ok(())) => Ok(()),
             _ => Err(self.ended()),
@@ -155,11 +160,29 @@ impl ExternalVerifier for ProcessVerifier {
         round: &ExternalRound,
         chance: &mut dyn ExternalChance,
     ) -> Result<Vec<Token>, Error> {
-        self.tell(&ToProgram::Verify(round))?;
+        // Waiting for the other program costs more than all else.
+        let mut ahead = chance.foreseen();
+        ahead.truncate(MOST_AHEAD);
+        let answers = ahead.iter().map(|&index| ToProgram::Chosen(index));
+        self.tell(&[ToProgram::Verify(round)].into_iter().chain(answers).collect::<Vec<_>>())?;
+        let mut unasked = ahead.len();
         loop {
             let reply = match self.answer()? {
                 FromProgram::Tokens(tokens) => return Ok(tokens),
-                FromProgram::Choose(weights) => ToProgram::Chosen(chance.choose(&weights)?),
+                FromProgram::Choose(weights) => {
+                    let index = chance.choose(&weights)?;
+                    if unasked > 0 {
+                        unasked -= 1;
+                        continue;
+                    }
+                    ToProgram::Chosen(index)
+                }
+                FromProgram::Uniform(_) if unasked > 0 => {
+                    return Err(Error::input(
+                        "it is not a function of the round and of its choices: after the same \
+                         ones it asked for uniform numbers where it asked to choose before",
+                    ));
+                }
                 FromProgram::Uniform(n) if (1..=MOST_UNIFORMS).contains(&n) => {
                     let numbers = (0..n).map(|_| chance.uniform());
                     ToProgram::Uniform(numbers.collect::<Result<_, _>>()?)
@@ -171,7 +194,7 @@ impl ExternalVerifier for ProcessVerifier {
                     )));
                 }
             };
-            self.tell(&reply)?;
+            self.tell(&[reply])?;
         }
     }
 }

@@ -109,6 +109,10 @@ impl ExternalChance for DecisionWalk {
         // Numbers that fill the interval, so that a loop which waits for one ends.
         Ok((self.uniforms as f64 * GOLDEN).fract())
     }
+
+    fn foreseen(&self) -> Vec<usize> {
+        self.path[self.cursor..].iter().map(|asked| asked.choice).collect()
+    }
 }
 
 /// Walks the rounds of a case: every draft, every outcome.
