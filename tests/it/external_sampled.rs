@@ -85,7 +85,7 @@ fn what_no_bet_is_on_is_found_by_frequencies_and_has_no_name() {
     let bonus: fn(&ExternalRound) -> Vec<f64> = |round| {
         let drafted = round.draft.iter().sum::<u32>() as usize;
         let row = round.p[round.draft.len()].iter().enumerate();
-        row.map(|(t, p)| p * if (t + drafted) % 2 == 0 { 1.2 } else { 0.8 }).collect()
+        row.map(|(t, p)| p * if (t + drafted).is_multiple_of(2) { 1.2 } else { 0.8 }).collect()
     };
     let found = sampled(Rule { bonus, ..RIGHT }, &COARSE);
     let sampling = found.sampling.as_ref().unwrap();
