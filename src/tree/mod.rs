@@ -223,8 +223,9 @@ impl Draft {
         renumbered
     }
 
-    /// Adds a node with a distribution that its token was not drawn from. Only the
-    /// known-wrong methods of [`crate::exactness`] do this.
+    /// Adds a node with a distribution that its token was not drawn from here. Only the
+    /// known-wrong methods of [`crate::exactness`] do this, and what takes a draft from
+    /// outside.
     pub(crate) fn forge(&mut self, parent: Option<NodeId>, token: Token, origin: Origin) -> NodeId {
         self.push(parent, token, origin, Siblings::Independent)
     }

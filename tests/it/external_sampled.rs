@@ -1,20 +1,21 @@
 //! Verifiers from outside that are opaque: sampled, with a power that holds.
 
 use specdec::exactness::external::{
-    ExternalCertificate, ExternalOptions, ExternalVerdict, certify_external,
+    ExternalCertificate, ExternalChance, ExternalOptions, ExternalPrecision, ExternalRound,
+    ExternalVerdict, certify_external,
 };
 
 use crate::external_support::{RIGHT, Rule};
 
 fn sampled(rule: Rule, options: &ExternalOptions) -> ExternalCertificate {
-    certify_external(&mut rule.from_uniforms(), options).unwrap()
+    certify_external(&mut rule.by_uniforms(), options).unwrap()
 }
 
 const COARSE: ExternalOptions = ExternalOptions {
     vocab: 3,
     k: 2,
     detect: 0.03,
-    precision: specdec::exactness::external::ExternalPrecision::F64,
+    precision: ExternalPrecision::F64,
     rounds: None,
     seed: 7,
 };
@@ -78,6 +79,22 @@ fn a_difference_of_the_stated_size_is_found() {
     assert!(refuted >= 16, "refuted in {refuted} of 20 runs, of which 18 are to be expected");
 }
 
+/// Known bugs move mass elsewhere than to every second token of the bonus.
+#[test]
+fn what_no_bet_is_on_is_found_by_frequencies_and_has_no_name() {
+    let bonus: fn(&ExternalRound) -> Vec<f64> = |round| {
+        let drafted = round.draft.iter().sum::<u32>() as usize;
+        let row = round.p[round.draft.len()].iter().enumerate();
+        row.map(|(t, p)| p * if (t + drafted).is_multiple_of(2) { 1.2 } else { 0.8 }).collect()
+    };
+    let found = sampled(Rule { bonus, ..RIGHT }, &COARSE);
+    let sampling = found.sampling.as_ref().unwrap();
+    assert!(sampling.log10_wealth < 3.0, "{}", found.table());
+    assert!(sampling.statistic.unwrap() > sampling.critical, "{}", found.table());
+    assert_eq!((found.verdict, &found.likely_bug), (ExternalVerdict::Wrong, &None));
+    assert!(found.closest_bug.is_some());
+}
+
 #[test]
 fn exact_verifiers_are_rarely_refuted() {
     let options = ExternalOptions { vocab: 2, k: 1, detect: 0.1, ..COARSE };
@@ -91,18 +108,12 @@ fn exact_verifiers_are_rarely_refuted() {
 
 #[test]
 fn choices_and_uniforms_may_be_mixed() {
-    let mut uniform = RIGHT.from_uniforms();
+    let mut uniform = RIGHT.by_uniforms();
     let mut choose = RIGHT.choosing();
     // The last case is the first in which it uses uniforms.
-    let mut mixed =
-        |round: &specdec::exactness::external::ExternalRound,
-         chance: &mut dyn specdec::exactness::external::ExternalChance| {
-            if round.p[0].iter().any(|&p| p == 1.0) {
-                uniform(round, chance)
-            } else {
-                choose(round, chance)
-            }
-        };
+    let mut mixed = |round: &ExternalRound, chance: &mut dyn ExternalChance| {
+        if round.p[0].contains(&1.0) { uniform(round, chance) } else { choose(round, chance) }
+    };
     let found = certify_external(&mut mixed, &COARSE).unwrap();
     assert_eq!(found.verdict, ExternalVerdict::NotRefuted, "{}", found.sentence());
     assert!(found.sampling.is_some() && found.cases.len() == 13);

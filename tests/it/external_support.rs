@@ -57,7 +57,7 @@ impl Rule {
     }
 
     /// The verifier that computes from uniform numbers.
-    pub(crate) fn from_uniforms(
+    pub(crate) fn by_uniforms(
         self,
     ) -> impl FnMut(&ExternalRound, &mut dyn ExternalChance) -> Tokens {
         move |round, chance| {

@@ -144,6 +144,8 @@ mod cli_checkpoint;
 #[cfg(feature = "harness")]
 mod cli_compare;
 #[cfg(feature = "harness")]
+mod cli_external;
+#[cfg(feature = "harness")]
 mod cli_generate;
 #[cfg(feature = "harness")]
 mod cli_inspect;

@@ -1,11 +1,15 @@
 //! `specdec certify`.
 
+mod external;
+mod process;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
+use self::external::ExternalArgs;
 use super::models::open_pair;
 use super::options::{ModelArgs, count};
 use super::output;
@@ -29,6 +33,7 @@ Examples:
   specdec certify --full
   specdec certify --target models/big --draft models/small --prompts my-prompts.jsonl
   specdec certify --target big.gguf --draft small.gguf --method block+model --tokens 20000
+  specdec certify --external \"python verifier.py\"
 
 Every supported method is enumerated on toy models, over every outcome of every draw: the joint
 distribution of several tokens must equal the target's to 1e-12. Seeded generations are sampled and
@@ -38,7 +43,9 @@ and the place of every token in the target's own distribution is tested for unif
 says how far off a method would have to be to be found out. Without --method this is done with the
 first lossless and the first seed-exact verifier, with --method with all that it names.
 Without --method, the certificate is also written to OUT/certificate/DATE (DATE-quick without
---full), as certificate.json, certificate.md and certified.csv.")]
+--full), as certificate.json, certificate.md and certified.csv.
+With --external a verifier of your own is certified, and nothing else: docs/external.md describes
+how it is asked.")]
 pub(super) struct CertifyArgs {
     /// Certify only this method: a verifier, drafter or length policy, or several joined by "+",
     /// as in "rejection+model"; repeatable
@@ -60,6 +67,9 @@ pub(super) struct CertifyArgs {
     #[arg(long, value_name = "N", value_parser = count)]
     tokens: Option<usize>,
 
+    #[command(flatten)]
+    external: ExternalArgs,
+
     /// Also write the certificate as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -76,6 +86,9 @@ pub(super) struct CertifyArgs {
 pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     // Recorded before the run: the sources may change while it lasts.
     let provenance = Provenance::now();
+    if let Some(command) = &args.external.external {
+        return external::run(command, &args.external, provenance, args.json.as_deref());
+    }
     // A model that cannot be loaded ends the command before it takes any time.
     let pair = pair(args)?;
     let sample = pair.as_ref().and_then(|(pair, names, prompts)| {

@@ -18,12 +18,12 @@ struct CaseSpec {
     soft: bool,
     /// Weights of p and q of a token, from the number of tokens and three numbers in
     /// (0, 1] that context and token decide.
-    weights: fn(usize, Cell) -> [f64; 2],
+    weights: fn(usize, CaseCell) -> [f64; 2],
 }
 
 /// A token after a context.
 #[derive(Clone, Copy)]
-struct Cell {
+struct CaseCell {
     token: usize,
     /// A number in (0, 1] for each of p, q and both.
     p: f64,
@@ -34,7 +34,7 @@ struct Cell {
     first: bool,
 }
 
-impl Cell {
+impl CaseCell {
     /// Whether the token is the n-th after the marked one.
     fn is(self, n: usize, vocab: usize) -> bool {
         self.token == (self.marked + n) % vocab
@@ -90,20 +90,20 @@ const CASES: &[CaseSpec] = &[
         name: "truncated draft",
         about: "q excludes tokens that p has",
         soft: false,
-        weights: |vocab, c| [c.p, c.q * Cell::one_if(!c.is(0, vocab) && !c.is(2, vocab))],
+        weights: |vocab, c| [c.p, c.q * CaseCell::one_if(!c.is(0, vocab) && !c.is(2, vocab))],
     },
     CaseSpec {
         name: "truncated target",
         about: "p excludes tokens that q has",
         soft: false,
-        weights: |vocab, c| [c.p * Cell::one_if(!c.is(0, vocab) && !c.is(2, vocab)), c.q],
+        weights: |vocab, c| [c.p * CaseCell::one_if(!c.is(0, vocab) && !c.is(2, vocab)), c.q],
     },
     CaseSpec {
         name: "truncated both",
         about: "p and q exclude different tokens",
         soft: false,
         weights: |vocab, c| {
-            [c.p * Cell::one_if(!c.is(0, vocab)), c.q * Cell::one_if(!c.is(1, vocab))]
+            [c.p * CaseCell::one_if(!c.is(0, vocab)), c.q * CaseCell::one_if(!c.is(1, vocab))]
         },
     },
     CaseSpec {
@@ -112,20 +112,20 @@ const CASES: &[CaseSpec] = &[
         soft: false,
         weights: |vocab, c| {
             let own = (c.token + c.marked) % vocab % 2 == 0;
-            [c.p * Cell::one_if(own), c.q * Cell::one_if(!own)]
+            [c.p * CaseCell::one_if(own), c.q * CaseCell::one_if(!own)]
         },
     },
     CaseSpec {
         name: "one-hot draft",
         about: "q has one token",
         soft: false,
-        weights: |vocab, c| [c.p, Cell::one_if(c.is(0, vocab))],
+        weights: |vocab, c| [c.p, CaseCell::one_if(c.is(0, vocab))],
     },
     CaseSpec {
         name: "one-hot target",
         about: "p has one token: greedy decoding",
         soft: false,
-        weights: |vocab, c| [Cell::one_if(c.is(0, vocab)), c.q],
+        weights: |vocab, c| [CaseCell::one_if(c.is(0, vocab)), c.q],
     },
     CaseSpec {
         name: "one-hot both",
@@ -133,7 +133,7 @@ const CASES: &[CaseSpec] = &[
         soft: false,
         weights: |vocab, c| {
             let apart = usize::from(!c.first && c.marked % 2 == 0);
-            [Cell::one_if(c.is(0, vocab)), Cell::one_if(c.is(apart, vocab))]
+            [CaseCell::one_if(c.is(0, vocab)), CaseCell::one_if(c.is(apart, vocab))]
         },
     },
 ];
@@ -210,7 +210,7 @@ impl CaseSpec {
             let marked = (mixed(place) % vocab as u64) as usize;
             let cell = |token: usize| {
                 let at = (place * 1009 + token as u64) * 2;
-                Cell { token, p: unit(at), q: unit(at + 1), marked, first: context.len() == 1 }
+                CaseCell { token, p: unit(at), q: unit(at + 1), marked, first: context.len() == 1 }
             };
             let weights = (0..vocab).map(|token| (self.weights)(vocab, cell(token)));
             let weights = weights.collect::<Vec<_>>();

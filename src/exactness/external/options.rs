@@ -22,10 +22,11 @@ impl ExternalPrecision {
     /// The largest difference from the target's law that rounding may cause in a round of
     /// `k` drafted tokens.
     ///
-    /// In f64 it is 1e-12. In f32, p and q lose 2^-24 of their value each, and so do a ratio,
-    /// a difference and a sum; a residual loses as much of p and q, however small it is
-    /// itself, but it is used with the probability of a rejection, which is its mass. Fewer
-    /// than 16 such losses meet at a token, of which K + 1 follow one another.
+    /// In f64 it is 1e-12. In f32, p and q lose 2^-24 of their value each, and so do a ratio
+    /// and a difference; what is chosen by is normalised in f64. A residual loses as much of p
+    /// and q, however small it is itself, but it is used with the probability of a rejection,
+    /// which is its mass. Fewer than 16 such losses meet at a token, of which K + 1 follow one
+    /// another.
     pub fn bar(self, k: usize) -> f64 {
         match self {
             Self::F64 => TOLERANCE,

@@ -31,6 +31,12 @@ pub trait ExternalChance {
     /// # Errors
     /// If the verifier asks without end.
     fn uniform(&mut self) -> Result<f64, Error>;
+
+    /// The answers to the next choices, as far as they are certain because the round has
+    /// been walked that far before. A verifier at a distance can be sent them ahead.
+    fn foreseen(&self) -> Vec<usize> {
+        Vec::new()
+    }
 }
 
 /// A verifier from outside.

@@ -16,7 +16,7 @@ pub struct Suspect {
 }
 
 /// Rejection sampling of a chain with parts that can be exchanged; as [`RIGHT`] it is right.
-struct Parts {
+struct RejectionParts {
     /// Probability to accept the i-th token.
     accept: fn(&ExternalRound, usize) -> f64,
     /// Weights of the correction if the i-th token is rejected.
@@ -25,7 +25,7 @@ struct Parts {
     bonus: fn(&ExternalRound) -> Vec<f64>,
 }
 
-const RIGHT: Parts = Parts {
+const RIGHT: RejectionParts = RejectionParts {
     accept: |round, i| drafted(&round.p[i], round, i) / drafted(&round.q[i], round, i),
     correction: |round, i| residual(&round.p[i], &round.q[i]),
     bonus: |round| round.p[round.draft.len()].clone(),
@@ -36,7 +36,7 @@ pub const SUSPECTS: &[Suspect] = &[
     Suspect {
         name: "accepts_all",
         imitates: "every drafted token is accepted",
-        verify: |round, chance| run(round, chance, &Parts { accept: |_, _| 1.0, ..RIGHT }),
+        verify: |round, chance| run(round, chance, &RejectionParts { accept: |_, _| 1.0, ..RIGHT }),
     },
     Suspect {
         name: "last_draft_unverified",
@@ -46,7 +46,7 @@ pub const SUSPECTS: &[Suspect] = &[
                 true => (RIGHT.accept)(round, i),
                 false => 1.0,
             };
-            run(round, chance, &Parts { accept, ..RIGHT })
+            run(round, chance, &RejectionParts { accept, ..RIGHT })
         },
     },
     Suspect {
@@ -54,7 +54,7 @@ pub const SUSPECTS: &[Suspect] = &[
         imitates: "a drafted token is accepted with probability min(1, 2 p/q)",
         verify: |round, chance| {
             let accept = |round: &ExternalRound, i| 2.0 * (RIGHT.accept)(round, i);
-            run(round, chance, &Parts { accept, ..RIGHT })
+            run(round, chance, &RejectionParts { accept, ..RIGHT })
         },
     },
     Suspect {
@@ -63,7 +63,7 @@ pub const SUSPECTS: &[Suspect] = &[
                    correction is drawn from (p - q)+",
         verify: |round, chance| {
             let accept = |round: &ExternalRound, i: usize| drafted(&round.p[i], round, i);
-            run(round, chance, &Parts { accept, ..RIGHT })
+            run(round, chance, &RejectionParts { accept, ..RIGHT })
         },
     },
     Suspect {
@@ -76,7 +76,7 @@ pub const SUSPECTS: &[Suspect] = &[
                 weights[round.draft[i] as usize] = 0.0;
                 weights
             };
-            run(round, chance, &Parts { correction, ..RIGHT })
+            run(round, chance, &RejectionParts { correction, ..RIGHT })
         },
     },
     Suspect {
@@ -84,7 +84,7 @@ pub const SUSPECTS: &[Suspect] = &[
         imitates: "the correction is drawn from the draft's distribution",
         verify: |round, chance| {
             let correction = |round: &ExternalRound, i: usize| round.q[i].clone();
-            run(round, chance, &Parts { correction, ..RIGHT })
+            run(round, chance, &RejectionParts { correction, ..RIGHT })
         },
     },
     Suspect {
@@ -92,7 +92,7 @@ pub const SUSPECTS: &[Suspect] = &[
         imitates: "the correction is drawn uniformly",
         verify: |round, chance| {
             let correction = |round: &ExternalRound, _| vec![1.0; round.vocab()];
-            run(round, chance, &Parts { correction, ..RIGHT })
+            run(round, chance, &RejectionParts { correction, ..RIGHT })
         },
     },
     Suspect {
@@ -100,7 +100,7 @@ pub const SUSPECTS: &[Suspect] = &[
         imitates: "the correction is the target's most probable token",
         verify: |round, chance| {
             let correction = |round: &ExternalRound, i: usize| one_hot(&round.p[i]);
-            run(round, chance, &Parts { correction, ..RIGHT })
+            run(round, chance, &RejectionParts { correction, ..RIGHT })
         },
     },
     Suspect {
@@ -108,7 +108,7 @@ pub const SUSPECTS: &[Suspect] = &[
         imitates: "the correction is drawn from the target's row after the rejected token",
         verify: |round, chance| {
             let correction = |round: &ExternalRound, i: usize| round.p[i + 1].clone();
-            run(round, chance, &Parts { correction, ..RIGHT })
+            run(round, chance, &RejectionParts { correction, ..RIGHT })
         },
     },
     Suspect {
@@ -119,7 +119,7 @@ pub const SUSPECTS: &[Suspect] = &[
                 let rows = round.p[i].iter().zip(&round.q[i]);
                 rows.map(|(p, q)| (p - q).abs()).collect()
             };
-            run(round, chance, &Parts { correction, ..RIGHT })
+            run(round, chance, &RejectionParts { correction, ..RIGHT })
         },
     },
     Suspect {
@@ -128,7 +128,7 @@ pub const SUSPECTS: &[Suspect] = &[
                    token",
         verify: |round, chance| {
             let correction = |round: &ExternalRound, i| unnormalised(round, i, round.vocab() - 1);
-            run(round, chance, &Parts { correction, ..RIGHT })
+            run(round, chance, &RejectionParts { correction, ..RIGHT })
         },
     },
     Suspect {
@@ -136,7 +136,7 @@ pub const SUSPECTS: &[Suspect] = &[
         imitates: "(p - q)+ is not normalised: a uniform number beyond its sum gives token 0",
         verify: |round, chance| {
             let correction = |round: &ExternalRound, i| unnormalised(round, i, 0);
-            run(round, chance, &Parts { correction, ..RIGHT })
+            run(round, chance, &RejectionParts { correction, ..RIGHT })
         },
     },
     Suspect {
@@ -144,7 +144,7 @@ pub const SUSPECTS: &[Suspect] = &[
         imitates: "the residual is that of the first row, whichever token was rejected",
         verify: |round, chance| {
             let correction = |round: &ExternalRound, _| residual(&round.p[0], &round.q[0]);
-            run(round, chance, &Parts { correction, ..RIGHT })
+            run(round, chance, &RejectionParts { correction, ..RIGHT })
         },
     },
     Suspect {
@@ -155,14 +155,14 @@ pub const SUSPECTS: &[Suspect] = &[
                 let last = round.q.len() - 1;
                 residual(&round.p[last], &round.q[last])
             };
-            run(round, chance, &Parts { correction, ..RIGHT })
+            run(round, chance, &RejectionParts { correction, ..RIGHT })
         },
     },
     Suspect {
         name: "argmax",
         imitates: "the target's most probable token in the place of a draw",
         verify: |round, chance| {
-            run(&with_target(round, |_, row| one_hot(row)), chance, &Parts { ..MATCHING })
+            run(&with_target(round, |_, row| one_hot(row)), chance, &RejectionParts { ..MATCHING })
         },
     },
     Suspect {
@@ -203,7 +203,7 @@ pub const SUSPECTS: &[Suspect] = &[
         imitates: "the token after a whole accepted draft is drawn from the row before",
         verify: |round, chance| {
             let bonus = |round: &ExternalRound| round.p[round.draft.len() - 1].clone();
-            run(round, chance, &Parts { bonus, ..RIGHT })
+            run(round, chance, &RejectionParts { bonus, ..RIGHT })
         },
     },
     Suspect {
@@ -211,7 +211,7 @@ pub const SUSPECTS: &[Suspect] = &[
         imitates: "the token after a whole accepted draft is the target's most probable one",
         verify: |round, chance| {
             let bonus = |round: &ExternalRound| one_hot(&round.p[round.draft.len()]);
-            run(round, chance, &Parts { bonus, ..RIGHT })
+            run(round, chance, &RejectionParts { bonus, ..RIGHT })
         },
     },
     Suspect {
@@ -246,7 +246,7 @@ pub const SUSPECTS: &[Suspect] = &[
 ];
 
 /// Keeps a token with its probability, else draws any.
-const MATCHING: Parts = Parts {
+const MATCHING: RejectionParts = RejectionParts {
     accept: |round, i| drafted(&round.p[i], round, i),
     correction: |round, i| round.p[i].clone(),
     ..RIGHT
@@ -290,7 +290,7 @@ fn coin(chance: &mut dyn ExternalChance, p: f64) -> Result<bool, Error> {
 fn run(
     round: &ExternalRound,
     chance: &mut dyn ExternalChance,
-    parts: &Parts,
+    parts: &RejectionParts,
 ) -> Result<Vec<Token>, Error> {
     let mut accepted = 0;
     while accepted < round.draft.len() && coin(chance, (parts.accept)(round, accepted))? {
@@ -304,7 +304,7 @@ fn ended(
     round: &ExternalRound,
     chance: &mut dyn ExternalChance,
     accepted: usize,
-    parts: &Parts,
+    parts: &RejectionParts,
 ) -> Result<Vec<Token>, Error> {
     let mut weights = if accepted == round.draft.len() {
         (parts.bonus)(round)

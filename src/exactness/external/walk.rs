@@ -29,7 +29,7 @@ pub(super) enum CaseWalk {
 
 /// A decision on a path.
 #[derive(Debug)]
-struct Decision {
+struct AskedChoice {
     weights: Vec<f64>,
     total: f64,
     choice: usize,
@@ -38,7 +38,7 @@ struct Decision {
 /// Replays a path through the tree of all decisions.
 #[derive(Debug, Default)]
 struct DecisionWalk {
-    path: Vec<Decision>,
+    path: Vec<AskedChoice>,
     cursor: usize,
     weight: f64,
     uniforms: usize,
@@ -75,7 +75,7 @@ impl DecisionWalk {
         if self.cursor == self.path.len() {
             let total = total(weights)?;
             let choice = weights.iter().position(|&weight| weight > 0.0).unwrap_or_default();
-            self.path.push(Decision { weights: weights.to_vec(), total, choice });
+            self.path.push(AskedChoice { weights: weights.to_vec(), total, choice });
         }
         let decision = &self.path[self.cursor];
         if decision.weights != weights {
@@ -108,6 +108,10 @@ impl ExternalChance for DecisionWalk {
         }
         // Numbers that fill the interval, so that a loop which waits for one ends.
         Ok((self.uniforms as f64 * GOLDEN).fract())
+    }
+
+    fn foreseen(&self) -> Vec<usize> {
+        self.path[self.cursor..].iter().map(|asked| asked.choice).collect()
     }
 }
 

@@ -1,0 +1,119 @@
+//! `specdec certify --external`: a verifier that is another program.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+
+use super::process::ProcessVerifier;
+use super::write;
+use crate::cli::options::count;
+use crate::cli::output;
+use crate::exactness::external::{
+    ExternalCertificate, ExternalOptions, ExternalPrecision, certify_external,
+};
+use crate::experiment::Provenance;
+use crate::shown;
+
+/// Options for a verifier that is another program.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "A verifier of your own")]
+pub(super) struct ExternalArgs {
+    /// A program that verifies: it reads rounds from standard input and writes its decisions to
+    /// standard output, as JSON lines
+    ///
+    /// The command is split into words as a shell does it. One that decides by {"choose": weights}
+    /// alone is enumerated; one that asks for {"uniform": n} is sampled.
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = [
+        "method", "full", "target", "draft", "tokens", "prompts",
+    ])]
+    pub(super) external: Option<String>,
+    /// Number of tokens of the vocabulary
+    #[arg(long, value_name = "V", default_value_t = 4, value_parser = count, requires = "external")]
+    vocab: usize,
+    /// Number of drafted tokens
+    #[arg(long, short = 'k', value_name = "K", default_value_t = 3, value_parser = count,
+        requires = "external")]
+    num_speculative_tokens: usize,
+    /// What it computes with, f64 or f32: how far off rounding may be
+    #[arg(long, value_name = "NAME", default_value = "f64", value_parser = precision,
+        requires = "external")]
+    precision: ExternalPrecision,
+    /// The total variation that sampling is to find in nine of ten runs, which decides on the
+    /// number of rounds
+    #[arg(long, value_name = "TV", default_value_t = 0.01, requires = "external")]
+    detect: f64,
+    /// Sample this number of rounds
+    #[arg(long, value_name = "N", requires = "external", conflicts_with = "detect")]
+    rounds: Option<u64>,
+    /// Seed of sampled rounds
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "external")]
+    seed: u64,
+    /// How long the program may take for an answer; loading its libraries is part of the first
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds,
+        requires = "external")]
+    time_limit: f64,
+}
+
+/// Parses a precision.
+fn precision(text: &str) -> Result<ExternalPrecision, String> {
+    match text {
+        "f64" => Ok(ExternalPrecision::F64),
+        "f32" => Ok(ExternalPrecision::F32),
+        _ => Err("allowed are f64 and f32".to_owned()),
+    }
+}
+
+/// Parses a time limit.
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.01..=86_400.0).contains(seconds));
+    seconds.ok_or_else(|| "allowed is a number of seconds from 0.01 to 86400".to_owned())
+}
+
+/// A certificate, where it comes from and what it is about.
+#[derive(Serialize)]
+struct ExternalFile<'c> {
+    #[serde(flatten)]
+    provenance: Provenance,
+    command: &'c str,
+    #[serde(flatten)]
+    certificate: &'c ExternalCertificate,
+}
+
+/// Certifies the verifier: prints the table and the verdict.
+///
+/// # Errors
+/// If the program cannot be started, an option is out of range, or the verifier is not exact.
+pub(super) fn run(
+    command: &str,
+    args: &ExternalArgs,
+    provenance: Provenance,
+    json: Option<&Path>,
+) -> Result<()> {
+    let words = shlex::split(command).filter(|words| !words.is_empty());
+    let Some(words) = words else {
+        bail!("--external {}: no command, or a quote that is not closed", shown::line(command));
+    };
+    let options = ExternalOptions {
+        vocab: args.vocab,
+        k: args.num_speculative_tokens,
+        precision: args.precision,
+        detect: args.detect,
+        rounds: args.rounds,
+        seed: args.seed,
+    };
+    let mut process = ProcessVerifier::start(&words, Duration::from_secs_f64(args.time_limit))?;
+    let certificate = certify_external(&mut process, &options)?;
+    drop(process);
+    let shown = output::write(&certificate.table());
+    if let Some(path) = json {
+        let file = ExternalFile { provenance, command, certificate: &certificate };
+        let text = serde_json::to_string(&file).context("cannot write JSON")?;
+        write(path, &format!("{text}\n"))?;
+    }
+    if !certificate.holds() {
+        bail!("{}", certificate.sentence());
+    }
+    shown.and(output::line(certificate.sentence()))
+}

@@ -1,0 +1,211 @@
+//! A verifier that is another program, asked by JSON lines. `docs/external.md` describes them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::distribution::Token;
+use crate::error::Error;
+use crate::exactness::external::{ExternalChance, ExternalRound, ExternalVerifier};
+use crate::shown;
+
+/// The longest line of the program, in bytes.
+const LONGEST: u64 = 1 << 20;
+/// The most answers that are written before their questions: fewer than fill a pipe.
+const MOST_AHEAD: usize = 1000;
+/// The most uniform numbers of one answer.
+const MOST_UNIFORMS: usize = 100_000;
+/// How long a program may take to end when its input has ended, or to be seen to have ended.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How much of what the program wrote is quoted, in characters.
+const QUOTED: usize = 200;
+
+/// What the program is told.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ToProgram<'m> {
+    Verify(&'m ExternalRound),
+    Chosen(usize),
+    Uniform(Vec<f64>),
+}
+
+/// What the program may answer.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum FromProgram {
+    Choose(Vec<f64>),
+    Uniform(usize),
+    Tokens(Vec<Token>),
+}
+
+/// A running program.
+#[derive(Debug)]
+pub(super) struct ProcessVerifier {
+    child: Child,
+    /// Its standard input, until it is to end.
+    input: Option<ChildStdin>,
+    lines: Receiver<Vec<u8>>,
+    limit: Duration,
+}
+
+impl ProcessVerifier {
+    /// Starts a program, whose first word is its name. Its standard error is that of this one.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub(super) fn start(words: &[String], limit: Duration) -> Result<Self> {
+        let mut child = Command::new(&words[0])
+            .args(&words[1..])
+            // Else a Python program that does not flush its output would wait for ever.
+            .env("PYTHONUNBUFFERED", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {}", shown::line(&words[0])))?;
+        let (send, lines) = sync_channel(1);
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let started = Self { child, input, lines, limit };
+        // A read cannot be given a time limit, waiting for a thread can.
+        let output = output.context("the program has no standard output")?;
+        Builder::new()
+            .spawn(move || pass_on(output, &send))
+            .context("cannot start a thread that reads the program's output")?;
+        Ok(started)
+    }
+
+    fn tell(&mut self, messages: &[ToProgram<'_>]) -> Result<(), Error> {
+        let mut lines = Vec::new();
+        for message in messages {
+            serde_json::to_writer(&mut lines, message)
+                .map_err(|error| Error::input(format!("a round cannot be written: {error}")))?;
+            lines.push(b'\n');
+        }
+        let told = self.input.as_mut().map(|input| input.write_all(&lines));
+        match told {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.ended()),
+        }
+    }
+
+    fn answer(&mut self) -> Result<FromProgram, Error> {
+        let line = match self.lines.recv_timeout(self.limit) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(Error::input(format!(
+                    "the program did not answer within {} s; it must write a line, and flush it, \
+                     for every line that it reads",
+                    self.limit.as_secs_f64()
+                )));
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
+        };
+        serde_json::from_slice(&line).map_err(|error| {
+            let text = String::from_utf8_lossy(&line);
+            let mut quoted = shown::line(text.trim_end()).chars().take(QUOTED).collect::<String>();
+            if text.chars().count() > QUOTED {
+                quoted.push('…');
+            }
+            Error::input(format!(
+                "the program wrote {quoted:?}, which is not {{\"choose\": [weights]}}, \
+                 {{\"uniform\": n}} or {{\"tokens\": [tokens]}}: {error}"
+            ))
+        })
+    }
+
+    /// Says that the program has ended, if it has.
+    fn ended(&mut self) -> Error {
+        let status = self.wait(PATIENCE);
+        Error::input(status.map_or_else(
+            || "the program closed its standard input or output".to_owned(),
+            |status| format!("the program ended ({status}) where an answer was due"),
+        ))
+    }
+
+    /// How the program ended, if it does so soon.
+    fn wait(&mut self, patience: Duration) -> Option<std::process::ExitStatus> {
+        let begun = Instant::now();
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if begun.elapsed() < patience => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// Passes on the lines of the program until it ends, writes a line that is too long, or nobody
+/// waits for them.
+fn pass_on(output: ChildStdout, lines: &SyncSender<Vec<u8>>) {
+    let mut output = BufReader::new(output);
+    loop {
+        let mut line = Vec::new();
+        let read = output.by_ref().take(LONGEST).read_until(b'\n', &mut line);
+        if !matches!(read, Ok(1..)) || lines.send(line).is_err() {
+            return;
+        }
+    }
+}
+
+impl ExternalVerifier for ProcessVerifier {
+    fn verify(
+        &mut self,
+        round: &ExternalRound,
+        chance: &mut dyn ExternalChance,
+    ) -> Result<Vec<Token>, Error> {
+        // Waiting for the other program costs more than all else.
+        let mut ahead = chance.foreseen();
+        ahead.truncate(MOST_AHEAD);
+        let answers = ahead.iter().map(|&index| ToProgram::Chosen(index));
+        self.tell(&[ToProgram::Verify(round)].into_iter().chain(answers).collect::<Vec<_>>())?;
+        let mut unasked = ahead.len();
+        loop {
+            let reply = match self.answer()? {
+                FromProgram::Tokens(tokens) => return Ok(tokens),
+                FromProgram::Choose(weights) => {
+                    let index = chance.choose(&weights)?;
+                    if unasked > 0 {
+                        unasked -= 1;
+                        continue;
+                    }
+                    ToProgram::Chosen(index)
+                }
+                FromProgram::Uniform(_) if unasked > 0 => {
+                    return Err(Error::input(
+                        "it is not a function of the round and of its choices: after the same \
+                         ones it asked for uniform numbers where it asked to choose before",
+                    ));
+                }
+                FromProgram::Uniform(n) if (1..=MOST_UNIFORMS).contains(&n) => {
+                    let numbers = (0..n).map(|_| chance.uniform());
+                    ToProgram::Uniform(numbers.collect::<Result<_, _>>()?)
+                }
+                FromProgram::Uniform(n) => {
+                    return Err(Error::input(format!(
+                        "the program asked for {n} uniform numbers: allowed are 1 to \
+                         {MOST_UNIFORMS}"
+                    )));
+                }
+            };
+            self.tell(&[reply])?;
+        }
+    }
+}
+
+impl Drop for ProcessVerifier {
+    /// Ends the program: it may do so by itself when its input ends.
+    fn drop(&mut self) {
+        self.input = None;
+        if self.wait(PATIENCE).is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
