@@ -38,7 +38,7 @@ pub struct AuditReader<'m> {
 }
 
 /// A part of a text, and what comes before it.
-type TextPart<'p> = ((usize, &'p [Token]), &'p [Token]);
+type PartOfText<'p> = ((usize, &'p [Token]), &'p [Token]);
 
 impl<'m> AuditReader<'m> {
     /// An audit of texts with this sampling setting, whose decoder drafts one of these numbers of
@@ -90,7 +90,7 @@ impl<'m> AuditReader<'m> {
     }
 
     /// The laws of a part's tokens, and the gaps of those that have probability 0.
-    fn laws(&mut self, part: TextPart<'_>) -> Result<(TextLaws, Vec<f64>), Error> {
+    fn laws(&mut self, part: PartOfText<'_>) -> Result<(TextLaws, Vec<f64>), Error> {
         let (place @ (prompt_len, context), tokens) = part;
         let logits = self.target.logits(context, tokens)?;
         let target = laws(&self.sampler, place, tokens, &logits, "the target")?;
@@ -112,7 +112,7 @@ impl<'m> AuditReader<'m> {
 
     fn raw_laws(
         &self,
-        (place, part): TextPart<'_>,
+        (place, part): PartOfText<'_>,
         logits: &[Logits],
     ) -> Result<Option<Vec<Dist>>, Error> {
         let laws = |raw| laws(raw, place, part, logits, "a model");

@@ -11,7 +11,7 @@ use super::models::open_pair;
 use super::options::{ModelArgs, count, named};
 use super::sampling::DraftSamplingArgs;
 use crate::exactness::mutants::Mutant;
-use crate::serve::{LogprobsMode, MUTANT_HEADER, ServeLimits, ServeSettings, Served, serve};
+use crate::serve::{LogprobsMode, MUTANT_HEADER, ServeLimits, ServeSettings, ServedPair, serve};
 use crate::terminal;
 
 /// Options of `specdec serve`.
@@ -120,7 +120,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
         limits,
     };
     let model = settings.model.clone();
-    serve(Served { pair: &pair, spec, mutant }, settings, |address| {
+    serve(ServedPair { pair: &pair, spec, mutant }, settings, |address| {
         if let Some(Mutant { name, imitates, .. }) = mutant {
             terminal::say(format_args!(
                 "WARNING: this server is wrong on purpose ({name}): {imitates}. Each answer has \

@@ -1,12 +1,22 @@
-//! What servers understand: each protocol is one file and one line here.
+//! What a protocol has to say.
 
 use anyhow::Result;
 use serde_json::Value;
 
 use super::http::HttpServer;
-use super::{TextRequest, llama_cpp, openai, sglang, vllm};
 use crate::distribution::Token;
+use crate::recording::TapePrompt;
+use crate::sampling::SamplingParams;
 use crate::tape::TapeEnd;
+
+/// A text that is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AskedText<'p> {
+    pub(super) prompt: &'p TapePrompt,
+    pub(super) sampling: SamplingParams,
+    pub(super) seed: u64,
+    pub(super) max_tokens: usize,
+}
 
 /// A protocol.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +32,7 @@ pub struct ServerApi {
     /// The name of the model, if requests must have it.
     pub(super) model: fn(&HttpServer) -> Result<Option<String>>,
     /// The body of a request.
-    pub(super) request: fn(&HttpServer, &TextRequest<'_>) -> Value,
+    pub(super) request: fn(&HttpServer, &AskedText<'_>) -> Value,
     /// What an answer says.
     pub(super) answer: fn(&Value) -> Result<AnsweredText>,
 }
@@ -35,9 +45,6 @@ pub(super) struct AnsweredText {
     /// Accepted tokens of each round.
     pub(super) accepted: Option<Vec<usize>>,
 }
-
-/// All protocols.
-pub const SERVER_APIS: [ServerApi; 4] = [vllm::API, sglang::API, llama_cpp::API, openai::API];
 
 /// How a text ended, by its reason.
 pub(super) fn end(reason: Option<&str>) -> TapeEnd {

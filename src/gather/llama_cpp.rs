@@ -3,8 +3,7 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::TextRequest;
-use super::api::{AnsweredText, ServerApi, ids};
+use super::api::{AnsweredText, AskedText, ServerApi, ids};
 use super::http::HttpServer;
 use crate::tape::TapeEnd;
 
@@ -21,7 +20,7 @@ pub(super) const API: ServerApi = ServerApi {
 /// Its names of our settings, beside those that are the same.
 const NAMES: [(&str, &str); 1] = [("repetition_penalty", "repeat_penalty")];
 
-fn request(_: &HttpServer, asked: &TextRequest<'_>) -> Value {
+fn request(_: &HttpServer, asked: &AskedText<'_>) -> Value {
     // What is not named has a default that changes the law.
     let neutral = json!({
         "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0, "repeat_last_n": -1,

@@ -17,12 +17,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
-pub use self::api::{SERVER_APIS, ServerApi};
+use self::api::AskedText;
+pub use self::api::ServerApi;
 use self::http::HttpServer;
 use self::keep::KeptTexts;
 use crate::recording::{TapePrompt, TextLine};
 use crate::sampling::SamplingParams;
 use crate::terminal::Progress;
+
+/// What servers understand: each protocol is one file and one line here.
+pub const SERVER_APIS: [ServerApi; 4] = [vllm::API, sglang::API, llama_cpp::API, openai::API];
 
 /// What is asked of a server.
 #[derive(Debug)]
@@ -51,15 +55,6 @@ pub struct Gathering<'a> {
     pub rate: Option<f64>,
 }
 
-/// A text that is asked for.
-#[derive(Debug, Clone, Copy)]
-struct TextRequest<'p> {
-    prompt: &'p TapePrompt,
-    sampling: SamplingParams,
-    seed: u64,
-    max_tokens: usize,
-}
-
 impl Gathering<'_> {
     /// Asks for all texts that the file does not have yet, and appends them to it.
     ///
@@ -78,7 +73,7 @@ impl Gathering<'_> {
         let all = seeds.flat_map(|seed| {
             self.prompts.iter().map(move |prompt| {
                 let (sampling, max_tokens) = (self.sampling, self.max_tokens);
-                TextRequest { prompt, sampling, seed, max_tokens }
+                AskedText { prompt, sampling, seed, max_tokens }
             })
         });
         let total = self.repeats as usize * self.prompts.len();
@@ -114,7 +109,7 @@ impl Gathering<'_> {
         })
     }
 
-    fn ask(&self, server: &HttpServer, asked: &TextRequest<'_>) -> Result<TextLine> {
+    fn ask(&self, server: &HttpServer, asked: &AskedText<'_>) -> Result<TextLine> {
         let body = (self.api.request)(server, asked);
         let place = || format!("{}{}, prompt {}", self.url, self.api.path, asked.prompt.id);
         let answer = server.post(self.api.path, &body).with_context(place)?;

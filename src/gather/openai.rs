@@ -3,8 +3,7 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::TextRequest;
-use super::api::{AnsweredText, ServerApi, end, ids};
+use super::api::{AnsweredText, AskedText, ServerApi, end, ids};
 use super::http::HttpServer;
 use super::vllm;
 use crate::distribution::Token;
@@ -19,7 +18,7 @@ pub(super) const API: ServerApi = ServerApi {
     answer,
 };
 
-fn request(server: &HttpServer, asked: &TextRequest<'_>) -> Value {
+fn request(server: &HttpServer, asked: &AskedText<'_>) -> Value {
     let mut body = vllm::request(server, asked);
     body["logprobs"] = json!(0);
     body["return_tokens_as_token_ids"] = json!(true);

@@ -3,8 +3,7 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::TextRequest;
-use super::api::{AnsweredText, ServerApi, end, ids};
+use super::api::{AnsweredText, AskedText, ServerApi, end, ids};
 use super::http::HttpServer;
 
 pub(super) const API: ServerApi = ServerApi {
@@ -17,7 +16,7 @@ pub(super) const API: ServerApi = ServerApi {
     answer,
 };
 
-fn request(_: &HttpServer, asked: &TextRequest<'_>) -> Value {
+fn request(_: &HttpServer, asked: &AskedText<'_>) -> Value {
     let mut sampling = json!({
         "max_new_tokens": asked.max_tokens,
         "temperature": 1.0,

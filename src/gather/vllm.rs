@@ -3,8 +3,7 @@
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::TextRequest;
-use super::api::{AnsweredText, ServerApi, counts, end, ids};
+use super::api::{AnsweredText, AskedText, ServerApi, counts, end, ids};
 use super::http::HttpServer;
 
 pub(super) const API: ServerApi = ServerApi {
@@ -36,7 +35,7 @@ pub(super) fn model(server: &HttpServer) -> Result<Option<String>> {
     name.context("it lists no model: name one with --served-model").map(Some)
 }
 
-pub(super) fn request(server: &HttpServer, asked: &TextRequest<'_>) -> Value {
+pub(super) fn request(server: &HttpServer, asked: &AskedText<'_>) -> Value {
     let mut body = json!({
         "model": server.model,
         "prompt": asked.prompt.tokens,

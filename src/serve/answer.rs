@@ -9,7 +9,8 @@ use super::ServeSettings;
 use super::api_error::ApiError;
 use super::fields::{Fields, refused};
 use super::job::{
-    BegunText, EndedText, NamedLogprob, Prompt, TextEvent, TextJob, TextPart, TokenLogprobs, Wanted,
+    BegunText, EndedText, NamedLogprob, RoundText, SentPrompt, TextEvent, TextJob, TextOptions,
+    TokenLogprobs,
 };
 use crate::decode::StopReason;
 
@@ -29,10 +30,10 @@ pub(super) enum AskedShape {
 
 /// A request.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(super) struct TextsRequest {
     shape: AskedShape,
-    prompts: Vec<Prompt>,
-    wanted: Wanted,
+    prompts: Vec<SentPrompt>,
+    wanted: TextOptions,
     /// The name of the model that it is for, if it names one.
     pub(super) model: Option<String>,
     /// Texts of each prompt.
@@ -46,7 +47,7 @@ pub(super) struct Asked {
 #[derive(Debug, Clone, Default)]
 pub(super) struct GatheredText {
     pub(super) begun: Option<BegunText>,
-    pub(super) part: TextPart,
+    pub(super) part: RoundText,
     pub(super) ended: Option<EndedText>,
 }
 
@@ -58,15 +59,15 @@ pub(super) struct AnswerHead {
     model: String,
 }
 
-impl Asked {
+impl TextsRequest {
     /// Takes what is left of the fields.
     ///
     /// # Errors
     /// If one is unknown or has a value that it cannot have.
     pub(super) fn new(
         shape: AskedShape,
-        prompts: Vec<Prompt>,
-        wanted: Wanted,
+        prompts: Vec<SentPrompt>,
+        wanted: TextOptions,
         mut fields: Fields,
     ) -> Result<Self, ApiError> {
         let stream = fields.flag("stream")?;

@@ -4,10 +4,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::ServeLimits;
-use super::answer::{Asked, AskedShape};
+use super::answer::{AskedShape, TextsRequest};
 use super::api_error::ApiError;
 use super::fields::{Fields, refused};
-use super::job::Prompt;
+use super::job::SentPrompt;
 use crate::model::ChatMessage;
 
 /// The most messages of a conversation.
@@ -46,7 +46,7 @@ enum TextKind {
 ///
 /// # Errors
 /// If a field is unknown or has a value that it cannot have.
-pub(super) fn asked(mut fields: Fields, limits: &ServeLimits) -> Result<Asked, ApiError> {
+pub(super) fn asked(mut fields: Fields, limits: &ServeLimits) -> Result<TextsRequest, ApiError> {
     let mut wanted = fields.wanted(limits)?;
     let most = limits.tokens.unwrap_or(usize::MAX);
     let [old, new] = ["max_tokens", "max_completion_tokens"].map(|name| fields.count(name, most));
@@ -71,8 +71,8 @@ pub(super) fn asked(mut fields: Fields, limits: &ServeLimits) -> Result<Asked, A
         };
         ChatMessage::new(&role, &text)
     });
-    let prompt = Prompt::Chat(messages.collect());
-    Asked::new(AskedShape::Chat, vec![prompt], wanted, fields)
+    let prompt = SentPrompt::Chat(messages.collect());
+    TextsRequest::new(AskedShape::Chat, vec![prompt], wanted, fields)
 }
 
 impl SentPart {

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::ServeLimits;
-use super::answer::{Asked, AskedShape};
+use super::answer::{AskedShape, TextsRequest};
 use super::api_error::ApiError;
 use super::fields::{Fields, refused};
-use super::job::Prompt;
+use super::job::SentPrompt;
 use crate::distribution::Token;
 
 /// What the protocol makes of a request that does not say it.
@@ -19,7 +19,7 @@ const MOST_PROMPTS: usize = 128;
 ///
 /// # Errors
 /// If a field is unknown or has a value that it cannot have.
-pub(super) fn asked(mut fields: Fields, limits: &ServeLimits) -> Result<Asked, ApiError> {
+pub(super) fn asked(mut fields: Fields, limits: &ServeLimits) -> Result<TextsRequest, ApiError> {
     let mut wanted = fields.wanted(limits)?;
     let most = limits.tokens.unwrap_or(usize::MAX);
     let max_tokens = fields.count("max_tokens", most)?;
@@ -33,17 +33,17 @@ pub(super) fn asked(mut fields: Fields, limits: &ServeLimits) -> Result<Asked, A
     let prompts = prompts(prompt.unwrap_or_default())?;
     let shape =
         AskedShape::Completion { echo, tokens_as_ids: fields.flag("return_tokens_as_token_ids")? };
-    Asked::new(shape, prompts, wanted, fields)
+    TextsRequest::new(shape, prompts, wanted, fields)
 }
 
 /// The prompts of a request: one text, one list of tokens, or a list of either.
-fn prompts(prompt: Value) -> Result<Vec<Prompt>, ApiError> {
+fn prompts(prompt: Value) -> Result<Vec<SentPrompt>, ApiError> {
     let allowed = "a text, a list of token ids, or a list of up to 128 of either";
     let wrong = |prompt: &Value| refused("prompt", prompt, allowed);
     let one = |prompt: &Value| match prompt {
-        Value::String(text) => Some(Prompt::Text(text.clone())),
+        Value::String(text) => Some(SentPrompt::Text(text.clone())),
         Value::Array(ids) if !ids.is_empty() => {
-            ids.iter().map(id).collect::<Option<_>>().map(Prompt::Tokens)
+            ids.iter().map(id).collect::<Option<_>>().map(SentPrompt::Tokens)
         }
         _ => None,
     };

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::ServeLimits;
 use super::api_error::ApiError;
-use super::job::Wanted;
+use super::job::TextOptions;
 use crate::params::Value as Setting;
 use crate::sampling::{PROCESSORS, SamplingParams};
 
@@ -125,9 +125,9 @@ impl Fields {
     ///
     /// # Errors
     /// If a field is out of range.
-    pub(super) fn wanted(&mut self, limits: &ServeLimits) -> Result<Wanted, ApiError> {
+    pub(super) fn wanted(&mut self, limits: &ServeLimits) -> Result<TextOptions, ApiError> {
         let seed = self.take::<i64>("seed", "a whole number of 64 bits")?;
-        Ok(Wanted {
+        Ok(TextOptions {
             sampling: self.sampling()?,
             max_tokens: None,
             seed: seed.map_or_else(any_seed, i64::cast_unsigned),
@@ -156,7 +156,9 @@ impl Fields {
     pub(super) fn end(mut self) -> Result<(), ApiError> {
         self.0.retain(|name, value| !IGNORED.contains(&name.as_str()) && !value.is_null());
         for (name, neutral) in NEUTRAL {
-            if let Some(value) = self.0.remove(name).filter(|value| value.to_string() != neutral) {
+            let same =
+                |value: &Value| serde_json::from_str::<Value>(neutral).is_ok_and(|n| n == *value);
+            if let Some(value) = self.0.remove(name).filter(|value| !same(value)) {
                 return Err(refused(name, &value, neutral));
             }
         }

@@ -13,7 +13,7 @@ use crate::sampling::SamplingParams;
 
 /// A prompt as it was sent.
 #[derive(Debug, Clone)]
-pub(super) enum Prompt {
+pub(super) enum SentPrompt {
     /// Text.
     Text(String),
     /// Tokens.
@@ -24,7 +24,7 @@ pub(super) enum Prompt {
 
 /// How a text is to be made.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub(super) struct TextOptions {
     pub(super) sampling: SamplingParams,
     /// None for as many as the context has.
     pub(super) max_tokens: Option<usize>,
@@ -44,8 +44,8 @@ pub(super) struct TextJob {
     pub(super) index: usize,
     /// Its number among the texts of its prompt.
     pub(super) repeat: u32,
-    pub(super) prompt: Prompt,
-    pub(super) wanted: Wanted,
+    pub(super) prompt: SentPrompt,
+    pub(super) wanted: TextOptions,
     pub(super) deadline: Instant,
     pub(super) events: UnboundedSender<(usize, TextEvent)>,
 }
@@ -56,7 +56,7 @@ pub(super) enum TextEvent {
     /// It begins.
     Begun(BegunText),
     /// A round has given these tokens.
-    Part(TextPart),
+    Part(RoundText),
     /// It has ended.
     Ended(EndedText),
     /// It cannot be made, or not to its end.
@@ -75,7 +75,7 @@ pub(super) struct BegunText {
 
 /// A part of a text.
 #[derive(Debug, Clone, Default)]
-pub(super) struct TextPart {
+pub(super) struct RoundText {
     pub(super) text: String,
     pub(super) tokens: Vec<Token>,
     pub(super) logprobs: Vec<TokenLogprobs>,

@@ -1,7 +1,7 @@
 //! A server over the engine that speaks OpenAI's protocol, with vLLM's additions: token ids in
 //! and out, and what speculation did for each request.
 //!
-//! The models live on one thread ([`engine`]), which gives all running texts a round in turn. A
+//! The models live on one thread ([`serving`]), which gives all running texts a round in turn. A
 //! text has a session and random numbers of its own, so that others beside it change nothing.
 //! Connections live on a runtime of their own, and hand [`job::TextJob`]s over through a queue
 //! that has an end.
@@ -16,6 +16,7 @@ mod job;
 mod meters;
 mod router;
 mod running;
+mod serving;
 mod speculation;
 mod stream;
 mod token_text;
@@ -23,8 +24,9 @@ mod token_text;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-pub use engine::{Served, serve};
+pub use engine::ServedPair;
 pub use router::MUTANT_HEADER;
+pub use serving::serve;
 
 /// What a server allows.
 #[derive(Debug, Clone)]

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{Sender, unbounded_channel};
 use tokio::time::timeout;
 
-use super::answer::{AnswerHead, Asked, GatheredText};
+use super::answer::{AnswerHead, GatheredText, TextsRequest};
 use super::api_error::ApiError;
 use super::fields::Fields;
 use super::job::{TextEvent, TextJob};
@@ -42,7 +42,7 @@ struct Desk {
 }
 
 /// How a kind of request is read.
-type ReadRequest = fn(Fields, &ServeLimits) -> Result<Asked, ApiError>;
+type ReadRequest = fn(Fields, &ServeLimits) -> Result<TextsRequest, ApiError>;
 
 /// Accepts connections until the process is told to end; those that are open are then served to
 /// their end.

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use super::LogprobsMode;
 use super::api_error::ApiError;
-use super::engine::Engine;
+use super::engine::ServingEngine;
 use super::job::{
-    BegunText, EndedText, Prompt, TextEvent, TextJob, TextPart, TokenLogprobs, Wanted,
+    BegunText, EndedText, RoundText, SentPrompt, TextEvent, TextJob, TextOptions, TokenLogprobs,
 };
 use super::speculation::Speculation;
 use super::token_text::{LawRow, TokenTexts};
@@ -32,7 +32,7 @@ pub(super) struct RunningText<'m> {
 
 impl<'m> RunningText<'m> {
     /// Begins a text; none if its client has gone, or is told why it cannot be made.
-    pub(super) fn begin(job: TextJob, engine: &'m Engine<'_>) -> Option<Self> {
+    pub(super) fn begin(job: TextJob, engine: &'m ServingEngine<'_>) -> Option<Self> {
         if job.events.is_closed() {
             return None;
         }
@@ -48,13 +48,13 @@ impl<'m> RunningText<'m> {
         }
     }
 
-    fn begun(job: TextJob, engine: &'m Engine<'_>) -> Result<Self, ApiError> {
+    fn begun(job: TextJob, engine: &'m ServingEngine<'_>) -> Result<Self, ApiError> {
         let bad = |error: Error| ApiError::bad(error);
         if Instant::now() >= job.deadline {
             return Err(ApiError::late());
         }
         let tokens = engine.tokens(&job.prompt).map_err(bad)?;
-        let Wanted { sampling, seed, .. } = job.wanted;
+        let TextOptions { sampling, seed, .. } = job.wanted;
         let method = engine.method(sampling).map_err(bad)?;
         let rules = engine.rules(&job.wanted, tokens.len());
         let target = engine.target();
@@ -79,7 +79,7 @@ impl<'m> RunningText<'m> {
                 texts: &engine.texts,
                 most: job.wanted.logprobs,
                 mode: engine.settings.logprobs,
-                part: TextPart::default(),
+                part: RoundText::default(),
                 speculation: Speculation::new(engine.spec.num_speculative_tokens),
             },
             job,
@@ -87,7 +87,7 @@ impl<'m> RunningText<'m> {
     }
 
     /// Runs a round, and tells of it; whether the text goes on.
-    pub(super) fn round(&mut self, engine: &Engine<'_>) -> bool {
+    pub(super) fn round(&mut self, engine: &ServingEngine<'_>) -> bool {
         let event = match self.next(engine) {
             Ok(event) => event,
             Err(error) => TextEvent::Failed(error),
@@ -96,7 +96,7 @@ impl<'m> RunningText<'m> {
         self.send(event) && goes_on
     }
 
-    fn next(&mut self, engine: &Engine<'_>) -> Result<TextEvent, ApiError> {
+    fn next(&mut self, engine: &ServingEngine<'_>) -> Result<TextEvent, ApiError> {
         let bad = |error: Error| ApiError::bad(error);
         if Instant::now() >= self.job.deadline {
             return Err(ApiError::late());
@@ -128,13 +128,13 @@ impl<'m> RunningText<'m> {
     }
 }
 
-impl Engine<'_> {
+impl ServingEngine<'_> {
     /// The tokens of a prompt.
-    fn tokens(&self, prompt: &Prompt) -> Result<Vec<Token>, Error> {
+    fn tokens(&self, prompt: &SentPrompt) -> Result<Vec<Token>, Error> {
         match prompt {
-            Prompt::Text(text) => self.codec().encode(text),
-            Prompt::Tokens(tokens) => Ok(tokens.clone()),
-            Prompt::Chat(messages) => {
+            SentPrompt::Text(text) => self.codec().encode(text),
+            SentPrompt::Tokens(tokens) => Ok(tokens.clone()),
+            SentPrompt::Chat(messages) => {
                 let conversation = Conversation { messages: messages.clone(), today: None };
                 self.codec().encode_chat(&conversation)
             }
@@ -142,17 +142,17 @@ impl Engine<'_> {
     }
 
     /// What random numbers are addressed by: a text has those that `specdec generate` gives it.
-    fn request_key(&self, prompt: &Prompt, tokens: &[Token]) -> String {
+    fn request_key(&self, prompt: &SentPrompt, tokens: &[Token]) -> String {
         match prompt {
-            Prompt::Text(text) => text.clone(),
-            Prompt::Tokens(_) | Prompt::Chat(_) => {
+            SentPrompt::Text(text) => text.clone(),
+            SentPrompt::Tokens(_) | SentPrompt::Chat(_) => {
                 let ids = tokens.iter().map(Token::to_string).collect::<Vec<_>>();
                 format!("tokens {}", ids.join(" "))
             }
         }
     }
 
-    fn rules(&self, wanted: &Wanted, prompt: usize) -> StopRules<'static> {
+    fn rules(&self, wanted: &TextOptions, prompt: usize) -> StopRules<'static> {
         let info = self.target().info();
         let room = info.context_length.saturating_sub(prompt);
         let most = self.settings.limits.tokens.unwrap_or(usize::MAX).min(room);
@@ -168,7 +168,7 @@ impl Engine<'_> {
 
 /// The log-probabilities of a prompt's tokens but the first.
 fn prompt_logprobs(
-    engine: &Engine<'_>,
+    engine: &ServingEngine<'_>,
     prompt: &[Token],
     most: usize,
 ) -> Result<Vec<TokenLogprobs>, Error> {
@@ -186,7 +186,7 @@ struct PartListener<'m> {
     texts: &'m TokenTexts,
     most: Option<usize>,
     mode: LogprobsMode,
-    part: TextPart,
+    part: RoundText,
     speculation: Speculation,
 }
 

@@ -8,13 +8,13 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 
-use super::answer::{AnswerHead, Asked, GatheredText};
+use super::answer::{AnswerHead, GatheredText, TextsRequest};
 use super::job::TextEvent;
 
 /// A stream of parts. Its first event came before, so that a request that fails at once gets a
 /// status of its own.
 pub(super) fn streamed(
-    asked: Asked,
+    asked: TextsRequest,
     head: AnswerHead,
     first: (usize, TextEvent),
     events: UnboundedReceiver<(usize, TextEvent)>,
@@ -28,7 +28,7 @@ pub(super) fn streamed(
 }
 
 fn parts(
-    asked: Asked,
+    asked: TextsRequest,
     head: AnswerHead,
     events: impl Stream<Item = (usize, TextEvent)>,
 ) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {

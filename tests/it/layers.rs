@@ -36,7 +36,7 @@ const LAYERS: &[&[&str]] = &[
     &["exactness", "experiment", "report"],
     &["bench", "compare"],
     &["check", "recording", "forecasting"],
-    &["simulation"],
+    &["simulation", "gather", "serve"],
     &["cli"],
     &["main"],
 ];

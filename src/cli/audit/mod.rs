@@ -14,7 +14,7 @@ use clap::Args;
 use self::seeds::SeedPairs;
 #[cfg(feature = "serve")]
 use self::server::AuditedServer;
-use self::verdict::{AuditReport, SamplingVerdict};
+use self::verdict::{SamplingVerdict, ShownAudit};
 use super::models::open_pair;
 use super::options::{ModelArgs, count};
 use super::output;
@@ -124,7 +124,7 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
             SamplingVerdict::of(&args.audit(&args.file, &texts, models)?, &floor, limits)
         }
     };
-    let report = AuditReport { verdicts, seeds: pairs, planted };
+    let report = ShownAudit { verdicts, seeds: pairs, planted };
     if args.json {
         output::write_json(&report)?;
     } else {

@@ -53,4 +53,4 @@ fn continued(mutant: &Mutant, pair: &Pair, spec: &MethodSpec, text: &TapeText) -
 }
 
 /// The seed of all of them, of which no other text here has one.
-const PLANTED: u64 = 0x706c_616e_7465_64;
+const PLANTED: u64 = 0x0070_6c61_6e74_6564;

@@ -23,7 +23,7 @@ pub(super) struct SeedPairs {
 }
 
 /// What the tokens of a text follow from if nothing but the seed is drawn.
-type Seeded<'t> = (&'t [Token], String, u64);
+type SeededText<'t> = (&'t [Token], String, u64);
 
 impl SeedPairs {
     /// Compares texts with those of the same prompt, sampling setting and seed.
@@ -58,7 +58,7 @@ impl SeedPairs {
     }
 }
 
-fn seeded(texts: &OutsideTexts) -> impl Iterator<Item = (Seeded<'_>, &TapeText)> {
+fn seeded(texts: &OutsideTexts) -> impl Iterator<Item = (SeededText<'_>, &TapeText)> {
     texts.tape.texts.iter().zip(&texts.told).filter_map(|(text, told)| {
         let sampling: &SamplingParams = &texts.tape.header.samplings[text.sampling];
         Some(((&*text.prompt_tokens, sampling.words(), told.seed?), text))

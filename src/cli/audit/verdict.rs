@@ -13,7 +13,7 @@ use crate::shown::{self, count};
 
 /// An audit's report.
 #[derive(Debug, Serialize)]
-pub(super) struct AuditReport {
+pub(super) struct ShownAudit {
     /// By sampling setting.
     pub(super) verdicts: Vec<SamplingVerdict>,
     /// Texts with the seeds of texts without speculation.
@@ -81,7 +81,7 @@ fn e_value(log10: f64) -> String {
     if log10 < 4.0 { format!("e = {:.1}", 10f64.powf(log10)) } else { format!("e = 10^{log10:.0}") }
 }
 
-impl AuditReport {
+impl ShownAudit {
     /// The report as text.
     pub(super) fn text(&self) -> Result<String> {
         let seeds = self.seeds.iter().map(|seeds| format!("{}\n", seeds.sentence()));
