@@ -124,7 +124,7 @@ fn texts_beside_each_other_are_those_alone() {
         let fields = |seed: u64| {
             let mut fields = toy_text(seed, 30);
             fields["stream"] = true.into();
-            fields["temperature"] = if seed % 4 == 0 { 0.0 } else { 0.9 }.into();
+            fields["temperature"] = if seed.is_multiple_of(4) { 0.0 } else { 0.9 }.into();
             fields
         };
         let text = |seed: u64| {

@@ -33,19 +33,20 @@ impl TestServer {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("specdec"));
         command.args(["serve", "--port", "0", "--target", target]).args(args);
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).stdin(Stdio::null());
-        let mut child = child.spawn().unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap());
-        let mut banner = String::new();
+        // From here on the process ends with this value.
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut server = Self { child: child.spawn().unwrap(), address, banner: String::new() };
+        let mut said = BufReader::new(server.child.stderr.take().unwrap());
         loop {
             let mut line = String::new();
-            assert!(said.read_line(&mut line).unwrap() > 0, "it ended: {banner}");
+            assert!(said.read_line(&mut line).unwrap() > 0, "it ended: {}", server.banner);
             if let Some((_, address)) = line.trim().split_once(" is served at http://") {
-                let address = address.parse().unwrap();
+                server.address = address.parse().unwrap();
                 // Whatever it says later must not stop it.
                 std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-                return Self { child, address, banner };
+                return server;
             }
-            banner += &line;
+            server.banner += &line;
         }
     }
 
