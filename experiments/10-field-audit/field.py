@@ -24,8 +24,8 @@ PROMPTS = ("code", "docs", "edits")
 SEEDS = 1000
 
 
-def jobs(repeats: int, max_tokens: int) -> list[Job]:
-    """All prompts once, then all of them again; every text has a seed of its own."""
+def jobs(texts: int, max_tokens: int) -> list[Job]:
+    """Every prompt once, in turns of the sets, then again; every text has a seed of its own."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(TARGET / "tokenizer.json"))
@@ -34,12 +34,17 @@ def jobs(repeats: int, max_tokens: int) -> list[Job]:
         for name in PROMPTS
         for line in (ROOT / f"configs/prompts/{name}.jsonl").read_text().splitlines()
     ]
-    prompts = [(line["id"], tokenizer.encode(line["prompt"]).ids) for line in lines]
-    return [
-        Job(name, ids, SEEDS * repeat + number, max_tokens)
-        for repeat in range(1, repeats + 1)
-        for number, (name, ids) in enumerate(prompts)
-    ]
+    per_set = len(lines) // len(PROMPTS)
+    order = sorted(range(len(lines)), key=lambda number: number % per_set)
+    ids = [tokenizer.encode(line["prompt"]).ids for line in lines]
+    made = []
+    while len(made) < texts:
+        repeat = len(made) // len(lines) + 1
+        made += [
+            Job(lines[number]["id"], ids[number], SEEDS * repeat + number, max_tokens)
+            for number in order
+        ]
+    return made[:texts]
 
 
 def run(arm: Arm, asked: list[Job], out: Path, work: Path) -> str:
@@ -61,7 +66,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--arms", default="*", help="names with * and ?, and commas between them")
-    parser.add_argument("--repeats", type=int, default=5, help="texts per prompt")
+    parser.add_argument("--texts", type=int, default=240, help="texts per arm")
     parser.add_argument("--max-tokens", type=int, default=128)
     args = parser.parse_args()
     # So that the engine's process ends, too.
@@ -69,7 +74,7 @@ def main() -> None:
     work, out = args.work.resolve(), args.out.resolve()
     for folder in (work, out):
         folder.mkdir(parents=True, exist_ok=True)
-    asked = jobs(args.repeats, args.max_tokens)
+    asked = jobs(args.texts, args.max_tokens)
     for pattern in args.arms.split(","):
         for arm in (arm for arm in ARMS if fnmatch.fnmatch(arm.name, pattern)):
             print(f"{arm.name}: {arm.engine} {arm.version}", end=": ", flush=True)

@@ -107,7 +107,9 @@ def read_request(file: str) -> tuple[Arm, list[Job], Texts, Path]:
     return arm, texts.missing([Job(**job) for job in request["jobs"]]), texts, Path(request["work"])
 
 
-def run_in_venv(python: Path, script: str, arm: Arm, jobs: list[Job], out: Path, work: Path) -> None:
+def run_in_venv(
+    python: Path, script: str, arm: Arm, jobs: list[Job], out: Path, work: Path
+) -> None:
     """Runs an engine's own script, which adds the texts to `out`."""
     request = work / f"{arm.name}.request.json"
     content = {"arm": asdict(arm), "jobs": [asdict(job) for job in jobs]}
