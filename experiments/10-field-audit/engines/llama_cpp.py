@@ -24,7 +24,7 @@ def install(version: str, work: Path) -> Path:
         return server
     packed = work / f"{folder.name}.tar.gz"
     if not packed.exists():
-        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-build-isolation"]
+        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps"]
         pip += ["--no-binary", "llama-cpp-python", f"llama-cpp-python=={version}", "-d", work]
         call(pip)
     with tarfile.open(packed) as archive:

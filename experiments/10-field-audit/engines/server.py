@@ -12,7 +12,7 @@ from pathlib import Path
 from common import Failed, Job, free_port, process, tail
 
 # Seconds that a server has to load its models, and to answer.
-PATIENCE = 600
+PATIENCE = 1800
 
 
 @contextlib.contextmanager

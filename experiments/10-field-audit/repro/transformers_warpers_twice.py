@@ -1,6 +1,6 @@
 """transformers 4.57 and 5.24: the draft model applies temperature and truncation twice.
 
-`generate` hands its own list of processors, warpers included, to the draft model's `generate`, which
+`generate` hands its processors, warpers included, to `generate` of the draft model, which
 appends those of the same generation config again. The draft is drawn from q at T² and verified as
 such, so that the law stays the target's, but fewer of its tokens are accepted: with
 p = (0.6, 0.4) and q = (0.8, 0.2) at T = 0.7, 1 - TV(p, q) falls from 0.76 to 0.70.
