@@ -1,0 +1,41 @@
+"""The arms: engines, versions and settings, all pinned."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "engines"))
+
+from common import Arm, Sampling  # noqa: E402
+
+COLD = Sampling(temperature=0.7, top_p=0.9)
+# What generate(do_sample=True) does where neither caller nor model name a top-k.
+TOP_50 = Sampling(top_k=50)
+HF, HF_OLD, HF_GREEDY = "5.24.0", "4.57.6", "4.44.2"
+LLAMA, VLLM, OPENVINO = "0.3.36", "0.32.0", "2026.4.1.0"
+
+ARMS = [
+    Arm("llama-plain", "llama_cpp", LLAMA, "none"),
+    Arm("llama-draft", "llama_cpp", LLAMA, "draft"),
+    Arm("llama-lookup", "llama_cpp", LLAMA, "lookup"),
+    Arm("llama-plain-cold", "llama_cpp", LLAMA, "none", COLD),
+    Arm("llama-draft-cold", "llama_cpp", LLAMA, "draft", COLD),
+    Arm("hf-plain", "hf_transformers", HF, "none"),
+    Arm("hf-draft", "hf_transformers", HF, "draft"),
+    Arm("hf-lookup", "hf_transformers", HF, "lookup"),
+    Arm("hf-draft-defaults", "hf_transformers", HF, "draft", TOP_50, defaults=True),
+    Arm("hf-plain-cold", "hf_transformers", HF, "none", COLD),
+    Arm("hf-draft-cold", "hf_transformers", HF, "draft", COLD),
+    Arm("hf-4.57-draft", "hf_transformers", HF_OLD, "draft"),
+    Arm("hf-4.57-draft-defaults", "hf_transformers", HF_OLD, "draft", TOP_50, defaults=True),
+    Arm("hf-4.57-draft-cold", "hf_transformers", HF_OLD, "draft", COLD),
+    Arm("hf-4.44-plain", "hf_transformers", HF_GREEDY, "none"),
+    Arm("hf-4.44-draft", "hf_transformers", HF_GREEDY, "draft"),
+    Arm("hf-4.44-draft-defaults", "hf_transformers", HF_GREEDY, "draft", TOP_50, defaults=True),
+    Arm("hf-4.44-draft-cold", "hf_transformers", HF_GREEDY, "draft", COLD),
+    Arm("vllm-plain", "vllm_cpu", VLLM, "none"),
+    Arm("vllm-draft", "vllm_cpu", VLLM, "draft"),
+    Arm("vllm-lookup", "vllm_cpu", VLLM, "lookup"),
+    Arm("openvino-plain", "ov_genai", OPENVINO, "none"),
+    Arm("openvino-draft", "ov_genai", OPENVINO, "draft"),
+    Arm("openvino-lookup", "ov_genai", OPENVINO, "lookup"),
+]
