@@ -13,7 +13,39 @@ TOP_50 = Sampling(top_k=50)
 HF, HF_OLD, HF_GREEDY = "5.24.0", "4.57.6", "4.44.2"
 LLAMA, VLLM, OPENVINO = "0.3.36", "0.32.0", "2026.4.1.0"
 
+# Verifiers of this project, and mistakes on purpose, each on the settings that show it.
+VERIFIERS = ["rejection", "traversal", "token_match", "gumbel", "k_seq", "spechub", "greedy_multi"]
+# Approximate ones, which an audit should refute.
+LOSSY = ["typical", "lenient"]
+MUTANTS = [
+    "correction_from_p",
+    "bonus_from_q",
+    "accept_ratio_inverted",
+    "accept_2_per_cent_more",
+    "correction_is_argmax",
+    "argmax_recorded_as_sampled",
+    "residual_reuses_draft_noise",
+    "q_row_off_by_one",
+    "accept_uniform_reused_for_residual",
+]
+MUTANTS_COLD = ["target_temperature_ignored", "draft_raw_recorded_top_p"]
+
+
+def own(name: str, speculation: str, sampling: Sampling = Sampling()) -> Arm:
+    return Arm(f"own-{name}", "specdec_serve", "this", speculation, sampling)
+
+
+OWN = [
+    own("plain", "none"),
+    own("plain-cold", "none", COLD),
+    *(own(name, f"verifier:{name}") for name in VERIFIERS + LOSSY),
+    own("rejection-cold", "verifier:rejection", COLD),
+    *(own(f"wrong-{name}", f"mutant:{name}") for name in MUTANTS),
+    *(own(f"wrong-{name}", f"mutant:{name}", COLD) for name in MUTANTS_COLD),
+]
+
 ARMS = [
+    *OWN,
     Arm("llama-plain", "llama_cpp", LLAMA, "none"),
     Arm("llama-draft", "llama_cpp", LLAMA, "draft"),
     Arm("llama-lookup", "llama_cpp", LLAMA, "lookup"),

@@ -45,11 +45,17 @@ def read(file: Path) -> list[dict]:
         return [json.loads(line) for line in lines]
 
 
+def plain_of(arm: Arm) -> str:
+    if arm.engine != "specdec_serve" or arm.speculation == "none":
+        return PLAIN.get(arm.name, "-")
+    return "own-plain" if arm.sampling.temperature == 1 else "own-plain-cold"
+
+
 def audit(specdec: Path, folder: Path, arm: Arm) -> dict:
     """What the program prints of an arm."""
     command = [specdec, "audit", texts(folder, arm.name), "--json", "--dtype", "f32"]
     command += ["--target", "embedded-target", "--draft", "embedded-draft"]
-    plain = texts(folder, PLAIN.get(arm.name, "-"))
+    plain = texts(folder, plain_of(arm))
     command += [] if plain is None else ["--plain", plain]
     command += DRAFTS.get(arm.name, [])
     done = subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True)

@@ -2,6 +2,7 @@
 
 use super::laws::{BugLaw, PlaceLaws, dense};
 use super::noise::residual_with_noise_of_draft;
+use super::uniforms::{accepted_with_number_of_draft, residual_with_number_of_accept};
 use crate::distribution::Dist;
 
 /// A bug.
@@ -90,6 +91,85 @@ pub const BUGS: &[KnownBug] = &[
         },
     },
     KnownBug {
+        name: "accepts_where_p_exceeds_q",
+        summary: "a drafted token is accepted exactly if p >= q, without a draw",
+        seen: "-",
+        law: |laws| accepted_if(laws, |p, q| p >= q),
+    },
+    KnownBug {
+        name: "accepts_above_half",
+        summary: "a drafted token is accepted exactly if p/q > 1/2, without a draw",
+        seen: "-",
+        law: |laws| accepted_if(laws, |p, q| p > 0.5 * q),
+    },
+    KnownBug {
+        name: "drops_low_confidence",
+        summary: "a drafted token with q <= 0.3 is dropped after it was drawn",
+        seen: "-",
+        law: |laws| dropped_up_to(laws, 0.3),
+    },
+    KnownBug {
+        name: "retrospective_length",
+        summary: "a draft ends before a drawn token with q <= 0.5",
+        seen: "DSpark, app. A",
+        law: |laws| dropped_up_to(laws, 0.5),
+    },
+    KnownBug {
+        name: "typical",
+        summary: "a drafted token is kept if p > min(0.3, 0.6 exp(-H)), else replaced by a draw from p",
+        seen: "Medusa, on purpose",
+        law: |laws| {
+            let least = 0.3_f64.min(0.6 * (-laws.target.entropy()).exp());
+            let accepted = laws.target.zip(laws.draft?, |p, q| if p > least { q } else { 0.0 });
+            Some(BugLaw::corrected_by(accepted, Some(laws.target)))
+        },
+    },
+    KnownBug {
+        name: "correction_is_argmax",
+        summary: "a rejected token is replaced by the most probable one of (p - q)+",
+        seen: "-",
+        law: |laws| {
+            let accepted = laws.target.zip(laws.draft?, f64::min);
+            let most = laws.target.residual(laws.draft?)?.argmax();
+            let most = Dist::one_hot(accepted.len(), most);
+            Some(BugLaw::corrected_by(accepted, Some(&most)))
+        },
+    },
+    KnownBug {
+        name: "residual_by_place",
+        summary: "the residual pairs p and q by place in the filtered lists, not by token",
+        seen: "-",
+        law: |laws| {
+            let (target, draft) = (laws.target, laws.draft?);
+            let pairs = target.support().zip(draft.support());
+            let rest = pairs.map(|((token, p), (_, q))| (token, (p - q).max(0.0)));
+            let rest = Dist::sparse(target.vocab(), rest.collect());
+            let accepted = target.zip(draft, f64::min);
+            Some(BugLaw::corrected_by(accepted, Some(rest.as_ref().unwrap_or(target))))
+        },
+    },
+    KnownBug {
+        name: "accept_reuses_uniform",
+        summary: "the uniform number that drew a token decides its acceptance, too",
+        seen: "-",
+        law: |laws| {
+            let (target, draft) = (laws.target, laws.draft?);
+            let accepted = accepted_with_number_of_draft(target, draft);
+            Some(BugLaw::corrected_by(accepted, target.residual(draft).as_ref()))
+        },
+    },
+    KnownBug {
+        name: "residual_reuses_uniform",
+        summary: "the uniform number that rejected a token draws the residual, too",
+        seen: "-",
+        law: |laws| {
+            let (target, draft) = (laws.target, laws.draft?);
+            let accepted = target.zip(draft, f64::min);
+            let corrected = residual_with_number_of_accept(target, draft)?;
+            Some(BugLaw::Rounds { accepted, corrected, bonus: None })
+        },
+    },
+    KnownBug {
         name: "greedy_draft_soft_q",
         summary: "the draft is its model's most probable token, and is verified as if drawn from q",
         seen: "transformers 5.23, Gemma 4 assistants",
@@ -165,6 +245,27 @@ pub const BUGS: &[KnownBug] = &[
 fn warmed(law: &Dist, factor: f64) -> Option<BugLaw> {
     let weights = law.zip(law, |mass, _| mass.powf(1.0 / factor));
     Dist::from_weights(weights).ok().map(|law| BugLaw::Everywhere(dense(&law)))
+}
+
+/// Drafted tokens are accepted by a condition instead of a draw.
+fn accepted_if(laws: &PlaceLaws<'_>, accepts: fn(f64, f64) -> bool) -> Option<BugLaw> {
+    let (target, draft) = (laws.target, laws.draft?);
+    let accepted = target.zip(draft, |p, q| if accepts(p, q) { q } else { 0.0 });
+    Some(BugLaw::corrected_by(accepted, target.residual(draft).as_ref()))
+}
+
+/// Drafted tokens with no larger q are dropped, and the round ends with a draw from p.
+fn dropped_up_to(laws: &PlaceLaws<'_>, most: f64) -> Option<BugLaw> {
+    let (target, draft) = (laws.target, laws.draft?);
+    let dropped = draft.support().map(|(_, q)| q).filter(|q| *q <= most).sum::<f64>();
+    let accepted = target.zip(draft, |p, q| if q > most { q.min(p) } else { 0.0 });
+    let rejected = (1.0 - dropped - accepted.iter().sum::<f64>()).max(0.0);
+    let residual = target.residual(draft);
+    let mut corrected = target.zip(target, |p, _| dropped * p);
+    for (token, mass) in residual.iter().flat_map(Dist::support) {
+        corrected[token as usize] += rejected * mass;
+    }
+    Some(BugLaw::Rounds { accepted, corrected, bonus: None })
 }
 
 /// Drafts are drawn from one law and verified with another.

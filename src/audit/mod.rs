@@ -15,6 +15,7 @@ mod noise;
 mod places;
 mod read;
 mod tokens;
+mod uniforms;
 mod verdict;
 mod wealth;
 

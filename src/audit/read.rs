@@ -33,8 +33,10 @@ pub struct AuditReader<'m> {
     pub audit: TokenAudit,
     target: Teacher<'m>,
     sampler: Sampler,
+    /// Without any processor, if the target has one.
     raw: Option<Sampler>,
-    draft: Option<(Teacher<'m>, Sampler)>,
+    /// The same for the draft model.
+    draft: Option<(Teacher<'m>, Sampler, Option<Sampler>)>,
 }
 
 /// A part of a text, and what comes before it.
@@ -52,15 +54,19 @@ impl<'m> AuditReader<'m> {
         draft: Option<AuditedDraft<'m>>,
         ks: &[usize],
     ) -> Result<Self, Error> {
-        let raw = (sampling != SamplingParams::NEUTRAL).then_some(SamplingParams::NEUTRAL);
         let rows = target.model().for_each_row();
+        let raw = |sampling: SamplingParams| {
+            let processed = sampling != SamplingParams::NEUTRAL;
+            processed.then(|| Ok::<_, Error>(Sampler::new(SamplingParams::NEUTRAL)?.on(rows)))
+        };
         let draft = draft.map(|AuditedDraft { teacher, sampling }| {
-            Ok::<_, Error>((teacher, Sampler::new(sampling)?.on(rows)))
+            let raw = raw(sampling).transpose()?;
+            Ok::<_, Error>((teacher, Sampler::new(sampling)?.on(rows), raw))
         });
         Ok(Self {
             audit: TokenAudit::new(ks).on(rows),
             sampler: Sampler::new(sampling)?.on(rows),
-            raw: raw.map(|raw| Ok::<_, Error>(Sampler::new(raw)?.on(rows))).transpose()?,
+            raw: raw(sampling).transpose()?,
             target,
             draft: draft.transpose()?,
         })
@@ -100,24 +106,23 @@ impl<'m> AuditReader<'m> {
         };
         let impossible = (0..tokens.len()).filter(|&at| target[at].p(tokens[at]) <= 0.0);
         let gaps = impossible.map(gap).collect();
-        let raw_target = self.raw_laws(part, &logits)?;
+        let raw_target = raw_laws(self.raw.as_ref(), part, &logits)?;
         let (mut draft, mut raw_draft) = (None, None);
-        if let Some((teacher, sampler)) = &mut self.draft {
+        if let Some((teacher, sampler, raw)) = &mut self.draft {
             let logits = teacher.logits(context, tokens)?;
             draft = Some(laws(sampler, place, tokens, &logits, "the draft model")?);
-            raw_draft = self.raw_laws(part, &logits)?;
+            raw_draft = raw_laws(raw.as_ref(), part, &logits)?;
         }
         Ok((TextLaws { target, raw_target, draft, raw_draft }, gaps))
     }
+}
 
-    fn raw_laws(
-        &self,
-        (place, part): PartOfText<'_>,
-        logits: &[Logits],
-    ) -> Result<Option<Vec<Dist>>, Error> {
-        let laws = |raw| laws(raw, place, part, logits, "a model");
-        self.raw.as_ref().map(laws).transpose()
-    }
+fn raw_laws(
+    raw: Option<&Sampler>,
+    (place, part): PartOfText<'_>,
+    logits: &[Logits],
+) -> Result<Option<Vec<Dist>>, Error> {
+    raw.map(|raw| laws(raw, place, part, logits, "a model")).transpose()
 }
 
 /// Which tokens end a round.

@@ -5,6 +5,8 @@ mod acceptance_theory;
 mod approximate;
 mod asking;
 mod audit;
+#[cfg(feature = "harness")]
+mod audit_power;
 #[cfg(feature = "serve")]
 mod audit_servers;
 mod beam;
