@@ -1,9 +1,9 @@
 //! A server over the engine that speaks OpenAI's protocol, with vLLM's additions: token ids in
 //! and out, and what speculation did for each request.
 //!
-//! The models live on one thread ([`serving`]), which gives all running texts a round in turn. A
+//! The models live on one thread (`serving.rs`), which gives all running texts a round in turn. A
 //! text has a session and random numbers of its own, so that others beside it change nothing.
-//! Connections live on a runtime of their own, and hand [`job::TextJob`]s over through a queue
+//! Connections live on a runtime of their own, and hand texts to be made over through a queue
 //! that has an end.
 
 mod answer;
