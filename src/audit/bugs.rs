@@ -274,7 +274,9 @@ fn drawn_and_verified(target: &Dist, drawn: &Dist, verified: &Dist) -> Option<Bu
     let accept = |p: f64, q: f64| if p < q { p / q } else { f64::from(u8::from(p > 0.0)) };
     let ratio = target.zip(verified, accept);
     let accepted = dense(drawn).into_iter().zip(ratio).map(|(q, ratio)| q * ratio).collect();
-    Some(BugLaw::corrected_by(accepted, target.residual(verified).as_ref()))
+    // Tokens are rejected even where p and the verified q are equal: then p takes their place.
+    let residual = target.residual(verified);
+    Some(BugLaw::corrected_by(accepted, Some(residual.as_ref().unwrap_or(target))))
 }
 
 /// An exact round with another bonus token.

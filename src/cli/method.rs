@@ -53,8 +53,7 @@ impl MethodArgs {
     pub(super) fn spec(&self, sampling: &SamplingArgs) -> Result<MethodSpec> {
         let target = sampling.target()?;
         let spec = MethodSpec { sampling: target, ..self.spec_of(sampling.draft()?)? };
-        spec.check_read()?;
-        Ok(spec)
+        Ok(spec.canonical()?)
     }
 
     /// The same without sampling settings of the target; `params` has those of the draft model.

@@ -8,11 +8,18 @@ use crate::sampling::{PROCESSORS, SamplingParams};
 
 const HEADING: &str = "Sampling (applied in this order)";
 
-/// The sampling settings of the target and the draft model, as given on the command line.
+/// The sampling settings of the target and the draft model, as given on the command line; without
+/// `TARGET` those of the draft model alone, where requests bring the target's.
 #[derive(Debug, Default)]
-pub(super) struct SamplingArgs(Params);
+pub(super) struct SamplingArgs<const TARGET: bool = true>(Params);
 
-impl SamplingArgs {
+impl<const TARGET: bool> SamplingArgs<TARGET> {
+    /// What can be set, in the order of the help.
+    fn options() -> impl Iterator<Item = &'static Param> {
+        let target = PROCESSORS.iter().filter(|_| TARGET).map(|processor| &processor.setting);
+        target.chain(&DRAFT_SAMPLING)
+    }
+
     /// The settings of the target.
     ///
     /// # Errors
@@ -32,11 +39,9 @@ impl SamplingArgs {
     }
 }
 
-impl Args for SamplingArgs {
+impl<const TARGET: bool> Args for SamplingArgs<TARGET> {
     fn augment_args(command: Command) -> Command {
-        let settings = PROCESSORS.iter().map(|processor| &processor.setting);
-        let options = settings.chain(&DRAFT_SAMPLING).map(option);
-        command.next_help_heading(HEADING).args(options.collect::<Vec<_>>())
+        command.next_help_heading(HEADING).args(Self::options().map(option))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -69,7 +74,7 @@ fn sentence(summary: &str) -> String {
     chars.next().map_or_else(String::new, |c| c.to_uppercase().chain(chars).collect())
 }
 
-impl FromArgMatches for SamplingArgs {
+impl<const TARGET: bool> FromArgMatches for SamplingArgs<TARGET> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut args = Self::default();
         args.update_from_arg_matches(matches)?;
@@ -77,56 +82,11 @@ impl FromArgMatches for SamplingArgs {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        let settings = PROCESSORS.iter().map(|processor| &processor.setting);
-        for Param { key, .. } in settings.chain(&DRAFT_SAMPLING) {
+        for Param { key, .. } in Self::options() {
             if let Some(value) = matches.get_one::<Value>(key) {
                 self.0 = std::mem::take(&mut self.0).with(key, value.clone());
             }
         }
-        Ok(())
-    }
-}
-
-/// The sampling settings of the draft model alone, where requests bring those of the target.
-#[cfg(feature = "serve")]
-#[derive(Debug, Default)]
-pub(super) struct DraftSamplingArgs(SamplingArgs);
-
-#[cfg(feature = "serve")]
-impl DraftSamplingArgs {
-    /// The settings given for the draft model.
-    ///
-    /// # Errors
-    /// As [`SamplingArgs::draft`].
-    pub(super) fn draft(&self) -> Result<Params, BadParam> {
-        self.0.draft()
-    }
-}
-
-#[cfg(feature = "serve")]
-impl Args for DraftSamplingArgs {
-    fn augment_args(command: Command) -> Command {
-        command.next_help_heading(HEADING).args(DRAFT_SAMPLING.iter().map(option))
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-#[cfg(feature = "serve")]
-impl FromArgMatches for DraftSamplingArgs {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut args = Self::default();
-        args.update_from_arg_matches(matches)?;
-        Ok(args)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        let values = DRAFT_SAMPLING
-            .iter()
-            .filter_map(|Param { key, .. }| Some((*key, matches.get_one::<Value>(key)?.clone())));
-        self.0.0 = values.fold(Params::default(), |params, (key, value)| params.with(key, value));
         Ok(())
     }
 }

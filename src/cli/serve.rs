@@ -9,7 +9,7 @@ use clap::Args;
 use super::method::MethodArgs;
 use super::models::open_pair;
 use super::options::{ModelArgs, count, named};
-use super::sampling::DraftSamplingArgs;
+use super::sampling::SamplingArgs;
 use crate::exactness::mutants::Mutant;
 use crate::serve::{LogprobsMode, MUTANT_HEADER, ServeLimits, ServeSettings, ServedPair, serve};
 use crate::terminal;
@@ -33,7 +33,7 @@ pub(super) struct ServeArgs {
     #[command(flatten)]
     method: MethodArgs,
     #[command(flatten)]
-    sampling: DraftSamplingArgs,
+    sampling: SamplingArgs<false>,
     /// Serve a known-wrong method, to test what should find it; each answer says so in a header
     #[arg(long, value_name = "NAME")]
     mutant: Option<String>,

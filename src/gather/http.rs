@@ -11,6 +11,8 @@ use ureq::{Agent, Body};
 /// How often a request is sent at most, and the first pause between two; it doubles each time.
 const TRIES: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(250);
+/// The longest pause that a server may ask for.
+const MOST_PAUSE: Duration = Duration::from_secs(120);
 /// The longest answer that is read, in bytes.
 const MOST: u64 = 64 << 20;
 /// How long a connection and an answer may take.
@@ -130,15 +132,15 @@ fn read_json(response: Response<Body>) -> Result<Value, NoAnswer> {
 
 /// Asks until there is an answer, or another time would not help.
 fn patiently<T>(mut ask: impl FnMut() -> Result<T, NoAnswer>) -> Result<T> {
-    for tried in 0.. {
+    let mut tried = 0;
+    loop {
         match ask() {
             Ok(answer) => return Ok(answer),
-            Err(NoAnswer { why, again: Some(wait) }) if tried + 1 < TRIES => {
-                let _ = why;
-                sleep(wait.unwrap_or(PAUSE * 2_u32.pow(tried)));
+            Err(NoAnswer { again: Some(wait), .. }) if tried + 1 < TRIES => {
+                sleep(wait.map_or(PAUSE * 2_u32.pow(tried), |wait| wait.min(MOST_PAUSE)));
             }
             Err(NoAnswer { why, .. }) => return Err(why),
         }
+        tried += 1;
     }
-    bail!("no answer")
 }

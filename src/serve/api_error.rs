@@ -4,6 +4,8 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
+use crate::error::Error;
+
 /// An error of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ApiError {
@@ -50,6 +52,19 @@ impl ApiError {
             "param": null,
             "code": self.status.as_u16(),
         }})
+    }
+}
+
+impl From<Error> for ApiError {
+    /// What the client can mend is a wrong request, all else the server's fault.
+    fn from(error: Error) -> Self {
+        let status = match error {
+            Error::Engine(_) | Error::Distribution { .. } | Error::File { .. } => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
+            _ => StatusCode::BAD_REQUEST,
+        };
+        Self::new(status, error)
     }
 }
 

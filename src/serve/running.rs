@@ -49,25 +49,23 @@ impl<'m> RunningText<'m> {
     }
 
     fn begun(job: TextJob, engine: &'m ServingEngine<'_>) -> Result<Self, ApiError> {
-        let bad = |error: Error| ApiError::bad(error);
         if Instant::now() >= job.deadline {
             return Err(ApiError::late());
         }
-        let tokens = engine.tokens(&job.prompt).map_err(bad)?;
+        let tokens = engine.tokens(&job.prompt)?;
         let TextOptions { sampling, seed, .. } = job.wanted;
-        let method = engine.method(sampling).map_err(bad)?;
+        let method = engine.method(sampling)?;
         let rules = engine.rules(&job.wanted, tokens.len());
         let target = engine.target();
-        let mut generation =
-            Generation::new(target, method, &tokens, rules, Some(engine.codec())).map_err(bad)?;
+        let mut generation = Generation::new(target, method, &tokens, rules, Some(engine.codec()))?;
         let logprobs = job.wanted.prompt_logprobs;
         let logprobs = logprobs.map(|most| prompt_logprobs(engine, &tokens, most)).transpose();
-        let totals = prefill(&mut generation, target, &RealClock::default()).map_err(bad)?;
+        let totals = prefill(&mut generation, target, &RealClock::default())?;
         let key = engine.request_key(&job.prompt, &tokens);
         let begun = BegunText {
-            text: engine.codec().decode(&tokens).map_err(bad)?,
+            text: engine.codec().decode(&tokens)?,
             prompt: tokens,
-            logprobs: logprobs.map_err(bad)?,
+            logprobs: logprobs?,
         };
         engine.meters.begun(begun.prompt.len());
         let _ = job.events.send((job.index, TextEvent::Begun(begun)));
@@ -97,12 +95,11 @@ impl<'m> RunningText<'m> {
     }
 
     fn next(&mut self, engine: &ServingEngine<'_>) -> Result<TextEvent, ApiError> {
-        let bad = |error: Error| ApiError::bad(error);
         if Instant::now() >= self.job.deadline {
             return Err(ApiError::late());
         }
         if let Some(reason) = self.generation.begin(self.totals.decode) {
-            self.generation.finish().map_err(bad)?;
+            self.generation.finish()?;
             self.listener.text(self.generation.take_text());
             let rest = std::mem::take(&mut self.listener.part);
             if !rest.text.is_empty() {
@@ -118,7 +115,7 @@ impl<'m> RunningText<'m> {
         let round = |chance: &mut dyn Chance| {
             one_round(generation, target, chance, &clock, listener, totals)
         };
-        engine.with_chance(&mut self.chance, round).map_err(bad)?;
+        engine.with_chance(&mut self.chance, round)?;
         Ok(TextEvent::Part(std::mem::take(&mut self.listener.part)))
     }
 

@@ -44,10 +44,10 @@ impl TokenTexts {
     /// A token in a row, and the `most` most probable ones of the row.
     pub(super) fn logprobs(&self, row: &LawRow<'_>, token: Token, most: usize) -> TokenLogprobs {
         let own = row.logprob(token);
-        let mut all = (0..row.vocab() as Token).map(|token| (token, row.logprob(token)));
+        let all = (0..row.vocab() as Token).map(|token| (token, row.logprob(token)));
         let rank = 1 + all.clone().filter(|(_, other)| *other > own).count();
         let order = |a: &(Token, f64), b: &(Token, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-        let mut top = if most == 0 { Vec::new() } else { all.by_ref().collect::<Vec<_>>() };
+        let mut top = if most == 0 { Vec::new() } else { all.collect::<Vec<_>>() };
         if most < top.len() {
             top.select_nth_unstable_by(most, order);
             top.truncate(most);

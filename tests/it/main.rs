@@ -5,6 +5,7 @@ mod acceptance_theory;
 mod approximate;
 mod asking;
 mod audit;
+mod audit_laws;
 #[cfg(feature = "harness")]
 mod audit_power;
 #[cfg(feature = "serve")]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from common import Failed, Job, free_port, process, tail
+from common import Arm, Failed, Job, free_port, process, tail
 
 # Seconds that a server has to load its models, and to answer.
 PATIENCE = 1800
@@ -46,6 +46,24 @@ def ask(url: str, body: dict) -> dict:
             return json.load(response)
     except urllib.error.HTTPError as error:
         raise Failed(f"{error.code}: {error.read().decode(errors='replace')[:300]}") from error
+
+
+def complete(url: str, arm: Arm, job: Job, more: dict) -> tuple[list[int], dict | None]:
+    """The tokens that /v1/completions gives, and what speculation did, as vLLM tells it."""
+    body = more | {
+        "prompt": job.prompt_ids,
+        "max_tokens": job.max_tokens,
+        "seed": job.seed,
+        "temperature": arm.sampling.temperature,
+        "top_k": arm.sampling.top_k,
+        "top_p": arm.sampling.top_p,
+        "min_p": arm.sampling.min_p,
+        "return_token_ids": True,
+    }
+    answer = ask(f"{url}/v1/completions", body)
+    choice = answer["choices"][0]
+    assert choice["prompt_token_ids"] == job.prompt_ids
+    return choice["token_ids"], (answer.get("metrics") or {}).get("speculative_decoding")
 
 
 def for_each(jobs: list[Job], write: Callable[[Job], None], at_once: int) -> None:

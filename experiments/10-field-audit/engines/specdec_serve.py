@@ -4,7 +4,7 @@ method as `speculation` ("mutant:NAME")."""
 from pathlib import Path
 
 from common import DRAFT, MOST, ROOT, TARGET, Arm, Job, Texts
-from server import ask, for_each, serving
+from server import complete, for_each, serving
 
 AT_ONCE = 8
 # Drafts of trees, for verifiers that are made for them.
@@ -38,18 +38,6 @@ def write(arm: Arm, jobs: list[Job], out: Path, work: Path) -> None:
 
 
 def _write(url: str, arm: Arm, job: Job, texts: Texts) -> None:
-    sampling = arm.sampling
-    body = {
-        "prompt": job.prompt_ids,
-        "max_tokens": job.max_tokens,
-        "seed": job.seed,
-        "temperature": sampling.temperature,
-        "top_k": sampling.top_k,
-        "top_p": sampling.top_p,
-        "min_p": sampling.min_p,
-        "return_token_ids": True,
-    }
-    answer = ask(f"{url}/v1/completions", body)
-    rounds = answer["metrics"]["speculative_decoding"]
-    ids, accepted = answer["choices"][0]["token_ids"], rounds["per_step_accepted"]
+    ids, rounds = complete(url, arm, job, {})
+    accepted = rounds["per_step_accepted"]
     texts.add(job, ids, passes=len(accepted), accepted=accepted)

@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 from common import DRAFT, MOST, TARGET, Arm, Job, Texts, call, venv
-from server import ask, for_each, serving
+from server import complete, for_each, serving
 
 TORCH = "torch==2.13.0"
 AT_ONCE = 8
@@ -68,24 +68,10 @@ def write(arm: Arm, jobs: list[Job], out: Path, work: Path) -> None:
 
 
 def _write(url: str, arm: Arm, job: Job, texts: Texts) -> None:
-    body = {
-        "model": "t",
-        "prompt": job.prompt_ids,
-        "max_tokens": job.max_tokens,
-        "seed": job.seed,
-        "temperature": arm.sampling.temperature,
-        "top_k": arm.sampling.top_k,
-        "top_p": arm.sampling.top_p,
-        "min_p": arm.sampling.min_p,
-        "return_token_ids": True,
-    }
-    answer = ask(f"{url}/v1/completions", body)
-    choice = answer["choices"][0]
-    assert choice["prompt_token_ids"] == job.prompt_ids
-    steps = (answer.get("metrics") or {}).get("speculative_decoding")
+    ids, steps = complete(url, arm, job, {"model": "t"})
     if steps is None:
-        texts.add(job, choice["token_ids"], passes=len(choice["token_ids"]))
+        texts.add(job, ids, passes=len(ids))
         return
     # The pass over the prompt drafts nothing.
     accepted = [0, *steps["per_step_accepted"]]
-    texts.add(job, choice["token_ids"], passes=len(accepted), accepted=accepted)
+    texts.add(job, ids, passes=len(accepted), accepted=accepted)

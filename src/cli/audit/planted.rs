@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use crate::chance::{Request, Seeded};
 use crate::clock::RealClock;
-use crate::decode::{Generation, MethodSpec, NoObserver, StopRules, one_round, prefill};
+use crate::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
 use crate::draft::Tools;
 use crate::exactness::mutants::Mutant;
 use crate::pair::Pair;
@@ -43,12 +43,8 @@ fn continued(mutant: &Mutant, pair: &Pair, spec: &MethodSpec, text: &TapeText) -
     let mut generation = Generation::new(target, method, &text.prompt_tokens, stop, None)?;
     let (seed, prompt, repeat) = (PLANTED, &*text.prompt, text.repeat);
     let mut chance = Seeded::new(Request { seed, prompt, repeat });
-    let clock = RealClock::default();
-    let mut totals = prefill(&mut generation, target, &clock)?;
-    while generation.begin(totals.decode).is_none() {
-        let chance = &mut *mutant.wrap(&mut chance);
-        one_round(&mut generation, target, chance, &clock, &mut NoObserver, &mut totals)?;
-    }
+    let (chance, clock) = (&mut *mutant.wrap(&mut chance), RealClock::default());
+    generate(&mut generation, target, chance, &clock, &mut NoObserver)?;
     Ok(generation.new_tokens().to_vec())
 }
 
