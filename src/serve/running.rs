@@ -133,7 +133,12 @@ impl ServingEngine<'_> {
             SentPrompt::Tokens(tokens) => Ok(tokens.clone()),
             SentPrompt::Chat(messages) => {
                 let conversation = Conversation { messages: messages.clone(), today: None };
-                self.codec().encode_chat(&conversation)
+                // No template, or one that refuses these roles, is the client's to mend; where
+                // the model's files lie is not the client's business.
+                self.codec().encode_chat(&conversation).map_err(|error| match error {
+                    Error::File { why, .. } => Error::Input(why),
+                    error => error,
+                })
             }
         }
     }

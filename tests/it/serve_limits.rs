@@ -56,6 +56,17 @@ fn wrong_requests_get_one_sentence() {
     assert_eq!(first_text(&server.complete(&toy_text(1, 8))).len(), 8);
 }
 
+/// The client can leave out chat, and does not learn where the model's files lie.
+#[test]
+fn a_chat_without_a_template_is_a_wrong_request() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("models/target");
+    let server = TestServer::of(folder.to_str().unwrap(), &["--slots", "1"]);
+    let chat = json!({"messages": [{"role": "user", "content": "ab"}]});
+    let answer = server.post("/v1/chat/completions", &chat);
+    assert!(answer.status == 400, "{}", answer.body);
+    assert!(answer.error().starts_with("there is no chat template"), "{}", answer.body);
+}
+
 #[test]
 fn a_key_keeps_others_out() {
     let server = TestServer::start(&["--api-key", "open sesame"]);
