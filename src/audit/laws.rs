@@ -2,6 +2,7 @@
 
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
+use crate::tape::TokenOdds;
 
 /// The laws of a place in a text, given the tokens before it.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +64,12 @@ impl TextLaws {
     pub(super) fn last(&self) -> Option<LawsBefore> {
         let draft = self.draft.as_ref().and_then(|laws| laws.last()).cloned();
         Some(LawsBefore { target: self.target.last()?.clone(), draft })
+    }
+
+    /// What a draft's tokens would be accepted with if they are these; empty without a draft model.
+    pub(super) fn odds<'l>(&'l self, tokens: &'l [Token]) -> impl Iterator<Item = TokenOdds> + 'l {
+        let laws = self.target.iter().zip(self.draft.iter().flatten());
+        laws.zip(tokens).map(|((p, q), &token)| TokenOdds::at(p, q, token))
     }
 
     /// Whether there is one law for each of these tokens, all over their vocabulary.

@@ -2,6 +2,7 @@
 
 use super::impossible::gap;
 use super::laws::TextLaws;
+use super::rounds::{RoundAudit, ToldRound};
 use super::tokens::TokenAudit;
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
@@ -22,8 +23,8 @@ pub struct AuditedDraft<'m> {
 pub struct AuditedText<'t> {
     /// The text.
     pub text: &'t TapeText,
-    /// Its tokens by the passes that gave them, if the decoder has told.
-    pub rounds: Option<&'t [usize]>,
+    /// Its rounds, if the decoder has told them.
+    pub rounds: Option<&'t [ToldRound]>,
 }
 
 /// An audit whose laws are those of models.
@@ -31,6 +32,10 @@ pub struct AuditedText<'t> {
 pub struct AuditReader<'m> {
     /// What it has found.
     pub audit: TokenAudit,
+    /// What it has found of told rounds, if it looks at them.
+    pub rounds: Option<RoundAudit>,
+    /// Whether bets may know where told rounds ended (see [`super::RoundPlaces`]).
+    pub bets_know_rounds: bool,
     target: Teacher<'m>,
     sampler: Sampler,
     /// Without any processor, if the target has one.
@@ -65,6 +70,8 @@ impl<'m> AuditReader<'m> {
         });
         Ok(Self {
             audit: TokenAudit::new(ks).on(rows),
+            rounds: None,
+            bets_know_rounds: false,
             sampler: Sampler::new(sampling)?.on(rows),
             raw: raw(sampling).transpose()?,
             target,
@@ -80,10 +87,15 @@ impl<'m> AuditReader<'m> {
     pub fn read(&mut self, AuditedText { text, rounds }: AuditedText<'_>) -> Result<(), Error> {
         self.audit.begin(&text.prompt, text.repeat);
         let prompt_len = text.prompt_tokens.len();
-        let ended = rounds.map(|rounds| ends(rounds, text.tokens.len()));
+        let told = rounds.filter(|_| self.bets_know_rounds);
+        let ended = told.map(|rounds| ends(rounds, text.tokens.len()));
+        let mut odds = Vec::new();
         parts(text, |context, part| {
             let begin = context.len() - prompt_len;
             let (laws, gaps) = self.laws(((prompt_len, context), part))?;
+            if rounds.is_some() && self.rounds.is_some() {
+                odds.extend(laws.odds(part));
+            }
             let ended = ended.as_ref().map(|ended| &ended[begin..begin + part.len()]);
             let known = self.audit.impossible.len();
             self.audit.read(part, laws, ended)?;
@@ -91,6 +103,9 @@ impl<'m> AuditReader<'m> {
             new.zip(gaps).for_each(|(token, gap)| token.gap = gap);
             Ok(())
         })?;
+        if let (Some(audit), Some(rounds)) = (&mut self.rounds, rounds) {
+            audit.read(&odds, rounds);
+        }
         self.audit.end();
         Ok(())
     }
@@ -126,11 +141,11 @@ fn raw_laws(
 }
 
 /// Which tokens end a round.
-fn ends(rounds: &[usize], tokens: usize) -> Vec<bool> {
+fn ends(rounds: &[ToldRound], tokens: usize) -> Vec<bool> {
     let mut ends = vec![false; tokens];
     let mut end = 0;
     for round in rounds {
-        end += round;
+        end += round.tokens;
         if let Some(ended) = end.checked_sub(1).and_then(|last| ends.get_mut(last)) {
             *ended = true;
         }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::bet::Bet;
 use super::impossible::ImpossibleToken;
 use super::tokens::TokenAudit;
+use super::wealth::log10;
 
 /// What is called a refutation.
 #[derive(Debug, Clone, Copy)]
@@ -123,8 +124,4 @@ fn bug(bet: &Bet, level: f64, needed: f64) -> AuditedBug {
         tv_bound: bet.wealth.bound(level).map(|share| share * tv),
         tv_detectable: bet.detectable(needed).map(|share| share * tv),
     }
-}
-
-fn log10(natural: f64) -> f64 {
-    natural / std::f64::consts::LN_10
 }

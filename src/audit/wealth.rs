@@ -65,6 +65,11 @@ impl Wealth {
     }
 }
 
+/// A natural logarithm as one to base 10.
+pub(super) fn log10(natural: f64) -> f64 {
+    natural / std::f64::consts::LN_10
+}
+
 /// log of the mean of e^x.
 pub fn log_mean_exp(logs: &[f64]) -> f64 {
     let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -32,8 +32,10 @@ pub struct OutsideTexts {
 pub struct ToldOfText {
     /// Its seed.
     pub seed: Option<u64>,
-    /// Its tokens by the passes that gave them.
-    pub rounds: Option<Vec<usize>>,
+    /// The accepted tokens of each round.
+    pub accepted: Option<Vec<usize>>,
+    /// The drafted ones.
+    pub drafted: Option<Vec<usize>>,
 }
 
 /// A text as a line of JSON; `docs/audit.md` describes the fields.
@@ -59,6 +61,9 @@ pub struct TextLine {
     /// The accepted tokens of each round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<Vec<usize>>,
+    /// The drafted tokens of each round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drafted: Option<Vec<usize>>,
     /// How many passes of the target it took; nothing here needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passes: Option<usize>,
@@ -78,6 +83,7 @@ impl Default for TextLine {
             seed: None,
             finish: TapeEnd::Cut,
             accepted: None,
+            drafted: None,
             passes: None,
             meta: None,
         }
@@ -151,7 +157,7 @@ impl OutsideTexts {
             samplings.push(line.sampling);
         }
         let tokens = line.output_ids.len();
-        let rounds = line.accepted.as_deref().map(|accepted| rounds(accepted, tokens));
+        check_rounds(&line)?;
         self.tape.add(TapeLine::Text(TapeText {
             prompt: line.prompt.unwrap_or_else(|| named(&line.prompt_ids)),
             category: String::new(),
@@ -163,23 +169,32 @@ impl OutsideTexts {
             end: line.finish,
             log_p: None,
         }))?;
-        self.told.push(ToldOfText { seed: line.seed, rounds: rounds.transpose()?.flatten() });
+        let TextLine { seed, accepted, drafted, .. } = line;
+        self.told.push(ToldOfText { seed, accepted, drafted });
         Ok(())
     }
 }
 
-/// The tokens of each pass; the first one may come from the prompt's pass. `None` if the end of
-/// the text has cut a round, since the text then does not tell whether one did.
-fn rounds(accepted: &[usize], tokens: usize) -> Result<Option<Vec<usize>>, String> {
-    let rounds = accepted.iter().map(|accepted| accepted + 1);
-    let sum = rounds.clone().sum::<usize>();
-    if sum == tokens {
-        Ok(Some(rounds.collect()))
-    } else if sum + 1 == tokens {
-        Ok(Some([1].into_iter().chain(rounds).collect()))
-    } else if sum > tokens {
-        Ok(None)
-    } else {
-        Err(format!("\"accepted\" tells of {sum} tokens, and \"output_ids\" has {tokens}"))
+/// Checks what is told of rounds; the end of the text may cut the last one, and the first token
+/// may come from the prompt's pass.
+fn check_rounds(line: &TextLine) -> Result<(), String> {
+    let Some(accepted) = &line.accepted else {
+        return match line.drafted {
+            Some(_) => Err("\"drafted\" needs \"accepted\"".to_owned()),
+            None => Ok(()),
+        };
+    };
+    let (sum, tokens) = (accepted.iter().sum::<usize>() + accepted.len(), line.output_ids.len());
+    if sum + 1 < tokens {
+        return Err(format!("\"accepted\" tells of {sum} tokens, and \"output_ids\" has {tokens}"));
+    }
+    let Some(drafted) = &line.drafted else { return Ok(()) };
+    let (rounds, own) = (accepted.len(), drafted.len());
+    if own != rounds {
+        return Err(format!("\"drafted\" tells of {own} rounds, and \"accepted\" of {rounds}"));
+    }
+    match accepted.iter().zip(drafted).find(|(accepted, drafted)| accepted > drafted) {
+        Some((a, d)) => Err(format!("\"accepted\" has {a} where \"drafted\" has {d}")),
+        None => Ok(()),
     }
 }

@@ -1,5 +1,7 @@
 //! How far drafts survive, given the text.
 
+use crate::distribution::{Dist, Token};
+
 /// A rule for chains whose tokens are drawn from q.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChainLaw {
@@ -26,6 +28,28 @@ pub struct TokenOdds {
     /// The probability that q wins x, too, in a race that p has won with it; none if that is
     /// not known.
     pub race: Option<f64>,
+}
+
+impl TokenOdds {
+    /// Those of a token, from the laws at its place.
+    pub(crate) fn at(p: &Dist, q: &Dist, token: Token) -> Self {
+        let (own, other) = (p.p(token), q.p(token));
+        let ratio = if own > 0.0 { other / own } else { 0.0 };
+        Self { q: other, ratio, race: Some(race_won(p, q, token)) }
+    }
+}
+
+/// The probability that q wins x in a race that p has won with it: 1 / Σ_y max(p(y), q(y)·p(x)/q(x)).
+///
+/// With exponential noise E, p wins x if E(x)·p(y)/p(x) < E(y) for all other y. Both win it with
+/// probability 1 / Σ_y max(p(y)/p(x), q(y)/q(x)); that p does has probability p(x).
+pub(super) fn race_won(p: &Dist, q: &Dist, token: Token) -> f64 {
+    let (own, other) = (p.p(token), q.p(token));
+    if own == 0.0 || other == 0.0 {
+        return 0.0;
+    }
+    let sum = p.zip(q, |p, q| p.max(q * own / other)).into_iter().sum::<f64>();
+    (1.0 / sum).min(1.0)
 }
 
 impl ChainLaw {

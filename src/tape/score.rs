@@ -3,6 +3,7 @@
 use super::beliefs::DraftBeliefs;
 use super::forecast::TapeEnd;
 use super::format::TapeText;
+use super::law::race_won;
 use super::leaving::{DraftLaws, Leaving, PartLaws, pair};
 use super::siblings::SiblingScores;
 use super::teacher::{Teacher, laws, parts};
@@ -149,17 +150,4 @@ impl ScoredText {
         }
         Ok(())
     }
-}
-
-/// The probability that q wins x in a race that p has won with it: 1 / Σ_y max(p(y), q(y)·p(x)/q(x)).
-///
-/// With exponential noise E, p wins x if E(x)·p(y)/p(x) < E(y) for all other y. Both win it with
-/// probability 1 / Σ_y max(p(y)/p(x), q(y)/q(x)); that p does has probability p(x).
-fn race_won(p: &Dist, q: &Dist, token: Token) -> f64 {
-    let (own, other) = (p.p(token), q.p(token));
-    if own == 0.0 || other == 0.0 {
-        return 0.0;
-    }
-    let sum = p.zip(q, |p, q| p.max(q * own / other)).into_iter().sum::<f64>();
-    (1.0 / sum).min(1.0)
 }

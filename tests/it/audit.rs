@@ -4,7 +4,7 @@ use rand::{Rng, RngExt};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use specdec::audit::{
     AuditLimits, AuditReader, AuditVerdict, AuditedDraft, AuditedText, BUGS, Bet, BugLaw,
-    PlaceLaws, TextLaws, TokenAudit, log_mean_exp,
+    PlaceLaws, TextLaws, TokenAudit, ToldRound, log_mean_exp,
 };
 use specdec::distribution::Dist;
 use specdec::model::ToyPair;
@@ -155,7 +155,7 @@ fn texts(bug: &str, tokens: usize, seed: u64) -> Vec<TapeText> {
 }
 
 /// The same with the tokens of each round, of which the last may be cut.
-fn texts_and_rounds(bug: &str, tokens: usize, seed: u64) -> Vec<(TapeText, Vec<usize>)> {
+fn texts_and_rounds(bug: &str, tokens: usize, seed: u64) -> Vec<(TapeText, Vec<ToldRound>)> {
     const K: usize = 4;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let text = |_| {
@@ -173,7 +173,8 @@ fn texts_and_rounds(bug: &str, tokens: usize, seed: u64) -> Vec<(TapeText, Vec<u
                 let law = if bug == "bonus_from_draft" { &LAWS[1] } else { &LAWS[0] };
                 text.push(draw(law, &mut rng) as u32);
             }
-            rounds.push(text.len() - begin);
+            let tokens = text.len() - begin;
+            rounds.push(ToldRound { tokens, accepted: tokens - 1, drafted: Some(K) });
         }
         text.truncate(64);
         (text_of(&[0], text, 64), rounds)
@@ -298,9 +299,9 @@ fn told_rounds_sharpen_bets() {
         let own = AuditedDraft { teacher: Teacher::new(&draft).unwrap(), sampling };
         let teacher = Teacher::new(&target).unwrap();
         let mut reader = AuditReader::new(teacher, sampling, Some(own), &[3, 4, 5]).unwrap();
+        reader.bets_know_rounds = told;
         for (text, rounds) in &texts_and_rounds(kind, 6_000, 21) {
-            let rounds = told.then_some(&**rounds);
-            reader.read(AuditedText { text, rounds }).unwrap();
+            reader.read(AuditedText { text, rounds: Some(rounds) }).unwrap();
         }
         let bonus = reader.audit.bets.iter().find(|bet| bet.bug.name == "bonus_from_draft");
         (bonus.unwrap().wealth.log(), reader.audit.best)

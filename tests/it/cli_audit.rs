@@ -144,3 +144,42 @@ fn texts_of_any_program_are_read() {
         assert!(run.status.code() == Some(1) && stderr.contains(part), "{wrong}: {stderr}");
     }
 }
+
+/// Rounds are looked at if the texts tell enough of them.
+#[test]
+fn told_rounds_are_looked_at() {
+    let own = TapeFolder::new();
+    let texts = own.path("texts.jsonl");
+    let line = |tokens: usize, told: &str| {
+        let tokens = (0..tokens).map(|i| i % 3).collect::<Vec<_>>();
+        format!("{{\"prompt_ids\": [0, 1], \"output_ids\": {tokens:?}, {told}}}\n")
+    };
+    let shown = |lines: &str, args: &[&str]| {
+        fs::write(&texts, lines).unwrap();
+        let run = specdec(&[&["audit", &texts, "--target", "toy:mixed"], args].concat()).output();
+        let run = run.unwrap();
+        text(&run.stdout) + &text(&run.stderr)
+    };
+    let (counts, draft) = ("\"accepted\": [2, 4, 4, 0]", ["--draft", "toy:mixed"]);
+    let (with, without) = (line(14, counts), line(12, counts));
+    let one_k = [&draft[..], &["-k", "4"]].concat();
+    let told = line(14, &format!("{counts}, \"drafted\": [4, 4, 4, 4]"));
+    for (lines, args, part) in [
+        (&with, &one_k[..], "rounds: each gives one token more than it accepts"),
+        (&with, &one_k, "2 rounds: 6 of 7 drafted tokens are accepted, "),
+        (&told, &draft, "2 rounds: 6 of 7 drafted tokens are accepted, "),
+        (&without, &one_k, "the bonus token is missing"),
+        (&with, &draft, "neither \"drafted\" nor one --num-speculative-tokens tells"),
+        (&with, &["-k", "4"], "that needs the draft model (--draft)"),
+        (&line(13, counts), &one_k, "their counts do not tell which tokens they gave"),
+        (&with, &["-k", "3"], "a round accepts 4 tokens: --num-speculative-tokens is 3"),
+        (&line(3, "\"seed\": 1"), &["--told-rounds"], "does not tell where rounds ended"),
+        (&with, &["--told-rounds", "--rule", "traversal"], "tell of tokens to come"),
+        (&line(2, "\"drafted\": [1]"), &[], "\"drafted\" needs \"accepted\""),
+        (&line(2, "\"accepted\": [1], \"drafted\": [1, 1]"), &[], "\"drafted\" tells of 2 rounds"),
+        (&line(2, "\"accepted\": [1], \"drafted\": [0]"), &[], "has 1 where \"drafted\" has 0"),
+    ] {
+        let shown = shown(lines, args);
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+}

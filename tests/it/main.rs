@@ -8,6 +8,7 @@ mod audit;
 mod audit_laws;
 #[cfg(feature = "harness")]
 mod audit_power;
+mod audit_rounds;
 #[cfg(feature = "serve")]
 mod audit_servers;
 mod beam;

@@ -1,6 +1,7 @@
 //! `specdec audit`: whether texts of any decoder were drawn from the target's law.
 
 mod planted;
+mod rounds;
 mod seeds;
 #[cfg(feature = "serve")]
 mod server;
@@ -10,7 +11,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 
+use self::rounds::ToldRounds;
 use self::seeds::SeedPairs;
 #[cfg(feature = "serve")]
 use self::server::AuditedServer;
@@ -19,14 +22,16 @@ use super::models::open_pair;
 use super::options::{ModelArgs, count};
 use super::output;
 use super::sampling::SamplingArgs;
-use crate::audit::{AuditLimits, AuditReader, AuditedDraft, AuditedText, TokenAudit};
+use crate::audit::{
+    AuditLimits, AuditReader, AuditedDraft, AuditedText, RoundAudit, RoundVerdict, TokenAudit,
+};
 use crate::draft::draft_sampling;
 use crate::exactness::mutants::Mutant;
 use crate::model::LanguageModel;
 use crate::recording::{OutsideTexts, check_tokens, read_outside_texts};
 use crate::sampling::SamplingParams;
 use crate::shown;
-use crate::tape::Teacher;
+use crate::tape::{ChainLaw, Teacher};
 use crate::terminal::Progress;
 
 /// Options of `specdec audit`.
@@ -55,6 +60,9 @@ pub(super) struct AuditArgs {
     /// such as rejection sampling, and not for block verification
     #[arg(long)]
     told_rounds: bool,
+    /// The rule of the decoder, by which told rounds are looked at
+    #[arg(long, value_name = "VERIFIER", default_value = ChainLaw::Token.verifier(), value_parser = rules())]
+    rule: String,
     /// Logits that other arithmetic may reverse: a token with p = 0 whose logit is no further
     /// below one with p > 0 is no evidence
     #[arg(long, value_name = "GAP", default_value_t = 1e-3, value_parser = tie)]
@@ -88,6 +96,10 @@ fn level(text: &str) -> Result<f64, String> {
     level.ok_or_else(|| "allowed is a number from 1e-12 to 0.5".to_owned())
 }
 
+fn rules() -> PossibleValuesParser {
+    ChainLaw::ALL.map(ChainLaw::verifier).into()
+}
+
 /// Parses a gap of logits.
 fn tie(text: &str) -> Result<f64, String> {
     let gap = text.parse::<f64>().ok().filter(|gap| (0.0..=100.0).contains(gap));
@@ -99,6 +111,9 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     if args.num_speculative_tokens.iter().any(|k| !(1..=64).contains(k)) {
         bail!("--num-speculative-tokens: allowed are numbers from 1 to 64");
     }
+    if args.told_rounds && args.law() == ChainLaw::Block {
+        bail!("--told-rounds: the rounds of block verification tell of tokens to come");
+    }
     let planted = args.planted.as_deref().map(Mutant::of_any_models).transpose()?;
     args.check_sampling()?;
     let with_draft = args.models.draft.is_some();
@@ -108,6 +123,10 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     args.server.gather(&pair, args.sampling.target()?, (&args.file, args.plain.as_deref()))?;
     let own = read_outside_texts(&args.file)?;
     let plain = args.plain.as_deref().map(read_outside_texts).transpose()?;
+    let told = ToldRounds::of(&own, args.only_k())?;
+    if args.told_rounds && told.shape.is_none() {
+        bail!("--told-rounds: {} does not tell where rounds ended", args.file.display());
+    }
     let found = args.audit(&args.file, &own, models)?;
     let floor = match (&args.plain, &plain) {
         (Some(file), Some(texts)) => args.audit(file, texts, models)?,
@@ -124,7 +143,8 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
             SamplingVerdict::of(&args.audit(&args.file, &texts, models)?, &floor, limits)
         }
     };
-    let report = ShownAudit { verdicts, seeds: pairs, planted };
+    let rounds = told.in_words(args.only_k(), with_draft);
+    let report = ShownAudit { verdicts, rounds, seeds: pairs, planted };
     if args.json {
         output::write_json(&report)?;
     } else {
@@ -137,17 +157,24 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
 }
 
 /// What was found for a sampling setting.
-type Audited = (SamplingParams, TokenAudit);
+#[derive(Debug)]
+struct Audited {
+    sampling: SamplingParams,
+    audit: TokenAudit,
+    rounds: Option<RoundVerdict>,
+}
 
 impl AuditArgs {
     /// Reads texts, one sampling setting after the other.
     fn audit(
         &self,
         path: &Path,
-        OutsideTexts { tape, told }: &OutsideTexts,
+        texts: &OutsideTexts,
         (target, draft): (&dyn LanguageModel, Option<&dyn LanguageModel>),
     ) -> Result<Vec<Audited>> {
-        let drafting = self.sampling.draft()?;
+        let (tape, drafting) = (&texts.tape, self.sampling.draft()?);
+        let k = self.only_k();
+        let told = ToldRounds::of(texts, k).with_context(|| path.display().to_string())?;
         for model in [Some(target), draft].into_iter().flatten() {
             check_tokens(tape, model.info())?;
         }
@@ -161,22 +188,38 @@ impl AuditArgs {
             });
             let ks = &self.num_speculative_tokens;
             let mut reader = AuditReader::new(teacher, sampling, draft.transpose()?, ks)?;
-            let texts = tape.texts.iter().zip(told).filter(|(text, _)| text.sampling == number);
-            for (text, told) in texts {
+            reader.rounds = told.shape.map(|_| RoundAudit::new(self.law(), k));
+            reader.bets_know_rounds = self.told_rounds;
+            let texts = tape.texts.iter().zip(&told.rounds);
+            for (text, rounds) in texts.filter(|(text, _)| text.sampling == number) {
                 let place =
                     || format!("prompt {}, repeat {}", shown::line(&text.prompt), text.repeat);
-                let rounds = told.rounds.as_deref().filter(|_| self.told_rounds);
+                let rounds = rounds.as_deref();
                 reader.read(AuditedText { text, rounds }).with_context(place)?;
                 progress.advance(&shown::line(&text.prompt));
             }
             if reader.audit.tokens > 0 {
-                found.push((sampling, reader.audit));
+                let rounds = reader.rounds.as_ref().and_then(RoundAudit::verdict);
+                found.push(Audited { sampling, audit: reader.audit, rounds });
             }
         }
         if found.is_empty() {
             bail!("{} has no text: a log of rounds alone cannot be audited", path.display());
         }
         Ok(found)
+    }
+
+    /// How many tokens each round drafts, if there is one answer.
+    fn only_k(&self) -> Option<usize> {
+        match *self.num_speculative_tokens {
+            [k] => Some(k),
+            _ => None,
+        }
+    }
+
+    fn law(&self) -> ChainLaw {
+        let named = ChainLaw::ALL.into_iter().find(|law| law.verifier() == self.rule);
+        named.unwrap_or(ChainLaw::Token)
     }
 
     /// Refuses settings of the target where texts have settings of their own.

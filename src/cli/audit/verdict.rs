@@ -6,8 +6,9 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::Audited;
+use super::rounds::rounds_in_words;
 use super::seeds::SeedPairs;
-use crate::audit::{AuditLimits, AuditVerdict, ImpossibleToken};
+use crate::audit::{AuditLimits, AuditVerdict, ImpossibleToken, RoundVerdict};
 use crate::sampling::SamplingParams;
 use crate::shown::{self, count};
 
@@ -16,6 +17,9 @@ use crate::shown::{self, count};
 pub(super) struct ShownAudit {
     /// By sampling setting.
     pub(super) verdicts: Vec<SamplingVerdict>,
+    /// How rounds give tokens, or why they were not looked at, if texts tell of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rounds: Option<&'static str>,
     /// Texts with the seeds of texts without speculation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) seeds: Option<SeedPairs>,
@@ -32,14 +36,17 @@ pub(super) struct SamplingVerdict {
     pub(super) verdict: AuditVerdict,
     /// The first token that the target's law does not have.
     first_impossible: Option<String>,
+    /// What rounds show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rounds: Option<RoundVerdict>,
 }
 
 impl SamplingVerdict {
     /// The verdicts, by sampling setting; `floor` has what texts without speculation show.
     pub(super) fn of(own: &[Audited], floor: &[Audited], limits: AuditLimits) -> Vec<Self> {
-        let verdict = |(sampling, audit): &Audited| {
-            let plain = floor.iter().find(|(other, _)| other == sampling);
-            let verdict = AuditVerdict::of(audit, plain.map(|(_, plain)| plain), limits);
+        let verdict = |found: &Audited| {
+            let plain = floor.iter().find(|plain| plain.sampling == found.sampling);
+            let verdict = AuditVerdict::of(&found.audit, plain.map(|plain| &plain.audit), limits);
             let first_impossible = verdict.first_impossible.as_ref().map(|first| {
                 let ImpossibleToken { prompt, repeat, at, token, gap } = first;
                 let prompt = shown::line(prompt);
@@ -48,13 +55,14 @@ impl SamplingVerdict {
                      {gap:.3} too low"
                 )
             });
-            Self { sampling: *sampling, verdict, first_impossible }
+            let (sampling, rounds) = (found.sampling, found.rounds.clone());
+            Self { sampling, verdict, first_impossible, rounds }
         };
         own.iter().map(verdict).collect()
     }
 
     fn sentence(&self) -> String {
-        let Self { sampling, verdict, first_impossible } = self;
+        let Self { sampling, verdict, first_impossible, .. } = self;
         let texts = format!(
             "{} of {} at {}",
             count(verdict.tokens, "token"),
@@ -77,7 +85,8 @@ impl SamplingVerdict {
     }
 }
 
-fn e_value(log10: f64) -> String {
+/// An e-value.
+pub(super) fn e_value(log10: f64) -> String {
     if log10 < 4.0 { format!("e = {:.1}", 10f64.powf(log10)) } else { format!("e = 10^{log10:.0}") }
 }
 
@@ -86,12 +95,13 @@ impl ShownAudit {
     pub(super) fn text(&self) -> Result<String> {
         let seeds = self.seeds.iter().map(|seeds| format!("{}\n", seeds.sentence()));
         let verdicts = self.verdicts.iter().map(SamplingVerdict::text);
+        let rounds = self.rounds.iter().map(|rounds| Ok(format!("rounds: {rounds}\n")));
         let planted = self.planted.iter().map(|found| {
             let bug =
                 found.verdict.bug.map_or(String::new(), |bug| format!(", it looks like {bug}"));
             Ok(format!("texts with the planted bug: {}{bug}\n", found.sentence()))
         });
-        verdicts.chain(seeds.map(Ok)).chain(planted).collect()
+        verdicts.chain(rounds).chain(seeds.map(Ok)).chain(planted).collect()
     }
 }
 
@@ -125,6 +135,9 @@ impl SamplingVerdict {
                 text,
                 "not placed, since a draft model (--draft) or sampling settings are missing: {names}"
             )?;
+        }
+        if let Some(rounds) = &self.rounds {
+            writeln!(text, "{}", rounds_in_words(rounds, verdict.level))?;
         }
         text.push('\n');
         Ok(text)

@@ -1,0 +1,146 @@
+//! What told rounds tell: that a decoder accepts what its rule does, fewer or more.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use specdec::audit::{
+    AuditReader, AuditedDraft, AuditedText, RoundAudit, RoundShape, RoundVerdict, ToldCounts,
+    ToldRound,
+};
+use specdec::chance::{Request, Seeded};
+use specdec::clock::RealClock;
+use specdec::decode::{Generation, MethodSpec, Observer, StopRules, generate};
+use specdec::error::Error;
+use specdec::model::zoo;
+use specdec::round::RoundEvent;
+use specdec::sampling::SamplingParams;
+use specdec::tape::{ChainLaw, TapeText, Teacher, TokenOdds};
+
+use crate::tape_support::text_of;
+
+const K: usize = 4;
+const TOKENS: usize = 40;
+const PROMPT: [u32; 2] = [0, 1];
+
+/// The accepted tokens of each round.
+#[derive(Default)]
+struct Counts(Vec<usize>);
+
+impl Observer for Counts {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
+        self.0.push(event.verdict.path.len());
+        Ok(())
+    }
+}
+
+/// Texts of the decoder with the verifier that has this rule, and their counts.
+fn decoded(law: ChainLaw, texts: u32) -> Vec<(TapeText, Vec<usize>)> {
+    let pair = zoo::toy("mixed").unwrap();
+    let (target, draft) = (pair.target("target").unwrap(), pair.draft("draft").unwrap());
+    let spec = MethodSpec {
+        verifier: law.verifier().to_owned(),
+        num_speculative_tokens: K,
+        ..MethodSpec::default()
+    };
+    let text = |repeat| {
+        let method = spec.build(Some(&draft)).unwrap();
+        let stop = StopRules::max_tokens(TOKENS);
+        let mut generation = Generation::new(&target, method, &PROMPT, stop, None).unwrap();
+        let mut chance = Seeded::new(Request { seed: 5, prompt: "rounds", repeat });
+        let (clock, mut counts) = (RealClock::default(), Counts::default());
+        generate(&mut generation, &target, &mut chance, &clock, &mut counts).unwrap();
+        (text_of(&PROMPT, generation.new_tokens().to_vec(), TOKENS), counts.0)
+    };
+    (0..texts).map(text).collect()
+}
+
+/// What an audit by a rule and a draft model with this temperature finds.
+fn audited(texts: &[(TapeText, Vec<usize>)], law: ChainLaw, temperature: f64) -> RoundVerdict {
+    let pair = zoo::toy("mixed").unwrap();
+    let (target, draft) = (pair.target("target").unwrap(), pair.draft("draft").unwrap());
+    let sampling = SamplingParams { temperature, ..SamplingParams::NEUTRAL };
+    let draft = AuditedDraft { teacher: Teacher::new(&draft).unwrap(), sampling };
+    let teacher = Teacher::new(&target).unwrap();
+    let mut reader = AuditReader::new(teacher, SamplingParams::NEUTRAL, Some(draft), &[K]).unwrap();
+    reader.rounds = Some(RoundAudit::new(law, Some(K)));
+    let counts =
+        |(text, accepted): &'_ (TapeText, Vec<usize>)| (text.tokens.len(), accepted.clone());
+    let counts = texts.iter().map(counts).collect::<Vec<_>>();
+    let told = counts.iter().map(|(tokens, accepted)| ToldCounts {
+        accepted,
+        drafted: None,
+        tokens: *tokens,
+    });
+    let shape = RoundShape::of(told.clone(), Some(K)).unwrap();
+    assert_eq!(shape, RoundShape { prompt_gives_one: false, bonus: true });
+    for ((text, _), counts) in texts.iter().zip(told) {
+        let rounds = shape.rounds(counts, Some(K));
+        reader.read(AuditedText { text, rounds: Some(&rounds) }).unwrap();
+    }
+    reader.rounds.unwrap().verdict().unwrap()
+}
+
+/// A verdict's e-value reaches 1/level if rounds differ.
+fn differs(found: &RoundVerdict) -> bool {
+    found.log10_e >= 3.0
+}
+
+#[test]
+fn the_decoder_accepts_what_its_rules_do() {
+    for law in ChainLaw::ALL {
+        let texts = decoded(law, 150);
+        let own = audited(&texts, law, 1.0);
+        assert!(!differs(&own) && own.rounds > 500, "{own:?}");
+        for at in &own.positions {
+            // Counts of Bernoulli draws, whose variance is at most reached/4.
+            let error = (at.reached as f64 / 4.0).sqrt();
+            assert!((at.accepted as f64 - at.expected).abs() < 5.0 * error, "{own:?}");
+        }
+        let cold = audited(&texts, law, 0.25);
+        assert!(differs(&cold), "{law:?}: the draft is not drawn at another temperature: {cold:?}");
+    }
+}
+
+/// Of two rules, the one that accepts more is seen to.
+#[test]
+fn another_rule_is_noticed() {
+    let block = audited(&decoded(ChainLaw::Block, 600), ChainLaw::Token, 1.0);
+    assert!(differs(&block) && block.log10_e_more > block.log10_e_fewer, "{block:?}");
+    let matched = audited(&decoded(ChainLaw::Match, 100), ChainLaw::Token, 1.0);
+    assert!(differs(&matched) && matched.log10_e_fewer > matched.log10_e_more, "{matched:?}");
+}
+
+/// Rounds of four places whose odds are these, with accepted tokens that are `shift` more
+/// probable.
+fn drawn(odds: &[f64], shift: f64, rounds: usize, seed: u64) -> RoundVerdict {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut audit = RoundAudit::new(ChainLaw::Token, Some(odds.len()));
+    let all = odds.iter().map(|&ratio| TokenOdds { q: 0.1, ratio, race: None });
+    // Behind the round comes one token more, at which none may begin.
+    let all = all.chain([TokenOdds { q: 0.1, ratio: 1.0, race: None }]).collect::<Vec<_>>();
+    for _ in 0..rounds {
+        let kept = |&&odds: &&f64| rng.random::<f64>() < odds + shift;
+        let accepted = odds.iter().take_while(kept).count();
+        audit.read(&all, &[ToldRound { tokens: accepted + 1, accepted, drafted: None }]);
+    }
+    audit.verdict().unwrap()
+}
+
+/// Audits at level 0.01 of rounds that accept what they should: no more than 1 % differ, and
+/// where acceptance is certain, arithmetic does not make a difference.
+#[test]
+fn exact_rounds_seldom_differ() {
+    for odds in [[0.5, 0.8, 0.3, 0.9], [1.0, 0.9995, 1.0, 0.7], [1.0, 1.0, 1.0, 1.0]] {
+        let found = (0..500).filter(|&seed| drawn(&odds, 0.0, 200, seed).log10_e >= 2.0).count();
+        // Of 500 with probability 0.01, more than 16 come with probability 2e-5.
+        assert!(found <= 16, "{odds:?}: {found}");
+    }
+}
+
+#[test]
+fn few_rounds_show_a_difference() {
+    let odds = [0.5, 0.8, 0.3, 0.9];
+    for (shift, more) in [(0.1, true), (-0.1, false)] {
+        let found = drawn(&odds, shift, 1000, 3);
+        assert!(differs(&found) && (found.log10_e_more > found.log10_e_fewer) == more, "{found:?}");
+    }
+}
