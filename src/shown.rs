@@ -31,6 +31,11 @@ pub fn count(n: usize, thing: &str) -> String {
     format!("{n} {thing}{end}")
 }
 
+/// An e-value, given its log₁₀.
+pub fn e_value(log10: f64) -> String {
+    if log10 < 4.0 { format!("e = {:.1}", 10f64.powf(log10)) } else { format!("e = 10^{log10:.0}") }
+}
+
 /// The text on one line of Markdown, for a table or a paragraph. It is escaped so that it
 /// renders literally, without markup, formulas or HTML; only bare addresses become links.
 pub fn markdown(text: &str) -> String {

@@ -166,12 +166,12 @@ fn told_rounds_are_looked_at() {
     let told = line(14, &format!("{counts}, \"drafted\": [4, 4, 4, 4]"));
     for (lines, args, part) in [
         (&with, &one_k[..], "rounds: each gives one token more than it accepts"),
-        (&with, &one_k, "2 rounds: 6 of 7 drafted tokens are accepted, "),
-        (&told, &draft, "2 rounds: 6 of 7 drafted tokens are accepted, "),
+        (&with, &one_k, "3 rounds: 10 of 11 drafted tokens are accepted, "),
+        (&told, &draft, "3 rounds: 10 of 11 drafted tokens are accepted, "),
         (&without, &one_k, "the bonus token is missing"),
         (&with, &draft, "neither \"drafted\" nor one --num-speculative-tokens tells"),
         (&with, &["-k", "4"], "that needs the draft model (--draft)"),
-        (&line(13, counts), &one_k, "their counts do not tell which tokens they gave"),
+        (&line(5, counts), &one_k, "their counts do not tell which tokens they gave"),
         (&with, &["-k", "3"], "a round accepts 4 tokens: --num-speculative-tokens is 3"),
         (&line(3, "\"seed\": 1"), &["--told-rounds"], "does not tell where rounds ended"),
         (&with, &["--told-rounds", "--rule", "traversal"], "tell of tokens to come"),

@@ -80,7 +80,7 @@ class Texts:
         passes: int | None = None,
         accepted: list[int] | None = None,
     ) -> None:
-        """Writes a text; `accepted` has one entry for each of `passes`, the prompt's included."""
+        """Writes a text; `accepted` has one entry for each of `passes` that drafts."""
         stopped = len(output_ids) < job.max_tokens
         text = {
             "prompt": job.prompt,

@@ -72,6 +72,6 @@ def _write(url: str, arm: Arm, job: Job, texts: Texts) -> None:
     if steps is None:
         texts.add(job, ids, passes=len(ids))
         return
-    # The pass over the prompt drafts nothing.
-    accepted = [0, *steps["per_step_accepted"]]
-    texts.add(job, ids, passes=len(accepted), accepted=accepted)
+    # The pass over the prompt drafts nothing, and is no step.
+    accepted = steps["per_step_accepted"]
+    texts.add(job, ids, passes=1 + len(accepted), accepted=accepted)

@@ -2,10 +2,9 @@
 
 use anyhow::{Result, bail};
 
-use super::verdict::e_value;
 use crate::audit::{RoundShape, RoundVerdict, ToldCounts, ToldRound};
 use crate::recording::OutsideTexts;
-use crate::shown::count;
+use crate::shown::{count, e_value};
 
 /// The rounds of texts.
 #[derive(Debug)]

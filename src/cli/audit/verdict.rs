@@ -10,7 +10,7 @@ use super::rounds::rounds_in_words;
 use super::seeds::SeedPairs;
 use crate::audit::{AuditLimits, AuditVerdict, ImpossibleToken, RoundVerdict};
 use crate::sampling::SamplingParams;
-use crate::shown::{self, count};
+use crate::shown::{self, count, e_value};
 
 /// An audit's report.
 #[derive(Debug, Serialize)]
@@ -83,11 +83,6 @@ impl SamplingVerdict {
         let word = if verdict.refuted { "refuted" } else { "not refuted" };
         format!("{word} at level {}: {texts}, {e}{ties}{impossible}", verdict.level)
     }
-}
-
-/// An e-value.
-pub(super) fn e_value(log10: f64) -> String {
-    if log10 < 4.0 { format!("e = {:.1}", 10f64.powf(log10)) } else { format!("e = 10^{log10:.0}") }
 }
 
 impl ShownAudit {
