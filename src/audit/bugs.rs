@@ -182,6 +182,12 @@ pub const BUGS: &[KnownBug] = &[
         },
     },
     KnownBug {
+        name: "top_siblings_soft_q",
+        summary: "the two most probable tokens are drafted as siblings, and verified as if drawn from q",
+        seen: "-",
+        law: |laws| top_siblings(laws.target, laws.draft?),
+    },
+    KnownBug {
         name: "raw_q_verified",
         summary: "drafts are drawn from the processed q and verified with the raw one",
         seen: "transformers 4.44 to 5.15, #32867 and #47932",
@@ -266,6 +272,20 @@ fn dropped_up_to(laws: &PlaceLaws<'_>, most: f64) -> Option<BugLaw> {
         corrected[token as usize] += rejected * mass;
     }
     Some(BugLaw::Rounds { accepted, corrected, bonus: None })
+}
+
+/// The two most probable tokens of the draft are verified one after the other, as if each were
+/// drawn from q.
+fn top_siblings(target: &Dist, draft: &Dist) -> Option<BugLaw> {
+    let mut accepted = vec![0.0; target.vocab()];
+    let (mut left, mut wanted) = (1.0, target.clone());
+    for token in draft.most_probable(2) {
+        let kept = (wanted.p(token) / draft.p(token)).min(1.0);
+        accepted[token as usize] += left * kept;
+        left *= 1.0 - kept;
+        wanted = wanted.residual(draft).unwrap_or(wanted);
+    }
+    Some(BugLaw::corrected_by(accepted, Some(&wanted)))
 }
 
 /// Drafts are drawn from one law and verified with another.

@@ -1,5 +1,7 @@
 //! The laws of bugs in cases at the edge.
 
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use specdec::audit::{BUGS, BugLaw, PlaceLaws};
 use specdec::distribution::Dist;
 
@@ -49,4 +51,42 @@ fn each_law_of_a_bug_is_a_law() {
         }
     }
     assert!(placed > 2500, "{placed}");
+}
+
+/// Two siblings that are no draws, against a program that verifies them as if they were.
+#[test]
+fn siblings_that_are_no_draws_have_the_law_of_their_program() {
+    const DRAWS: u32 = 200_000;
+    let (p, q) = ([0.45, 0.3, 0.2, 0.05], [0.2, 0.25, 0.15, 0.4]);
+    let mut rng = ChaCha8Rng::seed_from_u64(17);
+    let mut found = [[0.0; 4]; 2];
+    for _ in 0..DRAWS {
+        let mut wanted = p;
+        let kept = [3, 1].into_iter().find(|&token| {
+            let kept = rng.random::<f64>() < wanted[token] / q[token];
+            if !kept {
+                let rest = [0, 1, 2, 3].map(|i| (wanted[i] - q[i]).max(0.0));
+                wanted = rest.map(|mass| mass / rest.iter().sum::<f64>());
+            }
+            kept
+        });
+        let mut number = rng.random::<f64>();
+        let drawn = || (0..4).find(|&i| (number -= wanted[i], number < 0.0).1).unwrap_or(3);
+        found[usize::from(kept.is_none())][kept.unwrap_or_else(drawn)] += 1.0 / f64::from(DRAWS);
+    }
+    let [p, q] = [p, q].map(|law| Dist::from_probs(law.to_vec()).unwrap());
+    let place = PlaceLaws {
+        target: &p,
+        raw_target: None,
+        before: None,
+        draft: Some(&q),
+        draft_before: None,
+        raw_draft: None,
+    };
+    let bug = BUGS.iter().find(|bug| bug.name == "top_siblings_soft_q").unwrap();
+    let Some(BugLaw::Rounds { accepted, corrected, .. }) = (bug.law)(&place) else { panic!() };
+    for (found, expected) in found.iter().flatten().zip(accepted.iter().chain(&corrected)) {
+        let error = (expected * (1.0 - expected) / f64::from(DRAWS)).sqrt();
+        assert!((found - expected).abs() < 5.0 * error + 1e-9, "{found} {expected}");
+    }
 }

@@ -91,7 +91,7 @@ impl Decoder<'_> {
 }
 
 /// The known-wrong methods that are known to the audit by another name.
-const SAME: [(&str, &str); 14] = [
+const SAME: [(&str, &str); 15] = [
     ("correction_from_p", "correction_from_target"),
     ("bonus_from_q", "bonus_from_last_q"),
     ("accept_iff_p_ge_q", "accepts_where_p_exceeds_q"),
@@ -102,6 +102,7 @@ const SAME: [(&str, &str); 14] = [
     ("target_temperature_ignored", "raw_target"),
     ("draft_top_p_recorded_raw", "raw_q_verified"),
     ("argmax_recorded_as_sampled", "greedy_draft_soft_q"),
+    ("top_k_recorded_as_sampled", "top_siblings_soft_q"),
     ("drops_low_confidence", "drops_low_confidence"),
     ("retrospective_length", "retrospective_length"),
     ("accept_uniform_reused_for_residual", "residual_reuses_uniform"),
