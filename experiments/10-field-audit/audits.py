@@ -10,11 +10,12 @@ import argparse
 import csv
 import gzip
 import json
+import math
 import subprocess
 from pathlib import Path
 
 from arms import ARMS
-from common import ROOT, Arm
+from common import MOST, ROOT, Arm
 
 # The arm without speculation whose texts show what is due to other arithmetic.
 PLAIN = {
@@ -33,6 +34,18 @@ PLAIN = {
 # transformers 4.44 gives the draft model neither temperature nor truncation.
 RAW_DRAFT = ["--draft-temperature", "1", "--draft-top-k", "0", "--draft-top-p", "1"]
 DRAFTS = {"hf-4.44-draft-defaults": RAW_DRAFT, "hf-4.44-draft-cold": RAW_DRAFT}
+
+
+# Verifiers of this project with a rule by which `specdec audit` looks at rounds.
+RULES = ["rejection", "traversal", "token_match", "gumbel"]
+
+
+def rule(arm: Arm) -> str | None:
+    """The rule of an arm that drafts a chain of MOST tokens with a model and tells its rounds."""
+    how, _, name = arm.speculation.partition(":")
+    if how == "verifier":
+        return name if name in RULES else None
+    return "rejection" if how in ("draft", "mutant") and not arm.defaults else None
 
 
 def texts(folder: Path, name: str) -> Path | None:
@@ -58,10 +71,29 @@ def audit(specdec: Path, folder: Path, arm: Arm) -> dict:
     plain = texts(folder, plain_of(arm))
     command += [] if plain is None else ["--plain", plain]
     command += DRAFTS.get(arm.name, [])
+    if rule(arm):
+        command += ["--num-speculative-tokens", MOST, "--rule", rule(arm)]
     done = subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True)
     if not done.stdout:
         raise SystemExit(f"{arm.name}: {done.stderr.strip()}")
     return json.loads(done.stdout)
+
+
+def rounds(verdict: dict) -> dict:
+    """What the rounds of an arm show, if it tells them."""
+    found = verdict.get("rounds")
+    if not found:
+        return dict.fromkeys(ROUNDS, "")
+    accepted, expected = (sum(at[key] for at in found["positions"]) for key in ACCEPTED)
+    differ = found["log10_e"] >= -math.log10(verdict["level"])
+    more = found["log10_e_more"] > found["log10_e_fewer"]
+    said = ("more" if more else "fewer") if differ else "as the rule"
+    numbers = [found["rule"], found["rounds"], accepted, round(expected, 1)]
+    return dict(zip(ROUNDS, [*numbers, round(found["log10_e"], 2), said], strict=True))
+
+
+ACCEPTED = ["accepted", "expected"]
+ROUNDS = ["rule", "rounds", "accepted", "expected_accepted", "rounds_log10_e", "accepts"]
 
 
 def row(arm: Arm, found: dict, lines: list[dict]) -> dict:
@@ -95,6 +127,7 @@ def row(arm: Arm, found: dict, lines: list[dict]) -> dict:
         "largest_tv_bound": max(bounds, default=""),
         "least_detectable_tv": min(shifts, default=""),
         "most_detectable_tv": max(shifts, default=""),
+        **rounds(verdict),
         "seeds": json.dumps(found["seeds"]) if found.get("seeds") else "",
     }
 

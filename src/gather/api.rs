@@ -44,6 +44,8 @@ pub(super) struct AnsweredText {
     pub(super) end: TapeEnd,
     /// Accepted tokens of each round.
     pub(super) accepted: Option<Vec<usize>>,
+    /// Drafted tokens of each round.
+    pub(super) drafted: Option<Vec<usize>>,
 }
 
 /// How a text ended, by its reason.

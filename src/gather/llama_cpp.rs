@@ -50,5 +50,6 @@ fn answer(answer: &Value) -> Result<AnsweredText> {
         tokens: ids(answer.get("tokens")).context("it has no \"tokens\"")?,
         end: TapeEnd::Cut,
         accepted: None,
+        drafted: None,
     })
 }

@@ -127,6 +127,7 @@ impl Gathering<'_> {
             seed: Some(asked.seed),
             finish: answered.end,
             accepted: answered.accepted,
+            drafted: answered.drafted,
             ..TextLine::default()
         })
     }

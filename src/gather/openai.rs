@@ -38,5 +38,6 @@ fn answer(answer: &Value) -> Result<AnsweredText> {
         )?,
         end: end(choice["finish_reason"].as_str()),
         accepted: None,
+        drafted: None,
     })
 }

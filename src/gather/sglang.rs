@@ -34,5 +34,6 @@ fn answer(answer: &Value) -> Result<AnsweredText> {
         tokens: ids(answer.get("output_ids")).context("it has no \"output_ids\"")?,
         end: end(reason["type"].as_str().or(reason.as_str())),
         accepted: None,
+        drafted: None,
     })
 }

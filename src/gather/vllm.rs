@@ -58,5 +58,6 @@ fn answer(answer: &Value) -> Result<AnsweredText> {
         tokens: tokens.context("it has no \"token_ids\"")?,
         end: end(choice["finish_reason"].as_str()),
         accepted: counts(rounds.get("per_step_accepted")),
+        drafted: counts(rounds.get("per_step_drafted")),
     })
 }

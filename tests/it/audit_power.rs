@@ -109,6 +109,9 @@ const SAME: [(&str, &str); 15] = [
     ("draft_uniform_reused_for_accept", "accept_reuses_uniform"),
 ];
 
+/// Bugs, and others with nearly the same law, as `docs/audit.md` says.
+const TWINS: [(&str, &str); 1] = [("top_siblings_soft_q", "greedy_draft_soft_q")];
+
 /// Methods whose texts differ from p by 0.01 per token or more are refuted at level 0.001 within
 /// 3 ln(bugs / level) / KL tokens, in nine of ten audits, and named within three times as many.
 #[test]
@@ -146,7 +149,8 @@ fn known_wrong_methods_are_refuted_soon() {
         // Laws that are close take longer to be told apart than to be refuted.
         if let Some((_, bug)) = SAME.iter().find(|(name, _)| *name == mutant.name) {
             let all = audits(3.0);
-            let named = all.iter().filter(|(_, winner)| winner == bug).count() as u64;
+            let own = |winner: &str| winner == *bug || TWINS.contains(&(*bug, winner));
+            let named = all.iter().filter(|(_, winner)| own(winner)).count() as u64;
             assert!(named * 10 >= AUDITS * 9, "{}: {all:?}", mutant.name);
         }
     }

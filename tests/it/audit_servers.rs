@@ -39,6 +39,10 @@ fn right_servers_pass_and_wrong_ones_are_named() {
         audit(&path("right"), &right.url(), &[&options[..], &planted].concat());
     assert!(!refuted, "{stderr}");
     assert_eq!(found["verdicts"][0]["refuted"], false);
+    // The server tells what each round drafts and accepts.
+    let rounds = &found["verdicts"][0]["rounds"];
+    let [looked_at, e] = ["rounds", "log10_e"].map(|key| rounds[key].as_f64().unwrap());
+    assert!(looked_at > 2000.0 && e < 3.0, "{rounds}");
     assert_eq!(found["planted"][0]["bug"], "correction_from_target", "{}", found["planted"]);
     for (mutant, bug) in [
         ("correction_from_p", "correction_from_target"),
