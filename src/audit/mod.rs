@@ -4,13 +4,15 @@
 //! from p, the target's law after all processors, which a teacher-forced pass tells. No reference
 //! sample is needed. Against this hypothesis bets are placed, one for each bug that speculative
 //! decoders have had ([`BUGS`]), on the law that its texts have ([`RoundPlaces`] for what they hide:
-//! where rounds begin). Under exactness no bet grows ([`Wealth`]), so that an audit may stop at
+//! where rounds begin), and some on whatever the tokens before have shown ([`UNKNOWN_BUGS`]). Under exactness no bet grows ([`Wealth`]), so that an audit may stop at
 //! any time; the bet that wins names the bug.
 
 mod bet;
 mod bugs;
+mod groups;
 mod impossible;
 mod laws;
+mod learnt;
 mod noise;
 mod places;
 mod read;
@@ -18,6 +20,7 @@ mod rounds;
 mod shape;
 mod tokens;
 mod uniforms;
+mod unknown;
 mod verdict;
 mod wealth;
 
@@ -25,10 +28,12 @@ pub use bet::Bet;
 pub use bugs::{BUGS, KnownBug};
 pub use impossible::ImpossibleToken;
 pub use laws::{BugLaw, PlaceLaws, TextLaws};
+pub use learnt::LearntBet;
 pub use places::RoundPlaces;
 pub use read::{AuditReader, AuditedDraft, AuditedText};
 pub use rounds::{AcceptanceAt, RoundAudit, RoundVerdict, ToldRound};
 pub use shape::{RoundShape, ToldCounts};
 pub use tokens::TokenAudit;
+pub use unknown::{UNKNOWN_BUGS, UnknownBug};
 pub use verdict::{AuditLimits, AuditVerdict, AuditedBug};
 pub use wealth::{Wealth, log_mean_exp};

@@ -6,6 +6,8 @@ use super::bet::Bet;
 use super::bugs::BUGS;
 use super::impossible::ImpossibleToken;
 use super::laws::{LawsBefore, TextLaws};
+use super::learnt::LearntBet;
+use super::unknown::UNKNOWN_BUGS;
 use super::wealth::log_mean_exp;
 use crate::chance::{Chance, Request, Seeded};
 use crate::distribution::Token;
@@ -21,8 +23,10 @@ pub struct TokenAudit {
     repeat: u32,
     at: usize,
     before: Option<LawsBefore>,
-    /// The bets.
+    /// The bets on known bugs.
     pub bets: Vec<Bet>,
+    /// Those on others.
+    pub learnt: Vec<LearntBet>,
     /// Texts that were read.
     pub texts: usize,
     /// Their tokens.
@@ -44,6 +48,7 @@ impl TokenAudit {
             at: 0,
             before: None,
             bets: BUGS.iter().map(|bug| Bet::new(bug, ks)).collect(),
+            learnt: UNKNOWN_BUGS.iter().map(LearntBet::new).collect(),
             texts: 0,
             tokens: 0,
             impossible: Vec::new(),
@@ -59,6 +64,7 @@ impl TokenAudit {
     /// Begins a text.
     pub fn begin(&mut self, prompt: &str, repeat: u32) {
         self.bets.iter_mut().for_each(Bet::begin);
+        self.learnt.iter_mut().for_each(LearntBet::begin);
         prompt.clone_into(&mut self.prompt);
         (self.repeat, self.at, self.before) = (repeat, 0, None);
     }
@@ -86,7 +92,9 @@ impl TokenAudit {
             gap: f64::INFINITY,
         });
         self.impossible.extend(impossible);
-        let bets = self.bets.iter_mut().map(Mutex::new).collect::<Vec<_>>();
+        let learnt = self.learnt.iter_mut().map(EitherBet::Learnt);
+        let bets = self.bets.iter_mut().map(EitherBet::Known).chain(learnt);
+        let bets = bets.map(Mutex::new).collect::<Vec<_>>();
         let (begin, chance, before) = (self.tokens as u64, &self.chance, self.before.as_ref());
         (self.threads.0)(bets.len(), &|bet| {
             let mut bet = bets[bet].lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,7 +102,11 @@ impl TokenAudit {
             for (i, &token) in part.iter().enumerate() {
                 chance.begin_round(begin + i as u64);
                 let ended = ended.and_then(|ended| ended.get(i).copied());
-                bet.place(&laws.place(i, before), (token, ended), &mut chance);
+                let place = laws.place(i, before);
+                match &mut *bet {
+                    EitherBet::Known(bet) => bet.place(&place, (token, ended), &mut chance),
+                    EitherBet::Learnt(bet) => bet.place(&place, token),
+                }
             }
         });
         self.tokens += part.len();
@@ -106,7 +118,14 @@ impl TokenAudit {
     /// Ends a text.
     pub fn end(&mut self) {
         self.texts += 1;
-        let logs = self.bets.iter().map(|bet| bet.wealth.log()).collect::<Vec<_>>();
+        let learnt = self.learnt.iter().map(|bet| bet.wealth.log());
+        let logs = self.bets.iter().map(|bet| bet.wealth.log()).chain(learnt).collect::<Vec<_>>();
         self.best = self.best.max(log_mean_exp(&logs));
     }
+}
+
+/// A bet, while it is placed.
+enum EitherBet<'b> {
+    Known(&'b mut Bet),
+    Learnt(&'b mut LearntBet),
 }

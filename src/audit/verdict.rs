@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::bet::Bet;
 use super::impossible::ImpossibleToken;
+use super::learnt::LearntBet;
 use super::tokens::TokenAudit;
 use super::wealth::log10;
 
@@ -84,8 +85,10 @@ impl AuditVerdict {
         let floor_impossible = plain.is_some_and(|plain| !limits.impossible(plain).is_empty());
         let beyond = !impossible.is_empty() && !floor_impossible;
         let refuted = beyond || own.best - floor >= needed;
-        let each = (own.bets.len() as f64).ln();
-        let mut bets = placed.iter().map(|bet| bug(bet, level, needed + each)).collect::<Vec<_>>();
+        let each = ((own.bets.len() + own.learnt.len()) as f64).ln();
+        let known = placed.iter().map(|bet| bug(bet, level, needed + each));
+        let learnt = own.learnt.iter().filter(|bet| bet.tokens > 0).map(unknown_bug);
+        let mut bets = known.chain(learnt).collect::<Vec<_>>();
         bets.sort_by(|a, b| b.log10_e.total_cmp(&a.log10_e));
         let best = bets.first().filter(|bet| refuted && bet.log10_e >= log10(needed));
         Self {
@@ -100,8 +103,27 @@ impl AuditVerdict {
             first_impossible: impossible.first().copied().cloned(),
             bug: best.map(|bet| bet.bug),
             bets,
-            not_placed: missing.iter().map(|bet| bet.bug.name).collect(),
+            not_placed: {
+                let learnt = own.learnt.iter().filter(|bet| bet.tokens == 0);
+                let learnt = learnt.map(|bet| bet.bug.name);
+                missing.iter().map(|bet| bet.bug.name).chain(learnt).collect()
+            },
         }
+    }
+}
+
+/// A bet that learns has no law of its own, of which a share could be excluded.
+fn unknown_bug(bet: &LearntBet) -> AuditedBug {
+    AuditedBug {
+        bug: bet.bug.name,
+        summary: bet.bug.summary,
+        seen: "-",
+        tokens: bet.tokens,
+        log10_e: log10(bet.wealth.best()),
+        strength: bet.wealth.strength(),
+        tv: bet.mean_distance(),
+        tv_bound: None,
+        tv_detectable: None,
     }
 }
 

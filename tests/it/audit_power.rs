@@ -1,6 +1,8 @@
 //! How soon audits refute the certificate's known-wrong methods.
 
-use specdec::audit::{AuditReader, AuditedDraft, AuditedText, BUGS, Bet, TokenAudit};
+use specdec::audit::{
+    AuditLimits, AuditReader, AuditVerdict, AuditedDraft, AuditedText, BUGS, UNKNOWN_BUGS,
+};
 use specdec::chance::{Request, Seeded};
 use specdec::clock::RealClock;
 use specdec::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
@@ -82,11 +84,9 @@ impl Decoder<'_> {
         let ks = [self.spec.num_speculative_tokens];
         let mut reader = AuditReader::new(teacher, self.spec.sampling, Some(own), &ks).unwrap();
         texts.iter().for_each(|text| reader.read(AuditedText { text, rounds: None }).unwrap());
-        let TokenAudit { best, impossible, bets, .. } = &reader.audit;
-        let won = |bet: &&Bet| bet.wealth.log();
-        let placed = bets.iter().filter(|bet| bet.tokens > 0);
-        let winner = placed.max_by(|a, b| won(a).total_cmp(&won(b))).unwrap();
-        (*best > 1e3_f64.ln() || !impossible.is_empty(), winner.bug.name)
+        let limits = AuditLimits { level: 1e-3, tie: 0.0 };
+        let verdict = AuditVerdict::of(&reader.audit, None, limits);
+        (verdict.refuted, verdict.bug.unwrap_or("-"))
     }
 }
 
@@ -133,7 +133,8 @@ fn known_wrong_methods_are_refuted_soon() {
         let nucleus = mutant.name == "draft_top_p_recorded_raw";
         let drafting = SamplingParams { top_p: if nucleus { 0.7 } else { 1.0 }, ..sampling };
         // KL has no bound where tokens come that p does not have: one text is enough.
-        let most = (3.0 * (1e3 * BUGS.len() as f64).ln() / kl).max(1.0);
+        let bets = (BUGS.len() + UNKNOWN_BUGS.len()) as f64;
+        let most = (3.0 * (1e3 * bets).ln() / kl).max(1.0);
         let decoder = &decoder;
         let audits = |factor: f64| {
             let texts = ((factor * most) as usize).div_ceil(TOKENS);

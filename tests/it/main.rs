@@ -11,6 +11,7 @@ mod audit_power;
 mod audit_rounds;
 #[cfg(feature = "serve")]
 mod audit_servers;
+mod audit_unknown;
 mod beam;
 mod beam_ends;
 mod ceiling;

@@ -1,0 +1,60 @@
+//! What bets look at that no known bug has told of.
+
+use super::groups::{Grouped, TextPast, ranges, sets_of};
+use super::laws::{PlaceLaws, dense};
+use crate::distribution::Token;
+
+/// What a bet looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct UnknownBug {
+    /// The name of the bet.
+    pub name: &'static str,
+    /// What it finds.
+    pub summary: &'static str,
+    /// The groups of a place, and that of its token; `None` if laws that they need are not known.
+    pub(super) groups: fn(&PlaceLaws<'_>, &TextPast, Token) -> Option<Grouped>,
+}
+
+/// All bets that learn.
+pub const UNKNOWN_BUGS: &[UnknownBug] = &[
+    UnknownBug {
+        name: "by_probability",
+        summary: "no bug that is known here: p decides which tokens come more often than p says",
+        groups: |laws, _, token| Some(ranges(laws.target, |_, p| p, token)),
+    },
+    UnknownBug {
+        name: "by_ratio",
+        summary: "no bug that is known here: q/p decides which tokens come more often than p says",
+        groups: |laws, _, token| {
+            let draft = laws.draft?;
+            Some(ranges(laws.target, |token, p| draft.p(token) / p, token))
+        },
+    },
+    UnknownBug {
+        name: "by_token",
+        summary: "no bug that is known here: some tokens come more or less often than p says",
+        groups: |laws, _, token| {
+            Some(Grouped { masses: dense(laws.target), own: vec![(token as usize, 1.0)] })
+        },
+    },
+    UnknownBug {
+        name: "by_repeat",
+        summary: "no bug that is known here: p is off for tokens that the text has already",
+        groups: |laws, past, token| {
+            let last = past.tokens.len().saturating_sub(1);
+            let recent = last.saturating_sub(15);
+            let sets = [&past.tokens[last..], &past.tokens[recent..last], &past.tokens[..recent]];
+            let sets = sets.map(|tokens| tokens.iter().copied().collect());
+            Some(sets_of(laws.target, &sets, token))
+        },
+    },
+    UnknownBug {
+        name: "by_rejection",
+        summary: "no bug that is known here: p is off for tokens that were drafted and not taken",
+        groups: |laws, past, token| {
+            laws.draft?;
+            let taken = past.tokens.iter().copied().collect();
+            Some(sets_of(laws.target, &[taken, past.not_taken.clone()], token))
+        },
+    },
+];
