@@ -109,13 +109,13 @@ impl SamplingVerdict {
         }
         writeln!(
             text,
-            "\nbug                     log10 e  strength  TV of it  TV is below  TV noticed"
+            "\nbug                        log10 e  strength  TV of it  TV is below  TV noticed"
         )?;
         for bet in &verdict.bets {
             let number = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.4}"));
             writeln!(
                 text,
-                "{:22} {:>8.1}  {:>8.3}  {:>8.4}  {:>11}  {:>10}",
+                "{:25} {:>8.1}  {:>8.3}  {:>8.4}  {:>11}  {:>10}",
                 bet.bug,
                 bet.log10_e,
                 bet.strength,
