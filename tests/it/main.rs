@@ -9,6 +9,8 @@ mod audit_laws;
 #[cfg(feature = "harness")]
 mod audit_power;
 #[cfg(feature = "serve")]
+mod audit_scoring;
+#[cfg(feature = "serve")]
 mod audit_servers;
 mod beam;
 mod beam_ends;
@@ -204,6 +206,12 @@ mod figures;
 mod figures_support;
 #[cfg(feature = "harness")]
 mod figures_text;
+#[cfg(feature = "serve")]
+mod gather;
+#[cfg(feature = "serve")]
+mod gather_scoring;
+#[cfg(feature = "serve")]
+mod gather_support;
 #[cfg(feature = "harness")]
 mod held_out;
 #[cfg(all(feature = "hub", unix))]

@@ -1,6 +1,7 @@
 //! `specdec audit`: whether texts of any decoder were drawn from the target's law.
 
 mod planted;
+mod scorer;
 mod seeds;
 #[cfg(feature = "serve")]
 mod server;
@@ -11,18 +12,17 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use self::scorer::Scorer;
 use self::seeds::SeedPairs;
 #[cfg(feature = "serve")]
 use self::server::AuditedServer;
 use self::verdict::{SamplingVerdict, ShownAudit};
-use super::models::open_pair;
 use super::options::{ModelArgs, count};
 use super::output;
 use super::sampling::SamplingArgs;
 use crate::audit::{AuditLimits, AuditReader, AuditedDraft, AuditedText, TokenAudit};
 use crate::draft::draft_sampling;
 use crate::exactness::mutants::Mutant;
-use crate::model::LanguageModel;
 use crate::recording::{OutsideTexts, check_tokens, read_outside_texts};
 use crate::sampling::SamplingParams;
 use crate::shown;
@@ -37,12 +37,14 @@ Examples:
   specdec audit speculative.jsonl --plain plain.jsonl --target models/big
   specdec audit texts.jsonl --url http://localhost:8000 --api vllm --tokens 200000 \\
       --target models/big --draft models/small
+  specdec audit texts.jsonl --target-url http://localhost:8001 --api vllm
   specdec tape import log.jsonl --format vllm --out their.tape.jsonl
 
 FILE has texts as JSON lines with prompt_ids, output_ids, sampling and seed, or is a tape.
 The target reads every text and tells the law of each token; bets on the laws of known
 bugs grow if the texts are not drawn from it, and the one that wins names the bug. --draft adds
-bets that need the draft model. docs/audit.md describes the bets and what the numbers mean. Fails
+bets that need the draft model. Where this program cannot load the target, a server that tells
+log-probabilities takes its place (--target-url). docs/audit.md describes the bets and what the numbers mean. Fails
 if the texts are refuted.")]
 pub(super) struct AuditArgs {
     /// The texts of the decoder, or a tape of them; `specdec tape import` makes one from logs
@@ -101,28 +103,26 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     }
     let planted = args.planted.as_deref().map(Mutant::of_any_models).transpose()?;
     args.check_sampling()?;
-    let with_draft = args.models.draft.is_some();
-    let (pair, _) = open_pair(&args.models, false, with_draft)?;
-    let models = (&*pair.target.model, pair.draft_model());
+    let scorer = args.scorer()?;
     #[cfg(feature = "serve")]
-    args.server.gather(&pair, args.sampling.target()?, (&args.file, args.plain.as_deref()))?;
+    args.server.gather(&scorer, args.sampling.target()?, (&args.file, args.plain.as_deref()))?;
     let own = read_outside_texts(&args.file)?;
     let plain = args.plain.as_deref().map(read_outside_texts).transpose()?;
-    let found = args.audit(&args.file, &own, models)?;
+    let found = args.audit(&args.file, &own, &scorer)?;
     let floor = match (&args.plain, &plain) {
-        (Some(file), Some(texts)) => args.audit(file, texts, models)?,
+        (Some(file), Some(texts)) => args.audit(file, texts, &scorer)?,
         _ => Vec::new(),
     };
     let pairs = plain.as_ref().map(|plain| SeedPairs::of(&own, plain)).filter(SeedPairs::any);
     let limits = AuditLimits { level: args.level, tie: args.tie };
     let verdicts = SamplingVerdict::of(&found, &floor, limits);
-    let planted = match planted {
-        None => Vec::new(),
-        Some(mutant) => {
+    let planted = match (planted, &scorer) {
+        (Some(mutant), Scorer::Models(pair)) => {
             let k = args.num_speculative_tokens.iter().copied().max().unwrap_or(1).min(PLANTED_K);
-            let texts = planted::planted(&mutant, &pair, &own, k)?;
-            SamplingVerdict::of(&args.audit(&args.file, &texts, models)?, &floor, limits)
+            let texts = planted::planted(&mutant, pair, &own, k)?;
+            SamplingVerdict::of(&args.audit(&args.file, &texts, &scorer)?, &floor, limits)
         }
+        _ => Vec::new(),
     };
     let report = ShownAudit { verdicts, seeds: pairs, planted };
     if args.json {
@@ -140,17 +140,28 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
 type Audited = (SamplingParams, TokenAudit);
 
 impl AuditArgs {
+    /// Who tells the laws of the texts.
+    fn scorer(&self) -> Result<Scorer> {
+        #[cfg(feature = "serve")]
+        if let Some(scoring) = self.server.scoring() {
+            return Scorer::of_server(scoring, &self.models);
+        }
+        Scorer::of_models(&self.models)
+    }
+
     /// Reads texts, one sampling setting after the other.
     fn audit(
         &self,
         path: &Path,
         OutsideTexts { tape, told }: &OutsideTexts,
-        (target, draft): (&dyn LanguageModel, Option<&dyn LanguageModel>),
+        scorer: &Scorer,
     ) -> Result<Vec<Audited>> {
+        let (target, draft) = scorer.models();
         let drafting = self.sampling.draft()?;
         for model in [Some(target), draft].into_iter().flatten() {
             check_tokens(tape, model.info())?;
         }
+        tape.header.samplings.iter().try_for_each(|&sampling| scorer.check(sampling))?;
         let mut progress = Progress::new("texts", tape.texts.len(), 0);
         let mut found = Vec::new();
         for (number, &sampling) in tape.header.samplings.iter().enumerate() {
@@ -161,6 +172,9 @@ impl AuditArgs {
             });
             let ks = &self.num_speculative_tokens;
             let mut reader = AuditReader::new(teacher, sampling, draft.transpose()?, ks)?;
+            if !scorer.knows_raw_target() {
+                reader = reader.without_raw_target();
+            }
             let texts = tape.texts.iter().zip(told).filter(|(text, _)| text.sampling == number);
             for (text, told) in texts {
                 let place =
@@ -182,8 +196,11 @@ impl AuditArgs {
     /// Refuses settings of the target where texts have settings of their own.
     fn check_sampling(&self) -> Result<()> {
         #[cfg(feature = "serve")]
-        if self.server.is_named() {
-            return self.server.check();
+        {
+            self.server.check()?;
+            if self.server.is_named() {
+                return Ok(());
+            }
         }
         match self.sampling.target()?.changes().next() {
             Some((key, _)) => bail!(
