@@ -60,8 +60,9 @@ const POSITIONS: usize = 1 << 30;
 const IMPOSSIBLE: f64 = -9000.0;
 /// How far the sum of all probabilities may be from 1.
 const ROUNDING: f64 = 1e-3;
-/// How far the logit of a token that was not told is taken to be below the least that was. It is
-/// that low at least; the gap is small, so that the token counts as a tie and never as a proof.
+/// How far the logit of a token that was not told is taken to be below the least that was, as it
+/// is at least: little, so that the token counts as a tie where that one is the last that may be
+/// drawn.
 const NOT_TOLD: f64 = 1e-4;
 
 impl ScoredBy<'_> {
@@ -148,8 +149,8 @@ impl ScoringServer {
         if !(1..=told).contains(&most) || sampling.penalties() != SamplingParams::NEUTRAL {
             bail!(
                 "{url}: the law of texts at {words} does not follow from {told} log-probabilities: \
-                 that needs a top_k from 1 to {told} and no penalties, or those of the whole \
-                 vocabulary (leave out --logprobs; vLLM and specdec serve tell them with \
+                 that needs temperature 0 or a top_k from 1 to {told}, and no penalties, or those \
+                 of the whole vocabulary (leave out --logprobs; vLLM and specdec serve tell them with \
                  --max-logprobs -1)"
             );
         }

@@ -40,28 +40,27 @@ fn number(of: &Value, key: &str) -> f64 {
     of[key].as_f64().unwrap()
 }
 
-/// Bugs whose laws leap where p = q or p = q/2, which happens in toy models.
-const LEAPS: [&str; 2] = ["accepts_where_p_exceeds_q", "accepts_above_half"];
-
-/// Checks that two verdicts are the same. Log-probabilities have 24 bits on their way, so that
-/// the logarithm of a bet on a token is off by some 1e-7, and that of a thousand by 1e-4 at most.
-fn assert_same(own: &Value, told: &Value) {
+/// Checks that two verdicts are the same, with bets that differ by less than `most`.
+fn assert_same(own: &Value, told: &Value, most: f64) {
     for key in ["texts", "tokens", "impossible", "ties", "refuted", "bug"] {
         assert_eq!(own[key], told[key], "{key}: {told}");
     }
-    let bets = |of: &Value| {
-        let leaps = |bet: &Value| LEAPS.iter().any(|name| bet["bug"] == **name);
-        let bets = of["bets"].as_array().unwrap().iter().filter(|bet| !leaps(bet));
-        bets.cloned().collect::<Vec<_>>()
-    };
-    for bet in bets(told) {
-        let others = bets(own);
+    assert!((number(own, "log10_e") - number(told, "log10_e")).abs() < most, "{own} {told}");
+    let others = own["bets"].as_array().unwrap();
+    for bet in told["bets"].as_array().unwrap() {
         let other = others.iter().find(|other| other["bug"] == bet["bug"]).unwrap();
         for key in ["log10_e", "tv"] {
-            assert!((number(&bet, key) - number(other, key)).abs() < 1e-3, "{bet} {other}");
+            assert!((number(bet, key) - number(other, key)).abs() < most, "{bet} {other}");
         }
     }
 }
+
+/// Log-probabilities have 24 bits on their way, so that the logarithm of a bet on a token is off by
+/// some 1e-7, and that of a thousand by 1e-4 at most.
+const ROUNDED: f64 = 1e-3;
+/// Where p = q, which happens in toy models, what is left of p − q is that rounding alone, and
+/// laws that are made of it are others at these places.
+const WHERE_P_IS_Q: f64 = 0.1;
 
 #[test]
 fn a_server_tells_the_laws_that_its_model_has() {
@@ -75,15 +74,13 @@ fn a_server_tells_the_laws_that_its_model_has() {
         &["--temperature", "0"],
     ] {
         let file = texts(folder.path(), &server, "800", settings);
-        let (own, _, _) = audit(&file, &["--target", "toy:mixed", "--draft", "toy:mixed"]);
-        let (told, failed, stderr) = audit(&file, &["--target-url", &url, "--draft", "toy:mixed"]);
-        assert!(!failed && number(&told, "tokens") == 800.0, "{stderr}");
-        assert_same(&own, &told);
-        let (own, _, _) = audit(&file, &["--target", "toy:mixed"]);
-        let (told, failed, stderr) = audit(&file, &["--target-url", &url]);
-        assert!(!failed, "{stderr}");
-        assert_same(&own, &told);
-        assert!((number(&own, "log10_e") - number(&told, "log10_e")).abs() < 1e-3, "{own} {told}");
+        for (draft, most) in [(&[][..], ROUNDED), (&["--draft", "toy:mixed"], WHERE_P_IS_Q)] {
+            let (own, _, _) = audit(&file, &[&["--target", "toy:mixed"], draft].concat());
+            let (told, failed, said) = audit(&file, &[&["--target-url", &url], draft].concat());
+            assert!(!failed && number(&told, "tokens") == 800.0, "{said}");
+            assert_eq!(own["bets"].as_array().map(Vec::len), told["bets"].as_array().map(Vec::len));
+            assert_same(&own, &told, most);
+        }
     }
     // One for each token, and one first for each audit.
     assert_eq!(scorer.meter("specdec_texts_total"), 6408.0);
@@ -125,18 +122,18 @@ fn partial_laws_are_used_where_they_are_enough() {
         let (own, _, _) = audit(&file, &["--target", "toy:mixed"]);
         let (told, failed, stderr) = audit(&file, &partial);
         assert!(!failed, "{stderr}");
-        assert_same(&own, &told);
+        assert_same(&own, &told, ROUNDED);
         let raw = json!("raw_target");
         assert!(!own["not_placed"].as_array().unwrap().contains(&raw));
         assert!(told["not_placed"].as_array().unwrap().contains(&raw), "{told}");
     }
     let file = texts(folder.path(), &server, "400", &["--top-k", "3"]);
-    let part = "needs a top_k from 1 to 2";
+    let part = "a top_k from 1 to 2, and no penalties";
     refuses(&[&["audit", &file], &partial[..]].concat(), part);
     // The server does not tell more.
     refuses(&["audit", &file, "--target-url", &url], "do with --max-logprobs -1");
     refuses(&["audit", &file, "--target-url", &url, "--vocab-size", "4"], "from 0 to 2");
-    // Texts that the laws of top_k = 2 do not have: a token that was not told may be a tie.
+    // Texts that the laws of top_k = 1 do not have.
     let own = fs::read_to_string(&file).unwrap();
     fs::write(&file, own.replace("\"top_k\":3", "\"top_k\":1")).unwrap();
     let (found, refuted, _) = audit(&file, &partial);

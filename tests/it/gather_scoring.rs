@@ -177,7 +177,7 @@ fn laws_stay_in_order() {
 }
 
 /// The two most probable of four tokens tell the law at top_k = 2 and nothing more; a token that
-/// is not told lies just below them, so that it is a tie and no proof.
+/// is not told lies just below them, so that it is a tie.
 #[test]
 fn a_part_of_a_law_is_used_where_it_is_enough() {
     let [first, second, third, _] = logs(&[5.0, 1.0, 3.0, 0.5])[..] else { unreachable!() };
@@ -193,7 +193,7 @@ fn a_part_of_a_law_is_used_where_it_is_enough() {
         server.check(fits).unwrap();
     }
     for (other, why) in [
-        (SamplingParams::NEUTRAL, "needs a top_k from 1 to 2"),
+        (SamplingParams::NEUTRAL, "a top_k from 1 to 2, and no penalties"),
         (top_k(3), "leave out --logprobs"),
         (SamplingParams { presence_penalty: 0.1, ..top_k(2) }, "no penalties"),
         (SamplingParams { repetition_penalty: 1.1, ..top_k(2) }, "divides logits"),
