@@ -79,6 +79,13 @@ impl<'m> AuditReader<'m> {
         })
     }
 
+    /// The same without the target's law before its processors, for a target that tells its most
+    /// probable tokens alone.
+    #[must_use]
+    pub fn without_raw_target(self) -> Self {
+        Self { raw: None, ..self }
+    }
+
     /// Reads a text.
     ///
     /// # Errors

@@ -71,9 +71,11 @@ struct ServerArgs {
     /// Tokens of a text at most [default: as many as the context has]
     #[arg(long, value_name = "N", value_parser = count)]
     max_tokens: Option<usize>,
-    /// Log-probabilities per token at most
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = count)]
-    max_logprobs: usize,
+    /// Log-probabilities per token at most; -1 for as many as the vocabulary has tokens, which
+    /// lets the server score texts for `specdec audit --target-url`
+    #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true,
+        value_parser = most_logprobs)]
+    max_logprobs: i64,
     /// KiB of a request's body at most
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = count)]
     max_body_kib: usize,
@@ -82,8 +84,14 @@ struct ServerArgs {
     time_limit: u32,
 }
 
+/// Parses a number of log-probabilities.
+fn most_logprobs(text: &str) -> Result<i64, String> {
+    let most = text.parse().ok().filter(|most| *most >= -1);
+    most.ok_or_else(|| "allowed is a whole number >= -1".to_owned())
+}
+
 impl ServerArgs {
-    fn limits(&self) -> Result<ServeLimits> {
+    fn check(&self) -> Result<()> {
         if !(1..=1024).contains(&self.slots) {
             bail!("--slots is out of range: allowed is a whole number from 1 to 1024");
         }
@@ -93,14 +101,20 @@ impl ServerArgs {
         if !(1..=262_144).contains(&self.max_body_kib) {
             bail!("--max-body-kib is out of range: allowed is a whole number from 1 to 262144");
         }
-        Ok(ServeLimits {
+        Ok(())
+    }
+
+    /// What a server of a model with so many tokens allows.
+    fn limits(&self, vocab: usize) -> ServeLimits {
+        ServeLimits {
             slots: self.slots,
             queue: self.queue,
             body: self.max_body_kib << 10,
             tokens: self.max_tokens,
             time: Duration::from_secs(self.time_limit.into()),
-            logprobs: self.max_logprobs,
-        })
+            logprobs: usize::try_from(self.max_logprobs).unwrap_or(vocab),
+            vocab,
+        }
     }
 }
 
@@ -108,7 +122,7 @@ impl ServerArgs {
 pub(super) fn run(args: &ServeArgs) -> Result<()> {
     let spec = args.method.spec_of(args.sampling.draft()?)?;
     let mutant = args.mutant.as_deref().map(Mutant::of_any_models).transpose()?;
-    let limits = args.server.limits()?;
+    args.server.check()?;
     let needs_draft = spec.needs_draft_model() || mutant.is_some();
     let (pair, (name, _)) = open_pair(&args.models, false, needs_draft)?;
     let settings = ServeSettings {
@@ -117,7 +131,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
         api_key: args.server.api_key.clone(),
         mutant: mutant.map(|mutant| mutant.name),
         logprobs: args.server.logprobs_mode,
-        limits,
+        limits: args.server.limits(pair.target.model.info().vocab),
     };
     let model = settings.model.clone();
     serve(ServedPair { pair: &pair, spec, mutant }, settings, |address| {

@@ -57,6 +57,25 @@ impl SomePrompts {
     /// # Errors
     /// As [`Self::tokens`].
     pub(super) fn chosen(&self, pair: &Pair, new: usize) -> Result<Vec<TapePrompt>> {
+        let room = |model: &dyn LanguageModel| model.info().context_length.saturating_sub(new);
+        let most = pair.draft_model().map_or(usize::MAX, room).min(room(&*pair.target.model));
+        let chosen =
+            self.chosen_by(most, |prompt| encoded(prompt, &*pair.target.codec, self.chat))?;
+        if chosen.is_empty() {
+            bail!("no prompt leaves room for {new} tokens in the context of the models");
+        }
+        Ok(chosen)
+    }
+
+    /// The prompts that have up to `most` tokens, by a model that is not here.
+    ///
+    /// # Errors
+    /// As [`Self::tokens`], or those of `encode`.
+    pub(super) fn chosen_by(
+        &self,
+        most: usize,
+        encode: impl Fn(&Question) -> Result<Vec<Token>>,
+    ) -> Result<Vec<TapePrompt>> {
         let catalog = Catalog::near(Path::new("."));
         let shipped = || SHIPPED.map(str::to_owned).to_vec();
         let names = if self.are_named() { self.prompts.clone() } else { shipped() };
@@ -65,20 +84,16 @@ impl SomePrompts {
         for name in &names {
             all.extend(prompt::read(&catalog.prompts(name)?)?);
         }
-        let room = |model: &dyn LanguageModel| model.info().context_length.saturating_sub(new);
-        let most = pair.draft_model().map_or(usize::MAX, room).min(room(&*pair.target.model));
         let mut chosen = Vec::new();
         for prompt in all {
             let place = || format!("prompt {}{default}", shown::line(&prompt.id));
-            let tokens = encoded(&prompt, &*pair.target.codec, self.chat).with_context(place)?;
+            let tokens = encode(&prompt).with_context(place)?;
             if (1..=most).contains(&tokens.len()) {
                 chosen.push(TapePrompt { id: prompt.id, category: prompt.category, tokens });
             }
         }
-        if chosen.is_empty() {
-            bail!("no prompt leaves room for {new} tokens in the context of the models");
-        }
-        let limit = self.limit.unwrap_or(usize::MAX).clamp(1, chosen.len());
+        let limit = self.limit.unwrap_or(usize::MAX).clamp(1, chosen.len().max(1));
+        let limit = limit.min(chosen.len());
         Ok((0..limit).map(|i| chosen[i * chosen.len() / limit].clone()).collect())
     }
 }

@@ -35,7 +35,42 @@ pub struct ServerApi {
     pub(super) request: fn(&HttpServer, &AskedText<'_>) -> Value,
     /// What an answer says.
     pub(super) answer: fn(&Value) -> Result<AnsweredText>,
+    /// How it tells laws, for servers that score texts.
+    pub(super) laws: LawsApi,
 }
+
+/// The laws that are asked for: those of the tokens that follow some prefixes.
+///
+/// Each is asked for as that of one token that is generated, since answers with the laws of all
+/// tokens of a prompt grow with the prompt, and llama.cpp does not give them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AskedLaws<'p> {
+    pub(super) prefixes: &'p [Vec<Token>],
+    /// How many log-probabilities of each; none for the whole vocabulary.
+    pub(super) count: Option<usize>,
+    /// What [`LawsApi::begin`] has found.
+    pub(super) token: Option<Token>,
+}
+
+/// How a protocol tells laws before all processors.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LawsApi {
+    /// Whether it can be asked for the whole vocabulary without its size.
+    pub(super) whole: bool,
+    /// Whether laws are asked for one by one: the server keeps the keys and values of one text.
+    pub(super) in_turn: bool,
+    /// The token that answers must consist of, where others would be told otherwise.
+    pub(super) begin: fn(&HttpServer) -> Result<Option<Token>>,
+    /// The body of a request.
+    pub(super) request: fn(&HttpServer, &AskedLaws<'_>) -> Value,
+    /// The laws in an answer, in the order of the prefixes.
+    pub(super) answer: fn(&Value) -> Result<Vec<ToldLaw>>,
+    /// The tokens of a text.
+    pub(super) encode: fn(&HttpServer, &str) -> Result<Vec<Token>>,
+}
+
+/// Tokens with their log-probabilities, as many as were told.
+pub(super) type ToldLaw = Vec<(Token, f64)>;
 
 /// A text as a server has answered it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +95,11 @@ pub(super) fn end(reason: Option<&str>) -> TapeEnd {
 pub(super) fn ids(value: Option<&Value>) -> Option<Vec<Token>> {
     let id = |id: &Value| id.as_u64().and_then(|id| Token::try_from(id).ok());
     value?.as_array()?.iter().map(id).collect()
+}
+
+/// A token id with a log-probability.
+pub(super) fn logprob(id: Option<&Value>, logprob: Option<&Value>) -> Option<(Token, f64)> {
+    Some((Token::try_from(id?.as_u64()?).ok()?, logprob?.as_f64()?))
 }
 
 /// The counts of a list.

@@ -45,10 +45,10 @@ impl HttpServer {
         let url = url.trim_end_matches('/');
         let secure = url.starts_with("https://");
         if !secure && !url.starts_with("http://") {
-            bail!("--url {url}: allowed is an address like http://localhost:8000");
+            bail!("{url:?} is no server: allowed is an address like http://localhost:8000");
         }
         if secure && !cfg!(feature = "hub") {
-            bail!("--url {url}: https needs a program that was built with --features hub");
+            bail!("{url}: https needs a program that was built with --features hub");
         }
         let config = Agent::config_builder()
             .user_agent(concat!("specdec/", env!("CARGO_PKG_VERSION")))

@@ -3,8 +3,9 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::api::{AnsweredText, AskedText, ServerApi, ids};
+use super::api::{AnsweredText, AskedLaws, AskedText, LawsApi, ServerApi, ToldLaw, ids, logprob};
 use super::http::HttpServer;
+use crate::distribution::Token;
 use crate::tape::TapeEnd;
 
 pub(super) const API: ServerApi = ServerApi {
@@ -15,6 +16,15 @@ pub(super) const API: ServerApi = ServerApi {
     model: |_| Ok(None),
     request,
     answer,
+    laws: LawsApi {
+        whole: true,
+        // Prompts at a time would go to several slots, of which new requests clear the others.
+        in_turn: true,
+        begin,
+        request: laws_request,
+        answer: laws,
+        encode,
+    },
 };
 
 /// Its names of our settings, beside those that are the same.
@@ -52,4 +62,45 @@ fn answer(answer: &Value) -> Result<AnsweredText> {
         accepted: None,
         drafted: None,
     })
+}
+
+/// A token that is a whole character. The server tells nothing of a token that is a part of one,
+/// and goes on with a token whose law it tells in its place.
+fn begin(server: &HttpServer) -> Result<Option<Token>> {
+    let tokens = tokenize(server, "a", false)?;
+    tokens.last().copied().context("it has no token for the text \"a\"").map(Some)
+}
+
+fn encode(server: &HttpServer, text: &str) -> Result<Vec<Token>> {
+    tokenize(server, text, true)
+}
+
+fn tokenize(server: &HttpServer, text: &str, add_special: bool) -> Result<Vec<Token>> {
+    let answer = server.post("/tokenize", &json!({"content": text, "add_special": add_special}))?;
+    ids(answer.get("tokens")).context("its answer at /tokenize has no \"tokens\"")
+}
+
+fn laws_request(_: &HttpServer, asked: &AskedLaws<'_>) -> Value {
+    // What is told are the logits before its samplers, which draw one token and no other.
+    json!({
+        "prompt": asked.prefixes.first(),
+        "n_predict": 1,
+        "n_probs": asked.count.unwrap_or(WHOLE),
+        "post_sampling_probs": false,
+        "logit_bias": asked.token.iter().map(|token| json!([token, 1e4])).collect::<Vec<_>>(),
+        "temperature": 1.0,
+        "samplers": ["temperature"],
+        "cache_prompt": true,
+    })
+}
+
+/// More log-probabilities than there are tokens, which it takes for all.
+const WHOLE: usize = 1 << 30;
+
+fn laws(answer: &Value) -> Result<Vec<ToldLaw>> {
+    let told = answer["completion_probabilities"][0]["top_logprobs"].as_array();
+    let law = told.and_then(|told| {
+        told.iter().map(|told| logprob(told.get("id"), told.get("logprob"))).collect()
+    });
+    Ok(vec![law.context("it has no \"completion_probabilities\" with ids and logprobs")?])
 }

@@ -1,19 +1,20 @@
 //! Texts from servers of other programs: token ids in and out, several requests at a time, with
-//! retries, at a rate that the server bears, and resumed where an earlier command ended.
+//! retries, at a rate that the server bears, and resumed where an earlier command ended; and
+//! servers as models that tell the laws of texts.
 
 mod api;
 mod http;
 mod keep;
 mod llama_cpp;
 mod openai;
+mod rate;
+mod scoring;
 mod sglang;
 mod vllm;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
@@ -21,6 +22,8 @@ use self::api::AskedText;
 pub use self::api::ServerApi;
 use self::http::HttpServer;
 use self::keep::KeptTexts;
+use self::rate::RateGate;
+pub use self::scoring::{ScoredBy, ScoringServer};
 use crate::recording::{TapePrompt, TextLine};
 use crate::sampling::SamplingParams;
 use crate::terminal::Progress;
@@ -130,29 +133,5 @@ impl Gathering<'_> {
             drafted: answered.drafted,
             ..TextLine::default()
         })
-    }
-}
-
-/// Lets requests through no faster than a rate.
-#[derive(Debug)]
-struct RateGate {
-    every: Duration,
-    next: Mutex<Instant>,
-}
-
-impl RateGate {
-    fn new(rate: Option<f64>) -> Self {
-        let every = rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(1.0 / rate));
-        Self { every, next: Mutex::new(Instant::now()) }
-    }
-
-    fn wait(&self) {
-        let own = {
-            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-            let own = (*next).max(Instant::now());
-            *next = own + self.every;
-            own
-        };
-        thread::sleep(own.saturating_duration_since(Instant::now()));
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::api::{AnsweredText, AskedText, ServerApi, end, ids};
+use super::api::{AnsweredText, AskedText, LawsApi, ServerApi, end, ids};
 use super::http::HttpServer;
 use super::vllm;
 use crate::distribution::Token;
@@ -16,10 +16,11 @@ pub(super) const API: ServerApi = ServerApi {
     model: vllm::model,
     request,
     answer,
+    laws: LawsApi { whole: false, request: vllm::asked_laws, ..vllm::LAWS },
 };
 
 fn request(server: &HttpServer, asked: &AskedText<'_>) -> Value {
-    let mut body = vllm::request(server, asked);
+    let mut body = vllm::asked_text(server, asked);
     body["logprobs"] = json!(0);
     body["return_tokens_as_token_ids"] = json!(true);
     body
@@ -27,7 +28,7 @@ fn request(server: &HttpServer, asked: &AskedText<'_>) -> Value {
 
 fn answer(answer: &Value) -> Result<AnsweredText> {
     let choice = answer["choices"].get(0).context("it has no choice")?;
-    let numbered = |token: &Value| token.as_str()?.strip_prefix("token_id:")?.parse().ok();
+    let numbered = |token: &Value| vllm::numbered(token.as_str()?);
     let told = choice["logprobs"]["tokens"].as_array();
     let told = told.and_then(|tokens| tokens.iter().map(numbered).collect::<Option<Vec<Token>>>());
     let tokens = ids(choice.get("token_ids")).or(told);

@@ -3,8 +3,11 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::api::{AnsweredText, AskedText, ServerApi, end, ids};
+use super::api::{
+    AnsweredText, AskedLaws, AskedText, LawsApi, ServerApi, ToldLaw, end, ids, logprob,
+};
 use super::http::HttpServer;
+use crate::distribution::Token;
 
 pub(super) const API: ServerApi = ServerApi {
     name: "sglang",
@@ -14,6 +17,15 @@ pub(super) const API: ServerApi = ServerApi {
     model: |_| Ok(None),
     request,
     answer,
+    // More log-probabilities than there are tokens would end its scheduler.
+    laws: LawsApi {
+        whole: false,
+        in_turn: false,
+        begin: |_| Ok(None),
+        request: laws_request,
+        answer: laws,
+        encode,
+    },
 };
 
 fn request(_: &HttpServer, asked: &AskedText<'_>) -> Value {
@@ -36,4 +48,32 @@ fn answer(answer: &Value) -> Result<AnsweredText> {
         accepted: None,
         drafted: None,
     })
+}
+
+fn laws_request(_: &HttpServer, asked: &AskedLaws<'_>) -> Value {
+    // With these settings the law that it draws from is the one before all processors.
+    let neutral = json!({
+        "max_new_tokens": 1, "temperature": 1.0, "top_p": 1.0, "top_k": -1, "min_p": 0.0,
+    });
+    json!({
+        "input_ids": asked.prefixes,
+        "sampling_params": neutral,
+        "return_logprob": true,
+        "top_logprobs_num": asked.count,
+    })
+}
+
+fn laws(answer: &Value) -> Result<Vec<ToldLaw>> {
+    let law = |text: &Value| {
+        let told = text["meta_info"]["output_top_logprobs"][0].as_array()?;
+        told.iter().map(|told| logprob(told.get(1), told.get(0))).collect()
+    };
+    let texts = answer.as_array().map_or(std::slice::from_ref(answer), Vec::as_slice);
+    let laws = texts.iter().map(law).collect::<Option<_>>();
+    laws.context("it has no \"output_top_logprobs\" of the form [[logprob, id, text], …]")
+}
+
+fn encode(server: &HttpServer, text: &str) -> Result<Vec<Token>> {
+    let answer = server.post("/tokenize", &json!({"prompt": text}))?;
+    ids(answer.get("tokens")).context("its answer at /tokenize has no \"tokens\"")
 }

@@ -3,8 +3,12 @@
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::api::{AnsweredText, AskedText, ServerApi, counts, end, ids};
+use super::api::{
+    AnsweredText, AskedLaws, AskedText, LawsApi, ServerApi, ToldLaw, counts, end, ids,
+};
 use super::http::HttpServer;
+use crate::distribution::Token;
+use crate::sampling::SamplingParams;
 
 pub(super) const API: ServerApi = ServerApi {
     name: "vllm",
@@ -14,6 +18,16 @@ pub(super) const API: ServerApi = ServerApi {
     model,
     request,
     answer,
+    laws: LAWS,
+};
+
+pub(super) const LAWS: LawsApi = LawsApi {
+    whole: true,
+    in_turn: false,
+    begin: |_| Ok(None),
+    request: laws_request,
+    answer: laws,
+    encode,
 };
 
 /// A server that was told to accept drafts at random says so where it shows its settings, which
@@ -35,7 +49,14 @@ pub(super) fn model(server: &HttpServer) -> Result<Option<String>> {
     name.context("it lists no model: name one with --served-model").map(Some)
 }
 
-pub(super) fn request(server: &HttpServer, asked: &AskedText<'_>) -> Value {
+fn request(server: &HttpServer, asked: &AskedText<'_>) -> Value {
+    let mut body = asked_text(server, asked);
+    say_all(&mut body, asked.sampling);
+    body
+}
+
+/// What any server of OpenAI's protocol is asked.
+pub(super) fn asked_text(server: &HttpServer, asked: &AskedText<'_>) -> Value {
     let mut body = json!({
         "model": server.model,
         "prompt": asked.prompt.tokens,
@@ -60,4 +81,63 @@ fn answer(answer: &Value) -> Result<AnsweredText> {
         accepted: counts(rounds.get("per_step_accepted")),
         drafted: counts(rounds.get("per_step_drafted")),
     })
+}
+
+/// All settings are neutral, so that the law is the one before all processors whichever law the
+/// server tells (`--logprobs-mode`).
+fn laws_request(server: &HttpServer, asked: &AskedLaws<'_>) -> Value {
+    let mut body = asked_laws(server, asked);
+    say_all(&mut body, SamplingParams::NEUTRAL);
+    body["ignore_eos"] = json!(true);
+    body
+}
+
+/// Names all settings: those that are not named have defaults of the model.
+fn say_all(body: &mut Value, sampling: SamplingParams) {
+    let settings = serde_json::to_value(sampling).unwrap_or_default();
+    for (key, value) in settings.as_object().into_iter().flatten() {
+        body[key] = value.clone();
+    }
+}
+
+/// The id in a token of the form `token_id:N`.
+pub(super) fn numbered(token: &str) -> Option<Token> {
+    token.strip_prefix("token_id:")?.parse().ok()
+}
+
+/// What any server of OpenAI's protocol is asked.
+pub(super) fn asked_laws(server: &HttpServer, asked: &AskedLaws<'_>) -> Value {
+    json!({
+        "model": server.model,
+        "prompt": asked.prefixes,
+        "max_tokens": 1,
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "logprobs": asked.count.map_or(json!(-1), |count| json!(count)),
+        "return_tokens_as_token_ids": true,
+    })
+}
+
+fn laws(answer: &Value) -> Result<Vec<ToldLaw>> {
+    let mut choices = answer["choices"].as_array().context("it has no \"choices\"")?.clone();
+    choices.sort_by_key(|choice| choice["index"].as_u64());
+    let law = |choice: &Value| {
+        let told = choice["logprobs"]["top_logprobs"][0].as_object()?;
+        told.iter().map(|(token, logprob)| Some((numbered(token)?, logprob.as_f64()?))).collect()
+    };
+    let laws = choices.iter().map(law).collect::<Option<_>>();
+    laws.context(
+        "it has no \"top_logprobs\" whose tokens have the form token_id:N, and texts alone do not \
+         tell tokens apart",
+    )
+}
+
+/// A server that returns token ids returns those of the prompt, too.
+fn encode(server: &HttpServer, text: &str) -> Result<Vec<Token>> {
+    let body = json!({
+        "model": server.model, "prompt": text, "max_tokens": 1, "return_token_ids": true,
+    });
+    let answer = server.post(API.path, &body)?;
+    ids(answer["choices"][0].get("prompt_token_ids"))
+        .context("its answer has no \"prompt_token_ids\", so that a prompt has no tokens")
 }

@@ -20,8 +20,7 @@ impl LanguageModel for Uncached {
 
     /// A session that remembers nothing.
     fn session(&self) -> Result<Session, Error> {
-        let positions = self.info().context_length;
-        Ok(Session::new(Box::new(NoRows), positions + MAX_NODES, positions))
+        Ok(Session::without_cache(self.info().context_length))
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
@@ -43,6 +42,13 @@ impl LanguageModel for Uncached {
 
     fn for_each_row(&self) -> ForEachRow {
         self.0.for_each_row()
+    }
+}
+
+impl Session {
+    /// A session of a model with `positions` positions that remembers nothing.
+    pub(crate) fn without_cache(positions: usize) -> Self {
+        Self::new(Box::new(NoRows), positions.saturating_add(MAX_NODES), positions)
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn asked(mut fields: Fields, limits: &ServeLimits) -> Result<TextsReq
     let most = limits.tokens.unwrap_or(usize::MAX);
     let [old, new] = ["max_tokens", "max_completion_tokens"].map(|name| fields.count(name, most));
     wanted.max_tokens = new?.or(old?);
-    let top = fields.count("top_logprobs", limits.logprobs)?;
+    let top = fields.logprobs("top_logprobs", limits)?;
     if fields.flag("logprobs")? {
         wanted.logprobs = Some(top.unwrap_or_default());
     } else if let Some(top) = top {

@@ -24,7 +24,7 @@ pub(super) fn asked(mut fields: Fields, limits: &ServeLimits) -> Result<TextsReq
     let most = limits.tokens.unwrap_or(usize::MAX);
     let max_tokens = fields.count("max_tokens", most)?;
     wanted.max_tokens = Some(max_tokens.unwrap_or(MAX_TOKENS.min(most)));
-    wanted.logprobs = fields.count("logprobs", limits.logprobs)?;
+    wanted.logprobs = fields.logprobs("logprobs", limits)?;
     let echo = fields.flag("echo")?;
     if echo && wanted.prompt_logprobs.is_none() {
         wanted.prompt_logprobs = wanted.logprobs;

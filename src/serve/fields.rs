@@ -77,6 +77,25 @@ impl Fields {
         }
     }
 
+    /// Takes a number of log-probabilities; −1 stands for the whole vocabulary, as in vLLM.
+    ///
+    /// # Errors
+    /// If it is no such number.
+    pub(super) fn logprobs(
+        &mut self,
+        name: &str,
+        limits: &ServeLimits,
+    ) -> Result<Option<usize>, ApiError> {
+        let whole = limits.logprobs >= limits.vocab;
+        match self.0.get(name).and_then(Value::as_i64) {
+            Some(-1) if whole => {
+                self.0.remove(name);
+                Ok(Some(limits.vocab))
+            }
+            _ => self.count(name, limits.logprobs),
+        }
+    }
+
     /// Takes a yes or no; no if there is none.
     ///
     /// # Errors
@@ -134,7 +153,7 @@ impl Fields {
             stop: self.stops()?,
             ignore_eos: self.flag("ignore_eos")?,
             logprobs: None,
-            prompt_logprobs: self.count("prompt_logprobs", limits.logprobs)?,
+            prompt_logprobs: self.logprobs("prompt_logprobs", limits)?,
         })
     }
 

@@ -43,6 +43,8 @@ pub struct ServeLimits {
     pub time: Duration,
     /// Logprobs per token.
     pub logprobs: usize,
+    /// Tokens of the vocabulary: so many logprobs are those of all of it.
+    pub vocab: usize,
 }
 
 /// Which law the log-probabilities in answers are of.

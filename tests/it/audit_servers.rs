@@ -1,10 +1,6 @@
-//! Audits of servers: our own, right and wrong, and answers as others write them.
+//! Audits of our own server, right and wrong.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 
 use serde_json::{Value, json};
 
@@ -86,110 +82,6 @@ fn an_audit_goes_on_where_it_ended() {
     let (refuted, found, stderr) = audit(&other, &class_p.url(), &options);
     assert!(!refuted, "{stderr}");
     assert_eq!(found["seeds"], json!({"pairs": 40, "equal": 40, "first_difference": null}));
-}
-
-/// A server that gives these answers, one to each connection, and tells what it was asked.
-fn canned(answers: Vec<String>) -> (String, Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let (asked, requests) = channel();
-    thread::spawn(move || {
-        for answer in answers {
-            let mut stream = listener.accept().unwrap().0;
-            let mut reader = BufReader::new(stream.try_clone().unwrap());
-            let (mut head, mut length) = (String::new(), 0);
-            while !head.ends_with("\r\n\r\n") {
-                let begin = head.len();
-                reader.read_line(&mut head).unwrap();
-                let line = head[begin..].to_lowercase();
-                if let Some(value) = line.strip_prefix("content-length:") {
-                    length = value.trim().parse().unwrap();
-                }
-            }
-            let mut body = vec![0; length];
-            reader.read_exact(&mut body).unwrap();
-            let first = head.lines().next().unwrap().to_owned();
-            let _ = asked.send(format!("{first}\n{}", text(&body)));
-            stream.write_all(answer.as_bytes()).unwrap();
-        }
-    });
-    (url, requests)
-}
-
-fn answer(status: u16, body: &str) -> String {
-    let length = body.len();
-    format!("HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}")
-}
-
-/// One text of one token from a server of each kind.
-#[test]
-fn servers_of_all_kinds_are_understood() {
-    let folder = tempfile::tempdir().unwrap();
-    let named = json!({"choices": [{"finish_reason": "length",
-        "logprobs": {"tokens": ["token_id:2"]}}]});
-    let models = json!({"data": [{"id": "m"}]}).to_string();
-    for (api, answers, path, parts) in [
-        (
-            "sglang",
-            vec![json!({"output_ids": [2], "meta_info": {"finish_reason": {"type": "length"}}})],
-            "POST /generate",
-            vec!["\"input_ids\":[0,1]", "\"max_new_tokens\":1", "\"top_k\":3"],
-        ),
-        (
-            "llama_cpp",
-            vec![json!({"tokens": [2], "stop_type": "limit"})],
-            "POST /completion",
-            vec!["\"prompt\":[0,1]", "\"n_predict\":1", "\"top_k\":3", "\"min_p\":0.0"],
-        ),
-        (
-            "openai",
-            vec![named],
-            "POST /v1/completions",
-            vec!["\"prompt\":[0,1]", "\"model\":\"m\""],
-        ),
-    ] {
-        let file = folder.path().join(api).display().to_string();
-        let models = (api == "openai").then(|| answer(200, &models));
-        let answers = answers.iter().map(|body| answer(200, &body.to_string()));
-        let (url, requests) = canned(models.into_iter().chain(answers).collect());
-        let options = ["--api", api, "--tokens", "1", "-n", "1", "--limit", "1", "--top-k", "3"];
-        let (_, _, stderr) = audit(&file, &url, &options);
-        let kept = fs::read_to_string(&file).unwrap();
-        assert!(kept.contains("\"output_ids\":[2]"), "{api}: {kept} {stderr}");
-        let asked = requests.iter().last().unwrap();
-        assert!(asked.starts_with(path), "{asked}");
-        parts.iter().for_each(|part| assert!(asked.contains(part), "{api}: {asked}"));
-    }
-}
-
-/// A server that is busy is asked again, one that refuses is not, and one that makes texts up is
-/// not asked for any.
-#[test]
-fn servers_in_trouble() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = |name: &str, answers: Vec<String>, api: &str| {
-        let (url, requests) = canned(answers);
-        let file = folder.path().join(name).display().to_string();
-        let options =
-            ["--api", api, "--tokens", "1", "-n", "1", "--limit", "1", "--served-model", "m"];
-        let (_, _, stderr) = audit(&file, &url, &options);
-        (requests.try_iter().count(), stderr, fs::read_to_string(file).unwrap_or_default())
-    };
-    let good = answer(200, "{\"tokens\": [1]}");
-    let busy = [answer(503, "loading"), answer(429, "full"), good.clone()].to_vec();
-    let (asked, stderr, kept) = run("busy", busy, "llama_cpp");
-    assert!(asked == 3 && kept.contains("[1]"), "{asked} {stderr}");
-    let (asked, stderr, kept) =
-        run("refusing", vec![answer(400, "no such thing"), good], "llama_cpp");
-    assert!(asked == 1 && kept.is_empty() && stderr.contains("status 400"), "{asked} {stderr}");
-    assert!(stderr.contains("no such thing"), "{stderr}");
-    let (_, stderr, _) = run("odd", vec![answer(200, "<html>")], "llama_cpp");
-    assert!(stderr.contains("its answer is not JSON"), "{stderr}");
-    let (_, stderr, _) = run("empty", vec![answer(200, "{\"x\": 1}")], "llama_cpp");
-    assert!(stderr.contains("it has no \"tokens\"") && stderr.contains("{\"x\":1}"), "{stderr}");
-    let made_up = "{\"speculative_config\": {\"rejection_sample_method\": \"synthetic\"}}";
-    let (asked, stderr, _) = run("made_up", vec![answer(200, made_up)], "vllm");
-    assert!(asked == 1 && stderr.contains("accepts drafts at random"), "{asked} {stderr}");
 }
 
 #[test]

@@ -10,6 +10,8 @@ mod audit_laws;
 mod audit_power;
 mod audit_rounds;
 #[cfg(feature = "serve")]
+mod audit_scoring;
+#[cfg(feature = "serve")]
 mod audit_servers;
 mod audit_unknown;
 mod beam;
@@ -206,6 +208,12 @@ mod figures;
 mod figures_support;
 #[cfg(feature = "harness")]
 mod figures_text;
+#[cfg(feature = "serve")]
+mod gather;
+#[cfg(feature = "serve")]
+mod gather_scoring;
+#[cfg(feature = "serve")]
+mod gather_support;
 #[cfg(feature = "harness")]
 mod held_out;
 #[cfg(all(feature = "hub", unix))]

@@ -2,6 +2,7 @@
 
 mod planted;
 mod rounds;
+mod scorer;
 mod seeds;
 #[cfg(feature = "serve")]
 mod server;
@@ -14,11 +15,11 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use self::rounds::ToldRounds;
+use self::scorer::Scorer;
 use self::seeds::SeedPairs;
 #[cfg(feature = "serve")]
 use self::server::AuditedServer;
 use self::verdict::{SamplingVerdict, ShownAudit};
-use super::models::open_pair;
 use super::options::{ModelArgs, count};
 use super::output;
 use super::sampling::SamplingArgs;
@@ -27,7 +28,6 @@ use crate::audit::{
 };
 use crate::draft::draft_sampling;
 use crate::exactness::mutants::Mutant;
-use crate::model::LanguageModel;
 use crate::recording::{OutsideTexts, check_tokens, read_outside_texts};
 use crate::sampling::SamplingParams;
 use crate::shown;
@@ -42,12 +42,14 @@ Examples:
   specdec audit speculative.jsonl --plain plain.jsonl --target models/big
   specdec audit texts.jsonl --url http://localhost:8000 --api vllm --tokens 200000 \\
       --target models/big --draft models/small
+  specdec audit texts.jsonl --target-url http://localhost:8001 --api vllm
   specdec tape import log.jsonl --format vllm --out their.tape.jsonl
 
 FILE has texts as JSON lines with prompt_ids, output_ids, sampling and seed, or is a tape.
 The target reads every text and tells the law of each token; bets on the laws of known
 bugs grow if the texts are not drawn from it, and the one that wins names the bug. --draft adds
-bets that need the draft model. docs/audit.md describes the bets and what the numbers mean. Fails
+bets that need the draft model. Where this program cannot load the target, a server that tells
+log-probabilities takes its place (--target-url). docs/audit.md describes the bets and what the numbers mean. Fails
 if the texts are refuted.")]
 pub(super) struct AuditArgs {
     /// The texts of the decoder, or a tape of them; `specdec tape import` makes one from logs
@@ -116,34 +118,32 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     }
     let planted = args.planted.as_deref().map(Mutant::of_any_models).transpose()?;
     args.check_sampling()?;
-    let with_draft = args.models.draft.is_some();
-    let (pair, _) = open_pair(&args.models, false, with_draft)?;
-    let models = (&*pair.target.model, pair.draft_model());
+    let scorer = args.scorer()?;
     #[cfg(feature = "serve")]
-    args.server.gather(&pair, args.sampling.target()?, (&args.file, args.plain.as_deref()))?;
+    args.server.gather(&scorer, args.sampling.target()?, (&args.file, args.plain.as_deref()))?;
     let own = read_outside_texts(&args.file)?;
     let plain = args.plain.as_deref().map(read_outside_texts).transpose()?;
     let told = ToldRounds::of(&own, args.only_k())?;
     if args.told_rounds && told.shape.is_none() {
         bail!("--told-rounds: {} does not tell where rounds ended", args.file.display());
     }
-    let found = args.audit(&args.file, &own, models)?;
+    let found = args.audit(&args.file, &own, &scorer)?;
     let floor = match (&args.plain, &plain) {
-        (Some(file), Some(texts)) => args.audit(file, texts, models)?,
+        (Some(file), Some(texts)) => args.audit(file, texts, &scorer)?,
         _ => Vec::new(),
     };
     let pairs = plain.as_ref().map(|plain| SeedPairs::of(&own, plain)).filter(SeedPairs::any);
     let limits = AuditLimits { level: args.level, tie: args.tie };
     let verdicts = SamplingVerdict::of(&found, &floor, limits);
-    let planted = match planted {
-        None => Vec::new(),
-        Some(mutant) => {
+    let planted = match (planted, &scorer) {
+        (Some(mutant), Scorer::Models(pair)) => {
             let k = args.num_speculative_tokens.iter().copied().max().unwrap_or(1).min(PLANTED_K);
-            let texts = planted::planted(&mutant, &pair, &own, k)?;
-            SamplingVerdict::of(&args.audit(&args.file, &texts, models)?, &floor, limits)
+            let texts = planted::planted(&mutant, pair, &own, k)?;
+            SamplingVerdict::of(&args.audit(&args.file, &texts, &scorer)?, &floor, limits)
         }
+        _ => Vec::new(),
     };
-    let rounds = told.in_words(args.only_k(), with_draft);
+    let rounds = told.in_words(args.only_k(), scorer.models().1.is_some());
     let report = ShownAudit { verdicts, rounds, seeds: pairs, planted };
     if args.json {
         output::write_json(&report)?;
@@ -165,19 +165,25 @@ struct Audited {
 }
 
 impl AuditArgs {
+    /// Who tells the laws of the texts.
+    fn scorer(&self) -> Result<Scorer> {
+        #[cfg(feature = "serve")]
+        if let Some(scoring) = self.server.scoring() {
+            return Scorer::of_server(scoring, &self.models);
+        }
+        Scorer::of_models(&self.models)
+    }
+
     /// Reads texts, one sampling setting after the other.
-    fn audit(
-        &self,
-        path: &Path,
-        texts: &OutsideTexts,
-        (target, draft): (&dyn LanguageModel, Option<&dyn LanguageModel>),
-    ) -> Result<Vec<Audited>> {
+    fn audit(&self, path: &Path, texts: &OutsideTexts, scorer: &Scorer) -> Result<Vec<Audited>> {
+        let (target, draft) = scorer.models();
         let (tape, drafting) = (&texts.tape, self.sampling.draft()?);
         let k = self.only_k();
         let told = ToldRounds::of(texts, k).with_context(|| path.display().to_string())?;
         for model in [Some(target), draft].into_iter().flatten() {
             check_tokens(tape, model.info())?;
         }
+        tape.header.samplings.iter().try_for_each(|&sampling| scorer.check(sampling))?;
         let mut progress = Progress::new("texts", tape.texts.len(), 0);
         let mut found = Vec::new();
         for (number, &sampling) in tape.header.samplings.iter().enumerate() {
@@ -188,6 +194,9 @@ impl AuditArgs {
             });
             let ks = &self.num_speculative_tokens;
             let mut reader = AuditReader::new(teacher, sampling, draft.transpose()?, ks)?;
+            if !scorer.knows_raw_target() {
+                reader = reader.without_raw_target();
+            }
             reader.rounds = told.shape.map(|_| RoundAudit::new(self.law(), k));
             reader.bets_know_rounds = self.told_rounds;
             let texts = tape.texts.iter().zip(&told.rounds);
@@ -225,8 +234,11 @@ impl AuditArgs {
     /// Refuses settings of the target where texts have settings of their own.
     fn check_sampling(&self) -> Result<()> {
         #[cfg(feature = "serve")]
-        if self.server.is_named() {
-            return self.server.check();
+        {
+            self.server.check()?;
+            if self.server.is_named() {
+                return Ok(());
+            }
         }
         match self.sampling.target()?.changes().next() {
             Some((key, _)) => bail!(

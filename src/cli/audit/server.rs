@@ -6,10 +6,10 @@ use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
+use super::scorer::Scorer;
 use crate::cli::options::count;
 use crate::cli::some_prompts::SomePrompts;
-use crate::gather::{Gathering, SERVER_APIS, ServerApi};
-use crate::pair::Pair;
+use crate::gather::{Gathering, SERVER_APIS, ScoredBy, ServerApi};
 use crate::recording::TapePrompt;
 use crate::sampling::SamplingParams;
 
@@ -24,6 +24,19 @@ pub(super) struct AuditedServer {
     /// Ask this server for the texts of --plain: the same engine without speculation
     #[arg(long, value_name = "URL", requires = "url", requires = "plain")]
     plain_url: Option<String>,
+    /// Let this server tell the laws of the texts, in the place of --target: the same engine
+    /// without speculation, whose models need not be known here
+    #[arg(long, value_name = "URL",
+        conflicts_with_all = ["target", "planted", "vocabulary", "chat"])]
+    target_url: Option<String>,
+    /// Log-probabilities of each token to ask --target-url for, which are enough for texts with a
+    /// smaller top_k and no penalties [default: those of the whole vocabulary]
+    #[arg(long, value_name = "N", requires = "target_url", value_parser = count)]
+    logprobs: Option<usize>,
+    /// Tokens in the vocabulary of --target-url [default: those of --draft, or as many as it
+    /// tells]
+    #[arg(long, value_name = "N", requires = "target_url", value_parser = count)]
+    vocab_size: Option<usize>,
     /// Which requests it understands
     #[arg(long, value_name = "NAME", default_value = SERVER_APIS[0].name, value_parser = apis())]
     api: String,
@@ -74,6 +87,10 @@ impl AuditedServer {
         if self.rate.is_some_and(|rate| !(1e-3..=1e6).contains(&rate)) {
             bail!("--rate is out of range: allowed is a number from 0.001 to 1000000");
         }
+        let counts = [("--logprobs", self.logprobs), ("--vocab-size", self.vocab_size)];
+        if let Some((option, _)) = counts.iter().find(|(_, count)| *count == Some(0)) {
+            bail!("{option} is out of range: allowed is a whole number >= 1");
+        }
         if self.tokens == 0 || self.max_tokens == 0 {
             bail!("--tokens and --max-tokens: allowed is a whole number >= 1");
         }
@@ -86,12 +103,12 @@ impl AuditedServer {
     /// If a server does not answer, or a file cannot be written.
     pub(super) fn gather(
         &self,
-        pair: &Pair,
+        scorer: &Scorer,
         sampling: SamplingParams,
         (file, plain): (&Path, Option<&Path>),
     ) -> Result<()> {
         let Some(url) = &self.url else { return Ok(()) };
-        let prompts = self.prompts.chosen(pair, self.max_tokens)?;
+        let prompts = scorer.prompts(&self.prompts, self.max_tokens)?;
         self.ask(url, &prompts, sampling).run(file)?;
         if let (Some(url), Some(plain)) = (&self.plain_url, plain) {
             self.ask(url, &prompts, sampling).run(plain)?;
@@ -106,11 +123,9 @@ impl AuditedServer {
         sampling: SamplingParams,
     ) -> Gathering<'a> {
         let each = (prompts.len() * self.max_tokens).max(1);
-        let api: &ServerApi =
-            SERVER_APIS.iter().find(|api| api.name == self.api).unwrap_or(&SERVER_APIS[0]);
         Gathering {
             url,
-            api,
+            api: self.api(),
             api_key: self.api_key.as_deref(),
             model: self.served_model.as_deref(),
             prompts,
@@ -121,5 +136,22 @@ impl AuditedServer {
             concurrency: self.concurrency,
             rate: self.rate,
         }
+    }
+    fn api(&self) -> &'static ServerApi {
+        SERVER_APIS.iter().find(|api| api.name == self.api).unwrap_or(&SERVER_APIS[0])
+    }
+
+    /// The server that tells the laws, if one is named.
+    pub(super) fn scoring(&self) -> Option<ScoredBy<'_>> {
+        Some(ScoredBy {
+            url: self.target_url.as_deref()?,
+            api: self.api(),
+            api_key: self.api_key.as_deref(),
+            model: self.served_model.as_deref(),
+            vocab: self.vocab_size,
+            logprobs: self.logprobs,
+            concurrency: self.concurrency,
+            rate: self.rate,
+        })
     }
 }

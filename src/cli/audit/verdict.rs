@@ -128,7 +128,8 @@ impl SamplingVerdict {
             let names = verdict.not_placed.join(", ");
             writeln!(
                 text,
-                "not placed, since a draft model (--draft) or sampling settings are missing: {names}"
+                "not placed, since a draft model (--draft), sampling settings or log-probabilities \
+                 of the whole vocabulary are missing: {names}"
             )?;
         }
         if let Some(rounds) = &self.rounds {

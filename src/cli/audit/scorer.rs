@@ -1,0 +1,117 @@
+//! Who tells the laws of the texts.
+
+use anyhow::Result;
+#[cfg(feature = "serve")]
+use anyhow::{Context, bail};
+
+use crate::cli::models::open_pair;
+use crate::cli::options::ModelArgs;
+use crate::model::LanguageModel;
+use crate::pair::Pair;
+use crate::sampling::SamplingParams;
+
+#[cfg(feature = "serve")]
+use crate::{
+    cli::models::open_draft,
+    cli::some_prompts::SomePrompts,
+    gather::{ScoredBy, ScoringServer},
+    recording::TapePrompt,
+};
+
+/// Who tells them.
+#[derive(Debug)]
+pub(super) enum Scorer {
+    /// Models of this program.
+    Models(Pair),
+    /// A server tells the target's.
+    #[cfg(feature = "serve")]
+    Server {
+        /// It.
+        target: Box<ScoringServer>,
+        /// The draft model, if one is named.
+        draft: Option<Box<dyn LanguageModel>>,
+    },
+}
+
+impl Scorer {
+    /// Loads the target, and the draft model if one is named.
+    ///
+    /// # Errors
+    /// If a model is missing or broken, or the two do not fit together.
+    pub(super) fn of_models(args: &ModelArgs) -> Result<Self> {
+        Ok(Self::Models(open_pair(args, false, args.draft.is_some())?.0))
+    }
+
+    /// Asks a server for a first law, and loads the draft model if one is named.
+    ///
+    /// # Errors
+    /// If the server does not tell laws, the draft model is missing or broken, or the two have
+    /// different vocabularies.
+    #[cfg(feature = "serve")]
+    pub(super) fn of_server(scoring: ScoredBy<'_>, args: &ModelArgs) -> Result<Self> {
+        let draft = args.draft.as_ref().map(|_| open_draft(args)).transpose()?;
+        let draft = draft.map(|(loaded, _)| loaded.model);
+        let known = draft.as_ref().map(|draft| draft.info().vocab);
+        let vocab = scoring.vocab.or(known);
+        let target = ScoredBy { vocab, ..scoring }.open().context("--target-url")?;
+        let (own, known) = (target.info().vocab, known.unwrap_or(target.info().vocab));
+        if own != known {
+            bail!(
+                "the server of --target-url has {own} tokens and the draft model has {known}: they \
+                 must share one vocabulary"
+            );
+        }
+        Ok(Self::Server { target: Box::new(target), draft })
+    }
+
+    /// Who tells the law of the texts, and the draft model, if it is known.
+    pub(super) fn models(&self) -> (&dyn LanguageModel, Option<&dyn LanguageModel>) {
+        match self {
+            Self::Models(pair) => (&*pair.target.model, pair.draft_model()),
+            #[cfg(feature = "serve")]
+            Self::Server { target, draft } => (&**target, draft.as_deref()),
+        }
+    }
+
+    /// Checks that the law of texts with this sampling setting is known.
+    ///
+    /// # Errors
+    /// If it does not follow from what a server tells.
+    pub(super) fn check(&self, sampling: SamplingParams) -> Result<()> {
+        match self {
+            Self::Models(_) => {
+                let _ = sampling;
+                Ok(())
+            }
+            #[cfg(feature = "serve")]
+            Self::Server { target, .. } => target.check(sampling),
+        }
+    }
+
+    /// Whether the law before all processors is known, too.
+    pub(super) fn knows_raw_target(&self) -> bool {
+        match self {
+            Self::Models(_) => true,
+            #[cfg(feature = "serve")]
+            Self::Server { target, .. } => !target.is_partial(),
+        }
+    }
+
+    /// Prompts that leave room for `new` tokens.
+    ///
+    /// # Errors
+    /// If a file is missing or malformed, a server does not tell the tokens of a text, or no
+    /// prompt is left.
+    #[cfg(feature = "serve")]
+    pub(super) fn prompts(&self, prompts: &SomePrompts, new: usize) -> Result<Vec<TapePrompt>> {
+        match self {
+            Self::Models(pair) => prompts.chosen(pair, new),
+            Self::Server { target, .. } => {
+                let most = target.info().context_length.saturating_sub(new);
+                prompts.chosen_by(most, |prompt| {
+                    target.encode(prompt.asked.turns.first().map_or("", String::as_str))
+                })
+            }
+        }
+    }
+}
