@@ -80,7 +80,7 @@ enum Command {
     /// Find the fastest way to decode by forecasts, measure it, and show both
     Tune(tune::TuneArgs),
     /// Tell whether texts of any decoder are drawn from the target's law, and which bug explains them if not
-    Audit(audit::AuditArgs),
+    Audit(Box<audit::AuditArgs>),
     /// Serve a pair of models to clients of OpenAI's protocol
     #[cfg(feature = "serve")]
     Serve(Box<serve::ServeArgs>),
