@@ -29,8 +29,8 @@ pub(super) struct AuditedServer {
     #[arg(long, value_name = "URL",
         conflicts_with_all = ["target", "planted", "vocabulary", "chat"])]
     target_url: Option<String>,
-    /// Log-probabilities of each token to ask --target-url for, which are enough for texts with a
-    /// smaller top_k and no penalties [default: those of the whole vocabulary]
+    /// Log-probabilities of each token to ask --target-url for; N are enough for texts with a
+    /// top_k up to N and no penalties [default: those of the whole vocabulary]
     #[arg(long, value_name = "N", requires = "target_url", value_parser = count)]
     logprobs: Option<usize>,
     /// Tokens in the vocabulary of --target-url [default: those of --draft, or as many as it
