@@ -2,10 +2,12 @@
 //!
 //! Every token of a text is an observation: given the tokens before it, an exact decoder draws it
 //! from p, the target's law after all processors, which a teacher-forced pass tells. No reference
-//! sample is needed. Against this hypothesis bets are placed, one for each bug that speculative
-//! decoders have had ([`BUGS`]), on the law that its texts have ([`RoundPlaces`] for what they hide:
-//! where rounds begin), and some on whatever the tokens before have shown ([`UNKNOWN_BUGS`]). Under exactness no bet grows ([`Wealth`]), so that an audit may stop at
-//! any time; the bet that wins names the bug.
+//! sample is needed. Against this hypothesis bets are placed: one for each bug that speculative
+//! decoders have had ([`BUGS`]), on the law that its texts have ([`RoundPlaces`] for what they
+//! hide: where rounds begin), and some on whatever the tokens before have shown
+//! ([`UNKNOWN_BUGS`]). Under exactness no bet grows ([`Wealth`]), so that an audit may stop at any
+//! time; the bet that wins names the bug. Rounds that a decoder tells are observations, too
+//! ([`RoundAudit`]).
 
 mod bet;
 mod bugs;

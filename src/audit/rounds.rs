@@ -72,11 +72,6 @@ impl RoundAudit {
         Self { law, k, rounds: 0, positions: Vec::new(), fewer, more, best: 0.0 }
     }
 
-    /// The rule.
-    pub fn law(&self) -> ChainLaw {
-        self.law
-    }
-
     /// Goes through the rounds of a text, of whose tokens these are the odds. Near its end drafts
     /// may be shorter: rounds that could draft beyond it are left out, and so are those that do
     /// not tell how many tokens they draft where no K is known.

@@ -19,12 +19,12 @@ pub struct UnknownBug {
 pub const UNKNOWN_BUGS: &[UnknownBug] = &[
     UnknownBug {
         name: "by_probability",
-        summary: "no bug that is known here: p decides which tokens come more often than p says",
+        summary: "a bug of no list, by which p decides what comes too often",
         groups: |laws, _, token| Some(ranges(laws.target, |_, p| p, token)),
     },
     UnknownBug {
         name: "by_ratio",
-        summary: "no bug that is known here: q/p decides which tokens come more often than p says",
+        summary: "a bug of no list, by which q/p decides what comes too often",
         groups: |laws, _, token| {
             let draft = laws.draft?;
             Some(ranges(laws.target, |token, p| draft.p(token) / p, token))
@@ -32,14 +32,14 @@ pub const UNKNOWN_BUGS: &[UnknownBug] = &[
     },
     UnknownBug {
         name: "by_token",
-        summary: "no bug that is known here: some tokens come more or less often than p says",
+        summary: "a bug of no list, by which some tokens come too often or too seldom",
         groups: |laws, _, token| {
             Some(Grouped { masses: dense(laws.target), own: vec![(token as usize, 1.0)] })
         },
     },
     UnknownBug {
         name: "by_repeat",
-        summary: "no bug that is known here: p is off for tokens that the text has already",
+        summary: "a bug of no list, which tells tokens apart that the text has already",
         groups: |laws, past, token| {
             let last = past.tokens.len().saturating_sub(1);
             let recent = last.saturating_sub(15);
@@ -50,7 +50,7 @@ pub const UNKNOWN_BUGS: &[UnknownBug] = &[
     },
     UnknownBug {
         name: "by_rejection",
-        summary: "no bug that is known here: p is off for tokens that were drafted and not taken",
+        summary: "a bug of no list, which tells tokens apart that were drafted and not taken",
         groups: |laws, past, token| {
             laws.draft?;
             let taken = past.tokens.iter().copied().collect();
