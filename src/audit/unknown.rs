@@ -27,7 +27,8 @@ pub const UNKNOWN_BUGS: &[UnknownBug] = &[
         summary: "a bug of no list, by which q/p decides what comes too often",
         groups: |laws, _, token| {
             let draft = laws.draft?;
-            Some(ranges(laws.target, |token, p| draft.p(token) / p, token))
+            // Where q is nearly p, other arithmetic would order the tokens otherwise.
+            Some(ranges(laws.target, |token, p| (1e3 * draft.p(token) / p).round(), token))
         },
     },
     UnknownBug {
