@@ -1,7 +1,7 @@
 //! A bet on one bug, and what it would take to notice the bug.
 
 use super::bugs::KnownBug;
-use super::laws::PlaceLaws;
+use super::laws::{PlaceLaws, dense};
 use super::places::RoundPlaces;
 use super::wealth::{STRENGTHS, Wealth, strength};
 use crate::chance::{Chance, Purpose, Seeded, Site};
@@ -136,5 +136,5 @@ const WORST: f64 = 700.0;
 
 /// The total variation between a law and the target's.
 fn distance(law: &[f64], target: &Dist) -> f64 {
-    target.support().map(|(token, p)| (p - law[token as usize]).max(0.0)).sum()
+    dense(target).iter().zip(law).map(|(p, own)| (p - own).max(0.0)).sum()
 }

@@ -266,11 +266,10 @@ fn dropped_up_to(laws: &PlaceLaws<'_>, most: f64) -> Option<BugLaw> {
     let dropped = draft.support().map(|(_, q)| q).filter(|q| *q <= most).sum::<f64>();
     let accepted = target.zip(draft, |p, q| if q > most { q.min(p) } else { 0.0 });
     let rejected = (1.0 - dropped - accepted.iter().sum::<f64>()).max(0.0);
-    let residual = target.residual(draft);
-    let mut corrected = target.zip(target, |p, _| dropped * p);
-    for (token, mass) in residual.iter().flat_map(Dist::support) {
-        corrected[token as usize] += rejected * mass;
-    }
+    let corrected = match target.residual(draft) {
+        Some(rest) => target.zip(&rest, |p, rest| dropped * p + rejected * rest),
+        None => target.zip(target, |p, _| dropped * p),
+    };
     Some(BugLaw::Rounds { accepted, corrected, bonus: None })
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::laws::PlaceLaws;
 use crate::distribution::{Dist, Token};
 
 /// A place, as a bet that learns sees it.
@@ -19,15 +18,18 @@ pub(super) struct Grouped {
 pub(super) struct TextPast {
     /// Its tokens.
     pub(super) tokens: Vec<Token>,
-    /// The draft model's most probable tokens that the text did not take.
+    /// The same, each once.
+    pub(super) taken: BTreeSet<Token>,
+    /// The draft model's most probable tokens that it did not take.
     pub(super) not_taken: BTreeSet<Token>,
 }
 
 impl TextPast {
-    /// Adds a token.
-    pub(super) fn add(&mut self, laws: &PlaceLaws<'_>, token: Token) {
+    /// Adds a token, and the draft model's most probable one at its place.
+    pub(super) fn add(&mut self, token: Token, drafted: Option<Token>) {
         self.tokens.push(token);
-        self.not_taken.extend(laws.draft.map(Dist::argmax).filter(|&drafted| drafted != token));
+        self.taken.insert(token);
+        self.not_taken.extend(drafted.filter(|&drafted| drafted != token));
     }
 }
 
@@ -49,17 +51,18 @@ pub(super) fn ranges(target: &Dist, score: impl Fn(Token, f64) -> f64, token: To
     Grouped { masses: vec![1.0 / RANGES as f64; RANGES], own: shares.collect() }
 }
 
-/// Sets of tokens, and a last group of all others; a token of several is in the first.
-pub(super) fn sets_of<const N: usize>(
+/// Groups of some tokens, each named once, and a last group of all others.
+pub(super) fn grouped<'t, const N: usize>(
     target: &Dist,
-    sets: &[BTreeSet<Token>; N],
+    some: impl Iterator<Item = &'t Token>,
+    group: impl Fn(Token) -> Option<usize>,
     token: Token,
 ) -> Grouped {
-    let group = |token: Token| sets.iter().position(|set| set.contains(&token)).unwrap_or(N);
-    let mut masses = vec![0.0; N + 1];
-    for (at, set) in sets.iter().enumerate() {
-        masses[at] = set.iter().filter(|&&one| group(one) == at).map(|&one| target.p(one)).sum();
+    let mut masses = [0.0; N];
+    for (&one, at) in some.filter_map(|one| Some((one, group(*one)?))) {
+        masses[at] += target.p(one);
     }
-    masses[N] = (1.0 - masses.iter().sum::<f64>()).max(0.0);
-    Grouped { masses, own: vec![(group(token), 1.0)] }
+    let rest = (1.0 - masses.iter().sum::<f64>()).max(0.0);
+    let masses = masses.into_iter().chain([rest]).collect();
+    Grouped { masses, own: vec![(group(token).unwrap_or(N), 1.0)] }
 }

@@ -121,10 +121,8 @@ impl BugLaw {
     /// a draw from a law.
     pub(super) fn corrected_by(accepted: Vec<f64>, law: Option<&Dist>) -> Self {
         let left = (1.0 - accepted.iter().sum::<f64>()).max(0.0);
-        let mut corrected = vec![0.0; accepted.len()];
-        for (token, mass) in law.into_iter().flat_map(Dist::support) {
-            corrected[token as usize] = left * mass;
-        }
+        let none = || vec![0.0; accepted.len()];
+        let corrected = law.map_or_else(none, |law| law.zip(law, |mass, _| left * mass));
         Self::Rounds { accepted, corrected, bonus: None }
     }
 }

@@ -49,25 +49,27 @@ impl LearntBet {
         self.past = TextPast::default();
     }
 
-    /// Bets on a token, if it can, and learns from it.
-    pub(super) fn place(&mut self, laws: &PlaceLaws<'_>, token: Token) {
+    /// Bets on a token, if it can, and learns from it;
+    /// `drafted` is the draft model's most probable token.
+    pub(super) fn place(&mut self, laws: &PlaceLaws<'_>, token: Token, drafted: Option<Token>) {
         if let Some(grouped) = (self.bug.groups)(laws, &self.past, token) {
             self.bet(&grouped, laws.target.p(token) > 0.0);
         }
-        self.past.add(laws, token);
+        self.past.add(token, drafted);
     }
 
     fn bet(&mut self, Grouped { masses, own }: &Grouped, possible: bool) {
         for list in [&mut self.came, &mut self.expected] {
             list.resize(masses.len(), BEFORE);
         }
-        let weight = |group: usize| self.came[group] / self.expected[group];
-        let all = masses.iter().enumerate().map(|(at, mass)| mass * weight(at)).sum::<f64>();
-        let off = masses.iter().enumerate().map(|(at, mass)| mass * (weight(at) / all - 1.0).abs());
+        let weights = self.came.iter().zip(&self.expected).map(|(came, expected)| came / expected);
+        let weights = weights.collect::<Vec<_>>();
+        let all = masses.iter().zip(&weights).map(|(mass, weight)| mass * weight).sum::<f64>();
+        let off = masses.iter().zip(&weights).map(|(mass, weight)| mass * (weight - all).abs());
         self.tokens += 1;
-        self.distance += 0.5 * off.sum::<f64>();
+        self.distance += 0.5 * off.sum::<f64>() / all;
         if possible {
-            self.wealth.bet(own.iter().map(|&(at, share)| share * weight(at)).sum::<f64>() / all);
+            self.wealth.bet(own.iter().map(|&(at, share)| share * weights[at]).sum::<f64>() / all);
         }
         own.iter().for_each(|&(at, share)| self.came[at] += share);
         self.expected.iter_mut().zip(masses).for_each(|(expected, mass)| *expected += mass);

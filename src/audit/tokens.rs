@@ -10,7 +10,7 @@ use super::learnt::LearntBet;
 use super::unknown::UNKNOWN_BUGS;
 use super::wealth::log_mean_exp;
 use crate::chance::{Chance, Request, Seeded};
-use crate::distribution::Token;
+use crate::distribution::{Dist, Token};
 use crate::error::Error;
 use crate::sampling::ForEachRow;
 
@@ -92,6 +92,7 @@ impl TokenAudit {
             gap: f64::INFINITY,
         });
         self.impossible.extend(impossible);
+        let drafted = laws.draft.iter().flatten().map(Dist::argmax).collect::<Vec<_>>();
         let learnt = self.learnt.iter_mut().map(EitherBet::Learnt);
         let bets = self.bets.iter_mut().map(EitherBet::Known).chain(learnt);
         let bets = bets.map(Mutex::new).collect::<Vec<_>>();
@@ -105,7 +106,7 @@ impl TokenAudit {
                 let place = laws.place(i, before);
                 match &mut *bet {
                     EitherBet::Known(bet) => bet.place(&place, (token, ended), &mut chance),
-                    EitherBet::Learnt(bet) => bet.place(&place, token),
+                    EitherBet::Learnt(bet) => bet.place(&place, token, drafted.get(i).copied()),
                 }
             }
         });

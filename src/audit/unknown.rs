@@ -1,6 +1,6 @@
 //! What bets look at that no known bug has told of.
 
-use super::groups::{Grouped, TextPast, ranges, sets_of};
+use super::groups::{Grouped, TextPast, grouped, ranges};
 use super::laws::{PlaceLaws, dense};
 use crate::distribution::Token;
 
@@ -44,9 +44,10 @@ pub const UNKNOWN_BUGS: &[UnknownBug] = &[
         groups: |laws, past, token| {
             let last = past.tokens.len().saturating_sub(1);
             let recent = last.saturating_sub(15);
-            let sets = [&past.tokens[last..], &past.tokens[recent..last], &past.tokens[..recent]];
-            let sets = sets.map(|tokens| tokens.iter().copied().collect());
-            Some(sets_of(laws.target, &sets, token))
+            let sets = [&past.tokens[last..], &past.tokens[recent..last]];
+            let near = |token| sets.iter().position(|set| set.contains(&token));
+            let group = |token| near(token).or(past.taken.contains(&token).then_some(2));
+            Some(grouped::<3>(laws.target, past.taken.iter(), group, token))
         },
     },
     UnknownBug {
@@ -54,8 +55,9 @@ pub const UNKNOWN_BUGS: &[UnknownBug] = &[
         summary: "a bug of no list, which tells tokens apart that were drafted and not taken",
         groups: |laws, past, token| {
             laws.draft?;
-            let taken = past.tokens.iter().copied().collect();
-            Some(sets_of(laws.target, &[taken, past.not_taken.clone()], token))
+            let sets = [&past.taken, &past.not_taken];
+            let group = |token| sets.iter().position(|set| set.contains(&token));
+            Some(grouped::<2>(laws.target, past.taken.union(&past.not_taken), group, token))
         },
     },
 ];

@@ -92,8 +92,7 @@ impl SomePrompts {
                 chosen.push(TapePrompt { id: prompt.id, category: prompt.category, tokens });
             }
         }
-        let limit = self.limit.unwrap_or(usize::MAX).clamp(1, chosen.len().max(1));
-        let limit = limit.min(chosen.len());
+        let limit = self.limit.unwrap_or(usize::MAX).max(1).min(chosen.len());
         Ok((0..limit).map(|i| chosen[i * chosen.len() / limit].clone()).collect())
     }
 }

@@ -39,6 +39,39 @@ pub struct ServerApi {
     pub(super) laws: LawsApi,
 }
 
+/// A server that is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct NamedServer<'a> {
+    /// Its address, without a path.
+    pub url: &'a str,
+    /// Which requests it understands.
+    pub api: &'a ServerApi,
+    /// The bearer token that it wants.
+    pub api_key: Option<&'a str>,
+    /// The name of the model; the first that it lists, if none is named.
+    pub model: Option<&'a str>,
+    /// Requests at a time.
+    pub concurrency: usize,
+    /// Requests per second at most.
+    pub rate: Option<f64>,
+}
+
+impl NamedServer<'_> {
+    /// The server, with the name of its model.
+    ///
+    /// # Errors
+    /// If the address is none, the server does not answer, or makes its texts up.
+    pub(super) fn open(&self) -> Result<HttpServer> {
+        let mut server = HttpServer::new(self.url, self.api_key)?;
+        (self.api.check)(&server)?;
+        server.model = match self.model {
+            Some(name) => Some(name.to_owned()),
+            None => (self.api.model)(&server)?,
+        };
+        Ok(server)
+    }
+}
+
 /// The laws that are asked for: those of the tokens that follow some prefixes.
 ///
 /// Each is asked for as that of one token that is generated, since answers with the laws of all

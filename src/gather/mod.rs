@@ -19,7 +19,7 @@ use std::thread;
 use anyhow::{Context, Result, anyhow};
 
 use self::api::AskedText;
-pub use self::api::ServerApi;
+pub use self::api::{NamedServer, ServerApi};
 use self::http::HttpServer;
 use self::keep::KeptTexts;
 use self::rate::RateGate;
@@ -34,14 +34,8 @@ pub const SERVER_APIS: [ServerApi; 4] = [vllm::API, sglang::API, llama_cpp::API,
 /// What is asked of a server.
 #[derive(Debug)]
 pub struct Gathering<'a> {
-    /// Its address, without a path.
-    pub url: &'a str,
-    /// Which requests it understands.
-    pub api: &'a ServerApi,
-    /// The bearer token that it wants.
-    pub api_key: Option<&'a str>,
-    /// The name of the model; the first that it lists, if none is named.
-    pub model: Option<&'a str>,
+    /// It.
+    pub server: NamedServer<'a>,
     /// The prompts.
     pub prompts: &'a [TapePrompt],
     /// How texts are drawn.
@@ -52,10 +46,6 @@ pub struct Gathering<'a> {
     pub seed: u64,
     /// Tokens of a text at most.
     pub max_tokens: usize,
-    /// Requests at a time.
-    pub concurrency: usize,
-    /// Requests per second at most.
-    pub rate: Option<f64>,
 }
 
 impl Gathering<'_> {
@@ -66,12 +56,7 @@ impl Gathering<'_> {
     /// texts that were drawn otherwise. Texts that came before stay in the file.
     pub fn run(&self, file: &std::path::Path) -> Result<()> {
         let mut kept = KeptTexts::open(file, self.sampling)?;
-        let mut server = HttpServer::new(self.url, self.api_key)?;
-        (self.api.check)(&server)?;
-        server.model = match self.model {
-            Some(name) => Some(name.to_owned()),
-            None => (self.api.model)(&server)?,
-        };
+        let server = self.server.open()?;
         let seeds = (0..self.repeats).map(|repeat| self.seed + repeat);
         let all = seeds.flat_map(|seed| {
             self.prompts.iter().map(move |prompt| {
@@ -82,11 +67,11 @@ impl Gathering<'_> {
         let total = self.repeats as usize * self.prompts.len();
         let missing = all.filter(|text| !kept.has(&text.prompt.id, text.seed)).collect::<Vec<_>>();
         let mut progress = Progress::new("texts", total, total - missing.len());
-        let gate = RateGate::new(self.rate);
+        let gate = RateGate::new(self.server.rate);
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let (sender, answers) = channel::<Result<TextLine>>();
         thread::scope(|scope| {
-            for _ in 0..self.concurrency.min(missing.len()) {
+            for _ in 0..self.server.concurrency.min(missing.len()) {
                 let sender = sender.clone();
                 scope.spawn(|| {
                     let sender = sender;
@@ -113,10 +98,11 @@ impl Gathering<'_> {
     }
 
     fn ask(&self, server: &HttpServer, asked: &AskedText<'_>) -> Result<TextLine> {
-        let body = (self.api.request)(server, asked);
-        let place = || format!("{}{}, prompt {}", self.url, self.api.path, asked.prompt.id);
-        let answer = server.post(self.api.path, &body).with_context(place)?;
-        let answered = (self.api.answer)(&answer)
+        let body = (self.server.api.request)(server, asked);
+        let place =
+            || format!("{}{}, prompt {}", self.server.url, self.server.api.path, asked.prompt.id);
+        let answer = server.post(self.server.api.path, &body).with_context(place)?;
+        let answered = (self.server.api.answer)(&answer)
             .map_err(|error| {
                 let text = answer.to_string().chars().take(200).collect::<String>();
                 anyhow!("{error:#}; the answer begins with {}", crate::shown::line(&text))

@@ -5,7 +5,7 @@ use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use super::api::{AskedLaws, ServerApi, ToldLaw};
+use super::api::{AskedLaws, NamedServer, ServerApi, ToldLaw};
 use super::http::HttpServer;
 use super::rate::RateGate;
 use crate::distribution::Token;
@@ -16,22 +16,12 @@ use crate::sampling::{Logits, SamplingParams};
 /// How laws are asked for.
 #[derive(Debug)]
 pub struct ScoredBy<'a> {
-    /// The address of the server, without a path.
-    pub url: &'a str,
-    /// Which requests it understands.
-    pub api: &'a ServerApi,
-    /// The bearer token that it wants.
-    pub api_key: Option<&'a str>,
-    /// The name of the model; the first that it lists, if none is named.
-    pub model: Option<&'a str>,
+    /// Whom.
+    pub server: NamedServer<'a>,
     /// The tokens of its vocabulary, if they are known.
     pub vocab: Option<usize>,
     /// Log-probabilities of each law, the largest ones; none for those of all tokens.
     pub logprobs: Option<usize>,
-    /// Requests at a time.
-    pub concurrency: usize,
-    /// Requests per second at most.
-    pub rate: Option<f64>,
 }
 
 /// A server that tells laws. Their log-probabilities are logits up to a constant.
@@ -71,29 +61,24 @@ impl ScoredBy<'_> {
     /// # Errors
     /// If it does not answer, makes its texts up, or does not tell its laws.
     pub fn open(&self) -> Result<ScoringServer> {
-        let mut server = HttpServer::new(self.url, self.api_key)?;
-        (self.api.check)(&server)?;
-        server.model = match self.model {
-            Some(name) => Some(name.to_owned()),
-            None => (self.api.model)(&server)?,
-        };
-        let token = (self.api.laws.begin)(&server).with_context(|| self.url.to_owned())?;
+        let NamedServer { url, api, concurrency, rate, .. } = self.server;
+        let server = self.server.open()?;
+        let token = (api.laws.begin)(&server).with_context(|| url.to_owned())?;
         let mut opened = ScoringServer {
             server,
-            api: *self.api,
+            api: *api,
             token,
             count: self.vocab,
-            info: info(self.url, self.vocab.unwrap_or_default()),
-            concurrency: self.concurrency,
-            gate: RateGate::new(self.rate),
+            info: info(url, self.vocab.unwrap_or_default()),
+            concurrency,
+            gate: RateGate::new(rate),
         };
         if self.vocab.is_none() {
-            if !self.api.laws.whole {
-                let name = self.api.name;
+            if !api.laws.whole {
+                let name = api.name;
                 bail!(
-                    "{}: --api {name} does not tell how many tokens there are: name the size of \
-                     the vocabulary with --vocab-size",
-                    self.url
+                    "{url}: --api {name} does not tell how many tokens there are: name the size of \
+                     the vocabulary with --vocab-size"
                 );
             }
             opened.info.vocab = opened.vocab()?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::mpsc::Receiver;
 
 use serde_json::{Value, json};
-use specdec::gather::{Gathering, SERVER_APIS};
+use specdec::gather::{Gathering, NamedServer, SERVER_APIS};
 use specdec::recording::{TapePrompt, TextLine};
 use specdec::sampling::SamplingParams;
 
@@ -21,17 +21,19 @@ fn gather(
     let prompt =
         |id: &str, tokens| TapePrompt { id: id.to_owned(), category: String::new(), tokens };
     let gathering = Gathering {
-        url,
-        api: SERVER_APIS.iter().find(|known| known.name == api).unwrap(),
-        api_key: Some("key"),
-        model,
+        server: NamedServer {
+            url,
+            api: SERVER_APIS.iter().find(|known| known.name == api).unwrap(),
+            api_key: Some("key"),
+            model,
+            concurrency: 1,
+            rate: None,
+        },
         prompts: &[prompt("one", vec![0, 1]), prompt("two", vec![3])],
         sampling: SamplingParams { temperature: 0.7, top_k: 3, ..SamplingParams::NEUTRAL },
         repeats,
         seed: 5,
         max_tokens: 1,
-        concurrency: 1,
-        rate: None,
     };
     gathering.run(file).map_err(|error| format!("{error:#}"))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use specdec::distribution::Token;
-use specdec::gather::{SERVER_APIS, ScoredBy, ScoringServer};
+use specdec::gather::{NamedServer, SERVER_APIS, ScoredBy, ScoringServer};
 use specdec::model::{LanguageModel, Want, Work, evaluate_one};
 use specdec::sampling::{History, Logits, Sampler, SamplingParams};
 use specdec::tree::Draft;
@@ -17,8 +17,8 @@ fn open(
 ) -> Result<ScoringServer, String> {
     let api = SERVER_APIS.iter().find(|known| known.name == api).unwrap();
     let (api_key, rate) = (None, None);
-    let scored =
-        ScoredBy { url, api, api_key, model: Some("m"), vocab, logprobs, concurrency: 1, rate };
+    let server = NamedServer { url, api, api_key, model: Some("m"), concurrency: 1, rate };
+    let scored = ScoredBy { server, vocab, logprobs };
     scored.open().map_err(|error| format!("{error:#}"))
 }
 

@@ -9,7 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use super::scorer::Scorer;
 use crate::cli::options::count;
 use crate::cli::some_prompts::SomePrompts;
-use crate::gather::{Gathering, SERVER_APIS, ScoredBy, ServerApi};
+use crate::gather::{Gathering, NamedServer, SERVER_APIS, ScoredBy};
 use crate::recording::TapePrompt;
 use crate::sampling::SamplingParams;
 
@@ -124,34 +124,33 @@ impl AuditedServer {
     ) -> Gathering<'a> {
         let each = (prompts.len() * self.max_tokens).max(1);
         Gathering {
-            url,
-            api: self.api(),
-            api_key: self.api_key.as_deref(),
-            model: self.served_model.as_deref(),
+            server: self.named(url),
             prompts,
             sampling,
             repeats: self.tokens.div_ceil(each) as u64,
             seed: self.seed,
             max_tokens: self.max_tokens,
+        }
+    }
+
+    fn named<'a>(&'a self, url: &'a str) -> NamedServer<'a> {
+        let api = SERVER_APIS.iter().find(|api| api.name == self.api);
+        NamedServer {
+            url,
+            api: api.unwrap_or(&SERVER_APIS[0]),
+            api_key: self.api_key.as_deref(),
+            model: self.served_model.as_deref(),
             concurrency: self.concurrency,
             rate: self.rate,
         }
-    }
-    fn api(&self) -> &'static ServerApi {
-        SERVER_APIS.iter().find(|api| api.name == self.api).unwrap_or(&SERVER_APIS[0])
     }
 
     /// The server that tells the laws, if one is named.
     pub(super) fn scoring(&self) -> Option<ScoredBy<'_>> {
         Some(ScoredBy {
-            url: self.target_url.as_deref()?,
-            api: self.api(),
-            api_key: self.api_key.as_deref(),
-            model: self.served_model.as_deref(),
+            server: self.named(self.target_url.as_deref()?),
             vocab: self.vocab_size,
             logprobs: self.logprobs,
-            concurrency: self.concurrency,
-            rate: self.rate,
         })
     }
 }
