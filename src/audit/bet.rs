@@ -1,11 +1,9 @@
 //! A bet on one bug, and what it would take to notice the bug.
 
 use super::bugs::KnownBug;
-use super::laws::{PlaceLaws, dense};
+use super::placed::BugAtToken;
 use super::places::RoundPlaces;
 use super::wealth::{STRENGTHS, Wealth, strength};
-use crate::chance::{Chance, Purpose, Seeded, Site};
-use crate::distribution::{Dist, Token};
 
 /// How many places at most are kept to tell how much a token tells on average.
 const KEPT: usize = 2048;
@@ -22,15 +20,16 @@ pub struct Bet {
     /// The sum over them of the total variation between the bug's law and the target's.
     distance: f64,
     places: RoundPlaces,
-    draws: RatioDraws,
+    draws: Vec<(usize, DrawnRatios)>,
 }
 
-/// b/p at a token that was drawn from p, and at one that was drawn from b, for some places.
-#[derive(Debug, Clone, Default)]
-struct RatioDraws {
-    kept: Vec<[f64; 2]>,
-    seen: usize,
-    stride: usize,
+/// Where a bug shows with some probability, b/p there of a token that was drawn from p, and of one
+/// that was drawn from b.
+#[derive(Debug, Clone, Copy)]
+struct DrawnRatios {
+    share: f64,
+    exact: f64,
+    own: f64,
 }
 
 impl Bet {
@@ -42,7 +41,7 @@ impl Bet {
             tokens: 0,
             distance: 0.0,
             places: RoundPlaces::new(ks),
-            draws: RatioDraws { stride: 1, ..RatioDraws::default() },
+            draws: Vec::new(),
         }
     }
 
@@ -51,29 +50,19 @@ impl Bet {
         self.places.restart();
     }
 
-    /// Bets on a token, if it can; the decoder may have told whether it ended its round.
-    pub fn place(
-        &mut self,
-        laws: &PlaceLaws<'_>,
-        (token, ended): (Token, Option<bool>),
-        chance: &mut Seeded,
-    ) {
-        let Some(bug) = (self.bug.law)(laws) else { return };
-        let law = self.places.law(&bug, laws.target);
-        let ratio = |token: Token| law[token as usize] / laws.target.p(token);
+    /// Bets on a token at a place with this number; the decoder may have told whether it ended its
+    /// round.
+    pub(super) fn place(&mut self, number: usize, seen: &BugAtToken, ended: Option<bool>) {
+        let share = self.places.share(seen.shows);
         self.tokens += 1;
-        self.distance += distance(&law, laws.target);
-        if laws.target.p(token) > 0.0 {
-            self.wealth.bet(ratio(token));
+        self.distance += share * seen.distance;
+        if let Some(ratio) = seen.ratio {
+            self.wealth.bet(mixed(share, ratio));
         }
-        if self.draws.wants() {
-            let site = |node| Site { purpose: Purpose::Target, node };
-            let exact = ratio(chance.categorical(site(0), laws.target));
-            let drawn = Dist::from_weights(law.clone()).ok();
-            let drawn = drawn.map_or(1.0, |law| ratio(chance.categorical(site(1), &law)));
-            self.draws.keep([exact, drawn]);
+        if let Some([exact, own]) = seen.drawn {
+            self.keep(number, DrawnRatios { share, exact, own });
         }
-        self.places.observe(&bug, laws.target, (token, ended));
+        self.places.observe(seen, ended);
     }
 
     /// The mean total variation between the bug's law and the target's.
@@ -86,55 +75,56 @@ impl Bet {
     /// bet, the right strength has one part.
     pub fn detectable(&self, log: f64) -> Option<f64> {
         let (tokens, log) = (self.tokens as f64, log + (STRENGTHS as f64).ln());
-        let found = (0..STRENGTHS).map(strength).take_while(|&share| {
-            let (mean, variance) = self.draws.growth(share);
+        (0..STRENGTHS).rev().map(strength).find(|&share| {
+            let (mean, variance) = self.growth(share);
             tokens * mean - NINE_OF_TEN * (tokens * variance).sqrt() >= log
-        });
-        found.last()
+        })
     }
+
+    fn keep(&mut self, number: usize, ratios: DrawnRatios) {
+        self.draws.push((number, ratios));
+        if self.draws.len() > KEPT {
+            self.draws.retain(|&(at, _)| is_kept(at, number + 1));
+        }
+    }
+
+    /// Mean and variance of what a bet of this strength wins per token, as a logarithm, if the
+    /// bug has this share. That b/p − 1 has the mean 0 over tokens from p makes the mean of few
+    /// draws more precise: as far as it explains what is won, it is taken out (a control variate).
+    fn growth(&self, strength: f64) -> (f64, f64) {
+        let won = |ratio: f64| (strength * (ratio - 1.0)).ln_1p().max(-WORST);
+        let [mut mean, mut square, mut excess, mut both, mut alone] = [0.0; 5];
+        for &(_, DrawnRatios { share, exact, own }) in &self.draws {
+            let [exact, own] = [exact, own].map(|ratio| mixed(share, ratio));
+            let by_bug = strength * share;
+            let (by_target, off) = ((1.0 - by_bug) * won(exact), exact - 1.0);
+            mean += by_target + by_bug * won(own);
+            square += by_target * won(exact) + by_bug * won(own).powi(2);
+            excess += off;
+            both += off * by_target;
+            alone += off * off;
+        }
+        let draws = self.draws.len().max(1) as f64;
+        let explained = if alone > 0.0 { excess * both / alone } else { 0.0 };
+        let mean = (mean - explained) / draws;
+        (mean, (square / draws - mean * mean).max(0.0))
+    }
+}
+
+/// b/p where a bug shows with some probability.
+fn mixed(share: f64, ratio: f64) -> f64 {
+    1.0 - share + share * ratio
+}
+
+/// Whether draws at a place with this number are kept when so many places have been read: of
+/// many places, each second one, or fourth, and so on.
+pub(super) fn is_kept(number: usize, places: usize) -> bool {
+    number.is_multiple_of(places.div_ceil(KEPT).next_power_of_two())
 }
 
 /// Nine of ten normal numbers are above their mean less so many deviations.
 const NINE_OF_TEN: f64 = 1.2816;
 
-impl RatioDraws {
-    fn wants(&mut self) -> bool {
-        self.seen += 1;
-        (self.seen - 1).is_multiple_of(self.stride)
-    }
-
-    fn keep(&mut self, ratios: [f64; 2]) {
-        self.kept.push(ratios);
-        if self.kept.len() > KEPT {
-            let mut at = 0;
-            self.kept.retain(|_| {
-                at += 1;
-                at % 2 == 1
-            });
-            self.stride *= 2;
-        }
-    }
-
-    /// Mean and variance of what a bet on this share wins per token, as a logarithm, if that is
-    /// the share of the bug.
-    fn growth(&self, share: f64) -> (f64, f64) {
-        let won = |ratio: f64| (share * (ratio - 1.0)).ln_1p().max(-WORST);
-        let sum = |power: i32| {
-            let each = self.kept.iter().map(|&[exact, drawn]| {
-                (1.0 - share) * won(exact).powi(power) + share * won(drawn).powi(power)
-            });
-            each.sum::<f64>() / self.kept.len().max(1) as f64
-        };
-        let mean = sum(1);
-        (mean, (sum(2) - mean * mean).max(0.0))
-    }
-}
-
 /// A bet on a whole bug loses everything where the bug cannot have drawn the token. That is
 /// finite here, or else means would not be numbers.
 const WORST: f64 = 700.0;
-
-/// The total variation between a law and the target's.
-fn distance(law: &[f64], target: &Dist) -> f64 {
-    dense(target).iter().zip(law).map(|(p, own)| (p - own).max(0.0)).sum()
-}

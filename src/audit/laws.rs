@@ -97,37 +97,3 @@ impl TextLaws {
         }
     }
 }
-
-/// The law of a token in a decoder with a bug; each list has a number for every token of the
-/// vocabulary.
-#[derive(Debug, Clone, PartialEq)]
-pub enum BugLaw {
-    /// The same wherever the token stands in its round.
-    Everywhere(Vec<f64>),
-    /// It depends on that.
-    Rounds {
-        /// The probability that the token is drafted and accepted, and the round goes on.
-        accepted: Vec<f64>,
-        /// The probability that the draft is rejected and the token follows, which ends the
-        /// round.
-        corrected: Vec<f64>,
-        /// The law of the token after a whole accepted draft; none if it is the target's.
-        bonus: Option<Vec<f64>>,
-    },
-}
-
-impl BugLaw {
-    /// Accepts drafted tokens with these probabilities, after which a rejected one is replaced by
-    /// a draw from a law.
-    pub(super) fn corrected_by(accepted: Vec<f64>, law: Option<&Dist>) -> Self {
-        let left = (1.0 - accepted.iter().sum::<f64>()).max(0.0);
-        let none = || vec![0.0; accepted.len()];
-        let corrected = law.map_or_else(none, |law| law.zip(law, |mass, _| left * mass));
-        Self::Rounds { accepted, corrected, bonus: None }
-    }
-}
-
-/// The numbers of a law.
-pub(super) fn dense(law: &Dist) -> Vec<f64> {
-    law.zip(law, |mass, _| mass)
-}

@@ -7,13 +7,13 @@
 //! s·a_v + Exp(r_v), a_v = q_v/r_v. Integrating over s, it wins with probability
 //! r_v ∫ dw/(1 + G(w))² from a_v on, where G(w) = Σ r_v (w − a_v)⁺.
 
-use crate::distribution::Dist;
+use super::masses::support;
 
-/// norm((p − q)⁺) drawn with the noise of the draft; `None` if nothing is ever rejected.
-pub(super) fn residual_with_noise_of_draft(target: &Dist, draft: &Dist) -> Option<Vec<f64>> {
-    let residual = target.residual(draft)?;
-    let mut arrivals = residual.support().map(|(v, r)| (draft.p(v) / r, v, r)).collect::<Vec<_>>();
-    arrivals.sort_by(|a, b| a.0.total_cmp(&b.0));
+/// A residual drawn with the noise of the draft.
+pub(super) fn residual_with_noise_of_draft(residual: &[f64], draft: &[f64]) -> Vec<f64> {
+    let arrivals = support(residual).map(|(token, r)| (draft[token] / r, token as u32, r));
+    let mut arrivals = arrivals.collect::<Vec<_>>();
+    arrivals.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     // 1/(1 + G) where each arrival begins, from the first on: G grows by its slope, the sum of r.
     let (mut grown, mut slope, mut last) = (0.0, 0.0, 0.0);
     let starts = arrivals.iter().map(|&(begin, _, r)| {
@@ -22,12 +22,12 @@ pub(super) fn residual_with_noise_of_draft(target: &Dist, draft: &Dist) -> Optio
         (1.0 / (1.0 + grown), slope)
     });
     let starts = starts.collect::<Vec<_>>();
-    let mut law = vec![0.0; target.vocab()];
+    let mut law = vec![0.0; residual.len()];
     let (mut tail, mut next) = (0.0, 0.0);
     for (&(_, token, r), &(height, slope)) in arrivals.iter().zip(&starts).rev() {
         tail += (height - next) / slope;
         next = height;
         law[token as usize] = r * tail;
     }
-    Some(law)
+    law
 }

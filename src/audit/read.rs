@@ -34,7 +34,7 @@ pub struct AuditReader<'m> {
     pub audit: TokenAudit,
     /// What it has found of told rounds, if it looks at them.
     pub rounds: Option<RoundAudit>,
-    /// Whether bets may know where told rounds ended (see [`super::RoundPlaces`]).
+    /// Whether bets may know where told rounds ended (see `places.rs`).
     pub bets_know_rounds: bool,
     target: Teacher<'m>,
     sampler: Sampler,

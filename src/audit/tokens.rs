@@ -1,15 +1,17 @@
 //! Bets on tokens whose laws are known, wherever these are from.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use super::bet::Bet;
+use super::bet::{Bet, is_kept};
 use super::bugs::BUGS;
 use super::impossible::ImpossibleToken;
 use super::laws::{LawsBefore, TextLaws};
 use super::learnt::LearntBet;
+use super::masses::PlaceMasses;
+use super::placed::BugAtToken;
 use super::unknown::UNKNOWN_BUGS;
 use super::wealth::log_mean_exp;
-use crate::chance::{Chance, Request, Seeded};
+use crate::chance::{Chance, Purpose, Request, Seeded, Site};
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
 use crate::sampling::ForEachRow;
@@ -70,7 +72,7 @@ impl TokenAudit {
     }
 
     /// Goes on with a part of the text; `ended` says of each token whether it ended its round,
-    /// where the decoder has told (see [`super::RoundPlaces`]).
+    /// where the decoder has told (see `places.rs`).
     ///
     /// # Errors
     /// If there is not one law for each token, laws are of different vocabularies, or a token is
@@ -92,21 +94,26 @@ impl TokenAudit {
             gap: f64::INFINITY,
         });
         self.impossible.extend(impossible);
+        let (begin, before) = (self.tokens, self.before.as_ref());
+        let ended = |at: usize| ended.and_then(|ended| ended.get(at).copied());
+        let seen = self.seen(part, &laws, before);
         let drafted = laws.draft.iter().flatten().map(Dist::argmax).collect::<Vec<_>>();
         let learnt = self.learnt.iter_mut().map(EitherBet::Learnt);
-        let bets = self.bets.iter_mut().map(EitherBet::Known).chain(learnt);
+        let bets = self.bets.iter_mut().enumerate().map(EitherBet::Known).chain(learnt);
         let bets = bets.map(Mutex::new).collect::<Vec<_>>();
-        let (begin, chance, before) = (self.tokens as u64, &self.chance, self.before.as_ref());
-        (self.threads.0)(bets.len(), &|bet| {
-            let mut bet = bets[bet].lock().unwrap_or_else(PoisonError::into_inner);
-            let mut chance = chance.clone();
-            for (i, &token) in part.iter().enumerate() {
-                chance.begin_round(begin + i as u64);
-                let ended = ended.and_then(|ended| ended.get(i).copied());
-                let place = laws.place(i, before);
-                match &mut *bet {
-                    EitherBet::Known(bet) => bet.place(&place, (token, ended), &mut chance),
-                    EitherBet::Learnt(bet) => bet.place(&place, token, drafted.get(i).copied()),
+        (self.threads.0)(bets.len(), &|bet| match &mut *bets[bet]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+        {
+            EitherBet::Known((bug, bet)) => {
+                for (at, seen) in seen.iter().enumerate() {
+                    let seen = seen.get().and_then(|seen| seen[*bug]);
+                    seen.inspect(|seen| bet.place(begin + at, seen, ended(at)));
+                }
+            }
+            EitherBet::Learnt(bet) => {
+                for (at, &token) in part.iter().enumerate() {
+                    bet.place(&laws.place(at, before), token, drafted.get(at).copied());
                 }
             }
         });
@@ -114,6 +121,29 @@ impl TokenAudit {
         self.at += part.len();
         self.before = laws.last().or(self.before.take());
         Ok(())
+    }
+
+    /// What bets on bugs need of each place. Places do not know of each other, and bets, which
+    /// know their past, do not, either: so both have threads, one after the other.
+    fn seen(
+        &self,
+        part: &[Token],
+        laws: &TextLaws,
+        before: Option<&LawsBefore>,
+    ) -> Vec<OnceLock<Vec<Option<BugAtToken>>>> {
+        let seen = part.iter().map(|_| OnceLock::new()).collect::<Vec<_>>();
+        (self.threads.0)(part.len(), &|at| {
+            let number = self.tokens + at;
+            let mut chance = self.chance.clone();
+            chance.begin_round(number as u64);
+            let site = Site { purpose: Purpose::Target, node: 0 };
+            let drawn = is_kept(number, number + 1).then(|| chance.uniform(site));
+            let place = PlaceMasses::of(&laws.place(at, before));
+            let bugs = self.bets.iter().map(|bet| (bet.bug.law)(&place));
+            let bugs = bugs.map(|law| law.map(|law| law.at(part[at], &place, drawn)));
+            seen[at].get_or_init(|| bugs.collect());
+        });
+        seen
     }
 
     /// Ends a text.
@@ -127,6 +157,6 @@ impl TokenAudit {
 
 /// A bet, while it is placed.
 enum EitherBet<'b> {
-    Known(&'b mut Bet),
+    Known((usize, &'b mut Bet)),
     Learnt(&'b mut LearntBet),
 }

@@ -1,39 +1,41 @@
 //! Laws of decoders that use one uniform number twice. A token is drawn as the one whose interval
 //! of the cumulative law, in the order of tokens, contains the number.
 
-use crate::distribution::Dist;
+use super::masses::support;
 
 /// Where each token of a law has its interval.
-fn intervals(law: &Dist) -> impl Iterator<Item = (usize, [f64; 2])> + '_ {
-    law.support().scan(0.0, |end, (token, mass)| {
+fn intervals(law: &[f64]) -> impl Iterator<Item = (usize, [f64; 2])> + '_ {
+    support(law).scan(0.0, |end, (token, mass)| {
         let begin = *end;
         *end += mass;
-        Some((token as usize, [begin, *end]))
+        Some((token, [begin, *end]))
     })
 }
 
 /// Accepted with the number that has drawn the token: x is kept if it lies in x's interval and
 /// below p/q.
-pub(super) fn accepted_with_number_of_draft(target: &Dist, draft: &Dist) -> Vec<f64> {
-    let mut accepted = vec![0.0; target.vocab()];
+pub(super) fn accepted_with_number_of_draft(target: &[f64], draft: &[f64]) -> Vec<f64> {
+    let mut accepted = vec![0.0; target.len()];
     for (token, [begin, end]) in intervals(draft) {
-        let ratio = target.p(token as u32) / (end - begin);
+        let ratio = target[token] / (end - begin);
         accepted[token] = (end.min(ratio) - begin).max(0.0);
     }
     accepted
 }
 
 /// The residual, drawn with the number that has rejected the token: it is above p/q of that token.
-/// The law has the mass of all rejections; `None` if nothing is ever rejected.
-pub(super) fn residual_with_number_of_accept(target: &Dist, draft: &Dist) -> Option<Vec<f64>> {
-    let residual = target.residual(draft)?;
+/// The law has the mass of all rejections.
+pub(super) fn residual_with_number_of_accept(
+    residual: &[f64],
+    (target, draft): (&[f64], &[f64]),
+) -> Vec<f64> {
     // Tokens by the number from which on they are rejected, with the sum of q up to each.
-    let mut rejected = draft.support().map(|(x, q)| (target.p(x) / q, q)).collect::<Vec<_>>();
+    let mut rejected = support(draft).map(|(x, q)| (target[x] / q, q)).collect::<Vec<_>>();
     rejected.retain(|(ratio, _)| *ratio < 1.0);
-    rejected.sort_by(|a, b| a.0.total_cmp(&b.0));
+    rejected.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let mut steps = rejected.into_iter().peekable();
-    let (mut height, mut law) = (0.0, vec![0.0; target.vocab()]);
-    for (token, [mut begin, end]) in intervals(&residual) {
+    let (mut height, mut law) = (0.0, vec![0.0; residual.len()]);
+    for (token, [mut begin, end]) in intervals(residual) {
         let end = end.min(1.0);
         // The density of rejecting numbers is a staircase.
         while let Some((ratio, q)) = steps.next_if(|(ratio, _)| *ratio < end) {
@@ -43,5 +45,5 @@ pub(super) fn residual_with_number_of_accept(target: &Dist, draft: &Dist) -> Opt
         }
         law[token] += height * (end - begin).max(0.0);
     }
-    Some(law)
+    law
 }

@@ -1,7 +1,8 @@
 //! What bets look at that no known bug has told of.
 
 use super::groups::{Grouped, TextPast, grouped, ranges};
-use super::laws::{PlaceLaws, dense};
+use super::laws::PlaceLaws;
+use super::masses::dense;
 use crate::distribution::Token;
 
 /// What a bet looks at.

@@ -90,8 +90,20 @@ impl<'m> RunningText<'m> {
             Ok(event) => event,
             Err(error) => TextEvent::Failed(error),
         };
-        let goes_on = matches!(event, TextEvent::Part(_));
-        self.send(event) && goes_on
+        let ends = !matches!(event, TextEvent::Part(_));
+        // Who has a text finds it among the meters.
+        if ends {
+            self.count(engine);
+        }
+        let gone = !self.send(event);
+        if gone && !ends {
+            self.count(engine);
+        }
+        !(ends || gone)
+    }
+
+    fn count(&self, engine: &ServingEngine<'_>) {
+        engine.meters.ended(self.generation.new_tokens().len(), &self.listener.speculation);
     }
 
     fn next(&mut self, engine: &ServingEngine<'_>) -> Result<TextEvent, ApiError> {
@@ -105,8 +117,7 @@ impl<'m> RunningText<'m> {
             if !rest.text.is_empty() {
                 self.send(TextEvent::Part(rest));
             }
-            let speculation = std::mem::take(&mut self.listener.speculation);
-            engine.meters.ended(self.generation.new_tokens().len(), &speculation);
+            let speculation = self.listener.speculation.clone();
             return Ok(TextEvent::Ended(EndedText { reason, speculation }));
         }
         let clock = RealClock::default();

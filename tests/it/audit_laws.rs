@@ -2,7 +2,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use specdec::audit::{BUGS, BugLaw, PlaceLaws};
+use specdec::audit::{BUGS, BugLaw, PlaceLaws, PlaceMasses, TextLaws, TokenAudit};
 use specdec::distribution::Dist;
 
 /// Each bug emits some token: its probabilities sum to 1, whatever the laws are, p = q, one-hot
@@ -29,18 +29,17 @@ fn each_law_of_a_bug_is_a_law() {
                     draft_before: Some(raw),
                     raw_draft: Some(raw),
                 };
+                let place = PlaceMasses::of(&place);
                 for bug in BUGS {
                     let Some(law) = (bug.law)(&place) else { continue };
                     let sum = match law {
-                        BugLaw::Everywhere(law) => law.iter().sum::<f64>(),
-                        BugLaw::Rounds { accepted, corrected, bonus } => {
-                            let bonus = bonus.map_or(1.0, |law| law.iter().sum::<f64>());
-                            // A dozen sums of four numbers below 1.
-                            assert!((bonus - 1.0).abs() < 1e-12, "{}", bug.name);
+                        BugLaw::Everywhere(law) | BugLaw::Bonus(law) => law.iter().sum::<f64>(),
+                        BugLaw::Drafted { accepted, corrected } => {
                             accepted.iter().chain(&corrected).sum::<f64>()
                         }
                     };
                     placed += 1;
+                    // A dozen sums of four numbers below 1.
                     assert!(
                         (sum - 1.0).abs() < 1e-12,
                         "{}: {sum} of {target:?} {draft:?} {raw:?}",
@@ -84,9 +83,58 @@ fn siblings_that_are_no_draws_have_the_law_of_their_program() {
         raw_draft: None,
     };
     let bug = BUGS.iter().find(|bug| bug.name == "top_siblings_soft_q").unwrap();
-    let Some(BugLaw::Rounds { accepted, corrected, .. }) = (bug.law)(&place) else { panic!() };
+    let law = (bug.law)(&PlaceMasses::of(&place));
+    let Some(BugLaw::Drafted { accepted, corrected }) = law else { panic!() };
     for (found, expected) in found.iter().flatten().zip(accepted.iter().chain(&corrected)) {
         let error = (expected * (1.0 - expected) / f64::from(DRAWS)).sqrt();
         assert!((found - expected).abs() < 5.0 * error + 1e-9, "{found} {expected}");
+    }
+}
+
+/// How much of a bug would be noticed, against what its law gives.
+#[test]
+fn what_would_be_noticed_follows_from_the_law() {
+    const TOKENS: usize = 20_000;
+    let laws = [
+        [0.45, 0.3, 0.2, 0.05],
+        [0.2, 0.25, 0.15, 0.4],
+        [0.9, 0.05, 0.04, 0.01],
+        [0.97, 0.01, 0.01, 0.01],
+        [0.5, 0.45, 0.04, 0.01],
+    ];
+    for target in laws {
+        let mut audit = TokenAudit::new(&[4]);
+        audit.begin("", 0);
+        for _ in 0..TOKENS / 100 {
+            let law = Dist::from_probs(target.to_vec()).unwrap();
+            let target = vec![law; 100];
+            let laws = TextLaws { target, raw_target: None, draft: None, raw_draft: None };
+            audit.read(&[0; 100], laws, None).unwrap();
+        }
+        for (name, power) in [("hotter", 0.8), ("colder", 1.25)] {
+            let weights = target.map(|p: f64| p.powf(power));
+            let own = weights.map(|weight| weight / weights.iter().sum::<f64>());
+            // Of a share, the largest strength that nine of ten audits would notice.
+            let noticed = |step: &i32| {
+                let share = f64::powf(2.0, -f64::from(*step) / 3.0);
+                let (mut mean, mut square) = (0.0, 0.0);
+                for (p, own) in target.iter().zip(own) {
+                    let drawn = p + share * (own - p);
+                    let won = (drawn / p).ln();
+                    (mean, square) = (mean + drawn * won, square + drawn * won * won);
+                }
+                let variance = TOKENS as f64 * (square - mean * mean);
+                TOKENS as f64 * mean - 1.2816 * variance.sqrt() >= 10.0 + 28_f64.ln()
+            };
+            let expected = (0..28).filter(noticed).max().unwrap();
+            let bet = audit.bets.iter().find(|bet| bet.bug.name == name).unwrap();
+            let found = bet.detectable(10.0);
+            let found = found.map_or(0.0, |share| -3.0 * share.log2());
+            // Draws at 2,048 places are off by a step at most.
+            assert!(
+                (found - f64::from(expected)).abs() < 1.01,
+                "{name} of {target:?}: {found} and {expected}"
+            );
+        }
     }
 }

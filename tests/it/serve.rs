@@ -114,6 +114,23 @@ fn texts_end_where_they_are_told_to() {
     assert_eq!(first_text(&none), "ab");
 }
 
+/// The texts of a request are draws of their own, which come again.
+#[test]
+fn texts_of_a_request_differ() {
+    let server = TestServer::start(&[]);
+    let mut fields = toy_text(3, 30);
+    fields["n"] = 4.into();
+    let texts = || {
+        let answer = server.complete(&fields);
+        let choices = answer["choices"].as_array().unwrap();
+        let each = choices.iter().map(|choice| choice["text"].as_str().unwrap().to_owned());
+        each.collect::<Vec<_>>()
+    };
+    let found = texts();
+    assert_eq!(found.iter().collect::<std::collections::BTreeSet<_>>().len(), 4, "{found:?}");
+    assert_eq!(texts(), found);
+}
+
 /// Many texts at a time, on fewer slots, are those that each is by itself.
 #[test]
 fn texts_beside_each_other_are_those_alone() {

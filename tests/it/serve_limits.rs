@@ -107,6 +107,10 @@ fn a_full_queue_refuses() {
     assert!(answer.head.to_lowercase().contains("retry-after: 1"), "{}", answer.head);
     drop(open);
     server.rest();
+    // Both ended with their clients: each would have had a thousand tokens, as many as the model's
+    // context has places.
+    let made = server.meter("specdec_generation_tokens_total");
+    assert!((1.0..1500.0).contains(&made), "{made}");
     assert!(!first_text(&server.complete(&toy_text(2, 4))).is_empty());
 }
 

@@ -200,7 +200,10 @@ impl AuditArgs {
             reader.rounds = told.shape.map(|_| RoundAudit::new(self.law(), k));
             reader.bets_know_rounds = self.told_rounds;
             let texts = tape.texts.iter().zip(&told.rounds);
-            for (text, rounds) in texts.filter(|(text, _)| text.sampling == number) {
+            let mut texts = texts.filter(|(text, _)| text.sampling == number).collect::<Vec<_>>();
+            // Models keep what a text begins with for the next one.
+            texts.sort_by(|(a, _), (b, _)| a.prompt_tokens.cmp(&b.prompt_tokens));
+            for (text, rounds) in texts {
                 let place =
                     || format!("prompt {}, repeat {}", shown::line(&text.prompt), text.repeat);
                 let rounds = rounds.as_deref();

@@ -1,0 +1,108 @@
+//! The laws of a place as lists of numbers, which laws of bugs are computed from.
+
+use super::laws::PlaceLaws;
+use crate::distribution::Dist;
+
+/// The laws of [`PlaceLaws`], each with the probability of every token of the vocabulary.
+#[derive(Debug, Clone)]
+pub struct PlaceMasses {
+    /// The target's.
+    pub(super) target: Vec<f64>,
+    /// The target's without any processor.
+    pub(super) raw_target: Option<Vec<f64>>,
+    /// The target's at the place before.
+    pub(super) before: Option<Vec<f64>>,
+    /// The draft model's.
+    pub(super) draft: Option<Vec<f64>>,
+    /// The draft model's at the place before.
+    pub(super) draft_before: Option<Vec<f64>>,
+    /// The draft model's without any processor.
+    pub(super) raw_draft: Option<Vec<f64>>,
+    /// norm((p − q)⁺); none without a draft model, and where p = q.
+    pub(super) residual: Option<Vec<f64>>,
+}
+
+impl PlaceMasses {
+    /// The same laws.
+    pub fn of(laws: &PlaceLaws<'_>) -> Self {
+        let target = dense(laws.target);
+        let draft = laws.draft.map(dense);
+        Self {
+            residual: draft.as_ref().and_then(|draft| residual(&target, draft)),
+            raw_target: laws.raw_target.map(dense),
+            before: laws.before.map(dense),
+            draft_before: laws.draft_before.map(dense),
+            raw_draft: laws.raw_draft.map(dense),
+            target,
+            draft,
+        }
+    }
+
+    /// p and q, if q is known.
+    pub(super) fn pair(&self) -> Option<(&[f64], &[f64])> {
+        Some((&self.target, self.draft.as_deref()?))
+    }
+
+    /// What rejection sampling keeps of each token of a draft, min(p, q).
+    pub(super) fn kept(&self) -> Option<Vec<f64>> {
+        self.pair().map(|(p, q)| zip(p, q, f64::min))
+    }
+}
+
+/// The probabilities of all tokens.
+pub(super) fn dense(law: &Dist) -> Vec<f64> {
+    let mut masses = vec![0.0; law.vocab()];
+    law.support().for_each(|(token, mass)| masses[token as usize] = mass);
+    masses
+}
+
+/// `value(p(x), q(x))` of every token.
+pub(super) fn zip(p: &[f64], q: &[f64], value: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+    p.iter().zip(q).map(|(&p, &q)| value(p, q)).collect()
+}
+
+/// The sum of `value(p(x), q(x))` over all tokens, in lanes that need not wait for each other.
+pub(super) fn sum_of(p: &[f64], q: &[f64], value: impl Fn(f64, f64) -> f64) -> f64 {
+    let mut lanes = [0.0; 8];
+    let ((p, rest_of_p), (q, rest_of_q)) = (p.as_chunks::<8>(), q.as_chunks::<8>());
+    for (p, q) in p.iter().zip(q) {
+        lanes.iter_mut().zip(p.iter().zip(q)).for_each(|(lane, (&p, &q))| *lane += value(p, q));
+    }
+    let rest = rest_of_p.iter().zip(rest_of_q).map(|(&p, &q)| value(p, q));
+    lanes.into_iter().chain(rest).sum()
+}
+
+/// The sum over all tokens.
+pub(super) fn sum(masses: &[f64]) -> f64 {
+    sum_of(masses, masses, |mass, _| mass)
+}
+
+/// Masses with a sum of 1; `None` if all are zero.
+pub(super) fn normalised(mut masses: Vec<f64>) -> Option<Vec<f64>> {
+    let all = sum(&masses);
+    masses.iter_mut().for_each(|mass| *mass /= all);
+    (all > 0.0).then_some(masses)
+}
+
+/// norm((p − q)⁺); `None` if p = q.
+pub(super) fn residual(p: &[f64], q: &[f64]) -> Option<Vec<f64>> {
+    normalised(zip(p, q, |p, q| (p - q).max(0.0)))
+}
+
+/// The tokens that have a mass, in their order.
+pub(super) fn support(masses: &[f64]) -> impl Iterator<Item = (usize, f64)> + '_ {
+    masses.iter().copied().enumerate().filter(|&(_, mass)| mass > 0.0)
+}
+
+/// The token with the largest mass; of several, the first.
+pub(super) fn argmax(masses: &[f64]) -> usize {
+    let largest = |best: (usize, f64), one: (usize, f64)| if one.1 > best.1 { one } else { best };
+    masses.iter().copied().enumerate().fold((0, f64::NEG_INFINITY), largest).0
+}
+
+/// The law that is certain of a token.
+pub(super) fn one_hot(vocab: usize, token: usize) -> Vec<f64> {
+    let mut law = vec![0.0; vocab];
+    law[token] = 1.0;
+    law
+}
