@@ -84,8 +84,38 @@ impl TokenAudit {
         ended: Option<&[bool]>,
     ) -> Result<(), Error> {
         laws.check(part)?;
-        let impossible =
-            part.iter().enumerate().filter(|&(i, &token)| laws.target[i].p(token) <= 0.0);
+        self.note_impossible(part, &laws.target);
+        let (begin, before) = (self.tokens, self.before.as_ref());
+        let ended = |at: usize| ended.and_then(|ended| ended.get(at).copied());
+        let seen = self.seen(part, &laws, before);
+        let drafted = laws.draft.iter().flatten().map(Dist::argmax).collect::<Vec<_>>();
+        let learnt = self.learnt.iter_mut().map(EitherBet::Learnt);
+        let bets = self.bets.iter_mut().enumerate().map(EitherBet::Known).chain(learnt);
+        let bets = bets.map(Mutex::new).collect::<Vec<_>>();
+        (self.threads.0)(bets.len(), &|bet| {
+            let mut bet = bets[bet].lock().unwrap_or_else(PoisonError::into_inner);
+            match &mut *bet {
+                EitherBet::Known((bug, bet)) => {
+                    for (at, seen) in seen.iter().enumerate() {
+                        let seen = seen.get().and_then(|seen| seen[*bug]);
+                        seen.inspect(|seen| bet.place(begin + at, seen, ended(at)));
+                    }
+                }
+                EitherBet::Learnt(bet) => {
+                    for (at, &token) in part.iter().enumerate() {
+                        bet.place(&laws.place(at, before), token, drafted.get(at).copied());
+                    }
+                }
+            }
+        });
+        self.tokens += part.len();
+        self.at += part.len();
+        self.before = laws.last().or(self.before.take());
+        Ok(())
+    }
+
+    fn note_impossible(&mut self, part: &[Token], target: &[Dist]) {
+        let impossible = part.iter().enumerate().filter(|&(i, &token)| target[i].p(token) <= 0.0);
         let impossible = impossible.map(|(i, &token)| ImpossibleToken {
             prompt: self.prompt.clone(),
             repeat: self.repeat,
@@ -94,33 +124,6 @@ impl TokenAudit {
             gap: f64::INFINITY,
         });
         self.impossible.extend(impossible);
-        let (begin, before) = (self.tokens, self.before.as_ref());
-        let ended = |at: usize| ended.and_then(|ended| ended.get(at).copied());
-        let seen = self.seen(part, &laws, before);
-        let drafted = laws.draft.iter().flatten().map(Dist::argmax).collect::<Vec<_>>();
-        let learnt = self.learnt.iter_mut().map(EitherBet::Learnt);
-        let bets = self.bets.iter_mut().enumerate().map(EitherBet::Known).chain(learnt);
-        let bets = bets.map(Mutex::new).collect::<Vec<_>>();
-        (self.threads.0)(bets.len(), &|bet| match &mut *bets[bet]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-        {
-            EitherBet::Known((bug, bet)) => {
-                for (at, seen) in seen.iter().enumerate() {
-                    let seen = seen.get().and_then(|seen| seen[*bug]);
-                    seen.inspect(|seen| bet.place(begin + at, seen, ended(at)));
-                }
-            }
-            EitherBet::Learnt(bet) => {
-                for (at, &token) in part.iter().enumerate() {
-                    bet.place(&laws.place(at, before), token, drafted.get(at).copied());
-                }
-            }
-        });
-        self.tokens += part.len();
-        self.at += part.len();
-        self.before = laws.last().or(self.before.take());
-        Ok(())
     }
 
     /// What bets on bugs need of each place. Places do not know of each other, and bets, which
