@@ -51,9 +51,7 @@ impl PlaceMasses {
 
 /// The probabilities of all tokens.
 pub(super) fn dense(law: &Dist) -> Vec<f64> {
-    let mut masses = vec![0.0; law.vocab()];
-    law.support().for_each(|(token, mass)| masses[token as usize] = mass);
-    masses
+    law.zip(law, |mass, _| mass)
 }
 
 /// `value(p(x), q(x))` of every token.
