@@ -1,5 +1,8 @@
 //! What a server answers.
 
+#[cfg(unix)]
+use std::io::{Read, Write};
+
 use serde_json::{Value, json};
 use specdec::exactness::mutants::of_any_models;
 
@@ -100,6 +103,27 @@ fn log_probabilities_are_those_of_the_law() {
     }
 }
 
+/// Logits of a model that is no toy have any sum, and few of its tokens are told.
+#[test]
+fn the_most_probable_tokens_are_told() {
+    let server = TestServer::of("embedded-target", &["--max-logprobs", "-1"]);
+    let row = |most: usize| {
+        let fields = json!({"prompt": [5, 6, 7], "max_tokens": 1, "prompt_logprobs": most});
+        let answer = server.complete(&fields);
+        let row = answer["choices"][0]["prompt_logprobs"][2].as_object().unwrap();
+        let told = row.iter().map(|(id, told)| (told["logprob"].as_f64().unwrap(), id.clone()));
+        let mut told = told.collect::<Vec<_>>();
+        told.sort_by(|a, b| b.0.total_cmp(&a.0));
+        told
+    };
+    let all = row(4096);
+    assert_eq!(all.len(), 4096);
+    // The mass of logits is a sum of powers in f32.
+    let sum = all.iter().map(|(log, _)| log.exp()).sum::<f64>();
+    assert!((sum - 1.0).abs() < 1e-6, "{sum}");
+    assert_eq!(row(3)[..3], all[..3]);
+}
+
 #[test]
 fn texts_end_where_they_are_told_to() {
     let server = TestServer::start(&[]);
@@ -193,6 +217,30 @@ fn a_server_ends_when_it_is_told_to() {
     for signal in ["-INT", "-TERM"] {
         let server = TestServer::start(&[]);
         assert_eq!(first_text(&server.complete(&toy_text(1, 10))).len(), 10);
-        assert!(server.end_by(signal).success(), "{signal}");
+        server.signal(signal);
+        assert!(server.end().success(), "{signal}");
     }
+}
+
+/// A request that the signal comes into the middle of is refused.
+#[cfg(unix)]
+#[test]
+fn a_server_that_ends_takes_no_new_text() {
+    let server = TestServer::start(&[]);
+    let body = toy_text(1, 10).to_string();
+    let whole = crate::serve_support::request("POST", "/v1/completions", "", &body);
+    let (begin, rest) = whole.split_at(whole.len() - 5);
+    let mut stream = server.send(begin.as_bytes());
+    // Connections are taken in their order.
+    assert_eq!(server.get("/health").status, 200);
+    server.signal("-TERM");
+    let address = server.url().replace("http://", "");
+    while std::net::TcpStream::connect(&address).is_ok() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    stream.write_all(rest.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    assert!(server.end().success());
 }

@@ -103,11 +103,16 @@ impl TestServer {
         }
     }
 
-    /// Sends it a signal and waits for its end.
+    /// Sends it a signal.
     #[cfg(unix)]
-    pub(crate) fn end_by(mut self, signal: &str) -> ExitStatus {
+    pub(crate) fn signal(&self, signal: &str) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+
+    /// Waits for its end.
+    #[cfg(unix)]
+    pub(crate) fn end(mut self) -> ExitStatus {
         self.child.wait().unwrap()
     }
 }
