@@ -138,6 +138,23 @@ fn texts_end_where_they_are_told_to() {
     assert_eq!(first_text(&none), "ab");
 }
 
+/// The model's end token ends a text, unless it is to be ignored.
+#[test]
+fn an_end_token_ends_a_text() {
+    let server = TestServer::of("embedded-target", &[]);
+    let reasons = |ignored: bool| {
+        let answer = server.complete(&json!({
+            "prompt": "# ", "max_tokens": 300, "n": 4, "seed": 1, "ignore_eos": ignored,
+        }));
+        let choices = answer["choices"].as_array().unwrap();
+        let ended = choices.iter().filter(|choice| choice["finish_reason"] == "stop").count();
+        (ended, answer["usage"]["completion_tokens"].as_u64().unwrap())
+    };
+    let (ended, tokens) = reasons(false);
+    assert!(ended > 0 && tokens < 1200, "{ended} {tokens}");
+    assert_eq!(reasons(true), (0, 1200));
+}
+
 /// The texts of a request are draws of their own, which come again.
 #[test]
 fn texts_of_a_request_differ() {
