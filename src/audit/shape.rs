@@ -82,33 +82,3 @@ impl RoundShape {
         all >= text.tokens && (all - last < text.tokens || text.tokens == 0)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shape(texts: &[(&[usize], usize)], k: Option<usize>) -> Option<[bool; 2]> {
-        let counts = |&(accepted, tokens)| ToldCounts { accepted, drafted: None, tokens };
-        let shape = RoundShape::of(texts.iter().map(counts), k);
-        shape.map(|shape| [shape.prompt_gives_one, shape.bonus])
-    }
-
-    #[test]
-    fn counts_of_several_texts_tell_how_rounds_give_tokens() {
-        assert_eq!(shape(&[(&[2, 0, 4], 9)], Some(4)), None, "the last token may be the prompt's");
-        assert_eq!(shape(&[(&[2, 0, 4], 10)], Some(4)), Some([true, true]));
-        // Without the prompt's token, rounds of 3, 1 and 1 give these five.
-        assert_eq!(shape(&[(&[2, 0, 4], 9), (&[2, 0, 0], 5)], Some(4)), Some([false, true]));
-        assert_eq!(shape(&[(&[2, 4, 4, 0], 12)], Some(4)), Some([false, false]));
-        assert_eq!(shape(&[(&[2, 4, 4, 0], 12)], None), None);
-        assert_eq!(shape(&[(&[2, 4, 4, 1], 20)], Some(4)), None, "too few tokens are told");
-    }
-
-    #[test]
-    fn the_end_of_a_text_cuts_its_last_round() {
-        let shape = RoundShape { prompt_gives_one: true, bonus: true };
-        let counts = ToldCounts { accepted: &[1, 4], drafted: Some(&[4, 4]), tokens: 5 };
-        let tokens = shape.rounds(counts, None).into_iter().map(|round| round.tokens);
-        assert_eq!(tokens.collect::<Vec<_>>(), [1, 2, 2]);
-    }
-}

@@ -138,3 +138,52 @@ fn what_would_be_noticed_follows_from_the_law() {
         }
     }
 }
+
+/// Whatever came before, no bet wins on average if the next token is drawn from p.
+#[test]
+fn every_bet_is_fair_after_any_past() {
+    const PLACES: usize = 40;
+    let mut rng = ChaCha8Rng::seed_from_u64(23);
+    for _ in 0..20 {
+        let mut laws = || {
+            let law = |_| {
+                let weights = [0; 4].map(|_| 0.01 + rng.random::<f64>().powi(3));
+                Dist::from_weights(weights.to_vec()).unwrap()
+            };
+            (0..PLACES).map(law).collect::<Vec<_>>()
+        };
+        let laws = TextLaws {
+            target: laws(),
+            raw_target: Some(laws()),
+            draft: Some(laws()),
+            raw_draft: Some(laws()),
+        };
+        // Not drawn from p, so that all bets have something to say.
+        let past = (1..PLACES).map(|at| [0, 0, 1, 3][at * at % 4]).collect::<Vec<u32>>();
+        let wealth = |tokens: &[u32]| {
+            let cut = |laws: &Vec<Dist>| laws[..tokens.len()].to_vec();
+            let laws = TextLaws {
+                target: cut(&laws.target),
+                raw_target: laws.raw_target.as_ref().map(cut),
+                draft: laws.draft.as_ref().map(cut),
+                raw_draft: laws.raw_draft.as_ref().map(cut),
+            };
+            let mut audit = TokenAudit::new(&[1, 2, 4]);
+            audit.begin("", 0);
+            audit.read(tokens, laws, None).unwrap();
+            let known = audit.bets.iter().map(|bet| (bet.bug.name, bet.wealth.log()));
+            let learnt = audit.learnt.iter().map(|bet| (bet.bug.name, bet.wealth.log()));
+            known.chain(learnt).collect::<Vec<_>>()
+        };
+        let before = wealth(&past);
+        let after = (0..4).map(|next| wealth(&[&past[..], &[next]].concat())).collect::<Vec<_>>();
+        for (bet, (name, log)) in before.into_iter().enumerate() {
+            let mean = (0..4).map(|next| {
+                laws.target[PLACES - 1].p(next) * (after[next as usize][bet].1 - log).exp()
+            });
+            let mean = mean.sum::<f64>();
+            // Sums of logarithms over 40 places.
+            assert!((mean - 1.0).abs() < 1e-9, "{name}: {mean}");
+        }
+    }
+}

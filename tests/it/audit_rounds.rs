@@ -144,3 +144,56 @@ fn few_rounds_show_a_difference() {
         assert!(differs(&found) && (found.log10_e_more > found.log10_e_fewer) == more, "{found:?}");
     }
 }
+
+/// A drafted token with q = p.
+const CERTAIN: TokenOdds = TokenOdds { q: 0.5, ratio: 1.0, race: None };
+
+/// A round is looked at if all that it drafts is part of the text: near the end a decoder may
+/// draft less than is taken to be.
+#[test]
+fn rounds_at_the_end_are_left_out() {
+    let looked_at = |tokens: usize| {
+        let mut audit = RoundAudit::new(ChainLaw::Token, Some(K));
+        let odds = vec![CERTAIN; tokens];
+        let round = |tokens, accepted| ToldRound { tokens, accepted, drafted: None };
+        audit.read(&odds, &[round(2, 1), round(K, K - 1)]);
+        audit.verdict().unwrap().rounds
+    };
+    assert_eq!((looked_at(2 + K), looked_at(3 + K)), (1, 2));
+}
+
+/// What is certain tells nothing, however often it happens.
+#[test]
+fn certain_acceptances_win_nothing() {
+    let odds = vec![CERTAIN; 50_001];
+    let mut audit = RoundAudit::new(ChainLaw::Token, Some(K));
+    let round = ToldRound { tokens: K + 1, accepted: K, drafted: None };
+    audit.read(&odds, &vec![round; 10_000]);
+    let verdict = audit.verdict().unwrap();
+    assert_eq!((verdict.rounds, verdict.log10_e_more), (10_000, 0.0));
+}
+
+fn shape(texts: &[(&[usize], usize)], k: Option<usize>) -> Option<[bool; 2]> {
+    let counts = |&(accepted, tokens)| ToldCounts { accepted, drafted: None, tokens };
+    let shape = RoundShape::of(texts.iter().map(counts), k);
+    shape.map(|shape| [shape.prompt_gives_one, shape.bonus])
+}
+
+#[test]
+fn counts_of_several_texts_tell_how_rounds_give_tokens() {
+    assert_eq!(shape(&[(&[2, 0, 4], 9)], Some(4)), None, "the last token may be the prompt's");
+    assert_eq!(shape(&[(&[2, 0, 4], 10)], Some(4)), Some([true, true]));
+    // Without the prompt's token, rounds of 3, 1 and 1 give these five.
+    assert_eq!(shape(&[(&[2, 0, 4], 9), (&[2, 0, 0], 5)], Some(4)), Some([false, true]));
+    assert_eq!(shape(&[(&[2, 4, 4, 0], 12)], Some(4)), Some([false, false]));
+    assert_eq!(shape(&[(&[2, 4, 4, 0], 12)], None), None);
+    assert_eq!(shape(&[(&[2, 4, 4, 1], 20)], Some(4)), None, "too few tokens are told");
+}
+
+#[test]
+fn the_end_of_a_text_cuts_its_last_round() {
+    let shape = RoundShape { prompt_gives_one: true, bonus: true };
+    let counts = ToldCounts { accepted: &[1, 4], drafted: Some(&[4, 4]), tokens: 5 };
+    let tokens = shape.rounds(counts, None).into_iter().map(|round| round.tokens);
+    assert_eq!(tokens.collect::<Vec<_>>(), [1, 2, 2]);
+}

@@ -75,9 +75,20 @@ const OTHERS: [(&str, Law); 5] = [
         let recent = &past.text[past.text.len().saturating_sub(16)..];
         times(p, |token| if recent.contains(&token) { 0.7 } else { 1.0 })
     }),
+    // Tokens that the text has already keep their mass: what rejected ones lose, new ones get.
     ("by_rejection", |p, _, past| {
-        let rejected = |token| past.not_taken.contains(&token) && !past.text.contains(&token);
-        times(p, |token| if rejected(token) { 0.4 } else { 1.0 })
+        let new = |token: usize| !past.text.contains(&token);
+        let rejected = |token: usize| new(token) && past.not_taken.contains(&token);
+        let mass = |group: &dyn Fn(usize) -> bool| {
+            (0..VOCAB).filter(|&token| group(token)).map(|token| p[token]).sum::<f64>()
+        };
+        let lost = 0.6 * mass(&rejected);
+        let more = 1.0 + lost / mass(&|token| new(token) && !rejected(token)).max(lost);
+        times(p, |token| match (rejected(token), new(token)) {
+            (true, _) => 0.4,
+            (_, true) => more,
+            _ => 1.0,
+        })
     }),
 ];
 
