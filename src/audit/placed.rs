@@ -27,7 +27,8 @@ pub(super) struct BugAtToken {
     pub(super) distance: f64,
     /// b/p of a token that was drawn from p, and of one that was drawn from b, at some places.
     pub(super) drawn: Option<[f64; 2]>,
-    /// The probability that the token is drafted and accepted.
+    /// The probability that the token is drafted and accepted; this and the next two are 0 for a
+    /// bug that shows everywhere.
     pub(super) accepted: f64,
     /// That it takes the place of a rejected one.
     pub(super) corrected: f64,
@@ -42,21 +43,16 @@ impl BugLaw {
     pub(super) fn at(&self, token: Token, place: &PlaceMasses, number: Option<f64>) -> BugAtToken {
         let at = token as usize;
         let (target, exact) = (&place.target, place.target[at]);
-        let (shows, law) = match self {
-            Self::Everywhere(law) => (BugShows::Everywhere, Cow::from(law)),
-            Self::Bonus(law) => (BugShows::Bonus, Cow::from(law)),
+        let kept = place.draft.as_ref().map_or(0.0, |draft| draft[at].min(exact));
+        let (shows, law, [accepted, corrected, bonus]) = match self {
+            Self::Everywhere(law) => (BugShows::Everywhere, Cow::from(law), [0.0; 3]),
             Self::Drafted { accepted, corrected } => {
-                (BugShows::Drafted, Cow::from(zip(accepted, corrected, |own, next| own + next)))
+                let law = zip(accepted, corrected, |accepted, corrected| accepted + corrected);
+                (BugShows::Drafted, Cow::from(law), [accepted[at], corrected[at], exact])
             }
+            Self::Bonus(law) => (BugShows::Bonus, Cow::from(law), [kept, exact - kept, law[at]]),
         };
         let ratio = |token: usize| law[token] / target[token];
-        let drafted = place.draft.as_ref().map_or(0.0, |draft| draft[at]);
-        let (accepted, corrected, bonus) = match self {
-            Self::Drafted { accepted, corrected } => (accepted[at], corrected[at], exact),
-            Self::Everywhere(law) | Self::Bonus(law) => {
-                (drafted.min(exact), (exact - drafted).max(0.0), law[at])
-            }
-        };
         BugAtToken {
             shows,
             ratio: (exact > 0.0).then(|| ratio(at)),

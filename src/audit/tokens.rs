@@ -126,8 +126,8 @@ impl TokenAudit {
         self.impossible.extend(impossible);
     }
 
-    /// What bets on bugs need of each place. Places do not know of each other, and bets, which
-    /// know their past, do not, either: so both have threads, one after the other.
+    /// What bets on bugs need of each place. Laws do not depend on what was bet, so threads share
+    /// the places first; then they share the bets, each of which goes through all places.
     fn seen(
         &self,
         part: &[Token],
