@@ -82,11 +82,11 @@ const OTHERS: [(&str, Law); 5] = [
         let mass = |group: &dyn Fn(usize) -> bool| {
             (0..VOCAB).filter(|&token| group(token)).map(|token| p[token]).sum::<f64>()
         };
-        let lost = 0.6 * mass(&rejected);
-        let more = 1.0 + lost / mass(&|token| new(token) && !rejected(token)).max(lost);
+        let (lost, kept) = (mass(&rejected), mass(&|token| new(token) && !rejected(token)));
+        let share = if kept > 0.0 { 0.6 } else { 0.0 };
         times(p, |token| match (rejected(token), new(token)) {
-            (true, _) => 0.4,
-            (_, true) => more,
+            (true, _) => 1.0 - share,
+            (_, true) => 1.0 + share * lost / kept,
             _ => 1.0,
         })
     }),
