@@ -114,7 +114,7 @@ fn what_would_be_noticed_follows_from_the_law() {
         for (name, power) in [("hotter", 0.8), ("colder", 1.25)] {
             let weights = target.map(|p: f64| p.powf(power));
             let own = weights.map(|weight| weight / weights.iter().sum::<f64>());
-            // Of a share, the largest strength that nine of ten audits would notice.
+            // Whether nine of ten audits would notice a share that is so many steps below 1.
             let noticed = |step: &i32| {
                 let share = f64::powf(2.0, -f64::from(*step) / 3.0);
                 let (mut mean, mut square) = (0.0, 0.0);
