@@ -88,6 +88,8 @@ pub mod check;
 pub mod cli;
 pub mod clock;
 #[cfg(feature = "harness")]
+pub mod cluster;
+#[cfg(feature = "harness")]
 pub mod compare;
 pub mod decode;
 pub mod distribution;

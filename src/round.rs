@@ -44,6 +44,17 @@ impl RoundTimes {
     pub fn total(&self) -> Duration {
         self.draft + self.target + self.verify + self.other
     }
+
+    /// The part of one of `batch` generations that shared the round, in whole nanoseconds.
+    pub fn share(&self, batch: usize) -> Self {
+        let part = |time: Duration| time / batch.max(1) as u32;
+        Self {
+            draft: part(self.draft),
+            target: part(self.target),
+            verify: part(self.verify),
+            other: part(self.other),
+        }
+    }
 }
 
 /// One finished round.
@@ -69,6 +80,8 @@ pub struct RoundEvent<'a> {
     pub draft_forwards: usize,
     /// The time of the round by phase.
     pub times: RoundTimes,
+    /// Number of generations that shared the round, and so its time.
+    pub batch: usize,
 }
 
 impl RoundEvent<'_> {

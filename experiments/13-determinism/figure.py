@@ -13,6 +13,8 @@ TITLES = {"greedy": "greedy", "seeded": "sampled with a seed, T = 0.8"}
 WORDS = {
     "threads-1": "1 thread",
     "no-cache": "no KV cache",
+    "batch-8": "batches of 8",
+    "batch-25": "batches of 25",
     "instead of native": "candle instead of native",
     "instead of f32": "q8_0 instead of f32",
 }

@@ -133,12 +133,15 @@ def row(engine: str, setting: Setting, known: list[str], got: list[str]) -> dict
     }
 
 
-def compare(specdec: Path, contexts: list[list[int]]) -> list[dict[str, object]]:
-    """Computes the logits after every context in every setting and compares them."""
+def compare(
+    specdec: Path, contexts: list[list[int]], isas: set[str]
+) -> list[dict[str, object]]:
+    """Computes the logits after every context in every setting that has one of the instruction
+    sets, and compares them."""
     table = []
     for engine, (options, settings) in SETTINGS.items():
         known: list[str] = []
-        for setting in settings:
+        for setting in (setting for setting in settings if setting.isa in isas):
             with Engine(specdec, options + setting.options, setting.isa) as process:
                 chosen = contexts[: setting.contexts]
                 got = [process.prefill(tokens, setting.chunk) for tokens in chosen]
@@ -146,6 +149,23 @@ def compare(specdec: Path, contexts: list[list[int]]) -> list[dict[str, object]]
             table.append(row(engine, setting, known, got))
             print(table[-1], flush=True)
     return table
+
+
+def greedy(
+    specdec: Path, options: list[str], prompts: dict[str, list[int]], chunk: int, tokens: int
+) -> dict[str, list[int]]:
+    """Greedy texts whose prompts are read in passes of `chunk` tokens."""
+    found = {}
+    with Engine(specdec, options) as engine:
+        for prompt, before in prompts.items():
+            text: list[int] = []
+            row = engine.prefill(before, chunk)
+            while len(text) < tokens:
+                values = json.loads(row)["logits"]
+                text.append(values.index(max(values)))
+                row = engine.line(before + text)
+            found[prompt] = text
+    return found
 
 
 def gap(logits: list[float]) -> float:

@@ -11,6 +11,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 FASTEST = "avx512"
+# What the program says of an instruction set that the processor lacks.
+LACKING = "this processor has"
 
 
 @dataclass
@@ -32,11 +34,15 @@ RUNS = [
     Run("q8-avxvnni", "settings.toml", 500, {"dtype": "q8_0"}, "avxvnni"),
     Run("q8-portable", "settings.toml", 4, {"dtype": "q8_0"}, "portable"),
     Run("q8-no-cache", "settings.toml", 30, {"dtype": "q8_0", "kv_cache": "false"}),
+    Run("q8-batch-8", "settings.toml", 0, {"dtype": "q8_0", "sweep.batch": 8}),
+    Run("q8-batch-25", "settings.toml", 0, {"dtype": "q8_0", "sweep.batch": 25}),
     Run("f32", "settings.toml", 150),
     Run("f32-threads-1", "settings.toml", 150, {"threads": 1}),
     Run("f32-avx2", "settings.toml", 150, {}, "avx2"),
+    Run("f32-batch-25", "settings.toml", 150, {"sweep.batch": 25}),
     Run("candle", "settings.toml", 150, {"engine": "candle"}),
     Run("candle-threads-1", "settings.toml", 150, {"engine": "candle", "threads": 1}),
+    Run("candle-batch-25", "settings.toml", 150, {"engine": "candle", "sweep.batch": 25}),
 ]
 
 
@@ -66,11 +72,11 @@ class Texts:
         return {prompt: text for (own, prompt), text in self.tokens.items() if own == method}
 
 
-def execute(run: Run, specdec: Path, work: Path) -> None:
-    """Starts a run, unless the work folder has it already."""
+def execute(run: Run, specdec: Path, work: Path) -> bool:
+    """Starts a run, unless the work folder has it already; false if the processor cannot."""
     out = work / run.name
     if list(out.glob("*/*/report.md")):
-        return
+        return True
     options = dict(run.options)
     if run.limit:
         options["prompts_limit"] = run.limit
@@ -82,8 +88,12 @@ def execute(run: Run, specdec: Path, work: Path) -> None:
     done = subprocess.run(
         command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
     )
+    if done.returncode and LACKING in done.stderr:
+        print(f"skipped: this processor lacks {run.isa}", flush=True)
+        return False
     if done.returncode:
         raise SystemExit(f"{run.name}: {done.stderr}")
+    return True
 
 
 def folder(run: Run, work: Path) -> Path:

@@ -45,7 +45,14 @@ class Context:
     """
 
     def __init__(
-        self, file: Path, threads: int, positions: int, *, exact_cache: bool, flash: bool = True
+        self,
+        file: Path,
+        threads: int,
+        positions: int,
+        *,
+        exact_cache: bool,
+        flash: bool = True,
+        sequences: int = 1,
     ) -> None:
         self.version = package_version("llama-cpp-python")
         silence()
@@ -59,6 +66,7 @@ class Context:
         flash = flash and not exact_cache
         context = llama_cpp.llama_context_default_params()
         context.n_ctx = positions
+        context.n_seq_max = sequences
         context.n_batch = BATCH
         context.n_threads = context.n_threads_batch = threads
         if exact_cache:

@@ -67,6 +67,10 @@ class Child:
     def pass_(self, m: int) -> Sample:
         return self._sample(f"pass {m}")
 
+    def pass_of(self, request: str) -> Sample:
+        """Times a pass in the words of the engine."""
+        return self._sample(request)
+
     def prefill(self) -> Sample:
         return self._sample(f"prefill {PREFILL}")
 

@@ -60,6 +60,49 @@ def test_superseded_attempts_are_left_out(tmp_path):
         assert len(both["generations"]) == 2
 
 
+@pytest.fixture(name="packed")
+def a_packed_run(tmp_path):
+    """The rounds of a run in two segments and a text, one prompt of which looks like a formula."""
+    rounds = specdec.load(RUN, frames="polars")["rounds"].head(900)
+    rounds = rounds.with_columns(prompt=polars.col("prompt").replace("code-00", "=1"))
+    rounds[:300].write_parquet(tmp_path / "rounds-00001.parquet")
+    rounds[300:800].write_parquet(tmp_path / "rounds-00002.parquet")
+    rounds[:10].write_parquet(tmp_path / "rounds-00003.parquet.partial")
+    guarded = polars.col("prompt").str.replace("^=", "'=")
+    rounds[800:].with_columns(guarded).write_csv(tmp_path / "rounds.csv")
+    return tmp_path, rounds
+
+
+@pytest.mark.parametrize("frames", ["polars", "pandas"])
+def test_rows_of_long_tables_stand_in_segments(packed, frames):
+    for name in [frames, "pyarrow"][: 1 + (frames == "pandas")]:
+        pytest.importorskip(name)
+    folder, rounds = packed
+    found = specdec.load(folder, frames=frames)["rounds"]
+    assert list(found.columns) == rounds.columns
+    for column in rounds.columns:
+        # pandas has no empty numbers but NaN.
+        values = [None if value != value else value for value in found[column].to_list()]
+        assert values == rounds[column].to_list(), column
+    # After a segment has taken all rows, the text is its header, whose types nothing shows.
+    header = (folder / "rounds.csv").read_text().split("\n")[0]
+    (folder / "rounds.csv").write_text(header + "\n")
+    found = specdec.load(folder, frames=frames)["rounds"]
+    assert len(found) == 800 and found["accepted"].sum() == rounds["accepted"][:800].sum()
+    # Killed between the two steps of packing.
+    rounds[300:800].write_csv(folder / "rounds.csv")
+    found = specdec.load(folder, frames=frames)["rounds"]
+    assert found["draft_us"].to_list() == rounds["draft_us"][:800].to_list()
+
+
+def test_pandas_without_pyarrow(packed, monkeypatch):
+    pytest.importorskip("pandas")
+    run = specdec.load(packed[0], frames="pandas")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="needs pyarrow for rounds-00001.parquet: pip install"):
+        run["rounds"]
+
+
 def test_bad_input_is_one_sentence(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match="is no results folder: it holds no CSV file"):
         specdec.load(tmp_path)

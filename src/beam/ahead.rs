@@ -77,7 +77,7 @@ pub(super) struct Wanted<'w> {
 }
 
 impl<'a> Passes<'a> {
-    /// Computes the prompt once and copies it into `beams` slots.
+    /// Computes the prompt once, for `beams` slots that share it.
     ///
     /// # Errors
     /// If a model fails.
@@ -96,8 +96,8 @@ impl<'a> Passes<'a> {
             let work = Work { session: &mut session, context: head, draft, want: Want::Nothing };
             clock.forward(Who::Target, evaluate_one(target, work)?.computed);
         }
-        let first = Slot { session, drafter: method.drafter, length: method.length };
-        let others = (1..beams).map(|_| first.fork()).collect::<Result<Vec<_>, _>>()?;
+        let mut first = Slot { session, drafter: method.drafter, length: method.length };
+        let others = (1..beams).map(|_| first.share()).collect::<Result<Vec<_>, _>>()?;
         let slots = std::iter::once(first).chain(others).collect();
         let prompt_len = prompt.len();
         Ok(Self { target, slots, prompt_len, most, target_forwards: 0, draft_forwards: 0 })
@@ -174,17 +174,19 @@ impl<'a> Passes<'a> {
             chance,
             clock,
             forwards: 0,
+            desk: None,
         };
-        let draft = slot.drafter.propose(&mut round)?;
+        let draft = slot.drafter.propose(&mut round).at_once()?;
         self.draft_forwards += round.forwards;
         Ok(draft.at(beam.context.len()))
     }
 }
 
 impl Slot<'_> {
-    fn fork(&self) -> Result<Self, Error> {
+    /// Another slot with the same prompt, which both keep once.
+    fn share(&mut self) -> Result<Self, Error> {
         Ok(Self {
-            session: self.session.fork()?,
+            session: self.session.share(usize::MAX)?,
             drafter: self.drafter.fork()?,
             length: self.length.fork(),
         })

@@ -8,8 +8,9 @@ use std::io::{BufRead, Write};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 
+use super::ReadBenchmark;
 use super::sample::Stopwatch;
-use super::{ReadBenchmark, check_room, pass, prefill, text};
+use super::tasks::{BenchPlace, BenchSequences, check_room, prefill, text};
 use crate::beam::{BeamSearch, BeamSettings, BeamTotals, MOST_BEAMS, NoBeamObserver};
 use crate::chance::{Request, Seeded};
 use crate::decode::{MethodSpec, PLAIN, StopRules};
@@ -21,6 +22,9 @@ use crate::pool::Pool;
 use crate::sampling::{Logits, Sampler, SamplingParams};
 use crate::tape::{TapeEnd, TapeText, Teacher, log_probs};
 use crate::tree::{Draft, Row};
+
+/// The largest batch that can be asked for.
+const MOST_BATCH: usize = 256;
 
 /// Writes a line of JSON about the model, then answers every line of `requests` with a line
 /// of JSON, until `quit` or the end of input.
@@ -54,7 +58,7 @@ pub(crate) fn answer(
     let clock = MachineClock::default();
     let stopwatch = Stopwatch::new(&clock);
     let reading = ReadBenchmark::new(info.bytes_per_token)?;
-    let mut passes = BTreeMap::new();
+    let mut sequences = BTreeMap::new();
     let mut session = model.session()?;
     for line in requests.lines() {
         let line = line?;
@@ -64,13 +68,15 @@ pub(crate) fn answer(
                 reading.run();
                 Ok(())
             })?)?,
-            ["pass", wanted] => {
-                let wanted = rows(wanted)?;
-                let task = match passes.entry(wanted) {
+            ["pass", wanted, ref batch @ ..] if matches!(batch, [] | [_] | [_, "shared"]) => {
+                let (wanted, shared) = (rows(wanted)?, batch.len() == 2);
+                let batch = batch.first().map_or(Ok(1), |batch| number(batch, MOST_BATCH))?;
+                let place = BenchPlace { context, batch, shared };
+                let sequences = match sequences.entry((batch, shared)) {
                     Entry::Occupied(known) => known.into_mut(),
-                    Entry::Vacant(new) => new.insert(pass(model, context, wanted)?),
+                    Entry::Vacant(new) => new.insert(BenchSequences::new(model, place)?),
                 };
-                say(timed(&stopwatch, &mut **task)?)?;
+                say(timed(&stopwatch, &mut *sequences.pass(wanted))?)?;
             }
             ["prefill", tokens] => {
                 let tokens = number(tokens, most)?;
@@ -94,8 +100,8 @@ pub(crate) fn answer(
                 say(json!({"logits": logits(model, &mut session, &tokens)?}))?;
             }
             _ => bail!(
-                "request \"{line}\": allowed are pass M, prefill N, score N, read, beams B STEPS, \
-                 logits M, logits-after TOKEN ..., quit"
+                "request \"{line}\": allowed are pass M BATCH shared, prefill N, score N, read, beams B \
+                 STEPS, logits M, logits-after TOKEN ..., quit"
             ),
         }
     }

@@ -9,6 +9,7 @@ mod outside;
 mod rows;
 mod sample;
 mod surface;
+mod tasks;
 mod timed;
 
 pub use best::{BestLength, RoundCosts};
@@ -17,18 +18,20 @@ pub(crate) use interactive::answer;
 pub use outside::Outside;
 pub use rows::PassRow;
 pub use sample::{ENOUGH, Timing};
-pub use surface::{CostRow, DRAFT_COST, OUTSIDE_COST, PREFILL_COST, TARGET_COST, cost_rows};
+pub use surface::{
+    CostPlaces, CostRow, DRAFT_COST, OUTSIDE_COST, PREFILL_COST, TARGET_COST, cost_rows,
+};
 
 use std::time::Duration;
 
+use self::outside::TimedDraft;
 use self::sample::{Stopwatch, Task};
+use self::tasks::{BenchPlace, BenchSequences, check_room, drafting, prefill};
 use crate::clock::Clock;
-use crate::distribution::Token;
 use crate::error::Error;
 use crate::lanes::IsaKind;
-use crate::model::{LanguageModel, Want, Work, evaluate_one};
+use crate::model::{CPU, LanguageModel};
 use crate::pool::Pool;
-use crate::tree::Draft;
 
 /// The maximum number of rows of a timed pass: a draft of 15 tokens.
 pub const MOST_ROWS: usize = 16;
@@ -47,7 +50,8 @@ pub struct Measured {
     /// A pass of one row of the draft model, if there is one: the mean over [`DRAFTED`]
     /// consecutive passes.
     pub draft: Option<Timing>,
-    /// Reading as many bytes of memory as a pass of one row reads of weights.
+    /// Reading as many bytes of memory as a pass of one row reads of weights; no samples
+    /// unless the target is on the CPU.
     pub reading: Timing,
     /// Prefill of a prompt of `prefill_tokens` tokens.
     pub prefill: Timing,
@@ -55,7 +59,8 @@ pub struct Measured {
     pub prefill_tokens: usize,
     /// Operations per call of the fused multiply-add benchmark: two per multiply-add.
     pub operations: f64,
-    /// The fused multiply-add benchmark, which works in registers.
+    /// The fused multiply-add benchmark, which works in registers; no samples unless the
+    /// target is on the CPU.
     pub chains: Timing,
     /// Time outside passes, if there is a draft model: for plain decoding at temperature 1,
     /// then for K = [`DRAFTED`] at temperatures 0 and 1.
@@ -119,18 +124,21 @@ pub fn measure(
         time_passes(target, draft, (context, MOST_ROWS), budget, clock)?;
     let mut operations = 0.0;
     let prefill_tokens = PREFILL.min(target.info().context_length);
-    let mut tasks: Vec<Task<'_>> = vec![
-        Box::new(|| prefill(target, prefill_tokens)),
-        Box::new(|| {
+    let mut tasks: Vec<Task<'_>> = vec![Box::new(|| prefill(target, prefill_tokens))];
+    if on_this_processor(target) {
+        tasks.push(Box::new(|| {
             operations = limits::multiply_add(isa, &pool, 200_000);
             Ok(())
-        }),
-    ];
-    let mut rest = stopwatch.in_turns(&mut tasks, budget / 4)?;
+        }));
+    }
+    let rest = stopwatch.in_turns(&mut tasks, budget / 4)?;
     drop(tasks);
-    let (chains, prefill) = (rest.pop().unwrap_or_default(), rest.pop().unwrap_or_default());
-    let outside = draft.into_iter().flat_map(|draft| {
-        let at = |rounds| outside::outside([target, draft], context, rounds, &stopwatch);
+    let mut rest = rest.into_iter();
+    let (prefill, chains) = (rest.next().unwrap_or_default(), rest.next().unwrap_or_default());
+    let place = BenchPlace::alone(context);
+    let outside = draft.into_iter().flat_map(|model| {
+        let draft = TimedDraft::of(model, draft_timing.as_ref());
+        let at = |rounds| outside::outside((target, draft), place, rounds, &stopwatch);
         [(0, 1.0), (DRAFTED, 0.0), (DRAFTED, 1.0)].map(at)
     });
     let outside = outside.collect::<Result<_, _>>()?;
@@ -171,22 +179,31 @@ pub fn time_passes(
 ) -> Result<PassTimes, Error> {
     let models = [Some(target), draft];
     models.into_iter().flatten().try_for_each(|model| check_room(model, context, rows - 1))?;
-    let read = ReadBenchmark::new(target.info().bytes_per_token)?;
-    let mut tasks: Vec<Task<'_>> = vec![Box::new(|| {
-        read.run();
-        Ok(())
-    })];
-    for rows in 1..=rows {
-        tasks.push(pass(target, context, rows)?);
-    }
+    let place = BenchPlace::alone(context);
+    let bytes = target.info().bytes_per_token;
+    let read = on_this_processor(target).then(|| ReadBenchmark::new(bytes)).transpose()?;
+    let mut tasks: Vec<Task<'_>> = Vec::new();
+    let sequences = BenchSequences::new(target, place)?;
+    tasks.extend((1..=rows).map(|rows| sequences.pass(rows)));
     if let Some(draft) = draft {
-        tasks.push(drafting(draft, context)?);
+        tasks.push(drafting(draft, place)?);
+    }
+    if let Some(read) = &read {
+        tasks.push(Box::new(|| {
+            read.run();
+            Ok(())
+        }));
     }
     let mut passes = Stopwatch::new(clock).in_turns(&mut tasks, budget)?;
     drop(tasks);
-    let draft = draft.and_then(|_| passes.pop()).map(|t| t.per(DRAFTED as f64));
-    let reading = passes.remove(0);
-    Ok(PassTimes { passes, draft, reading })
+    let mut rest = passes.split_off(rows).into_iter();
+    let draft = draft.and_then(|_| rest.next()).map(|t| t.per(DRAFTED as f64));
+    Ok(PassTimes { passes, draft, reading: rest.next().unwrap_or_default() })
+}
+
+/// Whether this processor's limits are those of the model.
+fn on_this_processor(model: &dyn LanguageModel) -> bool {
+    model.info().device == CPU
 }
 
 /// As many bytes of memory as a pass of one row reads of weights.
@@ -201,52 +218,4 @@ impl ReadBenchmark {
     fn run(&self) {
         limits::read(IsaKind::active(), &Pool::shared(), &self.0);
     }
-}
-
-/// Checks that a model has room for `context` tokens and `more` tokens after them.
-fn check_room(model: &dyn LanguageModel, context: usize, more: usize) -> Result<(), Error> {
-    let info = model.info();
-    let most = info.context_length.saturating_sub(more);
-    if (1..=most).contains(&context) {
-        return Ok(());
-    }
-    Err(Error::input(format!(
-        "--context {context}: allowed is 1 to {most}, since model {} has {} positions and {more} \
-         tokens follow",
-        info.name, info.context_length
-    )))
-}
-
-/// `length` tokens of the model's vocabulary. Their values do not affect its speed.
-fn text(model: &dyn LanguageModel, length: usize) -> Vec<Token> {
-    (0..length).map(|i| (i * 7 + 3) as Token % model.info().vocab as Token).collect()
-}
-
-/// A task that runs a pass of `rows` rows. Its first row is the last of `context` context
-/// tokens.
-fn pass(model: &dyn LanguageModel, context: usize, rows: usize) -> Result<Task<'_>, Error> {
-    let text = text(model, context);
-    let mut session = model.session()?;
-    let mut draft = Draft::empty(model.info().vocab);
-    (1..rows).fold(None, |parent, i| Some(draft.certain(parent, text[i % context])));
-    Ok(Box::new(move || {
-        // Discards what the previous pass computed.
-        session.rewind(&text[..context - 1])?;
-        let (session, context, draft) = (&mut session, &text[..], &draft);
-        evaluate_one(model, Work { session, context, draft, want: Want::All }).map(drop)
-    }))
-}
-
-/// A task that runs the draft passes of a round: [`DRAFTED`] passes of one row. As in a round,
-/// the target's weights have evicted the draft's from the caches only before the first pass.
-fn drafting(draft: &dyn LanguageModel, context: usize) -> Result<Task<'_>, Error> {
-    let mut one = pass(draft, context, 1)?;
-    Ok(Box::new(move || (0..DRAFTED).try_for_each(|_| one())))
-}
-
-fn prefill(model: &dyn LanguageModel, length: usize) -> Result<(), Error> {
-    let (context, draft) = (text(model, length), Draft::empty(model.info().vocab));
-    let session = &mut model.session()?;
-    evaluate_one(model, Work { session, context: &context, draft: &draft, want: Want::Nothing })?;
-    Ok(())
 }

@@ -1,12 +1,16 @@
-//! Measures the time of a round outside the models' passes.
+//! Measures what a round takes beside a pass of the target and K passes of the draft model.
 
 use std::time::Duration;
 
 use super::sample::{Stopwatch, Timing};
-use super::text;
+use super::tasks::{BenchPlace, text};
 use super::timed::Timed;
 use crate::chance::{Request, Seeded};
-use crate::decode::{Generation, MethodSpec, Observer, PLAIN, StopRules, generate};
+use crate::clock::Clock;
+use crate::decode::{
+    Generation, Lane, MethodSpec, NoObserver, Observer, PLAIN, StopRules, Totals,
+    one_round_together, prefill,
+};
 use crate::error::Error;
 use crate::machine::Watch;
 use crate::model::LanguageModel;
@@ -17,7 +21,9 @@ use crate::sampling::SamplingParams;
 const ROUNDS: usize = 36;
 const WARM_UP: usize = 12;
 
-/// Time of rounds outside the models' passes.
+/// Time of rounds outside the models' passes. What the draft model's passes take more than those
+/// that were timed one after another is outside, too: the first of a round finds the target's
+/// weights in the caches, and has two rows after a draft that was accepted as a whole.
 #[derive(Debug, Clone)]
 pub struct Outside {
     /// K; 0 is plain decoding.
@@ -44,11 +50,13 @@ impl Outside {
 }
 
 struct RoundTimer<'a> {
-    models: [&'a Timed<'a>; 2],
+    target: &'a Timed<'a>,
+    /// What the passes of the draft model take one after another.
+    drafting: Duration,
     stopwatch: &'a Stopwatch<'a>,
     /// Watches for disturbances since the end of the last round.
     watch: Watch<'a>,
-    /// Total time in passes at the end of the last round.
+    /// Total time in passes of the target at the end of the last round.
     before: Duration,
     seen: usize,
     found: Outside,
@@ -56,12 +64,12 @@ struct RoundTimer<'a> {
 
 impl Observer for RoundTimer<'_> {
     fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
-        let spent = self.models.iter().map(|model| model.spent()).sum();
+        let spent = self.target.spent();
         self.seen += 1;
         // The first round of a text is skipped: the prefill precedes it.
         if self.seen > WARM_UP && event.round > 0 {
             let round = event.times.total();
-            let outside = round.saturating_sub(spent - self.before);
+            let outside = round.saturating_sub(spent - self.before + self.drafting);
             self.found.rounds.add(self.stopwatch.watched(round, &self.watch));
             self.found.outside.add(self.stopwatch.watched(outside, &self.watch));
         }
@@ -71,19 +79,34 @@ impl Observer for RoundTimer<'_> {
     }
 }
 
-/// Times rounds with K = `drafted` after `context` context tokens. When the context length is
-/// reached, starts again with a new generation.
+/// A draft model, and what a pass of one row takes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TimedDraft<'a> {
+    model: &'a dyn LanguageModel,
+    pass: Duration,
+}
+
+impl<'a> TimedDraft<'a> {
+    /// With too few undisturbed samples of it, a pass takes no time.
+    pub(super) fn of(model: &'a dyn LanguageModel, pass: Option<&Timing>) -> Self {
+        let us = pass.and_then(Timing::median).unwrap_or_default();
+        Self { model, pass: Duration::from_secs_f64(us / 1e6) }
+    }
+}
+
+/// Times rounds that `batch` texts share, with K = `drafted` after `context` context tokens. When
+/// a text has no room left, all begin again.
 ///
 /// # Errors
 /// If a model fails.
 pub(super) fn outside(
-    models: [&dyn LanguageModel; 2],
-    context: usize,
+    (target, draft): (&dyn LanguageModel, TimedDraft<'_>),
+    BenchPlace { context, batch, .. }: BenchPlace,
     (drafted, temperature): (usize, f64),
     stopwatch: &Stopwatch<'_>,
 ) -> Result<Outside, Error> {
     let clock = stopwatch.clock();
-    let [target, draft] = models.map(|model| Timed::new(model, clock));
+    let target = Timed::new(target, clock);
     let drafter = if drafted == 0 { PLAIN } else { "model" };
     let spec = MethodSpec {
         drafter: drafter.to_owned(),
@@ -91,12 +114,13 @@ pub(super) fn outside(
         sampling: SamplingParams { temperature, ..SamplingParams::default() },
         ..MethodSpec::default()
     };
-    let room = models.map(|model| model.info().context_length).into_iter().min().unwrap_or(0);
+    let room = target.info().context_length.min(draft.model.info().context_length);
     // Enough for the rounds even if every draft is accepted.
     let enough = (WARM_UP + ROUNDS) * (drafted + 1);
     let most = enough.min(room.saturating_sub(context));
     let mut rounds = RoundTimer {
-        models: [&target, &draft],
+        target: &target,
+        drafting: draft.pass * drafted as u32,
         stopwatch,
         watch: stopwatch.watch(),
         before: Duration::ZERO,
@@ -108,13 +132,51 @@ pub(super) fn outside(
             rounds: Timing::default(),
         },
     };
+    let prompt = text(&target, context);
     while rounds.seen < WARM_UP + ROUNDS {
-        let method = spec.build(Some(&draft))?;
-        let text = text(&target, context);
-        let stop = StopRules::max_tokens(most);
-        let mut generation = Generation::new(&target, method, &text, stop, None)?;
-        let mut chance = Seeded::new(Request { seed: 1, prompt: "bench", repeat: 0 });
-        generate(&mut generation, &target, &mut chance, clock, &mut rounds)?;
+        let begin = |repeat| {
+            let (method, stop) = (spec.build(Some(draft.model))?, StopRules::max_tokens(most));
+            let mut generation = Generation::new(&target, method, &prompt, stop, None)?;
+            let totals = prefill(&mut generation, &target, clock)?;
+            let chance = Seeded::new(Request { seed: 1, prompt: "bench", repeat });
+            Ok(BenchText { generation, chance, totals, unseen: NoObserver })
+        };
+        let mut texts = (0..batch as u32).map(begin).collect::<Result<Vec<_>, Error>>()?;
+        while texts.iter_mut().all(BenchText::goes_on) {
+            share_a_round(&mut texts, &target, clock, &mut rounds)?;
+        }
     }
     Ok(rounds.found)
+}
+
+/// One of the texts whose rounds are timed.
+struct BenchText<'a> {
+    generation: Generation<'a>,
+    chance: Seeded,
+    totals: Totals,
+    unseen: NoObserver,
+}
+
+impl BenchText<'_> {
+    fn goes_on(&mut self) -> bool {
+        self.generation.begin(self.totals.decode).is_none()
+    }
+}
+
+/// Runs a round of all texts and tells of the first one's.
+fn share_a_round(
+    texts: &mut [BenchText<'_>],
+    target: &dyn LanguageModel,
+    clock: &dyn Clock,
+    rounds: &mut RoundTimer<'_>,
+) -> Result<(), Error> {
+    let lanes = texts.iter_mut().map(|text| {
+        let BenchText { generation, chance, totals, unseen } = text;
+        Lane { generation, chance, observer: unseen, totals }
+    });
+    let mut lanes = lanes.collect::<Vec<_>>();
+    if let Some(first) = lanes.first_mut() {
+        first.observer = rounds;
+    }
+    one_round_together(&mut lanes, target, clock)?.into_iter().collect()
 }

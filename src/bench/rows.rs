@@ -12,6 +12,7 @@ use crate::model::LanguageModel;
 pub struct PassRow {
     pub shape: String,
     pub dtype: String,
+    pub device: String,
     pub threads: usize,
     pub isa: String,
     pub m: usize,
@@ -32,6 +33,7 @@ impl PassRow {
         let row = |(m, timing): (usize, &Timing)| Self {
             shape: info.name.trim_start_matches("shape ").to_owned(),
             dtype: info.dtype.to_owned(),
+            device: info.device.clone(),
             threads: model.threads(m),
             isa: IsaKind::active().name().to_owned(),
             m,

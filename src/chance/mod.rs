@@ -63,3 +63,21 @@ pub trait Chance: std::fmt::Debug {
     /// Khisti 2025, arXiv 2506.05632). The winner is distributed as `dist`.
     fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token;
 }
+
+impl<C: Chance + ?Sized> Chance for &mut C {
+    fn begin_round(&mut self, round: u64) {
+        (**self).begin_round(round);
+    }
+
+    fn bernoulli(&mut self, site: Site, p: f64) -> bool {
+        (**self).bernoulli(site, p)
+    }
+
+    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
+        (**self).categorical(site, dist)
+    }
+
+    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
+        (**self).race(position, lists, dist)
+    }
+}

@@ -11,10 +11,12 @@ use serde::Serialize;
 use super::models::{open_pair, start_threads};
 use super::options::{ModelArgs, count};
 use super::output;
-use crate::bench::{CONTEXT, Measured, PassRow, RoundCosts, answer, cost_rows, draw, measure};
+use crate::bench::{
+    CONTEXT, CostPlaces, Measured, PassRow, RoundCosts, answer, cost_rows, draw, measure,
+};
 use crate::lanes::IsaKind;
 use crate::machine::MachineClock;
-use crate::model::{LanguageModel, ModelInfo, ModelShape, Role, SHAPES};
+use crate::model::{CPU, LanguageModel, ModelInfo, ModelShape, Role, SHAPES};
 use crate::pool::Pool;
 
 /// Options of `specdec bench`.
@@ -28,8 +30,9 @@ Examples:
 T(m) is the time of a pass of m rows; its first row is the last of 64 (--context) context tokens.
 Memory bandwidth is measured in turns with the passes, by reading as many bytes as a pass of one
 row reads of weights. GB/s is the rate at which a pass reads these bytes, and share is that rate
-relative to the memory bandwidth. Samples that other work on the machine disturbed are dropped;
-with fewer than five others, no number is printed.")]
+relative to the memory bandwidth. Only the limits of the processor are measured, not those of other
+devices. Samples that other work on the machine disturbed are dropped; with fewer than five others,
+no number is printed.")]
 pub(super) struct BenchArgs {
     #[command(flatten)]
     models: ModelArgs,
@@ -55,12 +58,19 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "TOKENS,…", value_delimiter = ',', requires = "costs",
         default_value = "64,128,256", value_parser = count)]
     contexts: Vec<usize>,
+    /// How many sequences a pass has, each with a cache of its own, separated by commas
+    #[arg(long, value_name = "SEQUENCES,…", value_delimiter = ',', requires = "costs",
+        default_value = "1", value_parser = count)]
+    batch: Vec<usize>,
+    /// Time batches whose sequences share their contexts, too
+    #[arg(long, requires = "costs")]
+    shared: bool,
     /// Draw T(m) and the best speedups; FILE must end in .svg or .png
     #[arg(long, value_name = "FILE")]
     figure: Option<PathBuf>,
-    /// Take single samples on request, to alternate with other programs: read lines (pass M,
-    /// prefill N, score N, read, beams B STEPS, logits M, logits-after TOKEN ..., quit) from
-    /// standard input and answer each with a line of JSON
+    /// Take single samples on request, to alternate with other programs: read lines (pass M
+    /// BATCH shared, prefill N, score N, read, beams B STEPS, logits M, logits-after TOKEN ...,
+    /// quit) from standard input and answer each with a line of JSON
     #[arg(long, conflicts_with_all = ["csv", "figure", "costs", "draft_shape"])]
     interactive: bool,
 }
@@ -84,9 +94,9 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
         write_csv(&rows, file).with_context(|| format!("cannot write {}", file.display()))?;
     }
     if let Some(file) = &args.costs {
-        let outside = &measured.outside;
-        let contexts = &args.contexts;
-        let costs = cost_rows(&*target, draft.as_deref(), contexts, outside, budget, &clock)?;
+        let (contexts, batches) = (&args.contexts, &args.batch);
+        let places = CostPlaces { contexts, batches, shared: args.shared };
+        let costs = cost_rows(&*target, draft.as_deref(), places, budget, &clock)?;
         write_csv(&costs, file).with_context(|| format!("cannot write {}", file.display()))?;
     }
     // Even if the reader of the table has closed the pipe, the figure is written.
@@ -146,7 +156,11 @@ fn describe(
 ) -> std::fmt::Result {
     let (threads, isa) = (Pool::shared().threads(), IsaKind::active().name());
     let mega = info.bytes_per_token as f64 / 1e6;
-    writeln!(text, "{} ({}, {}), {threads} threads, {isa}", info.name, info.engine, info.dtype)?;
+    write!(text, "{} ({}, {}), ", info.name, info.engine, info.dtype)?;
+    if info.device != CPU {
+        write!(text, "{}, ", info.device)?;
+    }
+    writeln!(text, "{threads} threads, {isa}")?;
     let gb = measured.reading.median().map(|us| info.bytes_per_token as f64 / us / 1e3);
     writeln!(text, "weights per token: {mega:.1} MB; reading as much: {} GB/s\n", shown(gb, 1))?;
     writeln!(

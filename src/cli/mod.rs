@@ -12,6 +12,7 @@ mod generate;
 mod inspect;
 mod interrupt;
 mod list;
+mod merge;
 mod method;
 mod models;
 mod new;
@@ -26,6 +27,7 @@ mod serve;
 mod simulate;
 mod some_prompts;
 mod source;
+mod submit;
 mod tape;
 mod tune;
 
@@ -55,6 +57,10 @@ enum Command {
     Plan(run::PlanArgs),
     /// Rewrite summary.csv, the figures and both forms of the report of a results folder from its raw rows
     Report(report::ReportArgs),
+    /// Print or send what runs an experiment in parts on many machines, merges them and reports
+    Submit(Box<submit::SubmitArgs>),
+    /// Merge the results folders of a run's parts, which several machines have written, into one
+    Merge(merge::MergeArgs),
     /// Compare the same cells in two runs, in acceptance and, on one machine, in time
     Compare(compare::CompareArgs),
     /// Continue a prompt; stream the text to standard output, statistics to standard error
@@ -145,6 +151,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Run(args) => run::run(&args),
         Command::Plan(args) => run::plan(&args),
         Command::Report(args) => report::run(&args),
+        Command::Submit(args) => submit::run(&args),
+        Command::Merge(args) => merge::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Inspect(args) => inspect::run(&args),

@@ -11,8 +11,12 @@ use clap::Args;
 use super::interrupt::{Interrupted, Interrupts, RunStage};
 use super::output;
 use super::source::{OverrideArgs, Ready, prepare};
+use crate::cluster::shard_of_task;
 use crate::draft::Texts;
-use crate::experiment::{ClockKind, Frozen, PlannedModel, Resume, Setup, describe, pass_time};
+use crate::experiment::{
+    ClaimPatience, ClockKind, Ended, Frozen, PACK_ABOVE, PlannedModel, Resume, Setup, Shard, Share,
+    describe, pass_time, run_share,
+};
 use crate::input::read_text;
 use crate::registry::class_with_word;
 use crate::shown::count;
@@ -30,11 +34,21 @@ Examples:
   specdec run experiments/01-draft-length --set sweep.temperature=0 --set max_tokens=32
   specdec run experiments/01-draft-length --resume
   specdec run experiments/01-draft-length --resume=results/01-draft-length/2026-01-31-some-cpu-2c
+  specdec run experiments/01-draft-length --shard 1/4
+  specdec run experiments/01-draft-length --claim
 
 The results folder results/<experiment>/<UTC date>-<machine>/ contains plan.toml, manifest.json, the
 raw rows, and the summary, report and figures made from them. The command prints the path of the
 report to standard output, and progress and a table of results to standard error. Ctrl-C stops the
-run after the current round, a second Ctrl-C at once; finished blocks are kept.")]
+run after the current round, a second Ctrl-C at once; finished blocks are kept.
+
+With --shard I/N the run is one of N parts, which are counted from 1, and its folder lies in
+results/<experiment>/shards-<plan>/ beside those of the other parts. Blocks that stand in any of
+these are not run again, also if N is another one now, and a part that was stopped goes on where it
+ended: no --resume is needed. Such a run writes rows and no report, and prints the path of its
+folder; `specdec merge` makes one folder of all parts, and `specdec report` the report. With --claim,
+each of any number of processes, on machines that share the folder, takes the next free block, and
+ends when all are done. Without --shard or --claim, a run inside a job of Slurm, Kubernetes or HyperQueue is a whole run.")]
 pub(super) struct RunArgs {
     #[command(flatten)]
     source: SourceArgs,
@@ -44,6 +58,27 @@ pub(super) struct RunArgs {
     /// Continue the newest unfinished run of the same plan, or the one in FOLDER
     #[arg(long, value_name = "FOLDER", num_args = 0..=1, require_equals = true)]
     resume: Option<Option<PathBuf>>,
+    /// Run part I of N of the blocks, from 1/N to N/N; `auto`: the part of this task of a Slurm
+    /// array, or of an indexed job of Kubernetes or HyperQueue with SPECDEC_SHARDS tasks
+    #[arg(long, value_name = "I/N", conflicts_with = "resume")]
+    shard: Option<String>,
+    /// Share the blocks with all other processes that claim them in the same folder; those of a
+    /// process that has said nothing for SECONDS are taken over
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
+        default_missing_value = "90", conflicts_with_all = ["resume", "shard"],
+        value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    claim: Option<u64>,
+    #[command(flatten)]
+    packing: PackingArgs,
+}
+
+/// Options of commands that write the rows of a run.
+#[derive(Debug, Args)]
+pub(super) struct PackingArgs {
+    /// Move the rows of rounds.csv and positions.csv to a compressed Parquet file, which the
+    /// report reads as well, whenever the file is longer than BYTES at the end of a block
+    #[arg(long, value_name = "BYTES", default_value_t = PACK_ABOVE)]
+    pub(super) pack_above: u64,
 }
 
 /// Options of `specdec plan`.
@@ -62,9 +97,9 @@ pub(super) struct PlanArgs {
     source: SourceArgs,
 }
 
-/// Options that `run` and `plan` share.
+/// Options that `run`, `plan` and `submit` share.
 #[derive(Debug, Args)]
-struct SourceArgs {
+pub(super) struct SourceArgs {
     /// A folder with an experiment.toml, or a TOML file
     #[arg(value_name = "EXPERIMENT")]
     experiment: PathBuf,
@@ -79,7 +114,26 @@ struct SourceArgs {
 }
 
 impl SourceArgs {
-    fn prepare(&self) -> Result<Ready> {
+    /// The same options as words of a command.
+    ///
+    /// # Errors
+    /// If the path of the experiment is not UTF-8.
+    pub(super) fn words(&self) -> Result<Vec<String>> {
+        let path = self.experiment.to_str();
+        let path = path.with_context(|| format!("{} is not UTF-8", self.experiment.display()))?;
+        let experiment = if path.starts_with('-') { format!("./{path}") } else { path.to_owned() };
+        let mut words = vec![experiment];
+        words.extend(self.overrides.words());
+        words.extend(self.clock.iter().flat_map(|clock| ["--clock".to_owned(), clock.clone()]));
+        words.extend(self.trace.then(|| "--trace".to_owned()));
+        Ok(words)
+    }
+
+    /// Reads the experiment and loads its models.
+    ///
+    /// # Errors
+    /// If it is invalid, or a model or prompt set is missing or damaged.
+    pub(super) fn prepare(&self) -> Result<Ready> {
         let mut ready = prepare(&self.experiment, &self.overrides)?;
         let spec = &mut ready.experiment.spec;
         spec.trace |= self.trace;
@@ -137,18 +191,73 @@ impl RunArgs {
     /// A new run of an experiment.
     pub(super) fn of(experiment: PathBuf, out: PathBuf) -> Self {
         let (overrides, clock, trace) = (OverrideArgs::default(), None, false);
-        Self { source: SourceArgs { experiment, overrides, clock, trace }, out, resume: None }
+        let source = SourceArgs { experiment, overrides, clock, trace };
+        let packing = PackingArgs { pack_above: PACK_ABOVE };
+        Self { source, out, resume: None, shard: None, claim: None, packing }
+    }
+
+    /// The part of the run that is asked for; `None` for all of it.
+    fn share(&self) -> Result<Option<Share>> {
+        if self.claim.is_some() {
+            return Ok(Some(Share::Claims));
+        }
+        let Some(shard) = &self.shard else { return Ok(None) };
+        let shard = match shard.as_str() {
+            AUTO => shard_of_task(|name| std::env::var(name).ok())?,
+            named => named.parse::<Shard>().context("--shard")?,
+        };
+        Ok(Some(Share::Shard(shard)))
     }
 }
 
+/// The value of `--shard` that reads the environment.
+const AUTO: &str = "auto";
+
 /// Runs `specdec run`.
 pub(super) fn run(args: &RunArgs) -> Result<()> {
-    output::line(measured(args)?.join("report.md").display())
+    match args.share()? {
+        None => output::line(measured(args)?.join("report.md").display()),
+        Some(share) => part(args, share)?.map_or(Ok(()), |folder| output::line(folder.display())),
+    }
 }
 
 /// Measures, writes the report, and returns the results folder.
 pub(super) fn measured(args: &RunArgs) -> Result<PathBuf> {
+    let resume = match &args.resume {
+        None => Resume::No,
+        Some(None) => Resume::Newest,
+        Some(Some(path)) => Resume::Folder(path.clone()),
+    };
     let interrupts = Interrupts::listen()?;
+    let folder = prepared(args, &interrupts, |setup| {
+        Ok(Some(crate::experiment::run(setup, &args.out, &resume)?))
+    })?;
+    let folder = folder.context("nothing was run")?;
+    interrupts.enter(RunStage::Reporting);
+    let brief = report::report(&folder)?;
+    crate::experiment::finish(&folder)?;
+    terminal::say(brief.text(terminal::width().min(terminal::COLUMNS)).trim_end());
+    Ok(folder)
+}
+
+/// Measures a share, and returns its folder; `None` if nothing was left to do.
+fn part(args: &RunArgs, share: Share) -> Result<Option<PathBuf>> {
+    let interrupts = Interrupts::listen()?;
+    let patience = ClaimPatience::seconds(args.claim.unwrap_or_default());
+    let folder = prepared(args, &interrupts, |setup| run_share(setup, &args.out, share, patience))?;
+    match &folder {
+        Some(folder) => crate::experiment::finish(folder)?,
+        None => terminal::say(format_args!("{share}: no block is left to run")),
+    }
+    Ok(folder)
+}
+
+/// Loads what the run needs, and returns the folder that `run` wrote to.
+fn prepared(
+    args: &RunArgs,
+    interrupts: &Interrupts,
+    run: impl FnOnce(&Setup<'_>) -> Result<Option<Ended>>,
+) -> Result<Option<PathBuf>> {
     let ready = args.source.prepare()?;
     let texts = Texts::new(&*ready.pair.target.codec, read_text);
     let Frozen { plan, prompts, tokens } = ready.freeze(&texts)?;
@@ -164,28 +273,21 @@ pub(super) fn measured(args: &RunArgs) -> Result<PathBuf> {
         prompts: &prompts,
         tokens: &tokens,
         clock: &*clock,
+        pack_above: args.packing.pack_above,
         interrupted: interrupts.wanted(),
     };
-    let resume = match &args.resume {
-        None => Resume::No,
-        Some(None) => Resume::Newest,
-        Some(Some(path)) => Resume::Folder(path.clone()),
-    };
     interrupts.enter(RunStage::Measuring);
-    let ended = crate::experiment::run(&setup, &args.out, &resume);
-    let ended = ended.map_err(|error| match interrupts.wanted().load(Ordering::Relaxed) {
+    let ended = run(&setup).map_err(|error| match interrupts.wanted().load(Ordering::Relaxed) {
         true => Interrupted(format!("{error:#}")).into(),
         false => error,
     })?;
-    if ended.interrupted {
-        let sentence = "interrupted: all finished blocks are kept; continue with --resume";
-        return Err(Interrupted(sentence.to_owned()).into());
+    if ended.as_ref().is_some_and(|ended| ended.interrupted) {
+        let part = args.shard.is_some() || args.claim.is_some();
+        let how = if part { "the same command" } else { "--resume" };
+        let sentence = format!("interrupted: all finished blocks are kept; continue with {how}");
+        return Err(Interrupted(sentence).into());
     }
-    interrupts.enter(RunStage::Reporting);
-    let brief = report::report(&ended.folder)?;
-    crate::experiment::finish(&ended.folder)?;
-    terminal::say(brief.text(terminal::width().min(terminal::COLUMNS)).trim_end());
-    Ok(ended.folder)
+    Ok(ended.map(|ended| ended.folder))
 }
 
 /// Estimates the time and disk space that the plan needs, from a few timed passes.

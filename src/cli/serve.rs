@@ -62,7 +62,7 @@ struct ServerArgs {
     #[arg(long, value_name = "LAW", default_value = LogprobsMode::Raw.name(),
         value_parser = named(LogprobsMode::ALL, LogprobsMode::name))]
     logprobs_mode: LogprobsMode,
-    /// Texts that are generated in turn
+    /// Texts that share rounds
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = count)]
     slots: usize,
     /// Texts that may wait; further ones are refused with status 429

@@ -11,6 +11,7 @@ use crate::draft::Texts;
 use crate::experiment::{Experiment, Frozen, Material, Spec, freeze};
 use crate::model::{Catalog, LanguageModel, Role};
 use crate::pair::Pair;
+use crate::params::Value;
 use crate::prompt::{self, Question};
 
 /// Prompts per category and maximum tokens per prompt with `--quick`.
@@ -25,6 +26,15 @@ pub(super) struct OverrideArgs {
     /// Use one prompt per category, one repeat and at most 16 tokens: a check, not a measurement
     #[arg(long)]
     quick: bool,
+}
+
+impl OverrideArgs {
+    /// The same options as words of a command.
+    pub(super) fn words(&self) -> Vec<String> {
+        // In one word, so that no value is taken for an option.
+        let set = self.set.iter().map(|set| format!("--set={set}"));
+        set.chain(self.quick.then(|| "--quick".to_owned())).collect()
+    }
 }
 
 /// An experiment with everything that must be loaded before its plan can be frozen.
@@ -89,7 +99,10 @@ pub(super) fn prepare(path: &Path, overrides: &OverrideArgs) -> Result<Ready> {
 fn quicken(spec: &mut Spec) {
     spec.max_tokens = spec.max_tokens.min(QUICK.1);
     spec.repeats = 1;
-    spec.prompts_per_category = Some(QUICK.0);
+    // A batch needs as many prompts.
+    let batches = spec.sweep.iter().filter_map(|axes| axes.get("batch")).flatten();
+    let batches = batches.filter_map(Value::number).map(|batch| batch as usize);
+    spec.prompts_per_category = Some(batches.fold(QUICK.0, usize::max));
 }
 
 fn read_prompts(catalog: &Catalog, spec: &Spec) -> Result<Vec<Question>> {

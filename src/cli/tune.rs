@@ -14,7 +14,7 @@ use super::run::{self, RunArgs};
 use super::sampling::SamplingArgs;
 use super::some_prompts::SHIPPED;
 use super::source::{OverrideArgs, Ready, prepare};
-use crate::bench::{CONTEXT, cost_rows, measure};
+use crate::bench::{CostPlaces, cost_rows};
 use crate::draft::Texts;
 use crate::experiment::Frozen;
 use crate::forecasting::{
@@ -215,8 +215,8 @@ impl TuneArgs {
         let picked = [0, contexts.len() / 2, contexts.len() - 1].map(|at| contexts[at].min(room));
         let mut contexts = picked.map(|context| context.max(1)).to_vec();
         contexts.dedup();
-        let outside = measure(target, draft, CONTEXT.min(room.max(1)), budget / 4, &clock)?.outside;
-        let rows = cost_rows(target, draft, &contexts, &outside, budget, &clock)?;
+        let places = CostPlaces { contexts: &contexts, batches: &[1], shared: false };
+        let rows = cost_rows(target, draft, places, budget, &clock)?;
         report::write_csv(&self.out.join("costs.csv"), &rows)?;
         let mut table = CostTable::default();
         rows.into_iter().try_for_each(|row| table.add(row))?;

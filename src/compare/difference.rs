@@ -21,18 +21,20 @@ type Fact = (&'static str, String);
 
 /// Everything in which the runs differ, the models first.
 pub(super) fn differences(first: &RunSide, second: &RunSide) -> Vec<Difference> {
+    let named = both_named(first, second);
     let facts = [first, second].map(|side| {
         let (plan, session) = (&side.results.plan, side.results.session());
-        [models(plan), settings(plan), machine(side), build(session)].concat()
+        [models(plan), settings(plan), machine(side, named), build(session)].concat()
     });
     differing(&facts)
 }
 
-/// Whether times of the runs can be compared: the processor, its cores and instruction set, the
+/// Whether times of the runs can be compared: the machine, if both name it, the processor, its cores and instruction set, the
 /// number of threads and the clock must be the same. Builds may differ, since users compare
 /// them. If they cannot, the error is a sentence that says why.
 pub(super) fn same_times(first: &RunSide, second: &RunSide) -> Result<(), String> {
-    let found = differing(&[first, second].map(machine));
+    let named = both_named(first, second);
+    let found = differing(&[first, second].map(|side| machine(side, named)));
     let parts = found.iter().map(|d| match d.what {
         // Hundreds of names say nothing to a reader.
         FLAGS => FLAGS.to_owned(),
@@ -46,10 +48,18 @@ pub(super) fn same_times(first: &RunSide, second: &RunSide) -> Result<(), String
 
 const FLAGS: &str = "processor features";
 
+/// Whether both runs name the machine whose times count, as parts of a run do. Under the
+/// virtual clock no time is a machine's.
+fn both_named(first: &RunSide, second: &RunSide) -> bool {
+    let named = |side: &RunSide| side.results.session().host.is_some();
+    named(first) && named(second) && first.results.plan.clock != "virtual"
+}
+
 /// What the times of a run depend on beside models, settings and build.
-fn machine(side: &RunSide) -> Vec<Fact> {
-    let RunSession { machine, threads, .. } = side.results.session();
+fn machine(side: &RunSide, named: bool) -> Vec<Fact> {
+    let RunSession { machine, threads, host, .. } = side.results.session();
     vec![
+        ("machine", host.clone().filter(|_| named).unwrap_or_default()),
         ("processor", machine.cpu_model.clone()),
         (FLAGS, machine.cpu_flags.clone()),
         ("cores", machine.cores.to_string()),

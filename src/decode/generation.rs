@@ -3,17 +3,18 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::steps::{Evaluated, Outcome, Proposal};
 use super::stop::{StopReason, StopRules};
 use super::text::TextStream;
 use crate::chance::Chance;
 use crate::clock::Clock;
-use crate::distribution::{Dist, Token};
-use crate::draft::{Drafter, Round};
+use crate::distribution::Token;
+use crate::draft::{Drafter, PassDesk, Pausing, Round};
 use crate::error::Error;
-use crate::length::DraftLength;
+use crate::length::{BatchView, DraftLength, SequencePast};
 use crate::model::{Codec, Evaluation, LanguageModel, ModelInfo, Session, Want, Work};
-use crate::round::{RoundEvent, RoundTimes, Verdict};
-use crate::sampling::{History, Logits, Sampler};
+use crate::round::{RoundTimes, Verdict};
+use crate::sampling::{History, Sampler};
 use crate::tree::{Draft, Row};
 use crate::verify::Verifier;
 
@@ -47,34 +48,6 @@ pub struct Generation<'a> {
     stopped: Option<StopReason>,
     text: Option<TextStream<'a>>,
     shown: usize,
-}
-
-/// The draft of a round.
-#[derive(Debug)]
-pub struct Proposal {
-    /// The proposed tokens.
-    pub draft: Draft,
-    /// Number of passes of the drafter's model.
-    pub forwards: usize,
-}
-
-/// A draft as the target sees it.
-#[derive(Debug)]
-pub struct Evaluated {
-    /// The target's logits, by [`Row`].
-    pub logits: Vec<Logits>,
-    /// Its processed distributions, in the same rows.
-    pub targets: Vec<Dist>,
-}
-
-/// A committed round.
-#[derive(Debug)]
-pub struct Outcome {
-    verdict: Verdict,
-    before: usize,
-    truncated: bool,
-    /// The time of the round by phase; filled in by the driver.
-    pub times: RoundTimes,
 }
 
 /// Checks that a model can continue a prompt.
@@ -132,6 +105,22 @@ impl<'a> Generation<'a> {
             text: codec.map(TextStream::new),
             shown: 0,
         })
+    }
+
+    /// Number of its prompt tokens, without the last, with which another generation begins, too.
+    pub fn common_with(&self, other: &Self) -> usize {
+        let head = &self.tokens[..self.prompt_len - 1];
+        head.iter().zip(other.session.context()).take_while(|(own, held)| own == held).count()
+    }
+
+    /// Takes a share in what another generation of the same target has computed of the tokens with
+    /// which both begin, before it has computed anything itself.
+    ///
+    /// # Errors
+    /// If the engine fails to copy rows.
+    pub fn share_with(&mut self, other: &mut Self) -> Result<(), Error> {
+        self.session = other.session.share(self.common_with(other))?;
+        Ok(())
     }
 
     /// All tokens, the prompt first.
@@ -203,21 +192,47 @@ impl<'a> Generation<'a> {
         chance: &mut dyn Chance,
         clock: &dyn Clock,
     ) -> Result<Proposal, Error> {
+        let alone = [self.past()];
+        self.begin_draft(&BatchView { sequences: &alone, own: 0 });
+        self.propose_at(None, chance, clock).at_once()
+    }
+
+    /// What draft length policies see of it before a round.
+    pub(super) fn past(&self) -> SequencePast {
         let may_emit = self.stop.max_tokens - self.new_tokens().len();
-        let room = self.context_length - self.tokens.len();
+        let room = may_emit.min(self.context_length - self.tokens.len()).saturating_sub(1);
+        SequencePast { acceptance: self.method.length.past(), room }
+    }
+
+    /// Tells its draft length policy of the sequences that share the round.
+    pub(super) fn begin_draft(&mut self, batch: &BatchView<'_>) {
+        self.method.length.begin(batch);
+    }
+
+    /// Proposes a draft, with passes that are asked for at a desk.
+    pub(super) fn propose_at<'f>(
+        &'f mut self,
+        desk: Option<&'f PassDesk<'a>>,
+        chance: &'f mut dyn Chance,
+        clock: &'f dyn Clock,
+    ) -> Pausing<'f, Proposal> {
         let mut round = Round {
             context: &self.tokens,
             prompt_len: self.prompt_len,
             vocab: self.vocab,
-            limit: may_emit.min(room).saturating_sub(1).min(self.method.length.max_depth()),
+            limit: self.past().room.min(self.method.length.max_depth()),
             length: &mut *self.method.length,
             coupling: self.method.verifier.coupling(),
             chance,
             clock,
             forwards: 0,
+            desk,
         };
-        let draft = self.method.drafter.propose(&mut round)?;
-        Ok(Proposal { forwards: round.forwards, draft: draft.at(self.tokens.len()) })
+        let (drafter, begin) = (&mut self.method.drafter, self.tokens.len());
+        Pausing::new(async move {
+            let draft = drafter.propose(&mut round).await?;
+            Ok(Proposal { forwards: round.forwards, draft: draft.at(begin) })
+        })
     }
 
     /// What the target must evaluate: every row of the draft.
@@ -283,7 +298,7 @@ impl<'a> Generation<'a> {
             }
         }
         let truncated = self.tokens.len() - before < round.len();
-        Ok(Outcome { verdict, before, truncated, times: RoundTimes::default() })
+        Ok(Outcome { verdict, before, truncated, times: RoundTimes::default(), batch: 1 })
     }
 
     /// Reports the round to the drafter and the length policy.
@@ -358,30 +373,5 @@ impl<'a> Generation<'a> {
             text: None,
             shown: 0,
         })
-    }
-}
-
-impl Outcome {
-    /// The round as an event; `tokens` are the generation's, after the round.
-    pub fn event<'e>(
-        &'e self,
-        round: u64,
-        tokens: &'e [Token],
-        proposal: &'e Proposal,
-        evaluated: &'e Evaluated,
-    ) -> RoundEvent<'e> {
-        let (context, emitted) = tokens.split_at(self.before);
-        RoundEvent {
-            round,
-            context,
-            draft: &proposal.draft,
-            logits: &evaluated.logits,
-            targets: &evaluated.targets,
-            verdict: &self.verdict,
-            emitted,
-            truncated: self.truncated,
-            draft_forwards: proposal.forwards,
-            times: self.times,
-        }
     }
 }

@@ -106,6 +106,8 @@ impl MethodSpec {
             let checked = NUM_SPECULATIVE_TOKENS.check(&Value::Count(k));
             checked.map_err(|bad| Error::setting(format!("{bad}{hint}")))?;
         }
+        let length = LengthParams { num_speculative_tokens: 1, params: &params };
+        (entries.length.build)(&length)?;
         let verifier = (entries.verifier.build.make)(&params);
         let shape = (entries.drafter.build.shape)(&params)?;
         if !verifier.supports(&shape) {
@@ -201,7 +203,7 @@ impl MethodSpec {
             LengthParams { num_speculative_tokens: self.num_speculative_tokens, params: &params };
         Ok(Method {
             drafter: (entries.drafter.build.make)(&drafter)?,
-            length: (entries.length.build)(&length),
+            length: (entries.length.build)(&length)?,
             verifier: Rc::from((entries.verifier.build.make)(&params)),
             sampler,
         })

@@ -7,19 +7,23 @@
 mod choice;
 mod generation;
 mod method;
+mod steps;
 mod stop;
 mod strategy;
 mod text;
+mod together;
 
 pub use choice::{Answered, LogProb, TextChoice, votes};
-pub use generation::{Evaluated, Generation, Method, Outcome, Proposal};
+pub use generation::{Generation, Method};
 pub(crate) use generation::{NO_DISTRIBUTION, check_prompt};
 pub use method::{
     MethodSpec, NUM_SPECULATIVE_TOKENS, PLAIN, all_params, class_of, find_param, readers,
 };
+pub use steps::{Evaluated, Outcome, Proposal};
 pub use stop::{StopReason, StopRules, UserStop};
 pub use strategy::{STRATEGIES, Strategy};
 pub use text::TextStream;
+pub use together::{Lane, generate_together, one_round_together};
 
 use std::time::Duration;
 
@@ -27,7 +31,7 @@ use crate::chance::Chance;
 use crate::clock::{Clock, Who};
 use crate::error::Error;
 use crate::model::{LanguageModel, evaluate_one};
-use crate::round::{RoundEvent, RoundTimes};
+use crate::round::RoundEvent;
 
 /// Receives the events of a generation. All methods do nothing by default; the time
 /// spent in them does not count as decoding.
@@ -64,6 +68,9 @@ pub struct Totals {
     pub prefill: Duration,
     /// Time of all rounds.
     pub decode: Duration,
+    /// Its part of that time: that of each round divided by the generations that shared it. The
+    /// shares of all generations sum to the time in which any of them had a round.
+    pub share: Duration,
 }
 
 /// Runs a generation to its end.
@@ -79,11 +86,8 @@ pub fn generate(
     observer: &mut dyn Observer,
 ) -> Result<Totals, Error> {
     let mut totals = prefill(generation, target, clock)?;
-    while generation.begin(totals.decode).is_none() {
-        one_round(generation, target, chance, clock, observer, &mut totals)?;
-    }
-    generation.finish()?;
-    observer.text(generation.take_text());
+    let mut lane = [Lane { generation, chance, observer, totals: &mut totals }];
+    generate_together(&mut lane, target, clock)?.into_iter().collect::<Result<(), _>>()?;
     Ok(totals)
 }
 
@@ -102,46 +106,4 @@ pub fn prefill(
         clock.forward(Who::Target, computed);
     }
     Ok(Totals { prefill: clock.now() - start, ..Totals::default() })
-}
-
-/// Runs one round of a generation that has begun it, and adds what it cost to `totals`, whose
-/// passes of the target number the rounds.
-///
-/// # Errors
-/// As [`generate`].
-pub fn one_round(
-    generation: &mut Generation<'_>,
-    target: &dyn LanguageModel,
-    chance: &mut dyn Chance,
-    clock: &dyn Clock,
-    observer: &mut dyn Observer,
-    totals: &mut Totals,
-) -> Result<(), Error> {
-    let round = totals.target_forwards as u64;
-    chance.begin_round(round);
-    let begun = clock.now();
-    let proposal = generation.propose(chance, clock)?;
-    let drafted = clock.now();
-    let evaluation = evaluate_one(target, generation.work(&proposal))?;
-    clock.forward(Who::Target, evaluation.computed);
-    let passed = clock.now();
-    let evaluated = generation.evaluated(&proposal, evaluation)?;
-    let verdict = generation.verify(&proposal, &evaluated, chance);
-    let decided = clock.now();
-    let mut outcome = generation.apply(&proposal, verdict)?;
-    outcome.times = RoundTimes {
-        draft: drafted - begun,
-        target: passed - drafted,
-        verify: decided - passed,
-        other: clock.now() - decided,
-    };
-    let telling = clock.now();
-    generation.observe(round, &proposal, &evaluated, &outcome);
-    outcome.times.other += clock.now() - telling;
-    observer.round(&outcome.event(round, generation.tokens(), &proposal, &evaluated))?;
-    observer.text(generation.take_text());
-    totals.target_forwards += 1;
-    totals.draft_forwards += proposal.forwards;
-    totals.decode += outcome.times.total();
-    Ok(())
 }

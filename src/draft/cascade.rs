@@ -9,7 +9,7 @@
 
 use super::prompt_lookup::{MATCH, MAX, MIN, PromptLookup};
 use super::reader::Reader;
-use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
+use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
 use crate::clock::Clock;
 use crate::distribution::Token;
 use crate::error::Error;
@@ -53,7 +53,7 @@ struct Cascade<'a> {
 
 impl Cascade<'_> {
     /// The draft so far, extended by the tokens that the lookup predicts.
-    fn guess(&self, round: &Round<'_>, draft: &Draft) -> Draft {
+    fn guess(&self, round: &Round<'_, '_>, draft: &Draft) -> Draft {
         let drafted = draft.nodes().iter().map(|node| node.token);
         let text = round.context.iter().copied().chain(drafted).collect::<Vec<_>>();
         let mut guess = draft.clone();
@@ -75,22 +75,24 @@ impl<'a> Drafter<'a> for Cascade<'a> {
         self.reader.prefill(prompt, clock)
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
-        let mut draft = Draft::empty(round.vocab);
-        let mut parent: Option<NodeId> = None;
-        while round.go_deeper(&draft) {
-            let guess = self.guess(round, &draft);
-            let rows = Row::all(&guess).skip(draft.len()).collect::<Vec<_>>();
-            for prediction in self.reader.predict(round, &guess, &rows)? {
-                let drawn = round.draw_predicted(&mut draft, parent, &prediction);
-                parent = Some(drawn);
-                let guessed = guess.nodes().get(drawn).map(|node| node.token);
-                if guessed != Some(draft.node(drawn).token) || !round.go_deeper(&draft) {
-                    break;
+    fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
+        Pausing::new(async move {
+            let mut draft = Draft::empty(round.vocab);
+            let mut parent: Option<NodeId> = None;
+            while round.go_deeper(&draft) {
+                let guess = self.guess(round, &draft);
+                let rows = Row::all(&guess).skip(draft.len()).collect::<Vec<_>>();
+                for prediction in self.reader.predict(round, &guess, &rows).await? {
+                    let drawn = round.draw_predicted(&mut draft, parent, &prediction);
+                    parent = Some(drawn);
+                    let guessed = guess.nodes().get(drawn).map(|node| node.token);
+                    if guessed != Some(draft.node(drawn).token) || !round.go_deeper(&draft) {
+                        break;
+                    }
                 }
             }
-        }
-        Ok(draft)
+            Ok(draft)
+        })
     }
 
     fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {

@@ -2,12 +2,12 @@
 
 use super::model::ModelDrafter;
 use super::prompt_lookup::{MATCH, MAX, MIN, PromptLookup};
-use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
+use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
 use crate::clock::Clock;
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::registry::Entry;
-use crate::tree::{Draft, DraftShape};
+use crate::tree::DraftShape;
 
 /// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
@@ -42,9 +42,11 @@ impl<'a> Drafter<'a> for Hybrid<'a> {
         self.model.prefill(prompt, clock)
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
-        let found = self.lookup.propose(round)?;
-        if found.is_empty() { self.model.propose(round) } else { Ok(found) }
+    fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
+        Pausing::new(async move {
+            let found = self.lookup.propose(round).await?;
+            if found.is_empty() { self.model.propose(round).await } else { Ok(found) }
+        })
     }
 
     fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {

@@ -12,6 +12,7 @@ mod model_tree;
 mod ngram_lm;
 mod none;
 mod oracle;
+mod passes;
 mod prompt_lookup;
 mod reader;
 mod suffix_automaton;
@@ -25,6 +26,7 @@ pub use model::ModelDrafter;
 pub(crate) use model_tree::parse_tree;
 pub(crate) use model_tree::{AUTO, SIBLINGS};
 pub use none::NoDraft;
+pub use passes::{PassDesk, Pausing, WantedPass, make_passes};
 pub use prompt_lookup::PromptLookup;
 pub use tools::{ReadText, Texts, Tools};
 
@@ -58,9 +60,9 @@ pub trait Drafter<'a>: std::fmt::Debug {
 
     /// Proposes a draft for the round.
     ///
-    /// # Errors
-    /// If the drafter's model fails, or its logits do not define a distribution.
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error>;
+    /// The draft is an error if the drafter's model fails, or its logits do not define a
+    /// distribution.
+    fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f>;
 
     /// Called after every round with the target's logits of all rows, those of rejected
     /// nodes included.
@@ -83,7 +85,7 @@ pub trait Drafter<'a>: std::fmt::Debug {
 
 /// What a drafter can see and use in one round.
 #[derive(Debug)]
-pub struct Round<'r> {
+pub struct Round<'a, 'r> {
     /// Prompt and committed tokens.
     pub context: &'r [Token],
     /// Number of prompt tokens at the start of `context`.
@@ -104,9 +106,12 @@ pub struct Round<'r> {
     pub clock: &'r dyn Clock,
     /// Number of passes of the drafter's model so far.
     pub forwards: usize,
+    /// Where passes are asked for that other sequences may share; without it, each is made at
+    /// once.
+    pub desk: Option<&'r PassDesk<'a>>,
 }
 
-impl Round<'_> {
+impl Round<'_, '_> {
     /// Whether to draft one level below what `draft` holds.
     pub fn go_deeper(&mut self, draft: &Draft) -> bool {
         draft.depth() < self.limit && self.length.go_deeper(draft)

@@ -1,7 +1,7 @@
 //! A separate draft model, sampled autoregressively.
 
 use super::reader::Reader;
-use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
+use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
 use crate::clock::Clock;
 use crate::distribution::Token;
 use crate::error::Error;
@@ -45,15 +45,17 @@ impl<'a> Drafter<'a> for ModelDrafter<'a> {
         self.0.prefill(prompt, clock)
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
-        let mut draft = Draft::empty(round.vocab);
-        let mut parent = None;
-        while round.go_deeper(&draft) {
-            for prediction in self.0.predict(round, &draft, &[Row::after(parent)])? {
-                parent = Some(round.draw_predicted(&mut draft, parent, &prediction));
+    fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
+        Pausing::new(async move {
+            let mut draft = Draft::empty(round.vocab);
+            let mut parent = None;
+            while round.go_deeper(&draft) {
+                for prediction in self.0.predict(round, &draft, &[Row::after(parent)]).await? {
+                    parent = Some(round.draw_predicted(&mut draft, parent, &prediction));
+                }
             }
-        }
-        Ok(draft)
+            Ok(draft)
+        })
     }
 
     fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {

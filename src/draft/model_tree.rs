@@ -1,7 +1,7 @@
 //! A draft model that proposes a tree of fixed shape.
 
 use super::reader::Reader;
-use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
+use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
 use crate::clock::Clock;
 use crate::distribution::Token;
 use crate::error::Error;
@@ -107,22 +107,24 @@ impl<'a> Drafter<'a> for ModelTree<'a> {
         self.reader.prefill(prompt, clock)
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
-        let mut draft = Draft::empty(round.vocab);
-        let mut level = vec![None];
-        for &children in &self.tree {
-            if !round.go_deeper(&draft) {
-                break;
+    fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
+        Pausing::new(async move {
+            let mut draft = Draft::empty(round.vocab);
+            let mut level = vec![None];
+            for &children in &self.tree {
+                if !round.go_deeper(&draft) {
+                    break;
+                }
+                let known = draft.len();
+                let rows = level.iter().map(|&at| Row::after(at)).collect::<Vec<_>>();
+                let predictions = self.reader.predict(round, &draft, &rows).await?;
+                for (&parent, prediction) in level.iter().zip(&predictions) {
+                    round.grow(&mut draft, (parent, prediction), (self.siblings, children));
+                }
+                level = (known..draft.len()).map(Some).collect();
             }
-            let known = draft.len();
-            let rows = level.iter().map(|&at| Row::after(at)).collect::<Vec<_>>();
-            let predictions = self.reader.predict(round, &draft, &rows)?;
-            for (&parent, prediction) in level.iter().zip(&predictions) {
-                round.grow(&mut draft, (parent, prediction), (self.siblings, children));
-            }
-            level = (known..draft.len()).map(Some).collect();
-        }
-        Ok(draft)
+            Ok(draft)
+        })
     }
 
     fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
+use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
 use crate::clock::Clock;
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
@@ -101,7 +101,7 @@ impl NgramLm {
     /// counted.
     fn distribution(
         &self,
-        round: &Round<'_>,
+        round: &Round<'_, '_>,
         drafted: &[Token],
     ) -> Result<Option<Rc<Dist>>, Error> {
         // The counts depend on the last few tokens only.
@@ -127,16 +127,18 @@ impl<'a> Drafter<'a> for NgramLm {
         Ok(())
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
-        self.learn(round.context);
-        let mut draft = Draft::empty(round.vocab);
-        let mut parent: Option<NodeId> = None;
-        while round.go_deeper(&draft) {
-            let drafted = parent.map_or_else(Vec::new, |id| draft.tokens_to(id));
-            let Some(dist) = self.distribution(round, &drafted)? else { break };
-            parent = Some(round.draw(&mut draft, parent, &dist, 0));
-        }
-        Ok(draft)
+    fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
+        Pausing::new(async move {
+            self.learn(round.context);
+            let mut draft = Draft::empty(round.vocab);
+            let mut parent: Option<NodeId> = None;
+            while round.go_deeper(&draft) {
+                let drafted = parent.map_or_else(Vec::new, |id| draft.tokens_to(id));
+                let Some(dist) = self.distribution(round, &drafted)? else { break };
+                parent = Some(round.draw(&mut draft, parent, &dist, 0));
+            }
+            Ok(draft)
+        })
     }
 
     fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, Error> {

@@ -1,6 +1,6 @@
 //! No draft: plain autoregressive decoding in the same loop.
 
-use super::{BuildDrafter, Drafter, Round};
+use super::{BuildDrafter, Drafter, Pausing, Round};
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::registry::Entry;
@@ -25,8 +25,8 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
 pub struct NoDraft;
 
 impl<'a> Drafter<'a> for NoDraft {
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
-        Ok(Draft::empty(round.vocab))
+    fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
+        Pausing::new(async move { Ok(Draft::empty(round.vocab)) })
     }
 
     fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, Error> {

@@ -10,7 +10,7 @@
 use std::rc::Rc;
 
 use super::reader::Reader;
-use super::{BuildDrafter, Drafter, Round};
+use super::{BuildDrafter, Drafter, Pausing, Round};
 use crate::clock::Clock;
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
@@ -65,16 +65,23 @@ impl<'a> Drafter<'a> for Oracle<'a> {
         self.reader.prefill(prompt, clock)
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
-        let mut draft = Draft::empty(round.vocab);
-        let mut parent = None;
-        while round.go_deeper(&draft) {
-            for prediction in &self.reader.predict(round, &draft, &[Row::after(parent)])? {
-                parent =
-                    Some(round.draw(&mut draft, parent, &self.distribution(&prediction.dist), 0));
+    fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
+        Pausing::new(async move {
+            let mut draft = Draft::empty(round.vocab);
+            let mut parent = None;
+            while round.go_deeper(&draft) {
+                for prediction in &self.reader.predict(round, &draft, &[Row::after(parent)]).await?
+                {
+                    parent = Some(round.draw(
+                        &mut draft,
+                        parent,
+                        &self.distribution(&prediction.dist),
+                        0,
+                    ));
+                }
             }
-        }
-        Ok(draft)
+            Ok(draft)
+        })
     }
 
     fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {

@@ -1,6 +1,6 @@
 //! Prompt lookup: copy what followed the last occurrence of the current n-gram.
 
-use super::{BuildDrafter, Drafter, Round};
+use super::{BuildDrafter, Drafter, Pausing, Round};
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::params::{Param, Params};
@@ -95,12 +95,14 @@ impl PromptLookup {
 }
 
 impl<'a> Drafter<'a> for PromptLookup {
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
-        let mut draft = Draft::empty(round.vocab);
-        if let Some(next) = self.find(round.context) {
-            round.copy_from(next, &mut draft);
-        }
-        Ok(draft)
+    fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
+        Pausing::new(async move {
+            let mut draft = Draft::empty(round.vocab);
+            if let Some(next) = self.find(round.context) {
+                round.copy_from(next, &mut draft);
+            }
+            Ok(draft)
+        })
     }
 
     fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, Error> {

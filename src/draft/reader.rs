@@ -1,9 +1,11 @@
 //! A draft model as drafters use it: it returns processed distributions and counts
 //! passes.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::Round;
+use super::passes::WantedPass;
 use crate::clock::{Clock, Who};
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
@@ -16,7 +18,7 @@ use crate::tree::{Draft, Row};
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     model: &'a dyn LanguageModel,
-    session: Session,
+    session: Rc<RefCell<Session>>,
     sampler: Sampler,
     /// For the beliefs of a greedy sampler: the same at temperature 1 and without
     /// truncation.
@@ -53,7 +55,8 @@ impl<'a> Reader<'a> {
         let params = sampler.params().penalties();
         let plain = greedy.then(|| Sampler::new(params)).transpose();
         let plain = plain?;
-        Ok(Self { session: model.session()?, model, sampler, plain, ranks: false })
+        let session = Rc::new(RefCell::new(model.session()?));
+        Ok(Self { session, model, sampler, plain, ranks: false })
     }
 
     /// The same reader for a drafter that ranks tokens by belief.
@@ -67,7 +70,7 @@ impl<'a> Reader<'a> {
             return Ok(());
         };
         let draft = Draft::empty(self.model.info().vocab);
-        let session = &mut self.session;
+        let session = &mut *self.session.borrow_mut();
         let work = Work { session, context: head, draft: &draft, want: Want::Nothing };
         let computed = evaluate_one(self.model, work)?.computed;
         clock.forward(Who::Draft, computed);
@@ -75,16 +78,24 @@ impl<'a> Reader<'a> {
     }
 
     /// The model's predictions at these rows, from one pass.
-    pub(super) fn predict(
+    pub(super) async fn predict(
         &mut self,
-        round: &mut Round<'_>,
+        round: &mut Round<'a, '_>,
         draft: &Draft,
         rows: &[Row],
     ) -> Result<Vec<Prediction>, Error> {
-        let (session, context) = (&mut self.session, round.context);
-        let work = Work { session, context, draft, want: Want::Rows(rows) };
-        let evaluation = evaluate_one(self.model, work)?;
-        round.clock.forward(Who::Draft, evaluation.computed);
+        let context = round.context;
+        let evaluation = match round.desk {
+            Some(desk) => desk.pass(self.wanted(context, draft, rows)).await,
+            None => {
+                let session = &mut *self.session.borrow_mut();
+                let work = Work { session, context, draft, want: Want::Rows(rows) };
+                evaluate_one(self.model, work)?
+            }
+        };
+        if round.desk.is_none() {
+            round.clock.forward(Who::Draft, evaluation.computed);
+        }
         round.forwards += 1;
         let looked_at = self.ranks || round.length.needs_confidence();
         let predictions = rows.iter().zip(&evaluation.rows).map(|(row, logits)| {
@@ -99,6 +110,16 @@ impl<'a> Reader<'a> {
         predictions.collect()
     }
 
+    fn wanted(&self, context: &[Token], draft: &Draft, rows: &[Row]) -> WantedPass<'a> {
+        WantedPass {
+            model: self.model,
+            session: Rc::clone(&self.session),
+            context: context.to_vec(),
+            draft: draft.clone(),
+            rows: rows.to_vec(),
+        }
+    }
+
     fn distribution(
         &self,
         sampler: &Sampler,
@@ -111,13 +132,14 @@ impl<'a> Reader<'a> {
 
     /// See [`super::Drafter::state_key`].
     pub(super) fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
-        self.session.rewind(context)?;
-        Ok(self.session.state_key())
+        let session = &mut *self.session.borrow_mut();
+        session.rewind(context)?;
+        Ok(session.state_key())
     }
 
     /// An independent copy.
     pub(super) fn fork(&self) -> Result<Self, Error> {
-        let session = self.session.fork()?;
+        let session = Rc::new(RefCell::new(self.session.borrow().fork()?));
         let (sampler, plain) = (self.sampler.clone(), self.plain.clone());
         Ok(Self { model: self.model, session, sampler, plain, ranks: self.ranks })
     }

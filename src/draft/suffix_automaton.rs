@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{BuildDrafter, Drafter, Round};
+use super::{BuildDrafter, Drafter, Pausing, Round};
 use crate::clock::Clock;
 use crate::distribution::Token;
 use crate::error::Error;
@@ -54,13 +54,15 @@ impl<'a> Drafter<'a> for SuffixAutomaton {
         Ok(())
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
-        self.read(round.context);
-        let mut draft = Draft::empty(round.vocab);
-        if let Some(suffix) = self.text.repeated().filter(|s| s.longest >= self.least) {
-            round.copy_from(suffix.end + 1, &mut draft);
-        }
-        Ok(draft)
+    fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
+        Pausing::new(async move {
+            self.read(round.context);
+            let mut draft = Draft::empty(round.vocab);
+            if let Some(suffix) = self.text.repeated().filter(|s| s.longest >= self.least) {
+                round.copy_from(suffix.end + 1, &mut draft);
+            }
+            Ok(draft)
+        })
     }
 
     fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, Error> {

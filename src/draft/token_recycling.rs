@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::model_tree::parse_tree;
-use super::{BuildDrafter, Drafter, Round};
+use super::{BuildDrafter, Drafter, Pausing, Round};
 use crate::clock::Clock;
 use crate::distribution::Token;
 use crate::error::Error;
@@ -59,24 +59,27 @@ impl<'a> Drafter<'a> for TokenRecycling {
         Ok(())
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
-        let mut draft = Draft::empty(round.vocab);
-        let mut level: Vec<Option<NodeId>> = vec![None];
-        for &children in &self.tree {
-            if !round.go_deeper(&draft) {
-                break;
-            }
-            let known = draft.len();
-            for &parent in &level {
-                let token = parent.map_or(round.context.last(), |id| Some(&draft.node(id).token));
-                let next = token.and_then(|token| self.successors.get(token));
-                for &token in next.into_iter().flatten().take(children) {
-                    draft.certain(parent, token);
+    fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
+        Pausing::new(async move {
+            let mut draft = Draft::empty(round.vocab);
+            let mut level: Vec<Option<NodeId>> = vec![None];
+            for &children in &self.tree {
+                if !round.go_deeper(&draft) {
+                    break;
                 }
+                let known = draft.len();
+                for &parent in &level {
+                    let token =
+                        parent.map_or(round.context.last(), |id| Some(&draft.node(id).token));
+                    let next = token.and_then(|token| self.successors.get(token));
+                    for &token in next.into_iter().flatten().take(children) {
+                        draft.certain(parent, token);
+                    }
+                }
+                level = (known..draft.len()).map(Some).collect();
             }
-            level = (known..draft.len()).map(Some).collect();
-        }
-        Ok(draft)
+            Ok(draft)
+        })
     }
 
     fn observe(&mut self, event: &RoundEvent<'_>) {

@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use super::reader::Reader;
-use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
+use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
 use crate::clock::Clock;
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
@@ -57,25 +57,28 @@ impl<'a> Drafter<'a> for TreeConfidence<'a> {
         self.reader.prefill(prompt, clock)
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
-        let mut grown = Draft::empty(round.vocab);
-        let mut values = Vec::new();
-        let mut level: Vec<Option<NodeId>> = vec![None];
-        while !level.is_empty() && grown.len() < MAX_NODES && round.go_deeper(&grown) {
-            let known = grown.len();
-            let rows = level.iter().map(|&parent| Row::after(parent));
-            let predictions = self.reader.predict(round, &grown, &rows.collect::<Vec<_>>())?;
-            for (&parent, prediction) in level.iter().zip(&predictions) {
-                let value = parent.map_or(1.0, |id| values[id]);
-                self.expand(&mut grown, &mut values, (parent, value), &prediction.belief);
+    fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
+        Pausing::new(async move {
+            let mut grown = Draft::empty(round.vocab);
+            let mut values = Vec::new();
+            let mut level: Vec<Option<NodeId>> = vec![None];
+            while !level.is_empty() && grown.len() < MAX_NODES && round.go_deeper(&grown) {
+                let known = grown.len();
+                let rows = level.iter().map(|&parent| Row::after(parent));
+                let predictions =
+                    self.reader.predict(round, &grown, &rows.collect::<Vec<_>>()).await?;
+                for (&parent, prediction) in level.iter().zip(&predictions) {
+                    let value = parent.map_or(1.0, |id| values[id]);
+                    self.expand(&mut grown, &mut values, (parent, value), &prediction.belief);
+                }
+                let mut next = (known..grown.len()).collect::<Vec<_>>();
+                next.sort_by(|&a, &b| f64::total_cmp(&values[b], &values[a]));
+                next.truncate(self.width);
+                next.sort_unstable();
+                level = next.into_iter().map(Some).collect();
             }
-            let mut next = (known..grown.len()).collect::<Vec<_>>();
-            next.sort_by(|&a, &b| f64::total_cmp(&values[b], &values[a]));
-            next.truncate(self.width);
-            next.sort_unstable();
-            level = next.into_iter().map(Some).collect();
-        }
-        Ok(best_of(&grown, &values, self.nodes))
+            Ok(best_of(&grown, &values, self.nodes))
+        })
     }
 
     fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {

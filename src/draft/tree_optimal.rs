@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::best_tree::{Planned, best_tree};
 use super::reader::Reader;
-use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Round};
+use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
 use crate::clock::Clock;
 use crate::distribution::Token;
 use crate::error::Error;
@@ -147,38 +147,42 @@ impl<'a> Drafter<'a> for TreeOptimal<'a> {
         self.reader.prefill(prompt, clock)
     }
 
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
-        let mut draft = Draft::empty(round.vocab);
-        let tree = self.learned.tree(self.most, round.limit);
-        // The draft node of each planned node.
-        let mut places: Vec<Option<NodeId>> = vec![None; tree.len()];
-        let coupled = round.coupling.is_some();
-        let siblings = if coupled { Siblings::Independent } else { Siblings::Distinct };
-        let mut depth = 1;
-        while round.go_deeper(&draft) && tree.iter().any(|node| node.depth == depth) {
-            let level = tree.iter().enumerate().filter(|(_, node)| node.depth == depth);
-            // The draft nodes of the parents, with the nodes planned below each. A node
-            // whose parent could not be drawn is left out.
-            let mut below = BTreeMap::<Option<NodeId>, Vec<usize>>::new();
-            for (id, node) in level {
-                let place = node.parent.map(|parent| places[parent]);
-                if let Some(at) = place.map_or(Some(None), |place| place.map(Some)) {
-                    below.entry(at).or_default().push(id);
+    fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
+        Pausing::new(async move {
+            let mut draft = Draft::empty(round.vocab);
+            let tree = self.learned.tree(self.most, round.limit);
+            // The draft node of each planned node.
+            let mut places: Vec<Option<NodeId>> = vec![None; tree.len()];
+            let coupled = round.coupling.is_some();
+            let siblings = if coupled { Siblings::Independent } else { Siblings::Distinct };
+            let mut depth = 1;
+            while round.go_deeper(&draft) && tree.iter().any(|node| node.depth == depth) {
+                let level = tree.iter().enumerate().filter(|(_, node)| node.depth == depth);
+                // The draft nodes of the parents, with the nodes planned below each. A node
+                // whose parent could not be drawn is left out.
+                let mut below = BTreeMap::<Option<NodeId>, Vec<usize>>::new();
+                for (id, node) in level {
+                    let place = node.parent.map(|parent| places[parent]);
+                    if let Some(at) = place.map_or(Some(None), |place| place.map(Some)) {
+                        below.entry(at).or_default().push(id);
+                    }
                 }
+                if below.is_empty() {
+                    break;
+                }
+                let rows = below.keys().map(|&at| Row::after(at)).collect::<Vec<_>>();
+                let predictions = self.reader.predict(round, &draft, &rows).await?;
+                for ((at, ids), prediction) in below.into_iter().zip(&predictions) {
+                    let known = draft.len();
+                    round.grow(&mut draft, (at, prediction), (siblings, ids.len()));
+                    ids.into_iter()
+                        .zip(known..draft.len())
+                        .for_each(|(id, at)| places[id] = Some(at));
+                }
+                depth += 1;
             }
-            if below.is_empty() {
-                break;
-            }
-            let rows = below.keys().map(|&at| Row::after(at)).collect::<Vec<_>>();
-            let predictions = self.reader.predict(round, &draft, &rows)?;
-            for ((at, ids), prediction) in below.into_iter().zip(&predictions) {
-                let known = draft.len();
-                round.grow(&mut draft, (at, prediction), (siblings, ids.len()));
-                ids.into_iter().zip(known..draft.len()).for_each(|(id, at)| places[id] = Some(at));
-            }
-            depth += 1;
-        }
-        Ok(draft)
+            Ok(draft)
+        })
     }
 
     fn observe(&mut self, event: &RoundEvent<'_>) {

@@ -12,15 +12,14 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::ops::Range;
 use std::time::Duration;
 
 use super::joint::JointDistribution;
 use super::probe::{Probe, Tally, TargetPass};
-use crate::chance::{Chance, Exhaustive, Site};
+use crate::chance::{Chance, Exhaustive};
 use crate::clock::{Clock, VirtualClock, VirtualCosts, Who};
 use crate::decode::{Evaluated, Generation, Outcome, Proposal};
-use crate::distribution::{Dist, Token};
+use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::{KvCache, LanguageModel, evaluate_one};
 use crate::round::{RoundEvent, RoundTimes, Verdict};
@@ -33,28 +32,7 @@ pub(super) type WrapCache = fn(Box<dyn KvCache>) -> Box<dyn KvCache>;
 
 /// The adapter that changes nothing.
 pub(super) fn straight<'c>(inner: &'c mut dyn Chance) -> Box<dyn Chance + 'c> {
-    Box::new(Straight(inner))
-}
-
-#[derive(Debug)]
-struct Straight<'c>(&'c mut dyn Chance);
-
-impl Chance for Straight<'_> {
-    fn begin_round(&mut self, round: u64) {
-        self.0.begin_round(round);
-    }
-
-    fn bernoulli(&mut self, site: Site, p: f64) -> bool {
-        self.0.bernoulli(site, p)
-    }
-
-    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
-        self.0.categorical(site, dist)
-    }
-
-    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
-        self.0.race(position, lists, dist)
-    }
+    Box::new(inner)
 }
 
 /// What an enumeration found.

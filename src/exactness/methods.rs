@@ -40,6 +40,9 @@ const SETTINGS_OF: &[(&str, KeyValues)] = &[
     ("entropy", &[("entropy_threshold", "0.38")]),
     // By default it would end none: no distribution of four tokens is undecided enough.
     ("adaedl", &[("adaedl_gamma", "0.4")]),
+    // A request alone: by default both would let it draft K tokens.
+    ("by_batch", &[("k_by_batch", "1:1")]),
+    ("shared_budget", &[("draft_budget", "1")]),
 ];
 
 /// A part of a method with some of its settings.

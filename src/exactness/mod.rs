@@ -8,6 +8,7 @@
 //! That all of this would notice a mistake is shown by [`mutants`]:
 //! known-wrong methods that must be refuted.
 //! [`certify`] runs everything and returns a [`Certificate`].
+//! [`enumerate_together`] walks rounds that several requests share.
 //! [`external`] does the same for verifiers that are not ours.
 
 mod audit;
@@ -41,6 +42,7 @@ mod reference;
 mod replay;
 mod settings;
 mod table;
+mod together;
 #[cfg(feature = "engine")]
 mod two_tokens;
 mod watch;
@@ -60,3 +62,6 @@ pub use pair_fit::{PAIR_TEXT, PairSample};
 pub use probe::{DraftDistributions, Probe, Tally, TargetPass, TargetRows};
 pub use reference::{TableRows, draft_model, draft_rows};
 pub use replay::{Replay, audit, first_difference, replay, sample};
+pub use together::{
+    LaneChance, SharedEnumeration, WalkedChance, drawn_apart, enumerate_together, product,
+};

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::length::DraftLength;
+use crate::length::{BatchView, DraftLength, PastAcceptance};
 use crate::round::RoundEvent;
 use crate::tree::Draft;
 
@@ -25,6 +25,14 @@ impl Watched {
 }
 
 impl DraftLength for Watched {
+    fn begin(&mut self, batch: &BatchView<'_>) {
+        self.inner.begin(batch);
+    }
+
+    fn past(&self) -> PastAcceptance {
+        self.inner.past()
+    }
+
     fn max_depth(&self) -> usize {
         let most = self.inner.max_depth();
         if most < self.k {

@@ -6,7 +6,7 @@ use std::fmt;
 
 use anyhow::{Result, anyhow, bail};
 
-use super::goal::STRATEGY;
+use super::goal::{BATCH, STRATEGY};
 use super::values::setting as value_of_toml;
 use crate::beam::BEAM_PARAMS;
 use crate::decode::{MethodSpec, NUM_SPECULATIVE_TOKENS, all_params};
@@ -219,7 +219,7 @@ pub(super) fn axes() -> Vec<SweepAxis> {
     };
     let part = |name, aliases, kind| SweepAxis { name, aliases, sets: Sets::Part, kind };
     let processors = PROCESSORS.iter().map(|p| &p.setting);
-    let goals = [&STRATEGY].into_iter().chain(BEAM_PARAMS).chain(processors);
+    let goals = [&STRATEGY, &BATCH].into_iter().chain(BEAM_PARAMS).chain(processors);
     let mut axes = goals.map(|param| setting(param, Sets::Goal)).collect::<Vec<_>>();
     axes.extend([
         part("drafter", &["method", "spec_type"], AxisKind::Drafter),

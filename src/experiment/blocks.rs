@@ -7,20 +7,71 @@ use super::prompts::Prompt;
 use crate::chance::Request;
 use crate::distribution::Token;
 
-/// A prompt, a repeat and a goal with its baseline and its cells.
-#[derive(Debug)]
-pub(super) struct Block<'a> {
-    pub(super) number: usize,
+/// A prompt in a repeat, which asks every cell for a text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BlockText<'a> {
     pub(super) prompt: &'a Prompt,
     pub(super) tokens: &'a [Token],
     pub(super) repeat: u32,
+}
+
+impl<'a> BlockText<'a> {
+    /// The request that its random numbers belong to.
+    pub(super) fn request(&self, seed: u64) -> Request<'a> {
+        Request { seed, prompt: &self.prompt.id, repeat: self.repeat }
+    }
+}
+
+/// Prompts in a repeat and a goal with its baseline and its cells. There are several prompts
+/// if the goal is a batch of texts.
+#[derive(Debug)]
+pub(super) struct Block<'a> {
+    pub(super) number: usize,
+    /// The texts, as many as the batch of the goal.
+    pub(super) texts: Vec<BlockText<'a>>,
     pub(super) cells: Vec<&'a Cell>,
 }
 
-impl Block<'_> {
-    /// The request that its random numbers belong to.
-    pub(super) fn request(&self, seed: u64) -> Request<'_> {
-        Request { seed, prompt: &self.prompt.id, repeat: self.repeat }
+impl<'a> Block<'a> {
+    /// The number of its generations.
+    pub(super) fn generations(&self) -> usize {
+        self.texts.len() * self.cells.len()
+    }
+
+    /// The text for a prompt in a repeat.
+    pub(super) fn text(&self, prompt: &str, repeat: u32) -> Option<&BlockText<'a>> {
+        self.texts.iter().find(|text| text.prompt.id == prompt && text.repeat == repeat)
+    }
+}
+
+/// What a block of a plan is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BlockPlace {
+    pub(super) repeat: u32,
+    /// The place of its first prompt in the plan.
+    pub(super) first: usize,
+    /// The place of its goal in the plan.
+    pub(super) goal: usize,
+}
+
+/// All blocks of a plan in order. Prompts that do not fill a batch are left out.
+pub(super) fn places(plan: &Plan) -> Vec<BlockPlace> {
+    let batches = plan.goals().iter().map(|cells| cells[0].batch).collect::<Vec<_>>();
+    let mut places = Vec::new();
+    for repeat in 0..plan.repeats {
+        for first in 0..plan.prompts.len() {
+            let begun = batches.iter().enumerate();
+            let begun = begun.filter(|(_, batch)| begins(first, **batch, plan.prompts.len()));
+            places.extend(begun.map(|(goal, _)| BlockPlace { repeat, first, goal }));
+        }
+    }
+    places
+}
+
+impl Plan {
+    /// The number of blocks.
+    pub fn blocks(&self) -> usize {
+        places(self).len()
     }
 }
 
@@ -32,28 +83,32 @@ pub(super) fn blocks<'a>(
     tokens: &'a [Vec<Token>],
 ) -> Vec<Block<'a>> {
     let goals = plan.goals();
-    let mut blocks = Vec::new();
-    for repeat in 0..plan.repeats {
-        for (prompt, tokens) in prompts.iter().zip(tokens) {
-            for cells in &goals {
-                let mut cells = cells.clone();
-                let number = blocks.len();
-                let turn = number / goals.len() % cells.len();
-                cells.rotate_left(turn);
-                blocks.push(Block { number, prompt, tokens, repeat, cells });
-            }
-        }
-    }
-    blocks
+    let block = |(number, BlockPlace { repeat, first, goal })| {
+        let mut cells = goals[goal].clone();
+        let batch = cells[0].batch;
+        let turn = (repeat as usize * prompts.len() + first) / batch % cells.len();
+        cells.rotate_left(turn);
+        let texts = prompts.iter().zip(tokens).skip(first).take(batch);
+        let texts = texts.map(|(prompt, tokens)| BlockText { prompt, tokens, repeat });
+        Block { number, texts: texts.collect(), cells }
+    };
+    places(plan).into_iter().enumerate().map(block).collect()
+}
+
+/// Whether a batch of a plan with `count` prompts begins with this one.
+fn begins(prompt: usize, batch: usize, count: usize) -> bool {
+    prompt.is_multiple_of(batch) && prompt + batch <= count
 }
 
 /// Finds the block of a generation by its cell, prompt and repeat.
 #[derive(Debug)]
 pub(crate) struct Places<'a> {
-    goals: BTreeMap<&'a str, usize>,
+    /// The batch of each cell's goal, and the goal's place.
+    goals: BTreeMap<&'a str, (usize, usize)>,
     prompts: BTreeMap<&'a str, usize>,
-    per_prompt: usize,
-    plan: &'a Plan,
+    /// The number of a block of the first repeat, by its first prompt and its goal.
+    numbers: BTreeMap<(usize, usize), usize>,
+    repeats: u32,
 }
 
 impl<'a> Places<'a> {
@@ -61,9 +116,19 @@ impl<'a> Places<'a> {
     pub(crate) fn new(plan: &'a Plan) -> Self {
         let goals = plan.goals();
         let cells = goals.iter().enumerate();
-        let cells = cells.flat_map(|(i, cells)| cells.iter().map(move |cell| (&*cell.id, i)));
+        let cells = cells.flat_map(|(goal, cells)| {
+            cells.iter().map(move |cell| (&*cell.id, (cell.batch, goal)))
+        });
         let prompts = plan.prompts.iter().enumerate().map(|(i, id)| (id.as_str(), i));
-        Self { goals: cells.collect(), prompts: prompts.collect(), per_prompt: goals.len(), plan }
+        let batches = goals.iter().map(|cells| cells[0].batch).enumerate();
+        let places = (0..plan.prompts.len()).flat_map(|prompt| {
+            let count = plan.prompts.len();
+            let begun = batches.clone().filter(move |(_, batch)| begins(prompt, *batch, count));
+            begun.map(move |(goal, _)| (prompt, goal))
+        });
+        let numbers = places.zip(0..).collect();
+        let prompts = prompts.collect();
+        Self { goals: cells.collect(), prompts, numbers, repeats: plan.repeats }
     }
 
     /// [`Self::block`] as a function.
@@ -75,8 +140,8 @@ impl<'a> Places<'a> {
     /// repeat.
     pub(crate) fn block(&self, cell: &str, prompt: &str, repeat: u32) -> Option<usize> {
         let prompt = self.prompts.get(prompt)?;
-        let goal = self.goals.get(cell)?;
-        let before = repeat as usize * self.plan.prompts.len() + prompt;
-        (repeat < self.plan.repeats).then_some(before * self.per_prompt + goal)
+        let (batch, goal) = self.goals.get(cell)?;
+        let number = self.numbers.get(&(prompt / batch * batch, *goal))?;
+        (repeat < self.repeats).then_some(repeat as usize * self.numbers.len() + number)
     }
 }

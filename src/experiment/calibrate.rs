@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 
-use super::blocks::Block;
-use super::cell::Plan;
-use super::generation::{BlockModels, one};
+use super::blocks::{Block, BlockText};
+use super::cell::{Cell, Plan};
+use super::generation::{TextModels, generations};
 use super::passes::{TURNS, target_passes};
 use super::progress::RunProgress;
 use super::setup::Setup;
@@ -30,35 +30,47 @@ const MOST_COUNTS: usize = 16;
 type WarmUp = Vec<RoundRow>;
 
 /// Warms every cell up with the same function that the sweep times, keeps the costs of
-/// these warm-ups, and then times target passes for the row counts that can occur.
+/// these warm-ups, and then times target passes for the row counts that can occur. Cells of
+/// other `goals` (by their places in the plan) are left out.
 ///
 /// # Errors
 /// If the target fails, or if the run is interrupted.
-pub(super) fn calibrate(setup: &Setup<'_>) -> Result<Calibration> {
-    let (plan, prompts) = (setup.plan, setup.tokens);
-    let mut steps = Steps::new(setup, plan.cells.len() * plan.warmup as usize);
-    let mut warm_ups = vec![Vec::new(); plan.cells.len()];
+pub(super) fn calibrate(setup: &Setup<'_>, goals: &BTreeSet<usize>) -> Result<Calibration> {
+    let plan = setup.plan;
+    let of_plan = plan.goals().into_iter().enumerate();
+    let of_plan = of_plan.filter(|(goal, _)| goals.contains(goal)).map(|(_, cells)| cells);
+    let of_plan = of_plan.collect::<Vec<_>>();
+    let cells = of_plan.iter().flatten().copied().collect::<Vec<_>>();
+    let mut steps = Steps::new(setup, cells.len() * plan.warmup as usize);
+    let mut warm_ups = BTreeMap::<&str, Vec<WarmUp>>::new();
     // Cells take turns, so that a short disturbance hits one warm-up of each cell and not
     // all warm-ups of a few.
     for turn in 0..plan.warmup as usize {
-        let at = turn % prompts.len();
-        let (prompt, tokens) = (&setup.prompts[at], &prompts[at]);
-        let block = Block { number: 0, prompt, tokens, repeat: 0, cells: Vec::new() };
-        let models = BlockModels::new(setup, &block);
-        for (cell, warm_ups) in plan.cells.iter().zip(&mut warm_ups) {
-            // A failure is ignored here: the sweep records it when the cell fails again.
-            warm_ups.extend(one(setup, &models, cell, &block).ok().map(|done| done.rounds));
-            steps.done("warm-up")?;
+        for cells in &of_plan {
+            let asked = (turn..turn + cells[0].batch).map(|at| at % setup.prompts.len());
+            let text = |at: usize| BlockText {
+                prompt: &setup.prompts[at],
+                tokens: &setup.tokens[at],
+                repeat: 0,
+            };
+            let block = Block { number: 0, texts: asked.map(text).collect(), cells: cells.clone() };
+            let models = TextModels::of(setup, &block);
+            for cell in &block.cells {
+                // A failure is ignored here: the sweep records it when the cell fails again.
+                let done = generations(setup, &models, cell, &block).into_iter().flatten();
+                warm_ups.entry(&cell.id).or_default().extend(done.map(|done| done.rounds));
+                steps.done("warm-up")?;
+            }
         }
     }
-    let counts = row_counts(plan, warm_ups.iter().flatten().flatten());
+    let counts = row_counts(plan, &cells, warm_ups.values().flatten().flatten());
     let context = calibration_context(setup)?;
     steps.progress.more(TURNS * counts.len());
     let step = || steps.done("target passes");
     let passes = target_passes(setup.target, context, &counts, setup.clock, TURNS, step)?;
     drop(steps);
-    let ids = plan.cells.iter().map(|cell| cell.id.clone());
-    let cells = ids.zip(&warm_ups).filter_map(|(id, warm_ups)| Some((id, cell_costs(warm_ups)?)));
+    let cells = warm_ups.into_iter();
+    let cells = cells.filter_map(|(id, warm_ups)| Some((id.to_owned(), cell_costs(&warm_ups)?)));
     let models = [("target", Some(setup.target)), ("draft", setup.draft)];
     let threads = models.into_iter().filter_map(|(name, model)| Some((name, model?)));
     Ok(Calibration {
@@ -112,9 +124,13 @@ impl<'a> Steps<'a> {
 /// cell, and of the rounds of the warm-ups; if there are too many, an evenly spread part
 /// of them. No draft is longer than the tokens that may still be emitted, less the bonus
 /// token.
-fn row_counts<'a>(plan: &Plan, rounds: impl Iterator<Item = &'a RoundRow>) -> Vec<usize> {
+fn row_counts<'a>(
+    plan: &Plan,
+    cells: &[&Cell],
+    rounds: impl Iterator<Item = &'a RoundRow>,
+) -> Vec<usize> {
     let longest = plan.max_tokens.saturating_sub(1);
-    let whole = plan.cells.iter().map(|cell| cell.method.num_speculative_tokens.min(longest));
+    let whole = cells.iter().map(|cell| cell.method.num_speculative_tokens.min(longest));
     let drafts = whole.chain(rounds.map(|round| round.proposed)).chain([0]);
     let counts = drafts.map(|tokens| tokens + 1).collect::<BTreeSet<_>>();
     let counts = counts.into_iter().collect::<Vec<_>>();

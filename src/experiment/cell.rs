@@ -26,11 +26,23 @@ pub struct Cell {
     /// The settings of beam search; without them, texts are drawn token by token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beam: Option<BeamSettings>,
+    /// How many texts are decoded together; more than one share their passes.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub batch: usize,
     /// Guarantee: D, G, P or X, with `~` where the engine is not row-invariant.
     pub class: String,
     /// Whether it repeats another cell, to show how much results differ by chance alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
+}
+
+fn one() -> usize {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn is_one(batch: &usize) -> bool {
+    *batch == 1
 }
 
 impl Cell {
@@ -41,7 +53,7 @@ impl Cell {
 
     /// What its texts are to be.
     pub fn goal(&self) -> Goal {
-        Goal { sampling: self.method.sampling, beam: self.beam }
+        Goal { sampling: self.method.sampling, beam: self.beam, batch: self.batch }
     }
 
     /// Whether chance has no part in its texts, so that they must be those of its baseline.
@@ -148,6 +160,17 @@ impl Plan {
         repeated.filter_map(|again| Some((first(again)?, again))).collect()
     }
 
+    /// The number of prompts that a cell gets: those that fill whole batches.
+    pub fn prompts_of(&self, cell: &Cell) -> usize {
+        self.prompts.len() / cell.batch * cell.batch
+    }
+
+    /// The first of the prompts that are decoded together with `prompt` in `cell`.
+    pub fn first_of_batch<'p>(&'p self, cell: &Cell, prompt: &'p str) -> &'p str {
+        let at = self.prompts.iter().position(|id| id == prompt).filter(|_| cell.batch > 1);
+        at.map_or(prompt, |at| &*self.prompts[at / cell.batch * cell.batch])
+    }
+
     /// The baseline with the same goal as `cell`.
     pub fn baseline_of(&self, cell: &Cell) -> Option<&Cell> {
         self.cells.iter().find(|c| c.is_baseline() && c.goal() == cell.goal())
@@ -156,7 +179,8 @@ impl Plan {
 
 /// A cell in words, for messages and progress.
 pub fn describe(cell: &Cell) -> String {
-    let point = SweepPoint { method: cell.method.clone(), beam: cell.beam };
+    let (method, beam, batch) = (cell.method.clone(), cell.beam, cell.batch);
+    let point = SweepPoint { method, beam, batch };
     point.in_words() + if cell.control { ", again" } else { "" }
 }
 

@@ -95,8 +95,8 @@ fn group(
         let id = identify(&point, plan, drafts, &texts);
         plan.texts.extend(texts);
         if known.insert(id.clone()) {
-            let SweepPoint { method, beam } = point;
-            cells.push(Cell { id, method, beam, class, control: false });
+            let SweepPoint { method, beam, batch } = point;
+            cells.push(Cell { id, method, beam, batch, class, control: false });
         }
     }
     if cells.first().is_some_and(|cell| !cell.is_baseline()) {
@@ -178,7 +178,7 @@ fn hashes(
 /// whether the draft model takes part, `texts` holds the hashes of the files that its
 /// method reads.
 fn identify(
-    SweepPoint { method, beam }: &SweepPoint,
+    SweepPoint { method, beam, batch }: &SweepPoint,
     plan: &Plan,
     drafts: bool,
     texts: &BTreeMap<String, String>,
@@ -197,12 +197,13 @@ fn identify(
     let params = (!method.params.is_empty()).then_some(&method.params);
     let texts = texts.values().fold(String::new(), |all, hash| format!("{all} | {hash}"));
     let beam = beam.map_or(String::new(), |beam| format!(" | {beam}"));
+    let batch = if *batch == 1 { String::new() } else { format!(" | batch {batch}") };
     let special = if plan.special_tokens { " | special tokens" } else { "" };
     // Only changed settings enter, so a setting that is added later does not change
     // today's ids.
     let sampling = method.sampling.changes().map(|(key, value)| format!("{key}={value} "));
     let text = format!(
-        "{} | {}{other} | {}| {} {} {} {} {params:?}{texts}{special}{beam}",
+        "{} | {}{other} | {}| {} {} {} {} {params:?}{texts}{special}{beam}{batch}",
         model(&plan.target),
         draft.map(model).unwrap_or_default(),
         sampling.collect::<String>(),

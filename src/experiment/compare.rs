@@ -1,8 +1,12 @@
 //! Compares texts that must equal plain decoding's: greedy ones, and those of class P.
 
+use std::collections::BTreeMap;
+use std::ptr;
 use std::sync::atomic::Ordering;
 
-use super::blocks::Block;
+use anyhow::Context;
+
+use super::blocks::{Block, BlockText};
 use super::cell::Cell;
 use super::divergence;
 use super::generation::{begin, failure};
@@ -28,24 +32,24 @@ pub(super) fn greedy(target: &dyn LanguageModel, block: &Block<'_>, rows: &mut B
     let Some(baseline) = block.cells.iter().find(|c| c.is_baseline() && c.is_determined()) else {
         return;
     };
-    let Some(plain) = rows.texts.iter().find(|t| t.cell == baseline.id).map(|t| t.tokens.clone())
-    else {
-        return;
-    };
+    let plain = rows.texts.iter().filter(|text| text.cell == baseline.id);
+    let plain = plain.map(|text| ((text.prompt.clone(), text.repeat), text.tokens.clone()));
+    let plain = plain.collect::<BTreeMap<_, _>>();
     for (row, text) in rows.generations.iter_mut().zip(&rows.texts) {
         let own = |cell: &&&Cell| cell.id == text.cell && cell.class != "P";
         let Some(cell) = block.cells.iter().find(own) else { continue };
-        let Some(at) = divergence::first(&plain, &text.tokens) else { continue };
+        let Some(plain) = plain.get(&(text.prompt.clone(), text.repeat)) else { continue };
+        let Some(at) = divergence::first(plain, &text.tokens) else { continue };
         row.first_divergence = Some(at);
         if cell.beam.is_some() {
             if target.info().row_invariant {
-                rows.divergences.push(of(text, divergence::difference(&plain, &text.tokens, at)));
+                rows.divergences.push(of(text, divergence::difference(plain, &text.tokens, at)));
             }
             continue;
         }
         // If the target fails here, nothing shows that the difference was a tie.
-        let found = explain(target, cell, block, &plain, &text.tokens, at)
-            .unwrap_or_else(|_| divergence::difference(&plain, &text.tokens, at));
+        let found = explain(target, cell, block, plain, text, at)
+            .unwrap_or_else(|_| divergence::difference(plain, &text.tokens, at));
         let tie = found.tie && !target.info().row_invariant;
         rows.divergences.push(DivergenceRow { tie, ..of(text, found) });
     }
@@ -56,11 +60,12 @@ fn explain(
     cell: &Cell,
     block: &Block<'_>,
     plain: &[Token],
-    tokens: &[Token],
+    text: &TextRow,
     at: usize,
 ) -> anyhow::Result<DivergenceRow> {
     let sampler = Sampler::new(cell.method.sampling)?;
-    Ok(divergence::explain(target, &sampler, block.tokens, plain, tokens, at)?)
+    let asked = block.text(&text.prompt, text.repeat).context("a text of another block")?;
+    Ok(divergence::explain(target, &sampler, asked.tokens, plain, &text.tokens, at)?)
 }
 
 /// The difference, with the cell, prompt and repeat of this text.
@@ -76,7 +81,7 @@ fn of(text: &TextRow, found: DivergenceRow) -> DivergenceRow {
 /// rows (class `P~`). If plain decoding fails, the failure is recorded, because a text
 /// that was not compared has not passed.
 pub(super) fn paths(setup: &Setup<'_>, block: &Block<'_>, rows: &mut BlockRows) {
-    let mut plain = Vec::<(MethodSpec, Vec<Token>)>::new();
+    let mut known = Vec::<(&BlockText<'_>, MethodSpec, Vec<Token>)>::new();
     for (row, text) in rows.generations.iter_mut().zip(&rows.texts) {
         if setup.interrupted.load(Ordering::Relaxed) {
             return;
@@ -86,13 +91,15 @@ pub(super) fn paths(setup: &Setup<'_>, block: &Block<'_>, rows: &mut BlockRows) 
         let method = MethodSpec { drafter: PLAIN.to_owned(), ..cell.method.clone() }.canonical();
         // A method that cannot be built has already failed, and the failure is recorded.
         let Ok(method) = method else { continue };
-        if !plain.iter().any(|(known, _)| *known == method) {
-            match generate_plain(setup, block, &method) {
-                Ok(tokens) => plain.push((method.clone(), tokens)),
-                Err(error) => rows.failures.push(failure(cell, block, &error, PLAIN_FAILED)),
+        let Some(asked) = block.text(&text.prompt, text.repeat) else { continue };
+        let same = |(of, by, _): &&(&BlockText<'_>, _, _)| ptr::eq(*of, asked) && *by == method;
+        if known.iter().find(same).is_none() {
+            match generate_plain(setup, asked, &method) {
+                Ok(tokens) => known.push((asked, method.clone(), tokens)),
+                Err(error) => rows.failures.push(failure(cell, asked, &error, PLAIN_FAILED)),
             }
         }
-        let Some((_, plain)) = plain.iter().find(|(known, _)| *known == method) else { continue };
+        let Some((_, _, plain)) = known.iter().find(same) else { continue };
         let Some(at) = divergence::first(plain, &text.tokens) else { continue };
         row.first_divergence = Some(at);
         if cell.class == "P" {
@@ -104,12 +111,12 @@ pub(super) fn paths(setup: &Setup<'_>, block: &Block<'_>, rows: &mut BlockRows) 
 
 fn generate_plain(
     setup: &Setup<'_>,
-    block: &Block<'_>,
+    text: &BlockText<'_>,
     method: &MethodSpec,
 ) -> anyhow::Result<Vec<Token>> {
     // An interrupted text is cut short and may differ, but its block is not kept.
-    let mut generation = begin(setup, setup.target, method.build_with(Tools::default())?, block)?;
-    let mut chance = Seeded::new(block.request(setup.plan.seed));
+    let mut generation = begin(setup, setup.target, method.build_with(Tools::default())?, text)?;
+    let mut chance = Seeded::new(text.request(setup.plan.seed));
     let clock = RealClock::default();
     generate(&mut generation, setup.target, &mut chance, &clock, &mut NoObserver)?;
     Ok(generation.new_tokens().to_vec())

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+/// What the name of a file ends in while it is being written.
+pub(super) const PARTIAL: &str = "partial";
+
 /// Writes a file whole or not at all: under another name first, then renamed.
 ///
 /// # Errors
@@ -38,7 +41,7 @@ impl<'a> Replacement<'a> {
     /// Names the file if it cannot be written.
     pub(super) fn begin(file: &'a Path) -> Result<Self> {
         let mut partial = file.to_owned().into_os_string();
-        partial.push(".partial");
+        partial.push(format!(".{PARTIAL}"));
         let partial = PathBuf::from(partial);
         let out = File::create(&partial).with_context(|| cannot_write(file))?;
         Ok(Self { file, partial, out: BufWriter::new(out) })

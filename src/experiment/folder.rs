@@ -1,7 +1,8 @@
 //! A results folder: created, appended to block by block, repaired on resume.
 //!
 //! A block's rows are written together when the block is done, its row of `blocks.csv`
-//! last: a block that is listed there has all its rows. After a crash, the generations
+//! last: a block that is listed there has all its rows. Then the rows of a file that has become
+//! long move to a segment. After a crash, the generations
 //! and failures of an unlisted block stay in their files, marked `superseded`; its other
 //! rows are dropped, because the whole block is timed again.
 
@@ -15,15 +16,17 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use super::blocks::Places;
 use super::cell::{FORMAT, Plan};
-use super::files::{sync_folder, write_whole};
+use super::files::{PARTIAL, sync_folder, write_whole};
 use super::headers::ensure_headers;
 use super::keep::keep;
 use super::lock::Lock;
 use super::manifest::{Manifest, Status};
+use super::pack::{mend, pack};
 use super::provenance::utc_now;
 use crate::machine::Machine;
 use crate::rows::{
-    BlockDigest, BlockRow, BlockRows, RAW_FILES, Raw, RawRow, compressed, each_row, text_of,
+    BlockDigest, BlockRow, BlockRows, PositionRow, RAW_FILES, Raw, RawRow, RoundRow, compressed,
+    each_row, segments, text_of,
 };
 
 /// The name of a folder while it is being made.
@@ -33,10 +36,10 @@ const NEW: &str = ".new";
 #[derive(Debug)]
 pub(super) struct ResultsFolder {
     path: PathBuf,
-    /// The expected length of each raw file in bytes.
-    lengths: RefCell<BTreeMap<&'static str, u64>>,
-    /// Held until the folder is dropped.
-    _lock: Lock,
+    /// The expected length of each raw file and segment in bytes.
+    lengths: RefCell<BTreeMap<String, u64>>,
+    /// Held until the folder is dropped; a shard on a file system that cannot lock has none.
+    _lock: Option<Lock>,
 }
 
 impl ResultsFolder {
@@ -59,12 +62,11 @@ impl ResultsFolder {
         }
         fs::create_dir(&new).with_context(|| cannot(&new))?;
         let mut lock = Lock::take(&new)?;
-        write_whole(&new.join("plan.toml"), toml::to_string(plan)?.as_bytes())?;
-        manifest.write(&new)?;
-        ensure_headers(&new)?;
-        let path = settle(&new, &parent).with_context(|| cannot(&parent))?;
+        let name = format!("{}-{}", &utc_now()[..10], Machine::this().slug());
+        fill(&new, plan, manifest)?;
+        let path = settle(&new, &parent, &name).with_context(|| cannot(&parent))?;
         lock.moved(&path);
-        Self::locked(path, lock)
+        Self::locked(path, Some(lock))
     }
 
     /// Opens the newest unfinished folder of the same plan.
@@ -113,10 +115,14 @@ impl ResultsFolder {
                 path.display()
             );
         }
-        Self::locked(path.to_owned(), Lock::take(path)?)
+        Self::locked(path.to_owned(), Some(Lock::take(path)?))
     }
 
-    fn locked(path: PathBuf, lock: Lock) -> Result<Self> {
+    /// The folder at a path that this process may write to.
+    ///
+    /// # Errors
+    /// Names the file whose length cannot be read.
+    pub(super) fn locked(path: PathBuf, lock: Option<Lock>) -> Result<Self> {
         let folder = Self { path, lengths: RefCell::default(), _lock: lock };
         folder.measure()?;
         Ok(folder)
@@ -127,12 +133,13 @@ impl ResultsFolder {
         &self.path
     }
 
-    /// Appends the rows of a block, its row of `blocks.csv` last.
+    /// Appends the rows of a block, its row of `blocks.csv` last. Files that are then longer
+    /// than `pack_above` bytes are packed, if their rows have columns.
     ///
     /// # Errors
     /// Names the file that cannot be written (on a full disk, for example) or that
     /// something else changed since the last block.
-    pub(super) fn append(&self, rows: &BlockRows, block: &BlockRow) -> Result<()> {
+    pub(super) fn append(&self, rows: &BlockRows, block: &BlockRow, pack_above: u64) -> Result<()> {
         self.check()?;
         self.append_rows(&rows.rounds)?;
         self.append_rows(&rows.positions)?;
@@ -141,7 +148,19 @@ impl ResultsFolder {
         self.append_rows(&rows.failures)?;
         self.append_rows(&rows.divergences)?;
         self.append_rows(&rows.generations)?;
-        self.append_rows(std::slice::from_ref(block))
+        self.append_rows(std::slice::from_ref(block))?;
+        self.pack::<RoundRow>(pack_above)?;
+        self.pack::<PositionRow>(pack_above)
+    }
+
+    fn pack<R: RawRow>(&self, above: u64) -> Result<()> {
+        if self.lengths.borrow().get(R::FILE).is_none_or(|&length| length <= above) {
+            return Ok(());
+        }
+        self.check_file(R::FILE)?;
+        pack::<R>(&self.path)?;
+        self.measure_file(R::FILE)?;
+        self.measure_segments::<R>()
     }
 
     /// Refuses to continue if something else changed a raw file: rows would be lost
@@ -175,7 +194,10 @@ impl ResultsFolder {
     /// # Errors
     /// Names the file that cannot be read or written.
     pub(super) fn repair(&self, plan: &Plan) -> Result<Vec<BlockRow>> {
+        self.remove_partial()?;
         ensure_headers(&self.path)?;
+        mend::<RoundRow>(&self.path)?;
+        mend::<PositionRow>(&self.path)?;
         let places = Places::new(plan);
         // Rows of unknown blocks are ignored: if damage made them so, the block that
         // lacks them is run again.
@@ -188,6 +210,17 @@ impl ResultsFolder {
             }
         }
         self.keep(&places, &kept)
+    }
+
+    /// Removes files that a crash left half written.
+    fn remove_partial(&self) -> Result<()> {
+        let entries = fs::read_dir(&self.path);
+        let entries = entries.with_context(|| format!("cannot read {}", self.path.display()))?;
+        let paths = entries.flatten().map(|entry| entry.path());
+        let mut partial = paths.filter(|path| path.extension().is_some_and(|end| end == PARTIAL));
+        partial.try_for_each(|path| {
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))
+        })
     }
 
     /// Marks one block as superseded, so that a repetition can replace it.
@@ -213,11 +246,28 @@ impl ResultsFolder {
 
     /// Records the current lengths of the files as the expected ones.
     fn measure(&self) -> Result<()> {
-        let lengths = RAW_FILES
-            .iter()
-            .map(|&name| Ok(length_of(&self.path.join(name))?.map(|length| (name, length))));
-        *self.lengths.borrow_mut() =
-            lengths.filter_map(Result::transpose).collect::<Result<_>>()?;
+        self.lengths.borrow_mut().clear();
+        RAW_FILES.iter().try_for_each(|name| self.measure_file(name))?;
+        self.measure_segments::<RoundRow>()?;
+        self.measure_segments::<PositionRow>()
+    }
+
+    /// Records the lengths of new segments; those of the others are known.
+    fn measure_segments<R: RawRow>(&self) -> Result<()> {
+        let segments = segments::<R>(&self.path)?;
+        let known = self.lengths.borrow().clone();
+        let names = segments.iter().filter_map(|segment| segment.file_name()?.to_str());
+        let mut names = names.filter(|name| !known.contains_key(*name));
+        names.try_for_each(|name| self.measure_file(name))
+    }
+
+    fn measure_file(&self, name: &str) -> Result<()> {
+        let length = length_of(&self.path.join(name))?;
+        let mut lengths = self.lengths.borrow_mut();
+        match length {
+            Some(length) => lengths.insert(name.to_owned(), length),
+            None => lengths.remove(name),
+        };
         Ok(())
     }
 
@@ -229,7 +279,7 @@ impl ResultsFolder {
         self.append_bytes(R::FILE, &text_of(rows, new)?)
     }
 
-    fn append_bytes(&self, name: &'static str, bytes: &[u8]) -> Result<()> {
+    fn append_bytes(&self, name: &str, bytes: &[u8]) -> Result<()> {
         // Checked again, because writing the files before this one may have taken a
         // while.
         self.check_file(name)?;
@@ -242,7 +292,7 @@ impl ResultsFolder {
         write().with_context(|| format!("cannot write {}", file.display()))?;
         let before = self.lengths.borrow().get(name).copied();
         let length = before.unwrap_or(0) + bytes.len() as u64;
-        self.lengths.borrow_mut().insert(name, length);
+        self.lengths.borrow_mut().insert(name.to_owned(), length);
         if before.is_none() {
             let synced = sync_folder(&self.path);
             synced.with_context(|| format!("cannot write {}", self.path.display()))?;
@@ -251,16 +301,31 @@ impl ResultsFolder {
     }
 }
 
-/// Gives a complete folder its final name and returns its path.
-fn settle(new: &Path, parent: &Path) -> io::Result<PathBuf> {
-    let name = format!("{}-{}", &utc_now()[..10], Machine::this().slug());
-    let mut path = parent.join(&name);
+/// Writes what a new folder has: plan, manifest and headers.
+///
+/// # Errors
+/// Names the file that cannot be written.
+pub(super) fn fill(new: &Path, plan: &Plan, manifest: &Manifest) -> Result<()> {
+    write_whole(&new.join("plan.toml"), toml::to_string(plan)?.as_bytes())?;
+    manifest.write(new)?;
+    ensure_headers(new)
+}
+
+/// Gives a complete folder its final name and returns its path. If the name is taken, `-2`,
+/// `-3` and so on are appended: no folder with files is ever replaced, so of several
+/// processes that want a name, one gets it.
+pub(super) fn settle(new: &Path, parent: &Path, name: &str) -> io::Result<PathBuf> {
+    let mut path = parent.join(name);
     let mut number = 2;
-    while path.exists() {
+    loop {
+        match fs::rename(new, &path) {
+            Ok(()) => break,
+            Err(_) if path.exists() => {}
+            Err(error) => return Err(error),
+        }
         path = parent.join(format!("{name}-{number}"));
         number += 1;
     }
-    fs::rename(new, &path)?;
     sync_folder(parent)?;
     Ok(path)
 }

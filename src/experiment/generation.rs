@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use sha2::{Digest, Sha256};
 
-use super::blocks::Block;
+use super::blocks::{Block, BlockText};
 use super::cell::Cell;
 use super::recorder::{Recorder, micros};
 use super::setup::Setup;
@@ -15,7 +15,9 @@ use super::tracer::{Tracer, records};
 use crate::beam::{BeamObserver, BeamSearch, BeamSettings, BeamStep, BeamTotals, drafting};
 use crate::chance::Seeded;
 use crate::clock::Who;
-use crate::decode::{Generation, Method, StopReason, StopRules, Totals, UserStop, generate};
+use crate::decode::{
+    Generation, Lane, Method, StopReason, StopRules, Totals, UserStop, generate_together, prefill,
+};
 use crate::distribution::Token;
 use crate::draft::{Texts, Tools};
 use crate::model::{LanguageModel, Prefilled, hex};
@@ -31,19 +33,23 @@ pub(super) struct FinishedGeneration {
     pub(super) trace: Option<TraceRow>,
 }
 
-/// The models of a block: its generations share one prefill of each.
+/// The models of a text's prompt: all generations of a block with it share one prefill of each.
 #[derive(Debug)]
-pub(super) struct BlockModels<'a> {
+pub(super) struct TextModels<'a> {
     target: Prefilled<'a>,
     draft: Option<Prefilled<'a>>,
     /// The target in the place of a draft model, as the oracle uses it.
     drafting_target: Prefilled<'a>,
 }
 
-impl<'a> BlockModels<'a> {
-    /// The models of a run, for a block's prompt.
-    pub(super) fn new(setup: &Setup<'a>, block: &Block<'a>) -> Self {
-        let head = block.tokens.split_last().map_or(&[][..], |(_, head)| head);
+impl<'a> TextModels<'a> {
+    /// The models of a run, for the prompts of a block.
+    pub(super) fn of(setup: &Setup<'a>, block: &Block<'a>) -> Vec<Self> {
+        block.texts.iter().map(|text| Self::new(setup, text)).collect()
+    }
+
+    fn new(setup: &Setup<'a>, text: &BlockText<'a>) -> Self {
+        let head = text.tokens.split_last().map_or(&[][..], |(_, head)| head);
         let prefilled = |model, who| Prefilled::new(model, who, head, setup.clock);
         Self {
             target: prefilled(setup.target, Who::Target),
@@ -65,17 +71,17 @@ impl<'a> BlockModels<'a> {
     }
 }
 
-/// Begins a generation of a block's prompt. If the run is interrupted, the generation
-/// ends with its current round.
+/// Begins a generation of a prompt. If the run is interrupted, the generation ends with its
+/// current round.
 pub(super) fn begin<'a>(
     setup: &'a Setup<'_>,
     target: &dyn LanguageModel,
     method: Method<'a>,
-    block: &Block<'_>,
+    text: &BlockText<'_>,
 ) -> Result<Generation<'a>> {
     let interrupted: UserStop<'_> = Box::new(|_, _| setup.interrupted.load(Ordering::Relaxed));
     let stop = StopRules { user: Some(interrupted), ..stop_rules(setup, target) };
-    Ok(Generation::new(target, method, block.tokens, stop, Some(setup.codec))?)
+    Ok(Generation::new(target, method, text.tokens, stop, Some(setup.codec))?)
 }
 
 /// Where the texts of a run end.
@@ -87,36 +93,52 @@ fn stop_rules<'a>(setup: &Setup<'_>, target: &dyn LanguageModel) -> StopRules<'a
     stop
 }
 
-/// Runs one generation. This is the only function that is ever timed, for baseline, cells
-/// and warm-up alike.
-pub(super) fn one(
+/// Runs the generations of a cell in a block. This is the only function that is ever timed, for
+/// baseline, cells and warm-up alike.
+pub(super) fn generations(
     setup: &Setup<'_>,
-    models: &BlockModels<'_>,
+    models: &[TextModels<'_>],
     cell: &Cell,
     block: &Block<'_>,
-) -> Result<FinishedGeneration> {
-    let (plan, charged) = (setup.plan, models.charged());
+) -> Vec<Result<FinishedGeneration>> {
+    let charged = models.iter().map(TextModels::charged).collect::<Vec<_>>();
     let made = match cell.beam {
-        Some(settings) => searched(setup, models, cell, settings, block)?,
-        None => drawn(setup, models, cell, block)?,
+        Some(settings) => {
+            let each = models.iter().zip(&block.texts);
+            each.map(|(models, text)| searched(setup, models, cell, settings, text)).collect()
+        }
+        None => drawn(setup, models, cell, block),
     };
-    let shared_prefill = models.charged() - charged;
+    let each = models.iter().zip(charged).zip(made.into_iter().zip(&block.texts));
+    let each = each.map(|((models, charged), (made, text))| {
+        made.map(|made| finished(setup.plan.seed, cell, text, made, models.charged() - charged))
+    });
+    each.collect()
+}
+
+fn finished(
+    seed: u64,
+    cell: &Cell,
+    asked: &BlockText<'_>,
+    made: MadeText,
+    shared_prefill: Duration,
+) -> FinishedGeneration {
     let MadeText { tokens, text, stop_reason, totals, beam, rounds, positions, trace } = made;
-    let seconds = totals.decode.as_secs_f64();
-    Ok(FinishedGeneration {
+    let seconds = totals.share.as_secs_f64();
+    FinishedGeneration {
         row: GenerationRow {
             cell: cell.id.clone(),
-            prompt: block.prompt.id.clone(),
-            category: block.prompt.category.clone(),
-            repeat: block.repeat,
-            seed: plan.seed,
-            prompt_tokens: block.tokens.len(),
+            prompt: asked.prompt.id.clone(),
+            category: asked.prompt.category.clone(),
+            repeat: asked.repeat,
+            seed,
+            prompt_tokens: asked.tokens.len(),
             new_tokens: tokens.len(),
             stop_reason: stop_reason.map_or("", StopReason::name).to_owned(),
             target_forwards: totals.target_forwards,
             draft_forwards: totals.draft_forwards,
             prefill_us: micros(shared_prefill + totals.prefill),
-            decode_us: micros(totals.decode),
+            decode_us: micros(totals.share),
             tokens_per_second: if seconds > 0.0 { tokens.len() as f64 / seconds } else { 0.0 },
             first_divergence: None,
             text_sha256: hex(&Sha256::digest(&text)),
@@ -124,8 +146,8 @@ pub(super) fn one(
         },
         text: TextRow {
             cell: cell.id.clone(),
-            prompt: block.prompt.id.clone(),
-            repeat: block.repeat,
+            prompt: asked.prompt.id.clone(),
+            repeat: asked.repeat,
             tokens,
             text,
             beam,
@@ -133,7 +155,7 @@ pub(super) fn one(
         rounds,
         positions,
         trace,
-    })
+    }
 }
 
 /// What a generation made, and what it cost.
@@ -148,47 +170,93 @@ struct MadeText {
     trace: Option<TraceRow>,
 }
 
-/// Draws a text token by token.
+/// Draws the texts of a block together, token by token.
 fn drawn(
     setup: &Setup<'_>,
-    models: &BlockModels<'_>,
+    models: &[TextModels<'_>],
     cell: &Cell,
     block: &Block<'_>,
-) -> Result<MadeText> {
-    let (plan, target) = (setup.plan, &models.target);
-    let method = cell.method.build_with(models.tools(setup.texts))?;
-    let mut generation = begin(setup, target, method, block)?;
-    let mut chance = Seeded::new(block.request(plan.seed));
-    let tracer = records(setup, block).then(Tracer::default);
-    let mut recorder = Recorder::new(cell, &block.prompt.id, block.repeat, plan.trace, tracer)?;
-    let totals = generate(&mut generation, target, &mut chance, setup.clock, &mut recorder)?;
-    let tokens = generation.new_tokens().to_vec();
-    let row = |tracer: Tracer| tracer.row(setup.codec, cell, block, &tokens);
-    Ok(MadeText {
-        trace: recorder.tracer.map(row),
-        tokens,
-        text: generation.text().to_owned(),
-        stop_reason: generation.stopped(),
-        totals,
-        beam: None,
-        rounds: recorder.rounds,
-        positions: recorder.positions,
-    })
+) -> Vec<Result<MadeText>> {
+    let begun = models.iter().zip(&block.texts).map(|(models, text)| {
+        let mut drawing = Drawing::begin(setup, models, cell, text)?;
+        drawing.totals = prefill(&mut drawing.generation, &models.target, setup.clock)?;
+        Ok(drawing)
+    });
+    let mut texts = begun.collect::<Vec<Result<_>>>();
+    let lanes = texts.iter_mut().filter_map(|text| Some(text.as_mut().ok()?.lane()));
+    let rounds = generate_together(&mut lanes.collect::<Vec<_>>(), setup.target, setup.clock);
+    // A pass that all need fails for all.
+    let mut ends = rounds.map(Vec::into_iter).map_err(|error| error.to_string());
+    let made = texts.into_iter().zip(&block.texts).map(|(drawing, text)| {
+        let drawing = drawing?;
+        let end = ends.as_mut().map_err(|error| anyhow!("{error}"))?;
+        end.next().transpose()?;
+        Ok(drawing.finish(setup, cell, text))
+    });
+    made.collect()
+}
+
+/// A text that is being drawn.
+struct Drawing<'a> {
+    generation: Generation<'a>,
+    chance: Seeded,
+    recorder: Recorder<'a>,
+    totals: Totals,
+}
+
+impl<'a> Drawing<'a> {
+    fn begin(
+        setup: &'a Setup<'_>,
+        models: &'a TextModels<'_>,
+        cell: &'a Cell,
+        text: &BlockText<'a>,
+    ) -> Result<Self> {
+        let plan = setup.plan;
+        let method = cell.method.build_with(models.tools(setup.texts))?;
+        let tracer = records(setup, text).then(Tracer::default);
+        Ok(Self {
+            generation: begin(setup, &models.target, method, text)?,
+            chance: Seeded::new(text.request(plan.seed)),
+            recorder: Recorder::new(cell, &text.prompt.id, text.repeat, plan.trace, tracer)?,
+            totals: Totals::default(),
+        })
+    }
+
+    fn lane(&mut self) -> Lane<'_, 'a> {
+        let Self { generation, chance, recorder, totals } = self;
+        Lane { generation, chance, observer: recorder, totals }
+    }
+
+    fn finish(self, setup: &Setup<'_>, cell: &Cell, text: &BlockText<'_>) -> MadeText {
+        let Self { generation, recorder, totals, .. } = self;
+        let tokens = generation.new_tokens().to_vec();
+        let row = |tracer: Tracer| tracer.row(setup.codec, cell, text, &tokens);
+        MadeText {
+            trace: recorder.tracer.map(row),
+            tokens,
+            text: generation.text().to_owned(),
+            stop_reason: generation.stopped(),
+            totals,
+            beam: None,
+            rounds: recorder.rounds,
+            positions: recorder.positions,
+        }
+    }
 }
 
 /// Finds the best text of a beam search. It has no rounds.
 fn searched(
     setup: &Setup<'_>,
-    models: &BlockModels<'_>,
+    models: &TextModels<'_>,
     cell: &Cell,
     settings: BeamSettings,
-    block: &Block<'_>,
+    text: &BlockText<'_>,
 ) -> Result<MadeText> {
     let (plan, target) = (setup.plan, &models.target);
     let method = drafting(&cell.method).build_with(models.tools(setup.texts))?;
-    let (prompt, codec) = (block.tokens, Some(setup.codec));
+    let (prompt, codec) = (text.tokens, Some(setup.codec));
     let search = BeamSearch { target, settings, prompt, stop: stop_rules(setup, target), codec };
-    let request = block.request(plan.seed);
+    let request = text.request(plan.seed);
     let mut chance = Seeded::new(request);
     let mut until = UntilInterrupted(setup.interrupted);
     let found = search.run(method, (&mut chance, setup.clock), &mut until)?;
@@ -198,7 +266,7 @@ fn searched(
         text: search.text(&best.tokens, setup.codec)?,
         tokens: best.tokens,
         stop_reason: Some(best.reason),
-        totals: Totals { target_forwards, draft_forwards, prefill, decode },
+        totals: Totals { target_forwards, draft_forwards, prefill, decode, share: decode },
         beam: Some(BeamRow { log_prob: best.log_prob, score: best.score, steps, rows }),
         rounds: Vec::new(),
         positions: Vec::new(),
@@ -219,18 +287,18 @@ impl BeamObserver for UntilInterrupted<'_> {
     }
 }
 
-/// The failure of a cell in this block; `what` says what failed and comes before the
+/// The failure of a cell's text; `what` says what failed and comes before the
 /// error.
 pub(super) fn failure(
     cell: &Cell,
-    block: &Block<'_>,
+    text: &BlockText<'_>,
     error: &anyhow::Error,
     what: &str,
 ) -> FailureRow {
     FailureRow {
         cell: cell.id.clone(),
-        prompt: block.prompt.id.clone(),
-        repeat: block.repeat,
+        prompt: text.prompt.id.clone(),
+        repeat: text.repeat,
         reason: format!("{what}{error:#}").replace(char::is_control, " "),
         superseded: false,
     }

@@ -20,6 +20,17 @@ pub(super) const STRATEGY: Param = Param::choice(
     "how texts are made ([strategies.md](strategies.md)); beam search reads no settings of sampling",
 );
 
+/// The most texts of a batch.
+pub(super) const MOST_BATCH: usize = 256;
+
+/// The axis of batches.
+pub(super) const BATCH: Param = Param::count(
+    "batch",
+    1,
+    1..=MOST_BATCH,
+    "texts that are decoded together and share passes ([batches.md](batches.md)); a beam search takes one",
+);
+
 /// What texts are to be: drawn token by token from a distribution, or the best that a beam
 /// search finds. Cells are compared with the baseline that has the same goal.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,6 +39,8 @@ pub struct Goal {
     pub sampling: SamplingParams,
     /// The settings of beam search.
     pub beam: Option<BeamSettings>,
+    /// How many texts are decoded together.
+    pub batch: usize,
 }
 
 impl Goal {
@@ -38,13 +51,15 @@ impl Goal {
 
     /// Its settings by key.
     pub fn settings(&self) -> Vec<(&'static str, Value)> {
-        match self.beam {
+        let mut settings = match self.beam {
             Some(beam) => {
                 let keys = BEAM_PARAMS.iter().map(|param| param.key);
                 keys.filter_map(|key| Some((key, beam.get(key)?))).collect()
             }
-            None => self.sampling.settings().collect(),
-        }
+            None => self.sampling.settings().collect::<Vec<_>>(),
+        };
+        settings.push((BATCH.key, Value::Count(self.batch)));
+        settings
     }
 }
 
@@ -55,6 +70,10 @@ impl fmt::Display for Goal {
         }
         write!(f, "T = {}", self.sampling.temperature)?;
         let others = self.sampling.changes().filter(|(key, _)| *key != "temperature");
-        others.into_iter().try_for_each(|(key, value)| write!(f, ", {key} = {value}"))
+        others.into_iter().try_for_each(|(key, value)| write!(f, ", {key} = {value}"))?;
+        if self.batch > 1 {
+            write!(f, ", batch = {}", self.batch)?;
+        }
+        Ok(())
     }
 }

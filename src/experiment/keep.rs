@@ -7,9 +7,10 @@ use anyhow::{Context, Result};
 
 use super::blocks::Places;
 use super::files::{Replacement, cannot_write};
+use super::pack::write_segment;
 use crate::rows::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PlacedRow, PositionRow, RawRow, RoundRow,
-    RowWriter, TextRow, TraceRow, each_row,
+    RowWriter, TextRow, TraceRow, each_packed, each_packed_place, each_unpacked_row, segments,
 };
 
 /// Keeps the rows of the `kept` blocks. Of the others, the generations, failures and
@@ -32,8 +33,12 @@ pub(super) fn keep(
         Some(row)
     })?;
     let counts = KeptBlocks { places, kept };
+    // The text comes first: after a crash, it would no longer begin with the rows of a changed
+    // segment.
     rewrite(folder, |row: RoundRow| counts.has(&row).then_some(row))?;
+    counts.prune::<RoundRow>(folder)?;
     rewrite(folder, |row: PositionRow| counts.has(&row).then_some(row))?;
+    counts.prune::<PositionRow>(folder)?;
     rewrite(folder, |row: TextRow| counts.has(&row).then_some(row))?;
     rewrite(folder, |row: TraceRow| counts.has(&row).then_some(row))?;
     rewrite(folder, |row: DivergenceRow| counts.has(&row).then_some(row))?;
@@ -57,9 +62,29 @@ impl KeptBlocks<'_> {
         let (cell, prompt, repeat) = row.place();
         self.places.block(cell, prompt, repeat).is_some_and(|block| self.kept.contains(&block))
     }
+
+    /// Drops all other rows from the segments of a file. Most segments have none.
+    fn prune<R: PlacedRow>(&self, folder: &Path) -> Result<()> {
+        for segment in segments::<R>(folder)? {
+            let mut whole = true;
+            each_packed_place(&segment, |row: R| {
+                whole &= self.has(&row);
+                Ok(())
+            })?;
+            if !whole {
+                write_segment(&segment, |out| {
+                    each_packed(&segment, |row: R| match self.has(&row) {
+                        true => out.row(row).with_context(|| cannot_write(&segment)),
+                        false => Ok(()),
+                    })
+                })?;
+            }
+        }
+        Ok(())
+    }
 }
 
-/// Replaces every row of a file, if there is one, by what `change` makes of it.
+/// Replaces every row of a file of text, if there is one, by what `change` makes of it.
 fn rewrite<R: RawRow>(folder: &Path, mut change: impl FnMut(R) -> Option<R>) -> Result<()> {
     let file = folder.join(R::FILE);
     if !file.exists() {
@@ -68,6 +93,8 @@ fn rewrite<R: RawRow>(folder: &Path, mut change: impl FnMut(R) -> Option<R>) -> 
     let cannot = || cannot_write(&file);
     let mut new = RowWriter::new::<R>(Replacement::begin(&file)?);
     new.header::<R>().with_context(cannot)?;
-    each_row(folder, |row| change(row).map_or(Ok(()), |row| new.row(&row).with_context(cannot)))?;
+    each_unpacked_row(folder, |row| {
+        change(row).map_or(Ok(()), |row| new.row(&row).with_context(cannot))
+    })?;
     new.end().with_context(cannot)?.commit()
 }

@@ -27,6 +27,17 @@ impl Lock {
         Self::get(folder, File::try_lock)
     }
 
+    /// Takes the lock of a folder. `None` if the file system cannot lock.
+    ///
+    /// # Errors
+    /// If another process holds it, which the message names.
+    pub(super) fn take_if_able(folder: &Path) -> anyhow::Result<Option<Self>> {
+        match Self::take(folder) {
+            Err(error) if error.is::<io::Error>() => Ok(None),
+            taken => taken.map(Some),
+        }
+    }
+
     /// Takes the lock of a folder as soon as nobody else holds it.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::cell::{Plan, PlannedModel};
 use super::files::write_whole;
 use super::provenance::{Build, utc_now};
+use super::share::Share;
 use crate::machine::{Machine, load_average};
 use crate::rows::{Calibration, Recalibration};
 
@@ -39,6 +40,28 @@ pub struct Manifest {
     pub blocks: (usize, usize),
     /// The processes that wrote to the run, in order.
     pub sessions: Vec<RunSession>,
+    /// Which part of the plan's blocks the folder holds, if not all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
+    /// The folders that the run was merged from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<MergedPart>,
+    /// What merging left out, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
+}
+
+/// A folder that a run was merged from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergedPart {
+    /// The name of the folder.
+    pub folder: String,
+    /// Which part of the plan's blocks it was to hold, if not all of them.
+    pub share: Option<Share>,
+    /// The names of the machines that wrote to it.
+    pub machines: Vec<String>,
+    /// How many blocks are from it.
+    pub blocks: usize,
 }
 
 /// One process's part in a run.
@@ -50,6 +73,9 @@ pub struct RunSession {
     /// The machine.
     #[serde(flatten)]
     pub machine: Machine,
+    /// The name of the machine, where several may take part in a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Worker threads.
     pub threads: usize,
     /// The command as it was given.
@@ -78,6 +104,7 @@ impl RunSession {
         Self {
             build: Build::this(),
             machine: Machine::this(),
+            host: None,
             threads,
             command_line: command_line(),
             load_average: load_average(),
@@ -98,7 +125,9 @@ impl RunSession {
     /// Whether the times of both can be compared: they have the same build, machine and
     /// number of threads.
     pub fn is_comparable(&self, other: &Self) -> bool {
-        (&self.build, &self.machine, self.threads) == (&other.build, &other.machine, other.threads)
+        let (own, others) = (&self.machine, &other.machine);
+        (&self.build, own, &self.host, self.threads)
+            == (&other.build, others, &other.host, other.threads)
     }
 }
 
@@ -112,6 +141,9 @@ impl Manifest {
             status: Status::Running,
             blocks: (0, blocks),
             sessions: Vec::new(),
+            share: None,
+            merged: Vec::new(),
+            left_out: Vec::new(),
         }
     }
 

@@ -8,6 +8,7 @@ use super::cell::{Cell, FORMAT, Plan, PlannedModel, short_hash};
 use super::cells::cells;
 use super::choice::{Chosen, Room};
 use super::draw::choose;
+use super::goal::BATCH;
 use super::keys::{MAX_TOKENS, REPEATS, WARMUP};
 use super::material::Material;
 use super::prompts::{self, Prompt};
@@ -135,6 +136,12 @@ impl Plan {
         {
             bail!("two prompts or two cells have the same id");
         }
+        let batch = self.cells.iter().map(|cell| cell.batch).max().unwrap_or(1);
+        BATCH.check(&Value::Count(batch))?;
+        if batch > self.prompts.len() {
+            let prompts = self.prompts.len();
+            bail!("\"batch\" = {batch} needs as many prompts, and there are {prompts}");
+        }
         if self.tokens() > MOST_TOKENS {
             bail!(
                 "{} cells x {} prompts x {} repeats of {} tokens are more than {MOST_TOKENS} \
@@ -150,8 +157,8 @@ impl Plan {
 
     /// The number of generations that the plan asks for.
     pub fn generations(&self) -> usize {
-        let repeats = self.repeats as usize;
-        self.cells.len().saturating_mul(self.prompts.len()).saturating_mul(repeats)
+        let each = self.cells.iter().map(|cell| self.prompts_of(cell));
+        each.fold(0, usize::saturating_add).saturating_mul(self.repeats as usize)
     }
 
     /// The number of tokens that the plan asks for.

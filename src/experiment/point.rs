@@ -1,35 +1,42 @@
 //! The points of a sweep: a method and what its texts are to be.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::axes::Axes;
-use super::goal::{BEAM, Goal, STRATEGY};
+use super::goal::{BATCH, BEAM, Goal, STRATEGY};
 use crate::beam::{BeamSettings, drafting};
 use crate::decode::{MethodSpec, NUM_SPECULATIVE_TOKENS, PLAIN, class_of};
 use crate::params::Value;
 use crate::sampling::SamplingParams;
 
 /// A point of a sweep.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct SweepPoint {
     pub(super) method: MethodSpec,
     pub(super) beam: Option<BeamSettings>,
+    pub(super) batch: usize,
+}
+
+impl Default for SweepPoint {
+    fn default() -> Self {
+        Self { method: MethodSpec::default(), beam: None, batch: 1 }
+    }
 }
 
 impl SweepPoint {
     /// The default method with this goal.
-    pub(super) fn new(Goal { sampling, beam }: Goal) -> Self {
-        Self { method: MethodSpec { sampling, ..MethodSpec::default() }, beam }
+    pub(super) fn new(Goal { sampling, beam, batch }: Goal) -> Self {
+        Self { method: MethodSpec { sampling, ..MethodSpec::default() }, beam, batch }
     }
 
     /// Plain decoding with this goal: the baseline.
     pub(super) fn plain(goal: Goal) -> Self {
-        let Self { method, beam } = Self::new(goal);
-        Self { method: MethodSpec { drafter: PLAIN.to_owned(), ..method }, beam }
+        let Self { method, beam, batch } = Self::new(goal);
+        Self { method: MethodSpec { drafter: PLAIN.to_owned(), ..method }, beam, batch }
     }
 
     pub(super) fn goal(&self) -> Goal {
-        Goal { sampling: self.method.sampling, beam: self.beam }
+        Goal { sampling: self.method.sampling, beam: self.beam, batch: self.batch }
     }
 
     /// The same point with the axis `key` set to `value`. Beam search has no settings of
@@ -43,6 +50,7 @@ impl SweepPoint {
                     method.sampling = SamplingParams::NEUTRAL;
                 }
             }
+            _ if key == BATCH.key => self.batch = value.number().unwrap_or(1.0) as usize,
             "drafter" => method.drafter = value.to_string(),
             "verifier" => method.verifier = value.to_string(),
             "length" => method.length = value.to_string(),
@@ -64,7 +72,7 @@ impl SweepPoint {
 
     /// The value on the axis `key`; `None` if the point does not have this setting.
     fn get(&self, key: &str) -> Option<Value> {
-        let Self { method, beam } = self;
+        let Self { method, beam, .. } = self;
         let own = |key| {
             let found = method.params.iter().find(|(name, _)| *name == key);
             found.map(|(_, value)| value.clone())
@@ -74,6 +82,7 @@ impl SweepPoint {
             ("drafter", _) => Some(Value::Text(method.drafter.clone())),
             ("verifier", None) => Some(Value::Text(method.verifier.clone())),
             ("length", _) => Some(Value::Text(method.length.clone())),
+            _ if key == BATCH.key => Some(Value::Count(self.batch)),
             _ if key == NUM_SPECULATIVE_TOKENS.key => {
                 Some(Value::Count(method.num_speculative_tokens))
             }
@@ -97,13 +106,16 @@ impl SweepPoint {
     /// If a setting is out of range, or settings do not go together.
     pub(super) fn canonical(&self) -> Result<Self> {
         let Some(beam) = self.beam else {
-            return Ok(Self { method: self.method.canonical()?, beam: None });
+            return Ok(Self { method: self.method.canonical()?, ..self.clone() });
         };
         beam.validate()?;
         let verifier = MethodSpec::default().verifier;
         let method = drafting(&MethodSpec { verifier, ..self.method.clone() }).canonical()?;
         let method = MethodSpec { sampling: self.method.sampling, ..method };
-        Ok(Self { method, beam: Some(beam) })
+        if self.batch > 1 {
+            bail!("batch = {}: a beam search is a batch of its own; allowed is 1", self.batch);
+        }
+        Ok(Self { method, ..self.clone() })
     }
 
     /// The guarantee class; see [`class_of`]. Drafts change no text of a beam search, as they
@@ -120,7 +132,7 @@ impl SweepPoint {
 
     /// The point in words.
     pub(super) fn in_words(&self) -> String {
-        let Self { method, beam } = self;
+        let Self { method, beam, .. } = self;
         let mut words = method.drafter.clone();
         if !method.is_plain() {
             let verifier = format!(" + {}", method.verifier);

@@ -97,6 +97,7 @@ impl<'a> Recorder<'a> {
 impl Observer for Recorder<'_> {
     fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
         let forks = event.forks();
+        let times = event.times.share(event.batch);
         let ceilings = forks.iter().map(|&at| ceiling(event.draft, at, event.target(at)));
         self.rounds.push(RoundRow {
             cell: self.cell.id.clone(),
@@ -117,10 +118,10 @@ impl Observer for Recorder<'_> {
             tv_sum: self.tv_sum(event),
             residual_fallbacks: event.verdict.residual_fallbacks,
             draft_forwards: event.draft_forwards,
-            draft_us: micros(event.times.draft),
-            target_us: micros(event.times.target),
-            verify_us: micros(event.times.verify),
-            other_us: micros(event.times.other),
+            draft_us: micros(times.draft),
+            target_us: micros(times.target),
+            verify_us: micros(times.verify),
+            other_us: micros(times.other),
         });
         if self.trace {
             let rows = self.positions_of(event);

@@ -1,29 +1,29 @@
-//! The sweep: runs one block after another, in each of which the plain baseline and all
-//! cells take turns, and then repeats disturbed blocks.
+//! A run: finds or makes its results folder, calibrates, and measures what is left of the
+//! plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail};
 
-use super::blocks::{Block, blocks};
+use super::blocks::{Block, blocks, places};
 use super::calibrate::calibrate;
-use super::cell::{Plan, describe};
-use super::compare;
+use super::cell::Plan;
+use super::claims::{ClaimPatience, Claims};
 use super::costs::doubts;
+use super::deal::deal;
 use super::folder::ResultsFolder;
-use super::generation::{BlockModels, failure, one};
-use super::live::Live;
 use super::manifest::{Manifest, RunSession, Status};
-use super::progress::RunProgress;
 use super::provenance::utc_now;
-use super::recalibrate::{apart, recalibrate};
 use super::repeats::{self, MOST_DISTURBED};
 use super::setup::Setup;
-use crate::machine::{DISTURBED, Watch};
-use crate::rows::{BlockRow, BlockRows, Calibration, Recalibration};
-use crate::{shown, terminal};
+use super::share::{Shard, Share};
+use super::shares::SharedPlace;
+use super::sweep::{BlockWork, Sweep};
+use crate::machine::{DISTURBED, Watch, host};
+use crate::rows::BlockRow;
+use crate::terminal;
 
 /// Which folder a run writes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,52 +53,154 @@ pub struct Ended {
 /// fails is recorded with its reason and does not end the run.
 pub fn run(setup: &Setup<'_>, out: &Path, resume: &Resume) -> Result<Ended> {
     let blocks = blocks(setup.plan, setup.prompts, setup.tokens);
-    let opened = match resume {
+    let folder = match resume {
         Resume::No => None,
         Resume::Newest => Some(ResultsFolder::newest_unfinished(out, setup.plan)?),
         Resume::Folder(path) => Some(ResultsFolder::open(path, setup.plan)?),
     };
-    let (mut manifest, listed) = match &opened {
+    let (manifest, listed) = match &folder {
         None => (Manifest::new(setup.plan, blocks.len()), Vec::new()),
         Some(folder) => reopen(folder, setup.plan)?,
     };
-    let mut session = RunSession::begin(setup.threads);
-    let done = listed.iter().filter(|row| !row.superseded).count();
-    let open = done < blocks.len() || !repeats::again(&listed).is_empty();
-    if open {
-        let watch = Watch::begin(setup.clock);
-        session.calibration = calibrate(setup)?;
-        session.lost_before = watch.end(setup.threads, session.machine.cores).share();
-        announce(&session, setup.plan);
-        manifest.sessions.push(session);
-        manifest.blocks.0 = done;
-        manifest.status = Status::Running;
+    if let Some((share, folder)) = manifest.share.zip(folder.as_ref()) {
+        let (folder, option) = (folder.path().display(), option(share));
+        bail!("{folder} is one part of a run, \"{share}\": {option} continues it");
     }
-    let folder = match opened {
-        Some(folder) => {
-            manifest.write(folder.path())?;
-            folder
-        }
-        None => ResultsFolder::create(out, setup.plan, &manifest)?,
+    let done = standing(&listed);
+    let mut work = (0..blocks.len()).filter(|block| !done.contains(block)).collect::<VecDeque<_>>();
+    let begun = Begun { setup, blocks: &blocks, folder, manifest, listed };
+    begun.carry_out(&mut work, |manifest| ResultsFolder::create(out, setup.plan, manifest))
+}
+
+/// The option of `specdec run` for a share.
+fn option(share: Share) -> String {
+    match share {
+        Share::Shard(shard) => format!("--shard {shard}"),
+        Share::Claims => "--claim".to_owned(),
+    }
+}
+
+/// Runs a share of the plan, or what is left of it: without the blocks that stand in other
+/// folders of the same plan below `out`. Continues the folder that the same share has on this
+/// machine, if it is unfinished. `None` if nothing was left to do, and no folder was there to
+/// be continued. A process that claims its blocks takes over those of a process of which it
+/// has not heard for as long as its `patience`.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_share(
+    setup: &Setup<'_>,
+    out: &Path,
+    share: Share,
+    patience: ClaimPatience,
+) -> Result<Option<Ended>> {
+    let blocks = blocks(setup.plan, setup.prompts, setup.tokens);
+    let place = SharedPlace::new(out, setup.plan, share)?;
+    let folder = place.left_behind()?;
+    let (manifest, listed) = match &folder {
+        None => (Manifest::new(setup.plan, blocks.len()), Vec::new()),
+        Some(folder) => reopen(folder, setup.plan)?,
     };
-    terminal::say(format_args!("results: {}", folder.path().display()));
-    let number = manifest.sessions.len().saturating_sub(1);
-    if open {
-        let calibration = &manifest.sessions[number].calibration;
-        let sweep = Sweep { setup, folder: &folder, blocks: &blocks, session: number, calibration };
-        let watch = Watch::begin(setup.clock);
-        let (done, recalibrations) = sweep.run(listed)?;
-        manifest.blocks.0 = done;
-        let session = &mut manifest.sessions[number];
-        session.recalibrations = recalibrations;
-        session.lost_share = watch.end(setup.threads, session.machine.cores).share();
-        session.ended = Some(utc_now());
+    let own = standing(&listed);
+    let elsewhere = place.done_elsewhere(folder.as_ref().map(ResultsFolder::path))?;
+    let done = own.union(&elsewhere).copied().collect::<BTreeSet<_>>();
+    let mut work: Box<dyn BlockWork> = match share {
+        Share::Shard(Shard { index, of }) => {
+            let dealt = deal(setup.plan, of).into_iter().enumerate();
+            let dealt = dealt.filter(|(block, shard)| *shard == index && !done.contains(block));
+            Box::new(dealt.map(|(block, _)| block).collect::<VecDeque<_>>())
+        }
+        Share::Claims => Box::new(Claims::new(&place, blocks.len(), done, patience)?),
+    };
+    let left = work.open().len();
+    if folder.is_none() && left == 0 {
+        return Ok(None);
     }
-    folder.check()?;
-    let interrupted = setup.interrupted.load(Ordering::Relaxed);
-    manifest.status = if interrupted { Status::Interrupted } else { Status::Measured };
-    manifest.write(folder.path())?;
-    Ok(Ended { folder: folder.path().to_owned(), interrupted })
+    // How many blocks a process will have claimed is known when it ends.
+    let planned = own.len() + if share == Share::Claims { 0 } else { left };
+    let manifest = Manifest { share: Some(share), blocks: (own.len(), planned), ..manifest };
+    let begun = Begun { setup, blocks: &blocks, folder, manifest, listed };
+    begun.carry_out(&mut *work, |manifest| place.create(manifest)).map(Some)
+}
+
+/// The blocks that are done.
+fn standing(listed: &[BlockRow]) -> BTreeSet<usize> {
+    listed.iter().filter(|row| !row.superseded).map(|row| row.block).collect()
+}
+
+/// A run whose work is known.
+struct Begun<'a> {
+    setup: &'a Setup<'a>,
+    blocks: &'a [Block<'a>],
+    /// The folder to continue, if there is one.
+    folder: Option<ResultsFolder>,
+    manifest: Manifest,
+    /// The rows of `blocks.csv` so far.
+    listed: Vec<BlockRow>,
+}
+
+impl Begun<'_> {
+    /// Measures what is to be measured. A new folder is made by `create` once the
+    /// calibration has succeeded.
+    fn carry_out(
+        self,
+        work: &mut dyn BlockWork,
+        create: impl FnOnce(&Manifest) -> Result<ResultsFolder>,
+    ) -> Result<Ended> {
+        let Self { setup, blocks, folder, mut manifest, listed } = self;
+        let mut session = RunSession::begin(setup.threads);
+        let several = manifest.sessions.iter().any(|session| session.host.is_some());
+        session.host = (manifest.share.is_some() || several).then(host);
+        let done = standing(&listed).len();
+        let open = !work.open().is_empty() || !repeats::again(&listed).is_empty();
+        if open {
+            let watch = Watch::begin(setup.clock);
+            session.calibration = calibrate(setup, &goals(setup.plan, &manifest, &work.open()))?;
+            session.lost_before = watch.end(setup.threads, session.machine.cores).share();
+            announce(&session, setup.plan);
+            manifest.sessions.push(session);
+            manifest.blocks.0 = done;
+            manifest.status = Status::Running;
+        }
+        let folder = match folder {
+            Some(folder) => {
+                manifest.write(folder.path())?;
+                folder
+            }
+            None => create(&manifest)?,
+        };
+        terminal::say(format_args!("results: {}", folder.path().display()));
+        if open {
+            let session = manifest.sessions.len().saturating_sub(1);
+            let calibration = &manifest.sessions[session].calibration;
+            let sweep = Sweep { setup, folder: &folder, blocks, session, calibration };
+            let watch = Watch::begin(setup.clock);
+            let (done, recalibrations) = sweep.run(work, listed)?;
+            manifest.blocks = (done, manifest.blocks.1.max(done));
+            let session = &mut manifest.sessions[session];
+            session.recalibrations = recalibrations;
+            session.lost_share = watch.end(setup.threads, session.machine.cores).share();
+            session.ended = Some(utc_now());
+        }
+        folder.check()?;
+        let interrupted = setup.interrupted.load(Ordering::Relaxed);
+        manifest.status = if interrupted { Status::Interrupted } else { Status::Measured };
+        manifest.write(folder.path())?;
+        Ok(Ended { folder: folder.path().to_owned(), interrupted })
+    }
+}
+
+/// The goals that a session calibrates. A part needs those of its blocks, and of a plan with
+/// many goals has few. Under the virtual clock it calibrates all: a merged run then has the
+/// calibration that one machine has.
+fn goals(plan: &Plan, manifest: &Manifest, open: &[usize]) -> BTreeSet<usize> {
+    let all = places(plan);
+    match manifest.share {
+        Some(_) if plan.clock != "virtual" && !open.is_empty() => {
+            open.iter().map(|&block| all[block].goal).collect()
+        }
+        _ => all.iter().map(|place| place.goal).collect(),
+    }
 }
 
 /// The manifest of a folder to resume, and its rows of `blocks.csv` after repair.
@@ -129,166 +231,4 @@ fn announce(session: &RunSession, plan: &Plan) {
     }
     let found = doubts(&session.calibration, plan);
     found.iter().for_each(|doubt| terminal::say(format_args!("warning: {doubt}")));
-}
-
-/// One session's part of the sweep.
-struct Sweep<'a> {
-    setup: &'a Setup<'a>,
-    folder: &'a ResultsFolder,
-    blocks: &'a [Block<'a>],
-    session: usize,
-    calibration: &'a Calibration,
-}
-
-impl Sweep<'_> {
-    /// Runs the blocks that are not `listed`, then repeats disturbed ones. Returns the
-    /// number of blocks that are done, and the calibrations between them.
-    fn run(&self, mut listed: Vec<BlockRow>) -> Result<(usize, Vec<Recalibration>)> {
-        let cells = |blocks: &[BlockRow]| {
-            let standing = blocks.iter().filter(|row| !row.superseded);
-            standing.map(|row| self.blocks[row.block].cells.len()).sum::<usize>()
-        };
-        let total = self.blocks.iter().map(|block| block.cells.len()).sum();
-        let mut progress = RunProgress::new("generations", total, cells(&listed));
-        let mut live = BTreeMap::new();
-        let done = listed.iter().filter(|row| !row.superseded).map(|row| row.block);
-        let done = done.collect::<std::collections::BTreeSet<_>>();
-        let open = self.blocks.iter().filter(|block| !done.contains(&block.number));
-        let (apart, mut recalibrations) = (apart(open.clone().count()), Vec::new());
-        for (before, block) in open.enumerate() {
-            if before > 0 && before % apart == 0 {
-                recalibrations.extend(recalibrate(self.setup, self.calibration, block.number));
-            }
-            let Some((rows, row)) = self.block(block, 0, &mut progress, &mut live)? else { break };
-            self.folder.append(&rows, &row)?;
-            listed.push(row);
-        }
-        while !self.is_interrupted() {
-            let again = repeats::again(&listed);
-            if again.is_empty() {
-                break;
-            }
-            progress.more(again.iter().map(|&block| self.blocks[block].cells.len()).sum());
-            terminal::say(format_args!("disturbed blocks to be run again: {}", again.len()));
-            for number in again {
-                if !self.again(number, &mut listed, &mut progress, &mut live)? {
-                    break;
-                }
-            }
-        }
-        let done = listed.iter().filter(|row| !row.superseded).count();
-        Ok((done, recalibrations))
-    }
-
-    /// Runs a disturbed block again and keeps the less disturbed attempt; the other stays
-    /// listed as superseded. Returns false if the run was interrupted.
-    fn again(
-        &self,
-        number: usize,
-        listed: &mut Vec<BlockRow>,
-        progress: &mut RunProgress,
-        live: &mut BTreeMap<String, Live>,
-    ) -> Result<bool> {
-        let of_block = || listed.iter().filter(|row| row.block == number);
-        let attempt = of_block().map(|row| row.attempt + 1).max().unwrap_or(0);
-        let before = of_block().find(|row| !row.superseded).cloned();
-        let Some((mut rows, mut row)) =
-            self.block(&self.blocks[number], attempt, progress, live)?
-        else {
-            return Ok(false);
-        };
-        let share = |row: &BlockRow| repeats::of(row).share();
-        if before.as_ref().is_none_or(|before| share(&row) < share(before)) {
-            self.folder.set_aside(self.setup.plan, number)?;
-            let old = listed.iter_mut().filter(|old| old.block == number);
-            old.for_each(|old| old.superseded = true);
-        } else {
-            row.superseded = true;
-            rows = superseded(rows);
-        }
-        self.folder.append(&rows, &row)?;
-        listed.push(row);
-        Ok(true)
-    }
-
-    /// Runs a block; `None` if the run was interrupted.
-    fn block(
-        &self,
-        block: &Block<'_>,
-        attempt: u32,
-        progress: &mut RunProgress,
-        live: &mut BTreeMap<String, Live>,
-    ) -> Result<Option<(BlockRows, BlockRow)>> {
-        let watch = Watch::begin(self.setup.clock);
-        let rows = run_block(self.setup, block, progress, live);
-        if self.is_interrupted() {
-            return Ok(None);
-        }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let disturbance = watch.end(self.setup.threads, cores);
-        progress.disturbed_by(disturbance.share());
-        let row = BlockRow {
-            block: block.number,
-            attempt,
-            session: self.session,
-            prompt: block.prompt.id.clone(),
-            repeat: block.repeat,
-            waiting_share: disturbance.waiting,
-            others_share: disturbance.others,
-            stolen_share: disturbance.stolen,
-            disturbed: disturbance.is_disturbed(),
-            ..BlockRow::listing(&rows)?
-        };
-        Ok(Some((rows, row.sealed()?)))
-    }
-
-    fn is_interrupted(&self) -> bool {
-        self.setup.interrupted.load(Ordering::Relaxed)
-    }
-}
-
-/// The rows that are kept of a repetition that does not count.
-fn superseded(rows: BlockRows) -> BlockRows {
-    let BlockRows { mut generations, mut failures, .. } = rows;
-    generations.iter_mut().for_each(|g| g.superseded = true);
-    failures.iter_mut().for_each(|f| f.superseded = true);
-    BlockRows { generations, failures, ..BlockRows::default() }
-}
-
-/// Runs all cells of a block in its order.
-fn run_block(
-    setup: &Setup<'_>,
-    block: &Block<'_>,
-    progress: &mut RunProgress,
-    live: &mut BTreeMap<String, Live>,
-) -> BlockRows {
-    let mut rows = BlockRows::default();
-    let models = BlockModels::new(setup, block);
-    for cell in &block.cells {
-        match one(setup, &models, cell, block) {
-            // The whole block will be run again, so there is nothing to compare.
-            _ if setup.interrupted.load(Ordering::Relaxed) => return rows,
-            Ok(done) => {
-                let live = live.entry(cell.id.clone()).or_default();
-                live.add(&done);
-                progress.advance(&live.line(cell));
-                rows.generations.push(done.row);
-                rows.texts.push(done.text);
-                rows.rounds.extend(done.rounds);
-                rows.positions.extend(done.positions);
-                rows.traces.extend(done.trace);
-            }
-            Err(error) => {
-                let failed = failure(cell, block, &error, "");
-                let (cell, prompt, reason) = (describe(cell), &block.prompt.id, &failed.reason);
-                let line = format!("failed: {cell}, prompt {prompt}: {reason}");
-                terminal::say(shown::line(&line));
-                progress.advance("");
-                rows.failures.push(failed);
-            }
-        }
-    }
-    compare::greedy(setup.target, block, &mut rows);
-    compare::paths(setup, block, &mut rows);
-    rows
 }

@@ -30,6 +30,8 @@ pub struct Setup<'a> {
     pub clock: &'a dyn Clock,
     /// Worker threads in use.
     pub threads: usize,
+    /// The length in bytes above which rows of a file move to compressed segments.
+    pub pack_above: u64,
     /// Set from outside to stop the run cleanly.
     pub interrupted: &'a AtomicBool,
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::blocks::Block;
+use super::blocks::BlockText;
 use super::cell::Cell;
 use super::setup::Setup;
 use crate::distribution::{Dist, Token};
@@ -21,12 +21,12 @@ const NOTHING: f64 = 1e-9;
 /// Significant digits of recorded probabilities, after the first.
 const DIGITS: usize = 5;
 
-/// Whether a block's generations are recorded: with `trace`, all are; without, those of the
+/// Whether the generations of a text are recorded: with `trace`, all are; without, those of the
 /// first prompt of every category.
-pub(super) fn records(setup: &Setup<'_>, block: &Block<'_>) -> bool {
+pub(super) fn records(setup: &Setup<'_>, text: &BlockText<'_>) -> bool {
     let of_category = |id: &str| setup.prompts.iter().find(|prompt| prompt.category == id);
-    let first = of_category(&block.prompt.category);
-    let sampled = block.repeat == 0 && first.is_some_and(|first| first.id == block.prompt.id);
+    let first = of_category(&text.prompt.category);
+    let sampled = text.repeat == 0 && first.is_some_and(|first| first.id == text.prompt.id);
     setup.plan.trace || sampled
 }
 
@@ -48,7 +48,7 @@ impl Tracer {
         self,
         codec: &dyn Codec,
         cell: &Cell,
-        block: &Block<'_>,
+        text: &BlockText<'_>,
         tokens: &[Token],
     ) -> TraceRow {
         let mut named = tokens.iter().copied().collect::<BTreeSet<_>>();
@@ -63,8 +63,8 @@ impl Tracer {
         let strings = named.into_iter().map(|token| (token, codec.token_label(token)));
         TraceRow {
             cell: cell.id.clone(),
-            prompt: block.prompt.id.clone(),
-            repeat: block.repeat,
+            prompt: text.prompt.id.clone(),
+            repeat: text.repeat,
             strings: strings.collect(),
             rounds: self.rounds,
         }

@@ -54,7 +54,7 @@ impl CostTable {
     /// # Errors
     /// If a value is out of range.
     pub fn add(&mut self, row: CostRow) -> Result<()> {
-        let CostRow { what, rows, context, batch, ms } = row;
+        let CostRow { what, rows, context, batch, shared, ms } = row;
         let surface = match what.as_str() {
             "" | TARGET_COST => &mut self.target,
             DRAFT_COST => &mut self.draft,
@@ -71,6 +71,10 @@ impl CostTable {
         let target = matches!(what.as_str(), "" | TARGET_COST);
         if !ms.is_finite() || ms < 0.0 || (target && ms == 0.0) {
             bail!("ms = {ms}: allowed is a finite number >= 0, above 0 for a pass of the target");
+        }
+        if shared > 0 {
+            // Texts of a tape have prompts of their own.
+            return Ok(());
         }
         let place = surface.0.entry(batch).or_default().entry(context).or_default();
         if place.insert(rows, ms).is_some() {
@@ -155,7 +159,9 @@ mod tests {
     fn table(rows: &[(&str, usize, usize, usize, f64)]) -> CostTable {
         let mut table = CostTable::default();
         for &(what, rows, context, batch, ms) in rows {
-            table.add(CostRow { what: what.to_owned(), rows, context, batch, ms }).unwrap();
+            table
+                .add(CostRow { what: what.to_owned(), rows, context, batch, shared: 0, ms })
+                .unwrap();
         }
         table
     }
@@ -189,7 +195,7 @@ mod tests {
 
     #[test]
     fn impossible_costs_are_refused() {
-        let row = CostRow { what: String::new(), rows: 1, context: 0, batch: 1, ms: 1.0 };
+        let row = CostRow { rows: 1, batch: 1, ms: 1.0, ..CostRow::default() };
         let mut known = CostTable::default();
         known.add(row.clone()).unwrap();
         for bad in [

@@ -120,5 +120,6 @@ fn prompts(samples: &[&Sample]) -> Vec<CostRow> {
 }
 
 fn row(what: &str, (rows, context): (usize, usize), us: f64) -> CostRow {
-    CostRow { what: what.to_owned(), rows, context, batch: 1, ms: us.max(0.0) / 1000.0 }
+    let ms = us.max(0.0) / 1000.0;
+    CostRow { what: what.to_owned(), rows, context, batch: 1, ms, ..CostRow::default() }
 }

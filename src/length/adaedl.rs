@@ -32,13 +32,13 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
               adapts to the acceptance rate",
     paper: "Agrawal et al. 2024, AdaEDL, arXiv 2410.18351",
     build: |params| {
-        Box::new(AdaEdl {
+        Ok(Box::new(AdaEdl {
             k: params.num_speculative_tokens,
             factor: params.params.number(&FACTOR),
             wanted: params.params.number(&WANTED),
             rate: params.params.number(&WANTED),
             threshold: START,
-        })
+        }))
     },
 };
 

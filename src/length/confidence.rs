@@ -36,12 +36,12 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
               learned",
     paper: "Hugging Face transformers, assistant_confidence_threshold; llama.cpp, draft-p-min",
     build: |params| {
-        Box::new(Confidence {
+        Ok(Box::new(Confidence {
             k: params.num_speculative_tokens,
             threshold: params.params.number(&THRESHOLD),
             tuned: params.params.count(&TUNED) > 0,
             seen: Vec::new(),
-        })
+        }))
     },
 };
 

@@ -29,7 +29,7 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     paper: "Zhang et al. 2025, SVIP, arXiv 2411.18462",
     build: |params| {
         let threshold = params.params.number(&THRESHOLD);
-        Box::new(Entropy { k: params.num_speculative_tokens, threshold })
+        Ok(Box::new(Entropy { k: params.num_speculative_tokens, threshold }))
     },
 };
 

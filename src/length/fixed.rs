@@ -10,7 +10,7 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     params: &[],
     summary: "always K tokens",
     paper: "Leviathan et al. 2023, arXiv 2211.17192 (gamma)",
-    build: |params| Box::new(Fixed { k: params.num_speculative_tokens }),
+    build: |params| Ok(Box::new(Fixed { k: params.num_speculative_tokens })),
 };
 
 /// Drafts to depth `k` in every round.

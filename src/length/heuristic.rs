@@ -11,7 +11,7 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     params: &[],
     summary: "starts with K; two more after full acceptance, one fewer after a rejection",
     paper: "Hugging Face transformers, num_assistant_tokens_schedule = \"heuristic_transient\"",
-    build: |params| Box::new(Heuristic { k: params.num_speculative_tokens }),
+    build: |params| Ok(Box::new(Heuristic { k: params.num_speculative_tokens })),
 };
 
 /// Drafts do not grow beyond this length, half of the nodes that a cache has room for.

@@ -6,16 +6,21 @@
 //! interface does not allow it.
 
 mod adaedl;
+mod by_batch;
 mod confidence;
 mod entropy;
 mod fixed;
 mod heuristic;
 mod optimal_stopping;
+mod past;
+mod shared_budget;
 mod signal;
 mod ucb;
 
 pub use fixed::Fixed;
+pub use past::{BatchView, PastAcceptance, SequencePast};
 
+use crate::error::Error;
 use crate::params::Params;
 use crate::registry::Entry;
 use crate::round::RoundEvent;
@@ -23,6 +28,17 @@ use crate::tree::Draft;
 
 /// Decides whether a round drafts one level further.
 pub trait DraftLength: std::fmt::Debug {
+    /// Called before a round with what earlier rounds show of all sequences that share it.
+    fn begin(&mut self, batch: &BatchView<'_>) {
+        let _ = batch;
+    }
+
+    /// What earlier rounds of this sequence show, for the policies of those that share its next
+    /// one.
+    fn past(&self) -> PastAcceptance {
+        PastAcceptance::default()
+    }
+
     /// The maximum depth of the draft in this round.
     fn max_depth(&self) -> usize;
 
@@ -74,8 +90,8 @@ pub struct LengthParams<'s> {
 /// a large rate and not an infinite one.
 const INSTANT: f64 = 1e-9;
 
-/// A function that builds a policy.
-pub type BuildLength = fn(&LengthParams<'_>) -> Box<dyn DraftLength>;
+/// A function that builds a policy, or says what is wrong with its settings.
+pub type BuildLength = fn(&LengthParams<'_>) -> Result<Box<dyn DraftLength>, Error>;
 
 /// All draft length policies.
 pub const LENGTHS: &[Entry<BuildLength>] = &[
@@ -86,4 +102,6 @@ pub const LENGTHS: &[Entry<BuildLength>] = &[
     adaedl::ENTRY,
     ucb::ENTRY,
     optimal_stopping::ENTRY,
+    by_batch::ENTRY,
+    shared_budget::ENTRY,
 ];

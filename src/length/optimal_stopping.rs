@@ -23,7 +23,7 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     summary: "at most K; another while survival times predicted acceptance is worth its cost",
     paper: "renewal reward with Dinkelbach's fixed point; cf. Huang et al. 2025, SpecDec++, \
             arXiv 2405.19715",
-    build: |params| Box::new(OptimalStopping::new(params.num_speculative_tokens)),
+    build: |params| Ok(Box::new(OptimalStopping::new(params.num_speculative_tokens))),
 };
 
 /// Number of classes of draft probabilities, of equal width.

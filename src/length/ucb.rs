@@ -17,7 +17,7 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     params: &[],
     summary: "a bandit over K, K/2, K/4 … 1, rewarded with tokens per second",
     paper: "Hou et al. 2025, BanditSpec, arXiv 2505.15141; UCB1: Auer et al. 2002",
-    build: |params| Box::new(Ucb::new(params.num_speculative_tokens)),
+    build: |params| Ok(Box::new(Ucb::new(params.num_speculative_tokens))),
 };
 
 /// UCB1 over draft lengths.

@@ -60,6 +60,22 @@ impl Machine {
     }
 }
 
+/// The name of this machine: what the environment variable [`HOST`] says, or else the
+/// kernel's name of it. In a container, the kernel's name is that of the container.
+pub(crate) fn host() -> String {
+    let kernel = || fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let other = || std::env::var("HOSTNAME").ok();
+    let set = std::env::var(HOST).ok().filter(|name| !name.trim().is_empty());
+    let name = set.or_else(kernel).or_else(other).unwrap_or_default();
+    match name.trim() {
+        "" => "unknown".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// The environment variable that names the machine where its host name does not.
+pub const HOST: &str = "SPECDEC_MACHINE";
+
 /// The load averages over 1, 5 and 15 minutes; zeros where unknown.
 pub(crate) fn load_average() -> [f64; 3] {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();

@@ -21,6 +21,7 @@ mod date;
 mod decoder;
 #[cfg(feature = "engine")]
 mod device;
+mod evaluate;
 #[cfg(feature = "engine")]
 mod families;
 #[cfg(feature = "engine")]
@@ -126,6 +127,12 @@ pub trait LanguageModel: std::fmt::Debug {
     /// # Errors
     /// If a sequence does not fit the context, or the engine fails.
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error>;
+
+    /// What computes: two models with the same are one, whatever wraps it, and may compute
+    /// their sequences in one pass.
+    fn identity(&self) -> *const () {
+        std::ptr::from_ref(self).cast()
+    }
 
     /// The number of threads that a pass over `rows` rows uses.
     fn threads(&self, rows: usize) -> usize {

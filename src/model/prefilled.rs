@@ -1,6 +1,6 @@
 //! One prefill for many generations: a model whose sessions begin with the same tokens.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::time::Duration;
 
 use super::{Evaluation, LanguageModel, ModelInfo, Session, Want, Work, evaluate_one};
@@ -11,7 +11,7 @@ use crate::sampling::ForEachRow;
 use crate::tree::Draft;
 
 /// A model that computes a prefix when its first session is opened, and gives every
-/// session a copy of the result. Its sessions behave like those of the model itself, but
+/// session a copy of the result, or a share in it. Its sessions behave like those of the model itself, but
 /// a pass finds the prefix computed.
 #[derive(Debug)]
 pub struct Prefilled<'a> {
@@ -20,8 +20,10 @@ pub struct Prefilled<'a> {
     prefix: &'a [Token],
     clock: &'a dyn Clock,
     /// A session that holds the prefix, and the time that its computation took.
-    computed: OnceCell<(Session, Duration)>,
+    computed: OnceCell<(RefCell<Session>, Duration)>,
     opened: Cell<u32>,
+    /// Whether sessions share the prefix, or have copies.
+    shares: bool,
 }
 
 impl<'a> Prefilled<'a> {
@@ -33,7 +35,14 @@ impl<'a> Prefilled<'a> {
         prefix: &'a [Token],
         clock: &'a dyn Clock,
     ) -> Self {
-        Self { model, who, prefix, clock, computed: OnceCell::new(), opened: Cell::new(0) }
+        let (computed, opened) = (OnceCell::new(), Cell::new(0));
+        Self { model, who, prefix, clock, computed, opened, shares: false }
+    }
+
+    /// The same with sessions that keep the prefix once for all, where the engine can.
+    #[must_use]
+    pub fn sharing(self) -> Self {
+        Self { shares: true, ..self }
     }
 
     /// The time for which the sessions opened so far would have computed their prefixes,
@@ -43,7 +52,7 @@ impl<'a> Prefilled<'a> {
     }
 
     /// Computes the prefix in a session of its own.
-    fn compute(&self) -> Result<(Session, Duration), Error> {
+    fn compute(&self) -> Result<(RefCell<Session>, Duration), Error> {
         let mut session = self.model.session()?;
         let start = self.clock.now();
         let work = Work {
@@ -54,7 +63,7 @@ impl<'a> Prefilled<'a> {
         };
         let rows = evaluate_one(self.model, work)?.computed;
         self.clock.forward(self.who, rows);
-        Ok((session, self.clock.now() - start))
+        Ok((RefCell::new(session), self.clock.now() - start))
     }
 }
 
@@ -75,11 +84,15 @@ impl LanguageModel for Prefilled<'_> {
             }
         };
         self.opened.set(self.opened.get() + 1);
-        session.fork()
+        if self.shares { session.borrow_mut().share(usize::MAX) } else { session.borrow().fork() }
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
         self.model.evaluate(work)
+    }
+
+    fn identity(&self) -> *const () {
+        self.model.identity()
     }
 
     fn threads(&self, rows: usize) -> usize {

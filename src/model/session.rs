@@ -12,10 +12,9 @@
 use std::any::Any;
 use std::ops::Range;
 
-use super::{Evaluation, Work};
+use super::Work;
 use crate::distribution::Token;
 use crate::error::Error;
-use crate::sampling::Logits;
 use crate::tree::{Draft, NodeId};
 
 /// The engine's side of a session: rows of keys and values, by slot.
@@ -41,6 +40,16 @@ pub trait KvCache: std::fmt::Debug {
     /// # Errors
     /// If the engine fails to copy.
     fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error>;
+
+    /// A copy of the first `slots` of the `held` rows, which are kept once for both where the
+    /// engine can: it copies them when one of the two writes to them.
+    ///
+    /// # Errors
+    /// If the engine fails to copy.
+    fn share(&mut self, slots: usize, held: usize) -> Result<Box<dyn KvCache>, Error> {
+        let _ = held;
+        self.fork(slots)
+    }
 
     /// The content of the first `slots` rows, for telling two states apart.
     fn key(&self, slots: usize) -> Vec<u8>;
@@ -145,6 +154,23 @@ impl Session {
         })
     }
 
+    /// A sequence of the first `tokens` tokens of the context, which shares their rows with this
+    /// one where the engine can.
+    ///
+    /// # Errors
+    /// If the engine fails to copy rows.
+    pub fn share(&mut self, tokens: usize) -> Result<Self, Error> {
+        let tokens = tokens.min(self.context.len());
+        let cache = self.cache.share(tokens, self.context.len() + self.tree.len())?;
+        let context = self.context[..tokens].to_vec();
+        Ok(Self { cache, context, tree: Vec::new(), ..*self })
+    }
+
+    /// The tokens whose rows it holds, without a draft's.
+    pub fn context(&self) -> &[Token] {
+        &self.context
+    }
+
     /// Becomes a copy of another sequence of the same model. Rows of the tokens with which both
     /// begin stay where they are: on a row-invariant engine they have the same bits.
     ///
@@ -222,27 +248,6 @@ impl Session {
                     || step.feed.iter().any(|f| f.slot == context.len() + id),
             })
             .collect();
-    }
-
-    /// Evaluates sequences one after the other: `run` computes the rows of a step
-    /// with the sequence's cache, which is of the engine's own type.
-    ///
-    /// # Errors
-    /// Those of [`Self::prepare`] and of `run`, and if a session is another
-    /// engine's.
-    pub fn evaluate_each<C: KvCache + 'static>(
-        work: &mut [Work<'_>],
-        mut run: impl FnMut(&mut C, &Step) -> Result<Vec<Logits>, Error>,
-    ) -> Result<Vec<Evaluation>, Error> {
-        let one = |work: &mut Work<'_>| {
-            let step = Self::prepare(work)?;
-            let cache = work.session.cache().as_any().downcast_mut();
-            let cache = cache.ok_or_else(|| Error::engine("not a session of this model"))?;
-            let rows = run(cache, &step)?;
-            Self::commit(work, &step);
-            Ok(Evaluation { rows, computed: step.feed.len() })
-        };
-        work.iter_mut().map(one).collect()
     }
 
     /// Drops everything that does not belong to `context`, without computing.

@@ -8,7 +8,7 @@ mod tape_file;
 mod texts;
 
 pub use import::{Import, Imported, TAPE_FORMATS, TapeFormat};
-pub use parquet::{READS_DAMAGED, write_parquet};
+pub use parquet::write_parquet;
 pub use record::{PLAIN_SOURCE, Recording, TapePrompt};
 pub use score::{MODEL, Scoring, canonical, check_tokens, reads_at_once};
 pub use tape_file::{TapeFile, read_tape_file};

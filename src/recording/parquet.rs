@@ -17,6 +17,7 @@ use parquet::schema::parser::parse_message_type;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
+use crate::rows::READS_DAMAGED;
 use crate::tape::{Tape, TapeLine};
 
 /// The first bytes of a Parquet file.
@@ -62,9 +63,6 @@ fn write_lines(tape: &Tape, file: File) -> Result<()> {
     writer.close()?;
     Ok(())
 }
-
-/// The name of a thread whose panic is not a bug of this program.
-pub const READS_DAMAGED: &str = "reads what may be damaged";
 
 /// Reads a tape. The library panics where a file is damaged in some ways, so it reads in a thread
 /// of its own.

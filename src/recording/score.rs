@@ -45,7 +45,7 @@ pub fn canonical(drafter: TapeDrafter) -> Result<TapeDrafter, Error> {
     let length = find("draft length policy", LENGTHS, &spec.length)?;
     let params = drafter.params.of(entry.params.iter().chain(length.params))?;
     let policy = LengthParams { num_speculative_tokens: 1, params: &params };
-    if (length.build)(&policy).learns() {
+    if (length.build)(&policy)?.learns() {
         return Err(Error::setting(format!(
             "draft length policy \"{}\" learns from rounds, of which a tape has none{}",
             length.name,

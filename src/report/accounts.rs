@@ -8,7 +8,7 @@ use super::check::GenerationCheck;
 use super::reached::{Reached, TracedRound};
 use crate::experiment::Plan;
 use crate::rows::{
-    DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, RowVisitor, TextRow,
+    DivergenceRow, FailureRow, GenerationRow, PlacedRow, PositionRow, RoundRow, RowVisitor, TextRow,
 };
 use crate::statistics::Sample;
 
@@ -37,15 +37,22 @@ impl BlockAccount {
     }
 }
 
+/// Block, cell and place in the batch of a generation.
+type BatchSeat = (usize, usize, usize);
+
 /// The accounts of all blocks.
 #[derive(Debug)]
 pub(super) struct Accounts<'a> {
     plan: &'a Plan,
     /// The numbers of the cells in the plan, by id.
     cells: BTreeMap<&'a str, usize>,
+    /// The numbers of the prompts in the plan.
+    prompts: BTreeMap<&'a str, usize>,
     blocks: BTreeMap<usize, BlockAccount>,
-    /// Generations whose row was not read yet, by block and cell.
-    open: BTreeMap<(usize, usize), GenerationCheck>,
+    /// Generations whose row was not read yet.
+    open: BTreeMap<BatchSeat, GenerationCheck>,
+    /// The times of the rounds that generations shared, in µs, by block and cell.
+    shared: BTreeMap<(usize, usize), Vec<f64>>,
     /// Every prompt and category is kept once.
     names: BTreeSet<Arc<str>>,
 }
@@ -54,11 +61,14 @@ impl<'a> Accounts<'a> {
     /// No accounts yet.
     pub(super) fn new(plan: &'a Plan) -> Self {
         let cells = plan.cells.iter().enumerate().map(|(i, cell)| (&*cell.id, i));
+        let prompts = plan.prompts.iter().enumerate().map(|(i, id)| (&**id, i));
         Self {
             plan,
             cells: cells.collect(),
+            prompts: prompts.collect(),
             blocks: BTreeMap::new(),
             open: BTreeMap::new(),
+            shared: BTreeMap::new(),
             names: BTreeSet::new(),
         }
     }
@@ -79,6 +89,38 @@ impl<'a> Accounts<'a> {
         self.blocks.entry(block).or_default()
     }
 
+    /// The place of a row's generation.
+    fn seat(&self, block: usize, row: &impl PlacedRow) -> BatchSeat {
+        let (cell, prompt, _) = row.place();
+        let cell = self.cell(cell);
+        let place = match self.plan.cells.get(cell).map_or(1, |cell| cell.batch) {
+            1 => 0,
+            batch => self.prompts.get(prompt).map_or(0, |prompt| prompt % batch),
+        };
+        (block, cell, place)
+    }
+
+    /// Adds a round to the time that its batch took.
+    fn share(&mut self, (block, cell, _): BatchSeat, row: &RoundRow) {
+        if self.plan.cells.get(cell).is_some_and(|cell| cell.batch > 1) {
+            let times = self.shared.entry((block, cell)).or_default();
+            let round = usize::try_from(row.round).unwrap_or(usize::MAX);
+            // A wrong number is found by the check of the generation.
+            if round <= times.len() {
+                times.resize(times.len().max(round + 1), 0.0);
+                times[round] += row.draft_us + row.target_us + row.verify_us + row.other_us;
+            }
+        }
+    }
+
+    /// The time from the first round of a generation to the end of its last, in µs.
+    fn elapsed(&self, (block, cell, _): BatchSeat, row: &GenerationRow) -> f64 {
+        match self.shared.get(&(block, cell)) {
+            Some(times) => times.iter().take(row.target_forwards).sum(),
+            None => row.decode_us,
+        }
+    }
+
     fn name(&mut self, name: String) -> Arc<str> {
         if let Some(known) = self.names.get(&*name) {
             return known.clone();
@@ -91,8 +133,9 @@ impl<'a> Accounts<'a> {
 
 impl RowVisitor for Accounts<'_> {
     fn round(&mut self, block: usize, row: RoundRow) {
-        let cell = self.cell(&row.cell);
-        self.open.entry((block, cell)).or_default().round(&row);
+        let seat = self.seat(block, &row);
+        self.share(seat, &row);
+        self.open.entry(seat).or_default().round(&row);
     }
 
     fn position(&mut self, block: usize, row: PositionRow) {
@@ -105,8 +148,8 @@ impl RowVisitor for Accounts<'_> {
     }
 
     fn text(&mut self, block: usize, row: TextRow) {
-        let cell = self.cell(&row.cell);
-        self.open.entry((block, cell)).or_default().text(&row);
+        let seat = self.seat(block, &row);
+        self.open.entry(seat).or_default().text(&row);
     }
 
     fn failure(&mut self, block: usize, row: FailureRow) {
@@ -118,11 +161,15 @@ impl RowVisitor for Accounts<'_> {
     }
 
     fn generation(&mut self, block: usize, row: GenerationRow) {
-        let cell = self.cell(&row.cell);
-        let check = self.open.remove(&(block, cell)).unwrap_or_default();
+        let seat = self.seat(block, &row);
+        let (_, cell, _) = seat;
+        let elapsed_us = self.elapsed(seat, &row);
+        let check = self.open.remove(&seat).unwrap_or_default();
         let wrong = check.misfit(self.plan, &self.plan.cells[cell], &row);
         let wrong = wrong.map(|what| format!("cell {}: {what}", row.cell));
+        let timed_with = self.plan.first_of_batch(&self.plan.cells[cell], &row.prompt).to_owned();
         let sample = Sample {
+            timed_with: self.name(timed_with),
             prompt: self.name(row.prompt),
             category: self.name(row.category),
             repeat: row.repeat,
@@ -131,6 +178,9 @@ impl RowVisitor for Accounts<'_> {
             draft_forwards: row.draft_forwards,
             prefill_us: row.prefill_us,
             decode_us: row.decode_us,
+            elapsed_us,
+            text: u64::from_str_radix(row.text_sha256.get(..16).unwrap_or_default(), 16)
+                .unwrap_or_default(),
             first_divergence: row.first_divergence,
             beam: check.beam(),
             rounds: check.end(),

@@ -9,8 +9,8 @@ use super::series::{Names, Series, lines, series};
 use super::tables::{number, verdict_cell, with_interval};
 use super::warnings::warnings;
 use super::{
-    beams, controls, divergence, held_out, other_tools, outliers, policies, sessions,
-    speedup_ceiling, trace, worth,
+    batches, beams, controls, divergence, held_out, machines, other_tools, outliers, policies,
+    sessions, speedup_ceiling, trace, worth,
 };
 use crate::experiment::PlannedModel;
 use crate::model::{CacheDtype, Vocabulary};
@@ -39,9 +39,11 @@ pub(super) fn compose(
     document.push(run(results));
     document.extend(best_lengths(results, &series, summary));
     document.extend(checks(results, summary));
+    document.extend(machines::section(results, &series, summary));
     document.push(DocBlock::Heading("Figures"));
     document.extend(figures.into_iter().map(DocBlock::Figure));
     document.extend(cells(&series, summary));
+    document.extend(batches::section(results, &series, summary));
     document.extend(beams::section(results, &series, summary));
     document.extend(speedup_ceiling::section(results, &series, summary));
     document.extend(held_out::section(results, &series));
@@ -85,6 +87,7 @@ fn run(results: &Results) -> DocBlock {
         CacheDtype::F32 => String::new(),
         other => format!(", keys and values in {}", other.name()),
     };
+    let device = plan.target.device.as_ref().map_or_else(String::new, |d| format!(" on {d}"));
     let several = match plan.turns.len() {
         0 => String::new(),
         n => format!(
@@ -93,7 +96,7 @@ fn run(results: &Results) -> DocBlock {
         ),
     };
     let rest = format!(
-        " (engine {}). {}, {}, repeats: {}, up to {} tokens each{eos}{special}{chat}{cache}, \
+        " (engine {}{device}). {}, {}, repeats: {}, up to {} tokens each{eos}{special}{chat}{cache}, \
          seed {}: {}, {}. Plain decoding ran in turns with the cells of its sampling setting, \
          prompt by prompt.{several}",
         plan.target.engine,

@@ -35,7 +35,7 @@ pub(super) fn warnings(results: &Results) -> Vec<String> {
 /// the calibration lacks the cost of any of them.
 fn taken(results: &Results, cell: &Cell) -> Option<f64> {
     let calibration = &results.session().costs();
-    let costs = calibration.cells.get(&cell.id)?;
+    let costs = calibration.cells.get(&cell.id).filter(|_| cell.batch == 1)?;
     let samples = results.samples(&cell.id);
     let mut cost = 0.0;
     for round in rounds(timed(samples)) {

@@ -13,7 +13,9 @@ use crate::statistics::{CostKeys, HeldOutCell, HeldOutSpeedup, halves, held_out,
 
 /// The predictions by cell id; empty if there are too few prompts to fit costs to.
 pub(super) fn predictions(results: &Results) -> BTreeMap<&str, HeldOutSpeedup> {
-    let cells = results.plan.cells.iter().filter(|cell| !cell.control).collect::<Vec<_>>();
+    // Texts of a batch share their times, so that no half of them is apart from the other.
+    let cells = results.plan.cells.iter().filter(|cell| !cell.control && cell.batch == 1);
+    let cells = cells.collect::<Vec<_>>();
     let fitted = cells.iter().enumerate().map(|(at, cell)| {
         let same_goal = |other: &&Cell| other.is_baseline() && other.goal() == cell.goal();
         let baseline = cells.iter().position(same_goal).unwrap_or(at);

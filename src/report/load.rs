@@ -38,6 +38,7 @@ pub fn load(folder: &Path) -> Result<Results> {
         .iter()
         .map(|name| format!("The last line of {name} was torn by a crash and is left out."))
         .collect::<Vec<_>>();
+    notes.extend(manifest.left_out.iter().map(|sentence| format!("In merging: {sentence}.")));
     if raw.superseded > 0 {
         let superseded = raw.superseded;
         notes.push(format!("{superseded} generations of blocks that were run again are left out."));
@@ -99,14 +100,17 @@ fn collect(
         reached: BTreeMap::new(),
         notes,
         session,
+        groups: BTreeMap::new(),
         differing: 0,
     };
     let cells = results.plan.cells.iter().map(|cell| cell.id.as_str()).collect::<Vec<_>>();
     for (block, account) in results.blocks.iter().zip(accounts) {
         // If most blocks were disturbed, dropping them would leave too few: all times count,
         // and no verdict is given.
-        let timed = groups[block.session] == session && (all || !block.disturbed);
+        let group = (all || !block.disturbed).then_some(groups[block.session]);
+        let timed = group == Some(session);
         for (cell, sample) in account.samples {
+            results.groups.entry(cells[cell].to_owned()).or_default().push(group);
             let samples = results.samples.entry(cells[cell].to_owned()).or_default();
             samples.push(Sample { timed, ..sample });
         }

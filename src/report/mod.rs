@@ -3,6 +3,7 @@
 //! The output is deterministic: the same rows give the same bytes.
 
 mod accounts;
+mod batches;
 mod beams;
 mod best;
 mod brief;
@@ -15,6 +16,7 @@ mod document;
 mod figures;
 mod held_out;
 mod load;
+mod machines;
 mod other_tools;
 mod outliers;
 mod page;
@@ -58,6 +60,7 @@ pub fn report(folder: &Path) -> Result<Brief> {
     let positions = survival(&results);
     tables::write_csv(&folder.join("summary.csv"), &rows)?;
     tables::write_csv(&folder.join("survival.csv"), &positions)?;
+    machines::write(folder, &results)?;
     let figures = figures::write_all(&folder.join("figures"), &results, &rows, &positions)?;
     let document = contents::compose(&results, &rows, figures);
     let microscope = page::look(folder, &results)?;

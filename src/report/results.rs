@@ -28,6 +28,9 @@ pub struct Results {
     pub notes: Vec<String>,
     /// The index of the session whose times count, and with it those of comparable sessions.
     pub(super) session: usize,
+    /// For each of the samples, by cell id: the group of comparable sessions among whose times
+    /// its own count; none if its block was disturbed.
+    pub(super) groups: BTreeMap<String, Vec<Option<usize>>>,
     /// The number of control cells whose two runs differ by more than chance.
     pub(super) differing: usize,
 }
@@ -41,6 +44,12 @@ impl Results {
     /// The samples of the baseline that has the sampling setting of `cell`.
     pub fn baseline(&self, cell: &Cell) -> &[Sample] {
         self.plan.baseline_of(cell).map_or(&[], |baseline| self.samples(&baseline.id))
+    }
+
+    /// Whether the folder is one part of a run and has all blocks of that part; those of other
+    /// parts are in other folders.
+    pub(super) fn is_whole_part(&self) -> bool {
+        self.manifest.share.is_some() && self.blocks.len() >= self.manifest.blocks.1
     }
 
     /// The session whose times count; all other times that count are comparable with it.

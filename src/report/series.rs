@@ -157,15 +157,19 @@ impl Names {
         name
     }
 
-    /// The temperature, followed by the other settings that vary; or the beams of a search.
+    /// The temperature, followed by the other settings that vary and the batch; or the beams of
+    /// a search.
     pub(super) fn goal(&self, cell: &Cell) -> String {
-        let sampling = match cell.goal() {
+        let (sampling, batch) = match cell.goal() {
             Goal { beam: Some(beam), .. } => return beam.to_string(),
-            Goal { sampling, beam: None } => sampling,
+            Goal { sampling, batch, beam: None } => (sampling, batch),
         };
         let mut name = format!("T = {}", sampling.temperature);
         for key in self.sampling.iter().filter(|key| **key != "temperature") {
             name += &format!(", {key} = {}", setting(&sampling, key));
+        }
+        if batch > 1 {
+            name += &format!(", batch = {batch}");
         }
         name
     }

@@ -5,6 +5,9 @@ use super::results::Results;
 use crate::experiment::{MOST_DISTURBED, RunSession, Status};
 use crate::machine::DISTURBED;
 
+/// The most sessions that stand side by side.
+const MOST_SESSIONS: usize = 8;
+
 /// A paragraph saying that too many blocks were disturbed for any verdict; `None` otherwise.
 pub(super) fn alarm(results: &Results) -> Option<DocBlock> {
     Some(DocBlock::Paragraph(strong(&disturbed(results)?)))
@@ -37,21 +40,27 @@ pub(super) fn section(results: &Results) -> Vec<DocBlock> {
         ("plan", vec![plan.hash.clone()]),
         ("prompts SHA-256", vec![plan.prompts_sha256.clone()]),
     ];
-    let number = manifest.sessions.len();
+    let groups = manifest.groups();
+    let counts = |i: usize| groups[i] == results.group();
+    // A report of a hundred machines shows the sessions whose times it is about.
+    let all = manifest.sessions.len();
+    let listed = (0..all).filter(|&i| all <= MOST_SESSIONS || counts(i));
+    let listed = listed.take(MOST_SESSIONS).collect::<Vec<_>>();
+    let number = listed.len();
     rows.iter_mut().for_each(|(_, values)| values.resize(number, String::new()));
     let each = |of: &dyn Fn(usize, &RunSession) -> String| {
-        manifest.sessions.iter().enumerate().map(|(i, session)| of(i, session)).collect::<Vec<_>>()
+        listed.iter().map(|&i| of(i, &manifest.sessions[i])).collect::<Vec<_>>()
     };
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let blocks = |i: usize| {
         let own = || results.blocks.iter().filter(move |block| block.session == i);
         format!("{}, {}", own().count(), own().filter(|block| block.disturbed).count())
     };
-    let groups = manifest.groups();
-    let counts = |i: usize| if groups[i] == results.group() { "yes" } else { "no" };
+    let counted = |i: usize| if counts(i) { "yes" } else { "no" };
     rows.extend([
         ("blocks, disturbed", each(&|i, _| blocks(i))),
-        ("its times count", each(&|i, _| counts(i).to_owned())),
+        ("its times count", each(&|i, _| counted(i).to_owned())),
+        ("machine", each(&|_, s| s.host.clone().unwrap_or_default())),
         ("processor", each(&|_, s| s.machine.cpu_model.clone())),
         ("instruction set", each(&|_, s| s.machine.isa.clone())),
         ("cores, worker threads", each(&|_, s| format!("{}, {}", s.machine.cores, s.threads))),
@@ -68,16 +77,23 @@ pub(super) fn section(results: &Results) -> Vec<DocBlock> {
         ("started", each(&|_, s| s.started.clone())),
         ("ended", each(&|_, s| s.ended.clone().unwrap_or_else(|| "killed".to_owned()))),
     ]);
+    // Only runs of several machines name them.
+    rows.retain(|(key, values)| *key != "machine" || values.iter().any(|name| !name.is_empty()));
     let lines = rows.into_iter().map(|(key, values)| {
         [key.to_owned()].into_iter().chain(values).map(DocCell::from).collect::<Vec<_>>()
     });
-    let names = (1..=number).map(|i| match number {
+    let names = listed.iter().map(|i| match all {
         1 => String::new(),
-        _ => format!("session {i}"),
+        _ => format!("session {}", i + 1),
     });
     let head = [String::new()].into_iter().chain(names).collect::<Vec<_>>();
     let head = head.iter().map(String::as_str).collect::<Vec<_>>();
-    vec![DocBlock::Heading("Machine and provenance"), DocBlock::table(&head, lines.collect())]
+    let table = DocBlock::table(&head, lines.collect());
+    let mut blocks = vec![DocBlock::Heading("Machine and provenance"), table];
+    if number < all {
+        blocks.push(DocBlock::said(&format!("manifest.json describes all {all} sessions.")));
+    }
+    blocks
 }
 
 /// The cost of the target's passes by their number of rows.

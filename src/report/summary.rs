@@ -9,9 +9,13 @@ use crate::rows::Calibration;
 use crate::rows::{BeamRow, SummaryRow, SurvivalRow};
 use crate::statistics::{
     Costs, Interval, RoundProgress, Sample, Survival, acceptance, alpha, block_efficiency,
-    branches, by_prompt, calibrated_speedup, forwards_per_token, pair_by_prompt, passes_per_row,
-    rounds, speedup, speedup_interval, survival_ratios, timed, times, tokens_per_second, tv,
+    branches, by_prompt, calibrated_speedup, forwards_per_token, ms_per_token, pair_by_prompt,
+    passes_per_row, rounds, speedup, speedup_interval, survival_ratios, texts_at_once, timed,
+    times, tokens_per_second, tv,
 };
+
+/// The status of a cell that a part of a run has no block of.
+pub(super) const ELSEWHERE: &str = "in other parts";
 
 /// One row per cell, in the order of the plan.
 pub fn summary(results: &Results) -> Vec<SummaryRow> {
@@ -27,17 +31,22 @@ pub fn summary(results: &Results) -> Vec<SummaryRow> {
             let samples = results.samples(&cell.id);
             row.baseline_forwards_per_token = forwards_per_token(results.baseline(cell));
             row.tokens_per_second = tokens_per_second(samples);
+            row.texts_at_once = texts_at_once(samples);
+            row.ms_per_token = ms_per_token(samples);
             beams(&mut row, samples);
             if cell.is_baseline() {
                 row.baseline_tokens_per_second = row.tokens_per_second;
             } else {
                 let own = series.iter().find(|s| s.cells.iter().any(|c| c.id == cell.id));
                 accept(&mut row, samples);
-                costs(&mut row, &calibration, cell, samples);
                 compare(&mut row, results, cell);
                 row.predicted_speedup = held_out.get(&*cell.id).map(|found| found.predicted);
-                row.calibrated_speedup =
-                    own.and_then(|own| calibrated(results, &calibration, own, cell));
+                // The calibration times passes of one text.
+                if cell.batch == 1 {
+                    costs(&mut row, &calibration, cell, samples);
+                    row.calibrated_speedup =
+                        own.and_then(|own| calibrated(results, &calibration, own, cell));
+                }
             }
             row
         })
@@ -48,10 +57,14 @@ pub fn summary(results: &Results) -> Vec<SummaryRow> {
 fn identity(results: &Results, cell: &Cell) -> SummaryRow {
     let plan = &results.plan;
     let samples = results.samples(&cell.id);
-    let expected = plan.prompts.len() * plan.repeats as usize;
+    let expected = match results.is_whole_part() {
+        true => 1,
+        false => plan.prompts_of(cell) * plan.repeats as usize,
+    };
     let failures = results.failures.iter().filter(|f| f.cell == cell.id).collect::<Vec<_>>();
     let status = match samples.len() {
         n if n >= expected && failures.is_empty() => "finished",
+        0 if failures.is_empty() && results.is_whole_part() => ELSEWHERE,
         0 if failures.is_empty() => "not run",
         0 => "failed",
         _ => "partial",
@@ -79,6 +92,7 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         early_stopping: cell.beam.map(|beam| beam.early_stopping),
         num_beam_groups: cell.beam.map(|beam| beam.num_beam_groups),
         diversity_penalty: cell.beam.map(|beam| beam.diversity_penalty),
+        batch: cell.batch,
         params: cell.method.params.to_string(),
         control: cell.control,
         engine: plan.target.engine.clone(),

@@ -2,8 +2,9 @@
 
 use super::best::verdict;
 use super::results::Results;
-use super::{costs, outliers};
-use crate::experiment::{Status, describe};
+use super::summary::ELSEWHERE;
+use super::{costs, machines, outliers};
+use crate::experiment::{Share, Status, describe};
 use crate::rows::SummaryRow;
 use crate::shown::count;
 use crate::statistics::MIN_PROMPTS;
@@ -58,8 +59,13 @@ fn baselines(results: &Results, found: &mut Vec<String>) {
 
 fn machine(results: &Results, found: &mut Vec<String>) {
     let (plan, manifest) = (&results.plan, &results.manifest);
+    found.extend(part(results));
     match manifest.status {
         Status::Finished | Status::Measured => {}
+        Status::Interrupted if !manifest.merged.is_empty() => {
+            let (done, all) = (results.blocks.len(), results.plan.blocks());
+            found.push(format!("The merged run has {done} of {all} blocks."));
+        }
         Status::Interrupted => found.push("The run was interrupted: blocks are missing.".into()),
         Status::Running => {
             found.push(
@@ -81,13 +87,15 @@ fn machine(results: &Results, found: &mut Vec<String>) {
     let groups = manifest.groups();
     let other = results.blocks.iter().filter(|block| groups[block.session] != results.group());
     let other = other.count();
-    if other > 0 {
+    let several = machines::warning(results);
+    if other > 0 && several.is_none() {
         found.push(format!(
             "{other} of {} blocks were timed by another build, on another processor or with other \
              threads: their tokens count, their times do not.",
             results.blocks.len()
         ));
     }
+    found.extend(several);
     if plan.clock == "virtual" {
         found.push("Times are those of a virtual clock: they are set, not measured.".into());
         return;
@@ -106,9 +114,25 @@ fn machine(results: &Results, found: &mut Vec<String>) {
     }
 }
 
+/// Which part of a run this is, if it is one.
+fn part(results: &Results) -> Option<String> {
+    let share = results.manifest.share?;
+    let which = match share {
+        Share::Shard(shard) => format!("shard {shard} of a run"),
+        Share::Claims => "one process's part of a run".to_owned(),
+    };
+    Some(format!(
+        "This is {which}: it has {} of {} blocks, and the others are in other folders, which \
+         `specdec merge` joins.",
+        results.blocks.len(),
+        results.plan.blocks()
+    ))
+}
+
 /// The number of unfinished cells, with status and reason of the first few.
 fn unfinished(results: &Results, summary: &[SummaryRow]) -> Option<String> {
-    let rows = summary.iter().filter(|row| row.status != "finished").collect::<Vec<_>>();
+    let open = |row: &&SummaryRow| row.status != "finished" && row.status != ELSEWHERE;
+    let rows = summary.iter().filter(open).collect::<Vec<_>>();
     let said = |row: &&SummaryRow| {
         let cell = results.plan.cells.iter().find(|c| c.id == row.cell);
         let name = cell.map_or_else(|| row.cell.clone(), describe);

@@ -8,15 +8,53 @@ use anyhow::{Context, Error, Result, anyhow, bail};
 use super::columns::columns;
 use super::file::RawRow;
 use super::lines::{NotUtf8, WholeLines};
+use super::segments::{each_packed, first_packed, segments};
 
-/// Calls `see` with every row of a file of the folder, in order. A file that not every
-/// run has may be absent. Returns whether the last line was torn by a crash; it is left
-/// out.
+/// Calls `see` with every row of a file of the folder, in order: those of its segments, then
+/// those of its text. A file that not every run has may be absent. Returns whether the last
+/// line was torn by a crash; it is left out.
 ///
 /// # Errors
 /// Names the file that is missing, unreadable or damaged. Returns the first error of
 /// `see`.
-pub(crate) fn each_row<R: RawRow>(folder: &Path, see: impl FnMut(R) -> Result<()>) -> Result<bool> {
+pub(crate) fn each_row<R: RawRow>(
+    folder: &Path,
+    mut see: impl FnMut(R) -> Result<()>,
+) -> Result<bool> {
+    for segment in segments::<R>(folder)? {
+        each_packed(&segment, &mut see)?;
+    }
+    each_unpacked_row(folder, see)
+}
+
+/// [`each_row`] of the rows that no segment holds.
+///
+/// # Errors
+/// As [`each_row`].
+pub(crate) fn each_unpacked_row<R: RawRow>(
+    folder: &Path,
+    mut see: impl FnMut(R) -> Result<()>,
+) -> Result<bool> {
+    let last = segments::<R>(folder)?.pop();
+    let mut last = last.map(|segment| first_packed::<R>(&segment)).transpose()?.flatten();
+    // After a crash the text may still begin with all rows of the last segment.
+    let mut packed = 0;
+    each_text_row(folder, |row| {
+        if let Some((first, rows)) = last.take()
+            && first == row
+        {
+            packed = rows;
+        }
+        if packed > 0 {
+            packed -= 1;
+            return Ok(());
+        }
+        see(row)
+    })
+}
+
+/// [`each_row`] of the rows that stand in text.
+fn each_text_row<R: RawRow>(folder: &Path, see: impl FnMut(R) -> Result<()>) -> Result<bool> {
     let file = folder.join(R::FILE);
     let mut lines = match WholeLines::open(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && !R::NEEDED => return Ok(false),

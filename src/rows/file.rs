@@ -7,9 +7,12 @@ use super::records::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow,
 };
 use super::traces::TraceRow;
+use super::typed::{POSITION, ROUND, TypedColumn};
 
 /// A row of a raw file.
-pub(crate) trait RawRow: Serialize + DeserializeOwned {
+pub(crate) trait RawRow:
+    Clone + Default + PartialEq + Send + Serialize + DeserializeOwned + 'static
+{
     /// The name of the file.
     const FILE: &'static str;
     /// Whether every run has the file.
@@ -18,6 +21,11 @@ pub(crate) trait RawRow: Serialize + DeserializeOwned {
     /// Whether the file has JSON lines instead of CSV.
     fn is_json() -> bool {
         Self::FILE.ends_with(".jsonl")
+    }
+
+    /// Its columns, if the rows of a long file move to segments; otherwise none.
+    fn typed() -> &'static [TypedColumn<Self>] {
+        &[]
     }
 }
 
@@ -33,10 +41,13 @@ pub(crate) trait PlacedRow: RawRow {
 }
 
 macro_rules! rows {
-    ($($row:ty: $file:literal, $needed:literal;)*) => {
+    ($($row:ty: $file:literal, $needed:literal $(, $typed:ident)?;)*) => {
         $(impl RawRow for $row {
             const FILE: &'static str = $file;
             const NEEDED: bool = $needed;
+            $(fn typed() -> &'static [TypedColumn<Self>] {
+                $typed
+            })?
         })*
     };
 }
@@ -55,8 +66,8 @@ macro_rules! placed {
 }
 
 rows! {
-    RoundRow: "rounds.csv", true;
-    PositionRow: "positions.csv", false;
+    RoundRow: "rounds.csv", true, ROUND;
+    PositionRow: "positions.csv", false, POSITION;
     TextRow: "generations.jsonl", false;
     TraceRow: "traces.jsonl", false;
     FailureRow: "failures.csv", false;

@@ -21,7 +21,7 @@ pub const RAW_FILES: &[&str] = &[
 ];
 
 /// A row of `rounds.csv`: one round, including rounds of the baseline.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct RoundRow {
     pub cell: String,
@@ -49,7 +49,7 @@ pub struct RoundRow {
 }
 
 /// A row of `positions.csv`: one drafted token (only with `trace = true`).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct PositionRow {
     pub cell: String,
@@ -71,7 +71,7 @@ pub struct PositionRow {
 }
 
 /// A row of `generations.csv`: one finished generation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct GenerationRow {
     pub cell: String,
@@ -95,7 +95,7 @@ pub struct GenerationRow {
 }
 
 /// A line of `generations.jsonl`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct TextRow {
     pub cell: String,
@@ -134,7 +134,7 @@ pub struct DivergenceRow {
 }
 
 /// A row of `failures.csv`: a generation that failed. It is never timed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct FailureRow {
     pub cell: String,
@@ -207,6 +207,7 @@ pub struct SummaryRow {
     pub early_stopping: Option<EarlyStopping>,
     pub num_beam_groups: Option<usize>,
     pub diversity_penalty: Option<f64>,
+    pub batch: usize,
     #[serde(with = "cell")]
     pub params: String,
     pub control: bool,
@@ -244,6 +245,8 @@ pub struct SummaryRow {
     pub cost_ratio: Option<f64>,
     pub verify_cost_ratio: Option<f64>,
     pub tokens_per_second: Option<f64>,
+    pub texts_at_once: Option<f64>,
+    pub ms_per_token: Option<f64>,
     pub baseline_tokens_per_second: Option<f64>,
     pub baseline_forwards_per_token: Option<f64>,
     pub speedup: Option<f64>,
@@ -251,4 +254,34 @@ pub struct SummaryRow {
     pub speedup_hi: Option<f64>,
     pub predicted_speedup: Option<f64>,
     pub calibrated_speedup: Option<f64>,
+}
+
+/// A row of `machines.csv`: the speedup of a cell on one of several machines.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct MachineRow {
+    pub cell: String,
+    #[serde(with = "cell")]
+    pub machine: String,
+    pub prompts: usize,
+    pub baseline_tokens_per_second: f64,
+    pub tokens_per_second: f64,
+    pub speedup: f64,
+    pub speedup_lo: Option<f64>,
+    pub speedup_hi: Option<f64>,
+}
+
+/// A row of `between_machines.csv`: the speedups of a cell on all machines.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct BetweenRow {
+    pub cell: String,
+    pub machines: usize,
+    pub median: f64,
+    pub lowest: f64,
+    pub highest: f64,
+    pub expected: Option<f64>,
+    pub expected_lo: Option<f64>,
+    pub expected_hi: Option<f64>,
+    pub spread: Option<f64>,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) type TopTokens = Vec<(u32, f64)>;
 
 /// A line of `traces.jsonl`: the rounds of one generation, with distributions.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct TraceRow {
     pub cell: String,

@@ -79,15 +79,11 @@ impl<'p> ServingEngine<'p> {
         }
     }
 
-    /// Calls `round` with the random numbers of a text, which a known-wrong method may spoil.
-    pub(super) fn with_chance<T>(
-        &self,
-        chance: &mut Seeded,
-        round: impl FnOnce(&mut dyn Chance) -> T,
-    ) -> T {
+    /// The random numbers of a text, which a known-wrong method may spoil.
+    pub(super) fn chance<'c>(&self, chance: &'c mut Seeded) -> Box<dyn Chance + 'c> {
         match &self.mutant {
-            Some(mutant) => round(&mut *mutant.wrap(chance)),
-            None => round(chance),
+            Some(mutant) => mutant.wrap(chance),
+            None => Box::new(chance),
         }
     }
 }

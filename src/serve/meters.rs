@@ -44,7 +44,7 @@ impl Meters {
         let mut registry = Registry::with_prefix("specdec");
         let slots = Gauge::<i64>::default();
         slots.set(i64::try_from(limits.slots).unwrap_or(i64::MAX));
-        registry.register("slots", "Texts that are generated in turn at most", slots);
+        registry.register("slots", "Texts that share rounds at most", slots);
         let (requests, accepted_per_pos) = (Family::default(), Family::default());
         registry.register("requests", "Answers by status", Family::clone(&requests));
         registry.register(

@@ -1,7 +1,7 @@
 //! A server over the engine that speaks OpenAI's protocol, with vLLM's additions: token ids in
 //! and out, and what speculation did for each request.
 //!
-//! The models live on one thread (`serving.rs`), which gives all running texts a round in turn. A
+//! The models live on one thread (`serving.rs`), where all running texts share rounds. A
 //! text has a session and random numbers of its own, so that others beside it change nothing.
 //! Connections live on a runtime of their own, and hand texts to be made over through a queue
 //! that has an end.
@@ -31,7 +31,7 @@ pub use serving::serve;
 /// What a server allows.
 #[derive(Debug, Clone)]
 pub struct ServeLimits {
-    /// Texts that are generated in turn.
+    /// Texts that share rounds.
     pub slots: usize,
     /// Texts that wait; further ones are refused with status 429.
     pub queue: usize,

@@ -8,11 +8,12 @@ use super::engine::ServingEngine;
 use super::job::{
     BegunText, EndedText, RoundText, SentPrompt, TextEvent, TextJob, TextOptions, TokenLogprobs,
 };
+use super::meters::Meters;
 use super::speculation::Speculation;
 use super::token_text::{LawRow, TokenTexts};
-use crate::chance::{Chance, Request, Seeded};
+use crate::chance::{Request, Seeded};
 use crate::clock::RealClock;
-use crate::decode::{Generation, Observer, StopRules, Totals, one_round, prefill};
+use crate::decode::{Generation, Lane, Observer, StopRules, Totals, one_round_together, prefill};
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::Conversation;
@@ -28,17 +29,22 @@ pub(super) struct RunningText<'m> {
     chance: Seeded,
     totals: Totals,
     listener: PartListener<'m>,
+    meters: &'m Meters,
 }
 
 impl<'m> RunningText<'m> {
-    /// Begins a text; none if its client has gone, or is told why it cannot be made.
-    pub(super) fn begin(job: TextJob, engine: &'m ServingEngine<'_>) -> Option<Self> {
+    /// Begins a text beside others; none if its client has gone, or is told why it cannot be made.
+    pub(super) fn begin(
+        job: TextJob,
+        engine: &'m ServingEngine<'_>,
+        others: &mut [Self],
+    ) -> Option<Self> {
         if job.events.is_closed() {
             return None;
         }
         let index = job.index;
         let events = job.events.clone();
-        match Self::begun(job, engine) {
+        match Self::begun(job, engine, others) {
             Ok(text) => Some(text),
             Err(error) => {
                 // A client that has gone misses nothing.
@@ -48,7 +54,11 @@ impl<'m> RunningText<'m> {
         }
     }
 
-    fn begun(job: TextJob, engine: &'m ServingEngine<'_>) -> Result<Self, ApiError> {
+    fn begun(
+        job: TextJob,
+        engine: &'m ServingEngine<'_>,
+        others: &mut [Self],
+    ) -> Result<Self, ApiError> {
         if Instant::now() >= job.deadline {
             return Err(ApiError::late());
         }
@@ -58,6 +68,12 @@ impl<'m> RunningText<'m> {
         let rules = engine.rules(&job.wanted, tokens.len());
         let target = engine.target();
         let mut generation = Generation::new(target, method, &tokens, rules, Some(engine.codec()))?;
+        // What another text has read of a prompt that begins in the same way is not read again.
+        let common = |other: &&mut Self| generation.common_with(&other.generation);
+        let other = others.iter_mut().max_by_key(common);
+        if let Some(other) = other.filter(|other| common(other) > 0) {
+            generation.share_with(&mut other.generation)?;
+        }
         let logprobs = job.wanted.prompt_logprobs;
         let logprobs = logprobs.map(|most| prompt_logprobs(engine, &tokens, most)).transpose();
         let totals = prefill(&mut generation, target, &RealClock::default())?;
@@ -80,54 +96,84 @@ impl<'m> RunningText<'m> {
                 part: RoundText::default(),
                 speculation: Speculation::new(engine.spec.num_speculative_tokens),
             },
+            meters: &engine.meters,
             job,
         })
     }
 
-    /// Runs a round, and tells of it; whether the text goes on.
-    pub(super) fn round(&mut self, engine: &ServingEngine<'_>) -> bool {
-        let event = match self.next(engine) {
-            Ok(event) => event,
-            Err(error) => TextEvent::Failed(error),
-        };
-        let ends = !matches!(event, TextEvent::Part(_));
+    /// Gives all texts a round, in passes that they share.
+    ///
+    /// # Errors
+    /// If a model fails in such a pass.
+    pub(super) fn round(
+        texts: &mut [Self],
+        engine: &ServingEngine<'_>,
+    ) -> Result<Vec<Result<(), Error>>, Error> {
+        let parts = texts.iter_mut().map(|text| {
+            let Self { generation, chance, totals, listener, .. } = text;
+            (generation, engine.chance(chance), totals, listener)
+        });
+        let mut parts = parts.collect::<Vec<_>>();
+        let lanes = parts.iter_mut().map(|(generation, chance, totals, observer)| Lane {
+            generation,
+            chance: &mut **chance,
+            observer: *observer,
+            totals,
+        });
+        one_round_together(&mut lanes.collect::<Vec<_>>(), engine.target(), &RealClock::default())
+    }
+
+    /// Whether the text has another round; if not, its client is told of its end.
+    pub(super) fn goes_on(&mut self) -> bool {
+        match self.end() {
+            Ok(None) => true,
+            Ok(Some(end)) => self.close(TextEvent::Ended(end)),
+            Err(error) => self.close(TextEvent::Failed(error)),
+        }
+    }
+
+    /// Tells of a round; whether the text goes on.
+    pub(super) fn tell(&mut self, round: Result<(), ApiError>) -> bool {
+        match round {
+            Err(error) => self.close(TextEvent::Failed(error)),
+            Ok(()) => {
+                let part = std::mem::take(&mut self.listener.part);
+                let listens = self.send(TextEvent::Part(part));
+                if !listens {
+                    self.count();
+                }
+                listens
+            }
+        }
+    }
+
+    /// The text does not go on.
+    fn close(&mut self, event: TextEvent) -> bool {
         // Who has a text finds it among the meters.
-        if ends {
-            self.count(engine);
-        }
-        let gone = !self.send(event);
-        if gone && !ends {
-            self.count(engine);
-        }
-        !(ends || gone)
+        self.count();
+        self.send(event);
+        false
     }
 
-    fn count(&self, engine: &ServingEngine<'_>) {
-        engine.meters.ended(self.generation.new_tokens().len(), &self.listener.speculation);
+    fn count(&self) {
+        let tokens = self.generation.new_tokens().len();
+        self.meters.ended(tokens, &self.listener.speculation);
     }
 
-    fn next(&mut self, engine: &ServingEngine<'_>) -> Result<TextEvent, ApiError> {
+    /// The end of the text, if it is there.
+    fn end(&mut self) -> Result<Option<EndedText>, ApiError> {
         if Instant::now() >= self.job.deadline {
             return Err(ApiError::late());
         }
-        if let Some(reason) = self.generation.begin(self.totals.decode) {
-            self.generation.finish()?;
-            self.listener.text(self.generation.take_text());
-            let rest = std::mem::take(&mut self.listener.part);
-            if !rest.text.is_empty() {
-                self.send(TextEvent::Part(rest));
-            }
-            let speculation = self.listener.speculation.clone();
-            return Ok(TextEvent::Ended(EndedText { reason, speculation }));
+        let Some(reason) = self.generation.begin(self.totals.decode) else { return Ok(None) };
+        self.generation.finish()?;
+        self.listener.text(self.generation.take_text());
+        let rest = std::mem::take(&mut self.listener.part);
+        if !rest.text.is_empty() {
+            self.send(TextEvent::Part(rest));
         }
-        let clock = RealClock::default();
-        let (generation, listener) = (&mut self.generation, &mut self.listener);
-        let (target, totals) = (engine.target(), &mut self.totals);
-        let round = |chance: &mut dyn Chance| {
-            one_round(generation, target, chance, &clock, listener, totals)
-        };
-        engine.with_chance(&mut self.chance, round)?;
-        Ok(TextEvent::Part(std::mem::take(&mut self.listener.part)))
+        let speculation = self.listener.speculation.clone();
+        Ok(Some(EndedText { reason, speculation }))
     }
 
     /// Whether the client still listens.

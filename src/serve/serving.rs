@@ -1,4 +1,4 @@
-//! The thread that has the models: it gives all running texts a round in turn.
+//! The thread that has the models: it gives all running texts a round together.
 
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
@@ -7,6 +7,7 @@ use anyhow::{Context, Result, anyhow};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::ServeSettings;
+use super::api_error::ApiError;
 use super::engine::{ServedPair, ServingEngine};
 use super::job::TextJob;
 use super::router::listen;
@@ -44,12 +45,28 @@ fn generate_all(engine: &ServingEngine<'_>, mut queue: Receiver<TextJob>) {
             let job =
                 if running.is_empty() { queue.blocking_recv() } else { queue.try_recv().ok() };
             match job {
-                Some(job) => running.extend(RunningText::begin(job, engine)),
+                Some(job) => {
+                    let text = RunningText::begin(job, engine, &mut running);
+                    running.extend(text);
+                }
                 None if running.is_empty() => return,
                 None => break,
             }
         }
         engine.meters.load(running.len(), queue.len());
-        running.retain_mut(|text| text.round(engine));
+        running.retain_mut(RunningText::goes_on);
+        let mut rounds = round(&mut running, engine).into_iter();
+        running.retain_mut(|text| text.tell(rounds.next().unwrap_or(Ok(()))));
+    }
+}
+
+/// A round of all texts, and what each of them has failed with.
+fn round(running: &mut [RunningText<'_>], engine: &ServingEngine<'_>) -> Vec<Result<(), ApiError>> {
+    match RunningText::round(running, engine) {
+        Ok(rounds) => rounds.into_iter().map(|round| round.map_err(ApiError::from)).collect(),
+        Err(error) => {
+            let error = ApiError::from(error);
+            running.iter().map(|_| Err(error.clone())).collect()
+        }
     }
 }

@@ -13,6 +13,16 @@ pub enum Arrivals {
     Clients(usize),
 }
 
+impl Arrivals {
+    /// The columns `rate` and `clients`.
+    pub(super) fn columns(self) -> (Option<f64>, Option<usize>) {
+        match self {
+            Self::Rate(rate) => (Some(rate), None),
+            Self::Clients(clients) => (None, Some(clients)),
+        }
+    }
+}
+
 /// The requests of a simulation.
 #[derive(Debug, Clone)]
 pub(super) struct RequestQueue {

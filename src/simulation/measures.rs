@@ -6,6 +6,10 @@ use crate::statistics::quantile;
 /// A request that is done; times are in ms.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ServedRequest {
+    /// Its number, in the order in which requests come.
+    pub number: usize,
+    /// Its text, as an index of those of the server.
+    pub text: usize,
     /// When it came.
     pub arrived: f64,
     /// When its prompt was read.

@@ -24,7 +24,7 @@ pub use policy::{
     DecodingRequest, NO_DRAFTS, PolicyEntry, PolicyParams, ServedRound, ServerStep, ServingPolicy,
     USUAL_MOST, UsualK, policies,
 };
-pub use rows::{Served, SimulationRow, SimulationWay};
+pub use rows::{RequestRow, Served, SimulationRow, SimulationWay};
 pub use server::{Server, ServerLimits};
 pub use step::{StepCosts, StepMs, StepWork};
 pub use text::{ServedPlace, SimulatedText};

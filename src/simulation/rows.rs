@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::arrivals::Arrivals;
 use super::measures::{ServedRequest, ServedRun, TimeQuantiles};
+use super::text::SimulatedText;
 use crate::sampling::SamplingParams;
 use crate::shown::cell;
 use crate::statistics::Ratio;
@@ -59,6 +60,55 @@ pub struct SimulationRow {
     pub acceptance_rate: Option<f64>,
 }
 
+/// A row of `requests.csv`: a request of a simulation. `docs/simulate.md` describes the columns.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct RequestRow {
+    #[serde(flatten)]
+    pub way: SimulationWay,
+    pub rate: Option<f64>,
+    pub clients: Option<usize>,
+    pub repeat: usize,
+    pub request: usize,
+    #[serde(with = "cell")]
+    pub prompt: String,
+    pub tokens: usize,
+    pub arrived_ms: f64,
+    pub prefilled_ms: f64,
+    pub first_ms: f64,
+    pub finished_ms: f64,
+}
+
+impl RequestRow {
+    /// The rows of the repeats of a simulation, by request.
+    pub fn all(
+        way: &SimulationWay,
+        load: Arrivals,
+        texts: &[SimulatedText<'_>],
+        repeats: &[ServedRun],
+    ) -> Vec<Self> {
+        let (rate, clients) = load.columns();
+        let row = |(repeat, served): (usize, &ServedRequest)| Self {
+            way: way.clone(),
+            rate,
+            clients,
+            repeat,
+            request: served.number,
+            prompt: texts[served.text].id.to_owned(),
+            tokens: served.tokens,
+            arrived_ms: served.arrived,
+            prefilled_ms: served.prefilled,
+            first_ms: served.first,
+            finished_ms: served.finished,
+        };
+        let all = repeats.iter().enumerate();
+        let all = all.flat_map(|(repeat, run)| run.requests.iter().map(move |own| (repeat, own)));
+        let mut rows = all.map(row).collect::<Vec<_>>();
+        rows.sort_by_key(|row| (row.repeat, row.request));
+        rows
+    }
+}
+
 /// The repeats of a simulation, beside those of plain decoding with the same seeds.
 #[derive(Debug, Clone, Copy)]
 pub struct Served<'r> {
@@ -100,10 +150,7 @@ impl SimulationRow {
         let latency = TimeQuantiles::of(requests(), |served| served.finished - served.arrived);
         let (rounds, drafted) = (sum(|run| run.rounds as f64), sum(|run| run.drafted as f64));
         let accepted = sum(|run| run.accepted as f64);
-        let (rate, clients) = match load {
-            Arrivals::Rate(rate) => (Some(rate), None),
-            Arrivals::Clients(clients) => (None, Some(clients)),
-        };
+        let (rate, clients) = load.columns();
         Self {
             way,
             rate,

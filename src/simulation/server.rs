@@ -31,7 +31,6 @@ pub struct Server<'s> {
 /// A request that is being served.
 #[derive(Debug)]
 struct ActiveRequest<'s> {
-    number: usize,
     text: &'s SimulatedText<'s>,
     /// Tokens of the prompt that are yet to be read. The last one is read by the first round.
     unread: usize,
@@ -58,7 +57,8 @@ impl Server<'_> {
             }
             while active.len() < self.limits.max_batch {
                 let Some((number, text, arrived)) = queue.take(now) else { break };
-                active.push(ActiveRequest::new(number, &self.texts[text], arrived, now));
+                let served = ServedRequest { number, text, arrived, ..ServedRequest::default() };
+                active.push(ActiveRequest::new(&self.texts[text], served, now));
             }
             if active.is_empty() {
                 // A client's next request comes when its last one is done, so nobody waits here.
@@ -70,7 +70,7 @@ impl Server<'_> {
             active.retain(|request| {
                 let open = request.place.token < request.text.tokens;
                 if !open {
-                    policy.forget(request.number);
+                    policy.forget(request.served.number);
                     run.requests.push(ServedRequest { finished: now, ..request.served });
                     if let Arrivals::Clients(_) = arrivals {
                         queue.done(now);
@@ -111,7 +111,7 @@ impl Server<'_> {
                 let before = request.place.token;
                 let (drafted, accepted) = request.round(drafts.next().unwrap_or(0), seed, after);
                 rounds.push(ServedRound {
-                    request: request.number,
+                    request: request.served.number,
                     drafted,
                     accepted,
                     emitted: request.place.token.min(request.text.tokens) - before,
@@ -156,23 +156,22 @@ impl Server<'_> {
 }
 
 impl<'s> ActiveRequest<'s> {
-    fn new(number: usize, text: &'s SimulatedText<'s>, arrived: f64, now: f64) -> Self {
-        let tokens = text.tokens;
-        let served = ServedRequest { arrived, tokens, prefilled: now, ..ServedRequest::default() };
+    fn new(text: &'s SimulatedText<'s>, served: ServedRequest, now: f64) -> Self {
+        let served = ServedRequest { tokens: text.tokens, prefilled: now, ..served };
         let unread = text.prompt.saturating_sub(1);
-        Self { number, text, unread, place: ServedPlace::default(), served }
+        Self { text, unread, place: ServedPlace::default(), served }
     }
 
     /// What a policy sees.
     fn seen(&self, seed: u64) -> DecodingRequest<'s> {
         let most = self.text.drafted(self.place, usize::MAX);
         let draft = self.text.drawn(self.place, || self.draw(seed));
-        DecodingRequest { number: self.number, most, draft }
+        DecodingRequest { number: self.served.number, most, draft }
     }
 
     /// The draw of its next round, from [0, 1).
     fn draw(&self, seed: u64) -> f64 {
-        let place = ((self.number as u64) << 32) ^ self.place.token as u64;
+        let place = ((self.served.number as u64) << 32) ^ self.place.token as u64;
         uniform(&mut ChaCha8Rng::seed_from_u64(seed.wrapping_mul(SPREAD) ^ place))
     }
 

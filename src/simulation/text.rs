@@ -3,11 +3,13 @@
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 use super::arrivals::shuffle;
-use crate::tape::{ChainLaw, DrawnBeliefs, LoggedRound, TapeLog, TextOdds};
+use crate::tape::{ChainLaw, DrawnBeliefs, LoggedRound, TapeLog, TapeText, TextOdds};
 
 /// A text, and what the rounds that decode it draft and accept.
 #[derive(Debug, Clone)]
 pub struct SimulatedText<'t> {
+    /// Id of the prompt.
+    pub id: &'t str,
     /// Tokens of the prompt.
     pub prompt: usize,
     /// Tokens of the text.
@@ -34,16 +36,20 @@ pub struct ServedPlace {
 
 impl<'t> SimulatedText<'t> {
     /// A text of a tape with a drafter and a rule.
-    pub fn any(prompt: usize, odds: TextOdds<'t>, law: ChainLaw) -> Self {
-        let tokens = odds.text().tokens;
-        Self { prompt, tokens, rounds: TextRounds::Any { odds, law } }
+    pub fn any(text: &'t TapeText, odds: TextOdds<'t>, law: ChainLaw) -> Self {
+        Self {
+            id: &text.prompt,
+            prompt: text.prompt_tokens.len(),
+            tokens: odds.text().tokens,
+            rounds: TextRounds::Any { odds, law },
+        }
     }
 
     /// A text of which only the rounds are known. If their order is not, they are shuffled.
     ///
     /// Servers do not log rounds without a draft, and the first token often comes from the
     /// prompt's pass: what the logged rounds have not emitted comes first, token by token.
-    pub fn logged(log: &TapeLog) -> Self {
+    pub fn logged(log: &'t TapeLog) -> Self {
         let mut rounds = log.rounds.clone();
         if log.unordered {
             let mut rng = ChaCha8Rng::seed_from_u64(rounds.len() as u64);
@@ -53,7 +59,12 @@ impl<'t> SimulatedText<'t> {
         let plain = LoggedRound { accepted: 0, drafted: 0 };
         let missing = log.tokens.saturating_sub(emitted);
         let rounds = std::iter::repeat_n(plain, missing).chain(rounds).collect();
-        Self { prompt: log.prompt_tokens, tokens: log.tokens, rounds: TextRounds::Logged(rounds) }
+        Self {
+            id: &log.prompt,
+            prompt: log.prompt_tokens,
+            tokens: log.tokens,
+            rounds: TextRounds::Logged(rounds),
+        }
     }
 
     /// How many tokens a draft of at most `k` has at a place.

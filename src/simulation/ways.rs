@@ -63,7 +63,7 @@ fn way(tape: &Tape, (sampling, drafter): (usize, usize), law: ChainLaw) -> Optio
     for (number, text) in tape.texts.iter().enumerate() {
         if text.sampling == sampling && !text.tokens.is_empty() {
             let odds = tape.odds(drafter, number).filter(|odds| odds.knows(law));
-            let simulated = |odds| SimulatedText::any(text.prompt_tokens.len(), odds, law);
+            let simulated = |odds| SimulatedText::any(text, odds, law);
             texts.extend(odds.map(simulated));
         }
     }

@@ -140,6 +140,14 @@ impl Ratio {
         Some(Interval { lo: end(-below), hi: end(above) })
     }
 
+    /// The square of the standard error of the logarithm of the quotient; `None` for fewer
+    /// than two prompts, or without spread.
+    pub fn log_variance(&self) -> Option<f64> {
+        let n = self.prompts() as f64;
+        let squares = self.influences().iter().map(|x| x * x).sum::<f64>();
+        (n > 1.0 && squares >= NO_SPREAD).then(|| squares * n / (n - 1.0))
+    }
+
     /// The sums, each by prompt, with their exponents: 1 above the line, -1 below.
     pub fn terms(&self) -> impl Iterator<Item = (f64, &[f64])> {
         let above = self.above.iter().map(|sum| (1.0, sum.as_slice()));

@@ -5,6 +5,7 @@
 //! every interval is taken over prompts, never over rounds.
 
 mod acceptance;
+mod between_machines;
 mod between_runs;
 mod cost_model;
 mod held_out;
@@ -27,6 +28,7 @@ mod survival;
 mod time_sums;
 
 pub use acceptance::Acceptance;
+pub use between_machines::{BetweenMachines, ExpectedRatio, MIN_MACHINES, random_effects};
 pub use between_runs::{
     CellOfRun, Contrast, ContrastFinding, Measure, PairedPrompts, Pairing, PromptInRuns,
     PromptWork, contrasts, pair_runs,
@@ -48,11 +50,12 @@ pub use round_cost::RoundCost;
 pub use rounds::{CountedRound, Rounds};
 pub use row_sums::{RowSums, add_rows};
 pub use sample::{
-    Sample, acceptance, branches, by_prompt, forwards_per_token, rounds, timed, times,
-    tokens_per_second,
+    Sample, acceptance, branches, by_prompt, forwards_per_token, ms_per_token, rounds,
+    texts_at_once, timed, times, tokens_per_second,
 };
 pub use speedup::{
-    Contest, PairedTime, Verdicts, pair_by_prompt, speedup, speedup_interval, speedup_ratio,
+    Contest, PairedTime, Verdicts, pair_by_prompt, pair_samples, speedup, speedup_interval,
+    speedup_ratio,
 };
 pub use survival::{Survival, survival_ratios};
 pub use time_sums::TimeSums;

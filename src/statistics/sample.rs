@@ -16,13 +16,18 @@ use crate::rows::BeamRow;
 pub struct Sample {
     pub prompt: Arc<str>,
     pub category: Arc<str>,
+    /// The first prompt of its batch, whose prompts share their times; its own without others.
+    pub timed_with: Arc<str>,
     pub repeat: u32,
     pub new_tokens: usize,
     pub target_forwards: usize,
     pub draft_forwards: usize,
     pub prefill_us: f64,
     pub decode_us: f64,
+    pub elapsed_us: f64,
     pub first_divergence: Option<usize>,
+    /// The beginning of the hash of its text.
+    pub text: u64,
     /// The score of its text, if a beam search found it.
     pub beam: Option<BeamRow>,
     /// Its rounds; a beam search has none.
@@ -88,4 +93,19 @@ pub fn tokens_per_second<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> O
         us += sample.decode_us;
     }
     ratio(tokens * 1e6, us)
+}
+
+/// The mean number of texts of a batch that were not over, by the time of their rounds; 1 without
+/// batches. `None` without time.
+pub fn texts_at_once(samples: &[Sample]) -> Option<f64> {
+    let elapsed = timed(samples).map(|sample| sample.elapsed_us).sum::<f64>();
+    ratio(elapsed, timed(samples).map(|sample| sample.decode_us).sum())
+}
+
+/// Milliseconds per new token for the reader of one text, from its first round to its end. `None`
+/// without tokens.
+pub fn ms_per_token(samples: &[Sample]) -> Option<f64> {
+    let elapsed = timed(samples).map(|sample| sample.elapsed_us).sum::<f64>();
+    let tokens = timed(samples).map(|sample| sample.new_tokens).sum::<usize>();
+    ratio(elapsed / 1000.0, tokens as f64)
 }

@@ -7,8 +7,8 @@ use super::ratio;
 use super::resamples::resamples;
 use super::sample::{Sample, timed};
 
-/// Decode time, new tokens and target passes of both sides on one prompt, summed
-/// over the repeats that both sides finished.
+/// Decode time, new tokens and target passes of both sides on one prompt, or on the prompts of
+/// one batch, summed over the repeats that both sides finished.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PairedTime {
     /// Decode time of plain decoding, µs.
@@ -26,18 +26,27 @@ pub struct PairedTime {
 }
 
 /// Matches generations of the baseline and of a cell by prompt and repeat. Generations
-/// that only one side finished, or whose times do not count, are left out.
+/// that only one side finished, or whose times do not count, are left out. Prompts that were
+/// decoded together share their times, and are one entry under the name of the first.
 pub fn pair_by_prompt<'a>(
     baseline: &[Sample],
     cell: &'a [Sample],
 ) -> BTreeMap<&'a str, PairedTime> {
-    let plain = timed(baseline).map(|s| ((&*s.prompt, s.repeat), s)).collect::<BTreeMap<_, _>>();
+    pair_samples(timed(baseline), timed(cell))
+}
+
+/// [`pair_by_prompt`] for samples that the caller has chosen: all must be of one machine.
+pub fn pair_samples<'a, 'b>(
+    baseline: impl Iterator<Item = &'b Sample>,
+    cell: impl Iterator<Item = &'a Sample>,
+) -> BTreeMap<&'a str, PairedTime> {
+    let plain = baseline.map(|s| ((&*s.prompt, s.repeat), s)).collect::<BTreeMap<_, _>>();
     let mut pairs = BTreeMap::<&str, PairedTime>::new();
-    for sample in timed(cell) {
+    for sample in cell {
         let Some(plain) = plain.get(&(&*sample.prompt, sample.repeat)) else {
             continue;
         };
-        let pair = pairs.entry(&*sample.prompt).or_default();
+        let pair = pairs.entry(&*sample.timed_with).or_default();
         pair.plain_us += plain.decode_us;
         pair.plain_tokens += plain.new_tokens;
         pair.plain_passes += plain.target_forwards;

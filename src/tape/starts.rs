@@ -43,8 +43,9 @@ pub fn draft_starts(
             chance: &mut following,
             clock: &clock,
             forwards: 0,
+            desk: None,
         };
-        let draft = method.drafter.propose(&mut round)?;
+        let draft = method.drafter.propose(&mut round).at_once()?;
         starts.push(start_of(&draft, rest));
     }
     Ok(starts)

@@ -67,9 +67,10 @@ impl<'a> Asking<'a> {
             chance,
             clock: &self.clock,
             forwards: 0,
+            desk: None,
         };
         let start = self.clock.now();
-        let draft = self.method.drafter.propose(&mut round).unwrap();
+        let draft = self.method.drafter.propose(&mut round).at_once().unwrap();
         self.took = self.clock.now() - start;
         self.passes = round.forwards;
         draft
@@ -135,6 +136,7 @@ impl<'t> Told<'t> {
             truncated: false,
             draft_forwards: self.draft_forwards,
             times: self.times,
+            batch: 1,
         });
     }
 }

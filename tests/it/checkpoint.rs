@@ -3,6 +3,7 @@
 //! `Checkpoint { seed: 7, tied: false, ..Checkpoint::default() }.write(&folder)`
 
 use std::collections::HashMap;
+use std::env;
 use std::fs;
 use std::path::Path;
 
@@ -10,6 +11,7 @@ use candle_core::{DType, Device, Tensor};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
+use specdec::model::{Engine, Settings};
 
 /// Number of tokens: two special ones, 256 bytes and the merges.
 pub(crate) const VOCAB: usize = 2 + 256 + MERGES.len();
@@ -19,6 +21,13 @@ pub(crate) const BOS: u32 = 0;
 pub(crate) const EOS: u32 = 1;
 
 const MERGES: &[(&str, &str)] = &[("t", "h"), ("th", "e"), ("Ġ", "the"), ("i", "n")];
+
+/// The settings of an engine. candle computes on the device that `SPECDEC_TEST_DEVICE`
+/// names, such as `cuda:0`, and on the CPU without it.
+pub(crate) fn settings_of(engine: Engine) -> Settings {
+    let device = env::var("SPECDEC_TEST_DEVICE").ok().filter(|_| engine == Engine::Candle);
+    Settings { engine: Some(engine), device, ..Settings::default() }
+}
 
 /// The shape and weights of a checkpoint; the default is the smallest shape with grouped
 /// heads, a `head_dim` other than hidden / heads, and padding rows.

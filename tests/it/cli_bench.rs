@@ -36,10 +36,10 @@ fn measures_a_pair_and_writes_csv() {
     assert_ne!(concludes, table.contains("no conclusion"), "{table}");
     let rows = fs::read_to_string(csv).unwrap();
     let mut lines = rows.lines();
-    let header = "shape,dtype,threads,isa,m,median_us,min_us,spread,gb_per_s,bandwidth_share,kept,\
-                  dropped";
+    let header = "shape,dtype,device,threads,isa,m,median_us,min_us,spread,gb_per_s,\
+                  bandwidth_share,kept,dropped";
     assert_eq!(lines.next(), Some(header));
-    let m = lines.map(|row| row.split(',').nth(4).unwrap().parse::<usize>().unwrap());
+    let m = lines.map(|row| row.split(',').nth(5).unwrap().parse::<usize>().unwrap());
     assert!(m.eq(1..=16));
 }
 
@@ -105,8 +105,8 @@ fn wrong_requests_and_options_are_refused() {
         ("pass none", "allowed is 1 to 33 here"),
         ("pass 0", "allowed is 1 to 33 here"),
         ("logits 18446744073709551615", "allowed is 1 to 33 here"),
-        ("passes 3", "allowed are pass M, prefill N, score N, read, beams B STEPS, "),
-        ("logits-after", "allowed are pass M"),
+        ("passes 3", "allowed are pass M BATCH shared, prefill N, score N, read, beams B STEPS, "),
+        ("logits-after", "allowed are pass M BATCH"),
         ("logits-after 0 -1", "token \"-1\": allowed is 0 to "),
         ("logits-after 4294967295", "token \"4294967295\": allowed is 0 to "),
         ("prefill 97", "allowed is 1 to 96 here"),

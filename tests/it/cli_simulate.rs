@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use specdec::report::headings;
-use specdec::simulation::SimulationRow;
+use specdec::simulation::{RequestRow, SimulationRow};
 
 use crate::cli_support::{refuses, specdec, stdout, text};
 use crate::cli_tape_support::{TapeFolder, rows};
@@ -15,18 +15,23 @@ use crate::cli_tape_support::{TapeFolder, rows};
 /// draft model.
 const COSTS: &str = "what,rows,context,batch,ms\n,1,1,1,1\n,17,1,1,1.8\ndraft,1,1,1,0.1\n";
 
-struct Simulated {
+pub(crate) struct Simulated {
     folder: TapeFolder,
-    tape: String,
-    costs: String,
+    pub(crate) tape: String,
+    pub(crate) costs: String,
 }
 
 impl Simulated {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = TapeFolder::new();
         let (tape, costs) = (folder.scored(), folder.path("costs.csv"));
         fs::write(&costs, COSTS).unwrap();
         Self { folder, tape, costs }
+    }
+
+    /// A path in its folder.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.folder.path(name)
     }
 
     /// The rows, by temperature and policy.
@@ -71,7 +76,7 @@ impl Simulated {
 }
 
 /// 12 prompts × 3 repeats of 40 tokens.
-const TEXTS: f64 = 36.0;
+pub(crate) const TEXTS: f64 = 36.0;
 const TOKENS: f64 = TEXTS * 40.0;
 
 #[test]
@@ -233,15 +238,18 @@ fn requests_wait_and_share_steps() {
 #[test]
 fn rows_are_documented_and_repeatable() {
     let own = Simulated::new();
-    let file = own.folder.path("simulation.csv");
+    let (file, requests) = (own.folder.path("simulation.csv"), own.folder.path("requests.csv"));
     let args = ["simulate", &own.tape, "--costs", &own.costs, "--csv", &file];
+    let args = [&args[..], &["--requests-csv", &requests]].concat();
     let shown = stdout(&[&args[..], &["--rate", "5,inf"]].concat());
     assert!(shown.contains("5 per s: the fastest is "), "{shown}");
     assert_eq!(rows(&file).len(), 2 * 2 * 5, "temperatures, loads, policies");
     assert_eq!(stdout(&[&args[..], &["--rate", "5,inf"]].concat()), shown);
     let doc = include_str!("../../docs/simulate.md");
-    let headings = headings::<SimulationRow>();
-    let own_columns = headings.iter().skip_while(|column| *column != "drafter");
+    let headings = [headings::<SimulationRow>(), headings::<RequestRow>()];
+    let own_columns = headings
+        .iter()
+        .flat_map(|columns| columns.iter().skip_while(|column| *column != "drafter"));
     for column in own_columns {
         let stem = column.trim_end_matches("_lo").trim_end_matches("_hi");
         assert!(doc.contains(&format!("`{stem}`")), "{column} is not documented");

@@ -141,6 +141,27 @@ fn times_of_different_machines_are_never_compared() {
 }
 
 #[test]
+fn times_of_machines_with_different_names_are_not_compared_where_both_have_one() {
+    let found = |names: [Option<&str>; 2]| {
+        let folders = names.map(|name| {
+            let folder = written(&simulated());
+            let mut manifest = Manifest::read(folder.path()).unwrap();
+            manifest.sessions[0].host = name.map(str::to_owned);
+            manifest.write(folder.path()).unwrap();
+            folder
+        });
+        compared(folders[0].path(), folders[1].path())
+    };
+    let differ = found([Some("node1"), Some("node2")]);
+    assert!(differ["no_times"].as_str().unwrap().contains("machine (node1, node2)"));
+    assert_eq!(what_differs(&differ), ["machine"]);
+    for names in [[Some("node1"), Some("node1")], [None, Some("node1")], [None, None]] {
+        let same = found(names);
+        assert_eq!((&same["no_times"], what_differs(&same)), (&Value::Null, Vec::new()));
+    }
+}
+
+#[test]
 fn times_of_different_builds_are_compared_and_the_builds_named() {
     let (first, second) = (written(&simulated()), written(&simulated()));
     let mut manifest = Manifest::read(second.path()).unwrap();

@@ -163,6 +163,7 @@ fn prompts_without_any_accepted_token_count_by_difference() {
 
 fn sample(prompt: &str, repeat: u32, us: f64, timed: bool) -> Sample {
     Sample {
+        timed_with: Arc::from(prompt),
         prompt: Arc::from(prompt),
         category: Arc::from("c"),
         repeat,
@@ -171,7 +172,9 @@ fn sample(prompt: &str, repeat: u32, us: f64, timed: bool) -> Sample {
         draft_forwards: 0,
         prefill_us: 1.0,
         decode_us: us,
+        elapsed_us: us,
         first_divergence: None,
+        text: 0,
         beam: None,
         rounds: Box::new(Rounds::default()),
         timed,

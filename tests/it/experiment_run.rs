@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use specdec::experiment::{Manifest, Status};
 
 use crate::run_support::{
-    LONG, begun, fail, folder, generations, rounds, run, spawn, specdec, standing, succeed,
+    LONG, begun, fail, folder, generations, rounds, run, signal, spawn, specdec, standing, succeed,
 };
 
 #[test]
@@ -130,8 +129,7 @@ fn an_interrupt_leaves_a_folder_that_can_be_resumed() {
     while begun(out.path()).is_none() {
         std::thread::sleep(Duration::from_millis(2));
     }
-    let pid = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    signal("-INT", &child);
     assert!(!child.wait().unwrap().success());
     assert_eq!(begun(out.path()).unwrap().status, Status::Interrupted);
     let given = folder(out.path());

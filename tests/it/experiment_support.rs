@@ -6,7 +6,9 @@ use std::sync::atomic::AtomicBool;
 use serde::de::DeserializeOwned;
 use specdec::clock::Clock;
 use specdec::draft::Texts;
-use specdec::experiment::{Ended, Experiment, Frozen, Material, Plan, Resume, Setup, freeze, run};
+use specdec::experiment::{
+    Ended, Experiment, Frozen, Material, PACK_ABOVE, Plan, Resume, Setup, freeze, run,
+};
 use specdec::input::read_text;
 use specdec::model::{LanguageModel, Letters, Role, load};
 use specdec::prompt::Question;
@@ -44,8 +46,21 @@ pub(crate) fn try_run_smoke(
     interrupted: &AtomicBool,
     out: &Path,
 ) -> anyhow::Result<Ended> {
+    let set = [&["clock=virtual"], set].concat();
+    with_smoke(clock, target, texts, &set, interrupted, |setup| run(setup, out, &Resume::No))
+}
+
+/// Calls `act` with the smoke experiment, changed by `set`, ready to be run.
+pub(crate) fn with_smoke<T>(
+    clock: Option<&dyn Clock>,
+    target: &dyn LanguageModel,
+    texts: &[&str],
+    set: &[&str],
+    interrupted: &AtomicBool,
+    act: impl FnOnce(&Setup<'_>) -> T,
+) -> T {
     let smoke = concat!(env!("CARGO_MANIFEST_DIR"), "/experiments/00-smoke");
-    let set = ["clock=virtual"].iter().chain(set).map(|s| (*s).to_owned()).collect::<Vec<_>>();
+    let set = set.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
     let experiment = Experiment::read(smoke.as_ref(), &set).unwrap();
     let draft = load("toy:mixed", Role::Draft).unwrap().model;
     let prompts = texts.iter().map(|text| Question::once(*text, "c", *text)).collect::<Vec<_>>();
@@ -62,7 +77,7 @@ pub(crate) fn try_run_smoke(
     };
     let Frozen { plan, prompts, tokens } = freeze(&experiment.spec, &material).unwrap();
     let own = plan.clock();
-    let setup = Setup {
+    act(&Setup {
         plan: &plan,
         target,
         draft: Some(&*draft),
@@ -72,9 +87,9 @@ pub(crate) fn try_run_smoke(
         prompts: &prompts,
         tokens: &tokens,
         clock: clock.unwrap_or(&*own),
+        pack_above: PACK_ABOVE,
         interrupted,
-    };
-    run(&setup, out, &Resume::No)
+    })
 }
 
 /// The plan of the smoke experiment, changed by `set`.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use specdec::model::{Dtype, Engine, LanguageModel, Role, Settings, Source, load};
 
+use crate::checkpoint::settings_of;
 use crate::model_llama::all_rows;
 use crate::native::{in_trees, plain, ways_of};
 
@@ -91,8 +92,7 @@ fn logits_are_those_of_transformers() {
     for folder in folders() {
         let native = dtypes(&folder).into_iter();
         let native = native.map(|dtype| Settings { dtype: Some(dtype), ..Settings::default() });
-        let candle = Settings { engine: Some(Engine::Candle), ..Settings::default() };
-        for settings in native.chain([candle]) {
+        for settings in native.chain([settings_of(Engine::Candle)]) {
             let what = format!("{} {settings:?}", folder.display());
             let tolerance = tolerance(settings.dtype.unwrap_or_default());
             let model = open(&folder, settings);

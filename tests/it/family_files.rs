@@ -7,13 +7,13 @@ use std::path::Path;
 use serde_json::{Value, json};
 use specdec::model::{Engine, Role, Settings, Source, load};
 
-use crate::checkpoint::{Checkpoint, write_json};
+use crate::checkpoint::{Checkpoint, settings_of, write_json};
 use crate::families::root;
 use crate::model_llama::all_rows;
 
 /// The logits after each of many tokens.
 fn logits(folder: &Path, engine: Engine) -> Vec<Vec<f32>> {
-    let settings = Settings { engine: Some(engine), threads: Some(1), ..Settings::default() };
+    let settings = Settings { threads: Some(1), ..settings_of(engine) };
     let source = Source::from(folder.to_str().unwrap()).with(settings);
     let loaded = load(source, Role::Target).unwrap();
     let tokens = (0..40).map(|i| (i * 7 + 3) % 40).collect::<Vec<_>>();

@@ -157,6 +157,7 @@ fn sample(prompt: usize, k: usize, slower: f64) -> Sample {
     }
     Sample {
         prompt: Arc::from(format!("p{prompt}").as_str()),
+        timed_with: Arc::from(format!("p{prompt}").as_str()),
         category: Arc::from("c"),
         repeat: 0,
         new_tokens: 20 * emitted,
@@ -164,7 +165,9 @@ fn sample(prompt: usize, k: usize, slower: f64) -> Sample {
         draft_forwards: 20 * k,
         prefill_us: 0.0,
         decode_us,
+        elapsed_us: decode_us,
         first_divergence: None,
+        text: 0,
         beam: None,
         rounds: Box::new(rounds),
         timed: true,

@@ -34,7 +34,7 @@ const LAYERS: &[&[&str]] = &[
     &["rows"],
     &["statistics"],
     &["exactness", "experiment", "report"],
-    &["bench", "compare"],
+    &["bench", "cluster", "compare"],
     &["check", "recording", "forecasting"],
     &["simulation", "gather", "serve"],
     &["cli"],

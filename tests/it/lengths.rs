@@ -16,7 +16,7 @@ use crate::fixtures::{dist, markov, seeded, uniform};
 pub(crate) fn policy(name: &str, k: usize, settings: &[(&str, &str)]) -> Box<dyn DraftLength> {
     let entry = find("draft length policy", LENGTHS, name).unwrap();
     let params = spec("model", k, settings).params.of(entry.params).unwrap();
-    (entry.build)(&LengthParams { num_speculative_tokens: k, params: &params })
+    (entry.build)(&LengthParams { num_speculative_tokens: k, params: &params }).unwrap()
 }
 
 /// A chain whose tokens are the most probable ones of these distributions.
@@ -59,7 +59,7 @@ pub(crate) const EVEN: [f64; 4] = [0.25; 4];
 #[test]
 fn only_policies_that_use_confidence_request_it() {
     let looks = |name: &&str| policy(name, 3, &[]).needs_confidence();
-    assert!(!["fixed", "heuristic", "ucb"].iter().any(looks));
+    assert!(!["fixed", "heuristic", "ucb", "by_batch", "shared_budget"].iter().any(looks));
     assert!(["confidence", "entropy", "adaedl", "optimal_stopping"].iter().all(looks));
 }
 
@@ -266,6 +266,6 @@ fn the_state_key_covers_what_a_policy_has_learned() {
             policy.state_key()
         });
         assert_eq!(keys[0], keys[1]);
-        assert_eq!(keys[0] == keys[2], ["fixed", "entropy"].contains(&name), "{name}");
+        assert_eq!(keys[0] == keys[2], ["fixed", "entropy", "by_batch"].contains(&name), "{name}");
     }
 }

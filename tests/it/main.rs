@@ -20,6 +20,7 @@ mod ceiling;
 mod chance;
 mod chance_fit;
 mod distribution;
+mod draft_budgets;
 mod draft_penalties;
 mod drafters_model;
 mod drafters_text;
@@ -47,6 +48,8 @@ mod random_toys;
 mod sampling;
 mod session;
 mod signals;
+#[cfg(feature = "harness")]
+mod simulated_requests;
 #[cfg(feature = "harness")]
 mod simulation;
 mod stop;
@@ -118,12 +121,16 @@ mod model_llama;
 mod model_loader;
 #[cfg(feature = "candle")]
 mod native;
+#[cfg(feature = "candle")]
+mod native_batches;
 #[cfg(feature = "engine")]
 mod pool;
 #[cfg(feature = "engine")]
 mod races;
 #[cfg(feature = "peers")]
 mod reference;
+#[cfg(feature = "engine")]
+mod together;
 
 // Experiments, reports, the command line.
 #[cfg(all(feature = "harness", feature = "candle"))]
@@ -171,6 +178,18 @@ mod cli_tape_support;
 #[cfg(feature = "harness")]
 mod cli_tune;
 #[cfg(feature = "harness")]
+mod cluster_claims;
+#[cfg(feature = "harness")]
+mod cluster_machines;
+#[cfg(feature = "harness")]
+mod cluster_merge;
+#[cfg(feature = "harness")]
+mod cluster_shards;
+#[cfg(all(feature = "harness", unix))]
+mod cluster_submit;
+#[cfg(feature = "harness")]
+mod cluster_support;
+#[cfg(feature = "harness")]
 mod compare_runs;
 #[cfg(feature = "harness")]
 mod compare_statistics;
@@ -180,6 +199,8 @@ mod damaged;
 mod disturbed;
 #[cfg(feature = "harness")]
 mod embedded;
+#[cfg(feature = "harness")]
+mod experiment_batches;
 #[cfg(feature = "harness")]
 mod experiment_beams;
 #[cfg(feature = "harness")]
@@ -241,10 +262,18 @@ mod model_names;
 #[cfg(feature = "harness")]
 mod outliers;
 #[cfg(feature = "harness")]
+mod packed;
+#[cfg(feature = "harness")]
+mod packed_damage;
+#[cfg(feature = "harness")]
+mod packed_merge;
+#[cfg(feature = "harness")]
+mod packed_support;
+#[cfg(feature = "harness")]
 mod paired;
 #[cfg(feature = "harness")]
 mod perfetto;
-#[cfg(feature = "harness")]
+#[cfg(all(feature = "harness", feature = "candle"))]
 mod prefilled;
 #[cfg(feature = "harness")]
 mod prompt_formats;

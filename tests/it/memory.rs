@@ -1,5 +1,5 @@
 //! The memory of a report does not grow with the number of rounds, except for a few bytes
-//! each.
+//! each, whether they stand in text or in segments.
 
 use std::fs;
 use std::io::Write;
@@ -7,16 +7,17 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use crate::packed_support::segments;
 use crate::run_support::specdec;
 use crate::synthetic::Synthetic;
 
 /// More bytes than a round may add.
 const PER_ROUND: f64 = 16.0;
 
-/// The most memory that `specdec report` took, in bytes, and the time.
-fn peak(folder: &Path) -> (usize, Duration) {
+/// The most memory that a command took, in bytes, and the time.
+fn peak(args: &[&str]) -> (usize, Duration) {
     let begun = Instant::now();
-    let mut command = specdec(&["report", folder.to_str().unwrap()]);
+    let mut command = specdec(args);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let status = format!("/proc/{}/status", child.id());
     let mut peak = 0;
@@ -33,6 +34,10 @@ fn peak(folder: &Path) -> (usize, Duration) {
     }
 }
 
+fn report(folder: &Path) -> (usize, Duration) {
+    peak(&["report", folder.to_str().unwrap()])
+}
+
 #[test]
 fn a_round_takes_a_few_bytes_of_a_report() {
     let measured = [1_500, 6_000].map(|max_tokens| {
@@ -44,7 +49,7 @@ fn a_round_takes_a_few_bytes_of_a_report() {
             draft_lengths: vec![3],
             temperatures: vec![1.0],
         };
-        (run.write(out.path()), peak(out.path()).0)
+        (run.write(out.path()), report(out.path()).0)
     });
     let [(few, low), (many, high)] = measured;
     assert!(few > 60_000 && many > 3 * few);
@@ -52,16 +57,38 @@ fn a_round_takes_a_few_bytes_of_a_report() {
     assert!(grown < PER_ROUND, "{grown} bytes per round: {measured:?}");
 }
 
-/// Ten million rounds take minutes and three gigabytes of disk: `.ci/extended` asks for
-/// them by this variable, and otherwise a hundredth of them must do.
+/// Ten million rounds take minutes and four gigabytes of disk: `.ci/extended` asks for
+/// them by this variable, and otherwise a hundredth of them must do. All of them are to be
+/// reported within a minute.
 #[test]
 fn a_report_on_many_rounds_fits_into_500_megabytes() {
     let all = std::env::var_os("SPECDEC_TEN_MILLION_ROUNDS").is_some();
-    let (prompts, least) = if all { (7_000, 10_000_000) } else { (70, 100_000) };
+    let (prompts, least, above) =
+        if all { (7_000, 10_000_000, "67108864") } else { (70, 100_000, "1000000") };
     let out = tempfile::tempdir().unwrap();
-    let rounds = Synthetic { prompts, ..Synthetic::large() }.write(out.path());
-    let (bytes, time) = peak(out.path());
-    let found = format!("{rounds} rounds: {} MB in {} s", bytes / 1_000_000, time.as_secs());
-    writeln!(std::io::stderr(), "{found}").unwrap();
-    assert!(rounds >= least && bytes <= 500_000_000, "{found}");
+    let [plain, packed] = ["plain", "packed"].map(|name| out.path().join(name));
+    let rounds = Synthetic { prompts, ..Synthetic::large() }.write(&plain);
+    assert!(rounds >= least, "{rounds}");
+    let [from, to] = [&plain, &packed].map(|folder| folder.to_str().unwrap());
+    let measured = [
+        ("report", report(&plain)),
+        ("merge", peak(&["merge", from, "--out", to, "--pack-above", above])),
+        ("report on segments", report(&packed)),
+    ];
+    assert!(segments(&packed, "rounds").len() > 5);
+    assert_eq!(tables(&packed), tables(&plain));
+    for (what, (bytes, time)) in measured {
+        let found = format!(
+            "{what} of {rounds} rounds: {} MB in {:.1} s",
+            bytes / 1_000_000,
+            time.as_secs_f64()
+        );
+        writeln!(std::io::stderr(), "{found}").unwrap();
+        assert!(bytes <= 500_000_000 && time.as_secs() < 60, "{found}");
+    }
+}
+
+/// What a report computes of a run.
+fn tables(folder: &Path) -> [String; 2] {
+    ["summary.csv", "survival.csv"].map(|name| fs::read_to_string(folder.join(name)).unwrap())
 }

@@ -5,8 +5,8 @@ use specdec::bench::PassRow;
 use specdec::report::headings;
 use specdec::rows::columns;
 use specdec::rows::{
-    BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow,
-    SummaryRow, SurvivalRow, TextRow, TraceRow,
+    BetweenRow, BlockRow, DivergenceRow, FailureRow, GenerationRow, MachineRow, PositionRow,
+    RAW_FILES, RoundRow, SummaryRow, SurvivalRow, TextRow, TraceRow,
 };
 
 const DOC: &str = include_str!("../../docs/metrics.md");
@@ -51,6 +51,8 @@ fn every_column_is_documented() {
     check::<BlockRow>("blocks.csv");
     check_columns("survival.csv", &headings::<SurvivalRow>());
     check_columns("summary.csv", &headings::<SummaryRow>());
+    check_columns("machines.csv", &headings::<MachineRow>());
+    check_columns("between_machines.csv", &headings::<BetweenRow>());
     check::<PassRow>("specdec bench --csv");
 }
 

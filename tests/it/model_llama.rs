@@ -9,13 +9,13 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::json;
 use specdec::model::{
-    Engine, Evaluation, LanguageModel, Loaded, Role, Session, Settings, Source, Want, Work,
-    evaluate_one, load,
+    Engine, Evaluation, LanguageModel, Loaded, Role, Session, Source, Want, Work, evaluate_one,
+    load,
 };
 use specdec::sampling::Logits;
 use specdec::tree::{Draft, Row};
 
-use crate::checkpoint::{Checkpoint, VOCAB};
+use crate::checkpoint::{Checkpoint, VOCAB, settings_of};
 use crate::reference;
 
 /// How much two f32 computations of one logit may differ. A logit of these models is at
@@ -26,7 +26,7 @@ pub(crate) const TOLERANCE: f64 = 2e-4;
 pub(crate) fn on(engine: Engine, checkpoint: &Checkpoint) -> Loaded {
     let dir = tempfile::tempdir().unwrap();
     checkpoint.write(dir.path());
-    let settings = Settings { engine: Some(engine), ..Settings::default() };
+    let settings = settings_of(engine);
     load(Source { settings, ..dir.path().to_str().unwrap().into() }, Role::Target).unwrap()
 }
 

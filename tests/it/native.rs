@@ -203,12 +203,16 @@ fn bits(
     draft: &Draft,
     want: Want,
 ) -> Vec<Vec<u32>> {
-    let found = evaluate_one(model, Work { session, context, draft, want }).unwrap();
+    bits_of(evaluate_one(model, Work { session, context, draft, want }).unwrap().rows)
+}
+
+/// The bits of rows of logits.
+pub(crate) fn bits_of(rows: Vec<Logits>) -> Vec<Vec<u32>> {
     let row = |logits: Logits| match logits {
         Logits::F32(row) => row.into_iter().map(f32::to_bits).collect(),
         Logits::F64(_) => panic!("a real model's logits are f32"),
     };
-    found.rows.into_iter().map(row).collect()
+    rows.into_iter().map(row).collect()
 }
 
 /// The logits after each token of a text by plain decoding, with one token per pass.

@@ -12,12 +12,13 @@ use specdec::draft::{DRAFTERS, Tools};
 use specdec::error::Error;
 use specdec::model::zoo::toy;
 use specdec::model::{
-    Engine, Evaluation, LanguageModel, ModelInfo, Prefilled, SMALL_PAIR, Session, Settings, Work,
+    Engine, Evaluation, LanguageModel, ModelInfo, Prefilled, SMALL_PAIR, Session, Work,
 };
 use specdec::round::RoundEvent;
 use specdec::rows::GenerationRow;
 use specdec::sampling::{Logits, SamplingParams};
 
+use crate::checkpoint::settings_of;
 use crate::experiment_support::{rows, run_smoke_on};
 
 /// Longer than a block of the caches, so that a copy has to grow.
@@ -60,7 +61,7 @@ fn text(
 #[test]
 fn generations_that_share_a_prefill_are_the_same_to_the_bit() {
     for engine in Engine::ALL {
-        let settings = Settings { engine: Some(engine), ..Settings::default() };
+        let settings = settings_of(engine);
         let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&settings).unwrap());
         let own = [&*target, &*draft, &*target];
         let (tokens, clock) = (prompt(), VirtualClock::new(VirtualCosts::default()));

@@ -162,6 +162,9 @@ fn summary(sums: &Sums<'_>) -> SummaryRow {
         generations: generations.len(),
         tokens: generations.iter().map(|g| g.new_tokens).sum(),
         rounds: rounds.len(),
+        batch: 1,
+        texts_at_once: (!sums.timed().is_empty()).then_some(1.0),
+        ms_per_token: tokens_per_second(&sums.timed()).map(|rate| 1000.0 / rate),
         tokens_per_second: tokens_per_second(&sums.timed()),
         baseline_tokens_per_second: tokens_per_second(&sums.timed()),
         baseline_forwards_per_token: ratio(

@@ -12,7 +12,9 @@ use specdec::clock::{Clock, Lost, Who};
 use specdec::distribution::Token;
 use specdec::draft::Texts;
 use specdec::error::Error;
-use specdec::experiment::{Experiment, Frozen, Material, Plan, Resume, Setup, freeze, run};
+use specdec::experiment::{
+    Experiment, Frozen, Material, PACK_ABOVE, Plan, Resume, Setup, freeze, run,
+};
 use specdec::input::read_text;
 use specdec::model::{Evaluation, LanguageModel, Letters, ModelInfo, Session, Toy, ToyPair, Work};
 use specdec::prompt::Question;
@@ -276,6 +278,7 @@ impl Scenario {
             prompts: &prompts,
             tokens: &tokens,
             clock: &clock,
+            pack_above: PACK_ABOVE,
             threads: 1,
             interrupted: &AtomicBool::new(false),
         })

@@ -12,8 +12,8 @@ use specdec::rows::PassCost;
 use specdec::rows::RAW_FILES;
 
 use crate::run_support::{
-    LONG, begun, blocks, fail, folder, generations, rounds, run, spawn, specdec, standing, succeed,
-    wait_for_a_block,
+    LONG, begun, blocks, fail, folder, generations, rounds, run, signal, spawn, specdec, standing,
+    succeed, wait_for_a_block,
 };
 
 /// A git repository that is not the project's, with one commit.
@@ -106,6 +106,8 @@ fn a_folder_has_one_writer_and_its_lock_ends_with_the_process() {
     let out = tempfile::tempdir().unwrap();
     let mut first = spawn(out.path());
     let folder = wait_for_a_block(out.path());
+    // So that it does not end before the others have begun.
+    signal("-STOP", &first);
     let writer = format!("is being written by process {}", first.id());
     fail(run(out.path(), &[LONG, &["--resume"]].concat()), &[&writer]);
     let given = format!("--resume={}", folder.display());

@@ -27,9 +27,20 @@ pub(crate) const LONG: &[&str] = &["--set", "repeats=12", "--set", "max_tokens=9
 
 /// Starts a long run.
 pub(crate) fn spawn(out: &Path) -> Child {
+    spawn_with(out, &[])
+}
+
+/// The same with more options.
+pub(crate) fn spawn_with(out: &Path, more: &[&str]) -> Child {
     let mut command = specdec(&["run", "experiments/00-smoke", "--clock", "virtual", "--out"]);
-    let command = command.arg(out).args(LONG);
+    let command = command.arg(out).args(LONG).args(more);
     command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+}
+
+/// Sends a signal, such as `-STOP`, to a process.
+pub(crate) fn signal(name: &str, child: &Child) {
+    let sent = Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
 }
 
 /// Waits until the long run in `out` has finished its first block.

@@ -15,7 +15,7 @@ use crate::tape_support::text_of;
 fn table(rows: &[(&str, usize, usize, usize, f64)]) -> CostTable {
     let mut table = CostTable::default();
     for &(what, rows, context, batch, ms) in rows {
-        table.add(CostRow { what: what.to_owned(), rows, context, batch, ms }).unwrap();
+        table.add(CostRow { what: what.to_owned(), rows, context, batch, shared: 0, ms }).unwrap();
     }
     table
 }
@@ -41,7 +41,7 @@ fn text(ratio: f64) -> (TapeText, TapeScore) {
 }
 
 fn odds<'t>((text, score): &'t (TapeText, TapeScore), law: ChainLaw) -> SimulatedText<'t> {
-    SimulatedText::any(text.prompt_tokens.len(), TextOdds::new(text, score).unwrap(), law)
+    SimulatedText::any(text, TextOdds::new(text, score).unwrap(), law)
 }
 
 fn request<'t>(number: usize, most: usize) -> DecodingRequest<'t> {
@@ -49,7 +49,7 @@ fn request<'t>(number: usize, most: usize) -> DecodingRequest<'t> {
 }
 
 fn policy(name: &str, params: &PolicyParams<'_>) -> Box<dyn ServingPolicy> {
-    policies().find(|policy| policy.name == name).unwrap().build(params)
+    policies().find(|policy| policy.name == name).unwrap().build(params).unwrap()
 }
 
 fn served(
@@ -93,7 +93,7 @@ fn a_step_takes_its_passes() {
     let mut known = usual();
     for (rows, ms) in [(1, 0.5), (9, 0.9)] {
         let what = "prefill".to_owned();
-        known.add(CostRow { what, rows, context: 1, batch: 1, ms }).unwrap();
+        known.add(CostRow { what, rows, context: 1, batch: 1, shared: 0, ms }).unwrap();
     }
     let costs = StepCosts { table: &known, with_model: false };
     let both = costs.step(&StepWork { drafts: &[0], prefills: 1, prefill_rows: 5, context: 2 });
@@ -294,7 +294,8 @@ fn logged_rounds_come_as_they_were() {
     assert_eq!(drafted.collect::<Vec<_>>(), [0, 3, 2, 3]);
     let accepted = |round, drafted| text.accepted(ServedPlace { token: 0, round }, drafted, 0.9);
     assert_eq!([accepted(1, 3), accepted(1, 2), accepted(2, 2), accepted(3, 3)], [3, 2, 0, 2]);
-    let shuffled = SimulatedText::logged(&TapeLog { unordered: true, ..log });
+    let unordered = TapeLog { unordered: true, ..log };
+    let shuffled = SimulatedText::logged(&unordered);
     let mut drafted = (0..4)
         .map(|round| shuffled.drafted(ServedPlace { token: 0, round }, 8))
         .collect::<Vec<_>>();

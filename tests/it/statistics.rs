@@ -42,6 +42,7 @@ pub(crate) fn reduced(rows: &[RoundRow]) -> Box<Rounds> {
 pub(crate) fn sample(prompt: &str, decode_us: f64, rounds: Vec<RoundRow>) -> Sample {
     Sample {
         prompt: prompt.into(),
+        timed_with: prompt.into(),
         category: "code".into(),
         repeat: 0,
         new_tokens: rounds.iter().map(|r| r.emitted).sum(),
@@ -49,7 +50,9 @@ pub(crate) fn sample(prompt: &str, decode_us: f64, rounds: Vec<RoundRow>) -> Sam
         draft_forwards: 0,
         prefill_us: 0.0,
         decode_us,
+        elapsed_us: decode_us,
         first_divergence: None,
+        text: 0,
         beam: None,
         rounds: reduced(&rounds),
         timed: true,

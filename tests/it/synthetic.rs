@@ -119,6 +119,7 @@ impl Synthetic {
                         ..MethodSpec::default()
                     },
                     beam: None,
+                    batch: 1,
                     class: if temperature == 0.0 { "G~" } else { "D" }.to_owned(),
                     control: false,
                 });

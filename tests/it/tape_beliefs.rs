@@ -25,7 +25,7 @@ fn drafted(case: &Case, request: DecodingRequest<'_>) -> usize {
     let outlook = Outlook::of(&[], true);
     let (k, settings) = (case.k, &settings);
     let params = PolicyParams { outlook: &outlook, table: &table, k, max_batch: 1, settings };
-    let mut policy = policies().find(|policy| policy.name == name).unwrap().build(&params);
+    let mut policy = policies().find(|policy| policy.name == name).unwrap().build(&params).unwrap();
     let costs = StepCosts { table: &table, with_model: true };
     policy.drafts(&ServerStep { requests: &[request], costs, work: StepWork::default() })[0]
 }

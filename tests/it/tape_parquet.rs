@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use specdec::recording::{READS_DAMAGED, read_tape_file, write_parquet};
+use specdec::recording::{read_tape_file, write_parquet};
+use specdec::rows::READS_DAMAGED;
 use specdec::tape::{
     DraftBeliefs, DraftStart, LoggedRound, TAPE_FORMAT, Tape, TapeDrafter, TapeHeader, TapeLine,
     TapeLog, TapeModel, TapeScore,

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
@@ -16,6 +17,10 @@ from typing import Any, Optional, Union
 NAMES = ("cell", "prompt", "category", "params", "text_sha256", "seal", "digests")
 #: An apostrophe that keeps spreadsheets from taking a text for a formula.
 GUARD = r"^'('*[=+\-@\t\r\n])"
+#: The name of a file with rows of a long table, which come before those of its CSV file.
+SEGMENT = re.compile(r"(.+)-(\d{5,})\.parquet")
+#: Columns that together name a row.
+ROW = ("cell", "prompt", "repeat", "round", "node")
 #: The tables that a run may mark as superseded by another attempt.
 ATTEMPTED = ("generations", "blocks")
 
@@ -25,7 +30,8 @@ class Run(Mapping[str, Any]):
 
     The names are those of the CSV files: `summary`, `survival`, `rounds`, `positions`,
     `generations`, `blocks`, …; `texts` is `generations.jsonl`. docs/metrics.md defines every
-    column. Generations and blocks that another attempt superseded are left out.
+    column. Generations and blocks that another attempt superseded are left out. Rows of long
+    tables stand in Parquet files, too (`rounds-00001.parquet`, …), for which pandas needs pyarrow.
     """
 
     def __init__(self, path: Path, frames: str, superseded: bool) -> None:
@@ -36,13 +42,14 @@ class Run(Mapping[str, Any]):
         texts = _file(path, "generations.jsonl")
         if texts is not None:
             self._files["texts"] = texts
+        self._segments = _segments(path)
         self._read: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._files:
             raise KeyError(f"{self.path} has no table {name}: there are {', '.join(self._files)}")
         if name not in self._read:
-            frame = self._frame(self._files[name], name == "texts")
+            frame = self._table(name)
             if name in ATTEMPTED and not self._superseded and "superseded" in frame.columns:
                 frame = self._current(frame)
             self._read[name] = frame
@@ -71,7 +78,29 @@ class Run(Mapping[str, Any]):
         found: dict[str, Any] = json.loads(text)
         return found
 
-    def _frame(self, file: Path, lines: bool) -> Any:
+    def _table(self, name: str) -> Any:
+        parts = [self._columns(file) for file in self._segments.get(name, [])]
+        like = parts[-1] if parts else None
+        rest = self._frame(self._files[name], name == "texts", like)
+        if like is None:
+            return rest
+        # A run that was killed at a bad moment has the rows of its last segment twice.
+        if len(rest) and _first(rest) == _first(like):
+            rest = rest[len(like) :]
+        if len(rest):
+            parts.append(rest)
+        library = self._frames
+        if library.__name__ == "polars":
+            return library.concat(parts)
+        return library.concat(parts, ignore_index=True)
+
+    def _columns(self, file: Path) -> Any:
+        library = self._frames
+        if library.__name__ == "pandas" and not importlib.util.find_spec("pyarrow"):
+            raise ImportError(f"pandas needs pyarrow for {file.name}: pip install pyarrow")
+        return library.read_parquet(file)
+
+    def _frame(self, file: Path, lines: bool, like: Any) -> Any:
         data = file.read_bytes()
         data = gzip.decompress(data) if file.suffix == ".gz" else data
         library = self._frames
@@ -80,6 +109,8 @@ class Run(Mapping[str, Any]):
                 return library.read_ndjson(BytesIO(data))
             columns = library.read_csv(BytesIO(data), n_rows=0).columns
             names = {name: library.String for name in columns if name in NAMES}
+            if like is not None:
+                names = dict(like.schema)
             frame = library.read_csv(
                 BytesIO(data), infer_schema_length=None, schema_overrides=names
             )
@@ -128,6 +159,21 @@ def load(
 
 def _stem(file: Path) -> str:
     return file.name.split(".csv")[0]
+
+
+def _segments(folder: Path) -> dict[str, list[Path]]:
+    """The segments of each table, in order."""
+    found: dict[str, list[Path]] = {}
+    named = [(SEGMENT.fullmatch(file.name), file) for file in folder.glob("*.parquet")]
+    numbered = [(int(match[2]), match[1], file) for match, file in named if match]
+    for _, table, file in sorted(numbered):
+        found.setdefault(table, []).append(file)
+    return found
+
+
+def _first(frame: Any) -> list[Any]:
+    """What names the first row of a table."""
+    return [frame[name].head(1).to_list() for name in ROW if name in frame.columns]
 
 
 def _file(folder: Path, name: str) -> Optional[Path]:

@@ -11,7 +11,8 @@ use super::super::options::count;
 use crate::chance::{Request, Seeded};
 use crate::clock::{Clock, Who};
 use crate::decode::{
-    Answered, Generation, LogProb, MethodSpec, StopRules, TextChoice, generate, votes,
+    Answered, Generation, Lane, LogProb, MethodSpec, StopRules, TextChoice, Totals,
+    generate_together, prefill, votes,
 };
 use crate::distribution::Token;
 use crate::draft::Tools;
@@ -30,6 +31,9 @@ pub(super) struct SampleArgs {
     #[arg(long, value_name = "HOW[=REGEX]", default_value = "logprob", requires = "samples")]
     best_of: BestOf,
 }
+
+/// How many texts share rounds.
+const TOGETHER: usize = 32;
 
 /// How one of several texts is chosen.
 #[derive(Debug, Clone)]
@@ -105,12 +109,14 @@ impl SampleArgs {
         clock: &dyn Clock,
     ) -> Result<SamplesReport> {
         let head = asked.prompt.1.split_last().map_or(&[][..], |(_, head)| head);
-        let target = Prefilled::new(asked.target, Who::Target, head, clock);
-        let draft = asked.tools.draft.map(|model| Prefilled::new(model, Who::Draft, head, clock));
+        let target = Prefilled::new(asked.target, Who::Target, head, clock).sharing();
+        let draft =
+            asked.tools.draft.map(|model| Prefilled::new(model, Who::Draft, head, clock).sharing());
         let draft = draft.as_ref().map(|model| model as &dyn LanguageModel);
         let tools = Tools { draft, ..asked.tools };
-        let texts = (0..samples).map(|i| asked.text(i, &target, tools, clock));
-        let mut texts = texts.collect::<Result<Vec<_>>>()?;
+        let numbers = (0..samples).collect::<Vec<_>>();
+        let together = numbers.chunks(TOGETHER).map(|i| asked.texts(i, &target, tools, clock));
+        let mut texts = together.collect::<Result<Vec<_>>>()?.concat();
         if self.best_of.choice == TextChoice::Majority {
             for text in &mut texts {
                 text.answer = self.best_of.answer(&text.text).map(str::to_owned);
@@ -124,22 +130,60 @@ impl SampleArgs {
 }
 
 impl TextRequest<'_> {
-    /// Text number `repeat`.
-    fn text(
+    /// The texts with these numbers, made together.
+    fn texts(
         &self,
-        repeat: u32,
+        repeats: &[u32],
         target: &dyn LanguageModel,
         tools: Tools<'_>,
         clock: &dyn Clock,
-    ) -> Result<SampledText> {
+    ) -> Result<Vec<SampledText>> {
+        let mut texts = Vec::with_capacity(repeats.len());
+        for &repeat in repeats {
+            texts.push(self.begun(repeat, target, tools, clock)?);
+        }
+        let lanes = texts.iter_mut().map(|text| Lane {
+            generation: &mut text.generation,
+            chance: &mut text.chance,
+            observer: &mut text.log_prob,
+            totals: &mut text.totals,
+        });
+        let ends = generate_together(&mut lanes.collect::<Vec<_>>(), target, clock)?;
+        ends.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(texts.iter().map(BegunSample::text).collect())
+    }
+
+    /// Text number `repeat`, which has read the prompt.
+    fn begun<'m>(
+        &'m self,
+        repeat: u32,
+        target: &dyn LanguageModel,
+        tools: Tools<'m>,
+        clock: &dyn Clock,
+    ) -> Result<BegunSample<'m>> {
         let (prompt, tokens) = self.prompt;
         let method = self.spec.build_with(tools)?;
         let stop = self.stop.without_user();
         let mut generation = Generation::new(target, method, tokens, stop, Some(self.codec))?;
-        let mut chance = Seeded::new(Request { seed: self.seed, prompt, repeat });
-        let mut log_prob = LogProb::default();
-        let totals = generate(&mut generation, target, &mut chance, clock, &mut log_prob)?;
-        Ok(SampledText {
+        let totals = prefill(&mut generation, target, clock)?;
+        let chance = Seeded::new(Request { seed: self.seed, prompt, repeat });
+        Ok(BegunSample { generation, chance, log_prob: LogProb::default(), totals })
+    }
+}
+
+/// A text that is being made.
+#[derive(Debug)]
+struct BegunSample<'m> {
+    generation: Generation<'m>,
+    chance: Seeded,
+    log_prob: LogProb,
+    totals: Totals,
+}
+
+impl BegunSample<'_> {
+    fn text(&self) -> SampledText {
+        let Self { generation, log_prob, totals, .. } = self;
+        SampledText {
             text: generation.text().to_owned(),
             tokens: generation.new_tokens().to_vec(),
             log_prob: log_prob.0,
@@ -147,13 +191,13 @@ impl TextRequest<'_> {
             stop_reason: generation.stopped().map_or("", |reason| reason.name()),
             target_forwards: totals.target_forwards,
             draft_forwards: totals.draft_forwards,
-            decode_us: totals.decode.as_secs_f64() * 1e6,
-        })
+            decode_us: totals.share.as_secs_f64() * 1e6,
+        }
     }
 }
 
 /// One of the texts.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct SampledText {
     text: String,
     tokens: Vec<Token>,

@@ -18,8 +18,8 @@ use crate::params::{Params, Value};
 use crate::recording::read_tape_file;
 use crate::report;
 use crate::simulation::{
-    Arrivals, NO_DRAFTS, PolicyEntry, PolicyParams, Served, ServedWay, Server, ServerLimits,
-    SimulatedText, SimulationRow, SimulationWay, StepCosts, USUAL_MOST, ways,
+    Arrivals, NO_DRAFTS, PolicyEntry, PolicyParams, RequestRow, Served, ServedRun, ServedWay,
+    Server, ServerLimits, SimulatedText, SimulationRow, SimulationWay, StepCosts, USUAL_MOST, ways,
 };
 use crate::tape::ChainLaw;
 
@@ -85,6 +85,9 @@ pub(super) struct SimulateArgs {
     /// Write one row per sampling setting, load and policy
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write one row per request, repeat, load and policy: when it came, and when it was done
+    #[arg(long, value_name = "FILE")]
+    requests_csv: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -111,18 +114,26 @@ pub(super) fn run(args: &SimulateArgs) -> Result<()> {
     if ways.iter().any(|way| way.with_model) && !table.knows_draft() {
         bail!("{} has no row with what = draft, and a model drafts", args.costs.display());
     }
-    let mut rows = Vec::new();
+    let (mut rows, mut requests) = (Vec::new(), Vec::new());
     for way in &ways {
         args.check_seen(way)?;
         let costs = StepCosts { table: &table, with_model: way.with_model };
         let limits = ServerLimits { max_batch, step_rows: args.step_rows };
         let server = Server { texts: &way.texts, costs, limits };
         for &load in &loads {
-            rows.extend(args.serve((way, &policies), load, &server));
+            for (row, runs) in args.serve((way, &policies), load, &server)? {
+                if args.requests_csv.is_some() {
+                    requests.extend(RequestRow::all(&row.way, load, &way.texts, &runs));
+                }
+                rows.push(row);
+            }
         }
     }
     if let Some(file) = &args.csv {
         report::write_csv(file, &rows)?;
+    }
+    if let Some(file) = &args.requests_csv {
+        report::write_csv(file, &requests)?;
     }
     if args.json {
         return output::write_json(&SimulationReport { rows: &rows });
@@ -131,13 +142,13 @@ pub(super) fn run(args: &SimulateArgs) -> Result<()> {
 }
 
 impl SimulateArgs {
-    /// The rows of all policies under a load.
+    /// The rows of all policies under a load, each with its repeats.
     fn serve(
         &self,
         (way, policies): (&ServedWay<'_>, &[(NamedPolicy, Params)]),
         load: Arrivals,
         server: &Server<'_>,
-    ) -> Vec<SimulationRow> {
+    ) -> Result<Vec<(SimulationRow, Vec<ServedRun>)>> {
         let ServerLimits { max_batch, .. } = server.limits;
         let (outlook, table) = (&way.outlook, server.costs.table);
         let requests = self.requests.unwrap_or(way.texts.len().max(least_requests(load)));
@@ -146,14 +157,14 @@ impl SimulateArgs {
             let params = PolicyParams { outlook, table, k, max_batch, settings };
             let run = |repeat| {
                 let seed = self.seed.wrapping_add(repeat);
-                server.serve(&mut *entry.build(&params), load, requests, seed)
+                Ok(server.serve(&mut *entry.build(&params)?, load, requests, seed))
             };
-            (0..self.repeats as u64).map(run).collect::<Vec<_>>()
+            (0..self.repeats as u64).map(run).collect::<Result<Vec<_>>>()
         };
-        let plain = runs(&NO_DRAFTS, &Params::default(), 0);
+        let plain = runs(&NO_DRAFTS, &Params::default(), 0)?;
         let row = |(policy, settings): &(NamedPolicy, Params)| {
             let k = policy.entry.k(policy.k, alone);
-            let own = if k == 0 { plain.clone() } else { runs(&policy.entry, settings, k) };
+            let own = if k == 0 { plain.clone() } else { runs(&policy.entry, settings, k)? };
             let params = [&way.name.params, &settings.words()].map(String::as_str).join(" ");
             let name = SimulationWay {
                 policy: policy.entry.name.to_owned(),
@@ -161,7 +172,8 @@ impl SimulateArgs {
                 params: params.trim().to_owned(),
                 ..way.name.clone()
             };
-            SimulationRow::of(name, &Served { load, max_batch, plain: &plain, own: &own })
+            let served = Served { load, max_batch, plain: &plain, own: &own };
+            Ok((SimulationRow::of(name, &served), own))
         };
         policies.iter().map(row).collect()
     }

@@ -93,11 +93,15 @@ fn of_experiment(args: &RecordArgs, experiment: &std::path::Path) -> Result<Tape
     recording.run(&args.out)
 }
 
-/// The sampling settings of a plan; beam searches draw no texts.
+/// The sampling settings of a plan, each once: a text is the same in every batch. Beam searches
+/// draw no texts.
 fn samplings(plan: &Plan) -> Result<Vec<SamplingParams>> {
-    let goals = plan.goals();
-    let drawn = goals.iter().filter_map(|cells| cells.first().filter(|cell| cell.beam.is_none()));
-    let samplings = drawn.map(|cell| cell.method.sampling).collect::<Vec<_>>();
+    let mut samplings = Vec::new();
+    for cell in plan.cells.iter().filter(|cell| cell.beam.is_none()) {
+        if !samplings.contains(&cell.method.sampling) {
+            samplings.push(cell.method.sampling);
+        }
+    }
     if samplings.is_empty() {
         bail!("the experiment has beam searches alone: a tape holds texts that are drawn");
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::{CASE, Case, Mutant, RIGHT, TREE_CASE, on_paper};
 use crate::chance::{Chance, Purpose, Site};
 use crate::distribution::{Dist, Token};
-use crate::draft::{DRAFTERS, Drafter, DrafterParams, MakeDrafter, PromptLookup, Round};
+use crate::draft::{DRAFTERS, Drafter, DrafterParams, MakeDrafter, Pausing, PromptLookup, Round};
 use crate::error::Error;
 use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
 use crate::params::{Params, Value};
@@ -53,7 +53,7 @@ pub(super) fn forger<'a>(
 impl Forger<'_> {
     fn distributions(
         &mut self,
-        round: &Round<'_>,
+        round: &Round<'_, '_>,
         draft: &Draft,
         parent: Option<NodeId>,
     ) -> Result<(Dist, Dist), Error> {
@@ -71,23 +71,25 @@ impl Forger<'_> {
 }
 
 impl<'a> Drafter<'a> for Forger<'a> {
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
-        let mut draft = Draft::empty(round.vocab);
-        let mut parent = None;
-        let mut recorded = Vec::new();
-        while round.go_deeper(&draft) {
-            let (asked, used) = self.distributions(round, &draft, parent)?;
-            let site = Site { purpose: Purpose::Draft, node: draft.len() };
-            let drawn = (self.draw)(&asked, &used, &recorded, site, round.chance);
-            if drawn.tokens.iter().all(|&t| used.p(t) < self.threshold) {
-                break;
+    fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
+        Pausing::new(async move {
+            let mut draft = Draft::empty(round.vocab);
+            let mut parent = None;
+            let mut recorded = Vec::new();
+            while round.go_deeper(&draft) {
+                let (asked, used) = self.distributions(round, &draft, parent)?;
+                let site = Site { purpose: Purpose::Draft, node: draft.len() };
+                let drawn = (self.draw)(&asked, &used, &recorded, site, round.chance);
+                if drawn.tokens.iter().all(|&t| used.p(t) < self.threshold) {
+                    break;
+                }
+                let origin = Origin::Sampled(Rc::clone(&drawn.recorded));
+                let children = drawn.tokens.iter().map(|&t| draft.forge(parent, t, origin.clone()));
+                parent = children.collect::<Vec<_>>().first().copied();
+                recorded.push(drawn.recorded);
             }
-            let origin = Origin::Sampled(Rc::clone(&drawn.recorded));
-            let children = drawn.tokens.iter().map(|&t| draft.forge(parent, t, origin.clone()));
-            parent = children.collect::<Vec<_>>().first().copied();
-            recorded.push(drawn.recorded);
-        }
-        Ok(draft)
+            Ok(draft)
+        })
     }
 
     fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
@@ -153,11 +155,13 @@ impl Chance for Keyed<'_> {
 }
 
 impl<'a> Drafter<'a> for PositionKeyed<'a> {
-    fn propose(&mut self, round: &mut Round<'_>) -> Result<Draft, Error> {
-        let position = round.context.len();
-        let mut chance = Keyed { inner: round.chance, position, round: self.round };
-        let mut keyed = Round { chance: &mut chance, length: round.length, ..*round };
-        self.inner.propose(&mut keyed)
+    fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
+        Pausing::new(async move {
+            let position = round.context.len();
+            let mut chance = Keyed { inner: round.chance, position, round: self.round };
+            let mut keyed = Round { chance: &mut chance, length: round.length, ..*round };
+            self.inner.propose(&mut keyed).await
+        })
     }
 
     fn observe(&mut self, event: &RoundEvent<'_>) {

@@ -78,9 +78,7 @@ impl CandleLayer {
         let queries = self.store(config, x, pass, cache)?;
         let mixed = self.attend(config, &queries, pass, cache)?;
         let x = (x + self.normed(config, 1, &self.output.apply(&mixed)?)?)?;
-        let gate_up = self.gate_up.apply(&self.normed(config, 2, &x)?)?;
-        let gate = gate_up.narrow(1, 0, config.intermediate)?;
-        let up = gate_up.narrow(1, config.intermediate, config.intermediate)?;
+        let [gate, up] = self.gate_up.apply_halves(&self.normed(config, 2, &x)?)?;
         let gate = match config.activation {
             Activation::Silu => silu(&gate)?,
             Activation::GeluTanh => gate.gelu()?,
@@ -106,33 +104,42 @@ impl CandleLayer {
         pass: &CandlePass,
         cache: &LayerCache,
     ) -> Result<Tensor, Error> {
-        let (q, kv) = (config.query_width(), config.key_width());
+        let (heads, kv) = (config.heads, config.kv_heads);
         let qkv = self.qkv.apply(&self.normed(config, 0, x)?)?;
-        let part = |from, width| qkv.narrow(1, from, width)?.contiguous();
-        let queries = self.prepared(config, &part(0, q)?, 0, pass)?;
-        let keys = self.prepared(config, &part(q, kv)?, 1, pass)?;
-        let values = heads_first(config, &part(q + kv, kv)?)?;
-        cache.write(&pass.runs, &keys, &values)?;
+        // One copy for all heads: a device needs longer to begin a copy than to make it.
+        let all = heads_first(config, &self.normed_together(config, qkv)?)?;
+        let queries = self.prepared(config, all.narrow(0, 0, heads)?, 0, pass)?;
+        let keys = self.prepared(config, all.narrow(0, heads, kv)?, 1, pass)?;
+        cache.write(&pass.runs, &keys, &all.narrow(0, heads + kv, kv)?)?;
         Ok((queries * f64::from(config.attention_scale))?)
     }
 
-    /// Queries (0) or keys (1), normalised and rotated, of shape `(heads, rows, head_dim)`.
+    /// Queries, keys and values side by side, of which the first two are normalised if all
+    /// heads are normalised together.
+    fn normed_together(&self, config: &Config, qkv: Tensor) -> Result<Tensor, Error> {
+        let Some([q_norm, k_norm]) = &self.head_norms else { return Ok(qkv) };
+        if config.head_norms != Some(HeadNorms::Together) {
+            return Ok(qkv);
+        }
+        let (q, kv) = (config.query_width(), config.key_width());
+        let part = |from, width| qkv.narrow(1, from, width)?.contiguous();
+        let queries = rms_norm(&part(0, q)?, q_norm, config.norm_eps)?;
+        let keys = rms_norm(&part(q, kv)?, k_norm, config.norm_eps)?;
+        Ok(Tensor::cat(&[queries, keys, part(q + kv, kv)?], 1)?)
+    }
+
+    /// Queries (0) or keys (1) of shape `(heads, rows, head_dim)`, normalised if each head is,
+    /// and rotated.
     fn prepared(
         &self,
         config: &Config,
-        x: &Tensor,
+        mut x: Tensor,
         which: usize,
         pass: &CandlePass,
     ) -> Result<Tensor, Error> {
-        let weights = self.head_norms.as_ref().map(|norms| &norms[which]);
-        let norm = |of: HeadNorms, x: Tensor| match weights {
-            Some(weights) if config.head_norms == Some(of) => {
-                rms_norm(&x, weights, config.norm_eps)
-            }
-            _ => Ok(x),
-        };
-        let x = heads_first(config, &norm(HeadNorms::Together, x.clone())?)?;
-        let x = norm(HeadNorms::Each, x)?;
+        if let (Some(norms), Some(HeadNorms::Each)) = (&self.head_norms, config.head_norms) {
+            x = rms_norm(&x, &norms[which], config.norm_eps)?;
+        }
         let Some([cos, sin]) = self.kind.rope.map(|rope| &pass.angles[rope]) else { return Ok(x) };
         let rotated = 2 * cos.dim(1)?;
         let turn = |x: Tensor| rope(&x.unsqueeze(0)?, cos, sin)?.squeeze(0);
@@ -161,9 +168,9 @@ impl CandleLayer {
             scores = capped(&scores, cap)?;
         }
         if let Some(mask) = pass.mask(self.kind.window) {
-            scores = scores.reshape((heads, rows, pass.slots))?.broadcast_add(mask)?;
+            scores = (scores + mask.reshape(grouped)?)?;
         }
-        let weights = softmax_last_dim(&scores)?.reshape(grouped)?;
+        let weights = softmax_last_dim(&scores)?;
         let mixed = weights.matmul(&values)?.reshape((heads, rows, head_dim))?;
         Ok(mixed.transpose(0, 1)?.reshape((rows, heads * head_dim))?)
     }

@@ -77,7 +77,7 @@ impl CandleModel {
         Ok(Self {
             head: Projection::new(&head.narrow(0, 0, info.vocab)?, None)?,
             norm: Tensor::from_vec(norm, config.hidden, &device)?,
-            info: ModelInfo { sha256: tensors.sha256()?, ..info },
+            info: ModelInfo { sha256: tensors.sha256()?, device: named(&device, &info), ..info },
             rotations: config.rotations(),
             device,
             embedding: (embedding * f64::from(config.embedding_scale))?,
@@ -113,6 +113,9 @@ impl CandleModel {
             if wanted.is_empty() && number + 1 == self.layers.len() {
                 // The output of the last layer is not needed.
                 layer.store(&self.config, &x, &pass, cache)?;
+                // A device computes while the caller goes on; waiting for it charges this
+                // pass, and not the next one, with the time.
+                self.device.synchronize()?;
                 return Ok(Vec::new());
             }
             x = layer.forward(&self.config, &x, &pass, cache)?;
@@ -136,6 +139,18 @@ fn open(device: Device) -> Result<candle_core::Device, Error> {
         Device::Metal => candle_core::Device::new_metal(0),
     };
     opened.map_err(|e| Error::engine(format!("device = {device}: {e}")))
+}
+
+/// The device's name in results: that of the settings, and which card it is if that is known.
+fn named(device: &candle_core::Device, info: &ModelInfo) -> String {
+    #[cfg(feature = "cuda")]
+    if let candle_core::Device::Cuda(card) = device
+        && let Ok(card) = card.cuda_stream().context().name()
+    {
+        return format!("{}, {card}", info.device);
+    }
+    let _ = device;
+    info.device.clone()
 }
 
 impl LanguageModel for CandleModel {

@@ -33,8 +33,12 @@ impl CandlePass {
         windows.dedup();
         let masks = windows.into_iter().map(|window| {
             let mask = mask(feed, slots, window);
-            let mask = mask.map(|mask| Tensor::from_vec(mask, (feed.len(), slots), device));
-            Ok((window, mask.transpose()?))
+            let each_head = |mask| {
+                let mask = Tensor::from_vec(mask, (1, feed.len(), slots), device)?;
+                // Layers add it as it is: a sum over repeated heads takes a device much longer.
+                mask.expand((config.heads, feed.len(), slots))?.contiguous()
+            };
+            Ok((window, mask.map(each_head).transpose()?))
         });
         let angles = rotations.iter().map(|rotation| {
             let shape = (feed.len(), rotation.frequencies.len());
@@ -49,9 +53,9 @@ impl CandlePass {
         })
     }
 
-    /// The mask of a layer with this window, of shape `(rows, slots)`: 0 where a row may
-    /// attend and −inf where not; absent if every row may attend to all slots, as in plain
-    /// decoding.
+    /// The mask of a layer with this window, of shape `(heads, rows, slots)` and the same for
+    /// every head: 0 where a row may attend and −inf where not; absent if every row may attend
+    /// to all slots, as in plain decoding.
     pub(super) fn mask(&self, window: Option<usize>) -> Option<&Tensor> {
         self.masks.iter().find(|(of, _)| *of == window).and_then(|(_, mask)| mask.as_ref())
     }

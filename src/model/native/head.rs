@@ -12,7 +12,7 @@ use std::ops::Range;
 use half::f16;
 
 use super::matrix::TileLines;
-use super::plane::{Lane, Plane, Shape};
+use super::plane::{Across, Plane, Shape};
 use crate::lanes::{BLOCK, Isa, IsaKind, Kernel, LANES};
 use crate::model::CacheDtype;
 
@@ -55,10 +55,10 @@ impl Head {
         let bytes = dtype.bytes();
         let of = |lane| Plane::new(Shape { lane, width: head_dim, bytes }, room);
         let blocks = head_dim.div_ceil(BLOCK);
-        let scales = Shape { lane: Lane::Slot, width: blocks, bytes: size_of::<f16>() };
+        let scales = Shape { lane: Across::Slot, width: blocks, bytes: size_of::<f16>() };
         let scales =
             (dtype == CacheDtype::Q8_0).then(|| [(); 2].map(|()| Plane::new(scales, room)));
-        Self { dtype, keys: of(Lane::Slot), values: of(Lane::Number), scales }
+        Self { dtype, keys: of(Across::Slot), values: of(Across::Number), scales }
     }
 
     /// A copy with room for `room` slots, of which the first `used` are filled.
@@ -68,7 +68,13 @@ impl Head {
         Self { dtype: self.dtype, keys: resized(&self.keys), values: resized(&self.values), scales }
     }
 
-    pub(super) fn planes(&self) -> impl Iterator<Item = &Plane> {
+    /// Copies the slots `slots` of another head to those from `first` on, as [`Plane::copy`].
+    pub(super) fn copy(&mut self, from: &Self, slots: Range<usize>, first: usize) {
+        let planes = self.planes_mut().zip(from.planes());
+        planes.for_each(|(to, from)| to.copy(from, slots.clone(), first));
+    }
+
+    fn planes(&self) -> impl Iterator<Item = &Plane> {
         [&self.keys, &self.values].into_iter().chain(self.scales.iter().flatten())
     }
 
@@ -347,8 +353,8 @@ mod tests {
                 assert_holds(&wider, dtype, &rows);
                 let mut other = Head::new(dtype, dim, 48);
                 for slots in [0..7, 7..33, 33..SLOTS] {
-                    let pairs = other.planes_mut().zip(wider.planes());
-                    pairs.for_each(|(to, from)| to.copy(from, slots.clone()));
+                    let first = slots.start;
+                    other.copy(&wider, slots, first);
                 }
                 assert_holds(&other, dtype, &rows);
             }

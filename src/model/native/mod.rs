@@ -5,7 +5,10 @@
 //! instruction set. Verifying a draft therefore gives exactly the logits of plain
 //! decoding.
 
+mod angles;
 mod attention;
+mod attention_kernels;
+mod batch;
 mod cache;
 mod elementwise;
 mod head;
@@ -14,6 +17,7 @@ mod matrix;
 mod memory;
 mod pass;
 mod plane;
+mod query_block;
 mod segments;
 mod teams;
 mod weights;
@@ -26,7 +30,9 @@ pub(crate) use memory::large_pages;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use self::batch::{PassRows, passes};
 use self::cache::NativeCache;
+use self::query_block::PassToken;
 use self::teams::{SMALL, Teams};
 use self::weights::ModelWeights;
 use self::workspace::Workspace;
@@ -112,7 +118,9 @@ impl Native {
         self.pool.forgive();
         let times = (0..4).map(|_| {
             let start = Instant::now();
-            self.pass(space, cache, (&feed, &wanted), threads);
+            cache.reserve(TRIED_CONTEXT + rows);
+            let tokens = feed.iter().map(|feed| PassToken { feed, cache }).collect::<Vec<_>>();
+            self.pass(space, &tokens, &wanted, threads);
             start.elapsed()
         });
         times.skip(1).min().unwrap_or_default()
@@ -123,35 +131,56 @@ impl Native {
         NativeCache::new(layers.len(), (*kv_heads, *head_dim), self.info.cache_dtype)
     }
 
-    fn run(&self, cache: &mut NativeCache, step: &Step) -> Vec<Logits> {
+    /// Computes the steps of some sequences and returns the wanted rows of each.
+    fn run(&self, sequences: &mut [(&mut NativeCache, &Step)]) -> Vec<Vec<Logits>> {
         let mut space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut rows = Vec::with_capacity(step.rows.len());
-        for (feed, wanted) in step.pieces(CHUNK) {
-            self.pass(&mut space, cache, (feed, &wanted), self.teams.threads(feed.len()));
+        let mut found = sequences.iter().map(|(_, step)| Vec::with_capacity(step.rows.len()));
+        let mut found = found.by_ref().collect::<Vec<_>>();
+        let lengths = sequences.iter().map(|(_, step)| step.feed.len()).collect::<Vec<_>>();
+        for parts in passes(&lengths, CHUNK) {
+            let (mut first, mut wanted, mut whose) = (0, Vec::new(), Vec::new());
+            for PassRows { sequence, rows } in &parts {
+                let (cache, step) = &mut sequences[*sequence];
+                let slots = step.feed[rows.clone()].iter().map(|feed| feed.slot);
+                cache.own_from(slots.clone().min().unwrap_or(usize::MAX));
+                cache.reserve(slots.max().map_or(0, |slot| slot + 1));
+                for row in step.rows.iter().filter(|row| rows.contains(row)) {
+                    wanted.push(first + row - rows.start);
+                    whose.push(*sequence);
+                }
+                first += rows.len();
+            }
+            let tokens = parts.into_iter().flat_map(|PassRows { sequence, rows }| {
+                let (cache, step) = &sequences[sequence];
+                step.feed[rows].iter().map(|feed| PassToken { feed, cache })
+            });
+            let tokens = tokens.collect::<Vec<_>>();
+            self.pass(&mut space, &tokens, &wanted, self.teams.threads(tokens.len()));
             let logits = space.logits.get_mut().chunks_exact(self.info.vocab);
-            let logits = logits.take(wanted.len());
-            rows.extend(logits.map(|row| masked(row.to_vec(), &self.unused)));
+            for (row, sequence) in logits.zip(whose) {
+                found[sequence].push(masked(row.to_vec(), &self.unused));
+            }
         }
-        rows
+        found
     }
 
-    /// Computes the tokens of `feed` on the first `threads` threads; the logits of the rows
-    /// `wanted` are then in the workspace.
+    /// Computes the tokens of some sequences, whose caches have room for them, on the first
+    /// `threads` threads; the logits of the rows `wanted` are then in the workspace.
     fn pass(
         &self,
         space: &mut Workspace,
-        cache: &mut NativeCache,
-        (feed, wanted): (&[Feed], &[usize]),
+        tokens: &[PassToken<'_>],
+        wanted: &[usize],
         threads: usize,
     ) {
-        cache.reserve(feed.iter().map(|f| f.slot + 1).max().unwrap_or(0));
-        let logits = wanted.len() * self.info.vocab;
-        space.reserve((&self.config, &self.weights), feed.len(), logits);
-        for (row, f) in space.x.get_mut().chunks_exact_mut(self.config.hidden).zip(feed) {
-            self.weights.embed(f.token as usize, row);
+        let positions = tokens.iter().map(|row| row.feed.position).collect::<Vec<_>>();
+        let (rows, logits) = (positions.len(), wanted.len() * self.info.vocab);
+        space.reserve((&self.config, &self.weights), rows, logits);
+        for (row, token) in space.x.get_mut().chunks_exact_mut(self.config.hidden).zip(tokens) {
+            self.weights.embed(token.feed.token as usize, row);
         }
-        space.rotate(&self.weights.rotations, feed);
-        let pass = pass::Pass { model: self, space, cache, feed, wanted };
+        space.rotate(&self.weights.rotations, &positions);
+        let pass = pass::Pass { model: self, space, tokens, rows, wanted };
         self.pool.run_on(threads, &|worker| pass.run(worker));
     }
 }
@@ -167,7 +196,7 @@ impl LanguageModel for Native {
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
-        Session::evaluate_each(work, |cache, step| Ok(self.run(cache, step)))
+        Session::evaluate_together(work, |sequences| Ok(self.run(sequences)))
     }
 
     fn threads(&self, rows: usize) -> usize {

@@ -9,13 +9,12 @@ use std::sync::PoisonError;
 
 use super::Native;
 use super::attention::{Attention, Scratch};
-use super::cache::NativeCache;
 use super::elementwise::{Capped, Gated, Normed, NormedInPlace};
 use super::matrix::{Finish, multiply_together};
+use super::query_block::{PassToken, RowGroup};
 use super::weights::{LayerWeights, Linear};
 use super::workspace::Workspace;
 use crate::lanes::LANES;
-use crate::model::Feed;
 use crate::model::decoder::HeadNorms;
 use crate::pool::{Away, Shared, Worker};
 
@@ -24,9 +23,10 @@ use crate::pool::{Away, Shared, Worker};
 pub(super) struct Pass<'a> {
     pub model: &'a Native,
     pub space: &'a Workspace,
-    pub cache: &'a NativeCache,
-    /// The tokens to compute.
-    pub feed: &'a [Feed],
+    /// The tokens to compute, sequence by sequence.
+    pub tokens: &'a [PassToken<'a>],
+    /// Number of all tokens.
+    pub rows: usize,
     /// The rows whose logits are wanted.
     pub wanted: &'a [usize],
 }
@@ -47,10 +47,31 @@ impl Pass<'_> {
     }
 }
 
+impl<'a> Pass<'a> {
+    /// The attention of a layer, group by group.
+    fn attention(self, layer: usize) -> Vec<Attention<'a>> {
+        let Pass { model, space, .. } = self;
+        let (kind, weights) = (model.config.layers[layer], &model.weights.layers[layer]);
+        let each = model.config.head_norms == Some(HeadNorms::Each);
+        let heads = model.config.heads / model.config.kv_heads;
+        let groups = RowGroup::of(self.tokens, heads, kind.window);
+        let attention = groups.map(|group| Attention {
+            isa: model.isa,
+            config: &model.config,
+            layer,
+            head_norms: weights.head_norms.as_ref().filter(|_| each),
+            group,
+            angles: kind.rope.map(|rope| &space.angles[rope]),
+            qkv: &space.qkv,
+            mixed: &space.mixed,
+        });
+        attention.collect()
+    }
+}
+
 impl Hand<'_, '_> {
     fn run(&mut self) -> Result<(), Away> {
-        let Pass { model, space, feed, wanted, .. } = self.pass;
-        let rows = feed.len();
+        let Pass { model, space, rows, wanted, .. } = self.pass;
         for (number, layer) in model.weights.layers.iter().enumerate() {
             let norms = &layer.norms;
             self.pack(&space.x, norms.before_attention.as_deref(), &layer.qkv, rows, |row| row)?;
@@ -164,8 +185,8 @@ impl Hand<'_, '_> {
 
     /// Adds a product to the hidden states, normalised first if a norm is given.
     fn add(&mut self, linear: &Linear, norm: Option<&[f32]>) -> Result<(), Away> {
-        let Pass { model, space, feed, .. } = self.pass;
-        let (rows, width) = (feed.len(), model.config.hidden);
+        let Pass { model, space, rows, .. } = self.pass;
+        let width = model.config.hidden;
         if let Some(weights) = norm {
             self.store(linear, rows, &space.branch, width)?;
             return self.add_normed(weights);
@@ -182,9 +203,9 @@ impl Hand<'_, '_> {
 
     /// Adds the normalised branches to the hidden states.
     fn add_normed(&mut self, weights: &[f32]) -> Result<(), Away> {
-        let Pass { model, space, feed, .. } = self.pass;
+        let Pass { model, space, rows, .. } = self.pass;
         let (width, eps) = (model.config.hidden, model.config.norm_eps);
-        self.worker.share(feed.len(), |row| {
+        self.worker.share(rows, |row| {
             let place = row * width..(row + 1) * width;
             // SAFETY: each row is one piece.
             let (x, branch) = unsafe { (space.x.write(place.clone()), space.branch.write(place)) };
@@ -215,7 +236,7 @@ impl Hand<'_, '_> {
 
     /// Normalises all queries of a row together, and all its keys, where the model does.
     fn norm_heads_together(&mut self, layer: &LayerWeights) -> Result<(), Away> {
-        let Pass { model, space, feed, .. } = self.pass;
+        let Pass { model, space, rows, .. } = self.pass;
         let config = &model.config;
         let (Some(HeadNorms::Together), Some([queries, keys])) =
             (config.head_norms, &layer.head_norms)
@@ -223,7 +244,7 @@ impl Hand<'_, '_> {
             return Ok(());
         };
         let (width, eps) = (config.qkv_width(), config.norm_eps);
-        self.worker.share(feed.len(), |row| {
+        self.worker.share(rows, |row| {
             let at = row * width;
             // SAFETY: each row is one piece.
             let x = unsafe { space.qkv.write(at..at + queries.len() + keys.len()) };
@@ -236,44 +257,32 @@ impl Hand<'_, '_> {
     /// Stores keys and values of the rows and, unless `only_store`, computes the rows'
     /// attention outputs.
     fn attend(&mut self, layer: usize, only_store: bool) -> Result<(), Away> {
-        let Pass { model, space, cache, feed, .. } = self.pass;
-        let kind = model.config.layers[layer];
-        let attention = Attention {
-            isa: model.isa,
-            config: &model.config,
-            layer,
-            window: kind.window,
-            head_norms: model.weights.layers[layer]
-                .head_norms
-                .as_ref()
-                .filter(|_| model.config.head_norms == Some(HeadNorms::Each)),
-            feed,
-            cache,
-            angles: kind.rope.map(|rope| &space.angles[rope]),
-            qkv: &space.qkv,
-            mixed: &space.mixed,
-        };
-        let (blocks, scratch) = (attention.blocks(), &mut *self.scratch);
-        // If each head has only one block, the thread that stores a head continues with
-        // it.
-        let at_once = blocks == 1 && !only_store;
-        self.worker.share(model.config.kv_heads, |head| {
-            // SAFETY: each head is one piece; no other piece writes or reads its
-            // projections and its cache.
+        let (groups, heads) = (self.pass.attention(layer), self.pass.model.config.kv_heads);
+        let scratch = &mut *self.scratch;
+        self.worker.share(groups.len() * heads, |piece| {
+            let (attention, head) = (&groups[piece / heads], piece % heads);
+            // SAFETY: each head of a group is one piece; no other piece writes or reads its
+            // projections and its own slots, and nobody writes to shared slots.
             unsafe {
                 attention.store(head);
-                if at_once {
+                // If it has only one block, the thread that stores it continues with it.
+                if attention.group.blocks() == 1 && !only_store {
                     attention.attend(head, 0, scratch);
                 }
             }
         })?;
-        if at_once || only_store {
+        let blocks = groups.iter().map(|attention| attention.group.blocks());
+        let long = blocks.enumerate().filter(|&(_, blocks)| blocks > 1 && !only_store);
+        let pieces = long.flat_map(|(group, blocks)| (0..blocks).map(move |block| (group, block)));
+        let pieces = pieces.collect::<Vec<_>>();
+        if pieces.is_empty() {
             return Ok(());
         }
-        self.worker.share(model.config.kv_heads * blocks, |piece| {
+        self.worker.share(heads * pieces.len(), |piece| {
+            let (group, block) = pieces[piece % pieces.len()];
             // SAFETY: each block of a head is one piece; no thread writes to
             // projections or cache in this step.
-            unsafe { attention.attend(piece / blocks, piece % blocks, scratch) };
+            unsafe { groups[group].attend(piece / pieces.len(), block, scratch) };
         })
     }
 }

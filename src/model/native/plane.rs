@@ -11,7 +11,7 @@ use crate::pool::Shared;
 
 /// What the lanes of a line are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lane {
+pub(super) enum Across {
     /// Sixteen slots: `[slot / 16][number][slot % 16]`.
     Slot,
     /// Sixteen numbers of a slot: `[number / 16][slot][number % 16]`.
@@ -21,7 +21,7 @@ pub(super) enum Lane {
 /// What a plane holds for every slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
-    pub(super) lane: Lane,
+    pub(super) lane: Across,
     /// Numbers of a slot.
     pub(super) width: usize,
     /// Bytes of a number: 1, 2 or 4.
@@ -41,24 +41,24 @@ impl Shape {
     /// Lines from one tile to the next, with room for `room` slots.
     fn stride(self, room: usize) -> usize {
         match self.lane {
-            Lane::Slot => self.width,
-            Lane::Number => room,
+            Across::Slot => self.width,
+            Across::Number => room,
         }
     }
 
     /// Number of tiles: lines whose lanes are the same slots, or the same numbers.
     fn tiles(self, room: usize) -> usize {
         match self.lane {
-            Lane::Slot => room.div_ceil(LANES),
-            Lane::Number => self.width.div_ceil(LANES),
+            Across::Slot => room.div_ceil(LANES),
+            Across::Number => self.width.div_ceil(LANES),
         }
     }
 
     /// The first byte of a number of a slot.
     fn place(self, slot: usize, number: usize, room: usize) -> usize {
         let (line, lane) = match self.lane {
-            Lane::Slot => (slot / LANES * self.width + number, slot % LANES),
-            Lane::Number => (number / LANES * room + slot, number % LANES),
+            Across::Slot => (slot / LANES * self.width + number, slot % LANES),
+            Across::Number => (number / LANES * room + slot, number % LANES),
         };
         (line * LANES + lane) * self.bytes
     }
@@ -67,10 +67,10 @@ impl Shape {
     /// slots that lies in one piece, whatever the room.
     fn for_each_part(self, slots: Range<usize>, mut each: impl FnMut(usize, usize, usize)) {
         match self.lane {
-            Lane::Number => (0..self.width).step_by(LANES).for_each(|number| {
+            Across::Number => (0..self.width).step_by(LANES).for_each(|number| {
                 each(slots.start, number, slots.len() * LANES * self.bytes);
             }),
-            Lane::Slot => {
+            Across::Slot => {
                 let mut slot = slots.start;
                 while slot < slots.end {
                     let whole = (slots.end - slot) / LANES * LANES;
@@ -138,13 +138,13 @@ impl Plane {
     /// No other thread may access the plane.
     pub(super) unsafe fn put<T: Pod>(&self, slot: usize, mut numbers: impl Iterator<Item = T>) {
         match self.shape.lane {
-            Lane::Slot => {
+            Across::Slot => {
                 let first = slot / LANES * self.shape.width;
                 // SAFETY: guaranteed by the caller.
                 let lines = unsafe { self.write(first..first + self.shape.width) };
                 lines.iter_mut().zip(numbers).for_each(|(line, x)| line[slot % LANES] = x);
             }
-            Lane::Number => {
+            Across::Number => {
                 for at in (slot..).step_by(self.room).take(self.tiles()) {
                     // SAFETY: guaranteed by the caller.
                     let line = &mut unsafe { self.write(at..at + 1) }[0];
@@ -154,15 +154,18 @@ impl Plane {
         }
     }
 
-    /// Copies the numbers of the slots `slots` from a plane of the same shape.
-    pub(super) fn copy(&mut self, from: &Self, slots: Range<usize>) {
+    /// Copies the numbers of the slots `slots` from a plane of the same shape to the slots from
+    /// `first` on, which is as many slots away as tiles of slots have, or a multiple.
+    pub(super) fn copy(&mut self, from: &Self, slots: Range<usize>, first: usize) {
+        debug_assert_eq!(slots.start % LANES, first % LANES);
         // SAFETY: only a pass writes to a cache through shared references, and it holds
         // the cache mutably while it runs, so none runs now.
         let source: &[u8] = bytemuck::cast_slice(unsafe { from.words.read_all() });
         let to: &mut [u8] = bytemuck::cast_slice_mut(self.words.get_mut());
+        let begin = slots.start;
         self.shape.for_each_part(slots, |slot, number, bytes| {
-            let [to_at, at] =
-                [self.room, from.room].map(|room| self.shape.place(slot, number, room));
+            let at = self.shape.place(slot, number, from.room);
+            let to_at = self.shape.place(slot - begin + first, number, self.room);
             to[to_at..to_at + bytes].copy_from_slice(&source[at..at + bytes]);
         });
     }
@@ -179,7 +182,7 @@ impl Plane {
     /// A copy with room for `room` slots, of which the first `used` are filled.
     pub(super) fn resized(&self, used: usize, room: usize) -> Self {
         let mut new = Self::new(self.shape, room);
-        new.copy(self, 0..used);
+        new.copy(self, 0..used, 0);
         new
     }
 

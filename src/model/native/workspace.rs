@@ -2,11 +2,11 @@
 
 use std::sync::Mutex;
 
+use super::angles::RowAngles;
 use super::attention::Scratch;
 use super::matrix::PackedRows;
 use super::weights::ModelWeights;
-use crate::model::Feed;
-use crate::model::decoder::{Config, Rotation, angles};
+use crate::model::decoder::{Config, Rotation};
 use crate::pool::Shared;
 
 /// Buffers that the threads of a pass share, with room for the largest number of rows
@@ -29,8 +29,8 @@ pub(super) struct Workspace {
     pub branch: Shared<f32>,
     /// Logits of the wanted rows.
     pub logits: Shared<f32>,
-    /// Cosines and sines of each row's position, for each rotary embedding.
-    pub angles: Vec<(Vec<f32>, Vec<f32>)>,
+    /// How far each row is rotated, for each rotary embedding.
+    pub angles: Vec<RowAngles>,
     /// Working memory of each thread.
     pub scratch: Vec<Mutex<Scratch>>,
 }
@@ -76,9 +76,8 @@ impl Workspace {
         self.rows = rows;
     }
 
-    /// Computes the angles of the rows of a pass.
-    pub(super) fn rotate(&mut self, rotations: &[Rotation], feed: &[Feed]) {
-        let angles = |rotation| angles(rotation, feed.iter().map(|f| f.position));
-        self.angles = rotations.iter().map(angles).collect();
+    /// Computes how far rows with these positions are rotated.
+    pub(super) fn rotate(&mut self, rotations: &[Rotation], positions: &[usize]) {
+        self.angles = rotations.iter().map(|rotation| RowAngles::of(rotation, positions)).collect();
     }
 }

@@ -8,8 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use super::goodput::PastAcceptance;
+use super::goodput::add_step;
 use super::{BuildPolicy, PolicyEntry, ServedRound, ServerStep, ServingPolicy, USUAL_MOST, UsualK};
+use crate::length::PastAcceptance;
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "budget",
@@ -77,13 +78,10 @@ impl ServingPolicy for Budget {
     }
 
     fn observe(&mut self, rounds: &[ServedRound]) {
-        self.all.observe(rounds);
+        add_step(&mut self.all, rounds);
         for round in rounds {
             let own = self.own.entry(round.request).or_default();
-            match round.drafted {
-                0 => own.forget(PastAcceptance::default()),
-                _ => own.add(round),
-            }
+            own.add_round(round.drafted, round.accepted, PastAcceptance::default());
         }
     }
 

@@ -1,6 +1,7 @@
 //! The K of the step with the most expected tokens per second.
 
 use super::{BuildPolicy, PolicyEntry, ServedRound, ServerStep, ServingPolicy, USUAL_MOST, UsualK};
+use crate::length::PastAcceptance;
 use crate::statistics::expected_tokens;
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
@@ -20,58 +21,6 @@ struct Goodput {
     past: PastAcceptance,
 }
 
-/// How much older tokens count for each newer one: about 1000 are held.
-const KEEP: f64 = 0.999;
-
-/// How much of the past is left after a step without drafts. What is forgotten gives way to a
-/// guess; or else a policy that once stopped drafting would never learn that it pays again.
-const LEFT: f64 = 0.98;
-
-/// Drafted tokens that were decided on, and those of them that were accepted; older ones count
-/// less.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct PastAcceptance {
-    reached: f64,
-    kept: f64,
-}
-
-impl PastAcceptance {
-    /// What is guessed before the first round.
-    pub(super) const GUESS: Self = Self { reached: 10.0, kept: 7.0 };
-
-    /// The probability that the next drafted token is accepted.
-    pub(super) fn alpha(self) -> f64 {
-        self.kept / self.reached
-    }
-
-    /// This, beside a probability that counts for so many tokens.
-    pub(super) fn beside(self, alpha: f64, tokens: f64) -> f64 {
-        (tokens * alpha + self.kept) / (tokens + self.reached)
-    }
-
-    /// Adds the rounds of a step.
-    pub(super) fn observe(&mut self, rounds: &[ServedRound]) {
-        if rounds.iter().all(|round| round.drafted == 0) {
-            self.forget(Self::GUESS);
-        }
-        rounds.iter().for_each(|round| self.add(round));
-    }
-
-    /// Adds a round.
-    pub(super) fn add(&mut self, round: &ServedRound) {
-        let reached = (round.accepted + 1).min(round.drafted);
-        let left = KEEP.powi(reached as i32);
-        self.reached = left * self.reached + reached as f64;
-        self.kept = left * self.kept + round.accepted as f64;
-    }
-
-    /// Comes nearer to a guess.
-    pub(super) fn forget(&mut self, guess: Self) {
-        self.reached = LEFT * self.reached + (1.0 - LEFT) * guess.reached;
-        self.kept = LEFT * self.kept + (1.0 - LEFT) * guess.kept;
-    }
-}
-
 impl ServingPolicy for Goodput {
     fn drafts(&mut self, step: &ServerStep<'_>) -> Vec<usize> {
         let alpha = self.past.alpha();
@@ -87,6 +36,14 @@ impl ServingPolicy for Goodput {
     }
 
     fn observe(&mut self, rounds: &[ServedRound]) {
-        self.past.observe(rounds);
+        add_step(&mut self.past, rounds);
     }
+}
+
+/// Adds the rounds of a step.
+pub(super) fn add_step(past: &mut PastAcceptance, rounds: &[ServedRound]) {
+    if rounds.iter().all(|round| round.drafted == 0) {
+        past.forget(PastAcceptance::GUESS);
+    }
+    rounds.iter().for_each(|round| past.add(round.drafted, round.accepted));
 }

@@ -13,6 +13,7 @@ use serde::Serialize;
 use self::own_length::OwnLengths;
 use super::outlook::Outlook;
 use super::step::{StepCosts, StepWork};
+use crate::error::Error;
 use crate::forecasting::CostTable;
 use crate::length::{BuildLength, LengthParams};
 use crate::params::{Param, Params};
@@ -155,10 +156,13 @@ impl PolicyEntry {
     }
 
     /// The policy.
-    pub fn build(&self, params: &PolicyParams<'_>) -> Box<dyn ServingPolicy> {
+    ///
+    /// # Errors
+    /// If a setting of a draft length policy is not allowed.
+    pub fn build(&self, params: &PolicyParams<'_>) -> Result<Box<dyn ServingPolicy>, Error> {
         match self.build {
-            BuildPolicy::Server(build) => build(params),
-            BuildPolicy::Length(length) => Box::new(OwnLengths::new(length, params)),
+            BuildPolicy::Server(build) => Ok(build(params)),
+            BuildPolicy::Length(length) => Ok(Box::new(OwnLengths::new(length, params)?)),
         }
     }
 
@@ -174,7 +178,9 @@ impl PolicyEntry {
     pub fn needs_beliefs(&self) -> bool {
         let settings = Params::default();
         let params = LengthParams { num_speculative_tokens: 1, params: &settings };
-        let looks = |length: &Entry<BuildLength>| (length.build)(&params).needs_confidence();
+        let looks = |length: &Entry<BuildLength>| {
+            (length.build)(&params).is_ok_and(|length| length.needs_confidence())
+        };
         matches!(self.build, BuildPolicy::Length(length) if looks(length))
     }
 }

@@ -8,7 +8,8 @@ use super::{
     BuildPolicy, DecodingRequest, PolicyEntry, PolicyParams, ServedRound, ServerStep,
     ServingPolicy, USUAL_MOST, UsualK,
 };
-use crate::length::{BuildLength, DraftLength, LENGTHS, LengthParams};
+use crate::error::Error;
+use crate::length::{BatchView, BuildLength, DraftLength, LENGTHS, LengthParams, SequencePast};
 use crate::registry::Entry;
 use crate::round::{RoundEvent, RoundTimes, Verdict};
 use crate::tree::{Draft, TokenBelief};
@@ -44,9 +45,12 @@ struct OwnLength {
 }
 
 impl OwnLengths {
-    pub(super) fn new(length: &Entry<BuildLength>, params: &PolicyParams<'_>) -> Self {
+    pub(super) fn new(
+        length: &Entry<BuildLength>,
+        params: &PolicyParams<'_>,
+    ) -> Result<Self, Error> {
         let params = LengthParams { num_speculative_tokens: params.k, params: params.settings };
-        Self { new: (length.build)(&params), own: BTreeMap::new() }
+        Ok(Self { new: (length.build)(&params)?, own: BTreeMap::new() })
     }
 
     fn of(&mut self, request: usize) -> &mut OwnLength {
@@ -87,13 +91,24 @@ impl OwnLength {
                 target: ms(round.verify_ms),
                 ..RoundTimes::default()
             },
+            batch: 1,
         });
     }
 }
 
 impl ServingPolicy for OwnLengths {
     fn drafts(&mut self, step: &ServerStep<'_>) -> Vec<usize> {
-        step.requests.iter().map(|request| self.of(request.number).draft(request)).collect()
+        let past = step.requests.iter().map(|request| {
+            let acceptance = self.of(request.number).length.past();
+            SequencePast { acceptance, room: request.most }
+        });
+        let sequences = past.collect::<Vec<_>>();
+        let drafts = step.requests.iter().enumerate().map(|(own, request)| {
+            let length = self.of(request.number);
+            length.length.begin(&BatchView { sequences: &sequences, own });
+            length.draft(request)
+        });
+        drafts.collect()
     }
 
     fn observe(&mut self, rounds: &[ServedRound]) {

@@ -19,7 +19,7 @@ mod storage;
 
 pub(super) use packed::Matrix;
 pub(super) use packing::MatrixRows;
-pub(super) use product::{Finish, Sums, TileLines, multiply_tiles, multiply_together};
+pub(super) use product::{CacheTiles, Finish, Sums, TileLines, multiply_together};
 pub(super) use rows::{Chunk, PackedRows, Rows, in_groups};
 pub(super) use storage::WeightStorage;
 

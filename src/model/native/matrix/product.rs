@@ -137,23 +137,35 @@ impl TileLines<'_> {
     }
 }
 
-/// Multiplies `rows` by tiles that are `stride` lines apart, using the first `used` lines of
-/// each.
-pub(in super::super) fn multiply_tiles(
-    isa: IsaKind,
-    lines: TileLines<'_>,
-    (stride, used): (usize, usize),
-    tiles: usize,
-    rows: Rows<'_>,
-    sums: &mut Sums,
-    finish: &mut Finish<'_>,
-) {
-    match lines {
-        TileLines::F32(steps) => {
-            Piece::<F32> { steps, stride, used, rows }.run(isa, 0..tiles, sums, finish);
-        }
-        TileLines::F16(steps) => {
-            Piece::<F16> { steps, stride, used, rows }.run(isa, 0..tiles, sums, finish);
+/// A product of rows with tiles of a cache.
+pub(in super::super) struct CacheTiles<'a> {
+    pub lines: TileLines<'a>,
+    /// Lines from one tile to the next.
+    pub stride: usize,
+    /// Lines of a tile that are used, the first ones.
+    pub used: usize,
+    pub tiles: usize,
+    /// The sums that the product goes on with, as `[tile][row]`; zeros if it is empty.
+    pub begun: &'a [[f32; LANES]],
+}
+
+impl CacheTiles<'_> {
+    /// Multiplies `rows` by the tiles.
+    pub(in super::super) fn multiply(
+        self,
+        isa: IsaKind,
+        rows: Rows<'_>,
+        sums: &mut Sums,
+        finish: &mut Finish<'_>,
+    ) {
+        let Self { stride, used, tiles, begun, .. } = self;
+        match self.lines {
+            TileLines::F32(steps) => {
+                Piece::<F32> { steps, stride, used, rows, begun }.run(isa, 0..tiles, sums, finish);
+            }
+            TileLines::F16(steps) => {
+                Piece::<F16> { steps, stride, used, rows, begun }.run(isa, 0..tiles, sums, finish);
+            }
         }
     }
 }
@@ -166,19 +178,25 @@ struct Piece<'a, S: StorageFormat> {
     /// Steps of a tile that are used.
     used: usize,
     rows: Rows<'a>,
+    /// The sums of each tile to begin with; zeros if it is empty.
+    begun: &'a [[f32; LANES]],
 }
 
 impl<'a, S: StorageFormat> Piece<'a, S> {
     fn of(steps: &'a [S::Step], inputs: usize, rows: Rows<'a>) -> Self {
         let stride = inputs.div_ceil(S::INPUTS);
-        Self { steps, stride, used: stride, rows }
+        Self { steps, stride, used: stride, rows, begun: &[] }
     }
 
     fn run(self, isa: IsaKind, tiles: Range<usize>, sums: &mut Sums, finish: &mut Finish<'_>) {
         for first in tiles.clone().step_by(SPAN) {
             let tiles = first..tiles.end.min(first + SPAN);
+            let count = self.rows.count;
             sums.clear();
-            sums.resize(tiles.len() * self.rows.count, [0.0; LANES]);
+            if !self.begun.is_empty() {
+                sums.extend(&self.begun[tiles.start * count..tiles.end * count]);
+            }
+            sums.resize(tiles.len() * count, [0.0; LANES]);
             isa.run(Span { piece: &self, tiles, sums });
             finish(first, sums);
         }

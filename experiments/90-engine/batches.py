@@ -1,0 +1,174 @@
+"""Times passes of several sequences in specdec and llama.cpp, in turns; see README.md.
+
+Every sequence has one row and a cache of its own, after the same number of tokens. In specdec a
+pass over as many rows of one sequence is timed beside it, one whose sequences share their context,
+and passes over several rows of each sequence.
+"""
+
+import argparse
+import csv
+import statistics
+import time
+from pathlib import Path
+
+import llama_cpp
+
+import machine
+import weights
+from common import CONTEXT, REPOSITORY, Sample, Stopwatch, tokens
+from ggufs import gguf_file
+from llamacontext import Context
+from peers import Setup, open_specdec
+from weights import SHAPES
+
+HERE = Path(__file__).resolve().parent
+BATCHES = (1, 2, 4, 8, 16)
+# Rows of each sequence, where there are several, by the number of sequences.
+ROWS = {2: 5, 4: 5, 8: 4}
+# Seconds of pause before a sample, so that the threads of the previous engine go to sleep.
+PAUSE = 0.008
+# Share of a sample that its threads may wait for a core.
+MOST_WAIT = 0.02
+COLUMNS = ("shape", "dtype", "context", "engine", "batch", "rows", "shared", "micros", "queue_share")
+
+
+class LlamaBatches:
+    """A GGUF file in llama.cpp with `cached` tokens in the cache of every sequence."""
+
+    name = "llama.cpp"
+
+    def __init__(self, file: Path, threads: int, cached: int, sequences: int) -> None:
+        positions = (cached + 16) * sequences
+        self._context = Context(
+            file, threads, positions, exact_cache=False, sequences=sequences
+        )
+        self.version = self._context.version
+        self.about = self._context.about
+        self._context.fill(tokens(0, cached))
+        memory = llama_cpp.llama_get_memory(self._context.handle)
+        for sequence in range(1, sequences):
+            llama_cpp.llama_memory_seq_cp(memory, 0, sequence, -1, -1)
+        self._memory, self._cached = memory, cached
+        self._batch = llama_cpp.llama_batch_init(sequences, 0, 1)
+        self._batch.n_tokens = sequences
+        for i in range(sequences):
+            self._batch.token[i] = tokens(cached, 1)[0]
+            self._batch.pos[i] = cached
+            self._batch.n_seq_id[i] = 1
+            self._batch.seq_id[i][0] = i
+            self._batch.logits[i] = True
+
+    def pass_(self) -> Sample:
+        watch = Stopwatch()
+        while watch.running():
+            with watch:
+                self._context.decode(self._batch)
+            for i in range(self._batch.n_tokens):
+                llama_cpp.llama_memory_seq_rm(self._memory, i, self._cached, -1)
+        return watch.sample()
+
+    def rest(self) -> None:
+        self._context.rest()
+
+
+def main() -> None:
+    args = arguments()
+    isa = machine.instruction_set(setup(args, CONTEXT))
+    out = args.out or machine.folder(REPOSITORY / "results" / HERE.name, isa)
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / "batches.csv"
+    begun = file.exists()
+    with file.open("a", newline="") as rows:
+        writer = csv.DictWriter(rows, COLUMNS, lineterminator="\n")
+        if not begun:
+            writer.writeheader()
+        for dtype in args.dtypes.split(","):
+            for context in map(int, args.contexts.split(",")):
+                writer.writerows(measured(args, dtype, context, (out / "machine.json", isa)))
+                rows.flush()
+    summary(file)
+
+
+def arguments() -> argparse.Namespace:
+    release = REPOSITORY / "target" / "release"
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shape", default="110m", choices=list(SHAPES))
+    parser.add_argument("--dtypes", default="f32,bf16,q8_0", metavar="A,B")
+    parser.add_argument("--contexts", default=str(CONTEXT), metavar="TOKENS,…")
+    parser.add_argument("--rounds", type=int, default=15, metavar="N")
+    parser.add_argument("--threads", type=int, default=2, metavar="N")
+    parser.add_argument("--work", type=Path, default=HERE / "work", metavar="DIR")
+    parser.add_argument("--specdec", type=Path, default=release / "specdec", metavar="PATH")
+    parser.add_argument("--candle", type=Path, default=Path(), help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, metavar="DIR")
+    return parser.parse_args()
+
+
+def setup(args: argparse.Namespace, context: int) -> Setup:
+    return Setup(args.work, args.specdec, args.candle, args.threads, context)
+
+
+def measured(
+    args: argparse.Namespace, dtype: str, context: int, about: tuple[Path, str]
+) -> list[dict[str, object]]:
+    """Rows of samples, engine by engine in every round."""
+    folder = weights.folder(SHAPES[args.shape], args.work)
+    ours = open_specdec(folder, dtype, setup(args, context))
+    file = gguf_file(folder, dtype, args.work)
+    llama = {batch: LlamaBatches(file, args.threads, context - 1, batch) for batch in BATCHES}
+    machine.record(*about, dtype, [ours, llama[1]])
+    found = []
+
+    def keep(engine: str, batch: int, rows: int, shared: int, sample: Sample) -> None:
+        values = (args.shape, dtype, context, engine, batch, rows, shared)
+        values += (round(sample.micros, 1), round(sample.queue_share, 4))
+        found.append(dict(zip(COLUMNS, values, strict=True)))
+
+    for number in range(args.rounds + 1):
+        for batch in BATCHES:
+            asked = [(batch, 1, 0, f"pass 1 {batch}")]
+            if batch > 1:
+                asked.append((1, batch, 0, f"pass {batch} 1"))
+                asked.append((batch, 1, context - 1, f"pass 1 {batch} shared"))
+            if rows := ROWS.get(batch):
+                asked.append((batch, rows, 0, f"pass {rows} {batch}"))
+                asked.append((1, batch * rows, 0, f"pass {batch * rows} 1"))
+            for sequences, rows, shared, request in asked:
+                time.sleep(PAUSE)
+                sample = ours.pass_of(request)
+                # The first round warms up.
+                if number:
+                    keep("specdec", sequences, rows, shared, sample)
+            time.sleep(PAUSE)
+            sample = llama[batch].pass_()
+            llama[batch].rest()
+            if number:
+                keep("llama.cpp", batch, 1, 0, sample)
+    ours.close()
+    return found
+
+
+def summary(file: Path) -> None:
+    """Prints medians of undisturbed samples as throughputs."""
+    times: dict[tuple[str, ...], list[float]] = {}
+    with file.open(newline="") as rows:
+        for row in csv.DictReader(rows):
+            if float(row["queue_share"]) <= MOST_WAIT:
+                times.setdefault(tuple(row[name] for name in COLUMNS[:7]), []).append(
+                    float(row["micros"])
+                )
+    medians = {key: statistics.median(found) for key, found in times.items()}
+    for (shape, dtype, context, engine, batch, rows, shared), micros in medians.items():
+        place = (shape, dtype, context)
+        one = medians.get((*place, engine, "1", "1", "0"), float("nan"))
+        ours = medians.get((*place, "specdec", batch, rows, "0"), float("nan"))
+        tokens_at_once = int(batch) * int(rows)
+        print(
+            f"{shape} {dtype} after {context}: {engine:9} {batch:>2} x {rows:>2} shared {shared:>4} "
+            f"{micros:9.0f} us, {tokens_at_once * one / micros:5.2f} times one, "
+            f"{micros / ours:5.2f} of specdec's time"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+//! What the steps of a round make.
+
+use crate::distribution::{Dist, Token};
+use crate::round::{RoundEvent, RoundTimes, Verdict};
+use crate::sampling::Logits;
+use crate::tree::Draft;
+
+/// The draft of a round.
+#[derive(Debug)]
+pub struct Proposal {
+    /// The proposed tokens.
+    pub draft: Draft,
+    /// Number of passes of the drafter's model.
+    pub forwards: usize,
+}
+
+/// A draft as the target sees it.
+#[derive(Debug)]
+pub struct Evaluated {
+    /// The target's logits, by [`Row`](crate::tree::Row).
+    pub logits: Vec<Logits>,
+    /// Its processed distributions, in the same rows.
+    pub targets: Vec<Dist>,
+}
+
+/// A committed round.
+#[derive(Debug)]
+pub struct Outcome {
+    pub(super) verdict: Verdict,
+    pub(super) before: usize,
+    pub(super) truncated: bool,
+    /// The time of the round by phase; filled in by the driver.
+    pub times: RoundTimes,
+    /// Number of generations that shared the round; filled in by the driver.
+    pub batch: usize,
+}
+
+impl Outcome {
+    /// The round as an event; `tokens` are the generation's, after the round.
+    pub fn event<'e>(
+        &'e self,
+        round: u64,
+        tokens: &'e [Token],
+        proposal: &'e Proposal,
+        evaluated: &'e Evaluated,
+    ) -> RoundEvent<'e> {
+        let (context, emitted) = tokens.split_at(self.before);
+        RoundEvent {
+            round,
+            context,
+            draft: &proposal.draft,
+            logits: &evaluated.logits,
+            targets: &evaluated.targets,
+            verdict: &self.verdict,
+            emitted,
+            truncated: self.truncated,
+            draft_forwards: proposal.forwards,
+            times: self.times,
+            batch: self.batch,
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Batches: what a text costs among others, and whether it is the one that it is alone.
+
+use std::collections::BTreeMap;
+
+use super::document::{DocBlock, DocCell};
+use super::results::Results;
+use super::series::{Names, Series, lines};
+use super::tables::{number, with_interval};
+use crate::experiment::Cell;
+use crate::registry::class_with_word;
+use crate::rows::SummaryRow;
+use crate::statistics::Sample;
+
+/// Plain decoding and then the methods, in every batch. Empty if the run has one text at a time.
+pub(super) fn section(
+    results: &Results,
+    series: &[Series<'_>],
+    summary: &[SummaryRow],
+) -> Vec<DocBlock> {
+    let cells = &results.plan.cells;
+    if cells.iter().all(|cell| cell.batch == 1) {
+        return Vec::new();
+    }
+    let baselines = cells.iter().filter(|c| c.is_baseline());
+    let names = Names::new(baselines.clone());
+    let numbers = |cell: &Cell, row: &SummaryRow| Some(numbers(results, cell, row));
+    let plain = baselines.filter_map(|cell| {
+        let row = summary.iter().find(|row| row.cell == cell.id)?;
+        let first = [names.method(cell), names.goal(cell), class_with_word(&cell.class)];
+        let first = first.into_iter().map(DocCell::from).chain([number(None, 0)]);
+        Some(first.chain(numbers(cell, row)?).collect())
+    });
+    let head = [
+        "method",
+        "sampling",
+        "class",
+        "K:",
+        "texts at once, mean:",
+        "tokens/s:",
+        "ms per token:",
+        "τ:",
+        "speedup in the same batch [95 %]:",
+        "texts other than alone:",
+    ];
+    let table = plain.chain(lines(series, summary, numbers)).collect();
+    vec![
+        DocBlock::Heading("Batches"),
+        DocBlock::said(
+            "The texts of a batch begin together and share their passes until they end, so that \
+             fewer remain towards the end of a block. Tokens per second are those of all of them; \
+             the time per token is what a reader of one text waits for. A prompt has the same \
+             random numbers in every batch, so that its text should be the one that it is alone; \
+             the last column counts those that are not. Intervals are over batches, whose prompts \
+             share their times, and are given for 8 batches or more.",
+        ),
+        DocBlock::table(&head, table),
+    ]
+}
+
+fn numbers(results: &Results, cell: &Cell, row: &SummaryRow) -> Vec<DocCell> {
+    let others = others(results, cell);
+    vec![
+        number(row.texts_at_once, 2),
+        number(row.tokens_per_second, 1),
+        number(row.ms_per_token, 3),
+        number(row.block_efficiency, 2),
+        with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2),
+        others.map_or_else(|| number(None, 0), |(others, of)| format!("{others} of {of}").into()),
+    ]
+}
+
+/// How many texts of a cell in a batch are other than those of the same cell without, and of how
+/// many; `None` if the plan has no such cell.
+fn others(results: &Results, cell: &Cell) -> Option<(usize, usize)> {
+    let same = |other: &&Cell| {
+        let alone = Cell { batch: 1, id: other.id.clone(), ..cell.clone() };
+        **other == alone && other.id != cell.id
+    };
+    let alone = results.plan.cells.iter().find(same)?;
+    let place = |sample: &Sample| (sample.prompt.clone(), sample.repeat);
+    let texts = results.samples(&alone.id).iter().map(|s| (place(s), s.text));
+    let texts = texts.collect::<BTreeMap<_, _>>();
+    let pairs = results.samples(&cell.id).iter();
+    let pairs = pairs.filter_map(|s| Some((s.text, *texts.get(&place(s))?)));
+    let pairs = pairs.collect::<Vec<_>>();
+    Some((pairs.iter().filter(|(own, alone)| own != alone).count(), pairs.len()))
+}

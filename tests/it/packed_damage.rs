@@ -1,0 +1,66 @@
+//! Damage to segments is refused, noted or harmless, wherever it is.
+
+use std::fs;
+
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use specdec::report::{Results, load};
+use specdec::rows::READS_DAMAGED;
+
+use crate::packed_support::{OwnRun, segments};
+
+/// Bytes that are changed, and places at which the file is cut.
+const FLIPS: usize = 600;
+const CUTS: usize = 60;
+
+/// What a report makes of the rows.
+fn counted(results: &Results) -> impl PartialEq + use<> {
+    (results.samples.clone(), results.reached.clone(), results.blocks.clone())
+}
+
+#[test]
+fn a_damaged_segment_is_refused_noted_or_harmless() {
+    // What is printed where the library panics is of no interest.
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if std::thread::current().name() != Some(READS_DAMAGED) {
+            usual(info);
+        }
+    }));
+    let run = OwnRun::new(&["--trace", "--pack-above", "90000"]);
+    let sound = counted(&load(&run.folder).unwrap());
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(20);
+    let mut refused = 0;
+    for stem in ["rounds", "positions"] {
+        let segment = &segments(&run.folder, stem)[0];
+        let name = segment.file_name().unwrap().to_str().unwrap();
+        let bytes = fs::read(segment).unwrap();
+        let mut check = |damaged: &[u8]| {
+            fs::write(segment, damaged).unwrap();
+            match load(&run.folder) {
+                Ok(results) => assert!(!results.notes.is_empty() || counted(&results) == sound),
+                Err(error) => {
+                    let said = format!("{error:#}");
+                    assert!(said.starts_with(&format!("{name} ")), "{said}");
+                    assert!(!said.contains('\n'), "{said}");
+                    refused += 1;
+                }
+            }
+        };
+        for _ in 0..FLIPS {
+            let mut damaged = bytes.clone();
+            damaged[rng.next_u64() as usize % bytes.len()] ^= 1 << (rng.next_u64() % 8);
+            check(&damaged);
+        }
+        // The lists at the end tell where everything is.
+        let end = bytes.len() - 4000;
+        for at in (end..bytes.len()).step_by(3) {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (rng.next_u64() % 8);
+            check(&damaged);
+        }
+        (0..CUTS).for_each(|cut| check(&bytes[..bytes.len() * cut / CUTS]));
+        check(&[bytes.as_slice(), &bytes[..100]].concat());
+        fs::write(segment, bytes).unwrap();
+    }
+    assert!(counted(&load(&run.folder).unwrap()) == sound && refused > FLIPS);
+}

@@ -1,0 +1,227 @@
+//! Rounds of several generations together: each has the text, the drafts and the logits
+//! that it has alone.
+
+use std::time::Duration;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use specdec::chance::{Request, Seeded};
+use specdec::clock::{VirtualClock, VirtualCosts};
+use specdec::decode::{
+    Generation, Lane, MethodSpec, Observer, StopRules, Totals, generate, one_round_together,
+    prefill,
+};
+use specdec::distribution::Token;
+use specdec::draft::{DRAFTERS, Tools};
+use specdec::error::Error;
+use specdec::model::{Dtype, LanguageModel, SMALL_PAIR, Settings};
+use specdec::round::RoundEvent;
+use specdec::sampling::{Logits, SamplingParams};
+
+/// Requests that are open at the same time.
+const REQUESTS: u32 = 32;
+
+/// What happened in the rounds of a generation: accepted tokens, passes of the draft model
+/// and the bits of all logits.
+#[derive(Debug, Default, PartialEq)]
+struct Seen(Vec<(usize, usize, Vec<u32>)>);
+
+impl Observer for Seen {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
+        let bits = event.logits.iter().flat_map(|row| match row {
+            Logits::F32(row) => row.iter().map(|x| x.to_bits()),
+            Logits::F64(_) => panic!("the logits of a real model are f32"),
+        });
+        self.0.push((event.verdict.path.len(), event.draft_forwards, bits.collect()));
+        Ok(())
+    }
+}
+
+/// A request; every second one is greedy.
+#[derive(Debug, Clone)]
+struct Asked {
+    name: String,
+    prompt: Vec<Token>,
+    method: MethodSpec,
+    max_tokens: usize,
+}
+
+impl Asked {
+    fn all(drafter: &str) -> Vec<Self> {
+        let asked = |number: u32| Self {
+            name: format!("request {number}"),
+            // Four requests begin in the same way.
+            prompt: (0..1 + number * 7 % 60).map(|i| (i * i + number / 4) % 199).collect(),
+            method: MethodSpec {
+                drafter: drafter.to_owned(),
+                num_speculative_tokens: 1 + number as usize % 5,
+                sampling: SamplingParams {
+                    temperature: if number.is_multiple_of(2) { 0.0 } else { 0.9 },
+                    ..SamplingParams::default()
+                },
+                ..MethodSpec::default()
+            },
+            max_tokens: 1 + number as usize * 5 % 24,
+        };
+        (0..REQUESTS).map(asked).collect()
+    }
+
+    fn generation<'a>(&self, [target, draft]: [&'a dyn LanguageModel; 2]) -> Generation<'a> {
+        let tools = Tools { draft: Some(draft), target: Some(target), texts: None };
+        let method = self.method.build_with(tools).unwrap();
+        let stop = StopRules::max_tokens(self.max_tokens);
+        Generation::new(target, method, &self.prompt, stop, None).unwrap()
+    }
+
+    fn chance(&self) -> Seeded {
+        Seeded::new(Request { seed: 3, prompt: &self.name, repeat: 0 })
+    }
+
+    /// Its text and rounds without others.
+    fn alone(&self, pair: [&dyn LanguageModel; 2]) -> (Vec<Token>, Seen) {
+        let (mut generation, mut seen) = (self.generation(pair), Seen::default());
+        generate(&mut generation, pair[0], &mut self.chance(), &still(), &mut seen).unwrap();
+        (generation.new_tokens().to_vec(), seen)
+    }
+}
+
+/// A clock that does not move: some drafters learn from the times of rounds, which depend on the
+/// batch.
+fn still() -> VirtualClock {
+    VirtualClock::new(VirtualCosts {
+        draft_pass: Duration::ZERO,
+        draft_row: Duration::ZERO,
+        target_pass: Duration::ZERO,
+        target_row: Duration::ZERO,
+    })
+}
+
+/// A request that is open.
+struct Open<'a> {
+    number: usize,
+    generation: Generation<'a>,
+    chance: Seeded,
+    seen: Seen,
+    totals: Totals,
+}
+
+impl<'a> Open<'a> {
+    fn new(number: usize, asked: &Asked, pair: [&'a dyn LanguageModel; 2]) -> Self {
+        Self::beside(&mut [], number, asked, pair)
+    }
+
+    /// A request that takes a share in what another one has read, if both begin in the same way.
+    fn beside(
+        others: &mut [Self],
+        number: usize,
+        asked: &Asked,
+        pair: [&'a dyn LanguageModel; 2],
+    ) -> Self {
+        let mut generation = asked.generation(pair);
+        let common = |other: &&mut Self| generation.common_with(&other.generation);
+        if let Some(other) = others.iter_mut().max_by_key(common) {
+            generation.share_with(&mut other.generation).unwrap();
+        }
+        let totals = prefill(&mut generation, pair[0], &still()).unwrap();
+        Self { number, generation, chance: asked.chance(), seen: Seen::default(), totals }
+    }
+
+    fn lane(&mut self) -> Lane<'_, 'a> {
+        let Self { generation, chance, seen, totals, .. } = self;
+        Lane { generation, chance, observer: seen, totals }
+    }
+}
+
+/// Texts and rounds of requests that come and go between rounds, in a changing order; some
+/// pause for a round.
+fn together(asked: &[Asked], pair: [&dyn LanguageModel; 2], seed: u64) -> Vec<(Vec<Token>, Seen)> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut made = asked.iter().map(|_| None).collect::<Vec<_>>();
+    let (mut open, mut next) = (Vec::<Open<'_>>::new(), 0);
+    while made.iter().any(Option::is_none) {
+        while next < asked.len() && (open.is_empty() || rng.random_bool(0.7)) {
+            let at = rng.random_range(0..=open.len());
+            let begun = Open::beside(&mut open, next, &asked[next], pair);
+            open.insert(at, begun);
+            next += 1;
+        }
+        for ended in open.extract_if(.., |o| o.generation.begin(o.totals.decode).is_some()) {
+            made[ended.number] = Some((ended.generation.new_tokens().to_vec(), ended.seen));
+        }
+        let mut lanes = open.iter_mut().filter(|_| rng.random_bool(0.9)).map(Open::lane);
+        let mut lanes = lanes.by_ref().collect::<Vec<_>>();
+        let rounds = one_round_together(&mut lanes, pair[0], &still()).unwrap();
+        rounds.into_iter().for_each(|round| round.unwrap());
+    }
+    made.into_iter().flatten().collect()
+}
+
+#[test]
+fn a_request_has_the_same_rounds_alone_and_among_others() {
+    for (dtype, seed) in Dtype::ALL.into_iter().zip(0..) {
+        let settings = Settings { dtype: Some(dtype), ..Settings::default() };
+        let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&settings).unwrap());
+        let pair = [&*target, &*draft];
+        for drafter in DRAFTERS {
+            let asked = Asked::all(drafter.name);
+            let tools = Tools { draft: Some(pair[1]), target: Some(pair[0]), texts: None };
+            // Some drafters read texts, and some propose what rejection cannot verify.
+            if asked[0].method.build_with(tools).is_err() {
+                continue;
+            }
+            let found = together(&asked, pair, seed);
+            for (asked, found) in asked.iter().zip(found) {
+                let (name, drafter) = (&asked.name, drafter.name);
+                assert!(found == asked.alone(pair), "{name}, {drafter}, {dtype:?}");
+            }
+        }
+    }
+}
+
+/// A lane that fails leaves the others as they are.
+#[test]
+fn a_lane_that_fails_does_not_stop_the_others() {
+    struct Full;
+    impl Observer for Full {
+        fn round(&mut self, _: &RoundEvent<'_>) -> Result<(), Error> {
+            Err(Error::input("the disk is full"))
+        }
+    }
+    let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&Settings::default()).unwrap());
+    let pair = [&*target, &*draft];
+    let asked = Asked::all("model");
+    let mut open = (0..3).map(|i| Open::new(i, &asked[i + 2], pair)).collect::<Vec<_>>();
+    let mut full = Full;
+    let mut lanes = open.iter_mut().map(Open::lane).collect::<Vec<_>>();
+    for lane in &mut lanes {
+        assert!(lane.generation.begin(lane.totals.decode).is_none());
+    }
+    lanes[1].observer = &mut full;
+    let rounds = one_round_together(&mut lanes, pair[0], &still()).unwrap();
+    assert!(rounds[0].is_ok() && rounds[2].is_ok());
+    assert_eq!(rounds[1].as_ref().unwrap_err().to_string(), "the disk is full");
+}
+
+/// Under the virtual clock a round costs what all its rows cost, for every lane in it.
+#[test]
+fn a_shared_round_takes_the_time_of_all_its_rows() {
+    let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&Settings::default()).unwrap());
+    let pair = [&*target, &*draft];
+    let asked = Asked { max_tokens: 24, ..Asked::all("none")[0].clone() };
+    let time = |count: usize| {
+        let clock = VirtualClock::new(VirtualCosts::default());
+        let mut open = (0..count).map(|i| Open::new(i, &asked, pair)).collect::<Vec<_>>();
+        for lane in &mut open {
+            assert!(lane.generation.begin(lane.totals.decode).is_none());
+        }
+        let mut lanes = open.iter_mut().map(Open::lane).collect::<Vec<_>>();
+        let rounds = one_round_together(&mut lanes, pair[0], &clock).unwrap();
+        rounds.into_iter().for_each(|round| round.unwrap());
+        let times = open.iter().map(|o| o.totals.decode).collect::<Vec<_>>();
+        assert!(times.iter().all(|time| *time == times[0]));
+        assert!(open.iter().all(|o| o.totals.share == times[0] / count as u32));
+        times[0]
+    };
+    let costs = VirtualCosts::default();
+    assert_eq!(time(3) - time(1), 2 * costs.target_row);
+}
