@@ -112,7 +112,8 @@ def without_prompts(commands: Commands) -> Path:
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0], lineterminator="\n")
         writer.writeheader()
-        writer.writerows(row | ({"ms": "0"} if row["what"] == "prefill" else {}) for row in rows)
+        prompts = ("prefill", "draft_prefill")
+        writer.writerows(row | ({"ms": "0"} if row["what"] in prompts else {}) for row in rows)
     return path
 
 

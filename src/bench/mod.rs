@@ -19,7 +19,8 @@ pub use outside::Outside;
 pub use rows::PassRow;
 pub use sample::{ENOUGH, Timing};
 pub use surface::{
-    CostPlaces, CostRow, DRAFT_COST, OUTSIDE_COST, PREFILL_COST, TARGET_COST, cost_rows,
+    CostPlaces, CostRow, DRAFT_COST, DRAFT_PREFILL_COST, OUTSIDE_COST, PREFILL_COST, TARGET_COST,
+    cost_rows,
 };
 
 use std::time::Duration;

@@ -33,10 +33,12 @@ pub const TARGET_COST: &str = "target";
 pub const DRAFT_COST: &str = "draft";
 /// That for reading a prompt, which needs no logits.
 pub const PREFILL_COST: &str = "prefill";
+/// That for the draft model's reading of a prompt.
+pub const DRAFT_PREFILL_COST: &str = "draft_prefill";
 /// That for what a round takes outside passes.
 pub const OUTSIDE_COST: &str = "outside";
 
-/// The lengths of the prompts that are timed, as far as the target has room for them.
+/// The lengths of the prompts that are timed, as far as a model has room for them.
 const PROMPTS: [usize; 4] = [1, 16, 64, 256];
 
 /// The numbers of rows of a sequence that are timed in a batch; with one sequence it is every
@@ -88,7 +90,7 @@ pub fn cost_rows(
             }
         }
     }
-    found.extend(of_prompts(target, budget, clock)?);
+    found.extend(of_prompts(target, draft, budget, clock)?);
     Ok(found)
 }
 
@@ -142,16 +144,22 @@ fn of_rounds(
 /// What prompts cost.
 fn of_prompts(
     target: &dyn LanguageModel,
+    draft: Option<&dyn LanguageModel>,
     budget: Duration,
     clock: &dyn Clock,
 ) -> Result<Vec<CostRow>, Error> {
-    let room = target.info().context_length;
-    let prompts = PROMPTS.into_iter().filter(|&length| length <= room).collect::<Vec<_>>();
-    let prompt = |&length: &usize| -> Task<'_> { Box::new(move || prefill(target, length)) };
-    let mut tasks = prompts.iter().map(prompt).collect::<Vec<_>>();
+    let models = [Some((PREFILL_COST, target)), draft.map(|draft| (DRAFT_PREFILL_COST, draft))];
+    let prompts = models.into_iter().flatten().flat_map(|(what, model)| {
+        let room = model.info().context_length;
+        PROMPTS.into_iter().filter(move |&length| length <= room).map(move |n| (what, model, n))
+    });
+    let prompts = prompts.collect::<Vec<_>>();
+    let reading = |&(_, model, length): &(_, _, usize)| -> Task<'_> {
+        Box::new(move || prefill(model, length))
+    };
+    let mut tasks = prompts.iter().map(reading).collect::<Vec<_>>();
     let times = Stopwatch::new(clock).in_turns(&mut tasks, budget)?;
-    let times = prompts.into_iter().zip(times.iter().map(Timing::median));
+    let times = prompts.iter().zip(times.iter().map(Timing::median));
     let place = BenchPlace::alone(1);
-    let rows = times.filter_map(|(length, us)| Some(row(PREFILL_COST, length, place, us?)));
-    Ok(rows.collect())
+    Ok(times.filter_map(|(&(what, _, length), us)| Some(row(what, length, place, us?))).collect())
 }

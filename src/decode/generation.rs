@@ -108,18 +108,28 @@ impl<'a> Generation<'a> {
     }
 
     /// Number of its prompt tokens, without the last, with which another generation begins, too.
-    pub fn common_with(&self, other: &Self) -> usize {
+    fn common_with(&self, other: &Self) -> usize {
         let head = &self.tokens[..self.prompt_len - 1];
         head.iter().zip(other.session.context()).take_while(|(own, held)| own == held).count()
     }
 
-    /// Takes a share in what another generation of the same target has computed of the tokens with
-    /// which both begin, before it has computed anything itself.
+    /// Takes a share in what one of these generations of the same target has computed: of those
+    /// that begin as this one does, the one that does so for longest. This one has computed
+    /// nothing yet.
     ///
     /// # Errors
     /// If the engine fails to copy rows.
-    pub fn share_with(&mut self, other: &mut Self) -> Result<(), Error> {
-        self.session = other.session.share(self.common_with(other))?;
+    pub fn share_with_one_of<'o>(
+        &mut self,
+        others: impl Iterator<Item = &'o mut Self>,
+    ) -> Result<(), Error>
+    where
+        Self: 'o,
+    {
+        let others = others.map(|other| (self.common_with(other), other));
+        if let Some((common @ 1.., other)) = others.max_by_key(|(common, _)| *common) {
+            self.session = other.session.share(common)?;
+        }
         Ok(())
     }
 

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::bench::{CostRow, DRAFT_COST, OUTSIDE_COST, PREFILL_COST, TARGET_COST};
+use crate::bench::{
+    CostRow, DRAFT_COST, DRAFT_PREFILL_COST, OUTSIDE_COST, PREFILL_COST, TARGET_COST,
+};
 use crate::error::Error;
 use anyhow::{Context, Result, bail};
 
@@ -14,6 +16,7 @@ pub struct CostTable {
     target: Surface,
     draft: Surface,
     prefill: Surface,
+    draft_prefill: Surface,
     outside: Surface,
 }
 
@@ -59,10 +62,11 @@ impl CostTable {
             "" | TARGET_COST => &mut self.target,
             DRAFT_COST => &mut self.draft,
             PREFILL_COST => &mut self.prefill,
+            DRAFT_PREFILL_COST => &mut self.draft_prefill,
             OUTSIDE_COST => &mut self.outside,
             other => bail!(
-                "what = {other}: allowed are {TARGET_COST}, {DRAFT_COST}, {PREFILL_COST} and \
-                 {OUTSIDE_COST}"
+                "what = {other}: allowed are {TARGET_COST}, {DRAFT_COST}, {PREFILL_COST}, \
+                 {DRAFT_PREFILL_COST} and {OUTSIDE_COST}"
             ),
         };
         if rows == 0 || batch == 0 {
@@ -106,7 +110,12 @@ impl CostTable {
 
     /// Reading so many tokens of prompts, in ms; `None` if the file does not tell.
     pub fn prefill(&self, rows: f64, context: f64) -> Option<f64> {
-        (!self.prefill.0.is_empty()).then(|| self.prefill.at(rows, context, 1))
+        self.prefill.known(rows, context)
+    }
+
+    /// That of the draft model.
+    pub fn draft_prefill(&self, rows: f64, context: f64) -> Option<f64> {
+        self.draft_prefill.known(rows, context)
     }
 
     /// The time outside passes in a round whose pass has `rows` rows, in ms; 0 if the file does
@@ -117,6 +126,11 @@ impl CostTable {
 }
 
 impl Surface {
+    /// As [`Self::at`], for a sequence alone; `None` if nothing is known.
+    fn known(&self, rows: f64, context: f64) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.at(rows, context, 1))
+    }
+
     /// Linear between the known rows, contexts and batches. Beyond the largest known number of
     /// rows the last slope goes on; beyond the known contexts and batches the nearest counts.
     fn at(&self, rows: f64, context: f64, batch: usize) -> f64 {

@@ -69,11 +69,7 @@ impl<'m> RunningText<'m> {
         let target = engine.target();
         let mut generation = Generation::new(target, method, &tokens, rules, Some(engine.codec()))?;
         // What another text has read of a prompt that begins in the same way is not read again.
-        let common = |other: &&mut Self| generation.common_with(&other.generation);
-        let other = others.iter_mut().max_by_key(common);
-        if let Some(other) = other.filter(|other| common(other) > 0) {
-            generation.share_with(&mut other.generation)?;
-        }
+        generation.share_with_one_of(others.iter_mut().map(|other| &mut other.generation))?;
         let logprobs = job.wanted.prompt_logprobs;
         let logprobs = logprobs.map(|most| prompt_logprobs(engine, &tokens, most)).transpose();
         let totals = prefill(&mut generation, target, &RealClock::default())?;

@@ -40,6 +40,8 @@ pub fn serve(
 fn generate_all(engine: &ServingEngine<'_>, mut queue: Receiver<TextJob>) {
     let mut running = Vec::<RunningText<'_>>::new();
     loop {
+        // A text that has ended is told of before others read their prompts.
+        running.retain_mut(RunningText::goes_on);
         while running.len() < engine.settings.limits.slots {
             engine.meters.load(running.len(), queue.len());
             let job =
@@ -47,14 +49,13 @@ fn generate_all(engine: &ServingEngine<'_>, mut queue: Receiver<TextJob>) {
             match job {
                 Some(job) => {
                     let text = RunningText::begin(job, engine, &mut running);
-                    running.extend(text);
+                    running.extend(text.and_then(|mut text| text.goes_on().then_some(text)));
                 }
                 None if running.is_empty() => return,
                 None => break,
             }
         }
         engine.meters.load(running.len(), queue.len());
-        running.retain_mut(RunningText::goes_on);
         let mut rounds = round(&mut running, engine).into_iter();
         running.retain_mut(|text| text.tell(rounds.next().unwrap_or(Ok(()))));
     }

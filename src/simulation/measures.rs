@@ -43,7 +43,8 @@ pub struct ServedRun {
 }
 
 impl ServedRun {
-    pub(super) fn step(&mut self, rounds: &[ServedRound], ms: f64) {
+    /// A step has run.
+    pub(crate) fn step(&mut self, rounds: &[ServedRound], ms: f64) {
         self.steps += usize::from(!rounds.is_empty());
         self.rounds += rounds.len();
         self.drafted += rounds.iter().map(|round| round.drafted).sum::<usize>();
@@ -58,7 +59,7 @@ impl ServedRun {
     }
 
     /// The load goes on: requests are still to be taken.
-    pub(super) fn loaded_until(&mut self, now: f64) {
+    pub(crate) fn loaded_until(&mut self, now: f64) {
         (self.loaded_tokens, self.loaded_ms) = (self.emitted, now);
     }
 
@@ -84,16 +85,18 @@ impl ServedRun {
     }
 }
 
-/// Quantiles of a time over requests.
+/// Quantiles of a time over requests, in ms.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct TimeQuantiles {
-    pub(super) p50: f64,
-    pub(super) p95: f64,
-    pub(super) p99: f64,
+#[allow(missing_docs)]
+pub struct TimeQuantiles {
+    pub p50: f64,
+    pub p95: f64,
+    pub p99: f64,
 }
 
 impl TimeQuantiles {
-    pub(super) fn of<'r>(
+    /// Those of a time of each request.
+    pub fn of<'r>(
         requests: impl Iterator<Item = &'r ServedRequest>,
         time: fn(&ServedRequest) -> f64,
     ) -> Self {

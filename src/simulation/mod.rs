@@ -18,7 +18,8 @@ mod text;
 mod ways;
 
 pub use arrivals::Arrivals;
-pub use measures::{ServedRequest, ServedRun};
+pub(crate) use arrivals::RequestQueue;
+pub use measures::{ServedRequest, ServedRun, TimeQuantiles};
 pub use outlook::Outlook;
 pub use policy::{
     DecodingRequest, NO_DRAFTS, PolicyEntry, PolicyParams, ServedRound, ServerStep, ServingPolicy,

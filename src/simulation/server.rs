@@ -14,7 +14,8 @@ pub struct ServerLimits {
     /// The most requests that share a step.
     pub max_batch: usize,
     /// The most rows of a step, as far as prompts need them: requests that decode always do.
-    pub step_rows: usize,
+    /// `None`: steps read no prompts; each is read as a whole when its request is taken.
+    pub step_rows: Option<usize>,
 }
 
 /// A server in simulated time.
@@ -58,7 +59,14 @@ impl Server<'_> {
             while active.len() < self.limits.max_batch {
                 let Some((number, text, arrived)) = queue.take(now) else { break };
                 let served = ServedRequest { number, text, arrived, ..ServedRequest::default() };
-                active.push(ActiveRequest::new(&self.texts[text], served, now));
+                let mut request = ActiveRequest::new(&self.texts[text], served, now);
+                if self.limits.step_rows.is_none() {
+                    let ms = self.costs.prompt(request.unread).total();
+                    now += ms;
+                    request.read(request.unread, now);
+                    run.step(&[], ms);
+                }
+                active.push(request);
             }
             if active.is_empty() {
                 // A client's next request comes when its last one is done, so nobody waits here.
@@ -129,7 +137,7 @@ impl Server<'_> {
     /// first are read first. A step that decodes nothing always reads some.
     fn chunks(&self, active: &[ActiveRequest<'_>], drafts: &[usize]) -> Vec<usize> {
         let rows = drafts.len() + drafts.iter().sum::<usize>();
-        let mut room = self.limits.step_rows.saturating_sub(rows);
+        let mut room = self.limits.step_rows.unwrap_or_default().saturating_sub(rows);
         if drafts.is_empty() {
             room = room.max(1);
         }

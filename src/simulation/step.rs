@@ -48,8 +48,7 @@ impl StepCosts<'_> {
     /// too, unless the costs of reading prompts are known; then these are added.
     ///
     /// The draft model makes a pass for every token of the longest draft, over the requests that
-    /// still draft. It reads prompts in a share of the target's time for them: that of its pass
-    /// of one row in the target's.
+    /// still draft, and reads prompts, too.
     pub fn step(&self, work: &StepWork<'_>) -> StepMs {
         let (decoding, drafted) = (work.drafts.len(), work.drafts.iter().sum::<usize>());
         let sequences = decoding + work.prefills;
@@ -63,21 +62,38 @@ impl StepCosts<'_> {
             ms.target = self.table.target(rows, context, decoding);
             ms.outside = self.table.outside(rows, context, decoding);
         }
-        let prompts = match self.table.prefill(work.prefill_rows as f64, context) {
-            _ if work.prefill_rows == 0 => 0.0,
-            Some(prompts) => prompts,
-            None => {
-                let rows = (decoding + drafted + work.prefill_rows) as f64;
-                let all = self.table.target(rows / sequences as f64, context, sequences);
-                (all - ms.target).max(0.0)
-            }
+        let as_rows = || {
+            let rows = (decoding + drafted + work.prefill_rows) as f64;
+            let all = self.table.target(rows / sequences as f64, context, sequences);
+            (all - ms.target).max(0.0)
         };
-        ms.target += prompts;
+        let prompts = self.prompts(work.prefill_rows, context, as_rows);
+        ms.target += prompts.target;
         if self.with_model {
-            let share = self.table.draft(context, 1) / self.table.target(1.0, context, 1);
-            ms.draft = share * prompts + self.draft_passes(work.drafts, context);
+            ms.draft = prompts.draft + self.draft_passes(work.drafts, context);
         }
         ms
+    }
+
+    /// The time in which a prompt of so many tokens is read alone.
+    pub fn prompt(&self, rows: usize) -> StepMs {
+        self.prompts(rows, 1.0, || self.table.target(rows as f64, rows as f64, 1))
+    }
+
+    /// What reading so many tokens of prompts takes; the target's time for them as rows of a
+    /// pass, where the costs of prompts are not known. The draft model takes a share of it, that
+    /// of its pass of one row in the target's, where its own costs are not known.
+    fn prompts(&self, rows: usize, context: f64, as_rows: impl FnOnce() -> f64) -> StepMs {
+        if rows == 0 {
+            return StepMs::default();
+        }
+        let target = self.table.prefill(rows as f64, context).unwrap_or_else(as_rows);
+        let share = || self.table.draft(context, 1) / self.table.target(1.0, context, 1);
+        let draft = match self.with_model {
+            true => self.table.draft_prefill(rows as f64, context),
+            false => Some(0.0),
+        };
+        StepMs { draft: draft.unwrap_or_else(|| share() * target), target, outside: 0.0 }
     }
 
     /// The passes of the draft model.

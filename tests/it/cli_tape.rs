@@ -318,7 +318,7 @@ fn what_is_no_tape_is_refused() {
         ("rows,context,batch,ms\n1,1,1,x\n", "row 1"),
         (
             "what,rows,context,batch,ms\npass,1,1,1,4\n",
-            "allowed are target, draft, prefill and outside",
+            "allowed are target, draft, prefill, draft_prefill and outside",
         ),
         ("what,rows,context,batch,ms\ndraft,1,1,1,4\n", "no row for a pass of the target"),
     ] {

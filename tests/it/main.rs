@@ -286,6 +286,8 @@ mod raw_files;
 #[cfg(feature = "harness")]
 mod reference_page;
 #[cfg(feature = "harness")]
+mod replay;
+#[cfg(feature = "harness")]
 mod report;
 #[cfg(feature = "harness")]
 mod report_page;

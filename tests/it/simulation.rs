@@ -60,7 +60,7 @@ fn served(
     requests: usize,
 ) -> ServedRun {
     let costs = StepCosts { table, with_model: true };
-    let limits = ServerLimits { max_batch: 8, step_rows: 2048 };
+    let limits = ServerLimits { max_batch: 8, step_rows: Some(2048) };
     let outlook = &Outlook::of(texts, true);
     let mut policy = policy(
         name,

@@ -118,10 +118,8 @@ impl<'a> Open<'a> {
         pair: [&'a dyn LanguageModel; 2],
     ) -> Self {
         let mut generation = asked.generation(pair);
-        let common = |other: &&mut Self| generation.common_with(&other.generation);
-        if let Some(other) = others.iter_mut().max_by_key(common) {
-            generation.share_with(&mut other.generation).unwrap();
-        }
+        let others = others.iter_mut().map(|other| &mut other.generation);
+        generation.share_with_one_of(others).unwrap();
         let totals = prefill(&mut generation, pair[0], &still()).unwrap();
         Self { number, generation, chance: asked.chance(), seen: Seen::default(), totals }
     }

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::draft_length;
+use super::{MOST, draft_length};
 use crate::simulation::{PolicyEntry, policies};
 
 /// A policy, and the K that was asked for.
@@ -32,4 +32,18 @@ impl FromStr for NamedPolicy {
 pub(super) fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse::<f64>().ok().filter(|rate| *rate > 0.0);
     rate.ok_or_else(|| "allowed is a number above 0, or inf".to_owned())
+}
+
+/// The most rows of a step; `None` if each prompt is read as a whole.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StepRows(pub(super) Option<usize>);
+
+/// Parses the most rows of a step.
+pub(super) fn step_rows(text: &str) -> Result<StepRows, String> {
+    if text == "whole" {
+        return Ok(StepRows(None));
+    }
+    let rows = text.parse().ok().filter(|rows| (1..=MOST).contains(rows));
+    rows.map(|rows| StepRows(Some(rows)))
+        .ok_or_else(|| format!("allowed is whole, or a whole number from 1 to {MOST}"))
 }

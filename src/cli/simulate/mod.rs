@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use serde::Serialize;
 
-use self::load::{NamedPolicy, rate};
+use self::load::{NamedPolicy, StepRows, rate, step_rows};
 use self::table::simulation_text;
 use super::options::{count, setting};
 use super::output;
@@ -70,9 +70,10 @@ pub(super) struct SimulateArgs {
     /// The most requests that share a step [default: the largest batch of the costs]
     #[arg(long, value_name = "N", value_parser = count)]
     max_batch: Option<usize>,
-    /// The most rows of a step, as far as prompts need them
-    #[arg(long, value_name = "N", default_value_t = 2048, value_parser = count)]
-    step_rows: usize,
+    /// The most rows of a step, as far as prompts need them; whole: each prompt is read at once
+    /// and between steps, as `specdec serve` does
+    #[arg(long, value_name = "N|whole", default_value = "2048", value_parser = step_rows)]
+    step_rows: StepRows,
     /// Requests [default: one for each text, and at least four for each client]
     #[arg(long, value_name = "N", value_parser = count)]
     requests: Option<usize>,
@@ -118,7 +119,7 @@ pub(super) fn run(args: &SimulateArgs) -> Result<()> {
     for way in &ways {
         args.check_seen(way)?;
         let costs = StepCosts { table: &table, with_model: way.with_model };
-        let limits = ServerLimits { max_batch, step_rows: args.step_rows };
+        let limits = ServerLimits { max_batch, step_rows: args.step_rows.0 };
         let server = Server { texts: &way.texts, costs, limits };
         for &load in &loads {
             for (row, runs) in args.serve((way, &policies), load, &server)? {
@@ -223,10 +224,11 @@ impl SimulateArgs {
     }
 
     fn loads(&self, max_batch: usize) -> Result<Vec<Arrivals>> {
-        let least = [("--repeats", self.repeats), ("--step-rows", self.step_rows)];
         let given = self.requests.map(|requests| ("--requests", requests));
         let clients = self.clients.iter().map(|&clients| ("--clients", clients));
-        for (option, number) in least.into_iter().chain(given).chain(clients) {
+        for (option, number) in
+            [("--repeats", self.repeats)].into_iter().chain(given).chain(clients)
+        {
             if !(1..=MOST).contains(&number) {
                 bail!("{option} {number}: allowed are numbers from 1 to {MOST}");
             }

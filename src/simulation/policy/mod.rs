@@ -59,7 +59,7 @@ pub struct DecodingRequest<'s> {
 }
 
 /// What became of a round.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ServedRound {
     /// The number of the request.
     pub request: usize,
