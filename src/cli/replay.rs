@@ -19,7 +19,7 @@ use crate::input::read_text;
 use crate::replay::{Player, RequestFile};
 use crate::report;
 use crate::shown;
-use crate::simulation::{ServedRun, TimeQuantiles};
+use crate::simulation::{Latencies, ServedRun};
 
 /// Options of `specdec replay`.
 #[derive(Debug, Args)]
@@ -94,12 +94,8 @@ struct ReplayReport {
     tokens: usize,
     tokens_per_second: f64,
     ms_per_token: f64,
-    first_token_ms_p50: f64,
-    first_token_ms_p95: f64,
-    first_token_ms_p99: f64,
-    latency_ms_p50: f64,
-    latency_ms_p95: f64,
-    latency_ms_p99: f64,
+    #[serde(flatten)]
+    latencies: Latencies,
     batch: f64,
     busy: f64,
     tokens_per_round: f64,
@@ -109,20 +105,12 @@ struct ReplayReport {
 impl ReplayReport {
     fn of(run: &ServedRun) -> Self {
         let (loaded, ms) = run.under_load();
-        let first = TimeQuantiles::of(run.requests.iter(), |served| served.first - served.arrived);
-        let latency =
-            TimeQuantiles::of(run.requests.iter(), |served| served.finished - served.arrived);
         Self {
             requests: run.requests.len(),
             tokens: run.tokens(),
             tokens_per_second: 1000.0 * loaded / ms,
             ms_per_token: run.decode_ms() / run.tokens() as f64,
-            first_token_ms_p50: first.p50,
-            first_token_ms_p95: first.p95,
-            first_token_ms_p99: first.p99,
-            latency_ms_p50: latency.p50,
-            latency_ms_p95: latency.p95,
-            latency_ms_p99: latency.p99,
+            latencies: Latencies::of(run.requests.iter()),
             batch: run.rounds as f64 / run.steps as f64,
             busy: run.busy_ms / run.span_ms(),
             tokens_per_round: run.tokens() as f64 / run.rounds as f64,
@@ -149,16 +137,16 @@ impl fmt::Display for ReplayReport {
         if let Some(rate) = self.acceptance_rate {
             write!(f, ", with {:.1} % of the drafted ones accepted", 100.0 * rate)?;
         }
-        let mut times = |what: &str, [p50, p95, p99]: [f64; 3]| {
-            write!(
-                f,
-                "\n{what}: {p50:.1} ms in the median, 95 % within {p95:.1} ms, 99 % within {p99:.1} ms"
-            )
-        };
-        times(
-            "first tokens",
-            [self.first_token_ms_p50, self.first_token_ms_p95, self.first_token_ms_p99],
-        )?;
-        times("whole texts", [self.latency_ms_p50, self.latency_ms_p95, self.latency_ms_p99])
+        let Latencies { first_token_ms_p50, first_token_ms_p95, first_token_ms_p99, .. } =
+            self.latencies;
+        let Latencies { latency_ms_p50, latency_ms_p95, latency_ms_p99, .. } = self.latencies;
+        for (what, [p50, p95, p99]) in [
+            ("first tokens", [first_token_ms_p50, first_token_ms_p95, first_token_ms_p99]),
+            ("whole texts", [latency_ms_p50, latency_ms_p95, latency_ms_p99]),
+        ] {
+            write!(f, "\n{what}: {p50:.1} ms in the median, ")?;
+            write!(f, "95 % within {p95:.1} ms, 99 % within {p99:.1} ms")?;
+        }
+        Ok(())
     }
 }

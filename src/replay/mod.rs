@@ -6,4 +6,4 @@ mod player;
 mod requests;
 
 pub use player::{Player, RequestToPlay};
-pub use requests::{AskedRow, ReplayedRow, RequestFile};
+pub use requests::RequestFile;

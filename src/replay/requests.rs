@@ -1,43 +1,28 @@
-//! The file of requests that are played, and the rows of what became of them.
+//! The file of requests that are played.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::player::RequestToPlay;
 use crate::error::Error;
 use crate::recording::TapePrompt;
 use crate::shown::{self, cell};
-use crate::simulation::{ServedRequest, ServedRun};
+use crate::simulation::{RequestTimes, ServedRequest, ServedRun};
 
 /// A row of the file of requests, of which the other columns are not read.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[allow(missing_docs)]
-pub struct AskedRow {
-    pub request: u32,
+struct AskedRow {
+    request: u32,
     #[serde(with = "cell")]
-    pub prompt: String,
-    pub tokens: usize,
+    prompt: String,
+    tokens: usize,
     #[serde(default)]
-    pub arrived_ms: f64,
+    arrived_ms: f64,
     #[serde(default)]
-    pub clients: Option<usize>,
-}
-
-/// A row for a request that was played; times are in ms. `docs/simulate.md` describes the columns.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-#[allow(missing_docs)]
-pub struct ReplayedRow {
-    pub request: u32,
-    #[serde(with = "cell")]
-    pub prompt: String,
-    pub tokens: usize,
-    pub arrived_ms: f64,
-    pub prefilled_ms: f64,
-    pub first_ms: f64,
-    pub finished_ms: f64,
+    clients: Option<usize>,
 }
 
 /// The requests of a file, in the order in which they come.
@@ -123,18 +108,10 @@ impl RequestFile {
     }
 
     /// What became of them, in the order of their numbers.
-    pub fn replayed(&self, run: &ServedRun) -> Vec<ReplayedRow> {
+    pub fn replayed(&self, run: &ServedRun) -> Vec<RequestTimes> {
         let row = |served: &ServedRequest| {
             let AskedRow { request, prompt, .. } = &self.rows[served.number];
-            ReplayedRow {
-                request: *request,
-                prompt: prompt.clone(),
-                tokens: served.tokens,
-                arrived_ms: served.arrived,
-                prefilled_ms: served.prefilled,
-                first_ms: served.first,
-                finished_ms: served.finished,
-            }
+            RequestTimes::of((*request as usize, prompt), served)
         };
         let mut rows = run.requests.iter().map(row).collect::<Vec<_>>();
         rows.sort_by_key(|row| row.request);

@@ -87,16 +87,15 @@ impl ServedRun {
 
 /// Quantiles of a time over requests, in ms.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[allow(missing_docs)]
-pub struct TimeQuantiles {
-    pub p50: f64,
-    pub p95: f64,
-    pub p99: f64,
+pub(super) struct TimeQuantiles {
+    pub(super) p50: f64,
+    pub(super) p95: f64,
+    pub(super) p99: f64,
 }
 
 impl TimeQuantiles {
     /// Those of a time of each request.
-    pub fn of<'r>(
+    pub(super) fn of<'r>(
         requests: impl Iterator<Item = &'r ServedRequest>,
         time: fn(&ServedRequest) -> f64,
     ) -> Self {
