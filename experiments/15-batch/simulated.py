@@ -3,9 +3,10 @@
     cargo build --release
     python experiments/15-batch/simulated.py --tape 64.tape.jsonl --out FOLDER
 
-`run.py` writes the tape. In each repeat the engine serves the requests of a simulation
-(`specdec replay`) between two measurements of what passes cost; it is compared with the mean of
-the simulations with either. It needs Python 3.11 or newer.
+`run.py` writes the tape. In each repeat the engine serves two parts of a simulation's requests
+(`specdec replay`), one after the other. Each part is compared with a simulation whose costs are
+those of the other part (`--played-costs`), and with one whose costs `specdec bench` measured at
+the beginning. It needs Python 3.11 or newer.
 """
 
 import argparse
@@ -13,9 +14,11 @@ import csv
 import gzip
 import statistics
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROMPTS = REPOSITORY / "experiments" / "13-determinism" / "prompts.jsonl"
@@ -28,13 +31,15 @@ METHODS = {
 }
 BATCHES, CONTEXTS = "1,2,4,8,16", "32,96"
 SLOTS = 16
-LOADS = ("--clients", "1,8", "--rate", 16)
-REQUESTS = 128
-WHEN = ("before", "after")
+LOADS = {"1 clients": ("--clients", 1), "8 clients": ("--clients", 8), "16 per s": ("--rate", 16)}
+REQUESTS = 64
+PARTS = (0, 1)
+# What is measured, and simulations by where their costs come from.
+KINDS = ("measured", "played", "bench")
 TIMES = ("arrived_ms", "finished_ms")
 COLUMNS = (
-    "repeat", "method", "load", "request", "tokens", *TIMES,
-    *(f"{when}_{time}" for when in WHEN for time in TIMES),
+    "repeat", "part", "method", "load", "request", "tokens",
+    *(f"{kind}_{time}" for kind in KINDS for time in TIMES),
 )  # fmt: skip
 Row = dict[str, object]
 
@@ -47,11 +52,15 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=8)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
+    program = Program(args.specdec, args.tape, args.out)
+    program.bench()
     rows: list[Row] = []
     for repeat in range(args.repeats):
-        rows += repeated(Program(args.specdec, args.tape, args.out), repeat)
+        for method in METHODS:
+            for load in LOADS:
+                rows += repeated(program, repeat, method, load)
+        write(args.out / "replayed.csv.gz", rows)
         print(f"{repeat + 1} of {args.repeats}", flush=True)
-    write(args.out / "replayed.csv.gz", rows)
     write(args.out / "simulated.csv", list(compared(rows)))
 
 
@@ -62,85 +71,95 @@ class Program:
         self._specdec = specdec
         self._tape = tape
         self._out = out
+        self.costs = out / "costs.csv"
 
-    def simulated(self, repeat: int, when: str) -> dict[tuple[str, str], list[dict[str, str]]]:
-        """The requests by method and load, of a simulation with costs that are measured now."""
-        costs = self._out / f"costs-{repeat}-{when}.csv"
-        requests = self._out / "requests.csv"
+    def bench(self) -> None:
+        """Measures what passes cost."""
         self._run(
-            "bench", "--costs", costs, "--batch", BATCHES, "--contexts", CONTEXTS,
+            "bench", "--costs", self.costs, "--batch", BATCHES, "--contexts", CONTEXTS,
             "--seconds", 1, *DRAFT,
         )  # fmt: skip
-        self._run(
-            "simulate", self._tape, "--costs", costs, "--drafter", "model", *LOADS,
-            "--policy", ",".join(METHODS), "--requests", REQUESTS, "--repeats", 1,
-            "--seed", repeat, "--max-batch", SLOTS, "--step-rows", "whole",
-            "--requests-csv", requests,
-        )  # fmt: skip
-        return {key: list(group) for key, group in groupby(read(requests), key=of)}
 
-    def replayed(self, method: str, requests: list[dict[str, str]]) -> list[dict[str, str]]:
-        """The same requests, served by the engine."""
+    def simulated(self, method: str, load: str, seed: int, costs: Path) -> list[dict[str, str]]:
+        """The requests of a simulation."""
+        requests = self._out / "requests.csv"
+        self._run(
+            "simulate", self._tape, "--costs", costs, "--drafter", "model", *LOADS[load],
+            "--policy", method, "--requests", REQUESTS, "--repeats", 1, "--seed", seed,
+            "--max-batch", SLOTS, "--step-rows", "whole", "--requests-csv", requests,
+        )  # fmt: skip
+        return [row for row in read(requests) if row["policy"] == method.split(":")[0]]
+
+    def replayed(self, method: str, requests: list[dict[str, str]], costs: Path) -> list[Row]:
+        """The same requests, served by the engine, which writes their costs."""
         asked, replayed = self._out / "requests.csv", self._out / "replayed.csv"
         write(asked, requests)
         self._run(
             "replay", asked, "--prompts", PROMPTS, "--temperature", 1, "--slots", SLOTS,
-            *METHODS[method], "--csv", replayed,
+            *METHODS[method], "--csv", replayed, "--costs", self.costs, "--played-costs", costs,
         )  # fmt: skip
         return read(replayed)
+
+    def played_costs(self, part: int) -> Path:
+        return self._out / f"played-{part}.csv"
 
     def _run(self, *command: object) -> None:
         words = [str(self._specdec), *map(str, command)]
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
 
-def of(row: dict[str, str]) -> tuple[str, str]:
-    """The method and the load of a request."""
-    policy = row["policy"]
-    method = policy if policy == "plain" else f"{policy}:{row['num_speculative_tokens']}"
-    return method, f"{row['rate']} per s" if row["rate"] else f"{row['clients']} clients"
-
-
-def repeated(program: Program, repeat: int) -> Iterator[Row]:
-    """The requests of a repeat, simulated with costs of before and after, and served."""
-    before = program.simulated(repeat, WHEN[0])
-    served = {key: program.replayed(key[0], requests) for key, requests in before.items()}
-    after = program.simulated(repeat, WHEN[1])
-    for key, requests in served.items():
-        for own, *simulations in zip(requests, before[key], after[key], strict=True):
-            times = [own[time] for time in TIMES]
-            times += [simulation[time] for simulation in simulations for time in TIMES]
-            values = (repeat, *key, own["request"], own["tokens"], *times)
+def repeated(program: Program, repeat: int, method: str, load: str) -> Iterator[Row]:
+    """The requests of both parts, served, and simulated with either costs."""
+    seed = {part: 2 * repeat + part for part in PARTS}
+    bench = {part: program.simulated(method, load, seed[part], program.costs) for part in PARTS}
+    # What the machine loses or gains over time must not always hit the same part.
+    order = PARTS if repeat % 2 == 0 else PARTS[::-1]
+    measured = {
+        part: program.replayed(method, bench[part], program.played_costs(part)) for part in order
+    }
+    for part in PARTS:
+        other = program.played_costs(1 - part)
+        played = program.simulated(method, load, seed[part], other)
+        for kinds in zip(measured[part], played, bench[part], strict=True):
+            own = kinds[0]
+            assert len({(row["prompt"], row["tokens"]) for row in kinds}) == 1, kinds
+            times = [row[time] for row in kinds for time in TIMES]
+            values = (repeat, part, method, load, own["request"], own["tokens"], *times)
             yield dict(zip(COLUMNS, values, strict=True))
 
 
 def compared(rows: list[Row]) -> Iterator[Row]:
     """Throughput and latencies, simulated and measured; ratios with the range over repeats."""
-    key = lambda row: (row["method"], row["load"])  # noqa: E731
-    for (method, name), group in groupby(sorted(rows, key=key), key):
-        repeats = [list(own) for _, own in groupby(group, lambda row: row["repeat"])]
+    for (method, load), own in by(rows, "method", "load"):
+        repeats = [repeat for _, repeat in by(own, "repeat")]
         for what, measure in MEASURES.items():
-            expected = [
-                statistics.mean(measure(own, f"{when}_") for when in WHEN) for own in repeats
-            ]
-            found = [measure(own, "") for own in repeats]
-            ratios = sorted(a / b for a, b in zip(expected, found, strict=True))
+            found = {kind: measure(own, kind) for kind in KINDS}
+            ratios = [measure(part, "played") / measure(part, "measured") for part in repeats]
             yield {
-                "method": method, "load": name, "what": what,
-                "simulated": statistics.median(expected), "measured": statistics.median(found),
-                "ratio": statistics.median(ratios), "lowest": ratios[0], "highest": ratios[-1],
+                "method": method, "load": load, "what": what, **found,
+                "ratio": found["played"] / found["measured"],
+                "lowest": min(ratios), "highest": max(ratios),
+                "bench_ratio": found["bench"] / found["measured"],
             }  # fmt: skip
 
 
+def by(rows: Iterable[Row], *columns: str) -> Iterator[tuple[Any, list[Row]]]:
+    """Groups of rows with the same values."""
+    key = itemgetter(*columns)
+    return ((values, list(group)) for values, group in groupby(sorted(rows, key=key), key))
+
+
 def throughput(rows: list[Row], kind: str) -> float:
-    span = max(float(row[f"{kind}finished_ms"]) for row in rows) - min(
-        float(row[f"{kind}arrived_ms"]) for row in rows
-    )
+    """Tokens per second, over all repeats and parts."""
+    begin, end = (lambda row, time=time: float(row[f"{kind}_{time}"]) for time in TIMES)
+    parts = [part for _, part in by(rows, "repeat", "part")]
+    span = sum(max(map(end, part)) - min(map(begin, part)) for part in parts)
     return 1000 * sum(int(row["tokens"]) for row in rows) / span
 
 
 def latencies(rows: list[Row], kind: str) -> list[float]:
-    return [float(row[f"{kind}finished_ms"]) - float(row[f"{kind}arrived_ms"]) for row in rows]
+    begin, end = (f"{kind}_{time}" for time in TIMES)
+    return [float(row[end]) - float(row[begin]) for row in rows]
 
 
 def median(rows: list[Row], kind: str) -> float:

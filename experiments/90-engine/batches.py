@@ -2,7 +2,7 @@
 
 Every sequence has one row and a cache of its own, after the same number of tokens. In specdec a
 pass over as many rows of one sequence is timed beside it, one whose sequences share their context,
-and passes over several rows of each sequence.
+and passes over several rows of each sequence. `--alone` leaves llama.cpp out.
 """
 
 import argparse
@@ -11,13 +11,10 @@ import statistics
 import time
 from pathlib import Path
 
-import llama_cpp
-
 import machine
 import weights
-from common import CONTEXT, REPOSITORY, Sample, Stopwatch, tokens
+from common import CONTEXT, REPOSITORY, Sample
 from ggufs import gguf_file
-from llamacontext import Context
 from peers import Setup, open_specdec
 from weights import SHAPES
 
@@ -30,45 +27,6 @@ PAUSE = 0.008
 # Share of a sample that its threads may wait for a core.
 MOST_WAIT = 0.02
 COLUMNS = ("shape", "dtype", "context", "engine", "batch", "rows", "shared", "micros", "queue_share")
-
-
-class LlamaBatches:
-    """A GGUF file in llama.cpp with `cached` tokens in the cache of every sequence."""
-
-    name = "llama.cpp"
-
-    def __init__(self, file: Path, threads: int, cached: int, sequences: int) -> None:
-        positions = (cached + 16) * sequences
-        self._context = Context(
-            file, threads, positions, exact_cache=False, sequences=sequences
-        )
-        self.version = self._context.version
-        self.about = self._context.about
-        self._context.fill(tokens(0, cached))
-        memory = llama_cpp.llama_get_memory(self._context.handle)
-        for sequence in range(1, sequences):
-            llama_cpp.llama_memory_seq_cp(memory, 0, sequence, -1, -1)
-        self._memory, self._cached = memory, cached
-        self._batch = llama_cpp.llama_batch_init(sequences, 0, 1)
-        self._batch.n_tokens = sequences
-        for i in range(sequences):
-            self._batch.token[i] = tokens(cached, 1)[0]
-            self._batch.pos[i] = cached
-            self._batch.n_seq_id[i] = 1
-            self._batch.seq_id[i][0] = i
-            self._batch.logits[i] = True
-
-    def pass_(self) -> Sample:
-        watch = Stopwatch()
-        while watch.running():
-            with watch:
-                self._context.decode(self._batch)
-            for i in range(self._batch.n_tokens):
-                llama_cpp.llama_memory_seq_rm(self._memory, i, self._cached, -1)
-        return watch.sample()
-
-    def rest(self) -> None:
-        self._context.rest()
 
 
 def main() -> None:
@@ -100,6 +58,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, default=HERE / "work", metavar="DIR")
     parser.add_argument("--specdec", type=Path, default=release / "specdec", metavar="PATH")
     parser.add_argument("--candle", type=Path, default=Path(), help=argparse.SUPPRESS)
+    parser.add_argument("--alone", action="store_true", help="specdec alone")
     parser.add_argument("--out", type=Path, metavar="DIR")
     return parser.parse_args()
 
@@ -114,9 +73,13 @@ def measured(
     """Rows of samples, engine by engine in every round."""
     folder = weights.folder(SHAPES[args.shape], args.work)
     ours = open_specdec(folder, dtype, setup(args, context))
-    file = gguf_file(folder, dtype, args.work)
-    llama = {batch: LlamaBatches(file, args.threads, context - 1, batch) for batch in BATCHES}
-    machine.record(*about, dtype, [ours, llama[1]])
+    llama = {}
+    if not args.alone:
+        from llamabatches import LlamaBatches  # needs llama.cpp
+
+        file = gguf_file(folder, dtype, args.work)
+        llama = {batch: LlamaBatches(file, args.threads, context - 1, batch) for batch in BATCHES}
+    machine.record(*about, dtype, [ours, *list(llama.values())[:1]])
     found = []
 
     def keep(engine: str, batch: int, rows: int, shared: int, sample: Sample) -> None:
@@ -139,6 +102,8 @@ def measured(
                 # The first round warms up.
                 if number:
                     keep("specdec", sequences, rows, shared, sample)
+            if not llama:
+                continue
             time.sleep(PAUSE)
             sample = llama[batch].pass_()
             llama[batch].rest()

@@ -10,19 +10,19 @@ use crate::sampling::ForEachRow;
 
 /// Forwards every call to the inner model and times its passes.
 #[derive(Debug)]
-pub(super) struct Timed<'a> {
+pub(crate) struct Timed<'a> {
     inner: &'a dyn LanguageModel,
     clock: &'a dyn Clock,
     spent: Cell<Duration>,
 }
 
 impl<'a> Timed<'a> {
-    pub(super) fn new(inner: &'a dyn LanguageModel, clock: &'a dyn Clock) -> Self {
+    pub(crate) fn new(inner: &'a dyn LanguageModel, clock: &'a dyn Clock) -> Self {
         Self { inner, clock, spent: Cell::default() }
     }
 
     /// Time spent in passes so far.
-    pub(super) fn spent(&self) -> Duration {
+    pub(crate) fn spent(&self) -> Duration {
         self.spent.get()
     }
 }

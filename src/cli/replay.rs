@@ -16,7 +16,7 @@ use super::some_prompts::SomePrompts;
 use crate::clock::RealClock;
 use crate::draft::{Texts, Tools};
 use crate::input::read_text;
-use crate::replay::{Player, RequestFile};
+use crate::replay::{CostRatio, Played, PlayedCosts, Player, RequestFile};
 use crate::report;
 use crate::shown;
 use crate::simulation::{Latencies, ServedRun};
@@ -28,6 +28,7 @@ Examples:
   specdec simulate 01.tape.jsonl --costs costs.csv --rate 16 --policy plain --repeats 1 \\
       --step-rows whole --requests-csv requests.csv
   specdec replay requests.csv --plain --slots 16 --csv replayed.csv
+  specdec replay requests.csv --plain --costs costs.csv --played-costs played.csv
   specdec replay monday.csv --prompts monday.jsonl --target models/big --draft models/small -k 3
 
 FILE has a row for each request: request (its number), prompt (an id of --prompts), tokens, and
@@ -53,6 +54,12 @@ pub(super) struct ReplayArgs {
     /// Write one row per request: when it came, and when it was done
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Tell how many times as long passes took as FILE says, which `specdec bench --costs` wrote
+    #[arg(long, value_name = "FILE")]
+    costs: Option<PathBuf>,
+    /// Write the costs of --costs, scaled to what passes took, for `specdec simulate --costs`
+    #[arg(long, value_name = "FILE", requires = "costs")]
+    played_costs: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -65,6 +72,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<()> {
         bail!("--slots 0: allowed are numbers above 0");
     }
     let asked = RequestFile::read(&args.requests)?;
+    let mut costs = args.costs.as_deref().map(PlayedCosts::read).transpose()?;
     let (pair, _) = open_pair(&args.models, false, spec.needs_draft_model())?;
     let (target, draft) = (&pair.target, pair.draft_model());
     let texts = Texts::new(&*target.codec, read_text);
@@ -79,11 +87,18 @@ pub(super) fn run(args: &ReplayArgs) -> Result<()> {
     let context = models.map(|model| model.info().context_length).min().unwrap_or_default();
     let prompts = args.prompts.chosen(&pair, 1)?;
     let requests = asked.with_prompts(&prompts, context)?;
-    let run = player.play(&requests, &RealClock::default())?;
+    let Played { run, steps } = player.play(&requests, &RealClock::default())?;
     if let Some(file) = &args.csv {
         report::write_csv(file, &asked.replayed(&run))?;
     }
-    let found = ReplayReport::of(&run);
+    if let Some(costs) = &mut costs {
+        steps.iter().for_each(|step| costs.add(step, spec.needs_draft_model()));
+        if let Some(file) = &args.played_costs {
+            report::write_csv(file, &costs.rows())?;
+        }
+    }
+    let ratios = costs.iter().flat_map(PlayedCosts::ratios).collect();
+    let found = ReplayReport::of(&run, ratios);
     if args.json { output::write_json(&found) } else { output::write(&format!("{found}\n")) }
 }
 
@@ -100,10 +115,12 @@ struct ReplayReport {
     busy: f64,
     tokens_per_round: f64,
     acceptance_rate: Option<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cost_ratios: Vec<CostRatio>,
 }
 
 impl ReplayReport {
-    fn of(run: &ServedRun) -> Self {
+    fn of(run: &ServedRun, cost_ratios: Vec<CostRatio>) -> Self {
         let (loaded, ms) = run.under_load();
         Self {
             requests: run.requests.len(),
@@ -115,6 +132,7 @@ impl ReplayReport {
             busy: run.busy_ms / run.span_ms(),
             tokens_per_round: run.tokens() as f64 / run.rounds as f64,
             acceptance_rate: (run.drafted > 0).then(|| run.accepted as f64 / run.drafted as f64),
+            cost_ratios,
         }
     }
 }
@@ -146,6 +164,13 @@ impl fmt::Display for ReplayReport {
         ] {
             write!(f, "\n{what}: {p50:.1} ms in the median, ")?;
             write!(f, "95 % within {p95:.1} ms, 99 % within {p99:.1} ms")?;
+        }
+        for (number, CostRatio { what, ratio }) in self.cost_ratios.iter().enumerate() {
+            write!(f, "{}{what} ", if number == 0 { "\ntime taken ÷ expected: " } else { ", " })?;
+            match ratio {
+                Some(ratio) => write!(f, "{ratio:.2}")?,
+                None => write!(f, "unknown")?,
+            }
         }
         Ok(())
     }

@@ -2,8 +2,12 @@
 //! simulation, or from clients that wait for their texts. All of it happens in one process,
 //! without a network and without clients that take time from the engine.
 
+mod costs;
+mod meter;
 mod player;
 mod requests;
 
-pub use player::{Player, RequestToPlay};
+pub use costs::{CostRatio, PlayedCosts};
+pub use meter::PlayedStep;
+pub use player::{Played, Player, RequestToPlay};
 pub use requests::RequestFile;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::meter::{PlayedStep, StepMeter, ms};
+use crate::bench::Timed;
 use crate::chance::{Request, Seeded};
 use crate::clock::Clock;
 use crate::decode::{
@@ -44,21 +46,40 @@ pub struct RequestToPlay<'r> {
     pub comes: Option<f64>,
 }
 
+/// What became of requests.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Played {
+    /// The requests, and sums over them.
+    pub run: ServedRun,
+    /// What was done for them, in this order.
+    pub steps: Vec<PlayedStep>,
+}
+
 impl Player<'_> {
     /// Serves requests, in this order. Each reads its prompt when it is taken; then it has rounds
     /// together with the others.
     ///
     /// # Errors
     /// If the method cannot be built, a prompt has no room, or a model fails.
-    pub fn play(
+    pub fn play(&self, requests: &[RequestToPlay<'_>], clock: &dyn Clock) -> Result<Played, Error> {
+        let target = Timed::new(self.target, clock);
+        let draft = self.tools.draft.map(|model| Timed::new(model, clock));
+        let model = draft.as_ref().map(|model| -> &dyn LanguageModel { model });
+        let tools = Tools { draft: model, target: Some(&target), ..self.tools };
+        let timed = Player { target: &target, tools, ..*self };
+        timed.serve(requests, clock, &StepMeter::new(clock, &target, draft.as_ref()))
+    }
+
+    fn serve(
         &self,
         requests: &[RequestToPlay<'_>],
         clock: &dyn Clock,
-    ) -> Result<ServedRun, Error> {
+        meter: &StepMeter<'_>,
+    ) -> Result<Played, Error> {
         let queued = requests.iter().enumerate().map(|(text, request)| (text, request.comes));
         let mut queue = RequestQueue::of(queued.collect());
         let mut texts = Vec::<PlayedText<'_>>::new();
-        let mut run = ServedRun::default();
+        let Played { mut run, mut steps } = Played::default();
         let begun = clock.now();
         let now = || ms(clock.now() - begun);
         loop {
@@ -68,25 +89,35 @@ impl Player<'_> {
             while texts.len() < self.slots {
                 let taken = now();
                 let Some((number, text, arrived)) = queue.take(taken) else { break };
+                meter.lap();
                 let mut text = self.begin(&requests[text], &mut texts, clock)?;
                 let prefilled = now();
                 run.step(&[], prefilled - taken);
+                let prompt = text.generation.tokens().len().saturating_sub(1);
+                steps.push(PlayedStep { prompt, took: meter.lap(), ..PlayedStep::default() });
                 text.served =
                     ServedRequest { number, text: number, arrived, prefilled, ..text.served };
                 texts.push(text);
             }
             if texts.is_empty() {
                 // A client's next request comes when its last one is done, so nobody waits here.
-                let Some(next) = queue.next_at() else { return Ok(run) };
+                let Some(next) = queue.next_at() else { return Ok(Played { run, steps }) };
                 let ahead = Duration::from_secs_f64((next - now()).max(0.0) / 1000.0);
                 // Rounded up, so that it has come then.
                 clock.wait(ahead + Duration::from_nanos(1));
                 continue;
             }
             let started = now();
+            meter.lap();
             let rounds = self.round(&mut texts, clock)?;
             let ended = now();
             run.step(&rounds, ended - started);
+            steps.push(PlayedStep {
+                drafts: rounds.iter().map(|round| round.drafted).collect(),
+                context: texts.iter().map(|text| text.last.context).sum(),
+                prompt: 0,
+                took: meter.lap(),
+            });
             texts.retain_mut(|text| {
                 let goes_on = text.goes_on(ended);
                 if !goes_on {
@@ -108,7 +139,7 @@ impl Player<'_> {
         let rounds = one_round_together(&mut lanes, self.target, clock)?;
         rounds.into_iter().collect::<Result<(), _>>()?;
         let round =
-            |text: &PlayedText<'_>| ServedRound { request: text.served.number, ..text.last.0 };
+            |text: &PlayedText<'_>| ServedRound { request: text.served.number, ..text.last.round };
         Ok(texts.iter().map(round).collect())
     }
 
@@ -129,10 +160,6 @@ impl Player<'_> {
         let (last, served) = (LastRound::default(), ServedRequest::default());
         Ok(PlayedText { generation, chance, totals, last, served })
     }
-}
-
-fn ms(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
 }
 
 /// A text that is being made.
@@ -157,7 +184,7 @@ impl<'t> PlayedText<'t> {
         if served.tokens == 0 {
             served.first = now;
         }
-        served.tokens += self.last.0.emitted;
+        served.tokens += self.last.round.emitted;
         served.finished = now;
         self.generation.begin(self.totals.decode).is_none()
     }
@@ -165,12 +192,17 @@ impl<'t> PlayedText<'t> {
 
 /// Keeps what the last round was.
 #[derive(Debug, Default)]
-struct LastRound(ServedRound);
+struct LastRound {
+    round: ServedRound,
+    /// Tokens before it.
+    context: usize,
+}
 
 impl Observer for LastRound {
     fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
         let times = event.times;
-        self.0 = ServedRound {
+        self.context = event.context.len();
+        self.round = ServedRound {
             request: 0,
             drafted: event.draft.len(),
             accepted: event.verdict.path.len(),

@@ -288,6 +288,10 @@ mod reference_page;
 #[cfg(feature = "harness")]
 mod replay;
 #[cfg(feature = "harness")]
+mod replay_costs;
+#[cfg(feature = "harness")]
+mod replay_support;
+#[cfg(feature = "harness")]
 mod report;
 #[cfg(feature = "harness")]
 mod report_page;

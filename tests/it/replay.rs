@@ -5,30 +5,18 @@ use std::fs;
 
 use serde_json::Value;
 use specdec::bench::CostRow;
-use specdec::chance::{Request, Seeded};
 use specdec::clock::{VirtualClock, VirtualCosts};
-use specdec::decode::{Generation, MethodSpec, Observer, StopRules, generate};
-use specdec::distribution::Token;
 use specdec::draft::Tools;
-use specdec::error::Error;
 use specdec::forecasting::CostTable;
 use specdec::model::{LanguageModel, SMALL_PAIR, Settings};
-use specdec::params::Params;
-use specdec::replay::{Player, RequestToPlay};
-use specdec::round::RoundEvent;
-use specdec::sampling::SamplingParams;
-use specdec::simulation::{
-    Arrivals, Outlook, PolicyParams, ServedRun, Server, ServerLimits, SimulatedText, StepCosts,
-    policies,
+use specdec::replay::Player;
+use specdec::simulation::{Arrivals, ServedRun};
+
+use crate::cli_support::refuses;
+use crate::replay_support::{
+    K, PROMPT, SEED, SLOTS, Text, drafting, file, replayed, requests_of, simulated,
 };
-use specdec::tape::{LoggedRound, TapeLog};
-use tempfile::TempDir;
 
-use crate::cli_support::{refuses, stdout};
-
-const SEED: u64 = 11;
-const SLOTS: usize = 4;
-const K: usize = 3;
 /// A target's pass takes 950 µs and 50 µs for each row; a draft pass takes 95 µs for any rows,
 /// since the costs of a simulation do not know that the first one after a draft that was accepted
 /// as a whole has a row more.
@@ -55,103 +43,23 @@ fn costs() -> CostTable {
     table
 }
 
-/// A request, whose prompt begins like no other.
-struct Text {
-    id: String,
-    prompt: Vec<Token>,
-    tokens: usize,
-}
-
-impl Text {
-    fn all() -> Vec<Self> {
-        let text = |number: u32| Self {
-            id: format!("prompt {number}"),
-            prompt: (0..2 + number * 5 % 13).map(|i| (number + i * 31) % 199).collect(),
-            tokens: 5 + number as usize * 7 % 20,
-        };
-        (0..24).map(text).collect()
-    }
-
-    fn to_play(&self, comes: Option<f64>) -> RequestToPlay<'_> {
-        RequestToPlay { id: &self.id, repeat: 0, prompt: &self.prompt, tokens: self.tokens, comes }
-    }
-
-    /// What its rounds draft and accept when nobody is beside it.
-    fn log(&self, player: &Player<'_>) -> TapeLog {
-        let (mut rounds, stop) = (Rounds::default(), StopRules::max_tokens(self.tokens));
-        let method = player.spec.build_with(player.tools).unwrap();
-        let mut alone = Generation::new(player.target, method, &self.prompt, stop, None).unwrap();
-        let mut chance = Seeded::new(Request { seed: SEED, prompt: &self.id, repeat: 0 });
-        let clock = VirtualClock::new(COSTS);
-        generate(&mut alone, player.target, &mut chance, &clock, &mut rounds).unwrap();
-        TapeLog {
-            drafter: 0,
-            prompt: self.id.clone(),
-            category: String::new(),
-            verifier: None,
-            sampling: 0,
-            prompt_tokens: self.prompt.len(),
-            tokens: self.tokens,
-            rounds: rounds.0,
-            unordered: false,
-        }
-    }
-}
-
-#[derive(Default)]
-struct Rounds(Vec<LoggedRound>);
-
-impl Observer for Rounds {
-    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
-        let (accepted, drafted) = (event.verdict.path.len(), event.draft.len());
-        self.0.push(LoggedRound { accepted, drafted });
-        Ok(())
-    }
-}
-
-/// What the simulated server makes of texts with these rounds.
-fn simulated(logs: &[TapeLog], arrivals: Arrivals, k: usize) -> ServedRun {
-    let texts = logs.iter().map(SimulatedText::logged).collect::<Vec<_>>();
-    let (table, outlook) = (&costs(), &Outlook::of(&texts, true));
-    let params = PolicyParams { outlook, table, k, max_batch: SLOTS, settings: &Params::default() };
-    let name = if k == 0 { "plain" } else { "fixed" };
-    let entry = policies().find(|entry| entry.name == name).unwrap();
-    let server = Server {
-        texts: &texts,
-        costs: StepCosts { table, with_model: k > 0 },
-        limits: ServerLimits { max_batch: SLOTS, step_rows: None },
-    };
-    server.serve(&mut *entry.build(&params).unwrap(), arrivals, texts.len(), 5)
-}
-
 #[test]
 fn simulated_and_played_requests_take_the_same_time() {
     let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&Settings::default()).unwrap());
     let texts = Text::all();
     for (drafter, k) in [("none", 0), ("model", K)] {
-        let spec = MethodSpec {
-            drafter: drafter.to_owned(),
-            num_speculative_tokens: K,
-            sampling: SamplingParams { temperature: 0.9, ..SamplingParams::default() },
-            ..MethodSpec::default()
-        };
+        let spec = drafting(drafter);
         let target: &dyn LanguageModel = &*target;
         let tools = Tools { draft: Some(&*draft), target: Some(target), texts: None };
         let player = Player { target, tools, spec: &spec, seed: SEED, slots: SLOTS };
         let logs = texts.iter().map(|text| text.log(&player)).collect::<Vec<_>>();
         for arrivals in [Arrivals::Rate(60.0), Arrivals::Rate(f64::INFINITY), Arrivals::Clients(3)]
         {
-            let mut expected = simulated(&logs, arrivals, k);
+            let mut expected = simulated(&logs, arrivals, k, &costs());
             expected.requests.sort_by_key(|request| request.number);
-            let requests = expected.requests.iter().map(|request| {
-                let comes = match arrivals {
-                    Arrivals::Clients(clients) => (request.number < clients).then_some(0.0),
-                    Arrivals::Rate(_) => Some(request.arrived),
-                };
-                texts[request.text].to_play(comes)
-            });
-            let requests = requests.collect::<Vec<_>>();
-            let mut found = player.play(&requests, &VirtualClock::new(COSTS)).unwrap();
+            let requests = requests_of(&expected, &texts, arrivals);
+            let played = player.play(&requests, &VirtualClock::new(COSTS)).unwrap();
+            let mut found = played.run;
             found.requests.sort_by_key(|request| request.number);
             let counts = |run: &ServedRun| (run.steps, run.rounds, run.drafted, run.accepted);
             assert_eq!(counts(&found), counts(&expected), "{drafter} {arrivals:?}");
@@ -171,32 +79,6 @@ fn simulated_and_played_requests_take_the_same_time() {
             assert!((busy - expected).abs() < 5e-5, "{busy} {expected}");
         }
     }
-}
-
-/// A folder with a file of requests.
-fn file(rows: &str) -> (TempDir, String) {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("requests.csv");
-    fs::write(&path, rows).unwrap();
-    (folder, path.display().to_string())
-}
-
-const PROMPT: &str = "code/fn_main";
-
-/// Number, prompt and tokens of a request, and its four times.
-type Replayed = (u32, String, usize, f64, f64, f64, f64);
-
-/// What `specdec replay` prints of requests, and the rows that it writes.
-fn replayed(requests: &str, more: &[&str]) -> (String, Vec<Replayed>) {
-    let (folder, path) = file(requests);
-    let [out, prompts] = ["replayed.csv", "prompts.jsonl"].map(|name| folder.path().join(name));
-    let [out, prompts] = [out, prompts].map(|path| path.display().to_string());
-    fs::write(&prompts, format!("{{\"id\": \"{PROMPT}\", \"prompt\": \"fn main() {{\"}}\n"))
-        .unwrap();
-    let args = ["replay", &path, "--prompts", &prompts, "--csv", &out];
-    let said = stdout(&[&args, more].concat());
-    let rows = csv::Reader::from_path(&out).unwrap().into_deserialize();
-    (said, rows.collect::<Result<_, _>>().unwrap())
 }
 
 #[test]
