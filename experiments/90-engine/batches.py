@@ -114,15 +114,15 @@ def measured(
 
 
 def summary(file: Path) -> None:
-    """Prints medians of undisturbed samples as throughputs."""
-    times: dict[tuple[str, ...], list[float]] = {}
+    """Prints medians of undisturbed samples as throughputs, and beside rows of one sequence."""
+    # Each has a sample per round, none where it was disturbed.
+    times: dict[tuple[str, ...], list[float | None]] = {}
     with file.open(newline="") as rows:
         for row in csv.DictReader(rows):
-            if float(row["queue_share"]) <= MOST_WAIT:
-                times.setdefault(tuple(row[name] for name in COLUMNS[:7]), []).append(
-                    float(row["micros"])
-                )
-    medians = {key: statistics.median(found) for key, found in times.items()}
+            own = times.setdefault(tuple(row[name] for name in COLUMNS[:7]), [])
+            own.append(float(row["micros"]) if float(row["queue_share"]) <= MOST_WAIT else None)
+    kept = {key: [time for time in own if time is not None] for key, own in times.items()}
+    medians = {key: statistics.median(own) for key, own in kept.items() if own}
     for (shape, dtype, context, engine, batch, rows, shared), micros in medians.items():
         place = (shape, dtype, context)
         one = medians.get((*place, engine, "1", "1", "0"), float("nan"))
@@ -133,6 +133,15 @@ def summary(file: Path) -> None:
             f"{micros:9.0f} us, {tokens_at_once * one / micros:5.2f} times one, "
             f"{micros / ours:5.2f} of specdec's time"
         )
+    for (*place, engine, batch, rows, shared), own in times.items():
+        alone = times.get((*place, engine, "1", str(int(batch) * int(rows)), shared), [])
+        ratios = [a / b for a, b in zip(own, alone) if a and b]
+        if batch != "1" and ratios:
+            print(
+                f"{' '.join(place)}: {batch:>2} x {rows} takes "
+                f"{statistics.median(ratios):.2f} times as long as 1 x {int(batch) * int(rows)}, "
+                f"in {len(ratios)} rounds"
+            )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ use super::some_prompts::SomePrompts;
 use crate::clock::RealClock;
 use crate::draft::{Texts, Tools};
 use crate::input::read_text;
-use crate::replay::{CostRatio, Played, PlayedCosts, Player, RequestFile};
+use crate::replay::{CostRatio, PlayedCosts, Player, RequestFile};
 use crate::report;
 use crate::shown;
 use crate::simulation::{Latencies, ServedRun};
@@ -87,15 +87,15 @@ pub(super) fn run(args: &ReplayArgs) -> Result<()> {
     let context = models.map(|model| model.info().context_length).min().unwrap_or_default();
     let prompts = args.prompts.chosen(&pair, 1)?;
     let requests = asked.with_prompts(&prompts, context)?;
-    let Played { run, steps } = player.play(&requests, &RealClock::default())?;
+    let with_model = spec.needs_draft_model();
+    let run = player.play(&requests, &RealClock::default(), &mut |step| {
+        costs.iter_mut().for_each(|costs| costs.add(step, with_model));
+    })?;
     if let Some(file) = &args.csv {
         report::write_csv(file, &asked.replayed(&run))?;
     }
-    if let Some(costs) = &mut costs {
-        steps.iter().for_each(|step| costs.add(step, spec.needs_draft_model()));
-        if let Some(file) = &args.played_costs {
-            report::write_csv(file, &costs.rows())?;
-        }
+    for (costs, file) in costs.iter().zip(&args.played_costs) {
+        report::write_csv(file, &costs.rows())?;
     }
     let ratios = costs.iter().flat_map(PlayedCosts::ratios).collect();
     let found = ReplayReport::of(&run, ratios);

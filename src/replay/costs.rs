@@ -108,9 +108,7 @@ impl PlayedCosts {
     pub fn rows(&self) -> Vec<CostRow> {
         let scaled = |row: &CostRow| {
             let what = if row.what.is_empty() { TARGET_COST } else { &row.what };
-            let own =
-                self.sums.iter().find(|((kind, batch), _)| (*kind, *batch) == (what, row.batch));
-            let own = own.and_then(|(_, times)| times.ratio());
+            let own = self.sums.get(&(what, row.batch)).and_then(|times| times.ratio());
             let ratio = own.or_else(|| self.of_kind(what).ratio()).unwrap_or(1.0);
             CostRow { ms: row.ms * ratio, ..row.clone() }
         };

@@ -23,7 +23,7 @@ pub struct PlayedStep {
 /// Tells passes of the target, passes of the draft model and everything else apart.
 #[derive(Debug)]
 pub(super) struct StepMeter<'m> {
-    clock: &'m dyn Clock,
+    pub(super) clock: &'m dyn Clock,
     target: &'m Timed<'m>,
     draft: Option<&'m Timed<'m>>,
     last: Cell<[Duration; 3]>,

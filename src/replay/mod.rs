@@ -9,5 +9,5 @@ mod requests;
 
 pub use costs::{CostRatio, PlayedCosts};
 pub use meter::PlayedStep;
-pub use player::{Played, Player, RequestToPlay};
+pub use player::{Player, RequestToPlay};
 pub use requests::RequestFile;

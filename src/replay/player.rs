@@ -46,40 +46,37 @@ pub struct RequestToPlay<'r> {
     pub comes: Option<f64>,
 }
 
-/// What became of requests.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Played {
-    /// The requests, and sums over them.
-    pub run: ServedRun,
-    /// What was done for them, in this order.
-    pub steps: Vec<PlayedStep>,
-}
-
 impl Player<'_> {
     /// Serves requests, in this order. Each reads its prompt when it is taken; then it has rounds
-    /// together with the others.
+    /// together with the others. `watch` is told of every step.
     ///
     /// # Errors
     /// If the method cannot be built, a prompt has no room, or a model fails.
-    pub fn play(&self, requests: &[RequestToPlay<'_>], clock: &dyn Clock) -> Result<Played, Error> {
+    pub fn play(
+        &self,
+        requests: &[RequestToPlay<'_>],
+        clock: &dyn Clock,
+        watch: &mut dyn FnMut(&PlayedStep),
+    ) -> Result<ServedRun, Error> {
         let target = Timed::new(self.target, clock);
         let draft = self.tools.draft.map(|model| Timed::new(model, clock));
         let model = draft.as_ref().map(|model| -> &dyn LanguageModel { model });
         let tools = Tools { draft: model, target: Some(&target), ..self.tools };
         let timed = Player { target: &target, tools, ..*self };
-        timed.serve(requests, clock, &StepMeter::new(clock, &target, draft.as_ref()))
+        timed.serve(requests, &StepMeter::new(clock, &target, draft.as_ref()), watch)
     }
 
     fn serve(
         &self,
         requests: &[RequestToPlay<'_>],
-        clock: &dyn Clock,
         meter: &StepMeter<'_>,
-    ) -> Result<Played, Error> {
+        watch: &mut dyn FnMut(&PlayedStep),
+    ) -> Result<ServedRun, Error> {
+        let clock = meter.clock;
         let queued = requests.iter().enumerate().map(|(text, request)| (text, request.comes));
         let mut queue = RequestQueue::of(queued.collect());
         let mut texts = Vec::<PlayedText<'_>>::new();
-        let Played { mut run, mut steps } = Played::default();
+        let mut run = ServedRun::default();
         let begun = clock.now();
         let now = || ms(clock.now() - begun);
         loop {
@@ -94,14 +91,14 @@ impl Player<'_> {
                 let prefilled = now();
                 run.step(&[], prefilled - taken);
                 let prompt = text.generation.tokens().len().saturating_sub(1);
-                steps.push(PlayedStep { prompt, took: meter.lap(), ..PlayedStep::default() });
+                watch(&PlayedStep { prompt, took: meter.lap(), ..PlayedStep::default() });
                 text.served =
                     ServedRequest { number, text: number, arrived, prefilled, ..text.served };
                 texts.push(text);
             }
             if texts.is_empty() {
                 // A client's next request comes when its last one is done, so nobody waits here.
-                let Some(next) = queue.next_at() else { return Ok(Played { run, steps }) };
+                let Some(next) = queue.next_at() else { return Ok(run) };
                 let ahead = Duration::from_secs_f64((next - now()).max(0.0) / 1000.0);
                 // Rounded up, so that it has come then.
                 clock.wait(ahead + Duration::from_nanos(1));
@@ -112,7 +109,7 @@ impl Player<'_> {
             let rounds = self.round(&mut texts, clock)?;
             let ended = now();
             run.step(&rounds, ended - started);
-            steps.push(PlayedStep {
+            watch(&PlayedStep {
                 drafts: rounds.iter().map(|round| round.drafted).collect(),
                 context: texts.iter().map(|text| text.last.context).sum(),
                 prompt: 0,

@@ -222,9 +222,9 @@ const SHOWN: [&str; 7] = [
 /// is what the bug's own bet wins in a long text, which names it.
 #[test]
 fn a_bug_is_refuted() {
-    const AUDITS: u64 = 10;
+    const AUDITS: u64 = 20;
     for bug in SHOWN {
-        let (log, winner, tokens) = audited(&texts(bug, 30_000, 7), true);
+        let (log, winner, tokens) = audited(&texts(bug, 60_000, 7), true);
         let own = log + (BUGS.len() as f64).ln();
         assert_eq!(winner, bug);
         let most = 3.0 * (1e3 * BUGS.len() as f64).ln() / (own / tokens as f64);

@@ -83,7 +83,7 @@ fn speculative_greedy_text_equals_plain_greedy_text_up_to_rare_ties() {
     let greedy = SamplingParams { temperature: 0.0, ..SamplingParams::default() };
     let greedy = Sampler::new(greedy).unwrap();
     let mut ties = Vec::new();
-    for prompt in all_prompts().iter().step_by(2) {
+    for prompt in all_prompts() {
         let tokens = target.codec.encode(&prompt.asked.turns[0]).unwrap();
         let plain = text_of(&tokens, "none", 0);
         for (drafter, k) in [1, 2, 3, 4, 6, 8]
@@ -100,7 +100,7 @@ fn speculative_greedy_text_equals_plain_greedy_text_up_to_rare_ties() {
         }
     }
     // Ties are rare; more than a few would suggest that the bound hides a mistake.
-    assert!(ties.len() <= 4, "of 192 texts these differ by a tie: {ties:#?}");
+    assert!(ties.len() <= 8, "of 384 texts these differ by a tie: {ties:#?}");
 }
 
 #[test]

@@ -58,8 +58,8 @@ fn simulated_and_played_requests_take_the_same_time() {
             let mut expected = simulated(&logs, arrivals, k, &costs());
             expected.requests.sort_by_key(|request| request.number);
             let requests = requests_of(&expected, &texts, arrivals);
-            let played = player.play(&requests, &VirtualClock::new(COSTS)).unwrap();
-            let mut found = played.run;
+            let clock = VirtualClock::new(COSTS);
+            let mut found = player.play(&requests, &clock, &mut |_| ()).unwrap();
             found.requests.sort_by_key(|request| request.number);
             let counts = |run: &ServedRun| (run.steps, run.rounds, run.drafted, run.accepted);
             assert_eq!(counts(&found), counts(&expected), "{drafter} {arrivals:?}");
