@@ -3,10 +3,12 @@
     cargo build --release
     python experiments/15-batch/simulated.py --tape 64.tape.jsonl --out FOLDER
 
-`run.py` writes the tape. In each repeat the engine serves two parts of a simulation's requests
-(`specdec replay`), one after the other. Each part is compared with a simulation whose costs are
-those of the other part (`--played-costs`), and with one whose costs `specdec bench` measured at
-the beginning. It needs Python 3.11 or newer.
+`run.py` writes the tape. In each repeat the engine serves the same two parts of a simulation's
+requests (`specdec replay`), one after the other. What a machine loses for seconds at a time is
+in few of the repeats, so that the median over them counts, for each request and for what passes
+cost. Each part is compared with a simulation whose costs are those of the other part
+(`--played-costs`), and with one whose costs `specdec bench` measured at the beginning. It needs
+Python 3.11 or newer.
 """
 
 import argparse
@@ -15,8 +17,7 @@ import gzip
 import statistics
 import subprocess
 from collections.abc import Iterable, Iterator
-from itertools import groupby
-from operator import itemgetter
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +30,21 @@ METHODS = {
     "fixed:1": ("-k", 1, *DRAFT),
     "fixed:4": ("-k", 4, *DRAFT),
 }
-BATCHES, CONTEXTS = "1,2,4,8,16", "32,96"
 SLOTS = 16
-LOADS = {"1 clients": ("--clients", 1), "8 clients": ("--clients", 8), "16 per s": ("--rate", 16)}
+# Every number of requests that may share a round: passes do not grow evenly in between.
+BATCHES, CONTEXTS = ",".join(str(batch) for batch in range(1, SLOTS + 1)), "32,96"
+LOADS = {
+    "1 client": ("--clients", 1),
+    "8 clients": ("--clients", 8),
+    "8 per s": ("--rate", 8),
+    "16 per s": ("--rate", 16),
+}
 REQUESTS = 64
 PARTS = (0, 1)
-# What is measured, and simulations by where their costs come from.
-KINDS = ("measured", "played", "bench")
-TIMES = ("arrived_ms", "finished_ms")
 COLUMNS = (
-    "repeat", "part", "method", "load", "request", "tokens",
-    *(f"{kind}_{time}" for kind in KINDS for time in TIMES),
+    "kind", "repeat", "part", "method", "load", "request", "tokens", "arrived_ms", "finished_ms",
 )  # fmt: skip
-Row = dict[str, object]
+Row = dict[str, Any]
 
 
 def main() -> None:
@@ -49,18 +52,18 @@ def main() -> None:
     parser.add_argument("--specdec", type=Path, default=REPOSITORY / "target/release/specdec")
     parser.add_argument("--tape", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--repeats", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=7)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     program = Program(args.specdec, args.tape, args.out)
     program.bench()
-    rows: list[Row] = []
+    cases = [Case(program, *names) for names in product(METHODS, LOADS)]
     for repeat in range(args.repeats):
-        for method in METHODS:
-            for load in LOADS:
-                rows += repeated(program, repeat, method, load)
-        write(args.out / "replayed.csv.gz", rows)
+        for case in cases:
+            case.measure(repeat)
         print(f"{repeat + 1} of {args.repeats}", flush=True)
+        rows = [row for case in cases for row in case.rows()]
+        write(args.out / "replayed.csv.gz", rows)
     write(args.out / "simulated.csv", list(compared(rows)))
 
 
@@ -80,7 +83,7 @@ class Program:
             "--seconds", 1, *DRAFT,
         )  # fmt: skip
 
-    def simulated(self, method: str, load: str, seed: int, costs: Path) -> list[dict[str, str]]:
+    def simulated(self, method: str, load: str, seed: int, costs: Path) -> list[Row]:
         """The requests of a simulation."""
         requests = self._out / "requests.csv"
         self._run(
@@ -90,51 +93,76 @@ class Program:
         )  # fmt: skip
         return [row for row in read(requests) if row["policy"] == method.split(":")[0]]
 
-    def replayed(self, method: str, requests: list[dict[str, str]], costs: Path) -> list[Row]:
-        """The same requests, served by the engine, which writes their costs."""
+    def replayed(self, method: str, requests: list[Row]) -> tuple[list[Row], list[Row]]:
+        """The same requests, served by the engine, and what passes cost meanwhile."""
         asked, replayed = self._out / "requests.csv", self._out / "replayed.csv"
+        costs = self._out / "played.csv"
         write(asked, requests)
         self._run(
             "replay", asked, "--prompts", PROMPTS, "--temperature", 1, "--slots", SLOTS,
             *METHODS[method], "--csv", replayed, "--costs", self.costs, "--played-costs", costs,
         )  # fmt: skip
-        return read(replayed)
+        return read(replayed), read(costs)
 
-    def played_costs(self, part: int) -> Path:
-        return self._out / f"played-{part}.csv"
+    def median(self, costs: list[list[Row]]) -> Path:
+        """A file with the median of each cost."""
+        file = self._out / "median.csv"
+        write(file, [median_row(rows) for rows in zip(*costs, strict=True)])
+        return file
 
     def _run(self, *command: object) -> None:
         words = [str(self._specdec), *map(str, command)]
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
 
-def repeated(program: Program, repeat: int, method: str, load: str) -> Iterator[Row]:
-    """The requests of both parts, served, and simulated with either costs."""
-    seed = {part: 2 * repeat + part for part in PARTS}
-    bench = {part: program.simulated(method, load, seed[part], program.costs) for part in PARTS}
-    # What the machine loses or gains over time must not always hit the same part.
-    order = PARTS if repeat % 2 == 0 else PARTS[::-1]
-    measured = {
-        part: program.replayed(method, bench[part], program.played_costs(part)) for part in order
-    }
-    for part in PARTS:
-        other = program.played_costs(1 - part)
-        played = program.simulated(method, load, seed[part], other)
-        for kinds in zip(measured[part], played, bench[part], strict=True):
-            own = kinds[0]
-            assert len({(row["prompt"], row["tokens"]) for row in kinds}) == 1, kinds
-            times = [row[time] for row in kinds for time in TIMES]
-            values = (repeat, part, method, load, own["request"], own["tokens"], *times)
-            yield dict(zip(COLUMNS, values, strict=True))
+def median_row(rows: tuple[Row, ...]) -> Row:
+    """A line of files of costs: the same pass in each, with the median of its time."""
+    return {**rows[0], "ms": statistics.median(float(row["ms"]) for row in rows)}
+
+
+class Case:
+    """A method under a load: both parts of the requests, simulated and as often as measured."""
+
+    def __init__(self, program: Program, method: str, load: str) -> None:
+        self._program, self._method, self._load = program, method, load
+        self._bench = {part: self._simulated(part, program.costs) for part in PARTS}
+        self._measured: list[dict[int, list[Row]]] = []
+        self._costs: list[dict[int, list[Row]]] = []
+
+    def measure(self, repeat: int) -> None:
+        # What the machine loses or gains over time must not always hit the same part.
+        order = PARTS if repeat % 2 == 0 else PARTS[::-1]
+        served = {part: self._program.replayed(self._method, self._bench[part]) for part in order}
+        self._measured.append({part: requests for part, (requests, _) in served.items()})
+        self._costs.append({part: costs for part, (_, costs) in served.items()})
+
+    def rows(self) -> Iterator[Row]:
+        """The requests as they were measured, and simulated with either costs."""
+        for part in PARTS:
+            others = [costs[1 - part] for costs in self._costs]
+            played = self._simulated(part, self._program.median(others))
+            measured = [("measured", repeat[part]) for repeat in self._measured]
+            kinds = [*measured, ("played", played), ("bench", self._bench[part])]
+            for number, (kind, requests) in enumerate(kinds):
+                for row, asked in zip(requests, self._bench[part], strict=True):
+                    assert (row["prompt"], row["tokens"]) == (asked["prompt"], asked["tokens"])
+                    own = [row[column] for column in COLUMNS[5:]]
+                    repeat = number if kind == "measured" else ""
+                    values = (kind, repeat, part, self._method, self._load, *own)
+                    yield dict(zip(COLUMNS, values, strict=True))
+
+    def _simulated(self, part: int, costs: Path) -> list[Row]:
+        return self._program.simulated(self._method, self._load, part, costs)
 
 
 def compared(rows: list[Row]) -> Iterator[Row]:
     """Throughput and latencies, simulated and measured; ratios with the range over repeats."""
     for (method, load), own in by(rows, "method", "load"):
-        repeats = [repeat for _, repeat in by(own, "repeat")]
+        kinds = {kind: part for (kind,), part in by(own, "kind")}
+        repeats = [repeat for _, repeat in by(kinds["measured"], "repeat")]
         for what, measure in MEASURES.items():
-            found = {kind: measure(own, kind) for kind in KINDS}
-            ratios = [measure(part, "played") / measure(part, "measured") for part in repeats]
+            found = {kind: measure(part) for kind, part in kinds.items()}
+            ratios = [found["played"] / measure(repeat) for repeat in repeats]
             yield {
                 "method": method, "load": load, "what": what, **found,
                 "ratio": found["played"] / found["measured"],
@@ -143,37 +171,49 @@ def compared(rows: list[Row]) -> Iterator[Row]:
             }  # fmt: skip
 
 
-def by(rows: Iterable[Row], *columns: str) -> Iterator[tuple[Any, list[Row]]]:
+def by(rows: Iterable[Row], *columns: str) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
     """Groups of rows with the same values."""
-    key = itemgetter(*columns)
+
+    def key(row: Row) -> tuple[Any, ...]:
+        return tuple(row[column] for column in columns)
+
     return ((values, list(group)) for values, group in groupby(sorted(rows, key=key), key))
 
 
-def throughput(rows: list[Row], kind: str) -> float:
-    """Tokens per second, over all repeats and parts."""
-    begin, end = (lambda row, time=time: float(row[f"{kind}_{time}"]) for time in TIMES)
-    parts = [part for _, part in by(rows, "repeat", "part")]
-    span = sum(max(map(end, part)) - min(map(begin, part)) for part in parts)
-    return 1000 * sum(int(row["tokens"]) for row in rows) / span
+def throughput(rows: list[Row]) -> float:
+    """Tokens per second of both parts, each of which takes the median of its repeats."""
+    spans = 0.0
+    for _, part in by(rows, "part"):
+        spans += statistics.median(span(repeat) for _, repeat in by(part, "repeat"))
+    tokens = {(row["part"], row["request"]): int(row["tokens"]) for row in rows}
+    return 1000 * sum(tokens.values()) / spans
 
 
-def latencies(rows: list[Row], kind: str) -> list[float]:
-    begin, end = (f"{kind}_{time}" for time in TIMES)
-    return [float(row[end]) - float(row[begin]) for row in rows]
+def span(rows: list[Row]) -> float:
+    begin = min(float(row["arrived_ms"]) for row in rows)
+    return max(float(row["finished_ms"]) for row in rows) - begin
 
 
-def median(rows: list[Row], kind: str) -> float:
-    return statistics.median(latencies(rows, kind))
+def latencies(rows: list[Row]) -> list[float]:
+    """Of each request, the median of its repeats."""
+    return [
+        statistics.median(float(row["finished_ms"]) - float(row["arrived_ms"]) for row in request)
+        for _, request in by(rows, "part", "request")
+    ]
 
 
-def p95(rows: list[Row], kind: str) -> float:
-    return statistics.quantiles(latencies(rows, kind), n=20)[-1]
+def median(rows: list[Row]) -> float:
+    return statistics.median(latencies(rows))
+
+
+def p95(rows: list[Row]) -> float:
+    return statistics.quantiles(latencies(rows), n=20)[-1]
 
 
 MEASURES = {"tokens_per_s": throughput, "latency_ms_p50": median, "latency_ms_p95": p95}
 
 
-def read(file: Path) -> list[dict[str, str]]:
+def read(file: Path) -> list[Row]:
     with file.open(newline="") as text:
         return list(csv.DictReader(text))
 

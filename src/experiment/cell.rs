@@ -165,12 +165,6 @@ impl Plan {
         self.prompts.len() / cell.batch * cell.batch
     }
 
-    /// The first of the prompts that are decoded together with `prompt` in `cell`.
-    pub fn first_of_batch<'p>(&'p self, cell: &Cell, prompt: &'p str) -> &'p str {
-        let at = self.prompts.iter().position(|id| id == prompt).filter(|_| cell.batch > 1);
-        at.map_or(prompt, |at| &*self.prompts[at / cell.batch * cell.batch])
-    }
-
     /// The baseline with the same goal as `cell`.
     pub fn baseline_of(&self, cell: &Cell) -> Option<&Cell> {
         self.cells.iter().find(|c| c.is_baseline() && c.goal() == cell.goal())

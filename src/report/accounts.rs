@@ -121,6 +121,15 @@ impl<'a> Accounts<'a> {
         }
     }
 
+    /// The first of the prompts that are decoded together with this one.
+    fn first_of_batch<'p>(&'p self, cell: usize, prompt: &'p str) -> &'p str {
+        let batch = self.plan.cells[cell].batch;
+        match self.prompts.get(prompt) {
+            Some(at) => &self.plan.prompts[at / batch * batch],
+            None => prompt,
+        }
+    }
+
     fn name(&mut self, name: String) -> Arc<str> {
         if let Some(known) = self.names.get(&*name) {
             return known.clone();
@@ -167,7 +176,7 @@ impl RowVisitor for Accounts<'_> {
         let check = self.open.remove(&seat).unwrap_or_default();
         let wrong = check.misfit(self.plan, &self.plan.cells[cell], &row);
         let wrong = wrong.map(|what| format!("cell {}: {what}", row.cell));
-        let timed_with = self.plan.first_of_batch(&self.plan.cells[cell], &row.prompt).to_owned();
+        let timed_with = self.first_of_batch(cell, &row.prompt).to_owned();
         let sample = Sample {
             timed_with: self.name(timed_with),
             prompt: self.name(row.prompt),

@@ -12,14 +12,22 @@ pub(super) struct BestCell<'a> {
     pub(super) cell: &'a Cell,
     /// Its row of `summary.csv`.
     pub(super) row: &'a SummaryRow,
-    /// The share of resamples in which it is the fastest cell of its series; `None` if the
-    /// series has only one cell or the run only one prompt.
-    pub(super) wins: Option<f64>,
     /// Its times paired with the baseline's, one pair per prompt.
     pub(super) times: Vec<PairedTime>,
     /// Cells that were excluded because they finished fewer prompts than others, with the
     /// number of prompts they finished.
     pub(super) left_out: Vec<(&'a Cell, usize)>,
+    contest: Contest<'a>,
+    /// Its number there.
+    entrant: usize,
+}
+
+impl BestCell<'_> {
+    /// The share of resamples in which it is the fastest cell of its series; `None` if the
+    /// series has only one cell or the run only one prompt.
+    pub(super) fn wins(&self) -> Option<f64> {
+        self.contest.wins().map(|wins| wins[self.entrant])
+    }
 }
 
 /// The fastest cell of a series; `None` if no cell was timed.
@@ -41,10 +49,10 @@ pub(super) fn best<'a>(
     let verdicts = contest.decide()?;
     let left_out = verdicts.left_out.iter().map(|&i| (entrants[i].0, entrants[i].1.len()));
     let left_out = left_out.collect();
-    let (cell, times) = entrants.swap_remove(verdicts.best);
+    let entrant = verdicts.best;
+    let (cell, times) = entrants.swap_remove(entrant);
     let row = summary.iter().find(|row| row.cell == cell.id)?;
-    let wins = verdicts.wins.map(|wins| wins[verdicts.best]);
-    Some(BestCell { cell, row, wins, times, left_out })
+    Some(BestCell { cell, row, times, left_out, contest, entrant })
 }
 
 /// The conclusion that the confidence interval of a speedup allows.

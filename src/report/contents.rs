@@ -138,7 +138,7 @@ fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]
         let rest = vec![
             with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2),
             number(row.predicted_speedup, 2),
-            best.wins.map_or_else(|| number(None, 0), |wins| DocCell::percent(wins, 0)),
+            best.wins().map_or_else(|| number(None, 0), |wins| DocCell::percent(wins, 0)),
             verdict_cell(results.verdict(verdict(row))),
         ];
         Some([series.line(best.cell), rest].concat())

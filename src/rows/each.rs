@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Error, Result, anyhow, bail};
 
+use super::ahead::{RowQueue, read_ahead};
 use super::columns::columns;
 use super::file::RawRow;
 use super::lines::{NotUtf8, WholeLines};
@@ -25,6 +26,23 @@ pub(crate) fn each_row<R: RawRow>(
         each_packed(&segment, &mut see)?;
     }
     each_unpacked_row(folder, see)
+}
+
+/// [`each_row`] until `see` returns that it has seen enough.
+///
+/// # Errors
+/// As [`each_row`].
+pub(crate) fn each_row_until<R: RawRow>(
+    folder: &Path,
+    mut see: impl FnMut(R) -> Result<bool>,
+) -> Result<()> {
+    let mut enough = false;
+    let read = each_row(folder, |row| {
+        enough = see(row)?;
+        // Only an error ends the reading.
+        if enough { Err(anyhow!("the other rows are not needed")) } else { Ok(()) }
+    });
+    if enough { Ok(()) } else { read.map(drop) }
 }
 
 /// [`each_row`] of the rows that no segment holds.
@@ -56,24 +74,34 @@ pub(crate) fn each_unpacked_row<R: RawRow>(
 /// [`each_row`] of the rows that stand in text.
 fn each_text_row<R: RawRow>(folder: &Path, see: impl FnMut(R) -> Result<()>) -> Result<bool> {
     let file = folder.join(R::FILE);
-    let mut lines = match WholeLines::open(&file) {
+    let lines = match WholeLines::open(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && !R::NEEDED => return Ok(false),
         opened => opened.map_err(|error| unreadable(&file, error))?,
     };
-    let empty = lines.fill_buf().map_err(|error| unreadable(&file, error))?.is_empty();
+    read_ahead(R::batch(), |rows| read_text(&file, lines, rows), see)
+}
+
+/// Reads the rows of a text file, until nobody waits for them. Returns whether its last line
+/// was torn.
+fn read_text<R: RawRow>(
+    file: &Path,
+    mut lines: WholeLines,
+    rows: &mut RowQueue<R>,
+) -> Result<bool> {
+    let empty = lines.fill_buf().map_err(|error| unreadable(file, error))?.is_empty();
     if !empty && R::is_json() {
-        each_line(&file, &mut lines, see)?;
+        read_lines(file, &mut lines, rows)?;
     } else if !empty {
-        each_record(&file, &mut lines, see)?;
+        read_records(file, &mut lines, rows)?;
     }
     Ok(lines.is_torn())
 }
 
 /// The rows of a CSV file, which has the columns of `R` in any order.
-fn each_record<R: RawRow>(
+fn read_records<R: RawRow>(
     file: &Path,
     lines: &mut WholeLines,
-    mut see: impl FnMut(R) -> Result<()>,
+    rows: &mut RowQueue<R>,
 ) -> Result<()> {
     let damaged = |error: csv::Error| {
         let text = error.to_string();
@@ -97,16 +125,18 @@ fn each_record<R: RawRow>(
     let names = (!in_order).then_some(&header);
     let mut record = csv::StringRecord::new();
     while reader.read_record(&mut record).map_err(damaged)? {
-        see(record.deserialize(names).map_err(damaged)?)?;
+        if !rows.row(record.deserialize(names).map_err(damaged)?) {
+            break;
+        }
     }
     Ok(())
 }
 
 /// The rows of a file of JSON lines.
-fn each_line<R: RawRow>(
+fn read_lines<R: RawRow>(
     file: &Path,
     lines: &mut WholeLines,
-    mut see: impl FnMut(R) -> Result<()>,
+    rows: &mut RowQueue<R>,
 ) -> Result<()> {
     let mut text = String::new();
     for number in 1.. {
@@ -116,7 +146,9 @@ fn each_line<R: RawRow>(
         }
         let line = text.lines().next().unwrap_or_default();
         let damaged = || format!("{}, line {number} is damaged", file.display());
-        see(serde_json::from_str(line).with_context(damaged)?)?;
+        if !rows.row(serde_json::from_str(line).with_context(damaged)?) {
+            break;
+        }
     }
     Ok(())
 }

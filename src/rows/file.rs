@@ -23,6 +23,11 @@ pub(crate) trait RawRow:
         Self::FILE.ends_with(".jsonl")
     }
 
+    /// How many rows are handed to another thread at once: a line of JSON may be long.
+    fn batch() -> usize {
+        if Self::is_json() { 4 } else { 256 }
+    }
+
     /// Its columns, if the rows of a long file move to segments; otherwise none.
     fn typed() -> &'static [TypedColumn<Self>] {
         &[]

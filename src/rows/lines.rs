@@ -14,7 +14,7 @@ const PIECE: usize = 1 << 16;
 /// The text of a file up to its last line break. A last line without one was torn by a
 /// crash and is withheld; no row has a line break inside.
 pub(super) struct WholeLines {
-    source: Box<dyn Read>,
+    source: Box<dyn Read + Send>,
     /// What was read and not yet given: whole lines, then the beginning of the next one.
     held: Vec<u8>,
     /// The part of `held` that was given.
@@ -46,7 +46,7 @@ pub(crate) fn compressed(file: &Path) -> PathBuf {
 impl WholeLines {
     /// Opens a file or, if it does not exist, its compressed version.
     pub(super) fn open(file: &Path) -> io::Result<Self> {
-        let source: Box<dyn Read> = match File::open(file) {
+        let source: Box<dyn Read + Send> = match File::open(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Box::new(MultiGzDecoder::new(File::open(compressed(file)).map_err(|_| error)?))
             }

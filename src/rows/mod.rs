@@ -1,6 +1,7 @@
 //! The rows of a results folder: their types, their text in CSV and JSON lines, the
 //! segments that hold them in columns, and the reader of raw files. Runs write them; reports and statistics read them.
 
+mod ahead;
 mod block;
 mod columns;
 mod costs;
@@ -20,7 +21,7 @@ pub(crate) use block::BlockRows;
 pub use columns::columns;
 pub use costs::{Calibration, CellCosts, PassCost, Recalibration};
 pub(crate) use digest::{BLOCK_FILES, BlockDigest};
-pub(crate) use each::{each_row, each_unpacked_row};
+pub(crate) use each::{each_row, each_row_until, each_unpacked_row};
 pub(crate) use file::{PlacedRow, RawRow};
 pub(crate) use lines::compressed;
 pub(crate) use raw::{Raw, RowVisitor};

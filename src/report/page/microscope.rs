@@ -10,8 +10,9 @@ use serde::Serialize;
 use super::print;
 use crate::report::results::Results;
 use crate::report::series::{Names, series};
-use crate::rows::{RoundRow, TextRow, TraceRound, TraceRow, each_row};
+use crate::rows::{RoundRow, TextRow, TraceRound, TraceRow, each_row, each_row_until};
 use crate::shown;
+use crate::statistics::Sample;
 
 /// The heading of its section.
 pub(super) const HEADING: &str = "Token microscope";
@@ -75,7 +76,7 @@ pub(in crate::report) fn look(folder: &Path, results: &Results) -> Result<Micros
         let specimens = chosen.order.iter().map(|place| (place.clone(), Specimen::default()));
         chosen.specimens = specimens.collect();
     }
-    read(folder, &mut chosen.specimens)?;
+    read(folder, results, &mut chosen.specimens)?;
     let names = names(results);
     let mut microscope = Microscope { left_out: chosen.left_out, ..Microscope::default() };
     let mut room = ROOM;
@@ -114,7 +115,7 @@ fn traced(folder: &Path, results: &Results) -> Result<ChosenSpecimens> {
     each_row(folder, |mut row: TraceRow| {
         row.rounds.truncate(ROUNDS);
         let place = (row.cell.clone(), row.prompt.clone(), row.repeat);
-        if !counts(results, &place) {
+        if sample(results, &place).is_none() {
             return Ok(());
         }
         let size = serde_json::to_string(&row.rounds)?.len();
@@ -145,10 +146,13 @@ fn names(results: &Results) -> BTreeMap<String, String> {
     plain.chain(drafted).collect()
 }
 
-/// Whether a generation counts and was drawn round by round.
-fn counts(results: &Results, (cell, prompt, repeat): &GenerationPlace) -> bool {
+/// A generation, if it counts and was drawn round by round.
+fn sample<'a>(
+    results: &'a Results,
+    (cell, prompt, repeat): &GenerationPlace,
+) -> Option<&'a Sample> {
     let mut samples = results.samples(cell).iter().filter(|sample| sample.beam.is_none());
-    samples.any(|sample| *sample.prompt == **prompt && sample.repeat == *repeat)
+    samples.find(|sample| *sample.prompt == **prompt && sample.repeat == *repeat)
 }
 
 /// The generations of the first prompt of every category by every method that drafts.
@@ -165,17 +169,24 @@ fn firsts(results: &Results) -> Vec<GenerationPlace> {
     let places = first
         .values()
         .flat_map(|prompt| cells().map(|cell| (cell.id.clone(), (*prompt).to_owned(), 0)));
-    places.filter(|place| counts(results, place)).collect()
+    places.filter(|place| sample(results, place).is_some()).collect()
 }
 
 /// Adds the texts and rounds of the generations that are shown.
-fn read(folder: &Path, shown: &mut BTreeMap<GenerationPlace, Specimen>) -> Result<()> {
-    each_row(folder, |mut row: RoundRow| {
+fn read(
+    folder: &Path,
+    results: &Results,
+    shown: &mut BTreeMap<GenerationPlace, Specimen>,
+) -> Result<()> {
+    let rounds = |place| sample(results, place).map_or(0, |sample| sample.rounds.len());
+    let mut missing = shown.keys().map(|place| rounds(place).min(ROUNDS)).sum::<usize>();
+    each_row_until(folder, |mut row: RoundRow| {
         let place = (take(&mut row.cell), take(&mut row.prompt), row.repeat);
         if let Some(specimen) = shown.get_mut(&place).filter(|shown| shown.rounds.len() < ROUNDS) {
             specimen.rounds.push(RoundNumbers::of(&row));
+            missing -= 1;
         }
-        Ok(())
+        Ok(missing == 0)
     })?;
     each_row(folder, |row: TextRow| {
         if let Some(specimen) = shown.get_mut(&(row.cell, row.prompt, row.repeat)) {

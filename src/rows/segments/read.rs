@@ -4,7 +4,6 @@ use std::fmt::Display;
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -13,16 +12,13 @@ use parquet::data_type::DataType;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::schema::types::SchemaDescriptor;
 
+use super::super::ahead::{RowQueue, read_ahead};
 use super::super::file::RawRow;
 use super::super::typed::{CellAccess, TypedCells, TypedColumn};
 
 /// The name of a thread whose panic is not a bug of this program: the library panics where a
 /// file is damaged in some ways.
 pub const READS_DAMAGED: &str = "reads what may be damaged";
-
-/// Rows that are read at once, and how many such batches may wait to be seen.
-const BATCH: usize = 4096;
-const WAITING: usize = 2;
 
 /// The columns that say which generation a row is of.
 const PLACE: [&str; 3] = ["cell", "prompt", "repeat"];
@@ -97,38 +93,30 @@ pub(crate) fn salvage<R: RawRow>(file: &Path, mut see: impl FnMut(R) -> Result<(
 /// Calls `see` with the rows of some row groups, of which the columns are read that are wanted.
 fn each_of<R: RawRow>(
     file: &Path,
-    wanted: impl Fn(&str) -> bool + Send,
+    wanted: impl Fn(&str) -> bool + Sync,
     groups: Range<usize>,
-    mut see: impl FnMut(R) -> Result<()>,
+    see: impl FnMut(R) -> Result<()>,
 ) -> Result<()> {
-    let (out, batches) = sync_channel::<Vec<R>>(WAITING);
-    let mut seen = Ok(());
-    let read = alongside(
-        file,
-        move |reader, name| {
+    let read = |rows: &mut RowQueue<R>| {
+        apart(file, |reader, name| {
             let columns = R::typed().iter().filter(|column| wanted(column.name));
             let schema = reader.metadata().file_metadata().schema_descr();
             let columns = columns.map(|column| Ok((place(schema, column, name)?, column)));
             let columns = columns.collect::<Result<Vec<_>>>()?;
             for group in groups.start..groups.end.min(reader.num_row_groups()) {
                 let group = reader.get_row_group(group).map_err(|error| damaged(name, error))?;
-                each_batch(&*group, &columns, &out).map_err(|error| damaged(name, error))?;
+                each_batch(&*group, &columns, rows).map_err(|error| damaged(name, error))?;
             }
             Ok(())
-        },
-        || {
-            // With the batches their receiver ends, and so does the reader.
-            seen = batches.into_iter().flatten().try_for_each(&mut see);
-        },
-    );
-    seen.and(read)
+        })
+    };
+    read_ahead(R::batch(), read, see)
 }
 
-/// Reads a file in a thread of its own, which may panic, and does something meanwhile.
-fn alongside<T: Send>(
+/// Reads something from a file in a thread of its own, which may panic.
+fn apart<T: Send>(
     file: &Path,
     read: impl FnOnce(&SerializedFileReader<File>, &str) -> Result<T> + Send,
-    meanwhile: impl FnOnce(),
 ) -> Result<T> {
     let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
     let name = &*file.file_name().unwrap_or_default().to_string_lossy();
@@ -139,17 +127,8 @@ fn alongside<T: Send>(
     thread::scope(|scope| {
         let reader = thread::Builder::new().name(READS_DAMAGED.to_owned());
         let reader = reader.spawn_scoped(scope, opened)?;
-        meanwhile();
         reader.join().unwrap_or_else(|_| Err(anyhow!("{name} is damaged")))
     })
-}
-
-/// Reads something from a file in a thread of its own, which may panic.
-fn apart<T: Send>(
-    file: &Path,
-    read: impl FnOnce(&SerializedFileReader<File>, &str) -> Result<T> + Send,
-) -> Result<T> {
-    alongside(file, read, || ())
 }
 
 /// The sentence for a damaged file, in one line.
@@ -181,17 +160,17 @@ fn place<R>(schema: &SchemaDescriptor, column: &TypedColumn<R>, name: &str) -> R
     Ok(at)
 }
 
-/// Sends the rows of a row group, until nobody waits for them.
+/// Hands over the rows of a row group, until nobody waits for them.
 fn each_batch<R: RawRow>(
     group: &dyn RowGroupReader,
     columns: &[(usize, &TypedColumn<R>)],
-    out: &SyncSender<Vec<R>>,
+    to: &mut RowQueue<R>,
 ) -> Result<()> {
     let readers = columns.iter().map(|(at, _)| group.get_column_reader(*at));
     let mut readers = readers.collect::<Result<Vec<_>, _>>()?;
     let mut left = usize::try_from(group.metadata().num_rows())?;
     while left > 0 {
-        let mut rows = vec![R::default(); left.min(BATCH)];
+        let mut rows = vec![R::default(); left.min(R::batch())];
         left -= rows.len();
         for (reader, (_, column)) in readers.iter_mut().zip(columns) {
             let filled = match (reader, &column.cells) {
@@ -211,7 +190,7 @@ fn each_batch<R: RawRow>(
             };
             filled.with_context(|| format!("column \"{}\"", column.name))?;
         }
-        if out.send(rows).is_err() {
+        if !to.rows(rows) {
             break;
         }
     }
