@@ -26,7 +26,8 @@ impl<R> RowQueue<R> {
         self.batch.len() < self.whole || self.end()
     }
 
-    /// Takes the next rows. Returns whether anybody waits for more.
+    /// Takes the next rows, as a batch of their own: they would overtake those that
+    /// [`Self::row`] holds back. Returns whether anybody waits for more.
     pub(super) fn rows(&mut self, rows: Vec<R>) -> bool {
         self.out.send(rows).is_ok()
     }
