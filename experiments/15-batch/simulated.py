@@ -62,8 +62,8 @@ def main() -> None:
         for case in cases:
             case.measure(repeat)
         print(f"{repeat + 1} of {args.repeats}", flush=True)
-        rows = [row for case in cases for row in case.rows()]
-        write(args.out / "replayed.csv.gz", rows)
+    rows = [row for case in cases for row in case.rows()]
+    write(args.out / "replayed.csv.gz", rows)
     write(args.out / "simulated.csv", list(compared(rows)))
 
 
