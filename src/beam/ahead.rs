@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use crate::chance::Chance;
 use crate::clock::{Clock, Who};
-use crate::decode::Method;
+use crate::decode::{Method, room_for};
 use crate::distribution::Token;
 use crate::draft::{Drafter, Round};
 use crate::error::Error;
@@ -88,6 +88,8 @@ impl<'a> Passes<'a> {
         beams: usize,
         clock: &dyn Clock,
     ) -> Result<Self, Error> {
+        let expected = room_for(prompt.len(), most - prompt.len());
+        method.drafter.expect(expected)?;
         method.drafter.prefill(prompt, clock)?;
         let mut session = target.session()?;
         let head = &prompt[..prompt.len() - 1];
@@ -98,7 +100,8 @@ impl<'a> Passes<'a> {
         }
         let mut first = Slot { session, drafter: method.drafter, length: method.length };
         let others = (1..beams).map(|_| first.share()).collect::<Result<Vec<_>, _>>()?;
-        let slots = std::iter::once(first).chain(others).collect();
+        let mut slots = std::iter::once(first).chain(others).collect::<Vec<_>>();
+        slots.iter_mut().try_for_each(|slot| slot.session.expect(expected))?;
         let prompt_len = prompt.len();
         Ok(Self { target, slots, prompt_len, most, target_forwards: 0, draft_forwards: 0 })
     }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::steps::{Evaluated, Outcome, Proposal};
-use super::stop::{StopReason, StopRules};
+use super::stop::{StopReason, StopRules, room_for};
 use super::text::TextStream;
 use crate::chance::Chance;
 use crate::clock::Clock;
@@ -91,7 +91,10 @@ impl<'a> Generation<'a> {
     ) -> Result<Self, Error> {
         let info = target.info();
         check_prompt(info, prompt)?;
-        let session = target.session()?;
+        let mut session = target.session()?;
+        let tokens = room_for(prompt.len(), stop.max_tokens);
+        session.expect(tokens)?;
+        method.drafter.expect(tokens)?;
         method.sampler = method.sampler.on(target.for_each_row());
         Ok(Self {
             method,
@@ -129,6 +132,7 @@ impl<'a> Generation<'a> {
         let others = others.map(|other| (self.common_with(other), other));
         if let Some((common @ 1.., other)) = others.max_by_key(|(common, _)| *common) {
             self.session = other.session.share(common)?;
+            self.session.expect(room_for(self.prompt_len, self.stop.max_tokens))?;
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ pub use method::{
     MethodSpec, NUM_SPECULATIVE_TOKENS, PLAIN, all_params, class_of, find_param, readers,
 };
 pub use steps::{Evaluated, Outcome, Proposal};
+pub(crate) use stop::room_for;
 pub use stop::{StopReason, StopRules, UserStop};
 pub use strategy::{STRATEGIES, Strategy};
 pub use text::TextStream;

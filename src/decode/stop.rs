@@ -41,6 +41,16 @@ impl StopReason {
     }
 }
 
+/// New tokens for which sessions make room at once. What may be longer makes room as it grows:
+/// most texts end before.
+const AHEAD: usize = 1024;
+
+/// Tokens for which sessions make room before a text begins, if `prompt` tokens may be followed
+/// by `most` more.
+pub(crate) fn room_for(prompt: usize, most: usize) -> usize {
+    prompt + most.min(AHEAD)
+}
+
 /// A user's own stop condition: it sees the continuation so far.
 pub type UserStop<'a> = Box<dyn FnMut(&[Token], &str) -> bool + 'a>;
 

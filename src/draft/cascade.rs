@@ -71,6 +71,10 @@ impl Cascade<'_> {
 }
 
 impl<'a> Drafter<'a> for Cascade<'a> {
+    fn expect(&mut self, tokens: usize) -> Result<(), Error> {
+        self.reader.expect(tokens)
+    }
+
     fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
         self.reader.prefill(prompt, clock)
     }

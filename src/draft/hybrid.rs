@@ -38,6 +38,10 @@ struct Hybrid<'a> {
 }
 
 impl<'a> Drafter<'a> for Hybrid<'a> {
+    fn expect(&mut self, tokens: usize) -> Result<(), Error> {
+        self.model.expect(tokens)
+    }
+
     fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
         self.model.prefill(prompt, clock)
     }

@@ -48,6 +48,16 @@ use reader::Prediction;
 
 /// Proposes one draft per round.
 pub trait Drafter<'a>: std::fmt::Debug {
+    /// Called before the prefill: the text may come to so many tokens. See
+    /// [`crate::model::Session::expect`].
+    ///
+    /// # Errors
+    /// If the drafter's model has no memory for them.
+    fn expect(&mut self, tokens: usize) -> Result<(), Error> {
+        let _ = tokens;
+        Ok(())
+    }
+
     /// Processes the prompt before the first round. Its time counts as prefill, not as
     /// decoding.
     ///

@@ -41,6 +41,10 @@ impl<'a> ModelDrafter<'a> {
 }
 
 impl<'a> Drafter<'a> for ModelDrafter<'a> {
+    fn expect(&mut self, tokens: usize) -> Result<(), Error> {
+        self.0.expect(tokens)
+    }
+
     fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
         self.0.prefill(prompt, clock)
     }

@@ -103,6 +103,10 @@ struct ModelTree<'a> {
 }
 
 impl<'a> Drafter<'a> for ModelTree<'a> {
+    fn expect(&mut self, tokens: usize) -> Result<(), Error> {
+        self.reader.expect(tokens)
+    }
+
     fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
         self.reader.prefill(prompt, clock)
     }

@@ -61,6 +61,10 @@ impl Oracle<'_> {
 }
 
 impl<'a> Drafter<'a> for Oracle<'a> {
+    fn expect(&mut self, tokens: usize) -> Result<(), Error> {
+        self.reader.expect(tokens)
+    }
+
     fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
         self.reader.prefill(prompt, clock)
     }

@@ -64,6 +64,11 @@ impl<'a> Reader<'a> {
         Self { ranks: true, ..self }
     }
 
+    /// See [`super::Drafter::expect`].
+    pub(super) fn expect(&mut self, tokens: usize) -> Result<(), Error> {
+        self.session.borrow_mut().expect(tokens)
+    }
+
     /// See [`super::Drafter::prefill`].
     pub(super) fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
         let Some((_, head)) = prompt.split_last().filter(|(_, head)| !head.is_empty()) else {

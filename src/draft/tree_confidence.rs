@@ -53,6 +53,10 @@ struct TreeConfidence<'a> {
 }
 
 impl<'a> Drafter<'a> for TreeConfidence<'a> {
+    fn expect(&mut self, tokens: usize) -> Result<(), Error> {
+        self.reader.expect(tokens)
+    }
+
     fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
         self.reader.prefill(prompt, clock)
     }

@@ -143,6 +143,10 @@ impl Learned {
 }
 
 impl<'a> Drafter<'a> for TreeOptimal<'a> {
+    fn expect(&mut self, tokens: usize) -> Result<(), Error> {
+        self.reader.expect(tokens)
+    }
+
     fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
         self.reader.prefill(prompt, clock)
     }

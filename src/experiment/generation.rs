@@ -17,6 +17,7 @@ use crate::chance::Seeded;
 use crate::clock::Who;
 use crate::decode::{
     Generation, Lane, Method, StopReason, StopRules, Totals, UserStop, generate_together, prefill,
+    room_for,
 };
 use crate::distribution::Token;
 use crate::draft::{Texts, Tools};
@@ -50,7 +51,9 @@ impl<'a> TextModels<'a> {
 
     fn new(setup: &Setup<'a>, text: &BlockText<'a>) -> Self {
         let head = text.tokens.split_last().map_or(&[][..], |(_, head)| head);
-        let prefilled = |model, who| Prefilled::new(model, who, head, setup.clock);
+        let expected = room_for(text.tokens.len(), setup.plan.max_tokens);
+        let prefilled =
+            |model, who| Prefilled::new(model, who, head, setup.clock).expecting(expected);
         Self {
             target: prefilled(setup.target, Who::Target),
             draft: setup.draft.map(|draft| prefilled(draft, Who::Draft)),

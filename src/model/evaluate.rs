@@ -1,7 +1,7 @@
 //! How an engine's passes meet the sequences that they are over.
 
-use super::session::{KvCache, Session, Step};
 use super::{Evaluation, Work};
+use super::{KvCache, Session, Step};
 use crate::error::Error;
 use crate::sampling::Logits;
 

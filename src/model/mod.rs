@@ -36,6 +36,7 @@ mod gguf_model;
 mod hf;
 #[cfg(feature = "harness")]
 mod hub;
+mod kv_cache;
 #[cfg(feature = "engine")]
 mod layout;
 #[cfg(feature = "engine")]
@@ -74,6 +75,7 @@ pub use ggml_vocabulary::GgmlVocabulary;
 pub use hub::download;
 #[cfg(feature = "harness")]
 pub use hub::{HubCache, HubName};
+pub use kv_cache::KvCache;
 #[cfg(feature = "harness")]
 pub use load::summarise;
 #[cfg(feature = "engine")]
@@ -86,7 +88,7 @@ pub(crate) use native::large_pages;
 pub use options::{Dtype, Engine, Settings, Source};
 #[cfg(feature = "harness")]
 pub use prefilled::Prefilled;
-pub use session::{Feed, KvCache, Session, Step};
+pub use session::{Feed, Session, Step};
 #[cfg(feature = "engine")]
 pub use shapes::{ModelShape, SHAPES, SMALL_PAIR};
 #[cfg(feature = "harness")]

@@ -24,6 +24,8 @@ pub struct Prefilled<'a> {
     opened: Cell<u32>,
     /// Whether sessions share the prefix, or have copies.
     shares: bool,
+    /// What its sessions expect.
+    expected: usize,
 }
 
 impl<'a> Prefilled<'a> {
@@ -36,7 +38,13 @@ impl<'a> Prefilled<'a> {
         clock: &'a dyn Clock,
     ) -> Self {
         let (computed, opened) = (OnceCell::new(), Cell::new(0));
-        Self { model, who, prefix, clock, computed, opened, shares: false }
+        Self { model, who, prefix, clock, computed, opened, shares: false, expected: 0 }
+    }
+
+    /// The same with sessions that expect so many tokens, see [`Session::expect`].
+    #[must_use]
+    pub fn expecting(self, tokens: usize) -> Self {
+        Self { expected: tokens, ..self }
     }
 
     /// The same with sessions that keep the prefix once for all, where the engine can.
@@ -54,6 +62,7 @@ impl<'a> Prefilled<'a> {
     /// Computes the prefix in a session of its own.
     fn compute(&self) -> Result<(RefCell<Session>, Duration), Error> {
         let mut session = self.model.session()?;
+        session.expect(self.expected)?;
         let start = self.clock.now();
         let work = Work {
             session: &mut session,

@@ -9,64 +9,13 @@
 //! Rows live in *slots*. A context token's slot is its position; node `i` of
 //! the draft sits in slot `context.len() + i`, wherever in the tree it is.
 
-use std::any::Any;
-use std::ops::Range;
-
-use super::Work;
+use super::{KvCache, Work};
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::tree::{Draft, NodeId};
 
-/// The engine's side of a session: rows of keys and values, by slot.
-pub trait KvCache: std::fmt::Debug {
-    /// Copies the row in slot `from` to slot `to`.
-    ///
-    /// # Errors
-    /// If the engine fails to copy.
-    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), Error>;
-
-    /// Copies the rows in `slots` from another cache of the same model, and returns whether
-    /// this engine can; if not, nothing has changed.
-    ///
-    /// # Errors
-    /// If the engine fails to copy.
-    fn copy_rows(&mut self, from: &mut dyn KvCache, slots: Range<usize>) -> Result<bool, Error> {
-        let _ = (from, slots);
-        Ok(false)
-    }
-
-    /// A deep copy of the first `slots` rows.
-    ///
-    /// # Errors
-    /// If the engine fails to copy.
-    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error>;
-
-    /// A copy of the first `slots` of the `held` rows, which are kept once for both where the
-    /// engine can: it copies them when one of the two writes to them.
-    ///
-    /// # Errors
-    /// If the engine fails to copy.
-    fn share(&mut self, slots: usize, held: usize) -> Result<Box<dyn KvCache>, Error> {
-        let _ = held;
-        self.fork(slots)
-    }
-
-    /// The content of the first `slots` rows, for telling two states apart.
-    fn key(&self, slots: usize) -> Vec<u8>;
-
-    /// The sequence has dropped everything that does not belong to `context`. Only a cache
-    /// that keeps a sequence of its own has to do anything.
-    ///
-    /// # Errors
-    /// If that sequence cannot be brought to `context`.
-    fn rewind(&mut self, context: &[Token]) -> Result<(), Error> {
-        let _ = context;
-        Ok(())
-    }
-
-    /// For the engine to downcast to its own type.
-    fn as_any(&mut self) -> &mut dyn Any;
-}
+/// Slots that a session expects for the nodes of a tree beside its deepest path.
+const BESIDE: usize = 64;
 
 /// A sequence of tokens with its cache.
 #[derive(Debug)]
@@ -140,7 +89,15 @@ impl Session {
         Self { cache: wrap(self.cache), ..self }
     }
 
-    /// An independent copy, for beams and best-of-n.
+    /// The text may come to so many tokens. Nothing but the time of later passes depends on it.
+    ///
+    /// # Errors
+    /// If the engine has no memory for their rows.
+    pub fn expect(&mut self, tokens: usize) -> Result<(), Error> {
+        self.cache.expect(tokens.saturating_add(BESIDE).min(self.slots))
+    }
+
+    /// An independent copy, for beams and best-of-n, which expects as many tokens.
     ///
     /// # Errors
     /// If the engine fails to copy its rows.
@@ -359,12 +316,6 @@ impl Session {
             }
         }
         needed
-    }
-}
-
-impl dyn KvCache {
-    fn copy_row_if_apart(&mut self, from: usize, to: usize) -> Result<(), Error> {
-        if from == to { Ok(()) } else { self.copy_row(from, to) }
     }
 }
 

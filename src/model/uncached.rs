@@ -2,8 +2,8 @@
 
 use std::any::Any;
 
-use super::session::{KvCache, Session};
 use super::{Evaluation, LanguageModel, ModelInfo, Want, Work, evaluate_one};
+use super::{KvCache, Session};
 use crate::error::Error;
 use crate::sampling::ForEachRow;
 use crate::tree::MAX_NODES;

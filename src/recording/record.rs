@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use super::tape_file::TapeFile;
 use crate::chance::Request;
 use crate::clock::{RealClock, Who};
-use crate::decode::StopRules;
+use crate::decode::{StopRules, room_for};
 use crate::distribution::Token;
 use crate::experiment::Build;
 use crate::model::{Codec, LanguageModel, Prefilled};
@@ -69,7 +69,8 @@ impl Recording<'_> {
         let clock = RealClock::default();
         for prompt in &self.prompts {
             let head = prompt.tokens.split_last().map_or(&[][..], |(_, head)| head);
-            let target = Prefilled::new(self.target, Who::Target, head, &clock);
+            let expected = room_for(prompt.tokens.len(), self.max_tokens);
+            let target = Prefilled::new(self.target, Who::Target, head, &clock).expecting(expected);
             for (repeat, sampling) in self.requests() {
                 if held.contains(&(&*prompt.id, repeat, sampling)) {
                     continue;

@@ -298,6 +298,8 @@ mod report_page;
 #[cfg(feature = "harness")]
 mod report_verdicts;
 #[cfg(feature = "harness")]
+mod room;
+#[cfg(feature = "harness")]
 mod rows_blocks;
 #[cfg(feature = "harness")]
 mod rows_distributions;

@@ -84,7 +84,13 @@ fn in_batches(model: &dyn LanguageModel, mut waiting: Vec<Reading>, rng: &mut im
         running.rotate_left(turn);
         let taken = rng.random_range(1..=running.len());
         let batch = &mut running[..taken];
-        batch.iter_mut().for_each(|reading| reading.draft(rng));
+        for reading in &mut *batch {
+            reading.draft(rng);
+            if rng.random_bool(0.2) {
+                // Room is made in blocks of 256 slots.
+                reading.session.expect(rng.random_range(0..800)).unwrap();
+            }
+        }
         let mut work = batch.iter_mut().map(Reading::work).collect::<Vec<_>>();
         let found = model.evaluate(&mut work).unwrap();
         for (reading, found) in batch.iter_mut().zip(found) {

@@ -16,6 +16,8 @@ const BLOCK: usize = 256;
 #[derive(Debug)]
 pub(super) struct CandleCache {
     layers: Vec<LayerCache>,
+    /// Rows that the text may come to need.
+    expected: usize,
 }
 
 /// Keys and values of one layer, each of shape `(kv_heads, rows, head_dim)`;
@@ -57,7 +59,8 @@ impl CandleCache {
         device: &Device,
     ) -> Result<Self, Error> {
         let layer = || LayerCache::new(kv_heads, BLOCK, head_dim, device);
-        Ok(Self { layers: (0..layers).map(|_| layer()).collect::<Result<_, _>>()? })
+        let layers = (0..layers).map(|_| layer()).collect::<Result<_, Error>>()?;
+        Ok(Self { layers, expected: 0 })
     }
 
     pub(super) fn layers(&self) -> &[LayerCache] {
@@ -66,7 +69,14 @@ impl CandleCache {
 
     /// Makes room for the slots below `slots`.
     pub(super) fn reserve(&mut self, slots: usize) -> Result<(), Error> {
-        self.layers.iter_mut().try_for_each(|layer| layer.reserve(slots))
+        // Doubling keeps the total cost of copying linear in the length of the text.
+        self.layers.iter_mut().try_for_each(|layer| layer.reserve(slots, 2))
+    }
+
+    /// The first `slots` rows, with room for `expected`.
+    fn copy_expecting(&self, expected: usize, slots: usize) -> Result<Self, Error> {
+        let layers = self.layers.iter().map(|layer| layer.copy(slots, slots.max(expected)));
+        Ok(Self { layers: layers.collect::<Result<_, Error>>()?, expected })
     }
 }
 
@@ -76,18 +86,28 @@ impl LayerCache {
         Ok(Self { keys: zeros()?, values: zeros()? })
     }
 
-    fn reserve(&mut self, slots: usize) -> Result<(), Error> {
-        let (kv_heads, rows, head_dim) = self.keys.dims3()?;
+    /// Makes room for the slots below `slots`: if it has to grow, at least `factor` times as
+    /// much as before.
+    fn reserve(&mut self, slots: usize, factor: usize) -> Result<(), Error> {
+        let rows = self.keys.dim(1)?;
         if slots <= rows {
             return Ok(());
         }
-        // Doubling keeps the total cost of copying linear in the length of the text.
-        let rows = slots.max(2 * rows).next_multiple_of(BLOCK);
-        let grown = Self::new(kv_heads, rows, head_dim, self.keys.device())?;
-        grown.keys.slice_set(&self.keys, 1, 0)?;
-        grown.values.slice_set(&self.values, 1, 0)?;
-        *self = grown;
+        *self = self.copy(rows, slots.max(factor * rows))?;
         Ok(())
+    }
+
+    /// A copy of the first `slots` slots, with room for `room`.
+    fn copy(&self, slots: usize, room: usize) -> Result<Self, Error> {
+        let (kv_heads, _, head_dim) = self.keys.dims3()?;
+        let rows = room.max(1).next_multiple_of(BLOCK);
+        let new = Self::new(kv_heads, rows, head_dim, self.keys.device())?;
+        if slots > 0 {
+            let (keys, values) = self.read(slots)?;
+            new.keys.slice_set(&keys.force_contiguous()?, 1, 0)?;
+            new.values.slice_set(&values.force_contiguous()?, 1, 0)?;
+        }
+        Ok(new)
     }
 
     /// Stores the rows of a pass; `keys` and `values` are contiguous and of
@@ -139,20 +159,17 @@ impl KvCache for CandleCache {
         Ok(true)
     }
 
+    fn expect(&mut self, slots: usize) -> Result<(), Error> {
+        self.expected = slots;
+        self.layers.iter_mut().try_for_each(|layer| layer.reserve(slots, 1))
+    }
+
     fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
-        let copy = |layer: &LayerCache| {
-            let (kv_heads, _, head_dim) = layer.keys.dims3()?;
-            let rows = slots.max(1).next_multiple_of(BLOCK);
-            let new = LayerCache::new(kv_heads, rows, head_dim, layer.keys.device())?;
-            if slots > 0 {
-                let (keys, values) = layer.read(slots)?;
-                new.keys.slice_set(&keys.force_contiguous()?, 1, 0)?;
-                new.values.slice_set(&values.force_contiguous()?, 1, 0)?;
-            }
-            Ok(new)
-        };
-        let layers = self.layers.iter().map(copy).collect::<Result<_, Error>>()?;
-        Ok(Box::new(Self { layers }))
+        Ok(Box::new(self.copy_expecting(self.expected, slots)?))
+    }
+
+    fn share(&mut self, slots: usize, _held: usize) -> Result<Box<dyn KvCache>, Error> {
+        Ok(Box::new(self.copy_expecting(0, slots)?))
     }
 
     fn key(&self, slots: usize) -> Vec<u8> {
@@ -168,5 +185,34 @@ impl KvCache for CandleCache {
 
     fn as_any(&mut self) -> &mut dyn Any {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows_of(cache: &CandleCache) -> Vec<usize> {
+        cache.layers.iter().map(|layer| layer.keys.dim(1).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_is_expected_has_room_at_once_and_keeps_its_rows() {
+        let mut cache = CandleCache::new(2, 2, 8, &Device::Cpu).unwrap();
+        cache.reserve(257).unwrap();
+        assert_eq!(rows_of(&cache), [512; 2]);
+        let layer = &cache.layers[1];
+        let numbers = Tensor::arange(0.0f32, 2.0 * 300.0 * 8.0, &Device::Cpu).unwrap();
+        let rows = numbers.reshape((2, 300, 8)).unwrap();
+        layer.write(&[SlotRun { row: 0, slot: 0, len: 300 }], &rows, &rows).unwrap();
+        let key = cache.key(300);
+        cache.expect(1100).unwrap();
+        assert_eq!((rows_of(&cache), cache.key(300) == key), (vec![1280; 2], true));
+        let [mut fork, mut shared] = [cache.fork(300), cache.share(300, 300)].map(Result::unwrap);
+        let rooms = [&mut fork, &mut shared].map(|copy| {
+            assert!(copy.key(300) == key);
+            rows_of(copy.as_any().downcast_ref().unwrap())
+        });
+        assert_eq!(rooms, [vec![1280; 2], vec![512; 2]]);
     }
 }

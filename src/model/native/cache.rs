@@ -13,6 +13,11 @@ use crate::model::{CacheDtype, KvCache};
 /// costs memory only as far as it is used.
 const BLOCK: usize = 256;
 
+/// Room for so many slots, and at least one, as it is allocated.
+fn whole_blocks(slots: usize) -> usize {
+    slots.max(1).next_multiple_of(BLOCK)
+}
+
 /// The cache of one sequence: slots with which others begin, too, and slots of its own.
 #[derive(Debug)]
 pub(super) struct NativeCache {
@@ -22,6 +27,8 @@ pub(super) struct NativeCache {
     base: Option<Arc<SharedSlots>>,
     /// Own slots that there is room for.
     room: usize,
+    /// Slots, shared and own ones, that the text may come to need.
+    expected: usize,
     /// The own slots, layer by layer, head by head.
     heads: Vec<Head>,
 }
@@ -41,7 +48,7 @@ impl NativeCache {
         dtype: CacheDtype,
     ) -> Self {
         let heads = (0..layers * kv_heads).map(|_| Head::new(dtype, head_dim, BLOCK)).collect();
-        Self { dtype, head_dim, kv_heads, base: None, room: BLOCK, heads }
+        Self { dtype, head_dim, kv_heads, base: None, room: BLOCK, expected: 0, heads }
     }
 
     /// Number of slots that are shared; the others are its own.
@@ -73,12 +80,16 @@ impl NativeCache {
         if own > self.room {
             // Doubling keeps the total cost of copying linear in the length of the
             // text.
-            let room = own.max(2 * self.room).next_multiple_of(BLOCK);
-            for head in &mut self.heads {
-                *head = head.resized(self.room, room);
-            }
-            self.room = room;
+            self.grow(own.max(2 * self.room));
         }
+    }
+
+    fn grow(&mut self, own: usize) {
+        let room = whole_blocks(own);
+        for head in &mut self.heads {
+            *head = head.resized(self.room, room);
+        }
+        self.room = room;
     }
 
     /// Makes the slots from `first` on its own, so that they can be written to.
@@ -106,6 +117,14 @@ impl NativeCache {
         self.heads.iter().enumerate().map(whole).collect()
     }
 
+    /// The first `slots` slots, with room for `expected`.
+    fn copy_expecting(&self, expected: usize, slots: usize) -> Self {
+        let [own, room] = [slots, slots.max(expected)].map(|n| n.saturating_sub(self.shared()));
+        let room = whole_blocks(room);
+        let heads = self.heads.iter().map(|head| head.resized(own, room)).collect();
+        Self { heads, room, expected, base: self.base.clone(), ..*self }
+    }
+
     /// Turns whole tiles of the first `slots` of the `held` slots into shared ones, if none are
     /// shared yet.
     fn freeze(&mut self, slots: usize, held: usize) {
@@ -113,7 +132,7 @@ impl NativeCache {
         if self.base.is_some() || shared == 0 {
             return;
         }
-        let room = (held - shared).max(1).next_multiple_of(BLOCK);
+        let room = whole_blocks(held.max(self.expected) - shared);
         let new = || Head::new(self.dtype, self.head_dim, room);
         let mut own = self.heads.iter().map(|_| new()).collect::<Vec<_>>();
         own.iter_mut().zip(&self.heads).for_each(|(own, all)| own.copy(all, shared..held, 0));
@@ -146,16 +165,22 @@ impl KvCache for NativeCache {
         Ok(true)
     }
 
-    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
+    fn expect(&mut self, slots: usize) -> Result<(), Error> {
+        self.expected = slots;
         let own = slots.saturating_sub(self.shared());
-        let room = own.max(1).next_multiple_of(BLOCK);
-        let heads = self.heads.iter().map(|head| head.resized(own, room)).collect();
-        Ok(Box::new(Self { heads, room, base: self.base.clone(), ..*self }))
+        if own > self.room {
+            self.grow(own);
+        }
+        Ok(())
+    }
+
+    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
+        Ok(Box::new(self.copy_expecting(self.expected, slots)))
     }
 
     fn share(&mut self, slots: usize, held: usize) -> Result<Box<dyn KvCache>, Error> {
         self.freeze(slots, held);
-        self.fork(slots)
+        Ok(Box::new(self.copy_expecting(0, slots)))
     }
 
     fn key(&self, slots: usize) -> Vec<u8> {
@@ -166,5 +191,89 @@ impl KvCache for NativeCache {
 
     fn as_any(&mut self) -> &mut dyn Any {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADS: (usize, usize) = (2, 24);
+
+    /// A cache whose first `slots` slots hold different numbers.
+    fn filled(dtype: CacheDtype, slots: usize) -> NativeCache {
+        let mut cache = NativeCache::new(3, HEADS, dtype);
+        fill(&mut cache, 0..slots);
+        cache
+    }
+
+    fn fill(cache: &mut NativeCache, slots: Range<usize>) {
+        cache.reserve(slots.end);
+        let first = cache.shared();
+        for (number, head) in cache.heads.iter_mut().enumerate() {
+            for slot in slots.clone() {
+                let row = (0..HEADS.1).map(|i| (slot * 7 + number * 3 + i) as f32 / 64.0);
+                let row = row.collect::<Vec<_>>();
+                head.set(slot - first, &row, &row);
+            }
+        }
+    }
+
+    fn own(cache: Box<dyn KvCache>) -> NativeCache {
+        let mut cache = cache;
+        std::mem::replace(
+            cache.as_any().downcast_mut().unwrap(),
+            NativeCache::new(0, HEADS, CacheDtype::F32),
+        )
+    }
+
+    /// Fills the slots `slots` and returns how often the cache had to grow.
+    fn growths(cache: &mut NativeCache, slots: Range<usize>) -> usize {
+        let grows = |slot| {
+            let room = cache.room;
+            fill(cache, slot..slot + 1);
+            usize::from(cache.room != room)
+        };
+        slots.map(grows).sum()
+    }
+
+    #[test]
+    fn what_is_expected_comes_without_growth() {
+        for dtype in [CacheDtype::F32, CacheDtype::F16, CacheDtype::Q8_0] {
+            let plain = filled(dtype, 1100);
+            let mut grown = filled(dtype, 250);
+            assert_eq!(growths(&mut grown, 250..1100), 3);
+            let mut cache = filled(dtype, 250);
+            cache.expect(1100).unwrap();
+            let mut fork = own(cache.fork(250).unwrap());
+            let mut shared = own(cache.share(250, 250).unwrap());
+            assert!(cache.shares_with(&shared) && !fork.shares_with(&shared));
+            // The slots that follow the shared ones have room of their own.
+            assert_eq!((cache.room, fork.room, shared.room), (1024, 1280, 256));
+            shared.expect(1100).unwrap();
+            for cache in [&mut cache, &mut fork, &mut shared] {
+                assert_eq!(growths(cache, 250..1100), 0);
+                assert!(cache.key(1100) == plain.key(1100), "{dtype:?}");
+            }
+            assert!(grown.key(1100) == plain.key(1100), "{dtype:?}");
+            let mut late = own(shared.fork(1100).unwrap());
+            assert_eq!(growths(&mut late, 1100..1265), 1);
+            // What was expected is no limit.
+            assert_eq!(growths(&mut shared, 1100..1265), 1);
+            assert!(shared.key(1265) == late.key(1265), "{dtype:?}");
+        }
+    }
+
+    #[test]
+    fn room_is_as_much_as_is_expected_and_no_more() {
+        let mut cache = filled(CacheDtype::F32, 300);
+        assert_eq!(cache.room, 512);
+        cache.expect(400).unwrap();
+        assert_eq!(cache.room, 512);
+        cache.expect(513).unwrap();
+        assert_eq!(cache.room, 768);
+        // Less than what is held: a copy has room for what it holds.
+        cache.expect(10).unwrap();
+        assert_eq!((cache.room, own(cache.fork(300).unwrap()).room), (768, 512));
     }
 }

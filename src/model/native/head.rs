@@ -104,6 +104,13 @@ impl Head {
         }
     }
 
+    /// [`Head::put`], of a head that no pass has.
+    #[cfg(test)]
+    pub(super) fn set(&mut self, slot: usize, key: &[f32], value: &[f32]) {
+        // SAFETY: the head is borrowed mutably.
+        unsafe { self.put(slot, key, value) }
+    }
+
     /// Tiles of slots whose keys are read at once.
     pub(super) fn key_tiles_at_once(&self) -> usize {
         let tile = self.keys.stride() * size_of::<WideLine>();
@@ -288,11 +295,10 @@ mod tests {
     }
 
     fn filled(dtype: CacheDtype, dim: usize) -> (Head, [Vec<Vec<f32>>; 2]) {
-        let head = Head::new(dtype, dim, 64);
+        let mut head = Head::new(dtype, dim, 64);
         let [keys, values] = [rows(dim, 1), rows(dim, 2)];
         for (slot, (key, value)) in keys.iter().zip(&values).enumerate() {
-            // SAFETY: there is one thread.
-            unsafe { head.put(slot, key, value) };
+            head.set(slot, key, value);
         }
         (head, [keys, values])
     }

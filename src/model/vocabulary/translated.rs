@@ -82,8 +82,8 @@ impl LanguageModel for TranslatedModel {
             translator: Rc::clone(&self.translator),
             positions: self.inner.info().context_length,
         };
-        // The session inside counts the rows.
-        Ok(Session::new(Box::new(cache), 0, 0))
+        // The session inside counts the rows. Its text is about as long as that outside.
+        Ok(Session::new(Box::new(cache), self.inner.info().context_length, 0))
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
@@ -153,6 +153,10 @@ impl KvCache for TranslatedCache {
     /// The session outside holds no rows to be moved.
     fn copy_row(&mut self, _from: usize, _to: usize) -> Result<(), Error> {
         Err(Error::engine("the rows of a translated model are in its own session"))
+    }
+
+    fn expect(&mut self, slots: usize) -> Result<(), Error> {
+        self.session.expect(slots)
     }
 
     fn fork(&self, _slots: usize) -> Result<Box<dyn KvCache>, Error> {
