@@ -41,8 +41,8 @@ pub trait KvCache: std::fmt::Debug {
     fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error>;
 
     /// A copy of the first `slots` of the `held` rows, which are kept once for both where the
-    /// engine can: it copies them when one of the two writes to them. It is for another text, so
-    /// that it does not expect what this one does.
+    /// engine can: it copies them when one of the two writes to them. It is for another text,
+    /// and need not expect what this one does.
     ///
     /// # Errors
     /// If the engine fails to copy.
