@@ -121,14 +121,8 @@ impl<'a> Claims<'a> {
     /// Makes a claim; false if another process was first.
     fn claim(&mut self, block: usize, attempt: u32) -> Result<bool> {
         let path = path(&self.folder, block, attempt);
-        match File::options().write(true).create_new(true).open(&path) {
-            Ok(file) => {
-                self.heart.hold(file);
-                Ok(true)
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
-        }
+        let made = made(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(made.map(|file| self.heart.hold(file)).is_some())
     }
 
     /// Claims a block that nobody has claimed; `None` if there is none.
@@ -172,7 +166,15 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// The file of a claim.
+/// The file of a claim, newly made; `None` if there is one.
+fn made(path: &Path) -> io::Result<Option<File>> {
+    match File::options().write(true).create_new(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+        made => made.map(Some),
+    }
+}
+
+/// Where the file of a claim is.
 fn path(folder: &Path, block: usize, attempt: u32) -> PathBuf {
     folder.join(format!("{block:08}.{attempt}"))
 }
@@ -280,5 +282,31 @@ impl Drop for Heart {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_is_made_once_however_many_try() {
+        let folder = tempfile::tempdir().unwrap();
+        for block in 0..200 {
+            let path = path(folder.path(), block, 1);
+            let tries = [(); 8].map(|()| {
+                let path = path.clone();
+                thread::spawn(move || made(&path).unwrap())
+            });
+            let winners = tries.map(|one| one.join().unwrap().is_some());
+            assert_eq!(winners.iter().filter(|won| **won).count(), 1, "block {block}");
+        }
+    }
+
+    #[test]
+    fn a_claim_that_cannot_be_made_is_an_error_and_not_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let nowhere = path(&folder.path().join("gone"), 3, 1);
+        assert_eq!(made(&nowhere).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }
