@@ -304,6 +304,24 @@ mod tests {
     }
 
     #[test]
+    fn a_held_claim_beats_until_its_block_is_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = path(folder.path(), 5, 1);
+        let read = || fs::read_to_string(&path).unwrap();
+        let heart = Heart::begin("somebody".to_owned(), Duration::from_millis(1)).unwrap();
+        heart.hold(made(&path).unwrap().unwrap());
+        let (text, since) = (read(), Instant::now());
+        while read() == text {
+            assert!(since.elapsed() < Duration::from_secs(60), "it does not beat: {text}");
+            thread::sleep(Duration::from_millis(1));
+        }
+        heart.let_go();
+        assert_eq!(read().split_whitespace().collect::<Vec<_>>(), ["somebody", DONE]);
+        thread::sleep(Duration::from_millis(20));
+        assert!(read().contains(DONE));
+    }
+
+    #[test]
     fn a_claim_that_cannot_be_made_is_an_error_and_not_lost() {
         let folder = tempfile::tempdir().unwrap();
         let nowhere = path(&folder.path().join("gone"), 3, 1);

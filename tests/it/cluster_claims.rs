@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use specdec::experiment::{Manifest, Share, Status};
@@ -14,10 +16,25 @@ use crate::run_support::{LONG, blocks, folder, run, signal, succeed};
 /// The number of blocks of a long run.
 const BLOCKS: usize = 144;
 
+/// A process that runs for so long will not end: it takes a few seconds, or a minute in a build
+/// without optimisations on a busy machine.
+const LIMIT: Duration = Duration::from_secs(400);
+
 /// Starts a process that claims blocks of a long run.
 fn claimer(machine: &str, out: &Path, claim: &str) -> Child {
     let mut command = part(machine, out, &[claim], LONG);
     command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+}
+
+/// The output of a process, which must end.
+fn ended(child: Child) -> Output {
+    let (id, (say, heard)) = (child.id().to_string(), mpsc::channel());
+    thread::spawn(move || say.send(child.wait_with_output()));
+    let output = heard.recv_timeout(LIMIT).unwrap_or_else(|_| {
+        let killed = Command::new("kill").args(["-KILL", &id]).status();
+        panic!("a process did not end: {killed:?}")
+    });
+    output.unwrap()
 }
 
 /// How many folders have each block.
@@ -31,8 +48,10 @@ fn owners(out: &Path) -> BTreeMap<usize, usize> {
 
 /// Waits until `blocks` blocks are done.
 fn wait_for(out: &Path, blocks: usize) {
+    let since = Instant::now();
     while done(out) < blocks {
-        std::thread::sleep(Duration::from_millis(2));
+        assert!(since.elapsed() < LIMIT, "{} of {blocks} blocks are done", done(out));
+        thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -57,7 +76,7 @@ fn claims(out: &Path) -> Vec<String> {
 fn processes_share_out_the_blocks_and_merge_to_the_run_of_one_machine() {
     let out = tempfile::tempdir().unwrap();
     let all = ["a", "b", "c", "d"].map(|machine| claimer(machine, out.path(), "--claim"));
-    all.into_iter().for_each(|child| succeed(child.wait_with_output().unwrap()));
+    all.into_iter().for_each(|child| succeed(ended(child)));
     assert_eq!(owners(out.path()), (0..BLOCKS).map(|block| (block, 1)).collect());
     let parts = parts_in(out.path());
     for part in &parts {
@@ -87,7 +106,7 @@ fn the_block_of_a_killed_process_is_taken_over_once_it_is_stale() {
     let others = ["b", "c"].map(|machine| claimer(machine, out.path(), "--claim=2"));
     dead.kill().unwrap();
     dead.wait().unwrap();
-    others.into_iter().for_each(|child| succeed(child.wait_with_output().unwrap()));
+    others.into_iter().for_each(|child| succeed(ended(child)));
     // The dead one may have written its last block before its claim said so.
     assert_eq!(owners(out.path()).len(), BLOCKS);
     let taken = claims(out.path()).into_iter().filter(|name| name.ends_with(".2")).count();
@@ -118,11 +137,11 @@ fn a_claim_that_beats_is_respected_and_a_stale_one_is_not() {
     let since = Instant::now();
     for number in 1..=16 {
         beat(out.path(), number);
-        std::thread::sleep(Duration::from_millis(300));
+        thread::sleep(Duration::from_millis(300));
         assert!(child.try_wait().unwrap().is_none(), "it did not wait");
         assert_eq!(done(out.path()), BLOCKS - 1, "it did not respect the claim");
     }
-    succeed(child.wait_with_output().unwrap());
+    succeed(ended(child));
     assert!(since.elapsed() > Duration::from_secs(6));
     assert_eq!(owners(out.path()), (0..BLOCKS).map(|block| (block, 1)).collect());
     assert!(claims(out.path()).contains(&"00000000.2".to_owned()));
@@ -131,13 +150,13 @@ fn a_claim_that_beats_is_respected_and_a_stale_one_is_not() {
 #[test]
 fn a_process_that_slept_and_lost_its_claim_still_writes_rows_that_merge() {
     let out = tempfile::tempdir().unwrap();
-    let mut slow = claimer("a", out.path(), "--claim=1");
+    let slow = claimer("a", out.path(), "--claim=1");
     wait_for(out.path(), 3);
     signal("-STOP", &slow);
-    let other = claimer("b", out.path(), "--claim=1").wait_with_output().unwrap();
+    let other = ended(claimer("b", out.path(), "--claim=1"));
     signal("-CONT", &slow);
     succeed(other);
-    assert!(slow.wait().unwrap().success());
+    succeed(ended(slow));
     let owners = owners(out.path());
     assert_eq!(owners.len(), BLOCKS);
     assert!(owners.values().sum::<usize>() <= BLOCKS + 1);
@@ -148,7 +167,7 @@ fn a_process_that_slept_and_lost_its_claim_still_writes_rows_that_merge() {
 fn blocks_of_a_lost_folder_are_run_again_although_their_claims_say_done() {
     let out = tempfile::tempdir().unwrap();
     let all = ["a", "b"].map(|machine| claimer(machine, out.path(), "--claim"));
-    all.into_iter().for_each(|child| succeed(child.wait_with_output().unwrap()));
+    all.into_iter().for_each(|child| succeed(ended(child)));
     let most = |part: &PathBuf| blocks(part).len();
     let lost = parts_in(out.path()).into_iter().max_by_key(most).unwrap();
     // Most of its claims go with it, as if it had been run long ago; three stay.
@@ -158,7 +177,7 @@ fn blocks_of_a_lost_folder_are_run_again_although_their_claims_say_done() {
             .unwrap();
     }
     fs::remove_dir_all(&lost).unwrap();
-    succeed(part("c", out.path(), &["--claim=1"], LONG).output().unwrap());
+    succeed(ended(claimer("c", out.path(), "--claim=1")));
     assert_eq!(owners(out.path()), (0..BLOCKS).map(|block| (block, 1)).collect());
     merged_is_whole(out.path());
 }
