@@ -23,11 +23,7 @@ unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 impl<T: Copy> Shared<T> {
     /// A buffer of `len` copies of `value`.
     pub(crate) fn new(len: usize, value: T) -> Self {
-        // Zeros are pages that the system provides when they are first written to, so that room
-        // for what may never come takes neither memory nor time.
-        let values = Box::into_raw(vec![value; len].into_boxed_slice());
-        // SAFETY: an `UnsafeCell<T>` has the layout of `T`, and the box was just given up.
-        Self(unsafe { Box::from_raw(values as *mut [UnsafeCell<T>]) })
+        Self((0..len).map(|_| UnsafeCell::new(value)).collect())
     }
 
     /// Number of entries.
