@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use specdec::experiment::{Manifest, Status};
-use specdec::rows::{GenerationRow, TextRow};
+use specdec::rows::{BlockRow, GenerationRow, TextRow};
 
 use crate::cluster_support::{
-    all_shards, merge, part, parts_in, report, same_tables, shard, shards_in,
+    all_shards, list, merge, part, parts_in, report, same_tables, shard, shards_in,
 };
 use crate::run_support::{blocks, fail, folder, run, specdec, succeed};
 use crate::synthetic_blocks::{sealed, short};
@@ -211,10 +211,7 @@ fn forge(folder: &Path) {
     digests[2] = short(texts.as_bytes());
     digests[5] = short(generations.split_once('\n').unwrap().1.as_bytes());
     block.digests = digests.join("-");
-    let block = sealed(block);
-    let mut csv = csv::Writer::from_path(folder.join("blocks.csv")).unwrap();
-    csv.serialize(&block).unwrap();
-    csv.flush().unwrap();
+    list(folder, &[sealed(block)]);
 }
 
 #[test]
@@ -233,4 +230,32 @@ fn blocks_with_different_texts_are_named_and_neither_is_taken() {
     fail(merge(&[part, &whole], &merged, &[]), &said);
     assert!(blocks(&merged).iter().all(|row| row.block != lost) && blocks(&merged).len() == 11);
     assert!(specdec(&["merge"]).output().unwrap().status.code() == Some(2));
+}
+
+/// Lists all blocks of a folder as disturbed or as undisturbed.
+fn disturb(folder: &Path, disturbed: bool) {
+    let rows = blocks(folder).into_iter().map(|row| sealed(BlockRow { disturbed, ..row }));
+    list(folder, &rows.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_part_in_which_a_block_was_not_disturbed_is_taken_before_one_in_which_it_was() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    all_shards(one.path(), 12, &[]);
+    let whole = whole(two.path(), &[]);
+    let part = &parts_in(one.path())[0];
+    // Blocks that the merged run takes from the shard and from the whole run, and those of
+    // its blocks that were disturbed.
+    let taken = |name: &str| {
+        let merged = one.path().join(name);
+        succeed(merge(&[part, &whole], &merged, &[]));
+        let own = Manifest::read(&merged).unwrap().merged.iter().map(|part| part.blocks).collect();
+        (own, blocks(&merged).iter().filter(|row| row.disturbed).count())
+    };
+    disturb(part, true);
+    assert_eq!(taken("disturbed"), (vec![0, 12], 0));
+    disturb(&whole, true);
+    assert_eq!(taken("both"), (vec![1, 11], 12));
+    disturb(part, false);
+    assert_eq!(taken("quiet"), (vec![1, 11], 11));
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 use specdec::cluster::shard_of_task;
 use specdec::experiment::{Manifest, Shard, Share, Status};
 use specdec::report;
+use specdec::rows::BlockRow;
 
-use crate::cluster_support::{all_shards, done, part, parts_in, report as report_of, shard};
+use crate::cluster_support::{all_shards, done, list, part, parts_in, report as report_of, shard};
 use crate::run_support::{LONG, blocks, fail, folder, run, signal, specdec, standing, succeed};
 
 /// The number of the smoke experiment's blocks.
@@ -82,6 +83,25 @@ fn another_number_of_shards_runs_what_is_left() {
     succeed(again);
     succeed(shard(out.path(), "13/13", &[]));
     assert_eq!(parts_in(out.path()), before);
+}
+
+#[test]
+fn a_block_whose_row_is_damaged_is_run_again() {
+    let out = tempfile::tempdir().unwrap();
+    succeed(shard(out.path(), "1/2", &[]));
+    let first = parts_in(out.path()).remove(0);
+    let mut rows = blocks(&first);
+    // The row keeps the seal of what it said before.
+    rows[2] = BlockRow { attempt: 1, ..rows[2].clone() };
+    list(&first, &rows);
+    succeed(shard(out.path(), "1/1", &[]));
+    let mut others = parts_in(out.path());
+    others.retain(|part| *part != first);
+    let own = rows.iter().map(|row| row.block).collect::<Vec<_>>();
+    let mut run = blocks(&others[0]).iter().map(|row| row.block).collect::<Vec<_>>();
+    run.sort_unstable();
+    let left = |block: &usize| *block == rows[2].block || !own.contains(block);
+    assert_eq!(run, (0..BLOCKS).filter(left).collect::<Vec<_>>());
 }
 
 #[test]

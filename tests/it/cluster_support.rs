@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use specdec::rows::RAW_FILES;
+use specdec::rows::{BlockRow, RAW_FILES};
 
 use crate::run_support::{specdec, succeed};
 
@@ -51,6 +51,13 @@ pub(crate) fn done(out: &Path) -> usize {
     let rows = |part: &PathBuf| fs::read_to_string(part.join("blocks.csv")).ok();
     let texts = parts_in(out).iter().filter_map(rows).collect::<Vec<_>>();
     texts.iter().map(|text| text.lines().count().saturating_sub(1)).sum()
+}
+
+/// Writes a folder's list of blocks.
+pub(crate) fn list(folder: &Path, rows: &[BlockRow]) {
+    let mut csv = csv::Writer::from_path(folder.join("blocks.csv")).unwrap();
+    rows.iter().for_each(|row| csv.serialize(row).unwrap());
+    csv.flush().unwrap();
 }
 
 /// Merges folders.
