@@ -105,6 +105,18 @@ fn different_plans_and_folders_that_are_in_use_are_refused() {
 }
 
 #[test]
+fn a_merge_that_fails_leaves_nothing_behind() {
+    let out = tempfile::tempdir().unwrap();
+    succeed(shard(out.path(), "1/12", &[]));
+    let place = out.path().join("place");
+    // File systems refuse so long a name, but only once all rows have been written.
+    let merged = place.join("x".repeat(300));
+    let failed = merge(&[&shards_in(out.path())], &merged, &["--partial"]);
+    fail(failed, &["cannot make the folder", "xxx"]);
+    assert_eq!(fs::read_dir(place).unwrap().count(), 0);
+}
+
+#[test]
 fn missing_corrupt_and_unfinished_shards_are_named_and_the_rest_is_merged() {
     let (one, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let whole = whole(one.path(), &[]);
