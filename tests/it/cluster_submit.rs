@@ -14,7 +14,7 @@ use crate::cluster_support::same_tables;
 use crate::run_support::{fail, succeed};
 
 /// A name with everything that a shell, parallel, Kubernetes or TOML may take for its own.
-const NASTY: &str = "it's \"so\" $HOME `x` {} {.} {#} $(Y) \\n & ; * ~ é #1";
+const NASTY: &str = "it's \"so\" $HOME `x` {} {.} {#} $(SPECDEC_SHARDS) $$ \\n & ; * ~ é #1";
 
 /// A folder with an experiment, a program and a place for what stands in for engines, all of
 /// whose paths are nasty.
@@ -225,20 +225,38 @@ fn the_file_for_hyperqueue_has_the_parts_and_what_depends_on_them() {
     site.check(3);
 }
 
-/// Runs a container of a pod as Kubernetes would, and returns its environment.
+/// What Kubernetes makes of a word of a command: it expands `$(NAME)` if it knows the variable,
+/// and `$$` is a dollar sign.
+fn expanded(word: &str, variables: &BTreeMap<&str, &str>) -> String {
+    let (mut out, mut rest) = (String::new(), word);
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        let name = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+        let known = name.and_then(|(name, after)| Some((variables.get(name)?, after)));
+        if let Some((value, after)) = known {
+            out.push_str(value);
+            rest = after;
+        } else {
+            out.push('$');
+            rest = rest.strip_prefix('$').unwrap_or(rest);
+        }
+    }
+    out + rest
+}
+
+/// Runs a container of a pod as Kubernetes would.
 #[track_caller]
 fn contain(container: &Value, index: usize) {
-    let words = container["command"].as_array().unwrap();
-    // What Kubernetes makes of dollar signs.
-    let words =
-        words.iter().map(|word| word.as_str().unwrap().replace("$$", "$")).collect::<Vec<_>>();
+    let variables = container["env"].as_array().unwrap().iter().map(|variable| {
+        (variable["name"].as_str().unwrap(), variable["value"].as_str().unwrap_or("the node"))
+    });
+    let variables = variables.collect::<BTreeMap<_, _>>();
+    let words = container["command"].as_array().unwrap().iter();
+    let words = words.map(|word| expanded(word.as_str().unwrap(), &variables)).collect::<Vec<_>>();
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).current_dir(container["workingDir"].as_str().unwrap());
-    command.env("JOB_COMPLETION_INDEX", index.to_string());
-    for variable in container["env"].as_array().unwrap() {
-        let value = variable["value"].as_str().unwrap_or("the node");
-        command.env(variable["name"].as_str().unwrap(), value);
-    }
+    command.env("JOB_COMPLETION_INDEX", index.to_string()).envs(variables);
     succeed(command.output().unwrap());
 }
 
