@@ -1,17 +1,18 @@
 //! Rounds of several generations together: each has the text, the drafts and the logits
 //! that it has alone.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use specdec::chance::{Request, Seeded};
+use specdec::chance::{Chance, Request, Seeded, Site};
 use specdec::clock::{VirtualClock, VirtualCosts};
 use specdec::decode::{
     Generation, Lane, MethodSpec, Observer, StopRules, Totals, generate, one_round_together,
     prefill,
 };
-use specdec::distribution::Token;
+use specdec::distribution::{Dist, Token};
 use specdec::draft::{DRAFTERS, Tools};
 use specdec::error::Error;
 use specdec::model::{Dtype, LanguageModel, SMALL_PAIR, Settings};
@@ -130,16 +131,20 @@ impl<'a> Open<'a> {
     }
 }
 
-/// Texts and rounds of requests that come and go between rounds, in a changing order; some
-/// pause for a round.
-fn together(asked: &[Asked], pair: [&dyn LanguageModel; 2], seed: u64) -> Vec<(Vec<Token>, Seen)> {
+/// Texts and rounds of requests, each of a pair with the same target, that come and go between
+/// rounds, in a changing order; some pause for a round.
+fn together<'a>(
+    asked: &[Asked],
+    pair_of: &dyn Fn(usize) -> [&'a dyn LanguageModel; 2],
+    seed: u64,
+) -> Vec<(Vec<Token>, Seen)> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut made = asked.iter().map(|_| None).collect::<Vec<_>>();
     let (mut open, mut next) = (Vec::<Open<'_>>::new(), 0);
     while made.iter().any(Option::is_none) {
         while next < asked.len() && (open.is_empty() || rng.random_bool(0.7)) {
             let at = rng.random_range(0..=open.len());
-            let begun = Open::beside(&mut open, next, &asked[next], pair);
+            let begun = Open::beside(&mut open, next, &asked[next], pair_of(next));
             open.insert(at, begun);
             next += 1;
         }
@@ -148,7 +153,7 @@ fn together(asked: &[Asked], pair: [&dyn LanguageModel; 2], seed: u64) -> Vec<(V
         }
         let mut lanes = open.iter_mut().filter(|_| rng.random_bool(0.9)).map(Open::lane);
         let mut lanes = lanes.by_ref().collect::<Vec<_>>();
-        let rounds = one_round_together(&mut lanes, pair[0], &still()).unwrap();
+        let rounds = one_round_together(&mut lanes, pair_of(0)[0], &still()).unwrap();
         rounds.into_iter().for_each(|round| round.unwrap());
     }
     made.into_iter().flatten().collect()
@@ -167,13 +172,70 @@ fn a_request_has_the_same_rounds_alone_and_among_others() {
             if asked[0].method.build_with(tools).is_err() {
                 continue;
             }
-            let found = together(&asked, pair, seed);
+            let found = together(&asked, &|_| pair, seed);
             for (asked, found) in asked.iter().zip(found) {
                 let (name, drafter) = (&asked.name, drafter.name);
                 assert!(found == asked.alone(pair), "{name}, {drafter}, {dtype:?}");
             }
         }
     }
+}
+
+/// Every second request has another draft model.
+#[test]
+fn requests_with_different_draft_models_have_the_rounds_that_they_have_alone() {
+    let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&Settings::default()).unwrap());
+    let settings = Settings { dtype: Some(Dtype::Q8_0), ..Settings::default() };
+    let other = SMALL_PAIR[1].model(&settings).unwrap();
+    let pair_of = |number: usize| [&*target, [&*draft, &*other][number % 2]];
+    let asked = Asked::all("model");
+    for (number, found) in together(&asked, &pair_of, 7).into_iter().enumerate() {
+        assert!(found == asked[number].alone(pair_of(number)), "{number}");
+    }
+}
+
+/// A source of random numbers that keeps the rounds that it was told of.
+#[derive(Debug)]
+struct Told(Seeded, Vec<u64>);
+
+impl Chance for Told {
+    fn begin_round(&mut self, round: u64) {
+        self.0.begin_round(round);
+        self.1.push(round);
+    }
+
+    fn bernoulli(&mut self, site: Site, p: f64) -> bool {
+        self.0.bernoulli(site, p)
+    }
+
+    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
+        self.0.categorical(site, dist)
+    }
+
+    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
+        self.0.race(position, lists, dist)
+    }
+}
+
+/// Random numbers go by the rounds of a request's own text, whenever it joins.
+#[test]
+fn a_request_draws_the_numbers_of_its_own_rounds() {
+    let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&Settings::default()).unwrap());
+    let pair = [&*target, &*draft];
+    let asked = Asked { max_tokens: 24, ..Asked::all("none")[1].clone() };
+    let mut open = (0..2).map(|i| Open::new(i, &asked, pair)).collect::<Vec<_>>();
+    let mut told = [0, 1].map(|_| Told(asked.chance(), Vec::new()));
+    for round in 0..5 {
+        let joined = open.iter_mut().zip(&mut told).take(if round < 2 { 1 } else { 2 });
+        let mut lanes =
+            joined.map(|(open, told)| Lane { chance: told, ..open.lane() }).collect::<Vec<_>>();
+        for lane in &mut lanes {
+            assert!(lane.generation.begin(lane.totals.decode).is_none());
+        }
+        let rounds = one_round_together(&mut lanes, pair[0], &still()).unwrap();
+        rounds.into_iter().for_each(|round| round.unwrap());
+    }
+    assert_eq!(told.map(|told| told.1), [vec![0, 1, 2, 3, 4], vec![0, 1, 2]]);
 }
 
 /// A lane that fails leaves the others as they are.

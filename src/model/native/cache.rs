@@ -265,6 +265,16 @@ mod tests {
     }
 
     #[test]
+    fn slots_are_shared_up_to_where_texts_part() {
+        let mut cache = filled(CacheDtype::F32, 300);
+        let mut other = own(cache.share(250, 300).unwrap());
+        assert_eq!(other.shared(), 250 / LANES * LANES);
+        // What the other text writes next makes nothing its own.
+        other.own_from(250);
+        assert!(other.shares_with(&cache));
+    }
+
+    #[test]
     fn room_is_as_much_as_is_expected_and_no_more() {
         let mut cache = filled(CacheDtype::F32, 300);
         assert_eq!(cache.room, 512);
