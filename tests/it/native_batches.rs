@@ -54,7 +54,10 @@ impl Reading {
     /// Takes a share in what another sequence has read of a text that begins in the same way.
     fn share_with(&mut self, other: &mut Self, rng: &mut impl Rng) {
         let common = self.text.iter().zip(&other.text).take_while(|(a, b)| a == b).count();
-        self.session = other.session.share(rng.random_range(0..=common)).unwrap();
+        let asked = rng.random_range(0..=common);
+        self.session = other.session.share(asked).unwrap();
+        let read = asked.min(other.session.context().len());
+        assert_eq!(self.session.context(), &self.text[..read]);
     }
 
     /// Compares the rows of the text, and goes on behind them.

@@ -269,9 +269,16 @@ mod tests {
         let mut cache = filled(CacheDtype::F32, 300);
         let mut other = own(cache.share(250, 300).unwrap());
         assert_eq!(other.shared(), 250 / LANES * LANES);
-        // What the other text writes next makes nothing its own.
+        // What the other text writes next makes nothing its own, and follows in a copy.
         other.own_from(250);
-        assert!(other.shares_with(&cache));
+        fill(&mut other, 250..300);
+        assert!(other.shares_with(&cache) && other.key(300) == cache.key(300));
+        // Slots are copied from one that begins with the same ones alone.
+        assert!(other.copy_rows(&mut cache, 240..300).unwrap());
+        let mut stranger = filled(CacheDtype::F32, 300);
+        assert!(!other.copy_rows(&mut stranger, 240..300).unwrap());
+        let _sharer = stranger.share(250, 300).unwrap();
+        assert!(!other.copy_rows(&mut stranger, 240..300).unwrap());
     }
 
     #[test]
