@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 use specdec::beam::{BeamSearch, BeamSettings, NoBeamObserver};
@@ -43,6 +44,12 @@ impl NotingCache {
 impl KvCache for NotingCache {
     fn copy_row(&mut self, from: usize, to: usize) -> Result<(), Error> {
         self.rows.copy_row(from, to)
+    }
+
+    /// As the native cache does: what was expected stays, whatever the other one expects.
+    fn copy_rows(&mut self, from: &mut dyn KvCache, slots: Range<usize>) -> Result<bool, Error> {
+        self.rows = from.fork(slots.end)?;
+        Ok(true)
     }
 
     fn expect(&mut self, slots: usize) -> Result<(), Error> {
