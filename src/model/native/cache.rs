@@ -272,10 +272,10 @@ mod tests {
         // What the other text writes next makes nothing its own, and follows in a copy.
         other.own_from(250);
         fill(&mut other, 250..300);
-        assert!(other.shares_with(&cache) && other.key(300) == cache.key(300));
+        let mut stranger = filled(CacheDtype::F32, 300);
+        assert!(other.shares_with(&cache) && other.key(300) == stranger.key(300));
         // Slots are copied from one that begins with the same ones alone.
         assert!(other.copy_rows(&mut cache, 240..300).unwrap());
-        let mut stranger = filled(CacheDtype::F32, 300);
         assert!(!other.copy_rows(&mut stranger, 240..300).unwrap());
         let _sharer = stranger.share(250, 300).unwrap();
         assert!(!other.copy_rows(&mut stranger, 240..300).unwrap());
