@@ -98,7 +98,8 @@ pub(super) fn run(args: &TuneArgs) -> Result<()> {
     let measure = RunArgs::of(file.clone(), args.out.join("results"));
     let folder = run::measured(&measure)?;
     let gaps = gaps(&tape, &cells, &report::load(&folder)?)?;
-    let own = gaps.iter().map(|gap| with_own_costs(&tape, &folder, gap)).collect::<Vec<_>>();
+    let own = gaps.iter().map(|gap| told(with_own_costs(&tape, &folder, gap)));
+    let own = own.collect::<Vec<_>>();
     output::write(&table(&gaps, &own)?)
 }
 
@@ -109,12 +110,22 @@ fn with_costs(tape: &Tape, table: &CostTable) -> Vec<ForecastCell> {
 }
 
 /// The speedup of a cell that the tape forecasts with what passes cost in the run itself: what
-/// is left between it and the measured one is not due to the costs. `None` if the run does not
-/// tell them.
-fn with_own_costs(tape: &Tape, folder: &Path, gap: &ForecastGap) -> Option<f64> {
-    let costs = CostTable::read(&write_costs(folder, &gap.drafter).ok()?).ok()?;
-    let again = gaps(tape, &with_costs(tape, &costs), &report::load(folder).ok()?).ok()?;
-    again.iter().find(|own| own.cell == gap.cell)?.forecast_speedup
+/// is left between it and the measured one is not due to the costs.
+///
+/// # Errors
+/// If the run does not tell what its passes cost.
+fn with_own_costs(tape: &Tape, folder: &Path, gap: &ForecastGap) -> Result<Option<f64>> {
+    let costs = CostTable::read(&write_costs(folder, &gap.drafter)?)?;
+    let again = gaps(tape, &with_costs(tape, &costs), &report::load(folder)?)?;
+    Ok(again.iter().find(|own| own.cell == gap.cell).and_then(|own| own.forecast_speedup))
+}
+
+/// The speedup; what is measured is shown without it, too, with the reason why it is missing.
+fn told(speedup: Result<Option<f64>>) -> Option<f64> {
+    speedup.unwrap_or_else(|error| {
+        terminal::say(format_args!("warning: no speedup with the run's costs: {error:#}"));
+        None
+    })
 }
 
 impl TuneArgs {

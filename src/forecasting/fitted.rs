@@ -54,10 +54,10 @@ fn fitted(plain: &[&Sample], drafted: &[&Sample], with_model: bool) -> Vec<CostR
 /// have driven those of the draft out of the caches; what it takes more is beside them.
 fn passes(samples: &[&Sample], least: usize, contexts: &[usize], draft_us: f64) -> Vec<CostRow> {
     let sums = sums(samples);
-    let fit = |part| PartCost::fit(&sums, part);
-    let target = fit(|times| times.target);
-    let beside = fit(|times| times.draft + times.verify + times.other);
-    let Some((target, beside)) = target.zip(beside) else { return Vec::new() };
+    let beside = PartCost::fit(&sums, |times| times.draft + times.verify + times.other);
+    let Some((target, beside)) = target_pass(&sums, contexts).zip(beside) else {
+        return Vec::new();
+    };
     let mut rows = Vec::new();
     for &context in contexts {
         for own in target.rows().filter(|&own| own >= least) {
@@ -68,6 +68,20 @@ fn passes(samples: &[&Sample], least: usize, contexts: &[usize], draft_us: f64) 
         }
     }
     rows
+}
+
+/// The target's passes. Each takes time: where the line through the contexts says otherwise, as a
+/// single interrupted pass can make it say, what a context adds is not known, and left out.
+fn target_pass(sums: &[RowSums], contexts: &[usize]) -> Option<PartCost> {
+    let fit = |sums: &[RowSums]| PartCost::fit(sums, |times| times.target);
+    let known = |line: &PartCost| {
+        let us = |rows| contexts.iter().map(move |&context| line.us(rows, context as f64));
+        line.rows().flat_map(us).all(|us| us > 0.0)
+    };
+    fit(sums).filter(known).or_else(|| {
+        let level = sums.iter().map(RowSums::without_context);
+        fit(&level.collect::<Vec<_>>())
+    })
 }
 
 /// The sums of some generations by the number of rows.

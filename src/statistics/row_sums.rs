@@ -34,6 +34,13 @@ impl RowSums {
             context_times: times.times(context),
         }
     }
+
+    /// The same rounds, as if all had been without context.
+    #[must_use]
+    pub fn without_context(&self) -> Self {
+        let Self { rows, rounds, times, .. } = *self;
+        Self { rows, rounds, times, ..Self::default() }
+    }
 }
 
 impl AddAssign for RowSums {

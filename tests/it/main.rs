@@ -142,6 +142,8 @@ mod calibration;
 #[cfg(feature = "harness")]
 mod certificate;
 #[cfg(feature = "harness")]
+mod certified;
+#[cfg(feature = "harness")]
 mod chat_turns;
 #[cfg(feature = "harness")]
 mod cli_audit;
@@ -229,6 +231,8 @@ mod figures;
 mod figures_support;
 #[cfg(feature = "harness")]
 mod figures_text;
+#[cfg(feature = "harness")]
+mod fitted_costs;
 #[cfg(feature = "serve")]
 mod gather;
 #[cfg(feature = "serve")]

@@ -1,0 +1,75 @@
+//! What passes cost in the rounds of a run, as `report --costs` and `tune` write it.
+
+use std::path::Path;
+
+use specdec::forecasting::{CostTable, write_costs};
+use specdec::rows::RoundRow;
+
+use crate::synthetic::{Rows, Synthetic, simulated};
+
+/// The simulated times of a pass are off by at most 1.5 %, as is their mean.
+const NOISE: f64 = 0.015;
+
+/// Texts whose last rounds, which draft less, are too few to matter.
+fn long_texts() -> Rows {
+    let drafters = vec!["model"];
+    let (draft_lengths, temperatures) = (vec![2, 4], vec![1.0]);
+    Synthetic { prompts: 3, max_tokens: 2000, drafters, draft_lengths, temperatures }.rows()
+}
+
+fn written(rows: &Rows, folder: &Path) -> CostTable {
+    rows.write(folder);
+    CostTable::read(&write_costs(folder, "model").unwrap()).unwrap()
+}
+
+fn close(found: f64, put_in: f64) {
+    assert!((found / put_in - 1.0).abs() < NOISE, "{found} is not {put_in}");
+}
+
+#[test]
+fn they_are_the_costs_that_the_rounds_had() {
+    let dir = tempfile::tempdir().unwrap();
+    let costs = written(&long_texts(), dir.path());
+    for (rows, ms) in [(1.0, 3.6), (3.0, 4.24), (5.0, 4.88)] {
+        close(costs.target(rows, 1000.0, 1), ms);
+    }
+    close(costs.draft(1000.0, 1), 0.42);
+    // What verifying takes has no noise, and drafting that is no pass takes half a microsecond.
+    for (rows, ms) in [(1.0, 0.08), (3.0, 0.17), (5.0, 0.26)] {
+        close(costs.outside(rows, 1000.0, 1), ms);
+    }
+}
+
+/// An interrupted pass, late in its text, makes a line through the contexts that is below zero
+/// for short ones. No such cost is written, which no reader would take.
+#[test]
+fn an_interrupted_pass_leaves_a_pass_its_mean_time() {
+    let mut rows = long_texts();
+    let plain = |round: &&mut RoundRow| round.cell == "none-0-1";
+    let last = rows.rounds.iter_mut().filter(plain).max_by_key(|round| round.context_tokens);
+    let last = last.unwrap();
+    // The mean of the 6,000 plain passes becomes 17 times as long.
+    let more = 1e5 * last.target_us;
+    last.target_us += more;
+    let own = rows.generations.iter_mut().find(|g| g.cell == last.cell && g.prompt == last.prompt);
+    own.unwrap().decode_us += more;
+    let plain = rows.rounds.iter().filter(|round| round.cell.starts_with("none-"));
+    let times = plain.map(|round| round.target_us).collect::<Vec<_>>();
+    let mean_ms = times.iter().sum::<f64>() / times.len() as f64 / 1000.0;
+    let dir = tempfile::tempdir().unwrap();
+    let costs = written(&rows, dir.path());
+    for context in [30.0, 1000.0, 2000.0] {
+        // Both are sums of the same numbers, in another order.
+        let found = costs.target(1.0, context, 1);
+        assert!((found / mean_ms - 1.0).abs() < 1e-9, "{found} after {context}, not {mean_ms}");
+    }
+    close(costs.target(3.0, 1000.0, 1), 4.24);
+}
+
+#[test]
+fn a_drafter_that_the_run_lacks_has_no_costs() {
+    let dir = tempfile::tempdir().unwrap();
+    simulated().write(dir.path());
+    let told = write_costs(dir.path(), "ngram").unwrap_err().to_string();
+    assert!(told.ends_with("has no rounds of ngram whose times count"), "{told}");
+}
