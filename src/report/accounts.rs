@@ -1,7 +1,7 @@
 //! Reduces the rows of a run, while they are read, to what a report needs of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem::take;
+use std::mem::{replace, take};
 use std::sync::Arc;
 
 use super::check::GenerationCheck;
@@ -51,6 +51,8 @@ pub(super) struct Accounts<'a> {
     blocks: BTreeMap<usize, BlockAccount>,
     /// Generations whose row was not read yet.
     open: BTreeMap<BatchSeat, GenerationCheck>,
+    /// The block and the cell whose rounds are being read.
+    reading: (usize, usize),
     /// The times of the rounds that generations shared, in µs, by block and cell.
     shared: BTreeMap<(usize, usize), Vec<f64>>,
     /// Every prompt and category is kept once.
@@ -68,6 +70,7 @@ impl<'a> Accounts<'a> {
             prompts: prompts.collect(),
             blocks: BTreeMap::new(),
             open: BTreeMap::new(),
+            reading: (0, 0),
             shared: BTreeMap::new(),
             names: BTreeSet::new(),
         }
@@ -98,6 +101,16 @@ impl<'a> Accounts<'a> {
             batch => self.prompts.get(prompt).map_or(0, |prompt| prompt % batch),
         };
         (block, cell, place)
+    }
+
+    /// Turns to the rounds of a generation. All rounds are read before the first generation
+    /// ends, so what those of another block or cell had set aside would add up.
+    fn turn_to(&mut self, (block, cell, _): BatchSeat) {
+        let before = replace(&mut self.reading, (block, cell));
+        if before != self.reading {
+            let seats = (before.0, before.1, 0)..=(before.0, before.1, usize::MAX);
+            self.open.range_mut(seats).for_each(|(_, check)| check.pause());
+        }
     }
 
     /// Adds a round to the time that its batch took.
@@ -143,6 +156,7 @@ impl<'a> Accounts<'a> {
 impl RowVisitor for Accounts<'_> {
     fn round(&mut self, block: usize, row: RoundRow) {
         let seat = self.seat(block, &row);
+        self.turn_to(seat);
         self.share(seat, &row);
         self.open.entry(seat).or_default().round(&row);
     }
@@ -176,6 +190,7 @@ impl RowVisitor for Accounts<'_> {
         let check = self.open.remove(&seat).unwrap_or_default();
         let wrong = check.misfit(self.plan, &self.plan.cells[cell], &row);
         let wrong = wrong.map(|what| format!("cell {}: {what}", row.cell));
+        let (rounds, beam) = check.end();
         let timed_with = self.first_of_batch(cell, &row.prompt).to_owned();
         let sample = Sample {
             timed_with: self.name(timed_with),
@@ -191,8 +206,8 @@ impl RowVisitor for Accounts<'_> {
             text: u64::from_str_radix(row.text_sha256.get(..16).unwrap_or_default(), 16)
                 .unwrap_or_default(),
             first_divergence: row.first_divergence,
-            beam: check.beam(),
-            rounds: check.end(),
+            beam,
+            rounds,
             // Known once all blocks are.
             timed: false,
         };

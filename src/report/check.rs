@@ -1,6 +1,8 @@
 //! Consistency checks of the raw rows: against the digests recorded when they were written,
 //! and against each other.
 
+use std::mem::replace;
+
 use anyhow::Result;
 use sha2::{Digest, Sha256};
 
@@ -50,8 +52,6 @@ pub(super) fn misfits(block: &BlockRow, found: &BlockDigest) -> Result<Vec<Strin
 #[derive(Debug, Default)]
 pub(super) struct GenerationCheck {
     rounds: Box<Rounds>,
-    /// The context length at which the first round began.
-    first: Option<usize>,
     /// The context length at which the next round should begin.
     next: usize,
     emitted: usize,
@@ -61,34 +61,38 @@ pub(super) struct GenerationCheck {
     apart: bool,
     huge: bool,
     unsound: bool,
+    /// Whether rounds of another generation came after its own.
+    paused: bool,
     /// The number of tokens of its text, and the text's hash.
     text: Option<(usize, [u8; 32])>,
     /// What was written of the beam search that found it.
-    beam: Option<BeamRow>,
+    beam: Option<Box<BeamRow>>,
 }
 
 impl GenerationCheck {
     /// Adds the next round.
     pub(super) fn round(&mut self, row: &RoundRow) {
         self.misnumbered |= row.round != self.rounds.len() as u64;
-        self.apart |= self.first.is_some() && row.context_tokens != self.next;
+        self.apart |= !self.rounds.is_empty() && row.context_tokens != self.next;
         self.unsound |= !is_sound(row);
         self.huge |= !self.rounds.add(row);
-        self.first.get_or_insert(row.context_tokens);
         self.next = row.context_tokens.saturating_add(row.emitted);
         self.emitted = self.emitted.saturating_add(row.emitted);
         self.draft_forwards = self.draft_forwards.saturating_add(row.draft_forwards);
     }
 
+    /// Gives back memory that was set aside for further rounds. Only once: rows of a damaged
+    /// file may alternate between generations, and each time would copy all rounds.
+    pub(super) fn pause(&mut self) {
+        if !replace(&mut self.paused, true) {
+            self.rounds.end();
+        }
+    }
+
     /// Adds the text.
     pub(super) fn text(&mut self, row: &TextRow) {
         self.text = Some((row.tokens.len(), Sha256::digest(&row.text).into()));
-        self.beam = row.beam;
-    }
-
-    /// What was written of the beam search that found the text.
-    pub(super) fn beam(&self) -> Option<BeamRow> {
-        self.beam
+        self.beam = row.beam.map(Box::new);
     }
 
     /// The first inconsistency, given the cell and the row of the generation.
@@ -120,7 +124,7 @@ impl GenerationCheck {
     /// Of a generation token by token.
     fn misfit_of_rounds(&self, generation: &GenerationRow) -> Option<&'static str> {
         let late = (self.rounds.times.total() - generation.decode_us).abs();
-        let begins = self.first.is_none_or(|first| first == generation.prompt_tokens);
+        let begins = self.rounds.is_empty() || self.rounds.begin == generation.prompt_tokens;
         first_wrong([
             (self.beam.is_none(), "it has the score of a beam search"),
             (!self.huge, "a round has more tokens than any draft"),
@@ -143,20 +147,20 @@ impl GenerationCheck {
         settings: &BeamSettings,
         generation: &GenerationRow,
     ) -> Option<&'static str> {
-        let Some(beam) = self.beam else { return Some("it has no score of its beam search") };
+        let Some(beam) = &self.beam else { return Some("it has no score of its beam search") };
         let score = settings.score(beam.log_prob, generation.new_tokens);
         first_wrong([
-            (self.first.is_none(), "a beam search has rounds"),
+            (self.rounds.is_empty() && !self.huge, "a beam search has rounds"),
             (score == beam.score, "its score does not follow from log_prob"),
             (beam.steps >= generation.new_tokens, "its text has more tokens than steps"),
             (beam.rows >= generation.target_forwards, "it made more passes than it needed rows"),
         ])
     }
 
-    /// The rounds, all of which were added.
-    pub(super) fn end(mut self) -> Box<Rounds> {
+    /// The rounds, all of which were added, and what was written of the beam search.
+    pub(super) fn end(mut self) -> (Box<Rounds>, Option<Box<BeamRow>>) {
         self.rounds.end();
-        self.rounds
+        (self.rounds, self.beam)
     }
 }
 

@@ -32,7 +32,7 @@ pub fn load(folder: &Path) -> Result<Results> {
     }
     let mut accounts = Accounts::new(&plan);
     let raw = Raw::read(folder, Places::new(&plan).lookup(), &mut accounts)?;
-    let mut accounts = accounts.end();
+    let accounts = accounts.end();
     let mut notes = raw
         .torn
         .iter()
@@ -46,14 +46,37 @@ pub fn load(folder: &Path) -> Result<Results> {
     if let Some(stranger) = &raw.stranger {
         bail!("{stranger}");
     }
-    let nothing = BlockDigest::default();
-    let mut blocks = Vec::new();
-    for (number, block) in raw.standing() {
+    let (blocks, accounts) = whole_blocks(&raw, accounts, &mut notes)?;
+    let sessions = manifest.sessions.len();
+    if let Some(block) = blocks.iter().find(|block| block.session >= sessions) {
+        bail!("blocks.csv names session {}, which manifest.json does not know", block.session);
+    }
+    let standing = raw.standing();
+    let unlisted = raw.found.keys().filter(|number| !standing.contains_key(number)).count();
+    if unlisted > 0 {
+        notes.push(format!("{unlisted} blocks that were not finished are left out."));
+    }
+    // Not needed while the samples move.
+    drop(raw);
+    collect(plan, manifest, blocks, accounts, notes)
+}
+
+/// The blocks that count, and their accounts. Notes what is wrong with the others.
+fn whole_blocks(
+    raw: &Raw,
+    mut accounts: BTreeMap<usize, BlockAccount>,
+    notes: &mut Vec<String>,
+) -> Result<(Vec<BlockRow>, Vec<BlockAccount>)> {
+    let (standing, nothing) = (raw.standing(), BlockDigest::default());
+    let most = standing.len();
+    let mut whole = (Vec::with_capacity(most), Vec::with_capacity(most));
+    for (number, block) in standing {
         let account = accounts.remove(&number).unwrap_or_default();
         let mut wrong = misfits(block, raw.found.get(&number).unwrap_or(&nothing))?;
         wrong.extend_from_slice(&account.wrong);
         if wrong.is_empty() {
-            blocks.push((block.clone(), account));
+            whole.0.push(block.clone());
+            whole.1.push(account);
         } else {
             notes.push(format!(
                 "Block {number} (prompt {}, repeat {}) is left out: {}.",
@@ -63,17 +86,7 @@ pub fn load(folder: &Path) -> Result<Results> {
             ));
         }
     }
-    let sessions = manifest.sessions.len();
-    if let Some((block, _)) = blocks.iter().find(|(block, _)| block.session >= sessions) {
-        bail!("blocks.csv names session {}, which manifest.json does not know", block.session);
-    }
-    let standing = raw.standing();
-    let unlisted = raw.found.keys().filter(|number| !standing.contains_key(number)).count();
-    if unlisted > 0 {
-        notes.push(format!("{unlisted} blocks that were not finished are left out."));
-    }
-    let (blocks, accounts) = blocks.into_iter().unzip();
-    collect(plan, manifest, blocks, accounts, notes)
+    Ok(whole)
 }
 
 /// Joins the accounts of the blocks and decides which times count.
@@ -103,25 +116,37 @@ fn collect(
         groups: BTreeMap::new(),
         differing: 0,
     };
-    let cells = results.plan.cells.iter().map(|cell| cell.id.as_str()).collect::<Vec<_>>();
+    let cells = results.plan.cells.iter().map(|cell| cell.id.clone()).collect::<Vec<_>>();
+    // A list that grows stands beside its copy for a moment; together they are most of the memory.
+    let mut sizes = vec![0; cells.len()];
+    accounts.iter().flat_map(|own| &own.samples).for_each(|(cell, _)| sizes[*cell] += 1);
+    let mut samples = sizes.iter().map(|&size| Vec::with_capacity(size)).collect::<Vec<_>>();
+    let mut groups_of = sizes.iter().map(|&size| Vec::with_capacity(size)).collect::<Vec<_>>();
     for (block, account) in results.blocks.iter().zip(accounts) {
         // If most blocks were disturbed, dropping them would leave too few: all times count,
         // and no verdict is given.
         let group = (all || !block.disturbed).then_some(groups[block.session]);
         let timed = group == Some(session);
         for (cell, sample) in account.samples {
-            results.groups.entry(cells[cell].to_owned()).or_default().push(group);
-            let samples = results.samples.entry(cells[cell].to_owned()).or_default();
-            samples.push(Sample { timed, ..sample });
+            groups_of[cell].push(group);
+            samples[cell].push(Sample { timed, ..sample });
         }
         for (cell, reached) in account.reached {
-            results.reached.entry(cells[cell].to_owned()).or_default().extend(&reached);
+            results.reached.entry(cells[cell].clone()).or_default().extend(&reached);
         }
         results.failures.extend(account.failures);
         results.divergences.extend(account.divergences);
     }
+    results.samples = by_id(&cells, samples);
+    results.groups = by_id(&cells, groups_of);
     results.differing = controls::differing(&results);
     Ok(results)
+}
+
+/// The lists of cells by their ids, without those that are empty.
+fn by_id<T>(ids: &[String], lists: Vec<Vec<T>>) -> BTreeMap<String, Vec<T>> {
+    let cells = ids.iter().cloned().zip(lists);
+    cells.filter(|(_, list)| !list.is_empty()).collect()
 }
 
 /// The group of comparable sessions with the most undisturbed blocks; the earliest if

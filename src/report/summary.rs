@@ -118,7 +118,7 @@ fn beams(row: &mut SummaryRow, samples: &[Sample]) {
     row.passes_per_row = passes.value();
     (row.passes_per_row_lo, row.passes_per_row_hi) = ends(passes.interval());
     let mean = |of: fn(&BeamRow) -> f64| {
-        let found = samples.iter().filter_map(|sample| sample.beam.as_ref()).map(of);
+        let found = samples.iter().filter_map(|sample| sample.beam.as_deref()).map(of);
         Some(found.sum::<f64>() / samples.len() as f64)
     };
     row.log_prob = mean(|beam| beam.log_prob);

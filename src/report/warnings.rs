@@ -39,7 +39,7 @@ fn baselines(results: &Results, found: &mut Vec<String>) {
         let samples = results.samples(&cell.id);
         let forwards = samples.iter().map(|s| s.target_forwards).sum::<usize>();
         // A beam search needs a row for every beam of a step.
-        let needed = samples.iter().map(|s| s.beam.map_or(s.new_tokens, |beam| beam.rows));
+        let needed = samples.iter().map(|s| s.beam.as_ref().map_or(s.new_tokens, |beam| beam.rows));
         let needed = needed.sum::<usize>();
         let what = if cell.beam.is_some() { "rows" } else { "tokens" };
         if samples.is_empty() {

@@ -50,7 +50,8 @@ pub fn block_efficiency_ratio(cell: &[Sample], other: &[Sample]) -> Ratio {
 /// with its uncertainty. `None` without beam searches.
 pub fn passes_per_row(samples: &[Sample]) -> Option<Ratio> {
     let sums = |samples: Vec<&Sample>| {
-        let rows = samples.iter().filter_map(|s| s.beam).map(|beam| beam.rows).sum::<usize>();
+        let rows =
+            samples.iter().filter_map(|s| s.beam.as_ref()).map(|beam| beam.rows).sum::<usize>();
         let passes = samples.iter().map(|s| s.target_forwards).sum::<usize>();
         ([passes as f64], [rows as f64])
     };

@@ -64,9 +64,8 @@ impl Rounds {
 
     /// Gives back memory that was set aside for further rounds.
     pub fn end(&mut self) {
-        // Shrinking may leave a list in its place, with up to twice the memory.
-        self.counts = self.counts.as_slice().to_vec();
-        self.by_rows = self.by_rows.as_slice().to_vec();
+        exactly(&mut self.counts);
+        exactly(&mut self.by_rows);
     }
 
     /// The number of rounds.
@@ -90,5 +89,13 @@ impl Rounds {
             let [proposed, depth, accepted, emitted] = counts.map(usize::from);
             CountedRound { proposed, depth, accepted, emitted }
         })
+    }
+}
+
+/// Moves a list to memory of its own length; shrinking may leave it in its place, with up to
+/// twice the memory.
+fn exactly<T: Copy>(list: &mut Vec<T>) {
+    if list.len() < list.capacity() {
+        *list = list.as_slice().to_vec();
     }
 }

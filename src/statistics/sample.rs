@@ -29,7 +29,7 @@ pub struct Sample {
     /// The beginning of the hash of its text.
     pub text: u64,
     /// The score of its text, if a beam search found it.
-    pub beam: Option<BeamRow>,
+    pub beam: Option<Box<BeamRow>>,
     /// Its rounds; a beam search has none.
     pub rounds: Box<Rounds>,
     /// Whether its times count: they are undisturbed, and come from the same build,
