@@ -248,25 +248,25 @@ impl<D: NeonProducts> Isa for Neon<D> {
     }
     #[inline(always)]
     fn load_u8(self, x: &[u8; LANES]) -> Self::F {
-        unsafe {
+        let x = unsafe {
             let x = vld1q_u8(x.as_ptr());
             let (low, high) = (vmovl_u8(vget_low_u8(x)), vmovl_high_u8(x));
             let low = [vmovl_u16(vget_low_u16(low)), vmovl_high_u16(low)];
             let high = [vmovl_u16(vget_low_u16(high)), vmovl_high_u16(high)];
-            let x = [low[0], low[1], high[0], high[1]];
-            fours!(vcvtq_f32_u32, x)
-        }
+            [low[0], low[1], high[0], high[1]]
+        };
+        fours!(vcvtq_f32_u32, x)
     }
     #[inline(always)]
     fn load_i8(self, x: &[u8; LANES]) -> Self::F {
-        unsafe {
+        let x = unsafe {
             let x = vreinterpretq_s8_u8(vld1q_u8(x.as_ptr()));
             let (low, high) = (vmovl_s8(vget_low_s8(x)), vmovl_high_s8(x));
             let low = [vmovl_s16(vget_low_s16(low)), vmovl_high_s16(low)];
             let high = [vmovl_s16(vget_low_s16(high)), vmovl_high_s16(high)];
-            let x = [low[0], low[1], high[0], high[1]];
-            fours!(vcvtq_f32_s32, x)
-        }
+            [low[0], low[1], high[0], high[1]]
+        };
+        fours!(vcvtq_f32_s32, x)
     }
     #[inline(always)]
     fn load_bf16_first(self, x: &[[u16; 2]; LANES]) -> Self::F {
