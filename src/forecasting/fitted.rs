@@ -71,17 +71,18 @@ fn passes(samples: &[&Sample], least: usize, contexts: &[usize], draft_us: f64) 
 }
 
 /// The target's passes. Each takes time: where the line through the contexts says otherwise, as a
-/// single interrupted pass can make it say, what a context adds is not known, and left out.
+/// single interrupted pass can make it say, what a context adds is not known, and passes of so
+/// many rows take their mean time.
 fn target_pass(sums: &[RowSums], contexts: &[usize]) -> Option<PartCost> {
     let fit = |sums: &[RowSums]| PartCost::fit(sums, |times| times.target);
-    let known = |line: &PartCost| {
-        let us = |rows| contexts.iter().map(move |&context| line.us(rows, context as f64));
-        line.rows().flat_map(us).all(|us| us > 0.0)
-    };
-    fit(sums).filter(known).or_else(|| {
-        let level = sums.iter().map(RowSums::without_context);
-        fit(&level.collect::<Vec<_>>())
-    })
+    let line = fit(sums)?;
+    let takes_time = |rows| contexts.iter().all(|&at| line.us(rows, at as f64) > 0.0);
+    if line.rows().all(takes_time) {
+        return Some(line);
+    }
+    // Rounds between and beyond the fitted numbers of rows would pull at their means.
+    let own = sums.iter().filter(|own| line.rows().any(|rows| rows == own.rows));
+    fit(&own.map(RowSums::without_context).collect::<Vec<_>>())
 }
 
 /// The sums of some generations by the number of rows.

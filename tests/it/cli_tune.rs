@@ -24,12 +24,9 @@ fn what_is_forecast_to_be_fastest_is_measured() {
     let rows = rows.collect::<Vec<_>>();
     assert_eq!(rows.len(), 3, "{stdout}");
     for row in &rows {
-        let number = |column: usize| row[column].parse::<f64>().expect(&stdout);
+        let numbers = row[3..].iter().map(|x| x.parse::<f64>().unwrap()).collect::<Vec<_>>();
         // Ten texts of 24 tokens on each side.
-        assert!((number(3) / number(4) - 1.0).abs() < 0.4, "{stdout}");
-        assert!(row.len() == 8 && number(5) > 0.0 && number(7) > 0.0, "{stdout}");
-        let reason = "warning: no speedup with the run's costs: ";
-        assert!(if row[6] == "-" { stderr.contains(reason) } else { number(6) > 0.0 }, "{stderr}");
+        assert!(numbers.len() == 5 && (numbers[0] / numbers[1] - 1.0).abs() < 0.4, "{stdout}");
     }
     assert!(rows.iter().any(|row| row[0] == "model"), "{stdout}");
     for made in ["tape.jsonl", "costs.csv", "experiment.toml"] {
