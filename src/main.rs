@@ -18,7 +18,7 @@ macro_rules! file {
     };
 }
 
-/// The embedded pair, the names of its models, and the prompt sets.
+/// The embedded pair, the names of its models, the prompt sets, and two experiments.
 const SHIPPED: &[ShippedFile] = &[
     file!("configs/models.toml"),
     file!("configs/prompts/code.jsonl"),
@@ -26,6 +26,8 @@ const SHIPPED: &[ShippedFile] = &[
     file!("configs/prompts/edits.jsonl"),
     file!("configs/prompts/identity.jsonl"),
     file!("configs/prompts/smoke.jsonl"),
+    file!("experiments/00-smoke/experiment.toml"),
+    file!("experiments/01-draft-length/experiment.toml"),
     file!("models/draft/config.json"),
     file!("models/draft/generation_config.json"),
     file!("models/draft/model.safetensors"),

@@ -1,4 +1,4 @@
-"""Draft length policies in a run beside those that were simulated on a tape.
+"""Draft length policies in a run, and simulated on a tape.
 
 `python policies.py RUN SIMULATION.csv OUT.csv`
 """

@@ -1,4 +1,4 @@
-"""How fast a model reads a text for a tape, beside its prefill and its decoding.
+"""How fast a model scores a sequence for a tape, compared with its prefill and its decoding.
 
     python experiments/09-tape/scoring.py OUT.csv [ROUNDS]
 

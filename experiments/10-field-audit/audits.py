@@ -2,7 +2,7 @@
 
     python experiments/10-field-audit/audits.py TEXTS audits.csv
 
-TEXTS has the files of `field.py`, ARM.jsonl or ARM.jsonl.gz. Beside the table, ARM.json has what
+TEXTS has the files of `field.py`, ARM.jsonl or ARM.jsonl.gz. Next to the table, ARM.json has what
 the audit printed.
 """
 
@@ -41,7 +41,7 @@ RULES = ["rejection", "traversal", "token_match", "gumbel"]
 
 
 def rule(arm: Arm) -> str | None:
-    """The rule of an arm that drafts a chain of MOST tokens with a model and tells its rounds."""
+    """The rule of an arm that drafts a chain of MOST tokens with a model and reports its rounds."""
     how, _, name = arm.speculation.partition(":")
     if how == "verifier":
         return name if name in RULES else None
@@ -80,7 +80,7 @@ def audit(specdec: Path, folder: Path, arm: Arm) -> dict:
 
 
 def rounds(verdict: dict) -> dict:
-    """What the rounds of an arm show, if it tells them."""
+    """What the rounds of an arm show, if it reports them."""
     found = verdict.get("rounds")
     if not found:
         return dict.fromkeys(ROUNDS, "")

@@ -5,7 +5,7 @@
     python experiments/11-test-time-compute/run.py
 
 A part whose models or parser are not there is skipped with a line. A second call with the same
---out goes on where the first ended.
+--out continues where the first ended.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from tables import answer_row, function_row, greedy_rows, write
 from texts import REPOSITORY, Question, Row, Texts, greedy, prompts
 
 SAMPLING = ("--temperature", "0.8", "--top-p", "0.95")
-# With `gumbel`, the seed alone decides the text, whatever is drafted.
+# With `gumbel`, the seed alone decides the completion, regardless of the draft.
 COUPLED = ("--verifier", "gumbel")
 LIMITS = {"direct": "8", "steps": "120"}
 LARGE, SMALL = "qwen2.5-coder-1.5b", "qwen2.5-coder-0.5b"

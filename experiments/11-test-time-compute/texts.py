@@ -1,4 +1,4 @@
-"""Asks specdec for texts, and keeps what it says, so that an interrupted experiment goes on."""
+"""Asks specdec for completions and keeps them, so that an interrupted experiment can continue."""
 
 import csv
 import json
@@ -53,7 +53,7 @@ class Question:
 
     @property
     def key(self) -> list[str | int]:
-        """What tells questions apart in the kept file."""
+        """What distinguishes questions in the kept file."""
         return [self.model, self.request, self.problem, self.method, self.samples, *self.options]
 
 

@@ -28,7 +28,7 @@ def label(line: dict[str, object]) -> str:
 
 
 def panel(axes: Axes, lines: list[dict[str, object]], strategy: str) -> None:
-    """The bars of one strategy, with the counts beside them."""
+    """The bars of one strategy, with the counts next to them."""
     for place, line in enumerate(lines):
         share = 100 * line["differ"] / line["texts"]
         axes.barh(place, share, color=COLOURS[line["comparison"]])

@@ -39,7 +39,7 @@ SAMPLED = Method(0.8, "none", "rejection", 0)
 
 @dataclass
 class Row:
-    """A text beside the text of the same request in the reference."""
+    """A completion next to that of the same request in the reference."""
 
     comparison: str  # What differs: drafter, setting, engine or weights.
     engine: str
@@ -66,7 +66,7 @@ def row(labels: tuple[str, str, str], method: Method, prompt: str, text: list[in
 
 
 def by_drafter(engine: str, found: Texts) -> list[Row]:
-    """Every text beside that of plain decoding, with the noise of the same verifier."""
+    """Every completion next to that of plain decoding, with the noise of the same verifier."""
     table = []
     for (method, prompt), text in found.tokens.items():
         if method.drafter == "none":
@@ -83,7 +83,7 @@ def by_drafter(engine: str, found: Texts) -> list[Row]:
 
 
 def by_run(labels: tuple[str, str, str], known: Texts, found: Texts) -> list[Row]:
-    """Every text of a run beside that of the same method in another run, if it has one."""
+    """Every completion of a run next to that of the same method in another run, if it has one."""
     table = []
     for (method, prompt), text in found.tokens.items():
         if (method, prompt) in known.tokens:

@@ -1,4 +1,4 @@
-"""Measures speculation by batch and context on the embedded pair, and simulates it beside.
+"""Measures speculation by batch and context on the embedded pair, and simulates it.
 
     cargo build --release
     python experiments/15-batch/run.py
@@ -124,7 +124,7 @@ def without_prompts(commands: Commands, costs: Path) -> Path:
 
 
 def simulated(commands: Commands, tape: Path, costs: Path, batch: int) -> dict[int, str]:
-    """Speedups by K where so many texts begin together and none follows them."""
+    """Speedups by K where a whole batch begins together and no request follows."""
     commands.run(
         "simulate", tape, "--costs", costs, "--drafter", "model", "--rate", "inf",
         "--requests", batch, "--max-batch", batch, "--step-rows", 1_000_000, "--repeats", 128,

@@ -1,10 +1,10 @@
-"""Measures speculation by batch and context on larger shapes, and simulates it beside.
+"""Measures speculation by batch and context on larger shapes, and simulates it.
 
     cargo build --release
     python experiments/15-batch/shapes.py --work WORK --out FOLDER
     python experiments/15-batch/shapes.py --work WORK --out FOLDER --only 110m-f32-64
 
-Weights are random: at T = 1 both laws are nearly uniform, so that a draft model accepts about as
+Weights are random: at T = 1 both distributions are nearly uniform, so that a draft model accepts about as
 much as a trained one of the embedded pair, and rounds take what they take in a trained model. A
 run that was cut continues. It needs the packages of 90-engine/requirements.txt.
 """

@@ -4,7 +4,7 @@
     python experiments/15-batch/shared_prompt.py --out FOLDER
 
 Samples: `specdec serve` gets a request for eight texts of a prompt (n = 8), and eight requests for
-one text each, one after another. Its peak memory is read beside that with one text, and with eight
+one text each, one after another. Its peak memory is compared with that with one text, and with eight
 texts of unlike prompts. Beams: the time of a step of eight beams, and that of the passes that eight
 beams would take alone, with caches of their own, and with the prompt shared. Python 3.11 or newer.
 """
@@ -133,7 +133,7 @@ def beams(specdec: Path, dtype: str, model: str, options: list[str]) -> Iterator
 
 
 def show(rows: list[Row]) -> None:
-    """Medians, and the ratios that the page tells."""
+    """Medians, and the ratios that the README states."""
     found: dict[tuple[object, ...], list[float]] = {}
     for what, model, dtype, _, way, value in rows:
         found.setdefault((what, model, dtype, way), []).append(float(value))

@@ -1,7 +1,7 @@
 """Times passes of several sequences in specdec and llama.cpp, in turns; see README.md.
 
 Every sequence has one row and a cache of its own, after the same number of tokens. In specdec a
-pass over as many rows of one sequence is timed beside it, one whose sequences share their context,
+pass over as many rows of one sequence is timed next to it, one whose sequences share their context,
 and passes over several rows of each sequence. `--alone` leaves llama.cpp out.
 """
 
@@ -114,7 +114,7 @@ def measured(
 
 
 def summary(file: Path) -> None:
-    """Prints medians of undisturbed samples as throughputs, and beside rows of one sequence."""
+    """Prints medians of undisturbed samples as throughputs, and next to rows of one sequence."""
     # Each has a sample per round, none where it was disturbed.
     times: dict[tuple[str, ...], list[float | None]] = {}
     with file.open(newline="") as rows:

@@ -15,7 +15,7 @@ class Kernel:
     # Per row: those that only the multipliers execute, and all.
     multiplies: int
     instructions: int
-    # Per group of rows, whatever the number of its rows: preparing the weights.
+    # Per group of rows, for any number of rows: preparing the weights.
     shared: int
     # The most rows of a single group, and the rows of each if there are several; with 0, the
     # fewest groups of equal sizes.

@@ -9,6 +9,7 @@ mod compare;
 mod completions;
 mod forecast;
 mod generate;
+mod groups;
 mod inspect;
 mod interrupt;
 mod list;
@@ -35,7 +36,7 @@ mod tune;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use self::bugs::report_bugs;
 use self::interrupt::Interrupted;
@@ -106,7 +107,8 @@ enum Command {
 /// 130 run stopped by Ctrl-C.
 pub fn main() -> ExitCode {
     report_bugs();
-    let done = match Cli::try_parse() {
+    let parsed = command().try_get_matches().and_then(|found| Cli::from_arg_matches(&found));
+    let done = match parsed {
         Ok(cli) => run(cli.command),
         Err(error) if error.use_stderr() => return refuse(&error),
         Err(help) => show(&help),
@@ -178,7 +180,7 @@ fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// The whole command line, for completion scripts.
+/// The whole command line.
 fn command() -> clap::Command {
-    Cli::command()
+    groups::grouped(Cli::command())
 }

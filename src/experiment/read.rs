@@ -16,7 +16,7 @@ use super::keys::{day, fill_in, top_key, top_keys, unknown};
 use super::spec::Spec;
 use crate::beam::BEAM_PARAMS;
 use crate::decode::readers;
-use crate::input::read_any_text;
+use crate::input::{is_shipped, is_there, read_any_text, read_text, shipped_root};
 use crate::params;
 use crate::sampling::SamplingParams;
 
@@ -33,13 +33,15 @@ pub struct Experiment {
 
 impl Experiment {
     /// Reads `path`, a TOML file or a folder with an `experiment.toml`, and
-    /// applies overrides of the form `key=value` or `sweep.axis=value`.
+    /// applies overrides of the form `key=value` or `sweep.axis=value`. If nothing has this
+    /// path, it may be that of an experiment that the program holds itself.
     ///
     /// # Errors
     /// Names the file, the key and the allowed values.
     pub fn read(path: &Path, overrides: &[String]) -> Result<Self> {
-        let file = if path.is_dir() { path.join("experiment.toml") } else { path.to_owned() };
-        let text = read_any_text(&file).context("cannot read the experiment")?;
+        let file = file_of(path);
+        let read = if is_shipped(&file) { read_text } else { read_any_text };
+        let text = read(&file).context("cannot read the experiment")?;
         let place = || file.display().to_string();
         let mut table = parse(&text).with_context(place)?;
         for set in overrides {
@@ -49,6 +51,15 @@ impl Experiment {
         spec.replaced = overrides.iter().any(|set| sets_an_axis(set));
         Ok(Self { name: name_of(&file), file, spec })
     }
+}
+
+/// The file that a path names.
+fn file_of(path: &Path) -> PathBuf {
+    if path.is_dir() {
+        return path.join("experiment.toml");
+    }
+    let held = shipped_root().map(|root| root.join(path).join("experiment.toml"));
+    held.filter(|held| is_there(held) && !is_there(path)).unwrap_or_else(|| path.to_owned())
 }
 
 /// Parses TOML; a syntax error becomes one line that says where it is.
@@ -62,11 +73,10 @@ fn parse(text: &str) -> Result<Table> {
 
 /// The name of an experiment, which is also the name of its results folder.
 fn name_of(file: &Path) -> String {
-    let folder = file.canonicalize().ok();
+    // A file of the program itself has no other path.
+    let whole = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let named = match file.file_name().and_then(|n| n.to_str()) {
-        Some("experiment.toml") => {
-            folder.as_deref().and_then(Path::parent).and_then(Path::file_name)
-        }
+        Some("experiment.toml") => whole.parent().and_then(Path::file_name),
         _ => file.file_stem(),
     };
     let named = named.and_then(|n| n.to_str());

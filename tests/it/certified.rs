@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use serde::Deserialize;
-use specdec::exactness::{CertificateVerdict, Certified, certified};
+use specdec::exactness::{CertificateVerdict, Certified, certified, mutants};
 
 /// What this test reads of a cell of `certificate.json`.
 #[derive(Debug, Deserialize)]
@@ -94,4 +94,34 @@ fn the_committed_summary_is_that_of_the_committed_certificate() {
         assert_eq!(own, Some(&Sums::of(row)), "{} {}", row.kind, row.name);
     }
     assert_eq!(summary.len(), sums.len());
+}
+
+/// A count as documents write it, such as 19,389.
+fn with_commas(n: usize) -> String {
+    let digits = n.to_string();
+    let parts = digits.as_bytes().rchunks(3).rev();
+    parts.map(|part| std::str::from_utf8(part).unwrap()).collect::<Vec<_>>().join(",")
+}
+
+/// Catches: a count in docs/exactness.md that the certificate does not have.
+#[test]
+fn the_page_on_exactness_has_the_counts_of_the_certificate() {
+    let file = committed();
+    let of = |verdict, is_soft: Option<bool>| {
+        let is_kind = move |cell: &Cell| is_soft.is_none_or(|soft| (cell.kind == "soft") == soft);
+        let all = cells(&file).filter(|cell| cell.verdict == verdict).filter(is_kind);
+        all.fold((0, 0.0_f64), |(n, tv), cell| (n + 1, tv.max(cell.max_tv.unwrap_or(0.0))))
+    };
+    let (soft, soft_tv) = of(CertificateVerdict::Exact, Some(true));
+    let (easier, easier_tv) = of(CertificateVerdict::Exact, Some(false));
+    let (sampled, _) = of(CertificateVerdict::Consistent, None);
+    let page = include_str!("../../docs/exactness.md");
+    for row in [
+        format!("| {} | {soft_tv:.1e} |", with_commas(soft)),
+        format!("| {} | {easier_tv:.1e} |", with_commas(easier)),
+        format!("| {} | |", with_commas(sampled)),
+        format!("refute {} known-wrong methods", mutants().len()),
+    ] {
+        assert!(page.contains(&row), "{row}");
+    }
 }

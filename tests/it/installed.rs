@@ -67,6 +67,27 @@ fn every_prompt_set_and_both_models_have_the_hashes_of_the_checkout() {
     assert_eq!(found.len(), words.len(), "{found:?}");
 }
 
+/// Catches: an experiment of the program that hides the user's own of the same path.
+#[test]
+fn experiments_of_the_program_run_where_none_lies() {
+    let empty = tempfile::tempdir().unwrap();
+    let words = ["target", "draft", "prompts", "plan hash"];
+    for path in ["experiments/00-smoke", "experiments/01-draft-length"] {
+        let args = ["plan", path, "--quick"];
+        let found = lines(&stdout_in(empty.path(), &args), &words);
+        assert_eq!(found, lines(&stdout_in(checkout(), &args), &words));
+        assert_eq!(found.len(), words.len(), "{found:?}");
+    }
+    let report = stdout_in(empty.path(), &["run", "experiments/00-smoke", "--quick"]);
+    assert!(report.starts_with("results/00-smoke/"), "{report}");
+    let own = empty.path().join("experiments/00-smoke");
+    fs::create_dir_all(&own).unwrap();
+    fs::write(own.join("experiment.toml"), "question = 1\n").unwrap();
+    let mut plan = specdec(&["plan", "experiments/00-smoke"]);
+    let plan = plan.current_dir(empty.path()).env_remove("SPECDEC_HOME").output().unwrap();
+    assert!(text(&plan.stderr).contains("question"), "{}", text(&plan.stderr));
+}
+
 #[test]
 fn an_experiment_that_is_passed_in_runs() {
     let folder = tempfile::tempdir().unwrap();

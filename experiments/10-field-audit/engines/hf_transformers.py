@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def _record(generator: type, accepted: list[int]) -> None:
-    """Notes the accepted tokens of every pass where the engine tells its drafter about them."""
+    """Notes the accepted tokens of every pass where the engine reports them to its drafter."""
     known = generator.update_candidate_strategy
 
     def update(self, input_ids, scores, num_matches):

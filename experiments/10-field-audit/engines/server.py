@@ -49,7 +49,7 @@ def ask(url: str, body: dict) -> dict:
 
 
 def complete(url: str, arm: Arm, job: Job, more: dict) -> tuple[list[int], dict | None]:
-    """The tokens that /v1/completions gives, and what speculation did, as vLLM tells it."""
+    """The tokens that /v1/completions gives, and what speculation did, as vLLM reports it."""
     body = more | {
         "prompt": job.prompt_ids,
         "max_tokens": job.max_tokens,

@@ -1,8 +1,8 @@
-"""OpenVINO GenAI 2026.4.1: sampling with a draft model draws from another law than the target's.
+"""OpenVINO GenAI 2026.4.1: sampling with a draft model does not draw from the target's distribution.
 
 Target p = (0.6, 0.4) and draft q = (0.8, 0.2) after any context. With the scheduler's defaults a
 check fails; with a scheduler that caches no prefixes, tokens are counted. `validate_candidate`
-(sampler.cpp) draws y from p and accepts the drafted x if r <= q(x)/p(y), whatever p(x) is.
+(sampler.cpp) draws y from p and accepts the drafted x if r <= q(x)/p(y), regardless of p(x).
 
     python experiments/10-field-audit/repro/openvino_draft.py FOLDER    # in the engine's venv
 """
@@ -20,8 +20,8 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 TOKENS, P, Q, TEXTS, LENGTH = (5, 6), (0.6, 0.4), (0.8, 0.2), 300, 32
 
 
-def model(folder: Path, law: tuple[float, float]) -> Path:
-    """A model that predicts `law` after any context, as IR: its last hidden state is all ones."""
+def model(folder: Path, probs: tuple[float, float]) -> Path:
+    """A model that predicts `probs` after any context, as IR: its last hidden state is all ones."""
     sizes = {"hidden_size": 64, "intermediate_size": 64, "vocab_size": 4096}
     made = LlamaForCausalLM(LlamaConfig(**sizes, num_hidden_layers=1, num_attention_heads=1))
     for weight in made.parameters():
@@ -29,7 +29,7 @@ def model(folder: Path, law: tuple[float, float]) -> Path:
     made.model.embed_tokens.weight.data.fill_(1.0)
     made.model.norm.weight.data.fill_(1.0)
     made.lm_head.weight.data[:, 0] = -60.0
-    made.lm_head.weight.data[list(TOKENS), 0] = torch.tensor(law).log()
+    made.lm_head.weight.data[list(TOKENS), 0] = torch.tensor(probs).log()
     made.save_pretrained(folder / "hf")
     AutoTokenizer.from_pretrained("models/target").save_pretrained(folder / "hf")
     task = {"task": "text-generation-with-past", "convert_tokenizer": True}
@@ -38,7 +38,7 @@ def model(folder: Path, law: tuple[float, float]) -> Path:
 
 
 def main() -> None:
-    target, draft = (model(Path(sys.argv[1]) / n, law) for n, law in (("p", P), ("q", Q)))
+    target, draft = (model(Path(sys.argv[1]) / n, probs) for n, probs in (("p", P), ("q", Q)))
     ids = np.full((1, 8), TOKENS[0])
     prompt = genai.TokenizedInputs(Tensor(ids), Tensor(np.ones_like(ids)))
     for name in ("plain", "draft", "draft, no prefix cache"):

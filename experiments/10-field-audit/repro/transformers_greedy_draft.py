@@ -1,8 +1,8 @@
-"""transformers 4.41 to 4.44: assisted generation draws from another law than the target's.
+"""transformers 4.41 to 4.44: assisted generation does not draw from the target's distribution.
 
 The draft model proposes its most probable token (`do_sample = False` in the constructor of
 `AssistedCandidateGenerator`), and `_speculative_sampling` accepts it with p(x)/q(x) as if it had
-been drawn from q. Two models of two tokens, whose laws do not depend on the context, and
+been drawn from q. Two models of two tokens, whose distributions do not depend on the context, and
 `generate` as users call it. With p = (0.6, 0.4) and q = (0.8, 0.2), token 0 comes out with
 probability 0.6 / 0.8 = 0.75.
 
@@ -17,8 +17,8 @@ DRAWS = 4000
 P, Q = [0.6, 0.4], [0.8, 0.2]
 
 
-def model(law: list[float]) -> LlamaForCausalLM:
-    """A model that predicts `law` after any context."""
+def model(probs: list[float]) -> LlamaForCausalLM:
+    """A model that predicts `probs` after any context."""
     shape = {"hidden_size": 4, "intermediate_size": 4, "num_hidden_layers": 1}
     ids = {"vocab_size": 2, "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
     made = LlamaForCausalLM(LlamaConfig(**shape, **ids, num_attention_heads=1)).eval()
@@ -27,7 +27,7 @@ def model(law: list[float]) -> LlamaForCausalLM:
     made.model.embed_tokens.weight.data.fill_(1.0)
     made.model.norm.weight.data.fill_(1.0)
     # The last hidden state is all ones.
-    made.lm_head.weight.data[:, 0] = torch.tensor(law).log()
+    made.lm_head.weight.data[:, 0] = torch.tensor(probs).log()
     return made
 
 
@@ -37,13 +37,13 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     target, draft = model(P), model(Q)
     prompt = torch.zeros((1, 1), dtype=torch.long)
-    law = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
-    law |= {"max_new_tokens": 2, "attention_mask": torch.ones_like(prompt)}
+    sampling = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
+    sampling |= {"max_new_tokens": 2, "attention_mask": torch.ones_like(prompt)}
     zeros = {"plain": 0, "assisted": 0}
     for _ in range(DRAWS):
         for name, assistant in (("plain", {}), ("assisted", {"assistant_model": draft})):
             # The first of two tokens: with the last one, no draft is asked for.
-            zeros[name] += int(target.generate(prompt, **law, **assistant)[0, 1]) == 0
+            zeros[name] += int(target.generate(prompt, **sampling, **assistant)[0, 1]) == 0
     error = (P[0] * P[1] / DRAWS) ** 0.5
     print(f"transformers {transformers.__version__}, {DRAWS} draws, p(0) = {P[0]}")
     for name, count in zeros.items():

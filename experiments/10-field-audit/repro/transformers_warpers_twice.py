@@ -2,7 +2,7 @@
 
 `generate` hands its processors, warpers included, to `generate` of the draft model, which
 appends those of the same generation config again. The draft is drawn from q at T² and verified as
-such, so that the law stays the target's, but fewer of its tokens are accepted: with
+such, so the distribution stays the target's, but fewer of its tokens are accepted: with
 p = (0.6, 0.4) and q = (0.8, 0.2) at T = 0.7, 1 - TV(p, q) falls from 0.76 to 0.70.
 
     python transformers_warpers_twice.py
@@ -28,9 +28,9 @@ def main() -> None:
 
     AssistedCandidateGenerator.get_candidates = get_candidates
     prompt = torch.zeros((1, 1), dtype=torch.long)
-    law = {"do_sample": True, "temperature": TEMPERATURE, "top_k": 0, "max_new_tokens": 4}
-    law["attention_mask"] = torch.ones_like(prompt)
-    model(P).generate(prompt, **law, assistant_model=model(Q))
+    sampling = {"do_sample": True, "temperature": TEMPERATURE, "top_k": 0, "max_new_tokens": 4}
+    sampling["attention_mask"] = torch.ones_like(prompt)
+    model(P).generate(prompt, **sampling, assistant_model=model(Q))
     p, once, twice = (
         (torch.tensor(x).log() / t).softmax(0)
         for x, t in ((P, TEMPERATURE), (Q, TEMPERATURE), (Q, TEMPERATURE**2))

