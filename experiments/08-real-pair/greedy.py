@@ -7,11 +7,15 @@ each other than the two engines are. With --exact, both engines are also compare
 f32 on the same weights, in which nothing is rounded to eight bits.
 """
 
-import argparse
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
+import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import real  # makes the modules below importable
 import machine

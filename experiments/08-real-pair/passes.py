@@ -5,13 +5,17 @@
 Passes are timed as in experiments/90-engine, which see.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import argparse
 import contextlib
 import csv
 import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import real  # makes the modules below importable
 import gguf

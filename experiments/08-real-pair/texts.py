@@ -5,12 +5,16 @@
 Texts are timed as in experiments/90-engine/pair.py, at temperature 0.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import argparse
 import csv
 import itertools
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import real  # makes the modules below importable
 import machine

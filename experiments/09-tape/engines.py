@@ -4,14 +4,18 @@
 (temperature 1) and ENGINE-rounds-T.jsonl (with a draft of up to four tokens, at temperature T).
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import csv
 import gzip
 import json
 import statistics
 import subprocess
-import sys
 import tempfile
-from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SPECDEC = ROOT / "target/release/specdec"

@@ -3,11 +3,15 @@
 `python policies.py RUN SIMULATION.csv OUT.csv`
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import csv
 import gzip
-import sys
 import tomllib
-from pathlib import Path
 
 COUNTS = ["new_tokens", "target_forwards", "draft_forwards", "decode_us"]
 KEYS = ["tokens_per_round", "drafted_per_round", "ms_per_token"]

@@ -7,11 +7,16 @@ Asks `specdec bench --interactive` for single samples in turns: a prefill of 512
 of the shape 110m. Writes a row per sample and prints the medians of the ratios of each round.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import csv
 import json
 import statistics
 import subprocess
-import sys
 
 TOKENS = 512
 DTYPES = ["f32", "bf16", "q8_0"]

@@ -7,10 +7,15 @@ for the calculations first. answers.json has the answers. The files are part of 
 changed seed or kind needs new ones.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import json
 import random
 from collections.abc import Callable
-from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SEED, PER_KIND = 11, 5

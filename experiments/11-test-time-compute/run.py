@@ -8,13 +8,17 @@ A part whose models or parser are not there is skipped with a line. A second cal
 --out continues where the first ended.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import argparse
 import datetime
 import json
 import os
-import sys
 import time
-from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 # At the end, since that folder has a module called texts, too.

@@ -6,6 +6,12 @@
 It needs Python 3.11 or newer and numpy; with matplotlib it also draws the figures.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import argparse
 import csv
 import datetime
@@ -13,10 +19,8 @@ import gzip
 import json
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np

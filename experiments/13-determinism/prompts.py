@@ -5,9 +5,14 @@
 The committed file was cut from the repository as it was then; later files give other pieces.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import json
 import random
-from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SEED = 13

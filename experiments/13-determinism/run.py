@@ -6,6 +6,12 @@
 It needs Python 3.11 or newer, and matplotlib for the figure.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import argparse
 import csv
 import datetime
@@ -17,7 +23,6 @@ import json
 import statistics
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import logits
 import runs

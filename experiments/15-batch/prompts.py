@@ -6,9 +6,14 @@ The committed file was cut from the repository as it was then; later files give 
 It needs the package `tokenizers`.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import json
 import random
-from pathlib import Path
 
 from tokenizers import Tokenizer
 

@@ -4,14 +4,18 @@
     python experiments/15-batch/serving.py > serving.csv
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import csv
 import json
 import statistics
-import sys
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from server import Server, serving
 

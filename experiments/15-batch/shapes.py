@@ -9,14 +9,18 @@ much as a trained one of the embedded pair, and rounds take what they take in a 
 run that was cut continues. It needs the packages of 90-engine/requirements.txt.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import argparse
 import json
 import random
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
-from pathlib import Path
 
 from run import REPOSITORY, Commands, Row, row, simulated, without_prompts
 

@@ -5,13 +5,17 @@
 Writes bars.csv into the folder and prints it as a table.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import argparse
 import csv
 import json
 import statistics
-import sys
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 
 import rows
 from peak import MULTIPLY_ADDS

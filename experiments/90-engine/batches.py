@@ -5,11 +5,16 @@ pass over as many rows of one sequence is timed next to it, one whose sequences 
 and passes over several rows of each sequence. `--alone` leaves llama.cpp out.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import argparse
 import csv
 import statistics
 import time
-from pathlib import Path
 
 import machine
 import weights

@@ -1,13 +1,17 @@
 """Times texts of the embedded pair in specdec and llama.cpp in turns; see README.md."""
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import argparse
 import contextlib
 import itertools
 import json
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import machine

@@ -5,9 +5,13 @@
 Compares the tokens of texts, and the greedy texts after the code prompts with weights in f32.
 """
 
-import argparse
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
+import argparse
 
 from common import MODELS, PeerError
 from decoding import Entry, Specdec

@@ -1,13 +1,17 @@
 """Times passes of specdec's engine and other engines in turns; see README.md."""
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import argparse
 import contextlib
 import itertools
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 import numpy as np
 

@@ -3,9 +3,13 @@
 Usage: prompts.py GENERATIONS.JSONL > configs/prompts/identity.jsonl
 """
 
-import json
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
+import json
 
 COUNT = 1000
 

@@ -6,13 +6,18 @@
 It needs Python 3.11 or newer with pip, and a C++ compiler.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import argparse
 import json
 import re
 import subprocess
 import tarfile
 import tempfile
-from pathlib import Path
 
 import regex
 from run import ARCHIVE, REPOSITORY, archive, cases, unpacked

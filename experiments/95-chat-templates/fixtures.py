@@ -4,8 +4,13 @@
     python experiments/95-chat-templates/fixtures.py
 """
 
-import json
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
+import json
 
 from conversations import CASES, TOKENS
 from oracle import TODAY, rendered

@@ -7,6 +7,12 @@
 It needs only Python 3.11 or newer with pip.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import argparse
 import csv
 import datetime
@@ -14,11 +20,9 @@ import hashlib
 import json
 import re
 import subprocess
-import sys
 import tarfile
 import tempfile
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 
 from conversations import CASES, TOKENS, asked, message
 from oracle import TODAY, rendered

@@ -10,6 +10,9 @@ check fails; with a scheduler that caches no prefixes, tokens are counted. `vali
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import start  # noqa: E402, F401
+
 import numpy as np
 import openvino_genai as genai
 import torch

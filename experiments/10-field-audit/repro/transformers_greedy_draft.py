@@ -9,6 +9,12 @@ probability 0.6 / 0.8 = 0.75.
     python transformers_greedy_draft.py     # in a venv with transformers==4.44.2, then a later one
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import start  # noqa: E402, F401
+
 import torch
 import transformers
 from transformers import LlamaConfig, LlamaForCausalLM

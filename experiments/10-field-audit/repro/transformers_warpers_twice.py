@@ -8,6 +8,12 @@ p = (0.6, 0.4) and q = (0.8, 0.2) at T = 0.7, 1 - TV(p, q) falls from 0.76 to 0.
     python transformers_warpers_twice.py
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import start  # noqa: E402, F401
+
 import torch
 import transformers
 from transformers.generation.candidate_generator import AssistedCandidateGenerator

