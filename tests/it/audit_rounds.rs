@@ -153,7 +153,7 @@ const CERTAIN: TokenOdds = TokenOdds { q: 0.5, ratio: 1.0, race: None };
 
 /// A round is looked at if all that it drafts is part of the text: near the end a decoder may
 /// draft less than is taken to be.
-/// Catches: a round counts although the end of the text may have shortened its draft.
+/// Catches: a round counts although the end of the completion may have shortened its draft.
 #[test]
 fn rounds_at_the_end_are_left_out() {
     let looked_at = |tokens: usize| {

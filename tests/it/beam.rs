@@ -117,7 +117,7 @@ fn a_search_as_wide_as_there_are_texts_finds_the_best_with_exact_scores() {
 
 /// One beam takes the most probable token in each step and stops where it ends, whatever
 /// `early_stopping` and `length_penalty` say.
-/// Catches: one beam looks for a second text.
+/// Catches: one beam looks for a second completion.
 #[test]
 fn one_beam_is_greedy_decoding() {
     for name in TOYS {
@@ -140,8 +140,7 @@ fn one_beam_is_greedy_decoding() {
 }
 
 /// Narrow searches miss texts, but never claim a score that a text does not have.
-/// Catches: a beam that has ended is continued; the texts of several groups are not ordered by
-/// score.
+/// Catches: a beam that has ended is continued; found completions are not ordered by score.
 #[test]
 fn every_score_is_that_of_its_text() {
     for name in TOYS {

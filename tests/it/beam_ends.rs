@@ -24,8 +24,8 @@ fn found(
 
 /// With two end tokens, the four best continuations of two beams may all end. As many beams as
 /// before go on, and find the long text that the length penalty favours.
-/// Catches: too few candidates where several tokens end a text; a search ends although longer texts
-/// could be better.
+/// Catches: too few candidates where several tokens end a completion; a search ends although longer
+/// completions could be better.
 #[test]
 fn beams_go_on_although_all_of_the_best_continuations_end() {
     let settings = BeamSettings {
@@ -41,8 +41,8 @@ fn beams_go_on_although_all_of_the_best_continuations_end() {
 
 /// A group compares the best continuation, finished or not, with its worst finished text: the
 /// finished text of the second step is better than that of the first, so the search goes on.
-/// Catches: a group looks only at beams that have not ended; a search ends although a better text
-/// may follow.
+/// Catches: a group looks only at beams that have not ended; a search ends although a better
+/// completion may follow.
 #[test]
 fn a_group_goes_on_while_its_finished_texts_become_better() {
     let settings = BeamSettings {

@@ -102,8 +102,8 @@ fn check(file: &str, least: usize) {
     }
 }
 
-/// Catches: a text that is not among the best B candidates is finished; a copied beam lacks its
-/// first new row.
+/// Catches: a completion that is not among the best B candidates is finished; a copied beam lacks
+/// its first new row.
 #[test]
 fn the_texts_and_scores_are_those_of_transformers() {
     check("single.json", 84);

@@ -13,7 +13,8 @@ use crate::fixtures::uniform;
 /// Number of random sign patterns of a single test.
 const FLIPS: usize = 9_999;
 
-/// Catches: half of the patterns; only patterns that are strictly more extreme; a one-sided test.
+/// Catches: half of the patterns are missing; only patterns that are more extreme count; the test
+/// is one-sided.
 #[test]
 fn every_sign_pattern_is_counted_once() {
     // Of +++ and its opposite alone the sum is as far from zero: 2 of 8 patterns.

@@ -99,7 +99,7 @@ fn what_no_bet_is_on_is_found_by_frequencies_and_has_no_name() {
     assert!(found.closest_bug.is_some());
 }
 
-/// Catches: frequencies refute at a level of a tenth.
+/// Catches: exact frequencies are refuted at a level of 0.1.
 #[test]
 fn exact_verifiers_are_rarely_refuted() {
     let options = ExternalOptions { vocab: 2, k: 1, detect: 0.1, ..COARSE };

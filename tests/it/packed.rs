@@ -42,7 +42,8 @@ fn rows_of_long_files_move_to_segments_in_their_order() {
     }
 }
 
-/// Catches: the last rows are not written; a complete segment gets no name; the text is not cut.
+/// Catches: the last rows are not written; a complete segment gets no name; the text file is not
+/// cut.
 #[test]
 fn a_block_ends_in_the_segment_in_which_it_begins() {
     let run = OwnRun::packed(&[]);
@@ -119,9 +120,9 @@ fn is_whole(run: &OwnRun, expected: &[RoundRow], superseded: usize) {
     );
 }
 
-/// Catches: rows in a segment and in the text are read twice; the text is skipped though it does
-/// not repeat a segment, or all of it but one row; half-written files stay; the last rows are not
-/// handed over.
+/// Catches: rows in a segment and in the text file are read twice; the text file is skipped though
+/// it does not repeat a segment, or all of it but one row; half-written files stay; the last rows
+/// are not handed over.
 #[test]
 fn a_kill_between_any_two_steps_of_packing_loses_and_doubles_nothing() {
     let whole = OwnRun::packed(&[]);

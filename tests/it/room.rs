@@ -196,7 +196,7 @@ fn a_text_that_shares_anothers_prompt_expects_its_own_length() {
     assert_eq!(target.expected(), [PROMPT.len() + 200 + BESIDE]);
 }
 
-/// Catches: a prefill is made without room for the text.
+/// Catches: a prefill is made without room for the completion.
 #[test]
 fn copies_of_a_prefill_are_made_with_room_for_the_text() {
     let target = Noting::target();

@@ -36,7 +36,7 @@ fn a_text_is_that_of_generate() {
     assert_eq!(first_text(&server.complete(&toy_text(seed, 24))), first_text(&free));
 }
 
-/// Catches: a stream has no usage, or ends with its first text.
+/// Catches: a stream has no usage, or ends with its first completion.
 #[test]
 fn a_stream_has_the_same_text_and_counts() {
     let server = TestServer::start(&[]);
@@ -160,7 +160,7 @@ fn an_end_token_ends_a_text() {
 }
 
 /// The texts of a request are draws of their own, which come again.
-/// Catches: all texts of a request have the same random numbers.
+/// Catches: all completions of a request have the same random numbers.
 #[test]
 fn texts_of_a_request_differ() {
     let server = TestServer::start(&[]);
@@ -246,7 +246,7 @@ fn a_server_ends_when_it_is_told_to() {
 }
 
 /// A request that the signal comes into the middle of is refused.
-/// Catches: a server that ends takes new texts.
+/// Catches: a server that ends takes new requests.
 #[cfg(unix)]
 #[test]
 fn a_server_that_ends_takes_no_new_text() {

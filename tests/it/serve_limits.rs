@@ -89,7 +89,7 @@ fn a_key_keeps_others_out() {
 }
 
 /// With one slot and one place to wait, further texts are refused, and told when to come again.
-/// Catches: texts wait without limit; a text is generated although its client has gone.
+/// Catches: requests wait without limit; a completion is generated although its client has gone.
 #[test]
 fn a_full_queue_refuses() {
     // Texts of a toy would be there at once.
@@ -119,7 +119,7 @@ fn a_full_queue_refuses() {
 }
 
 /// A text that takes longer than it may ends with an error, and leaves its slot.
-/// Catches: a text may take any time.
+/// Catches: a completion may take any time.
 #[test]
 fn a_late_text_ends() {
     let server = TestServer::start(&["--time-limit", "0"]);

@@ -103,7 +103,7 @@ fn a_step_takes_its_passes() {
     assert_eq!(costs.step(&StepWork::default()).total(), 0.0);
 }
 
-/// Catches: a draw above the survival accepts; drafts are longer than the rest of the text.
+/// Catches: a draw above the survival accepts; drafts are longer than the rest of the completion.
 #[test]
 fn draws_accept_what_the_tape_says() {
     let text = text(0.5);
@@ -144,7 +144,7 @@ fn drafts_that_always_survive_take_one_round_for_each_whole_draft() {
     assert!((run.busy_ms - run.span_ms()).abs() < 1e-9);
 }
 
-/// Catches: requests come at even gaps.
+/// Catches: the gaps between requests are uniform, not exponential.
 #[test]
 fn requests_that_come_at_a_rate_come_at_that_rate() {
     let text = text(1.0);

@@ -98,7 +98,8 @@ const LENGTHS: [(&str, &str, f64); 3] = [
 
 /// A greedy draft has one way to go on.
 /// Catches: a greedy draft is believed to be certain; a draft is continued from another token than
-/// the one with which it left the text, or from another place, or not at all after the whole text.
+/// the one with which it left the completion, or from another place, or not at all after the whole
+/// completion.
 #[test]
 fn greedy_drafts_have_the_length_of_the_enumeration() {
     for (name, length) in ["mixed", "close", "random-3"].iter().zip(LENGTHS) {

@@ -204,7 +204,7 @@ fn texts_that_end_have_the_rounds_of_the_enumeration() {
 }
 
 /// The laws are those after all processors.
-/// Catches: distributions before the processors.
+/// Catches: the distributions are those before the processors.
 #[test]
 fn processed_laws_have_the_rounds_of_the_enumeration() {
     let neutral = SamplingParams::default();
@@ -224,8 +224,8 @@ fn processed_laws_have_the_rounds_of_the_enumeration() {
 }
 
 /// Drafters whose drafts depend on where they begin.
-/// Catches: drafts see more of the text than comes before them; only the first token is compared
-/// with the text; a draft that has left the text survives.
+/// Catches: drafts see more of the completion than comes before them; only the first token is
+/// compared with it; a draft that has left it survives.
 #[test]
 fn every_chain_drafter_has_the_rounds_of_the_enumeration() {
     let drafters = ["prompt_lookup", "suffix_automaton", "ngram_lm", "hybrid", "cascade", "oracle"];

@@ -237,8 +237,8 @@ mod tests {
         slots.map(grows).sum()
     }
 
-    /// Catches: a fork, or what shares, has room for the length of another text; sharing gives up
-    /// room; what is expected is only noted; growth or a copy loses the last slots.
+    /// Catches: a fork, or what shares, has room for the length of another sequence; sharing gives
+    /// up room; what is expected is only noted; growth or a copy loses the last slots.
     #[test]
     fn what_is_expected_comes_without_growth() {
         for dtype in [CacheDtype::F32, CacheDtype::F16, CacheDtype::Q8_0] {

@@ -335,8 +335,8 @@ mod tests {
         }
     }
 
-    /// Catches: a block has the scale of another, or that of the value; numbers are cut off, or
-    /// divided by the rounded scale; f16 rounds toward zero.
+    /// Catches: a block has the scale of another; keys and values share scales; numbers are cut
+    /// off, or divided by the rounded scale; f16 rounds toward zero.
     #[test]
     fn keys_and_values_are_those_that_their_type_can_hold() {
         for dtype in CacheDtype::ALL {
