@@ -222,7 +222,8 @@ const SHOWN: [&str; 7] = [
 
 /// A bug is refuted within three times ln(number of bets / level) / KL tokens, where KL per token
 /// is what the bug's own bet wins in a long text, which names it.
-/// Catches: a bug is expected at every token, also where its round cannot show it.
+/// Catches: a bug is expected at every token, also where its round cannot show it; a round
+/// continues after a rejected token, or never ends with a bonus token.
 #[test]
 fn a_bug_is_refuted() {
     const AUDITS: u64 = 20;
@@ -294,7 +295,7 @@ fn what_is_not_there_is_bounded() {
 }
 
 /// Bets that know the rounds win more, and exact texts win them nothing.
-/// Catches: reported rounds are not used; a round continues after a rejected token.
+/// Catches: reported rounds are not used; a round never ends with a bonus token.
 #[test]
 fn told_rounds_sharpen_bets() {
     let pair = ToyPair::context_free(&LAWS[0], &LAWS[1]);

@@ -99,7 +99,6 @@ fn wrong_verifiers_are_refuted_and_named() {
 }
 
 /// Each of them has a law of its own, so that the name says something.
-/// Catches: a bug that is only similar is named.
 #[test]
 fn suspects_are_wrong_and_named_as_themselves() {
     for suspect in SUSPECTS {
@@ -107,6 +106,7 @@ fn suspects_are_wrong_and_named_as_themselves() {
     }
 }
 
+/// Catches: a bug that is only similar is named.
 #[test]
 fn a_bug_that_nobody_knows_is_not_given_a_name() {
     let accept: fn(f64, f64) -> f64 = |p, q| (p / q).powf(0.9);
