@@ -2,11 +2,13 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use specdec::audit::{BUGS, BugLaw, PlaceLaws, PlaceMasses, TextLaws, TokenAudit};
+use specdec::audit::{BUGS, BugLaw, PlaceLaws, PlaceMasses, TextLaws, TokenAudit, log_mean_exp};
 use specdec::distribution::Dist;
 
 /// Each bug emits some token: its probabilities sum to 1, whatever the laws are, p = q, one-hot
 /// and disjoint ones included.
+/// Catches: a token that is rejected where p = q has no successor; the numbers that reject a token
+/// leave out those that reject others.
 #[test]
 fn each_law_of_a_bug_is_a_law() {
     let laws = [
@@ -53,6 +55,7 @@ fn each_law_of_a_bug_is_a_law() {
 }
 
 /// Two siblings that are no draws, against a program that verifies them as if they were.
+/// Catches: the second sibling is verified against all of p, not against what the first one left.
 #[test]
 fn siblings_that_are_no_draws_have_the_law_of_their_program() {
     const DRAWS: u32 = 200_000;
@@ -92,6 +95,7 @@ fn siblings_that_are_no_draws_have_the_law_of_their_program() {
 }
 
 /// How much of a bug would be noticed, against what its law gives.
+/// Catches: the mean of few draws is not corrected; any number of tokens notices a bug.
 #[test]
 fn what_would_be_noticed_follows_from_the_law() {
     const TOKENS: usize = 20_000;
@@ -140,6 +144,8 @@ fn what_would_be_noticed_follows_from_the_law() {
 }
 
 /// Whatever came before, no bet wins on average if the next token is drawn from p.
+/// Catches: a bet that cannot lose; a learnt distribution that does not sum to 1; the tokens of no
+/// group have the mass of all; ranges of a score that begin in the wrong place.
 #[test]
 fn every_bet_is_fair_after_any_past() {
     const PLACES: usize = 40;
@@ -186,4 +192,12 @@ fn every_bet_is_fair_after_any_past() {
             assert!((mean - 1.0).abs() < 1e-9, "{name}: {mean}");
         }
     }
+}
+
+/// Catches: each of the strengths of a bet has the whole stake.
+#[test]
+fn a_mean_of_powers_is_that_of_the_largest() {
+    assert_eq!(log_mean_exp(&[]), f64::NEG_INFINITY);
+    assert_eq!(log_mean_exp(&[f64::NEG_INFINITY; 2]), f64::NEG_INFINITY);
+    assert!((log_mean_exp(&[2000.0, 0.0]) - (2000.0 - 2f64.ln())).abs() < 1e-9);
 }

@@ -84,6 +84,8 @@ fn differs(found: &RoundVerdict) -> bool {
     found.log10_e >= 3.0
 }
 
+/// Catches: the odds of a drafted token include those of the tokens before it; the token that a
+/// round rejects is not looked at.
 #[test]
 fn the_decoder_accepts_what_its_rules_do() {
     for law in ChainLaw::ALL {
@@ -127,6 +129,7 @@ fn drawn(odds: &[f64], shift: f64, rounds: usize, seed: u64) -> RoundVerdict {
 
 /// Audits at level 0.01 of rounds that accept what they should: no more than 1 % differ, and
 /// where acceptance is certain, arithmetic does not make a difference.
+/// Catches: a rejection wins more than its odds allow.
 #[test]
 fn exact_rounds_seldom_differ() {
     for odds in [[0.5, 0.8, 0.3, 0.9], [1.0, 0.9995, 1.0, 0.7], [1.0, 1.0, 1.0, 1.0]] {
@@ -150,6 +153,7 @@ const CERTAIN: TokenOdds = TokenOdds { q: 0.5, ratio: 1.0, race: None };
 
 /// A round is looked at if all that it drafts is part of the text: near the end a decoder may
 /// draft less than is taken to be.
+/// Catches: a round counts although the end of the completion may have shortened its draft.
 #[test]
 fn rounds_at_the_end_are_left_out() {
     let looked_at = |tokens: usize| {
@@ -163,6 +167,7 @@ fn rounds_at_the_end_are_left_out() {
 }
 
 /// What is certain tells nothing, however often it happens.
+/// Catches: each certain acceptance wins a little.
 #[test]
 fn certain_acceptances_win_nothing() {
     let odds = vec![CERTAIN; 50_001];
@@ -179,6 +184,7 @@ fn shape(texts: &[(&[usize], usize)], k: Option<usize>) -> Option<[bool; 2]> {
     shape.map(|shape| [shape.prompt_gives_one, shape.bonus])
 }
 
+/// Catches: every round is taken to have a bonus token.
 #[test]
 fn counts_of_several_texts_tell_how_rounds_give_tokens() {
     assert_eq!(shape(&[(&[2, 0, 4], 9)], Some(4)), None, "the last token may be the prompt's");
@@ -190,6 +196,7 @@ fn counts_of_several_texts_tell_how_rounds_give_tokens() {
     assert_eq!(shape(&[(&[2, 4, 4, 1], 20)], Some(4)), None, "too few tokens are told");
 }
 
+/// Catches: the last round keeps a token behind the end.
 #[test]
 fn the_end_of_a_text_cuts_its_last_round() {
     let shape = RoundShape { prompt_gives_one: true, bonus: true };

@@ -81,6 +81,7 @@ fn scored(texts: &[(Vec<Token>, f64)], length_penalty: f64) -> Vec<(f64, Vec<Tok
     scored
 }
 
+/// Catches: the length penalty counts twice; log p lacks the largest logit.
 #[test]
 fn a_search_as_wide_as_there_are_texts_finds_the_best_with_exact_scores() {
     for name in TOYS {
@@ -116,6 +117,7 @@ fn a_search_as_wide_as_there_are_texts_finds_the_best_with_exact_scores() {
 
 /// One beam takes the most probable token in each step and stops where it ends, whatever
 /// `early_stopping` and `length_penalty` say.
+/// Catches: one beam looks for a second completion.
 #[test]
 fn one_beam_is_greedy_decoding() {
     for name in TOYS {
@@ -138,6 +140,7 @@ fn one_beam_is_greedy_decoding() {
 }
 
 /// Narrow searches miss texts, but never claim a score that a text does not have.
+/// Catches: a beam that has ended is continued; found completions are not ordered by score.
 #[test]
 fn every_score_is_that_of_its_text() {
     for name in TOYS {
@@ -170,6 +173,8 @@ fn with(drafter: &str, params: &[(&str, Value)]) -> MethodSpec {
 }
 
 /// Which rows are computed ahead changes the number of passes and nothing else.
+/// Catches: a token takes the row of another drafted token, or of the token before it; a copied
+/// beam lacks the rows of its draft.
 #[test]
 fn a_draft_changes_no_beam_and_saves_passes() {
     let drafters = [

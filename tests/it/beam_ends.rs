@@ -24,6 +24,8 @@ fn found(
 
 /// With two end tokens, the four best continuations of two beams may all end. As many beams as
 /// before go on, and find the long text that the length penalty favours.
+/// Catches: too few candidates where several tokens end a completion; a search ends although longer
+/// completions could be better.
 #[test]
 fn beams_go_on_although_all_of_the_best_continuations_end() {
     let settings = BeamSettings {
@@ -39,6 +41,8 @@ fn beams_go_on_although_all_of_the_best_continuations_end() {
 
 /// A group compares the best continuation, finished or not, with its worst finished text: the
 /// finished text of the second step is better than that of the first, so the search goes on.
+/// Catches: a group looks only at beams that have not ended; a search ends although a better
+/// completion may follow.
 #[test]
 fn a_group_goes_on_while_its_finished_texts_become_better() {
     let settings = BeamSettings {
@@ -54,6 +58,7 @@ fn a_group_goes_on_while_its_finished_texts_become_better() {
 
 /// With `early_stopping`, a group is done once it has two finished texts, even in the last
 /// step: what goes on is not finished, although [0, 0] is more probable.
+/// Catches: no early end; a group that is done finishes what is left.
 #[test]
 fn a_group_that_is_done_leaves_what_goes_on() {
     let settings = BeamSettings {
@@ -67,6 +72,7 @@ fn a_group_that_is_done_leaves_what_goes_on() {
     assert_eq!(texts[0].tokens, [0, 2]);
 }
 
+/// Catches: the prompt does not count as a part of the context.
 #[test]
 fn the_end_of_the_context_ends_a_text() {
     let pair = ToyPair::context_free(&[0.6, 0.4], &[0.6, 0.4]);

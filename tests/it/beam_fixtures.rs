@@ -102,11 +102,15 @@ fn check(file: &str, least: usize) {
     }
 }
 
+/// Catches: a completion that is not among the best B candidates is finished; a copied beam lacks
+/// its first new row.
 #[test]
 fn the_texts_and_scores_are_those_of_transformers() {
     check("single.json", 84);
 }
 
+/// Catches: the diversity penalty counts once for all beams that chose a token; a penalised token
+/// keeps its rank.
 #[test]
 fn the_texts_and_scores_of_groups_are_those_of_transformers() {
     check("groups.json", 36);

@@ -74,6 +74,8 @@ fn speedups(folder: &Path) -> BTreeMap<String, f64> {
     rows.into_iter().filter_map(|row| Some((row.cell, row.speedup?))).collect()
 }
 
+/// Catches: sessions of different machines are pooled; a cell is paired with the baseline of
+/// another machine.
 #[test]
 fn every_speedup_of_a_merged_run_is_that_of_one_machine() {
     let out = tempfile::tempdir().unwrap();
@@ -144,6 +146,8 @@ fn normal(rng: &mut ChaCha8Rng) -> f64 {
     (0..12).map(|_| uniform(rng)).sum::<f64>() - 6.0
 }
 
+/// Catches: the interval takes the 1.96 of a normal distribution; machines never differ in the
+/// model.
 #[test]
 fn the_random_effects_model_has_its_closed_form_for_equal_errors() {
     let logs = [0.1, 0.4, 0.2, 0.7, 0.3, 0.5, 0.2, 0.6, 0.4];

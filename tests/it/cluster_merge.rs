@@ -104,6 +104,7 @@ fn different_plans_and_folders_that_are_in_use_are_refused() {
     assert!(!out.path().join("x").exists());
 }
 
+/// Catches: a merge that failed leaves its folder.
 #[test]
 fn a_merge_that_fails_leaves_nothing_behind() {
     let out = tempfile::tempdir().unwrap();
@@ -116,6 +117,7 @@ fn a_merge_that_fails_leaves_nothing_behind() {
     assert_eq!(fs::read_dir(place).unwrap().count(), 0);
 }
 
+/// Catches: a missing shard is not named.
 #[test]
 fn missing_corrupt_and_unfinished_shards_are_named_and_the_rest_is_merged() {
     let (one, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -166,6 +168,7 @@ fn missing_corrupt_and_unfinished_shards_are_named_and_the_rest_is_merged() {
     succeed(merge(&[&shards_in(out.path())], &again, &["--partial"]));
 }
 
+/// Catches: a block is taken although its rows do not match its digest.
 #[test]
 fn a_damaged_block_is_left_out_and_named() {
     let out = tempfile::tempdir().unwrap();
@@ -191,6 +194,7 @@ fn a_damaged_block_is_left_out_and_named() {
     );
 }
 
+/// Catches: the rows of a block come from every part that has it.
 #[test]
 fn blocks_that_agree_are_taken_once() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -226,6 +230,7 @@ fn forge(folder: &Path) {
     list(folder, &[sealed(block)]);
 }
 
+/// Catches: a block that differs is taken.
 #[test]
 fn blocks_with_different_texts_are_named_and_neither_is_taken() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -250,6 +255,7 @@ fn disturb(folder: &Path, disturbed: bool) {
     list(folder, &rows.collect::<Vec<_>>());
 }
 
+/// Catches: a disturbed attempt counts as much as an undisturbed one.
 #[test]
 fn a_part_in_which_a_block_was_not_disturbed_is_taken_before_one_in_which_it_was() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

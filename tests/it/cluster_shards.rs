@@ -26,6 +26,7 @@ fn counts(out: &Path) -> BTreeMap<usize, usize> {
     counts
 }
 
+/// Catches: a shard has all blocks of a sampling setting.
 #[test]
 fn every_block_is_in_one_shard_and_shards_are_even_in_all_and_for_each_sampling_setting() {
     for n in [1, 2, 3, 5] {
@@ -46,6 +47,7 @@ fn every_block_is_in_one_shard_and_shards_are_even_in_all_and_for_each_sampling_
     }
 }
 
+/// Catches: blocks are dealt by their place in the plan.
 #[test]
 fn a_shard_is_dealt_by_what_its_blocks_are_and_not_by_their_order() {
     let dealt = |order: &[&str]| {
@@ -67,6 +69,7 @@ fn a_shard_is_dealt_by_what_its_blocks_are_and_not_by_their_order() {
     assert_eq!(dealt(&names), dealt(&turned));
 }
 
+/// Catches: a finished folder is continued.
 #[test]
 fn another_number_of_shards_runs_what_is_left() {
     let out = tempfile::tempdir().unwrap();
@@ -85,6 +88,7 @@ fn another_number_of_shards_runs_what_is_left() {
     assert_eq!(parts_in(out.path()), before);
 }
 
+/// Catches: rows that are not sealed make a block done.
 #[test]
 fn a_block_whose_row_is_damaged_is_run_again() {
     let out = tempfile::tempdir().unwrap();
@@ -125,6 +129,7 @@ fn kill(machine: &str, out: &Path) {
     child.wait().unwrap();
 }
 
+/// Catches: a shard is continued in its folder on another machine.
 #[test]
 fn a_killed_shard_goes_on_in_its_folder_on_its_machine_and_in_another_one_elsewhere() {
     let (here, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -231,6 +236,7 @@ fn array<'a>(id: &'a str, min: &'a str, max: &'a str, count: &'a str) -> Vec<(&'
     ]
 }
 
+/// Catches: the first task of an array, or of Kubernetes, is counted wrongly.
 #[test]
 fn tasks_of_every_engine_are_shards() {
     assert_eq!(task(&array("0", "0", "3", "4")).unwrap(), "1/4");
@@ -245,6 +251,7 @@ fn tasks_of_every_engine_are_shards() {
     assert_eq!(task(&[&hq[..], &array("0", "0", "3", "4")].concat()).unwrap(), "3/3");
 }
 
+/// Catches: an array with gaps is taken.
 #[test]
 fn what_names_no_shard_is_refused_in_one_sentence() {
     let wrong = [

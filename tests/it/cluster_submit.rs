@@ -118,6 +118,7 @@ else
 fi
 "#;
 
+/// Catches: a quote in a name ends its word.
 #[test]
 fn the_script_for_slurm_runs_all_parts_the_merge_and_the_report() {
     let site = Site::new();
@@ -143,6 +144,7 @@ fn the_script_for_slurm_runs_all_parts_the_merge_and_the_report() {
     site.check(1);
 }
 
+/// Catches: a task that failed by itself is requeued.
 #[test]
 fn a_task_that_a_signal_ended_is_requeued_a_few_times_and_one_that_failed_is_not() {
     let site = Site::new();
@@ -260,6 +262,7 @@ fn contain(container: &Value, index: usize) {
     succeed(command.output().unwrap());
 }
 
+/// Catches: Kubernetes expands dollar signs in names.
 #[test]
 fn the_jobs_for_kubernetes_have_the_parts_and_a_merge_that_waits() {
     let site = Site::new();

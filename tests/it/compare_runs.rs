@@ -111,6 +111,8 @@ fn forge_machine(folder: &Path, processor: &str) {
 
 type Change = fn(&mut Manifest);
 
+/// Catches: the processor or the number of threads is ignored, or times are compared in spite of
+/// it.
 #[test]
 fn times_of_different_machines_are_never_compared() {
     let rows = simulated();
@@ -183,6 +185,7 @@ fn other_seeds_are_paired_by_prompt_alone() {
     assert!(verdict(&found).contains("prompt alone, since the seeds differ"));
 }
 
+/// Catches: prompts are paired by name alone.
 #[test]
 fn prompts_of_another_length_are_not_paired() {
     let first = simulated();
@@ -197,6 +200,7 @@ fn prompts_of_another_length_are_not_paired() {
     assert!(verdict(&found).contains("left out: 1 of A and 1 of B"), "{}", verdict(&found));
 }
 
+/// Catches: a disturbed run gets a verdict.
 #[test]
 fn disturbed_runs_get_no_verdict_on_times() {
     let first = simulated();

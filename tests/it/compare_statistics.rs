@@ -13,6 +13,8 @@ use crate::fixtures::uniform;
 /// Number of random sign patterns of a single test.
 const FLIPS: usize = 9_999;
 
+/// Catches: half of the patterns are missing; only patterns that are more extreme count; the test
+/// is one-sided.
 #[test]
 fn every_sign_pattern_is_counted_once() {
     // Of +++ and its opposite alone the sum is as far from zero: 2 of 8 patterns.
@@ -89,6 +91,7 @@ fn cell(slower: f64) -> PairedPrompts {
     (0..12).map(|i| [work(us(i), 10), work(us(i) * factor(i), 10)]).collect()
 }
 
+/// Catches: the ratio is upside down.
 #[test]
 fn a_factor_that_was_put_in_is_found_with_its_direction() {
     let found = |measure| contrasts(&[cell(1.2)], measure)[0].unwrap();
@@ -106,6 +109,7 @@ fn a_factor_that_was_put_in_is_found_with_its_direction() {
     assert_eq!(found(Measure::AcceptanceRate).values, [0.6, 0.6]);
 }
 
+/// Catches: speedups leave out the time of plain decoding.
 #[test]
 fn a_machine_that_is_slower_as_a_whole_changes_no_speedup() {
     let slower = |[first, second]: [PromptWork; 2]| {
@@ -118,6 +122,7 @@ fn a_machine_that_is_slower_as_a_whole_changes_no_speedup() {
     assert!((speedup.ratio.unwrap() - 1.0).abs() < 2e-3, "{speedup:?}");
 }
 
+/// Catches: p is not adjusted for the number of cells.
 #[test]
 fn holm_counts_the_cells_that_have_the_measure() {
     let none = vec![[PromptWork::default(); 2]; 12];
@@ -128,6 +133,7 @@ fn holm_counts_the_cells_that_have_the_measure() {
     assert_eq!(found[2].unwrap().finding(), ContrastFinding::Smaller);
 }
 
+/// Catches: too few prompts count as enough for several cells.
 #[test]
 fn few_prompts_cannot_show_a_difference() {
     let few = contrasts(&[cell(1.2)[..7].to_vec()], Measure::TimePerToken)[0].unwrap();
@@ -189,6 +195,8 @@ fn times(first: &[Sample], second: &[Sample], pairing: Pairing) -> Option<[f64; 
     paired.get("a").map(|works| works.map(|work| work.us))
 }
 
+/// Catches: generations without a partner count; a time counts that only one run has; repeats are
+/// paired although the seeds differ.
 #[test]
 fn generations_are_paired_by_prompt_and_repeat_if_both_are_timed() {
     let first = [

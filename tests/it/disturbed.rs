@@ -110,6 +110,7 @@ fn a_disturbed_block_is_rerun_and_the_better_attempt_counts() {
     assert_eq!(sorted(&folder), sorted(&plain));
 }
 
+/// Catches: the last attempt always counts.
 #[test]
 fn a_rerun_that_is_no_better_is_superseded() {
     let out = tempfile::tempdir().unwrap();

@@ -89,6 +89,7 @@ fn random_pair(seed: u64) -> ToyPair {
 }
 
 /// Every policy, and budgets that two requests compete for.
+/// Catches: a policy sees its request alone, or in the place of another.
 #[test]
 fn texts_of_requests_that_share_rounds_are_independent() {
     let budgets = [("draft_budget", "1"), ("draft_budget", "3")];
@@ -286,6 +287,8 @@ fn depths(length: &str, k: usize, setting: (&str, &str), sequences: &[SequencePa
     (0..sequences.len()).map(depth).collect()
 }
 
+/// Catches: the budget goes to the least likely tokens; every request has all of it; requests
+/// without room take a part of it.
 #[test]
 fn a_budget_goes_to_the_tokens_most_likely_to_survive() {
     let depths = |budget: &str, k, sequences: &[SequencePast]| {
@@ -308,6 +311,7 @@ fn a_budget_goes_to_the_tokens_most_likely_to_survive() {
     assert_eq!(depths("4", 8, &[SequencePast { room: 8, ..SequencePast::default() }; 2]), [2, 2]);
 }
 
+/// Catches: a batch has the K of the next smaller size.
 #[test]
 fn a_policy_can_go_by_the_number_of_requests() {
     let of = |count| {

@@ -66,6 +66,7 @@ impl LanguageModel for Wavering {
     }
 }
 
+/// Catches: a tie excuses every engine, or no approximate rule; one bound for logits of any size.
 #[test]
 fn a_tie_excuses_only_engines_that_are_not_row_invariant() {
     let found = Wavering::new(false, 1).differences("rejection");
@@ -86,12 +87,14 @@ fn a_tie_is_judged_on_the_penalised_logits() {
     assert!(!found.is_empty() && found.iter().all(|d| d.tie), "{found:?}");
 }
 
+/// Catches: a small gap is a tie of any two tokens.
 #[test]
 fn a_tie_must_be_between_the_two_tokens_that_differ() {
     let found = Wavering::new(false, 2).differences("rejection");
     assert!(!found.is_empty() && found.iter().all(|d| d.token == Some(2) && !d.tie), "{found:?}");
 }
 
+/// Catches: class P~ has rows of the comparison by path, or class P of the greedy one.
 #[test]
 fn each_differing_text_has_one_row() {
     // Class P is compared with plain decoding of its own verifier, also at temperature 0;
@@ -172,6 +175,7 @@ fn an_interrupt_ends_the_current_round_and_reports_no_divergence() {
     }
 }
 
+/// Catches: a comparison that failed leaves no failure.
 #[test]
 fn a_text_that_was_not_compared_does_not_count_as_passed() {
     let (go_on, out) = (AtomicBool::new(false), tempfile::tempdir().unwrap());

@@ -29,6 +29,8 @@ fn fault(verifier: &mut dyn ExternalVerifier) -> String {
     found.fault.unwrap()
 }
 
+/// Catches: rare outcomes are not walked; a round is completed from the distribution after the
+/// prompt.
 #[test]
 fn exact_verifiers_are_exact_in_every_case() {
     let own: [(&str, &mut dyn ExternalVerifier); 4] = [
@@ -104,6 +106,7 @@ fn suspects_are_wrong_and_named_as_themselves() {
     }
 }
 
+/// Catches: a bug that is only similar is named.
 #[test]
 fn a_bug_that_nobody_knows_is_not_given_a_name() {
     let accept: fn(f64, f64) -> f64 = |p, q| (p / q).powf(0.9);
@@ -114,6 +117,7 @@ fn a_bug_that_nobody_knows_is_not_given_a_name() {
     assert!(found.table().contains("likely bug: unlike any known one; the closest is "));
 }
 
+/// Catches: only the first token is compared.
 #[test]
 fn the_worst_case_tells_where_the_law_leaves_p() {
     let found = certified(&mut Rule { bonus: |round| round.q[2].clone(), ..RIGHT }.choosing());
@@ -139,6 +143,7 @@ fn the_worst_case_tells_where_the_law_leaves_p() {
     assert!(found.cases.iter().all(|case| case.tv_first_token < 1e-12));
 }
 
+/// Catches: the tolerance of f64 is that of f32.
 #[test]
 fn single_precision_has_a_bar_of_its_own() {
     let found = certified(&mut in_f32);
@@ -156,6 +161,7 @@ fn single_precision_has_a_bar_of_its_own() {
     assert!(!found.sentence().ends_with(hint));
 }
 
+/// Catches: accepted tokens may be any; weights may be negative.
 #[test]
 fn invalid_behaviour_has_its_sentence() {
     let starts = |verifier: &mut dyn ExternalVerifier, sentence: &str| {
@@ -190,6 +196,8 @@ fn invalid_behaviour_has_its_sentence() {
     starts(&mut endless, "it made more than 10000 decisions in a round");
 }
 
+/// Catches: answers or questions may differ on the second walk; a question that is not repeated is
+/// overlooked.
 #[test]
 fn a_verifier_with_randomness_of_its_own_is_found_out() {
     let mut calls = 0;

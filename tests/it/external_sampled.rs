@@ -20,6 +20,8 @@ const COARSE: ExternalOptions = ExternalOptions {
     seed: 7,
 };
 
+/// Catches: uniform numbers are walked like choices; fewer rounds than the stated power takes;
+/// drafts are drawn from p.
 #[test]
 fn a_right_verifier_is_not_refuted_and_the_power_is_stated() {
     let found = sampled(RIGHT, &COARSE);
@@ -44,6 +46,7 @@ fn a_right_verifier_is_not_refuted_and_the_power_is_stated() {
     assert!(few.sampling.unwrap().min_detectable_tv > 0.1);
 }
 
+/// Catches: the least likely bug is named.
 #[test]
 fn wrong_verifiers_are_refuted_and_named_by_their_likelihood() {
     let wrong: [(&str, Rule); 6] = [
@@ -80,6 +83,7 @@ fn a_difference_of_the_stated_size_is_found() {
 }
 
 /// Known bugs move mass elsewhere than to every second token of the bonus.
+/// Catches: frequencies refute nothing.
 #[test]
 fn what_no_bet_is_on_is_found_by_frequencies_and_has_no_name() {
     let bonus: fn(&ExternalRound) -> Vec<f64> = |round| {
@@ -95,6 +99,7 @@ fn what_no_bet_is_on_is_found_by_frequencies_and_has_no_name() {
     assert!(found.closest_bug.is_some());
 }
 
+/// Catches: exact frequencies are refuted at a level of 0.1.
 #[test]
 fn exact_verifiers_are_rarely_refuted() {
     let options = ExternalOptions { vocab: 2, k: 1, detect: 0.1, ..COARSE };

@@ -26,6 +26,8 @@ fn close(found: f64, put_in: f64) {
     assert!((found / put_in - 1.0).abs() < NOISE, "{found} is not {put_in}");
 }
 
+/// Catches: plain decoding has the times of rounds with drafts; the draft model's passes count
+/// twice; a further token costs as much as a whole draft.
 #[test]
 fn they_are_the_costs_that_the_rounds_had() {
     let dir = tempfile::tempdir().unwrap();
@@ -65,17 +67,21 @@ fn interrupted(cell: &str, proposed: usize) {
     }
 }
 
+/// Catches: a pass may take no time; the line through the contexts stays although it falls below
+/// zero.
 #[test]
 fn an_interrupted_pass_leaves_a_pass_its_mean_time() {
     interrupted("none-0-1", 0);
 }
 
+/// Catches: rare drafts pull at the means of others.
 #[test]
 fn an_interrupted_rare_draft_leaves_others_their_mean_time() {
     interrupted("model-4-1", 2);
     interrupted("model-4-1", 4);
 }
 
+/// Catches: a drafter without rounds costs nothing.
 #[test]
 fn a_drafter_that_the_run_lacks_has_no_costs() {
     let dir = tempfile::tempdir().unwrap();

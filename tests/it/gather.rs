@@ -50,6 +50,7 @@ fn lines(file: &Path) -> Vec<TextLine> {
 }
 
 /// One text of one token from a server of each kind.
+/// Catches: completions are drawn with neutral settings.
 #[test]
 fn servers_of_all_kinds_are_understood() {
     let folder = tempfile::tempdir().unwrap();
@@ -113,6 +114,8 @@ fn servers_of_all_kinds_are_understood() {
 
 /// Each text of a prompt has the next seed; what a file has is not asked for again, and a line
 /// that a crash has torn is.
+/// Catches: all completions of a prompt have one seed; a torn line is kept; completions of other
+/// settings are added to.
 #[test]
 fn seeds_follow_each_other_and_torn_lines_come_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -150,6 +153,8 @@ fn seeds_follow_each_other_and_torn_lines_come_again() {
 
 /// A server that is busy is asked again, one that refuses is not, and one that makes texts up is
 /// not asked for any.
+/// Catches: a busy server is not asked again, or one that refuses is; completions that are made up
+/// are taken.
 #[test]
 fn servers_in_trouble() {
     let folder = tempfile::tempdir().unwrap();

@@ -98,6 +98,8 @@ fn opened(api: &str, count: Option<usize>, answers: Vec<String>) -> ScoringServe
 }
 
 /// All protocols tell the same laws, each in its own way.
+/// Catches: settings without a name are left to the server; answers are taken in the order in which
+/// they come, or all after the context alone; an impossible token has a logit.
 #[test]
 fn servers_of_all_kinds_tell_laws() {
     let weights = [[1.0, 2.0, 5.0], [4.0, 0.0, 4.0]];
@@ -178,6 +180,8 @@ fn laws_stay_in_order() {
 
 /// The two most probable of four tokens tell the law at top_k = 2 and nothing more; a token that
 /// is not told lies just below them, so that it is a tie.
+/// Catches: penalties are applied to a part, or to log-probabilities; a token that is not in the
+/// part is impossible, or may be drawn; the drawn token counts as one of the most probable.
 #[test]
 fn a_part_of_a_law_is_used_where_it_is_enough() {
     let [first, second, third, _] = logs(&[5.0, 1.0, 3.0, 0.5])[..] else { unreachable!() };
@@ -220,6 +224,7 @@ fn a_part_of_a_law_is_used_where_it_is_enough() {
 }
 
 /// Each answer that is no law is refused in one sentence.
+/// Catches: probabilities need not sum to 1.
 #[test]
 fn wrong_answers_are_refused() {
     let api = "sglang";

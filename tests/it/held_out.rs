@@ -45,6 +45,7 @@ fn rounds_of(rows: &[usize], us: impl Fn(usize, usize) -> f64) -> Vec<(usize, us
     each.map(|(n, context)| (n, context, us(n, context))).collect()
 }
 
+/// Catches: no slope, or a slope that starts at context 0 in every round.
 #[test]
 fn a_time_that_is_linear_in_the_context_at_every_row_count_is_recovered() {
     let level = |rows: usize| [0.0, 100.0, 103.0, 110.0, 140.0, 141.0][rows];
@@ -57,6 +58,7 @@ fn a_time_that_is_linear_in_the_context_at_every_row_count_is_recovered() {
     }
 }
 
+/// Catches: levels are not interpolated.
 #[test]
 fn between_and_beyond_the_knots_a_time_is_linear_in_the_rows() {
     let time = |rows: usize, _: usize| [0.0, 10.0, 20.0, 0.0, 60.0][rows];
@@ -114,6 +116,7 @@ fn many_row_counts_have_sixteen_knots_with_the_ends_among_them() {
     }
 }
 
+/// Catches: prompts are halved without regard to categories.
 #[test]
 fn halves_alternate_within_each_category() {
     let prompts = ["a1", "b1", "a2", "a3", "b2", "a4"].map(|prompt| (prompt, &prompt[..1]));
@@ -189,6 +192,8 @@ fn gaps(slower: impl Fn(usize) -> f64, prompts: usize) -> Option<[f64; 2]> {
     found[1].map(|found| found.gaps)
 }
 
+/// Catches: costs are judged on the prompts that they were fitted to; plain decoding is predicted
+/// by the costs of the drafter.
 #[test]
 fn a_half_is_judged_by_the_costs_of_the_other() {
     for gap in gaps(|_| 1.0, 8).unwrap() {
@@ -247,6 +252,7 @@ fn a_report_predicts_speedups_whatever_the_calibration_says() {
     assert!(!folder.path().join("figures/residuals.svg").exists());
 }
 
+/// Catches: the first calibration counts in the median of the later ones.
 #[test]
 fn calibrations_between_blocks_take_the_place_of_the_first_one() {
     let pass = |rows, us| PassCost { rows, us, ..PassCost::default() };

@@ -108,6 +108,8 @@ fn text(rng: &mut impl Rng, vocab: usize, most: usize) -> Vec<u32> {
 }
 
 /// Odd and even shapes, in every type, with every instruction set and several threads.
+/// Catches: keys and values in the wrong slot; a row attends to all that the longest row of its
+/// sequence sees; a pass that is too long loses its last sequence.
 #[test]
 fn a_sequence_has_the_same_bits_whatever_the_batch_around_it() {
     let shapes = [
@@ -142,6 +144,10 @@ fn a_sequence_has_the_same_bits_whatever_the_batch_around_it() {
 
 /// Sequences of one prompt keep its rows once, write to their own, and share with others what they
 /// have read since; some go back into the prompt and write there.
+/// Catches: a sequence writes to shared slots, or loses its own rows behind them; the values of
+/// shared slots are left out; one sequence is scored there for all, or its sums stand for all;
+/// sequences with different prompts share a group; a sequence takes a smaller share than it asked
+/// for.
 #[test]
 fn sequences_that_share_a_prompt_have_the_same_bits() {
     let mut shared = 0;

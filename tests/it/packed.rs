@@ -18,6 +18,8 @@ fn segment(number: usize) -> String {
     format!("rounds-{number:05}.parquet")
 }
 
+/// Catches: a row of each group is lost; segments are numbered from 1 again; packing begins at
+/// twice the length.
 #[test]
 fn rows_of_long_files_move_to_segments_in_their_order() {
     let plain = OwnRun::new(TRACED);
@@ -40,6 +42,8 @@ fn rows_of_long_files_move_to_segments_in_their_order() {
     }
 }
 
+/// Catches: the last rows are not written; a complete segment gets no name; the text file is not
+/// cut.
 #[test]
 fn a_block_ends_in_the_segment_in_which_it_begins() {
     let run = OwnRun::packed(&[]);
@@ -56,6 +60,7 @@ fn a_block_ends_in_the_segment_in_which_it_begins() {
     assert!(header.starts_with("cell,prompt,repeat,round,") && header.lines().count() == 1);
 }
 
+/// Catches: segments are not read, or in the wrong order; empty cells become zeros.
 #[test]
 fn everything_made_of_packed_rows_equals_that_of_plain_ones() {
     let (plain, other) = (OwnRun::new(TRACED), OwnRun::packed(TRACED));
@@ -115,6 +120,9 @@ fn is_whole(run: &OwnRun, expected: &[RoundRow], superseded: usize) {
     );
 }
 
+/// Catches: rows in a segment and in the text file are read twice; the text file is skipped though
+/// it does not repeat a segment, or all of it but one row; half-written files stay; the last rows
+/// are not handed over.
 #[test]
 fn a_kill_between_any_two_steps_of_packing_loses_and_doubles_nothing() {
     let whole = OwnRun::packed(&[]);
@@ -164,6 +172,7 @@ fn a_torn_line_after_a_cut_and_rows_of_an_unlisted_block_are_dropped() {
     is_whole(&run, &expected, 0);
 }
 
+/// Catches: damage is not noticed, or ends the resumption.
 #[test]
 fn a_damaged_segment_is_named_and_its_blocks_are_run_again() {
     let whole = OwnRun::packed(&[]);
@@ -203,6 +212,7 @@ fn a_damaged_segment_is_named_and_its_blocks_are_run_again() {
     is_whole(&run, &expected, 1);
 }
 
+/// Catches: the damaged block stays in its segment, or sound ones leave it, too.
 #[test]
 fn of_a_segment_with_several_blocks_the_damaged_one_is_run_again() {
     let expected = all_rows::<RoundRow>(&OwnRun::new(&[]).folder, "rounds");
@@ -223,6 +233,7 @@ fn of_a_segment_with_several_blocks_the_damaged_one_is_run_again() {
     assert!(after[0].len() < before[0].len() && after[1..] == before[1..]);
 }
 
+/// Catches: a change to a segment is not noticed.
 #[test]
 fn a_change_to_a_segment_ends_the_run() {
     let out = tempfile::tempdir().unwrap();
@@ -240,6 +251,7 @@ fn a_change_to_a_segment_ends_the_run() {
     assert!(superseded > 0 && load(&folder).unwrap().blocks.len() == 144);
 }
 
+/// Catches: a missing column is read from the first one.
 #[test]
 fn files_of_others_are_refused_in_one_sentence() {
     let whole = OwnRun::packed(&[]);

@@ -18,6 +18,7 @@ fn counted(results: &Results) -> impl PartialEq + use<> {
     (results.samples.clone(), results.reached.clone(), results.blocks.clone())
 }
 
+/// Catches: a panic of the Parquet library is one of the program.
 #[test]
 fn a_damaged_segment_is_refused_noted_or_harmless() {
     // What is printed where the library panics is of no interest.

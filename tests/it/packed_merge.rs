@@ -34,6 +34,7 @@ fn same_segments(merged: &Path, whole: &Path, least: usize) {
     }
 }
 
+/// Catches: merging packs nothing, every block, or at half the length.
 #[test]
 fn packed_and_plain_shards_are_merged_to_the_rows_of_one_machine() {
     let (plain, some) =

@@ -79,6 +79,7 @@ fn both_forms_of_a_report_have_the_same_tables() {
     }
 }
 
+/// Catches: the exact value is the lower end of the interval.
 #[test]
 fn the_page_has_the_digits_behind_the_numbers() {
     let (folder, _) = reported(&Synthetic::large().rows());
@@ -101,6 +102,7 @@ fn the_page_has_the_digits_behind_the_numbers() {
     assert!(seen > 100, "only {seen} cells have an exact value");
 }
 
+/// Catches: the policy allows any inline script.
 #[test]
 fn a_page_asks_for_nothing_and_runs_only_its_own_script() {
     let (folder, _) = reported(&Synthetic::large().rows());
@@ -158,6 +160,7 @@ fn the_same_rows_give_the_same_page() {
     assert!(pages[0] == pages[1]);
 }
 
+/// Catches: values of figures belong to no cell.
 #[test]
 fn values_of_figures_and_rows_of_tables_belong_to_cells_that_filters_know() {
     let (folder, _) = reported(&Synthetic::large().rows());
@@ -213,6 +216,7 @@ fn a_run_traces_the_first_prompt_of_every_category() {
     assert!(node["p"].is_number() && node["acceptance"].is_number());
 }
 
+/// Catches: only a round that accepts all drafted tokens has a bonus token.
 #[test]
 fn a_bonus_token_follows_a_path_that_ends_where_the_tree_does() {
     let out = tempfile::tempdir().unwrap();
@@ -245,6 +249,7 @@ fn a_bonus_token_follows_a_path_that_ends_where_the_tree_does() {
     assert!(bonus > 3 && corrections > 0, "{bonus} {corrections}");
 }
 
+/// Catches: a name can end the script element, or an attribute.
 #[test]
 fn names_cannot_leave_the_place_where_they_are_shown() {
     let name = "</script><b a=\"'>&";
@@ -273,6 +278,7 @@ fn names_cannot_leave_the_place_where_they_are_shown() {
     assert!(named);
 }
 
+/// Catches: generations of any length are shown whole, or without their last round.
 #[test]
 fn of_a_long_generation_the_first_rounds_are_shown() {
     let long = Synthetic {

@@ -142,6 +142,8 @@ fn finish(mut generation: Generation<'_>, target: &dyn LanguageModel) {
     generate(&mut generation, target, &mut chance(), &clock, &mut NoObserver).unwrap();
 }
 
+/// Catches: the target's session or the drafter never learns the length; the prompt is not counted;
+/// the nodes of a tree have no room.
 #[test]
 fn every_session_of_a_text_expects_all_of_it() {
     let (target, draft, oracle) = (Noting::target(), Noting::draft(), Noting::target());
@@ -163,6 +165,7 @@ fn every_session_of_a_text_expects_all_of_it() {
     assert_eq!((with_draft >= 5, with_oracle), (true, 1));
 }
 
+/// Catches: room for any length is made at once; a session expects more slots than there can be.
 #[test]
 fn what_may_be_very_long_makes_room_as_it_grows() {
     let target = Noting::target();
@@ -178,6 +181,7 @@ fn what_may_be_very_long_makes_room_as_it_grows() {
     assert_eq!(target.expected(), [SLOTS]);
 }
 
+/// Catches: a session that shares a prompt expects nothing.
 #[test]
 fn a_text_that_shares_anothers_prompt_expects_its_own_length() {
     let target = Noting::target();
@@ -192,6 +196,7 @@ fn a_text_that_shares_anothers_prompt_expects_its_own_length() {
     assert_eq!(target.expected(), [PROMPT.len() + 200 + BESIDE]);
 }
 
+/// Catches: a prefill is made without room for the completion.
 #[test]
 fn copies_of_a_prefill_are_made_with_room_for_the_text() {
     let target = Noting::target();
@@ -202,6 +207,7 @@ fn copies_of_a_prefill_are_made_with_room_for_the_text() {
     assert_eq!(target.expected(), [50 + BESIDE]);
 }
 
+/// Catches: the first beam alone learns the length.
 #[test]
 fn beams_expect_their_texts() {
     let (target, draft) = (Noting::target(), Noting::draft());

@@ -147,6 +147,12 @@ pub(crate) static FINISHED: LazyLock<Vec<Finished>> = LazyLock::new(|| {
     SCENARIOS.iter().map(finish).collect()
 });
 
+/// Catches: times with the prefill in `decode_us`, not charged, halved, in whole microseconds, or
+/// of another phase. Counts before or after the cut of a completion. Values of the first child, of
+/// another row, or of p in the place of q. Nodes and parents off by one. Random numbers or
+/// comparisons of repeat 0 in every repeat; end tokens that are ignored; comparisons of the wrong
+/// class; cells that never take turns; blocks disturbed by waiting alone. `rows_mutants.rs` forges
+/// such rows, column by column.
 #[test]
 fn every_recorded_field_matches_the_replay() {
     for run in FINISHED.iter() {
@@ -195,6 +201,7 @@ fn the_replay_covers_every_column_of_every_file() {
     }
 }
 
+/// Catches: completions of different lengths are compared only up to the shorter end.
 #[test]
 fn a_text_that_ends_early_differs_where_it_ends() {
     let texts: [&[u32]; 4] = [&[1, 2, 3], &[1, 2], &[1, 3, 3], &[]];

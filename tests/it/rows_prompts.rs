@@ -63,6 +63,7 @@ fn ratios(rows: &Rows, once: &[(String, f64)]) -> Vec<f64> {
     ratios
 }
 
+/// Catches: intervals, or those of speedups, resample generations instead of prompts.
 #[test]
 fn identical_repeats_narrow_no_interval() {
     let rows = Synthetic { temperatures: vec![1.0], ..Synthetic::large() }.rows();

@@ -9,6 +9,7 @@ use specdec::exactness::mutants::of_any_models;
 use crate::cli_support::{refuses, stdout};
 use crate::serve_support::{TestServer, first_text, toy_text};
 
+/// Catches: every round reports its whole draft as accepted.
 #[test]
 fn a_text_is_that_of_generate() {
     let server = TestServer::start(&["-k", "3"]);
@@ -35,6 +36,7 @@ fn a_text_is_that_of_generate() {
     assert_eq!(first_text(&server.complete(&toy_text(seed, 24))), first_text(&free));
 }
 
+/// Catches: a stream has no usage, or ends with its first completion.
 #[test]
 fn a_stream_has_the_same_text_and_counts() {
     let server = TestServer::start(&[]);
@@ -104,6 +106,7 @@ fn log_probabilities_are_those_of_the_law() {
 }
 
 /// Logits of a model that is no toy have any sum, and few of its tokens are told.
+/// Catches: logits in the place of log-probabilities; the least probable tokens come first.
 #[test]
 fn the_most_probable_tokens_are_told() {
     let server = TestServer::of("embedded-target", &["--max-logprobs", "-1"]);
@@ -139,6 +142,7 @@ fn texts_end_where_they_are_told_to() {
 }
 
 /// The model's end token ends a text, unless it is to be ignored.
+/// Catches: the end token is ignored.
 #[test]
 fn an_end_token_ends_a_text() {
     let server = TestServer::of("embedded-target", &[]);
@@ -156,6 +160,7 @@ fn an_end_token_ends_a_text() {
 }
 
 /// The texts of a request are draws of their own, which come again.
+/// Catches: all completions of a request have the same random numbers.
 #[test]
 fn texts_of_a_request_differ() {
     let server = TestServer::start(&[]);
@@ -200,6 +205,7 @@ fn texts_beside_each_other_are_those_alone() {
     }
 }
 
+/// Catches: a known-wrong method is served without its header.
 #[test]
 fn a_wrong_server_says_so() {
     let name = "accept_ratio_inverted";
@@ -240,6 +246,7 @@ fn a_server_ends_when_it_is_told_to() {
 }
 
 /// A request that the signal comes into the middle of is refused.
+/// Catches: a server that ends takes new requests.
 #[cfg(unix)]
 #[test]
 fn a_server_that_ends_takes_no_new_text() {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::cli_support::refuses;
 use crate::serve_support::{TestServer, first_text, request, toy_text};
 
+/// Catches: a body may have any length.
 #[test]
 fn wrong_requests_get_one_sentence() {
     let server = TestServer::start(&["--max-tokens", "64", "--max-body-kib", "4"]);
@@ -57,6 +58,7 @@ fn wrong_requests_get_one_sentence() {
 }
 
 /// The client can leave out chat, and does not learn where the model's files lie.
+/// Catches: a missing template is the server's fault.
 #[test]
 fn a_chat_without_a_template_is_a_wrong_request() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("models/target");
@@ -67,6 +69,7 @@ fn a_chat_without_a_template_is_a_wrong_request() {
     assert!(answer.error().starts_with("there is no chat template"), "{}", answer.body);
 }
 
+/// Catches: a key is compared only as far as it was sent.
 #[test]
 fn a_key_keeps_others_out() {
     let server = TestServer::start(&["--api-key", "open sesame"]);
@@ -86,6 +89,7 @@ fn a_key_keeps_others_out() {
 }
 
 /// With one slot and one place to wait, further texts are refused, and told when to come again.
+/// Catches: requests wait without limit; a completion is generated although its client has gone.
 #[test]
 fn a_full_queue_refuses() {
     // Texts of a toy would be there at once.
@@ -115,6 +119,7 @@ fn a_full_queue_refuses() {
 }
 
 /// A text that takes longer than it may ends with an error, and leaves its slot.
+/// Catches: a completion may take any time.
 #[test]
 fn a_late_text_ends() {
     let server = TestServer::start(&["--time-limit", "0"]);

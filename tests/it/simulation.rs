@@ -69,6 +69,8 @@ fn served(
     Server { texts, costs, limits }.serve(&mut *policy, arrivals, requests, 7)
 }
 
+/// Catches: all drafts are as long as the longest; rows of drafts are free; prompts cost nothing,
+/// or nothing for the draft model.
 #[test]
 fn a_step_takes_its_passes() {
     let table = usual();
@@ -101,6 +103,7 @@ fn a_step_takes_its_passes() {
     assert_eq!(costs.step(&StepWork::default()).total(), 0.0);
 }
 
+/// Catches: a draw above the survival accepts; drafts are longer than the rest of the completion.
 #[test]
 fn draws_accept_what_the_tape_says() {
     let text = text(0.5);
@@ -119,6 +122,8 @@ fn draws_accept_what_the_tape_says() {
     }
 }
 
+/// Catches: rounds emit no token of the target's; a client never waits; time without load counts as
+/// loaded.
 #[test]
 fn drafts_that_always_survive_take_one_round_for_each_whole_draft() {
     let text = text(1.0);
@@ -139,6 +144,7 @@ fn drafts_that_always_survive_take_one_round_for_each_whole_draft() {
     assert!((run.busy_ms - run.span_ms()).abs() < 1e-9);
 }
 
+/// Catches: the gaps between requests are uniform, not exponential.
 #[test]
 fn requests_that_come_at_a_rate_come_at_that_rate() {
     let text = text(1.0);
@@ -179,6 +185,7 @@ fn rounds(requests: &[DecodingRequest], drafts: &[usize], accepted: &[usize]) ->
     each.map(round).collect()
 }
 
+/// Catches: a policy never tries drafts again; a budget forgets whose drafts survived.
 #[test]
 fn policies_draft_more_where_drafts_survive_and_come_back() {
     let table = usual();
@@ -214,6 +221,7 @@ fn policies_draft_more_where_drafts_survive_and_come_back() {
     }
 }
 
+/// Catches: a step forgets once for each request.
 #[test]
 fn a_large_batch_forgets_no_faster_than_a_small_one() {
     // A step costs the same whatever the batch, so that drafts pay as soon in both.
@@ -255,6 +263,7 @@ fn policy_with_history(
     budget
 }
 
+/// Catches: every batch has the K of a request alone.
 #[test]
 fn the_table_drafts_less_in_larger_batches() {
     let table = usual();
@@ -274,6 +283,7 @@ fn the_table_drafts_less_in_larger_batches() {
     assert_eq!(ks[0], outlook.best(table, 8, 1).0);
 }
 
+/// Catches: rounds that the log lacks are left out.
 #[test]
 fn logged_rounds_come_as_they_were() {
     let round = |accepted, drafted| LoggedRound { accepted, drafted };

@@ -97,6 +97,9 @@ const LENGTHS: [(&str, &str, f64); 3] = [
 ];
 
 /// A greedy draft has one way to go on.
+/// Catches: a greedy draft is believed to be certain; a draft is continued from another token than
+/// the one with which it left the completion, or from another place, or not at all after the whole
+/// completion.
 #[test]
 fn greedy_drafts_have_the_length_of_the_enumeration() {
     for (name, length) in ["mixed", "close", "random-3"].iter().zip(LENGTHS) {
@@ -107,6 +110,7 @@ fn greedy_drafts_have_the_length_of_the_enumeration() {
     }
 }
 
+/// Catches: a rejected token is drawn like any other.
 #[test]
 fn drawn_drafts_have_the_length_of_the_enumeration() {
     const DRAWS: u32 = 400;

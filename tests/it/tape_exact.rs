@@ -184,6 +184,9 @@ fn for_laws(mut each: impl FnMut(ChainLaw, usize)) {
     }
 }
 
+/// Catches: a ratio above 1 counts in full; block verification multiplies, or decides token by
+/// token; matching forgets the tokens before; drafts ignore K or leave no room for a token of the
+/// target's; nothing follows an accepted draft.
 #[test]
 fn forecasts_have_the_rounds_of_the_enumeration() {
     for number in 0..24 {
@@ -192,6 +195,7 @@ fn forecasts_have_the_rounds_of_the_enumeration() {
     }
 }
 
+/// Catches: no draft has the last token; tokens behind the end can be accepted.
 #[test]
 fn texts_that_end_have_the_rounds_of_the_enumeration() {
     for name in ["mixed", "close", "apart", "gaps"] {
@@ -200,6 +204,7 @@ fn texts_that_end_have_the_rounds_of_the_enumeration() {
 }
 
 /// The laws are those after all processors.
+/// Catches: the distributions are those before the processors.
 #[test]
 fn processed_laws_have_the_rounds_of_the_enumeration() {
     let neutral = SamplingParams::default();
@@ -219,6 +224,8 @@ fn processed_laws_have_the_rounds_of_the_enumeration() {
 }
 
 /// Drafters whose drafts depend on where they begin.
+/// Catches: drafts see more of the completion than comes before them; only the first token is
+/// compared with it; a draft that has left it survives.
 #[test]
 fn every_chain_drafter_has_the_rounds_of_the_enumeration() {
     let drafters = ["prompt_lookup", "suffix_automaton", "ngram_lm", "hybrid", "cascade", "oracle"];
@@ -233,6 +240,8 @@ fn every_chain_drafter_has_the_rounds_of_the_enumeration() {
 
 /// Policies that read the draft alone end it at the same tokens of the text, whatever it would
 /// have been otherwise.
+/// Catches: the bounds on drafted tokens are too high at the lower end, or too low at the upper
+/// one.
 #[test]
 fn policies_that_read_the_draft_have_the_rounds_of_the_enumeration() {
     let lengths = [
@@ -254,6 +263,7 @@ fn policies_that_read_the_draft_have_the_rounds_of_the_enumeration() {
 
 /// Races have noise that belongs to positions, which enumeration cannot express: here they are
 /// run with many seeds.
+/// Catches: a race is won that p has not won yet; races accept what rejection sampling would.
 #[test]
 fn races_have_the_rounds_of_the_forecast() {
     const SEEDS: u64 = 40_000;
@@ -296,6 +306,7 @@ impl Observer for Counted<'_> {
 }
 
 /// A text that is scored in several passes, alone and together with the target.
+/// Catches: penalties ignore the tokens of the same pass.
 #[test]
 fn a_long_text_has_the_probabilities_of_single_passes() {
     let pair = zoo::toy("mixed").unwrap();

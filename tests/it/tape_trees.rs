@@ -74,6 +74,8 @@ fn forecast(
     sums
 }
 
+/// Catches: all siblings are decided on against p; the second sibling may repeat the first; a tree
+/// is cut one level early.
 #[test]
 fn trees_have_the_rounds_of_the_enumeration() {
     let neutral = SamplingParams::default();

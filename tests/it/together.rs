@@ -159,6 +159,7 @@ fn together<'a>(
     made.into_iter().flatten().collect()
 }
 
+/// Catches: the drafts of a batch get each other's passes.
 #[test]
 fn a_request_has_the_same_rounds_alone_and_among_others() {
     for (dtype, seed) in Dtype::ALL.into_iter().zip(0..) {
@@ -182,6 +183,7 @@ fn a_request_has_the_same_rounds_alone_and_among_others() {
 }
 
 /// Every second request has another draft model.
+/// Catches: the first draft model makes the passes of all.
 #[test]
 fn requests_with_different_draft_models_have_the_rounds_that_they_have_alone() {
     let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&Settings::default()).unwrap());
@@ -218,6 +220,7 @@ impl Chance for Told {
 }
 
 /// Random numbers go by the rounds of a request's own text, whenever it joins.
+/// Catches: every round of a batch draws the numbers of round 0.
 #[test]
 fn a_request_draws_the_numbers_of_its_own_rounds() {
     let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&Settings::default()).unwrap());
@@ -239,6 +242,7 @@ fn a_request_draws_the_numbers_of_its_own_rounds() {
 }
 
 /// A lane that fails leaves the others as they are.
+/// Catches: a lane that fails fails all lanes.
 #[test]
 fn a_lane_that_fails_does_not_stop_the_others() {
     struct Full;
@@ -263,6 +267,7 @@ fn a_lane_that_fails_does_not_stop_the_others() {
 }
 
 /// Under the virtual clock a round costs what all its rows cost, for every lane in it.
+/// Catches: each lane is charged the whole round.
 #[test]
 fn a_shared_round_takes_the_time_of_all_its_rows() {
     let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&Settings::default()).unwrap());

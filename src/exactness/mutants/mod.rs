@@ -4,6 +4,12 @@
 //!
 //! A mutant is an adapter round one part of the production loop (target,
 //! drafter, verifier, sampler or chance); the loop itself stays as it is.
+//!
+//! Some leave every enumerated distribution as it is, and other checks refute them:
+//! `no_bonus` and `draft_distributions_lost` cost speed (the expected length),
+//! `position_keyed_draft` and `race_keyed_by_round` misuse the addresses of draws (the
+//! audit of draws, the tokens of plain decoding), and `uniform_24_bit_tail` never draws
+//! the last 2^-24 of a distribution (the bits of seeded uniforms).
 
 mod blocks;
 mod chances;

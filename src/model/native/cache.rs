@@ -237,6 +237,8 @@ mod tests {
         slots.map(grows).sum()
     }
 
+    /// Catches: a fork, or what shares, has room for the length of another sequence; sharing gives
+    /// up room; what is expected is only noted; growth or a copy loses the last slots.
     #[test]
     fn what_is_expected_comes_without_growth() {
         for dtype in [CacheDtype::F32, CacheDtype::F16, CacheDtype::Q8_0] {
@@ -264,6 +266,8 @@ mod tests {
         }
     }
 
+    /// Catches: own slots begin one tile late; a copy of shared slots lacks the own ones; rows come
+    /// from a cache with another prompt.
     #[test]
     fn slots_are_shared_up_to_where_texts_part() {
         let mut cache = filled(CacheDtype::F32, 300);
@@ -281,6 +285,7 @@ mod tests {
         assert!(!other.copy_rows(&mut stranger, 240..300).unwrap());
     }
 
+    /// Catches: twice as much room as is expected.
     #[test]
     fn room_is_as_much_as_is_expected_and_no_more() {
         let mut cache = filled(CacheDtype::F32, 300);

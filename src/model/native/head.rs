@@ -335,6 +335,8 @@ mod tests {
         }
     }
 
+    /// Catches: a block has the scale of another; keys and values share scales; numbers are cut
+    /// off, or divided by the rounded scale; f16 rounds toward zero.
     #[test]
     fn keys_and_values_are_those_that_their_type_can_hold() {
         for dtype in CacheDtype::ALL {
@@ -345,6 +347,7 @@ mod tests {
         }
     }
 
+    /// Catches: a copy lacks scales or its last slots; parts of tiles are copied as whole ones.
     #[test]
     fn copies_hold_the_same_numbers() {
         for dtype in CacheDtype::ALL {
@@ -368,6 +371,7 @@ mod tests {
     }
 
     /// What is not finite must not become a number.
+    /// Catches: a block that is not finite has a finite scale.
     #[test]
     fn a_number_that_is_not_finite_is_not_hidden() {
         for (dtype, odd) in [
