@@ -31,6 +31,10 @@ pub const MUTANT_HEADER: &str = "x-specdec-mutant";
 /// How long a client may take to send the body of a request.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
+/// How long a stream may be silent. Then a comment is sent, which clients skip, so that neither
+/// they nor proxies take the connection for dead during a long prefill.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
 /// What all connections share.
 #[derive(Debug)]
 struct Desk {
@@ -39,6 +43,14 @@ struct Desk {
     meters: Meters,
     requests: AtomicU64,
     ending: AtomicBool,
+    keep_alive: Duration,
+}
+
+impl Desk {
+    fn new(jobs: Sender<TextJob>, settings: ServeSettings, meters: Meters) -> Self {
+        let (requests, ending) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { jobs, settings, meters, requests, ending, keep_alive: KEEP_ALIVE }
+    }
 }
 
 /// How a kind of request is read.
@@ -58,8 +70,7 @@ pub(super) fn listen(
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build();
     let runtime = runtime.context("cannot start the runtime of the connections")?;
-    let (requests, ending) = (AtomicU64::new(0), AtomicBool::new(false));
-    let desk = Arc::new(Desk { jobs, settings, meters, requests, ending });
+    let desk = Arc::new(Desk::new(jobs, settings, meters));
     runtime.block_on(async {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -204,18 +215,136 @@ async fn answered(desk: &Desk, body: Body, read: ReadRequest) -> Result<Response
     places.zip(asked.jobs(deadline, &sender)).for_each(|(place, job)| place.send(job));
     drop(sender);
     let head = AnswerHead::new(&desk.settings, desk.requests.fetch_add(1, Ordering::Relaxed));
+    if asked.stream {
+        // A request that fails at once has a status of its own; one that waits has a stream.
+        return match timeout(desk.keep_alive, events.recv()).await {
+            Ok(None) => Err(ApiError::ending()),
+            Ok(Some((_, TextEvent::Failed(error)))) => Err(error),
+            first => Ok(streamed(asked, head, first.ok().flatten(), events, desk.keep_alive)),
+        };
+    }
     let mut texts = vec![GatheredText::default(); asked.texts()];
     while let Some((index, event)) = events.recv().await {
-        if asked.stream {
-            return match event {
-                TextEvent::Failed(error) => Err(error),
-                event => Ok(streamed(asked, head, (index, event), events)),
-            };
-        }
         texts[index].add(event)?;
     }
     if texts.iter().any(|text| text.ended.is_none()) {
         return Err(ApiError::ending());
     }
     Ok(as_json(&asked.whole(&head, &texts)))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Streams over real connections. The tests stand in for the engine.
+
+    use std::future::IntoFuture;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use tokio::runtime::Builder;
+    use tokio::sync::mpsc::channel;
+
+    use super::super::LogprobsMode;
+    use super::super::job::{BegunText, EndedText, RoundText};
+    use super::super::speculation::Speculation;
+    use super::*;
+    use crate::decode::StopReason;
+
+    fn settings() -> ServeSettings {
+        ServeSettings {
+            address: ([127, 0, 0, 1], 0).into(),
+            model: "model".to_owned(),
+            api_key: None,
+            mutant: None,
+            logprobs: LogprobsMode::Raw,
+            limits: ServeLimits {
+                slots: 1,
+                queue: 1,
+                body: 1024,
+                tokens: None,
+                time: Duration::from_secs(60),
+                logprobs: 0,
+                vocab: 1,
+            },
+        }
+    }
+
+    /// All of the response to a streamed request, whose job `engine` gets with the connection.
+    fn streamed(
+        keep_alive: Duration,
+        engine: impl FnOnce(TextJob, &mut TcpStream) -> String,
+    ) -> String {
+        let (jobs, mut queue) = channel(1);
+        let (settings, runtime) = (settings(), Builder::new_multi_thread().enable_all().build());
+        let runtime = runtime.unwrap();
+        let meters = Meters::new(&settings.limits);
+        let desk = Desk { keep_alive, ..Desk::new(jobs, settings, meters) };
+        let bound = tokio::net::TcpListener::bind(desk.settings.address);
+        let listener = runtime.block_on(bound).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        runtime.spawn(axum::serve(listener, router(Arc::new(desk))).into_future());
+        let body = r#"{"prompt": "a", "stream": true}"#;
+        let head = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
+        write!(client, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        let begin = engine(queue.blocking_recv().unwrap(), &mut client);
+        let mut rest = String::new();
+        client.read_to_string(&mut rest).unwrap();
+        begin + &rest
+    }
+
+    /// What is read until a comment has come.
+    fn until_comment(client: &mut TcpStream) -> String {
+        let (mut read, mut part) = (String::new(), [0; 1024]);
+        while !read.contains("\r\n:\n\n") {
+            let length = client.read(&mut part).expect("there is no comment");
+            assert!(length > 0, "the response ended: {read}");
+            read += std::str::from_utf8(&part[..length]).unwrap();
+        }
+        read
+    }
+
+    #[test]
+    fn a_silent_stream_is_kept_alive() {
+        let response = streamed(Duration::from_millis(20), |job, client| {
+            let begin = until_comment(client);
+            let begun = BegunText { prompt: vec![0], logprobs: None, text: String::new() };
+            let part = RoundText { text: "b".to_owned(), tokens: vec![1], logprobs: Vec::new() };
+            let ended =
+                EndedText { reason: StopReason::MaxTokens, speculation: Speculation::new(1) };
+            for event in [TextEvent::Begun(begun), TextEvent::Part(part), TextEvent::Ended(ended)] {
+                job.events.send((job.index, event)).unwrap();
+            }
+            begin
+        });
+        assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+        assert!(response.contains("content-type: text/event-stream\r\n"), "{response}");
+        let (before, after) = response.split_once("data: ").unwrap();
+        assert!(before.contains(":\n\n"), "{response}");
+        assert!(
+            after.contains("\"text\":\"b\"") && after.contains("data: [DONE]\n\n"),
+            "{response}"
+        );
+    }
+
+    #[test]
+    fn a_late_failure_is_in_the_stream() {
+        let response = streamed(Duration::from_millis(20), |job, client| {
+            let begin = until_comment(client);
+            job.events.send((0, TextEvent::Failed(ApiError::late()))).unwrap();
+            begin
+        });
+        assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+        assert!(response.contains("data: {\"error\":{\"message\""), "{response}");
+    }
+
+    #[test]
+    fn a_failure_at_once_has_its_status() {
+        let response = streamed(Duration::from_secs(60), |job, _| {
+            job.events.send((0, TextEvent::Failed(ApiError::bad("no")))).unwrap();
+            String::new()
+        });
+        assert!(response.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{response}");
+        assert!(response.contains("\r\n\r\n{\"error\":{\"message\":\"no\""), "{response}");
+    }
 }

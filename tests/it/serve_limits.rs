@@ -56,6 +56,17 @@ fn wrong_requests_get_one_sentence() {
     assert_eq!(first_text(&server.complete(&toy_text(1, 8))).len(), 8);
 }
 
+/// Its stream would begin with status 200.
+#[test]
+fn a_stream_that_fails_at_once_has_a_status() {
+    let server = TestServer::start(&[]);
+    // The engine refuses the token, not the connection.
+    let answer = server.post("/v1/completions", &json!({"prompt": [9], "stream": true}));
+    assert_eq!(answer.status, 400, "{}", answer.body);
+    assert!(answer.head.contains("application/json"), "{}", answer.head);
+    assert!(answer.error().contains("token 9"), "{}", answer.body);
+}
+
 /// The client can leave out chat, and does not learn where the model's files lie.
 #[test]
 fn a_chat_without_a_template_is_a_wrong_request() {
