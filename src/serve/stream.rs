@@ -1,4 +1,4 @@
-//! Answers that are streamed as server-sent events.
+//! Responses that are streamed as server-sent events.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -10,52 +10,52 @@ use futures_util::stream::{iter, poll_fn};
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::answer::{AnswerHead, GatheredText, TextsRequest};
-use super::job::TextEvent;
+use super::job::CompletionEvent;
+use super::response::{ClientRequest, PartialCompletion, ResponseHead};
 
 /// A stream of chunks, with the event that came before it began, if one did. A comment is sent
 /// whenever it has been silent for `keep_alive`.
 pub(super) fn streamed(
-    asked: TextsRequest,
-    head: AnswerHead,
-    first: Option<(usize, TextEvent)>,
-    mut events: UnboundedReceiver<(usize, TextEvent)>,
+    request: ClientRequest,
+    head: ResponseHead,
+    first: Option<(usize, CompletionEvent)>,
+    mut events: UnboundedReceiver<(usize, CompletionEvent)>,
     keep_alive: Duration,
 ) -> Response {
     // The tokens that were sent already, for the usage.
-    let texts = vec![GatheredText::default(); asked.texts()];
-    let mut chunks = StreamChunks { asked, head, texts, ended: 0 };
+    let sent = vec![PartialCompletion::default(); request.completions()];
+    let mut chunks = StreamChunks { request, head, sent, ended: 0 };
     let events = iter(first).chain(poll_fn(move |context| events.poll_recv(context)));
-    let sent = events.flat_map(move |(index, event)| iter(chunks.next(index, event)));
-    let stream = Sse::new(sent.map(Ok::<_, Infallible>));
+    let events = events.flat_map(move |(index, event)| iter(chunks.next(index, event)));
+    let stream = Sse::new(events.map(Ok::<_, Infallible>));
     stream.keep_alive(KeepAlive::new().interval(keep_alive)).into_response()
 }
 
-/// What has been sent of an answer.
+/// What has been sent of a response.
 struct StreamChunks {
-    asked: TextsRequest,
-    head: AnswerHead,
-    texts: Vec<GatheredText>,
+    request: ClientRequest,
+    head: ResponseHead,
+    sent: Vec<PartialCompletion>,
     ended: usize,
 }
 
 impl StreamChunks {
-    /// What is sent when something has happened to a text.
-    fn next(&mut self, index: usize, event: TextEvent) -> Vec<Event> {
-        let Self { asked, head, texts, ended } = self;
-        let mut new = GatheredText::default();
+    /// What is sent when something has happened to a completion.
+    fn next(&mut self, index: usize, event: CompletionEvent) -> Vec<Event> {
+        let Self { request, head, sent, ended } = self;
+        let mut new = PartialCompletion::default();
         if let Err(error) = new.add(event) {
             return vec![data(&error.body())];
         }
-        texts[index].begun = texts[index].begun.take().or_else(|| new.begun.clone());
-        texts[index].part.tokens.extend_from_slice(&new.part.tokens);
-        let mut sent = vec![data(&asked.chunk(head, index, &new))];
-        *ended += usize::from(new.ended.is_some());
-        if new.ended.is_some() && *ended == texts.len() {
-            sent.extend(asked.include_usage.then(|| data(&asked.usage_chunk(head, texts))));
-            sent.push(Event::default().data("[DONE]"));
+        sent[index].prompt = sent[index].prompt.take().or_else(|| new.prompt.clone());
+        sent[index].part.tokens.extend_from_slice(&new.part.tokens);
+        let mut chunks = vec![data(&request.chunk(head, index, &new))];
+        *ended += usize::from(new.end.is_some());
+        if new.end.is_some() && *ended == sent.len() {
+            chunks.extend(request.include_usage.then(|| data(&request.usage_chunk(head, sent))));
+            chunks.push(Event::default().data("[DONE]"));
         }
-        sent
+        chunks
     }
 }
 
