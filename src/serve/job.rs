@@ -54,7 +54,7 @@ pub(super) struct CompletionJob {
 #[derive(Debug)]
 pub(super) enum CompletionEvent {
     /// Its prompt has been read.
-    Begun(PrefilledPrompt),
+    Prefilled(PrefilledPrompt),
     /// A round has given these tokens.
     Part(CompletionPart),
     /// It has ended.

@@ -1,10 +1,10 @@
 //! A server over the engine that speaks OpenAI's protocol, with vLLM's additions: token ids in
 //! and out, and what speculation did for each request.
 //!
-//! The response to a request has `n` completions of each of its prompts. The models live on one thread
-//! (`serving.rs`), where all running completions share rounds. Each has a session and random
-//! numbers of its own, so that the others change nothing. Connections live on a runtime of their
-//! own, and send completions to be generated through a bounded queue.
+//! The response to a request has `n` completions of each of its prompts. The models live on one
+//! thread (`serving.rs`), where all running completions share rounds. Each has a session and
+//! random numbers of its own, so that the others change nothing. Connections live on a runtime of
+//! their own, and send completions to be generated through a bounded queue.
 
 mod api_error;
 mod chat;
