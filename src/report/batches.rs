@@ -1,4 +1,4 @@
-//! Batches: what a text costs among others, and whether it is the one that it is alone.
+//! Batches: what a completion costs among others, and whether it is the same as alone.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use crate::registry::class_with_word;
 use crate::rows::SummaryRow;
 use crate::statistics::Sample;
 
-/// Plain decoding and then the methods, in every batch. Empty if the run has one text at a time.
+/// Plain decoding and then the methods, in every batch. Empty if the run has one completion at a
+/// time.
 pub(super) fn section(
     results: &Results,
     series: &[Series<'_>],
@@ -35,23 +36,23 @@ pub(super) fn section(
         "sampling",
         "class",
         "K:",
-        "texts at once, mean:",
+        "completions at once, mean:",
         "tokens/s:",
         "ms per token:",
         "τ:",
         "speedup in the same batch [95 %]:",
-        "texts other than alone:",
+        "completions other than alone:",
     ];
     let table = plain.chain(lines(series, summary, numbers)).collect();
     vec![
         DocBlock::Heading("Batches"),
-        DocBlock::said(
-            "The texts of a batch begin together and share their passes until they end, so that \
-             fewer remain towards the end of a block. Tokens per second are those of all of them; \
-             the time per token is what a reader of one text waits for. A prompt has the same \
-             random numbers in every batch, so that its text should be the one that it is alone; \
-             the last column counts those that are not. Intervals are over batches, whose prompts \
-             share their times, and are given for 8 batches or more.",
+        DocBlock::paragraph(
+            "The completions of a batch begin together and share their passes until they end, so \
+             that fewer remain towards the end of a block. Tokens per second are those of all of \
+             them; the time per token is what a reader of one completion waits for. A prompt has \
+             the same random numbers in every batch, so that its completion should be the same as \
+             alone; the last column counts those that are not. Intervals are over batches, whose \
+             prompts share their times, and are given for 8 batches or more.",
         ),
         DocBlock::table(&head, table),
     ]
@@ -69,8 +70,8 @@ fn numbers(results: &Results, cell: &Cell, row: &SummaryRow) -> Vec<DocCell> {
     ]
 }
 
-/// How many texts of a cell in a batch are other than those of the same cell without, and of how
-/// many; `None` if the plan has no such cell.
+/// How many completions of a cell in a batch are other than those of the same cell without, and
+/// of how many; `None` if the plan has no such cell.
 fn others(results: &Results, cell: &Cell) -> Option<(usize, usize)> {
     let same = |other: &&Cell| {
         let alone = Cell { batch: 1, id: other.id.clone(), ..cell.clone() };
@@ -78,10 +79,10 @@ fn others(results: &Results, cell: &Cell) -> Option<(usize, usize)> {
     };
     let alone = results.plan.cells.iter().find(same)?;
     let place = |sample: &Sample| (sample.prompt.clone(), sample.repeat);
-    let texts = results.samples(&alone.id).iter().map(|s| (place(s), s.text));
-    let texts = texts.collect::<BTreeMap<_, _>>();
+    let alone = results.samples(&alone.id).iter().map(|s| (place(s), s.text));
+    let alone = alone.collect::<BTreeMap<_, _>>();
     let pairs = results.samples(&cell.id).iter();
-    let pairs = pairs.filter_map(|s| Some((s.text, *texts.get(&place(s))?)));
+    let pairs = pairs.filter_map(|s| Some((s.text, *alone.get(&place(s))?)));
     let pairs = pairs.collect::<Vec<_>>();
     Some((pairs.iter().filter(|(own, alone)| own != alone).count(), pairs.len()))
 }

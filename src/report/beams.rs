@@ -41,11 +41,11 @@ pub(super) fn section(
     ];
     vec![
         DocBlock::Heading("Beam search"),
-        DocBlock::said(
+        DocBlock::paragraph(
             "A search needs the row of logits after every beam of a step: passes \
              without drafts, so passes per row are 1 there, and what is missing to 1 is what drafts \
-             save. Scores are those of the best text of each search: log p, divided by the length to \
-             the power of length_penalty.",
+             save. Scores are those of the best completion of each search: log p, divided by the \
+             length to the power of length_penalty.",
         ),
         DocBlock::table(&head, table),
     ]

@@ -63,7 +63,7 @@ pub(super) struct GenerationCheck {
     unsound: bool,
     /// Whether rounds of another generation came after its own.
     paused: bool,
-    /// The number of tokens of its text, and the text's hash.
+    /// The number of tokens of its completion, and the hash of its text.
     text: Option<(usize, [u8; 32])>,
     /// What was written of the beam search that found it.
     beam: Option<Box<BeamRow>>,
@@ -89,7 +89,7 @@ impl GenerationCheck {
         }
     }
 
-    /// Adds the text.
+    /// Adds the completion.
     pub(super) fn text(&mut self, row: &TextRow) {
         self.text = Some((row.tokens.len(), Sha256::digest(&row.text).into()));
         self.beam = row.beam.map(Box::new);
@@ -111,7 +111,7 @@ impl GenerationCheck {
             (generation.seed == plan.seed, "its seed is not the plan's"),
             (
                 self.text.is_some_and(|(tokens, _)| tokens == new_tokens),
-                "its text does not have new_tokens tokens",
+                "its completion does not have new_tokens tokens",
             ),
             (
                 self.text.is_some_and(|(_, hash)| hex(&hash) == generation.text_sha256),
@@ -152,7 +152,7 @@ impl GenerationCheck {
         first_wrong([
             (self.rounds.is_empty() && !self.huge, "a beam search has rounds"),
             (score == beam.score, "its score does not follow from log_prob"),
-            (beam.steps >= generation.new_tokens, "its text has more tokens than steps"),
+            (beam.steps >= generation.new_tokens, "its completion has more tokens than steps"),
             (beam.rows >= generation.target_forwards, "it made more passes than it needed rows"),
         ])
     }

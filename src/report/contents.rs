@@ -78,7 +78,7 @@ fn run(results: &Results) -> DocBlock {
     let generations = results.samples.values().map(Vec::len).sum::<usize>();
     let tokens = results.samples.values().flatten().map(|s| s.new_tokens).sum::<usize>();
     let chosen = plan.choice.sentences(LISTED);
-    let chosen = chosen.iter().flat_map(|said| [ours(" "), external(said)].concat());
+    let chosen = chosen.iter().flat_map(|sentence| [ours(" "), external(sentence)].concat());
     let eos = if plan.ignore_eos { ", end-of-text ignored" } else { "" };
     let special = if plan.special_tokens { ", control tokens in prompts" } else { "" };
     let chat = if plan.chat { ", prompts as conversations" } else { "" };
@@ -109,8 +109,8 @@ fn run(results: &Results) -> DocBlock {
         count(tokens, "token"),
     );
     let target = format!(" in {}", plan.target.dtype);
-    let said = [ours("Target "), external(&plan.target.name), ours(&target), draft, ours(&rest)];
-    DocBlock::Paragraph(said.concat().into_iter().chain(chosen).collect())
+    let words = [ours("Target "), external(&plan.target.name), ours(&target), draft, ours(&rest)];
+    DocBlock::Paragraph(words.concat().into_iter().chain(chosen).collect())
 }
 
 /// The fastest cell of every method.
@@ -153,12 +153,12 @@ fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]
     let mut blocks = vec![
         DocBlock::Heading("Best draft length"),
         DocBlock::table(&head, rows),
-        DocBlock::said(&intervals),
+        DocBlock::paragraph(&intervals),
     ];
     if !left_out.is_empty() {
         let why = ours("Left out, since prompts failed there that another K finished: ");
-        let said = [why, external(&left_out.join("; ")), ours(".")].concat();
-        blocks.push(DocBlock::Paragraph(said));
+        let words = [why, external(&left_out.join("; ")), ours(".")].concat();
+        blocks.push(DocBlock::Paragraph(words));
     }
     blocks
 }
@@ -194,7 +194,7 @@ fn checks(results: &Results, summary: &[SummaryRow]) -> Vec<DocBlock> {
     }
     let warnings = warnings(results, summary);
     blocks.push(match warnings.is_empty() {
-        true => DocBlock::said("No warnings."),
+        true => DocBlock::paragraph("No warnings."),
         false => DocBlock::List(warnings.iter().map(|warning| external(warning)).collect()),
     });
     blocks
@@ -240,9 +240,9 @@ fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
     });
     vec![
         DocBlock::Heading("All cells"),
-        DocBlock::said(
+        DocBlock::paragraph(
             "Class: D (lossless) the output distribution equals sampling from the target; G \
-             (greedy-exact) the text is that of greedy decoding, or of the same beam search \
+             (greedy-exact) the completion is that of greedy decoding, or of the same beam search \
              without drafts; P (seed-exact) the same seed gives the tokens of plain decoding; X \
              approximate; with `~` the engine's rounding may depend on the number of rows of a \
              pass.",
@@ -290,7 +290,7 @@ fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
     }
     vec![
         DocBlock::Heading("Calibrated and measured"),
-        DocBlock::said(
+        DocBlock::paragraph(
             "The gap is measured ÷ calibrated speedup − 1. Calibrated speedups use only the costs of \
              the calibration and the survival of drafts on other prompts.",
         ),
@@ -354,7 +354,7 @@ fn spread(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> V
     });
     vec![
         DocBlock::Heading("Spread over prompts"),
-        DocBlock::said("Speedup of single prompts at the best K."),
+        DocBlock::paragraph("Speedup of single prompts at the best K."),
         DocBlock::table(&head, table.collect()),
     ]
 }

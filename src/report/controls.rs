@@ -98,7 +98,7 @@ pub(super) fn section(results: &Results) -> Vec<DocBlock> {
     );
     vec![
         DocBlock::Heading("The same cell twice"),
-        DocBlock::said(&test),
+        DocBlock::paragraph(&test),
         DocBlock::table(&head, rows),
     ]
 }

@@ -1,4 +1,4 @@
-//! Texts that must equal those of plain decoding, or of a search without drafts: how many
+//! Completions that must equal those of plain decoding, or of a search without drafts: how many
 //! differ, and whether each first difference is a tie.
 
 use std::collections::BTreeSet;
@@ -11,21 +11,21 @@ use crate::rows::DivergenceRow;
 use crate::statistics::Sample;
 
 /// The sections on greedy cells, on beam searches and on cells of class P, each with a table
-/// of cells and, if any text differs, a table of the differences.
+/// of cells and, if any completion differs, a table of the differences.
 pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock> {
     let greedy =
         part(results, series, |cell| cell.beam.is_none() && cell.method.sampling.is_greedy());
     let beams = part(results, series, |cell| cell.beam.is_some());
     let paths = part(results, series, |cell| cell.class.starts_with('P') && !cell.is_determined());
-    let mut text = Vec::new();
-    let mut add = |heading, said, tables: Vec<DocBlock>| {
+    let mut sections = Vec::new();
+    let mut add = |heading, words, tables: Vec<DocBlock>| {
         if !tables.is_empty() {
-            text.extend([DocBlock::Heading(heading), DocBlock::said(said)]);
-            text.extend(tables);
+            sections.extend([DocBlock::Heading(heading), DocBlock::paragraph(words)]);
+            sections.extend(tables);
         }
     };
     add(
-        "Greedy text against plain decoding",
+        "Greedy tokens against plain decoding",
         "At temperature 0 every cell should repeat the baseline's tokens. A difference is excused \
          as a tie only where rounding may depend on the rows of a pass (class with `~`), and the \
          two tokens are those with the baseline's two largest logits, closer than rounding can \
@@ -34,17 +34,17 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
     );
     add(
         "Beams against the search without drafts",
-        "Drafts should change no text of a beam search. On an engine whose rounding may depend on \
-         the rows of a pass (class with `~`), differences are counted and not judged.",
+        "Drafts should change no completion of a beam search. On an engine whose rounding may \
+         depend on the rows of a pass (class with `~`), differences are counted and not judged.",
         beams,
     );
     add(
-        "Same seed, same text",
+        "Same seed, same tokens",
         "Cells of class P (seed-exact) should repeat the tokens of plain decoding with the same \
-         verifier and seed, whatever the drafter and K are.",
+         verifier and seed, with any drafter and K.",
         paths,
     );
-    text
+    sections
 }
 
 fn part(results: &Results, series: &[Series<'_>], wanted: impl Fn(&Cell) -> bool) -> Vec<DocBlock> {
@@ -74,7 +74,7 @@ fn part(results: &Results, series: &[Series<'_>], wanted: impl Fn(&Cell) -> bool
         "sampling",
         "class",
         "K:",
-        "texts that differ, of those compared:",
+        "completions that differ, of those compared:",
         "of these by a tie:",
     ];
     let mut tables = vec![DocBlock::table(&head, cells)];
@@ -86,7 +86,7 @@ fn part(results: &Results, series: &[Series<'_>], wanted: impl Fn(&Cell) -> bool
     tables
 }
 
-/// The number of texts for which there was another to compare with. Class P is compared
+/// The number of completions for which there was another to compare with. Class P is compared
 /// with plain decoding under the same verifier and seed; a failure of that decoding is
 /// recorded for the cell. Other classes are compared with the baseline.
 fn compared(results: &Results, cell: &Cell) -> usize {

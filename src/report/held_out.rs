@@ -13,7 +13,7 @@ use crate::statistics::{CostKeys, HeldOutCell, HeldOutSpeedup, halves, held_out,
 
 /// The predictions by cell id; empty if there are too few prompts to fit costs to.
 pub(super) fn predictions(results: &Results) -> BTreeMap<&str, HeldOutSpeedup> {
-    // Texts of a batch share their times, so that no half of them is apart from the other.
+    // Completions of a batch share their times, so that no half of them is apart from the other.
     let cells = results.plan.cells.iter().filter(|cell| !cell.control && cell.batch == 1);
     let cells = cells.collect::<Vec<_>>();
     let fitted = cells.iter().enumerate().map(|(at, cell)| {
@@ -29,7 +29,7 @@ pub(super) fn predictions(results: &Results) -> BTreeMap<&str, HeldOutSpeedup> {
     cells.iter().zip(found).filter_map(|(cell, found)| Some((&*cell.id, found?))).collect()
 }
 
-/// All draft lengths of a method share the costs beside the target's passes, and all cells with
+/// All draft lengths of a method share the costs other than the target's passes, and all cells with
 /// the same drafter share these.
 fn keys(cell: &Cell) -> CostKeys {
     let method = &cell.method;
@@ -63,7 +63,7 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
     let all = series.iter().flat_map(gaps).collect::<Vec<_>>();
     let Some((median, largest)) = sizes(&all) else { return Vec::new() };
     let head = ["method", "sampling", "class", "cells:", "median |gap|:", "largest gap:"];
-    let text = format!(
+    let words = format!(
         "The gap is measured ÷ predicted speedup − 1, on each half of the prompts. Costs (T by rows \
          and context, drafting, verification, other) are fitted to the rounds of one half; what \
          they predict for the other half is compared with what was measured there. With the target \
@@ -75,7 +75,7 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
     );
     vec![
         DocBlock::Heading("Predicted and measured"),
-        DocBlock::said(&text),
+        DocBlock::paragraph(&words),
         DocBlock::table(&head, rows),
     ]
 }

@@ -117,7 +117,7 @@ fn collect(
         differing: 0,
     };
     let cells = results.plan.cells.iter().map(|cell| cell.id.clone()).collect::<Vec<_>>();
-    // A list that grows stands beside its copy for a moment; together they are most of the memory.
+    // A list that grows exists next to its copy for a moment; together they are most of the memory.
     let mut sizes = vec![0; cells.len()];
     accounts.iter().flat_map(|own| &own.samples).for_each(|(cell, _)| sizes[*cell] += 1);
     let mut samples = sizes.iter().map(|&size| Vec::with_capacity(size)).collect::<Vec<_>>();

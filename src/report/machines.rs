@@ -189,6 +189,6 @@ pub(super) fn section(
     );
     let main = machines.iter().find(|(group, _)| *group == results.group());
     let main = main.map_or_else(String::new, |(_, name)| format!("{name}."));
-    let said = [super::document::ours(&words), external(&main)].concat();
-    vec![DocBlock::Heading("Machines"), listed, DocBlock::Paragraph(said), table]
+    let paragraph = [super::document::ours(&words), external(&main)].concat();
+    vec![DocBlock::Heading("Machines"), listed, DocBlock::Paragraph(paragraph), table]
 }

@@ -54,7 +54,9 @@ pub(super) fn section(
     }
     vec![
         DocBlock::Heading("In the terms of other tools"),
-        DocBlock::said("Their definitions, applied to the same rounds; see `docs/metrics.md`."),
+        DocBlock::paragraph(
+            "Their definitions, applied to the same rounds; see `docs/metrics.md`.",
+        ),
         DocBlock::table(&head, table),
         DocBlock::table(&position_head, by_position),
     ]

@@ -119,7 +119,7 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
     };
     let mut blocks = vec![
         DocBlock::Heading("Far prompts"),
-        DocBlock::said(
+        DocBlock::paragraph(
             "Prompts whose time per pass, in plain decoding or in a cell, or whose speedup is far \
              from the median of the prompts: by 3.5 robust standard deviations of its logarithm \
              and by a factor of 1.5. They count like all others; the last columns show their \
@@ -129,7 +129,7 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
         DocBlock::table(&head, far.iter().take(ROWS).map(row).collect()),
     ];
     if let more @ 1.. = far.len().saturating_sub(ROWS) {
-        blocks.push(DocBlock::said(&format!("{more} more move speedups by less.")));
+        blocks.push(DocBlock::paragraph(&format!("{more} more move speedups by less.")));
     }
     blocks
 }

@@ -117,7 +117,7 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
     );
     vec![
         DocBlock::Heading("Policies against the best fixed length"),
-        DocBlock::said(&test),
+        DocBlock::paragraph(&test),
         DocBlock::table(&head, rows),
     ]
 }

@@ -20,7 +20,7 @@ pub struct Results {
     pub samples: BTreeMap<String, Vec<Sample>>,
     /// Generations that failed.
     pub failures: Vec<FailureRow>,
-    /// Texts that differ from plain decoding although they should not.
+    /// Completions that differ from plain decoding although they should not.
     pub divergences: Vec<DivergenceRow>,
     /// The drafted tokens that verifiers decided on by cell id, if the run was traced.
     pub reached: BTreeMap<String, Reached>,

@@ -91,7 +91,7 @@ pub(super) fn section(results: &Results) -> Vec<DocBlock> {
     let table = DocBlock::table(&head, lines.collect());
     let mut blocks = vec![DocBlock::Heading("Machine and provenance"), table];
     if number < all {
-        blocks.push(DocBlock::said(&format!("manifest.json describes all {all} sessions.")));
+        blocks.push(DocBlock::paragraph(&format!("manifest.json describes all {all} sessions.")));
     }
     blocks
 }

@@ -58,7 +58,7 @@ struct SpeedRow {
     speedup_ratio: Option<f64>,
 }
 
-/// The texts of a run by cell, prompt and repeat.
+/// The text of each completion of a run by cell, prompt and repeat.
 type TextsOfRun = BTreeMap<(String, String, u32), String>;
 
 /// Writes the rows of every cell, and the table of their speeds, into a folder of the results

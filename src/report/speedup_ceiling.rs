@@ -44,7 +44,7 @@ pub(super) fn section(
     }
     vec![
         DocBlock::Heading("Ceiling of the speedup"),
-        DocBlock::said(
+        DocBlock::paragraph(
             "If drafting, rows beyond the first and verification took no time, a round would take \
              as long as a step of plain decoding, and the speedup would be τ, the tokens of a \
              round. What a round takes beyond that step is listed in steps; the speedup is τ \

@@ -41,7 +41,7 @@ pub fn summary(results: &Results) -> Vec<SummaryRow> {
                 accept(&mut row, samples);
                 compare(&mut row, results, cell);
                 row.predicted_speedup = held_out.get(&*cell.id).map(|found| found.predicted);
-                // The calibration times passes of one text.
+                // The calibration times passes of one sequence.
                 if cell.batch == 1 {
                     costs(&mut row, &calibration, cell, samples);
                     row.calibrated_speedup =
@@ -112,7 +112,7 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
     }
 }
 
-/// Means over the texts that beam searches found; nothing for texts that were drawn.
+/// Means over the completions that beam searches found; nothing for those that were drawn.
 fn beams(row: &mut SummaryRow, samples: &[Sample]) {
     let Some(passes) = passes_per_row(samples) else { return };
     row.passes_per_row = passes.value();

@@ -39,7 +39,7 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
     ];
     vec![
         DocBlock::Heading("Acceptance by the target's entropy"),
-        DocBlock::said(
+        DocBlock::paragraph(
             "Share of the reached drafted tokens that were accepted, by decile of the entropy of \
              the target's distribution at their position; in the first decile the target is most \
              certain.",

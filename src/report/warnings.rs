@@ -22,9 +22,9 @@ pub(super) fn warnings(results: &Results, summary: &[SummaryRow]) -> Vec<String>
     let wrong = results.divergences.iter().filter(|d| !d.tie).count();
     if wrong > 0 {
         found.push(format!(
-            "{wrong} texts differ from those of plain decoding where they must not, and not at a \
-             tie: the method or the engine is wrong, and nothing else in this report should be \
-             trusted."
+            "{wrong} completions differ from those of plain decoding where they must not, and not \
+             at a tie: the method or the engine is wrong, and nothing else in this report should \
+             be trusted."
         ));
     }
     baselines(results, &mut found);
@@ -133,13 +133,13 @@ fn part(results: &Results) -> Option<String> {
 fn unfinished(results: &Results, summary: &[SummaryRow]) -> Option<String> {
     let open = |row: &&SummaryRow| row.status != "finished" && row.status != ELSEWHERE;
     let rows = summary.iter().filter(open).collect::<Vec<_>>();
-    let said = |row: &&SummaryRow| {
+    let sentence = |row: &&SummaryRow| {
         let cell = results.plan.cells.iter().find(|c| c.id == row.cell);
         let name = cell.map_or_else(|| row.cell.clone(), describe);
         let colon = if row.reason.is_empty() { "" } else { ": " };
         format!("\"{name}\" is {}{colon}{}", row.status, row.reason)
     };
-    let mut named = rows.iter().take(NAMED).map(said).collect::<Vec<_>>();
+    let mut named = rows.iter().take(NAMED).map(sentence).collect::<Vec<_>>();
     if rows.len() > NAMED {
         named.push(format!("and {} more", rows.len() - NAMED));
     }

@@ -54,7 +54,7 @@ pub(super) fn ceilings(
     }
     vec![
         DocBlock::Heading("Against the ceiling"),
-        DocBlock::said(
+        DocBlock::paragraph(
             "α* is the largest probability with which an exact rule can accept one of a node's \
              children. A share below 1 is acceptance that the rule gives up; rules that weigh \
              whole paths can exceed 1, and approximate rules are not bound by it.",
@@ -118,7 +118,7 @@ pub(super) fn against_rejection(results: &Results, series: &[Series<'_>]) -> Vec
     let head = ["method", "sampling", "class", "K:", "τ ratio [95 %]:", "speed ratio [95 %]:"];
     vec![
         DocBlock::Heading("Against rejection sampling"),
-        DocBlock::said(
+        DocBlock::paragraph(
             "The same drafter, K and sampling with another verifier, prompt by prompt and with \
              common random numbers.",
         ),
@@ -153,7 +153,7 @@ pub(super) fn distances(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<Do
     }
     vec![
         DocBlock::Heading("Distance from the target's distribution"),
-        DocBlock::said(
+        DocBlock::paragraph(
             "For approximate verifiers: the mean total variation between the distribution of a \
              token, given the tokens before it, and the target's, computed from both \
              distributions and not from draws. Bonus tokens count as 0. The joint distribution of \

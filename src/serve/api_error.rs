@@ -24,9 +24,9 @@ impl ApiError {
         Self { status, message: message.to_string() }
     }
 
-    /// All places are taken.
+    /// The queue is full.
     pub(super) fn full(queue: usize) -> Self {
-        let message = format!("{queue} texts wait already, as many as may: try again later");
+        let message = format!("{queue} completions wait already, the maximum: try again later");
         Self::new(StatusCode::TOO_MANY_REQUESTS, message)
     }
 
@@ -35,9 +35,9 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down")
     }
 
-    /// The text took too long.
+    /// The completion took too long.
     pub(super) fn late() -> Self {
-        Self::new(StatusCode::GATEWAY_TIMEOUT, "the text took longer than the server allows")
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "the completion took longer than the server allows")
     }
 
     /// As the body of a response or of an event.

@@ -4,10 +4,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::ServeLimits;
-use super::answer::{AskedShape, TextsRequest};
 use super::api_error::ApiError;
 use super::fields::{Fields, refused};
 use super::job::SentPrompt;
+use super::response::{ClientRequest, RequestKind};
 use crate::model::ChatMessage;
 
 /// The most messages of a conversation.
@@ -20,7 +20,7 @@ struct SentMessage {
     content: SentContent,
 }
 
-/// Its text, or parts of it.
+/// Its content: a string, or parts.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum SentContent {
@@ -28,32 +28,32 @@ enum SentContent {
     Parts(Vec<SentPart>),
 }
 
-/// A part of a text; there is no other kind here.
+/// A part of a message; no other type than text is known here.
 #[derive(Debug, Deserialize)]
 struct SentPart {
     #[serde(rename = "type")]
-    kind: TextKind,
+    kind: PartKind,
     text: String,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum TextKind {
+enum PartKind {
     Text,
 }
 
-/// What a request asks for.
+/// Reads a request.
 ///
 /// # Errors
 /// If a field is unknown or has a value that it cannot have.
-pub(super) fn asked(mut fields: Fields, limits: &ServeLimits) -> Result<TextsRequest, ApiError> {
-    let mut wanted = fields.wanted(limits)?;
+pub(super) fn read(mut fields: Fields, limits: &ServeLimits) -> Result<ClientRequest, ApiError> {
+    let mut options = fields.options(limits)?;
     let most = limits.tokens.unwrap_or(usize::MAX);
     let [old, new] = ["max_tokens", "max_completion_tokens"].map(|name| fields.count(name, most));
-    wanted.max_tokens = new?.or(old?);
+    options.max_tokens = new?.or(old?);
     let top = fields.logprobs("top_logprobs", limits)?;
     if fields.flag("logprobs")? {
-        wanted.logprobs = Some(top.unwrap_or_default());
+        options.logprobs = Some(top.unwrap_or_default());
     } else if let Some(top) = top {
         return Err(refused("top_logprobs", &top.into(), "none without \"logprobs\": true"));
     }
@@ -72,12 +72,12 @@ pub(super) fn asked(mut fields: Fields, limits: &ServeLimits) -> Result<TextsReq
         ChatMessage::new(&role, &text)
     });
     let prompt = SentPrompt::Chat(messages.collect());
-    TextsRequest::new(AskedShape::Chat, vec![prompt], wanted, fields)
+    ClientRequest::new(RequestKind::Chat, vec![prompt], options, fields)
 }
 
 impl SentPart {
     fn into_text(self) -> String {
-        let TextKind::Text = self.kind;
+        let PartKind::Text = self.kind;
         self.text
     }
 }

@@ -1,8 +1,8 @@
-//! The models of a server, and what all texts have in common.
+//! The models of a server, and what all completions have in common.
 
 use super::ServeSettings;
+use super::logprobs::TokenSpellings;
 use super::meters::Meters;
-use super::token_text::TokenTexts;
 use crate::chance::{Chance, Seeded};
 use crate::decode::{Method, MethodSpec};
 use crate::draft::{Texts, Tools};
@@ -24,14 +24,14 @@ pub struct ServedPair<'p> {
     pub mutant: Option<Mutant>,
 }
 
-/// The models, and what all texts have in common.
+/// The models, and what all completions have in common.
 #[derive(Debug)]
 pub(super) struct ServingEngine<'p> {
     pair: &'p Pair,
     pub(super) spec: MethodSpec,
     mutant: Option<Mutant>,
     text_files: Texts<'p>,
-    pub(super) texts: TokenTexts,
+    pub(super) spellings: TokenSpellings,
     pub(super) settings: ServeSettings,
     pub(super) meters: Meters,
 }
@@ -45,7 +45,7 @@ impl<'p> ServingEngine<'p> {
         let ServedPair { pair, spec, mutant } = served;
         let codec = &*pair.target.codec;
         let engine = Self {
-            texts: TokenTexts::new(codec, pair.target.model.info().vocab)?,
+            spellings: TokenSpellings::new(codec, pair.target.model.info().vocab)?,
             text_files: Texts::new(codec, read_text),
             meters: Meters::new(&settings.limits),
             pair,
@@ -65,10 +65,10 @@ impl<'p> ServingEngine<'p> {
         &*self.pair.target.codec
     }
 
-    /// The method of a text.
+    /// The method of a completion.
     ///
     /// # Errors
-    /// If a setting is out of range, or does not go with the method.
+    /// If a setting is out of range, or does not fit the method.
     pub(super) fn method(&self, sampling: SamplingParams) -> Result<Method<'_>, Error> {
         let spec = MethodSpec { sampling, ..self.spec.clone() };
         let draft = self.pair.draft_model();
@@ -79,7 +79,7 @@ impl<'p> ServingEngine<'p> {
         }
     }
 
-    /// The random numbers of a text, which a known-wrong method may spoil.
+    /// The random numbers of a completion, which a known-wrong method may spoil.
     pub(super) fn chance<'c>(&self, chance: &'c mut Seeded) -> Box<dyn Chance + 'c> {
         match &self.mutant {
             Some(mutant) => mutant.wrap(chance),

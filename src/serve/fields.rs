@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::ServeLimits;
 use super::api_error::ApiError;
-use super::job::TextOptions;
+use super::job::CompletionOptions;
 use crate::params::Value as Setting;
 use crate::sampling::{PROCESSORS, SamplingParams};
 
@@ -13,10 +13,10 @@ use crate::sampling::{PROCESSORS, SamplingParams};
 #[derive(Debug)]
 pub(super) struct Fields(Map<String, Value>);
 
-/// What changes nothing here, whatever its value is.
+/// Fields that change nothing here, with any value.
 const IGNORED: [&str; 5] = ["user", "metadata", "service_tier", "store", "safety_identifier"];
 
-/// What is allowed with the value that changes nothing.
+/// Fields that are allowed with the one value that changes nothing.
 const NEUTRAL: [(&str, &str); 6] = [
     ("best_of", "1"),
     ("logit_bias", "{}"),
@@ -26,8 +26,8 @@ const NEUTRAL: [(&str, &str); 6] = [
     ("response_format", "{\"type\":\"text\"}"),
 ];
 
-/// The most texts of a request.
-const MOST_TEXTS: usize = 128;
+/// The most completions of a prompt.
+const MOST_COMPLETIONS: usize = 128;
 
 /// The most stop strings, and the most bytes of one.
 const MOST_STOPS: usize = 16;
@@ -126,7 +126,7 @@ impl Fields {
     }
 
     fn stops(&mut self) -> Result<Vec<String>, ApiError> {
-        let allowed = "a text, or a list of up to 16, of 1 to 1024 bytes each";
+        let allowed = "a string, or a list of up to 16, of 1 to 1024 bytes each";
         let stops = match self.take::<Value>("stop", allowed)? {
             None => Vec::new(),
             Some(Value::String(stop)) => vec![stop],
@@ -140,13 +140,13 @@ impl Fields {
         Ok(stops)
     }
 
-    /// How texts are to be made, as far as all kinds of requests say it alike.
+    /// How completions are generated, as far as both kinds of requests have the same fields.
     ///
     /// # Errors
     /// If a field is out of range.
-    pub(super) fn wanted(&mut self, limits: &ServeLimits) -> Result<TextOptions, ApiError> {
+    pub(super) fn options(&mut self, limits: &ServeLimits) -> Result<CompletionOptions, ApiError> {
         let seed = self.take::<i64>("seed", "a whole number of 64 bits")?;
-        Ok(TextOptions {
+        Ok(CompletionOptions {
             sampling: self.sampling()?,
             max_tokens: None,
             seed: seed.map_or_else(any_seed, i64::cast_unsigned),
@@ -157,18 +157,18 @@ impl Fields {
         })
     }
 
-    /// The number of texts of each prompt.
+    /// The number of completions of each prompt.
     ///
     /// # Errors
     /// If there are none, or too many.
-    pub(super) fn texts(&mut self) -> Result<usize, ApiError> {
-        match self.count("n", MOST_TEXTS)? {
+    pub(super) fn n(&mut self) -> Result<usize, ApiError> {
+        match self.count("n", MOST_COMPLETIONS)? {
             Some(0) => Err(refused("n", &0.into(), "a whole number from 1 to 128")),
             n => Ok(n.unwrap_or(1)),
         }
     }
 
-    /// Checks that nothing is left that would be passed over.
+    /// Checks that no field is left that would be ignored.
     ///
     /// # Errors
     /// If there is.
@@ -198,6 +198,6 @@ pub(super) fn refused(name: &str, value: &Value, allowed: &str) -> ApiError {
 /// A seed for a request that has none.
 fn any_seed() -> u64 {
     use rand::TryRng;
-    // Below 2^63, so that the seed in the answer can be sent back.
+    // Below 2^63, so that the seed in the response can be sent back.
     rand::rngs::SysRng.try_next_u64().unwrap_or_default() >> 1
 }

@@ -1,4 +1,4 @@
-//! What connections and the engine tell each other.
+//! What connections and the engine send each other.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::sampling::SamplingParams;
 /// A prompt as it was sent.
 #[derive(Debug, Clone)]
 pub(super) enum SentPrompt {
-    /// Text.
+    /// A string.
     Text(String),
     /// Tokens.
     Tokens(Vec<Token>),
@@ -22,73 +22,73 @@ pub(super) enum SentPrompt {
     Chat(Vec<ChatMessage>),
 }
 
-/// How a text is to be made.
+/// How a completion is generated.
 #[derive(Debug, Clone)]
-pub(super) struct TextOptions {
+pub(super) struct CompletionOptions {
     pub(super) sampling: SamplingParams,
     /// None for as many as the context has.
     pub(super) max_tokens: Option<usize>,
     pub(super) seed: u64,
     pub(super) stop: Vec<String>,
     pub(super) ignore_eos: bool,
-    /// The most probable tokens to tell at each place.
+    /// How many of the most probable tokens to report at each position.
     pub(super) logprobs: Option<usize>,
     /// The same for the prompt.
     pub(super) prompt_logprobs: Option<usize>,
 }
 
-/// A text to be made.
+/// A completion to be generated.
 #[derive(Debug)]
-pub(super) struct TextJob {
-    /// Its number in the answer.
+pub(super) struct CompletionJob {
+    /// Its number in the response.
     pub(super) index: usize,
-    /// Its number among the texts of its prompt.
+    /// Its number among the completions of its prompt.
     pub(super) repeat: u32,
     pub(super) prompt: SentPrompt,
-    pub(super) wanted: TextOptions,
+    pub(super) options: CompletionOptions,
     pub(super) deadline: Instant,
-    pub(super) events: UnboundedSender<(usize, TextEvent)>,
+    pub(super) events: UnboundedSender<(usize, CompletionEvent)>,
 }
 
-/// What happens to a text.
+/// What happens to a completion.
 #[derive(Debug)]
-pub(super) enum TextEvent {
-    /// It begins.
-    Begun(BegunText),
+pub(super) enum CompletionEvent {
+    /// Its prompt has been read.
+    Prefilled(PrefilledPrompt),
     /// A round has given these tokens.
-    Part(RoundText),
+    Part(CompletionPart),
     /// It has ended.
-    Ended(EndedText),
-    /// It cannot be made, or not to its end.
+    Ended(CompletionEnd),
+    /// It cannot be generated, or not to its end.
     Failed(ApiError),
 }
 
-/// The prompt as tokens.
+/// A prompt that has been read.
 #[derive(Debug, Clone)]
-pub(super) struct BegunText {
-    pub(super) prompt: Vec<Token>,
+pub(super) struct PrefilledPrompt {
+    pub(super) tokens: Vec<Token>,
     /// Of every token but the first.
     pub(super) logprobs: Option<Vec<TokenLogprobs>>,
-    /// The text of the prompt, for requests that want it back.
+    /// The text of the tokens, for requests with `echo`.
     pub(super) text: String,
 }
 
-/// A part of a text.
+/// What a round adds to a completion.
 #[derive(Debug, Clone, Default)]
-pub(super) struct RoundText {
+pub(super) struct CompletionPart {
     pub(super) text: String,
     pub(super) tokens: Vec<Token>,
     pub(super) logprobs: Vec<TokenLogprobs>,
 }
 
-/// How a text has ended.
+/// How a completion has ended.
 #[derive(Debug, Clone)]
-pub(super) struct EndedText {
+pub(super) struct CompletionEnd {
     pub(super) reason: StopReason,
     pub(super) speculation: Speculation,
 }
 
-/// A token with its log-probability and the most probable ones of its place.
+/// A token with its log-probability and the most probable ones at its position.
 #[derive(Debug, Clone)]
 pub(super) struct TokenLogprobs {
     pub(super) own: NamedLogprob,
@@ -97,7 +97,7 @@ pub(super) struct TokenLogprobs {
     pub(super) top: Vec<NamedLogprob>,
 }
 
-/// A token, what it stands for, and its log-probability.
+/// A token, its bytes, its name, and its log-probability.
 #[derive(Debug, Clone)]
 pub(super) struct NamedLogprob {
     pub(super) token: Token,

@@ -20,7 +20,7 @@ pub(super) struct Meters {
     requests: Family<StatusLabel, Counter>,
     prompt_tokens: Counter,
     generation_tokens: Counter,
-    texts: Counter,
+    completions: Counter,
     running: Gauge,
     waiting: Gauge,
     drafts: Counter,
@@ -44,12 +44,12 @@ impl Meters {
         let mut registry = Registry::with_prefix("specdec");
         let slots = Gauge::<i64>::default();
         slots.set(i64::try_from(limits.slots).unwrap_or(i64::MAX));
-        registry.register("slots", "Texts that share rounds at most", slots);
+        registry.register("slots", "Completions that share rounds at most", slots);
         let (requests, accepted_per_pos) = (Family::default(), Family::default());
-        registry.register("requests", "Answers by status", Family::clone(&requests));
+        registry.register("requests", "Responses by status", Family::clone(&requests));
         registry.register(
             "spec_decode_num_accepted_tokens_per_pos",
-            "Accepted drafted tokens by their place in the draft",
+            "Accepted drafted tokens by their position in the draft",
             Family::clone(&accepted_per_pos),
         );
         let mut counter = |name: &str, help: &str| {
@@ -57,10 +57,10 @@ impl Meters {
             registry.register(name, help, counter.clone());
             counter
         };
-        let [prompt_tokens, generation_tokens, texts, drafts, draft_tokens, accepted] = [
+        let [prompt_tokens, generation_tokens, completions, drafts, draft_tokens, accepted] = [
             ("prompt_tokens", "Tokens of prompts"),
             ("generation_tokens", "Generated tokens"),
-            ("texts", "Texts that have ended"),
+            ("texts", "Completions that have ended"),
             ("spec_decode_num_drafts", "Rounds"),
             ("spec_decode_num_draft_tokens", "Drafted tokens"),
             ("spec_decode_num_accepted_tokens", "Accepted drafted tokens"),
@@ -71,13 +71,13 @@ impl Meters {
             registry.register(name, help, gauge.clone());
             gauge
         };
-        let running = gauge("num_requests_running", "Texts that are being generated");
-        let waiting = gauge("num_requests_waiting", "Texts that wait");
+        let running = gauge("num_requests_running", "Completions that are being generated");
+        let waiting = gauge("num_requests_waiting", "Completions that wait");
         Self {
             requests,
             prompt_tokens,
             generation_tokens,
-            texts,
+            completions,
             running,
             waiting,
             drafts,
@@ -88,19 +88,19 @@ impl Meters {
         }
     }
 
-    /// A request was answered.
-    pub(super) fn answered(&self, status: u16) {
+    /// A response has begun.
+    pub(super) fn responded(&self, status: u16) {
         self.requests.get_or_create(&StatusLabel { status: status.into() }).inc();
     }
 
-    /// A text has begun.
-    pub(super) fn begun(&self, prompt: usize) {
+    /// A prompt has been read.
+    pub(super) fn prefilled(&self, prompt: usize) {
         self.prompt_tokens.inc_by(prompt as u64);
     }
 
-    /// A text has ended.
+    /// A completion has ended.
     pub(super) fn ended(&self, tokens: usize, speculation: &Speculation) {
-        self.texts.inc();
+        self.completions.inc();
         self.generation_tokens.inc_by(tokens as u64);
         let (rounds, drafted, accepted) = speculation.counts();
         self.drafts.inc_by(rounds as u64);
@@ -111,14 +111,14 @@ impl Meters {
         }
     }
 
-    /// How many texts run and wait.
+    /// How many completions run and wait.
     pub(super) fn load(&self, running: usize, waiting: usize) {
         self.running.set(i64::try_from(running).unwrap_or(i64::MAX));
         self.waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
 
-    /// All of them as text.
-    pub(super) fn text(&self) -> String {
+    /// All of them, in the text format.
+    pub(super) fn encoded(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);

@@ -1,25 +1,25 @@
 //! A server over the engine that speaks OpenAI's protocol, with vLLM's additions: token ids in
 //! and out, and what speculation did for each request.
 //!
-//! The models live on one thread (`serving.rs`), where all running texts share rounds. A
-//! text has a session and random numbers of its own, so that others beside it change nothing.
-//! Connections live on a runtime of their own, and hand texts to be made over through a queue
-//! that has an end.
+//! The response to a request has `n` completions of each of its prompts. The models live on one
+//! thread (`serving.rs`), where all running completions share rounds. Each has a session and
+//! random numbers of its own, so that the others change nothing. Connections live on a runtime of
+//! their own, and send completions to be generated through a bounded queue.
 
-mod answer;
 mod api_error;
 mod chat;
 mod completions;
 mod engine;
 mod fields;
 mod job;
+mod logprobs;
 mod meters;
+mod response;
 mod router;
 mod running;
 mod serving;
 mod speculation;
 mod stream;
-mod token_text;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -31,23 +31,23 @@ pub use serving::serve;
 /// What a server allows.
 #[derive(Debug, Clone)]
 pub struct ServeLimits {
-    /// Texts that share rounds.
+    /// Completions that share rounds.
     pub slots: usize,
-    /// Texts that wait; further ones are refused with status 429.
+    /// Completions that wait; further ones are refused with status 429.
     pub queue: usize,
     /// Bytes of a request's body.
     pub body: usize,
-    /// Tokens of a text; none for as many as the model's context has.
+    /// Tokens of a completion; none for as many as the model's context has.
     pub tokens: Option<usize>,
-    /// How long a text may take, with its time in the queue.
+    /// How long a completion may take, with its time in the queue.
     pub time: Duration,
     /// Logprobs per token.
     pub logprobs: usize,
-    /// Tokens of the vocabulary: so many logprobs are those of all of it.
+    /// Tokens of the vocabulary: the number of logprobs that stands for all tokens.
     pub vocab: usize,
 }
 
-/// Which law the log-probabilities in answers are of.
+/// The distribution that log-probabilities in responses are of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogprobsMode {
     /// The target's, before all processors.
@@ -74,13 +74,13 @@ impl LogprobsMode {
 pub struct ServeSettings {
     /// Where it listens.
     pub address: SocketAddr,
-    /// The name of the model in requests and answers.
+    /// The name of the model in requests and responses.
     pub model: String,
     /// What a client must send as a bearer token.
     pub api_key: Option<String>,
     /// The known-wrong method that it serves.
     pub mutant: Option<&'static str>,
-    /// Which log-probabilities it tells.
+    /// Which log-probabilities it reports.
     pub logprobs: LogprobsMode,
     /// What it allows.
     pub limits: ServeLimits,

@@ -17,86 +17,100 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{Sender, unbounded_channel};
 use tokio::time::timeout;
 
-use super::answer::{AnswerHead, GatheredText, TextsRequest};
 use super::api_error::ApiError;
 use super::fields::Fields;
-use super::job::{TextEvent, TextJob};
+use super::job::{CompletionEvent, CompletionJob};
 use super::meters::Meters;
+use super::response::{ClientRequest, PartialCompletion, ResponseHead};
 use super::stream::streamed;
 use super::{ServeLimits, ServeSettings, chat, completions};
 
-/// Names the known-wrong method in every answer of a server that has one.
+/// Names the known-wrong method in every response of a server that has one.
 pub const MUTANT_HEADER: &str = "x-specdec-mutant";
 
 /// How long a client may take to send the body of a request.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
+/// How long a stream may be silent: then it begins, or a comment is sent, which clients skip, so
+/// that neither they nor proxies take the connection for dead during a long prefill.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
 /// What all connections share.
 #[derive(Debug)]
-struct Desk {
-    jobs: Sender<TextJob>,
+struct ServerState {
+    jobs: Sender<CompletionJob>,
     settings: ServeSettings,
     meters: Meters,
     requests: AtomicU64,
     ending: AtomicBool,
+    keep_alive: Duration,
+}
+
+impl ServerState {
+    fn new(jobs: Sender<CompletionJob>, settings: ServeSettings, meters: Meters) -> Self {
+        let (requests, ending) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { jobs, settings, meters, requests, ending, keep_alive: KEEP_ALIVE }
+    }
 }
 
 /// How a kind of request is read.
-type ReadRequest = fn(Fields, &ServeLimits) -> Result<TextsRequest, ApiError>;
+type ReadRequest = fn(Fields, &ServeLimits) -> Result<ClientRequest, ApiError>;
 
-/// Accepts connections until the process is told to end; those that are open are then served to
+/// Accepts connections until the process is interrupted; those that are open are then served to
 /// their end.
 ///
 /// # Errors
 /// If the runtime cannot be started.
 pub(super) fn listen(
     listener: TcpListener,
-    jobs: Sender<TextJob>,
+    jobs: Sender<CompletionJob>,
     settings: ServeSettings,
     meters: Meters,
 ) -> Result<()> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build();
     let runtime = runtime.context("cannot start the runtime of the connections")?;
-    let (requests, ending) = (AtomicU64::new(0), AtomicBool::new(false));
-    let desk = Arc::new(Desk { jobs, settings, meters, requests, ending });
+    let server = Arc::new(ServerState::new(jobs, settings, meters));
     runtime.block_on(async {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let serving = axum::serve(listener, router(Arc::clone(&desk)));
-        serving.with_graceful_shutdown(told_to_end(desk)).await?;
+        let serving = axum::serve(listener, router(Arc::clone(&server)));
+        serving.with_graceful_shutdown(shutdown_requested(server)).await?;
         Ok(())
     })
 }
 
-fn router(desk: Arc<Desk>) -> Router {
+fn router(server: Arc<ServerState>) -> Router {
     Router::new()
-        .route("/v1/completions", post(|desk, request| answer(desk, request, completions::asked)))
-        .route("/v1/chat/completions", post(|desk, request| answer(desk, request, chat::asked)))
+        .route(
+            "/v1/completions",
+            post(|server, request| respond(server, request, completions::read)),
+        )
+        .route("/v1/chat/completions", post(|server, request| respond(server, request, chat::read)))
         .route("/v1/models", get(models))
         .route("/metrics", get(metrics))
-        .layer(from_fn_with_state(Arc::clone(&desk), authorised))
+        .layer(from_fn_with_state(Arc::clone(&server), authorised))
         .route("/health", get(health))
         .fallback(|| async { ApiError::new(StatusCode::NOT_FOUND, "there is no such path here") })
         .method_not_allowed_fallback(|| async {
             ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this path has another method")
         })
-        .layer(from_fn_with_state(Arc::clone(&desk), counted))
-        .with_state(desk)
+        .layer(from_fn_with_state(Arc::clone(&server), counted))
+        .with_state(server)
 }
 
 /// Waits for an interrupt. The second one ends the process.
-async fn told_to_end(desk: Arc<Desk>) {
+async fn shutdown_requested(server: Arc<ServerState>) {
     interrupted().await;
-    desk.ending.store(true, Ordering::Relaxed);
-    crate::terminal::say("ending: texts that were asked for are still made; repeat to end at once");
+    server.ending.store(true, Ordering::Relaxed);
+    crate::terminal::say("ending: open requests are still served; repeat to end at once");
     tokio::spawn(async {
         interrupted().await;
         std::process::exit(130);
     });
 }
 
-/// Waits for Ctrl-C or a request to end.
+/// Waits for Ctrl-C or SIGTERM.
 async fn interrupted() {
     #[cfg(unix)]
     {
@@ -114,8 +128,12 @@ async fn interrupted() {
 }
 
 /// Refuses clients without the key.
-async fn authorised(State(desk): State<Arc<Desk>>, request: Request, next: Next) -> Response {
-    let Some(key) = &desk.settings.api_key else { return next.run(request).await };
+async fn authorised(
+    State(server): State<Arc<ServerState>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Some(key) = &server.settings.api_key else { return next.run(request).await };
     if has_key(request.headers(), key) {
         return next.run(request).await;
     }
@@ -131,11 +149,11 @@ fn has_key(headers: &HeaderMap, key: &str) -> bool {
     sent.len() == key.len() && differ == 0
 }
 
-/// Counts answers, and marks those of a known-wrong method.
-async fn counted(State(desk): State<Arc<Desk>>, request: Request, next: Next) -> Response {
+/// Counts responses, and marks those of a known-wrong method.
+async fn counted(State(server): State<Arc<ServerState>>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    desk.meters.answered(response.status().as_u16());
-    if let Some(mutant) = desk.settings.mutant {
+    server.meters.responded(response.status().as_u16());
+    if let Some(mutant) = server.settings.mutant {
         response.headers_mut().insert(MUTANT_HEADER, HeaderValue::from_static(mutant));
     }
     response
@@ -145,38 +163,46 @@ fn as_json(value: &Value) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
 }
 
-async fn health(State(desk): State<Arc<Desk>>) -> Response {
-    if desk.ending.load(Ordering::Relaxed) || desk.jobs.is_closed() {
+async fn health(State(server): State<Arc<ServerState>>) -> Response {
+    if server.ending.load(Ordering::Relaxed) || server.jobs.is_closed() {
         return ApiError::ending().into_response();
     }
-    as_json(&json!({"status": "ok", "mutant": desk.settings.mutant}))
+    as_json(&json!({"status": "ok", "mutant": server.settings.mutant}))
 }
 
-async fn models(State(desk): State<Arc<Desk>>) -> Response {
+async fn models(State(server): State<Arc<ServerState>>) -> Response {
     let model = json!({
-        "id": desk.settings.model,
+        "id": server.settings.model,
         "object": "model",
         "created": 0,
         "owned_by": "specdec",
-        "mutant": desk.settings.mutant,
+        "mutant": server.settings.mutant,
     });
     as_json(&json!({"object": "list", "data": [model]}))
 }
 
-async fn metrics(State(desk): State<Arc<Desk>>) -> Response {
+async fn metrics(State(server): State<Arc<ServerState>>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], desk.meters.text()).into_response()
+    ([(header::CONTENT_TYPE, kind)], server.meters.encoded()).into_response()
 }
 
-async fn answer(State(desk): State<Arc<Desk>>, request: Request, read: ReadRequest) -> Response {
-    match answered(&desk, request.into_body(), read).await {
+async fn respond(
+    State(server): State<Arc<ServerState>>,
+    request: Request,
+    read: ReadRequest,
+) -> Response {
+    match response_to(&server, request.into_body(), read).await {
         Ok(response) => response,
         Err(error) => error.into_response(),
     }
 }
 
-async fn answered(desk: &Desk, body: Body, read: ReadRequest) -> Result<Response, ApiError> {
-    let ServeSettings { limits, model, .. } = &desk.settings;
+async fn response_to(
+    server: &ServerState,
+    body: Body,
+    read: ReadRequest,
+) -> Result<Response, ApiError> {
+    let ServeSettings { limits, model, .. } = &server.settings;
     let body = timeout(BODY_TIME, to_bytes(body, limits.body)).await;
     let body = body.map_err(|_| {
         ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body of the request did not come")
@@ -185,37 +211,161 @@ async fn answered(desk: &Desk, body: Body, read: ReadRequest) -> Result<Response
         let message = format!("the body is cut, or longer than {} bytes, the maximum", limits.body);
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
     })?;
-    let asked = read(Fields::of(&body)?, limits)?;
-    if asked.model.as_ref().is_some_and(|name| name != model) {
+    let request = read(Fields::of(&body)?, limits)?;
+    if request.model.as_ref().is_some_and(|name| name != model) {
         let message = format!("there is no such model here: its name is {model}");
         return Err(ApiError::new(StatusCode::NOT_FOUND, message));
     }
-    if desk.ending.load(Ordering::Relaxed) {
+    if server.ending.load(Ordering::Relaxed) {
         return Err(ApiError::ending());
     }
-    if asked.texts() > limits.queue {
-        let texts = asked.texts();
-        return Err(ApiError::bad(format!("{texts} texts at once: {} may wait", limits.queue)));
+    let count = request.completions();
+    if count > limits.queue {
+        let message = format!("{count} completions at once: {} may wait", limits.queue);
+        return Err(ApiError::bad(message));
     }
-    let places = desk.jobs.try_reserve_many(asked.texts());
+    let places = server.jobs.try_reserve_many(count);
     let places = places.map_err(|_| ApiError::full(limits.queue))?;
     let (sender, mut events) = unbounded_channel();
     let deadline = Instant::now() + limits.time;
-    places.zip(asked.jobs(deadline, &sender)).for_each(|(place, job)| place.send(job));
+    places.zip(request.jobs(deadline, &sender)).for_each(|(place, job)| place.send(job));
     drop(sender);
-    let head = AnswerHead::new(&desk.settings, desk.requests.fetch_add(1, Ordering::Relaxed));
-    let mut texts = vec![GatheredText::default(); asked.texts()];
-    while let Some((index, event)) = events.recv().await {
-        if asked.stream {
-            return match event {
-                TextEvent::Failed(error) => Err(error),
-                event => Ok(streamed(asked, head, (index, event), events)),
-            };
-        }
-        texts[index].add(event)?;
+    let head = ResponseHead::new(&server.settings, server.requests.fetch_add(1, Ordering::Relaxed));
+    if request.stream {
+        // A request that fails at once has a status of its own; one that waits has a stream.
+        return match timeout(server.keep_alive, events.recv()).await {
+            Ok(None) => Err(ApiError::ending()),
+            Ok(Some((_, CompletionEvent::Failed(error)))) => Err(error),
+            first => Ok(streamed(request, head, first.ok().flatten(), events, server.keep_alive)),
+        };
     }
-    if texts.iter().any(|text| text.ended.is_none()) {
+    let mut completions = vec![PartialCompletion::default(); count];
+    while let Some((index, event)) = events.recv().await {
+        completions[index].add(event)?;
+    }
+    if completions.iter().any(|one| one.end.is_none()) {
         return Err(ApiError::ending());
     }
-    Ok(as_json(&asked.whole(&head, &texts)))
+    Ok(as_json(&request.whole(&head, &completions)))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Streams over real connections. The tests stand in for the engine.
+
+    use std::future::IntoFuture;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use tokio::runtime::Builder;
+    use tokio::sync::mpsc::channel;
+
+    use super::super::LogprobsMode;
+    use super::super::job::{CompletionEnd, CompletionPart, PrefilledPrompt};
+    use super::super::speculation::Speculation;
+    use super::*;
+    use crate::decode::StopReason;
+
+    fn settings() -> ServeSettings {
+        ServeSettings {
+            address: ([127, 0, 0, 1], 0).into(),
+            model: "model".to_owned(),
+            api_key: None,
+            mutant: None,
+            logprobs: LogprobsMode::Raw,
+            limits: ServeLimits {
+                slots: 1,
+                queue: 1,
+                body: 1024,
+                tokens: None,
+                time: Duration::from_secs(60),
+                logprobs: 0,
+                vocab: 1,
+            },
+        }
+    }
+
+    /// All of the response to a streamed request, whose job `engine` gets with the connection.
+    fn streamed(
+        keep_alive: Duration,
+        engine: impl FnOnce(CompletionJob, &mut TcpStream) -> String,
+    ) -> String {
+        let (jobs, mut queue) = channel(1);
+        let (settings, runtime) = (settings(), Builder::new_multi_thread().enable_all().build());
+        let runtime = runtime.unwrap();
+        let meters = Meters::new(&settings.limits);
+        let server = ServerState { keep_alive, ..ServerState::new(jobs, settings, meters) };
+        let bound = tokio::net::TcpListener::bind(server.settings.address);
+        let listener = runtime.block_on(bound).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        runtime.spawn(axum::serve(listener, router(Arc::new(server))).into_future());
+        let body = r#"{"prompt": "a", "stream": true}"#;
+        let head = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
+        write!(client, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        let begin = engine(queue.blocking_recv().unwrap(), &mut client);
+        let mut rest = String::new();
+        client.read_to_string(&mut rest).unwrap();
+        begin + &rest
+    }
+
+    /// What is read until a comment has come.
+    fn until_comment(client: &mut TcpStream) -> String {
+        let (mut read, mut part) = (String::new(), [0; 1024]);
+        while !read.contains("\r\n:\n\n") {
+            let length = client.read(&mut part).expect("there is no comment");
+            assert!(length > 0, "the response ended: {read}");
+            read += std::str::from_utf8(&part[..length]).unwrap();
+        }
+        read
+    }
+
+    #[test]
+    fn a_silent_stream_is_kept_alive() {
+        let response = streamed(Duration::from_millis(20), |job, client| {
+            let begin = until_comment(client);
+            let begun = PrefilledPrompt { tokens: vec![0], logprobs: None, text: String::new() };
+            let part =
+                CompletionPart { text: "b".to_owned(), tokens: vec![1], logprobs: Vec::new() };
+            let ended =
+                CompletionEnd { reason: StopReason::MaxTokens, speculation: Speculation::new(1) };
+            for event in [
+                CompletionEvent::Prefilled(begun),
+                CompletionEvent::Part(part),
+                CompletionEvent::Ended(ended),
+            ] {
+                job.events.send((job.index, event)).unwrap();
+            }
+            begin
+        });
+        assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+        assert!(response.contains("content-type: text/event-stream\r\n"), "{response}");
+        let (before, after) = response.split_once("data: ").unwrap();
+        assert!(before.contains(":\n\n"), "{response}");
+        assert!(
+            after.contains("\"text\":\"b\"") && after.contains("data: [DONE]\n\n"),
+            "{response}"
+        );
+    }
+
+    #[test]
+    fn a_late_failure_is_in_the_stream() {
+        let response = streamed(Duration::from_millis(20), |job, client| {
+            let begin = until_comment(client);
+            job.events.send((0, CompletionEvent::Failed(ApiError::late()))).unwrap();
+            begin
+        });
+        assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+        assert!(response.contains("data: {\"error\":{\"message\""), "{response}");
+    }
+
+    #[test]
+    fn a_failure_at_once_has_its_status() {
+        let response = streamed(Duration::from_secs(60), |job, _| {
+            job.events.send((0, CompletionEvent::Failed(ApiError::bad("no")))).unwrap();
+            String::new()
+        });
+        assert!(response.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{response}");
+        assert!(response.contains("\r\n\r\n{\"error\":{\"message\":\"no\""), "{response}");
+    }
 }

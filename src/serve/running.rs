@@ -1,4 +1,4 @@
-//! A text that is being generated.
+//! A completion that is being generated.
 
 use std::time::Instant;
 
@@ -6,11 +6,12 @@ use super::LogprobsMode;
 use super::api_error::ApiError;
 use super::engine::ServingEngine;
 use super::job::{
-    BegunText, EndedText, RoundText, SentPrompt, TextEvent, TextJob, TextOptions, TokenLogprobs,
+    CompletionEnd, CompletionEvent, CompletionJob, CompletionOptions, CompletionPart,
+    PrefilledPrompt, SentPrompt, TokenLogprobs,
 };
+use super::logprobs::{LogprobRow, TokenSpellings};
 use super::meters::Meters;
 use super::speculation::Speculation;
-use super::token_text::{LawRow, TokenTexts};
 use crate::chance::{Request, Seeded};
 use crate::clock::RealClock;
 use crate::decode::{Generation, Lane, Observer, StopRules, Totals, one_round_together, prefill};
@@ -21,21 +22,22 @@ use crate::round::RoundEvent;
 use crate::tape::prompt_rows;
 use crate::tree::Row;
 
-/// A text, its random numbers, and whom to tell of it.
+/// A completion with its random numbers and the connection that it is for.
 #[derive(Debug)]
-pub(super) struct RunningText<'m> {
-    job: TextJob,
+pub(super) struct RunningCompletion<'m> {
+    job: CompletionJob,
     generation: Generation<'m>,
     chance: Seeded,
     totals: Totals,
-    listener: PartListener<'m>,
+    observer: RoundObserver<'m>,
     meters: &'m Meters,
 }
 
-impl<'m> RunningText<'m> {
-    /// Begins a text beside others; none if its client has gone, or is told why it cannot be made.
+impl<'m> RunningCompletion<'m> {
+    /// Begins a completion; none if its client has gone or, after an error was sent, if it has
+    /// failed. It shares what `others` have read of its prompt.
     pub(super) fn begin(
-        job: TextJob,
+        job: CompletionJob,
         engine: &'m ServingEngine<'_>,
         others: &mut [Self],
     ) -> Option<Self> {
@@ -44,18 +46,18 @@ impl<'m> RunningText<'m> {
         }
         let index = job.index;
         let events = job.events.clone();
-        match Self::begun(job, engine, others) {
-            Ok(text) => Some(text),
+        match Self::prefilled(job, engine, others) {
+            Ok(completion) => Some(completion),
             Err(error) => {
                 // A client that has gone misses nothing.
-                let _ = events.send((index, TextEvent::Failed(error)));
+                let _ = events.send((index, CompletionEvent::Failed(error)));
                 None
             }
         }
     }
 
-    fn begun(
-        job: TextJob,
+    fn prefilled(
+        job: CompletionJob,
         engine: &'m ServingEngine<'_>,
         others: &mut [Self],
     ) -> Result<Self, ApiError> {
@@ -63,33 +65,30 @@ impl<'m> RunningText<'m> {
             return Err(ApiError::late());
         }
         let tokens = engine.tokens(&job.prompt)?;
-        let TextOptions { sampling, seed, .. } = job.wanted;
+        let CompletionOptions { sampling, seed, .. } = job.options;
         let method = engine.method(sampling)?;
-        let rules = engine.rules(&job.wanted, tokens.len());
+        let rules = engine.rules(&job.options, tokens.len());
         let target = engine.target();
         let mut generation = Generation::new(target, method, &tokens, rules, Some(engine.codec()))?;
-        // What another text has read of a prompt that begins in the same way is not read again.
+        // A beginning of the prompt that another completion has read is not read again.
         generation.share_with_one_of(others.iter_mut().map(|other| &mut other.generation))?;
-        let logprobs = job.wanted.prompt_logprobs;
+        let logprobs = job.options.prompt_logprobs;
         let logprobs = logprobs.map(|most| prompt_logprobs(engine, &tokens, most)).transpose();
         let totals = prefill(&mut generation, target, &RealClock::default())?;
         let key = engine.request_key(&job.prompt, &tokens);
-        let begun = BegunText {
-            text: engine.codec().decode(&tokens)?,
-            prompt: tokens,
-            logprobs: logprobs?,
-        };
-        engine.meters.begun(begun.prompt.len());
-        let _ = job.events.send((job.index, TextEvent::Begun(begun)));
+        let prompt =
+            PrefilledPrompt { text: engine.codec().decode(&tokens)?, tokens, logprobs: logprobs? };
+        engine.meters.prefilled(prompt.tokens.len());
+        let _ = job.events.send((job.index, CompletionEvent::Prefilled(prompt)));
         Ok(Self {
             generation,
             totals,
             chance: Seeded::new(Request { seed, prompt: &key, repeat: job.repeat }),
-            listener: PartListener {
-                texts: &engine.texts,
-                most: job.wanted.logprobs,
+            observer: RoundObserver {
+                spellings: &engine.spellings,
+                most: job.options.logprobs,
                 mode: engine.settings.logprobs,
-                part: RoundText::default(),
+                part: CompletionPart::default(),
                 speculation: Speculation::new(engine.spec.num_speculative_tokens),
             },
             meters: &engine.meters,
@@ -97,17 +96,17 @@ impl<'m> RunningText<'m> {
         })
     }
 
-    /// Gives all texts a round, in passes that they share.
+    /// Gives all completions a round, in passes that they share.
     ///
     /// # Errors
     /// If a model fails in such a pass.
     pub(super) fn round(
-        texts: &mut [Self],
+        completions: &mut [Self],
         engine: &ServingEngine<'_>,
     ) -> Result<Vec<Result<(), Error>>, Error> {
-        let parts = texts.iter_mut().map(|text| {
-            let Self { generation, chance, totals, listener, .. } = text;
-            (generation, engine.chance(chance), totals, listener)
+        let parts = completions.iter_mut().map(|completion| {
+            let Self { generation, chance, totals, observer, .. } = completion;
+            (generation, engine.chance(chance), totals, observer)
         });
         let mut parts = parts.collect::<Vec<_>>();
         let lanes = parts.iter_mut().map(|(generation, chance, totals, observer)| Lane {
@@ -119,33 +118,33 @@ impl<'m> RunningText<'m> {
         one_round_together(&mut lanes.collect::<Vec<_>>(), engine.target(), &RealClock::default())
     }
 
-    /// Whether the text has another round; if not, its client is told of its end.
-    pub(super) fn goes_on(&mut self) -> bool {
+    /// Whether the completion has another round; if not, its end is sent.
+    pub(super) fn continues(&mut self) -> bool {
         match self.end() {
             Ok(None) => true,
-            Ok(Some(end)) => self.close(TextEvent::Ended(end)),
-            Err(error) => self.close(TextEvent::Failed(error)),
+            Ok(Some(end)) => self.close(CompletionEvent::Ended(end)),
+            Err(error) => self.close(CompletionEvent::Failed(error)),
         }
     }
 
-    /// Tells of a round; whether the text goes on.
-    pub(super) fn tell(&mut self, round: Result<(), ApiError>) -> bool {
+    /// Sends what a round gave; whether the completion continues.
+    pub(super) fn report(&mut self, round: Result<(), ApiError>) -> bool {
         match round {
-            Err(error) => self.close(TextEvent::Failed(error)),
+            Err(error) => self.close(CompletionEvent::Failed(error)),
             Ok(()) => {
-                let part = std::mem::take(&mut self.listener.part);
-                let listens = self.send(TextEvent::Part(part));
-                if !listens {
+                let part = std::mem::take(&mut self.observer.part);
+                let connected = self.send(CompletionEvent::Part(part));
+                if !connected {
                     self.count();
                 }
-                listens
+                connected
             }
         }
     }
 
-    /// The text does not go on.
-    fn close(&mut self, event: TextEvent) -> bool {
-        // Who has a text finds it among the meters.
+    /// Ends the completion; false, since it does not continue.
+    fn close(&mut self, event: CompletionEvent) -> bool {
+        // A client that has its completion finds it in the meters.
         self.count();
         self.send(event);
         false
@@ -153,27 +152,27 @@ impl<'m> RunningText<'m> {
 
     fn count(&self) {
         let tokens = self.generation.new_tokens().len();
-        self.meters.ended(tokens, &self.listener.speculation);
+        self.meters.ended(tokens, &self.observer.speculation);
     }
 
-    /// The end of the text, if it is there.
-    fn end(&mut self) -> Result<Option<EndedText>, ApiError> {
+    /// The end of the completion, if it has ended.
+    fn end(&mut self) -> Result<Option<CompletionEnd>, ApiError> {
         if Instant::now() >= self.job.deadline {
             return Err(ApiError::late());
         }
         let Some(reason) = self.generation.begin(self.totals.decode) else { return Ok(None) };
         self.generation.finish()?;
-        self.listener.text(self.generation.take_text());
-        let rest = std::mem::take(&mut self.listener.part);
+        self.observer.text(self.generation.take_text());
+        let rest = std::mem::take(&mut self.observer.part);
         if !rest.text.is_empty() {
-            self.send(TextEvent::Part(rest));
+            self.send(CompletionEvent::Part(rest));
         }
-        let speculation = self.listener.speculation.clone();
-        Ok(Some(EndedText { reason, speculation }))
+        let speculation = self.observer.speculation.clone();
+        Ok(Some(CompletionEnd { reason, speculation }))
     }
 
-    /// Whether the client still listens.
-    fn send(&self, event: TextEvent) -> bool {
+    /// Whether the client is still connected.
+    fn send(&self, event: CompletionEvent) -> bool {
         self.job.events.send((self.job.index, event)).is_ok()
     }
 }
@@ -186,8 +185,8 @@ impl ServingEngine<'_> {
             SentPrompt::Tokens(tokens) => Ok(tokens.clone()),
             SentPrompt::Chat(messages) => {
                 let conversation = Conversation { messages: messages.clone(), today: None };
-                // No template, or one that refuses these roles, is the client's to mend; where
-                // the model's files lie is not the client's business.
+                // Without a template, or with one that refuses these roles, the request is wrong;
+                // the client must not see where the model's files lie.
                 self.codec().encode_chat(&conversation).map_err(|error| match error {
                     Error::File { why, .. } => Error::Input(why),
                     error => error,
@@ -196,7 +195,7 @@ impl ServingEngine<'_> {
         }
     }
 
-    /// What random numbers are addressed by: a text has those that `specdec generate` gives it.
+    /// The address of random numbers: a completion has those that `specdec generate` has for it.
     fn request_key(&self, prompt: &SentPrompt, tokens: &[Token]) -> String {
         match prompt {
             SentPrompt::Text(text) => text.clone(),
@@ -207,14 +206,14 @@ impl ServingEngine<'_> {
         }
     }
 
-    fn rules(&self, wanted: &TextOptions, prompt: usize) -> StopRules<'static> {
+    fn rules(&self, options: &CompletionOptions, prompt: usize) -> StopRules<'static> {
         let info = self.target().info();
         let room = info.context_length.saturating_sub(prompt);
         let most = self.settings.limits.tokens.unwrap_or(usize::MAX).min(room);
         StopRules {
-            max_tokens: wanted.max_tokens.unwrap_or(most),
-            eos: if wanted.ignore_eos { Vec::new() } else { info.eos.clone() },
-            strings: wanted.stop.clone(),
+            max_tokens: options.max_tokens.unwrap_or(most),
+            eos: if options.ignore_eos { Vec::new() } else { info.eos.clone() },
+            strings: options.stop.clone(),
             deadline: None,
             user: None,
         }
@@ -229,7 +228,7 @@ fn prompt_logprobs(
 ) -> Result<Vec<TokenLogprobs>, Error> {
     let mut found = Vec::with_capacity(prompt.len());
     prompt_rows(engine.target(), prompt, |token, logits| {
-        found.push(engine.texts.logprobs(&LawRow::raw(logits)?, token, most));
+        found.push(engine.spellings.logprobs(&LogprobRow::raw(logits)?, token, most));
         Ok(())
     })?;
     Ok(found)
@@ -237,27 +236,27 @@ fn prompt_logprobs(
 
 /// Gathers what a round gives.
 #[derive(Debug)]
-struct PartListener<'m> {
-    texts: &'m TokenTexts,
+struct RoundObserver<'m> {
+    spellings: &'m TokenSpellings,
     most: Option<usize>,
     mode: LogprobsMode,
-    part: RoundText,
+    part: CompletionPart,
     speculation: Speculation,
 }
 
-impl Observer for PartListener<'_> {
+impl Observer for RoundObserver<'_> {
     fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
         self.speculation.add(event);
         self.part.tokens.extend_from_slice(event.emitted);
         let Some(most) = self.most else { return Ok(()) };
         let path = event.verdict.path.iter().map(|&id| Some(id));
         let rows = [None].into_iter().chain(path).map(|at| Row::after(at).number());
-        for (row, &token) in rows.zip(event.emitted) {
-            let law = match self.mode {
-                LogprobsMode::Raw => LawRow::raw(&event.logits[row])?,
-                LogprobsMode::Processed => LawRow::Processed(&event.targets[row]),
+        for (at, &token) in rows.zip(event.emitted) {
+            let row = match self.mode {
+                LogprobsMode::Raw => LogprobRow::raw(&event.logits[at])?,
+                LogprobsMode::Processed => LogprobRow::Processed(&event.targets[at]),
             };
-            self.part.logprobs.push(self.texts.logprobs(&law, token, most));
+            self.part.logprobs.push(self.spellings.logprobs(&row, token, most));
         }
         Ok(())
     }

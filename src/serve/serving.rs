@@ -1,4 +1,4 @@
-//! The thread that has the models: it gives all running texts a round together.
+//! The thread that has the models: it gives all running completions a round together.
 
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
@@ -9,11 +9,11 @@ use tokio::sync::mpsc::{Receiver, channel};
 use super::ServeSettings;
 use super::api_error::ApiError;
 use super::engine::{ServedPair, ServingEngine};
-use super::job::TextJob;
+use super::job::CompletionJob;
 use super::router::listen;
-use super::running::RunningText;
+use super::running::RunningCompletion;
 
-/// Serves until it is told to end; `began` gets the address once connections are accepted.
+/// Serves until it is interrupted; `began` gets the address once connections are accepted.
 ///
 /// # Errors
 /// If the method cannot be built, or the address is taken.
@@ -36,20 +36,20 @@ pub fn serve(
     connections.join().map_err(|_| anyhow!("the thread of the connections has panicked"))?
 }
 
-/// Generates texts until no connection can send any more.
-fn generate_all(engine: &ServingEngine<'_>, mut queue: Receiver<TextJob>) {
-    let mut running = Vec::<RunningText<'_>>::new();
+/// Generates completions until no connection can send any more.
+fn generate_all(engine: &ServingEngine<'_>, mut queue: Receiver<CompletionJob>) {
+    let mut running = Vec::<RunningCompletion<'_>>::new();
     loop {
-        // A text that has ended is told of before others read their prompts.
-        running.retain_mut(RunningText::goes_on);
+        // The end of a completion is reported before others read their prompts.
+        running.retain_mut(RunningCompletion::continues);
         while running.len() < engine.settings.limits.slots {
             engine.meters.load(running.len(), queue.len());
             let job =
                 if running.is_empty() { queue.blocking_recv() } else { queue.try_recv().ok() };
             match job {
                 Some(job) => {
-                    let text = RunningText::begin(job, engine, &mut running);
-                    running.extend(text.and_then(|mut text| text.goes_on().then_some(text)));
+                    let begun = RunningCompletion::begin(job, engine, &mut running);
+                    running.extend(begun.and_then(|mut begun| begun.continues().then_some(begun)));
                 }
                 None if running.is_empty() => return,
                 None => break,
@@ -57,13 +57,16 @@ fn generate_all(engine: &ServingEngine<'_>, mut queue: Receiver<TextJob>) {
         }
         engine.meters.load(running.len(), queue.len());
         let mut rounds = round(&mut running, engine).into_iter();
-        running.retain_mut(|text| text.tell(rounds.next().unwrap_or(Ok(()))));
+        running.retain_mut(|completion| completion.report(rounds.next().unwrap_or(Ok(()))));
     }
 }
 
-/// A round of all texts, and what each of them has failed with.
-fn round(running: &mut [RunningText<'_>], engine: &ServingEngine<'_>) -> Vec<Result<(), ApiError>> {
-    match RunningText::round(running, engine) {
+/// A round of all completions, and the errors of those that have failed.
+fn round(
+    running: &mut [RunningCompletion<'_>],
+    engine: &ServingEngine<'_>,
+) -> Vec<Result<(), ApiError>> {
+    match RunningCompletion::round(running, engine) {
         Ok(rounds) => rounds.into_iter().map(|round| round.map_err(ApiError::from)).collect(),
         Err(error) => {
             let error = ApiError::from(error);

@@ -1,11 +1,11 @@
-//! What speculation did for a text, in the fields of vLLM's
+//! What speculation did for a completion, in the fields of vLLM's
 //! `--per-request-spec-decode-metrics detailed`.
 
 use serde::Serialize;
 
 use crate::round::RoundEvent;
 
-/// Rounds of a text. Rounds without a draft count as steps of no drafted tokens.
+/// Rounds of a completion. Rounds without a draft count as steps of no drafted tokens.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Speculation {
     /// Tokens per round, as far as drafts and their corrections or bonus tokens gave them.

@@ -1,61 +1,64 @@
-//! Answers that are streamed as server-sent events.
+//! Responses that are streamed as server-sent events.
 
-use axum::body::{Body, Bytes};
-use axum::http::{HeaderValue, header};
-use axum::response::Response;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use futures_util::stream::{iter, poll_fn};
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio_stream::wrappers::UnboundedReceiverStream;
-use tokio_stream::{Stream, StreamExt};
 
-use super::answer::{AnswerHead, GatheredText, TextsRequest};
-use super::job::TextEvent;
+use super::job::CompletionEvent;
+use super::response::{ClientRequest, PartialCompletion, ResponseHead};
 
-/// A stream of parts. Its first event came before, so that a request that fails at once gets a
-/// status of its own.
+/// A stream of chunks, with the event that came before it began, if one did. A comment is sent
+/// whenever it has been silent for `keep_alive`.
 pub(super) fn streamed(
-    asked: TextsRequest,
-    head: AnswerHead,
-    first: (usize, TextEvent),
-    events: UnboundedReceiver<(usize, TextEvent)>,
+    request: ClientRequest,
+    head: ResponseHead,
+    first: Option<(usize, CompletionEvent)>,
+    mut events: UnboundedReceiver<(usize, CompletionEvent)>,
+    keep_alive: Duration,
 ) -> Response {
-    let events = tokio_stream::once(first).chain(UnboundedReceiverStream::new(events));
-    let mut response = Response::new(Body::from_stream(parts(asked, head, events)));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    response
+    // The tokens that were sent already, for the usage.
+    let sent = vec![PartialCompletion::default(); request.completions()];
+    let mut chunks = StreamChunks { request, head, sent, ended: 0 };
+    let events = iter(first).chain(poll_fn(move |context| events.poll_recv(context)));
+    let events = events.flat_map(move |(index, event)| iter(chunks.next(index, event)));
+    let stream = Sse::new(events.map(Ok::<_, Infallible>));
+    stream.keep_alive(KeepAlive::new().interval(keep_alive)).into_response()
 }
 
-fn parts(
-    asked: TextsRequest,
-    head: AnswerHead,
-    events: impl Stream<Item = (usize, TextEvent)>,
-) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
-    // What was told of each text already, for the usage.
-    let mut texts = vec![GatheredText::default(); asked.texts()];
-    let mut ended = 0;
-    events.map(move |(index, event)| {
-        let mut new = GatheredText::default();
+/// What has been sent of a response.
+struct StreamChunks {
+    request: ClientRequest,
+    head: ResponseHead,
+    sent: Vec<PartialCompletion>,
+    ended: usize,
+}
+
+impl StreamChunks {
+    /// What is sent when something has happened to a completion.
+    fn next(&mut self, index: usize, event: CompletionEvent) -> Vec<Event> {
+        let Self { request, head, sent, ended } = self;
+        let mut new = PartialCompletion::default();
         if let Err(error) = new.add(event) {
-            return Ok(data(&error.body()));
+            return vec![data(&error.body())];
         }
-        texts[index].begun = texts[index].begun.take().or_else(|| new.begun.clone());
-        texts[index].part.tokens.extend_from_slice(&new.part.tokens);
-        let mut text = data(&asked.chunk(&head, index, &new)).to_vec();
-        if new.ended.is_some() {
-            ended += 1;
-            if ended == texts.len() {
-                if asked.include_usage {
-                    text.extend(data(&asked.usage_chunk(&head, &texts)));
-                }
-                text.extend(b"data: [DONE]\n\n");
-            }
+        sent[index].prompt = sent[index].prompt.take().or_else(|| new.prompt.clone());
+        sent[index].part.tokens.extend_from_slice(&new.part.tokens);
+        let mut chunks = vec![data(&request.chunk(head, index, &new))];
+        *ended += usize::from(new.end.is_some());
+        if new.end.is_some() && *ended == sent.len() {
+            chunks.extend(request.include_usage.then(|| data(&request.usage_chunk(head, sent))));
+            chunks.push(Event::default().data("[DONE]"));
         }
-        Ok(text.into())
-    })
+        chunks
+    }
 }
 
-fn data(value: &Value) -> Bytes {
-    format!("data: {value}\n\n").into()
+fn data(value: &Value) -> Event {
+    Event::default().data(value.to_string())
 }

@@ -285,7 +285,7 @@ fn rows_that_contradict_each_other_are_left_out() {
         (|row| row.beam = None, "it has no score of its beam search"),
         (|row| row.beam.as_mut().unwrap().score *= 1.01, "its score does not follow from log_prob"),
         (|row| row.beam.as_mut().unwrap().rows = 1, "it made more passes than it needed rows"),
-        (|row| row.beam.as_mut().unwrap().steps = 1, "its text has more tokens than steps"),
+        (|row| row.beam.as_mut().unwrap().steps = 1, "its completion has more tokens than steps"),
     ];
     let (_out, folder) = beams(&[]);
     let whole = texts(&folder);

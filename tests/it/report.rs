@@ -352,7 +352,7 @@ fn greedy_differences_are_shown_and_raise_an_alarm_unless_they_are_ties() {
     assert!(text.contains("| 2 of 3 | 1 |"), "{text}");
     assert!(
         text.contains(
-            "1 texts differ from those of plain decoding where they must not, and not at a tie"
+            "1 completions differ from those of plain decoding where they must not, and not at a tie"
         ),
         "{text}"
     );

@@ -343,7 +343,7 @@ fn texts_without_a_baseline_are_not_counted_as_compared() {
     rows.generations.retain(|g| g.cell != "none-0-0" || g.prompt == "prompt-00");
     let (_folder, text) = reported(&rows);
     let of = |k: usize| {
-        line(&text, "## Greedy text", &format!("| model | T = 0 | G~ greedy-exact | {k} |"))
+        line(&text, "## Greedy tokens", &format!("| model | T = 0 | G~ greedy-exact | {k} |"))
             .to_owned()
     };
     assert!(of(3).contains("| 1 of 1 |") && of(1).contains("| 0 of 1 |"), "{text}");

@@ -1,4 +1,4 @@
-//! What a server answers.
+//! How a server responds.
 
 #[cfg(unix)]
 use std::io::{Read, Write};
@@ -7,33 +7,33 @@ use serde_json::{Value, json};
 use specdec::exactness::mutants::of_any_models;
 
 use crate::cli_support::{refuses, stdout};
-use crate::serve_support::{TestServer, first_text, toy_text};
+use crate::serve_support::{TestServer, first_text, toy_request};
 
 /// Catches: every round reports its whole draft as accepted.
 #[test]
-fn a_text_is_that_of_generate() {
+fn a_completion_equals_that_of_generate() {
     let server = TestServer::start(&["-k", "3"]);
     let options = ["--temperature", "0.8", "--seed", "5", "-n", "24", "-k", "3"];
     let own = [&["generate", "ab", "--target", "toy:mixed"], &options[..]].concat();
-    let answer = server.complete(&toy_text(5, 24));
-    assert_eq!(first_text(&answer), stdout(&own).trim_end());
-    assert_eq!(answer["choices"][0]["finish_reason"], "length");
+    let response = server.complete(&toy_request(5, 24));
+    assert_eq!(first_text(&response), stdout(&own).trim_end());
+    assert_eq!(response["choices"][0]["finish_reason"], "length");
     assert_eq!(
-        answer["usage"],
+        response["usage"],
         json!({
             "prompt_tokens": 2, "completion_tokens": 24, "total_tokens": 26,
         })
     );
-    // Rounds account for the tokens, as far as the end of the text cut none.
-    let rounds = &answer["metrics"]["speculative_decoding"];
+    // Rounds account for the tokens, but for those after the end of the completion.
+    let rounds = &response["metrics"]["speculative_decoding"];
     let accepted = rounds["per_step_accepted"].as_array().unwrap();
     let sum = accepted.iter().map(|count| 1 + count.as_u64().unwrap()).sum::<u64>();
     assert!((24..28).contains(&sum), "{rounds}");
     assert_eq!(rounds["num_spec_steps"], accepted.len());
-    // Without a seed, the one in the answer gives the text again.
+    // Without a seed, the one in the response gives the completion again.
     let free = server.complete(&json!({"prompt": "ab", "max_tokens": 24, "temperature": 0.8}));
     let seed = free["seed"].as_u64().unwrap();
-    assert_eq!(first_text(&server.complete(&toy_text(seed, 24))), first_text(&free));
+    assert_eq!(first_text(&server.complete(&toy_request(seed, 24))), first_text(&free));
 }
 
 /// Catches: a stream has no usage, or ends with its first completion.
@@ -41,15 +41,15 @@ fn a_text_is_that_of_generate() {
 fn a_stream_has_the_same_text_and_counts() {
     let server = TestServer::start(&[]);
     for n in [1, 3] {
-        let mut fields = toy_text(9, 20);
+        let mut fields = toy_request(9, 20);
         fields["n"] = n.into();
         fields["return_token_ids"] = true.into();
         let whole = server.complete(&fields);
         fields["stream"] = true.into();
         fields["stream_options"] = json!({"include_usage": true});
-        let answer = server.post("/v1/completions", &fields);
-        assert!(answer.head.contains("text/event-stream"), "{}", answer.head);
-        let mut events = answer.events();
+        let response = server.post("/v1/completions", &fields);
+        assert!(response.head.contains("text/event-stream"), "{}", response.head);
+        let mut events = response.events();
         assert_eq!(events.pop().unwrap()["usage"], whole["usage"]);
         let (mut texts, mut tokens) = (vec![String::new(); n], vec![Vec::new(); n]);
         for event in &events {
@@ -65,20 +65,20 @@ fn a_stream_has_the_same_text_and_counts() {
     }
 }
 
-/// Probabilities of a prompt and of a text, of both laws, against the model's.
+/// Probabilities of a prompt and of a completion, raw and processed, against the model's.
 #[test]
-fn log_probabilities_are_those_of_the_law() {
+fn log_probabilities_are_those_of_the_model() {
     for (mode, temperature) in [("raw", "1"), ("processed", "0.5")] {
         let server = TestServer::start(&["--logprobs-mode", mode]);
-        let answer = server.complete(&json!({
+        let response = server.complete(&json!({
             "prompt": [0, 1, 0], "max_tokens": 1, "temperature": 0.5, "seed": 1, "echo": true,
             "logprobs": 4, "prompt_logprobs": 4, "return_token_ids": true,
         }));
-        let choice = &answer["choices"][0];
+        let choice = &response["choices"][0];
         let logs = &choice["logprobs"];
         assert_eq!(logs["tokens"].as_array().unwrap().len(), 4);
         assert_eq!(logs["token_logprobs"][0], Value::Null);
-        let law = stdout(&[
+        let inspected = stdout(&[
             "inspect",
             "aba",
             "--target",
@@ -87,8 +87,8 @@ fn log_probabilities_are_those_of_the_law() {
             temperature,
             "--json",
         ]);
-        let law = serde_json::from_str::<Value>(&law).unwrap();
-        let expected = law["tokens"].as_array().unwrap().iter().map(|token| {
+        let inspected = serde_json::from_str::<Value>(&inspected).unwrap();
+        let expected = inspected["tokens"].as_array().unwrap().iter().map(|token| {
             let stages = token["probabilities"].as_array().unwrap();
             let last = stages.last().unwrap().as_f64().unwrap();
             (token["label"].as_str().unwrap().to_owned(), last)
@@ -97,7 +97,7 @@ fn log_probabilities_are_those_of_the_law() {
             let found = logs["top_logprobs"][3][&name].as_f64().unwrap();
             assert!((found.exp() - p).abs() < 1e-9, "{mode} {name}: {found} {p}");
         }
-        // The law of the last token of the prompt does not know of temperatures.
+        // The row of the last token of the prompt is raw, at any temperature.
         let rows = choice["prompt_logprobs"].as_array().unwrap();
         let sum = rows[2].as_object().unwrap().values().map(|row| row["logprob"].as_f64().unwrap());
         assert!((sum.map(f64::exp).sum::<f64>() - 1.0).abs() < 1e-9, "{}", rows[2]);
@@ -105,19 +105,19 @@ fn log_probabilities_are_those_of_the_law() {
     }
 }
 
-/// Logits of a model that is no toy have any sum, and few of its tokens are told.
+/// Logits of a model that is no toy have any sum, and few of its tokens are reported.
 /// Catches: logits in the place of log-probabilities; the least probable tokens come first.
 #[test]
-fn the_most_probable_tokens_are_told() {
+fn the_most_probable_tokens_are_reported() {
     let server = TestServer::of("embedded-target", &["--max-logprobs", "-1"]);
     let row = |most: usize| {
         let fields = json!({"prompt": [5, 6, 7], "max_tokens": 1, "prompt_logprobs": most});
-        let answer = server.complete(&fields);
-        let row = answer["choices"][0]["prompt_logprobs"][2].as_object().unwrap();
-        let told = row.iter().map(|(id, told)| (told["logprob"].as_f64().unwrap(), id.clone()));
-        let mut told = told.collect::<Vec<_>>();
-        told.sort_by(|a, b| b.0.total_cmp(&a.0));
-        told
+        let response = server.complete(&fields);
+        let row = response["choices"][0]["prompt_logprobs"][2].as_object().unwrap();
+        let found = row.iter().map(|(id, own)| (own["logprob"].as_f64().unwrap(), id.clone()));
+        let mut found = found.collect::<Vec<_>>();
+        found.sort_by(|a, b| b.0.total_cmp(&a.0));
+        found
     };
     let all = row(4096);
     assert_eq!(all.len(), 4096);
@@ -128,47 +128,47 @@ fn the_most_probable_tokens_are_told() {
 }
 
 #[test]
-fn texts_end_where_they_are_told_to() {
+fn completions_end_at_stop_strings_and_limits() {
     let server = TestServer::start(&[]);
-    let free = first_text(&server.complete(&toy_text(2, 40)));
+    let free = first_text(&server.complete(&toy_request(2, 40)));
     let stop = &free[10..12];
-    let mut fields = toy_text(2, 40);
+    let mut fields = toy_request(2, 40);
     fields["stop"] = json!([stop, "zzz"]);
-    let answer = server.complete(&fields);
-    assert_eq!(first_text(&answer), free[..free.find(stop).unwrap()]);
-    assert_eq!(answer["choices"][0]["finish_reason"], "stop");
+    let response = server.complete(&fields);
+    assert_eq!(first_text(&response), free[..free.find(stop).unwrap()]);
+    assert_eq!(response["choices"][0]["finish_reason"], "stop");
     let none = server.complete(&json!({"prompt": "ab", "max_tokens": 0, "echo": true}));
     assert_eq!(first_text(&none), "ab");
 }
 
-/// The model's end token ends a text, unless it is to be ignored.
+/// The model's end token ends a completion, unless it is to be ignored.
 /// Catches: the end token is ignored.
 #[test]
-fn an_end_token_ends_a_text() {
+fn an_end_token_ends_a_completion() {
     let server = TestServer::of("embedded-target", &[]);
     let reasons = |ignored: bool| {
-        let answer = server.complete(&json!({
+        let response = server.complete(&json!({
             "prompt": "# ", "max_tokens": 300, "n": 4, "seed": 1, "ignore_eos": ignored,
         }));
-        let choices = answer["choices"].as_array().unwrap();
+        let choices = response["choices"].as_array().unwrap();
         let ended = choices.iter().filter(|choice| choice["finish_reason"] == "stop").count();
-        (ended, answer["usage"]["completion_tokens"].as_u64().unwrap())
+        (ended, response["usage"]["completion_tokens"].as_u64().unwrap())
     };
     let (ended, tokens) = reasons(false);
     assert!(ended > 0 && tokens < 1200, "{ended} {tokens}");
     assert_eq!(reasons(true), (0, 1200));
 }
 
-/// The texts of a request are draws of their own, which come again.
+/// The completions of a request are draws of their own, and the same draws each time.
 /// Catches: all completions of a request have the same random numbers.
 #[test]
-fn texts_of_a_request_differ() {
+fn completions_of_a_request_differ() {
     let server = TestServer::start(&[]);
-    let mut fields = toy_text(3, 30);
+    let mut fields = toy_request(3, 30);
     fields["n"] = 4.into();
     let texts = || {
-        let answer = server.complete(&fields);
-        let choices = answer["choices"].as_array().unwrap();
+        let response = server.complete(&fields);
+        let choices = response["choices"].as_array().unwrap();
         let each = choices.iter().map(|choice| choice["text"].as_str().unwrap().to_owned());
         each.collect::<Vec<_>>()
     };
@@ -177,15 +177,15 @@ fn texts_of_a_request_differ() {
     assert_eq!(texts(), found);
 }
 
-/// Many texts at a time, on fewer slots, are those that each is by itself.
+/// Many completions at a time, on fewer slots, are those that each is by itself.
 #[test]
-fn texts_beside_each_other_are_those_alone() {
+fn completions_together_equal_those_alone() {
     let methods: [&[&str]; 3] = [&[], &["--verifier", "token_match"], &["--verifier", "gumbel"]];
     for method in methods {
         let server = TestServer::start(&[&["--slots", "7"], method].concat());
-        let texts = 0..32;
+        let seeds = 0..32;
         let fields = |seed: u64| {
-            let mut fields = toy_text(seed, 30);
+            let mut fields = toy_request(seed, 30);
             fields["stream"] = true.into();
             fields["temperature"] = if seed.is_multiple_of(4) { 0.0 } else { 0.9 }.into();
             fields
@@ -194,13 +194,13 @@ fn texts_beside_each_other_are_those_alone() {
             let events = server.post("/v1/completions", &fields(seed)).events();
             events.iter().map(first_text).collect::<String>()
         };
-        let alone = texts.clone().map(text).collect::<Vec<_>>();
-        let beside = std::thread::scope(|scope| {
-            let started = texts.map(|seed| scope.spawn(move || text(seed)));
+        let alone = seeds.clone().map(text).collect::<Vec<_>>();
+        let together = std::thread::scope(|scope| {
+            let started = seeds.map(|seed| scope.spawn(move || text(seed)));
             let started = started.collect::<Vec<_>>();
             started.into_iter().map(|text| text.join().unwrap()).collect::<Vec<_>>()
         });
-        assert_eq!(alone, beside, "{method:?}");
+        assert_eq!(alone, together, "{method:?}");
         assert!(alone.iter().all(|text| text.len() == 30), "{alone:?}");
     }
 }
@@ -216,7 +216,7 @@ fn a_wrong_server_says_so() {
         assert!(head.contains(&format!("x-specdec-mutant: {name}")), "{head}");
     }
     assert_eq!(server.get("/health").json()["mutant"], name);
-    assert!(server.complete(&toy_text(1, 10))["choices"][0]["text"].is_string());
+    assert!(server.complete(&toy_request(1, 10))["choices"][0]["text"].is_string());
     let right = TestServer::start(&[]);
     assert!(right.banner.is_empty());
     assert!(!right.get("/health").head.contains("x-specdec-mutant"));
@@ -225,21 +225,21 @@ fn a_wrong_server_says_so() {
 
 /// Each known-wrong method can be served.
 #[test]
-fn known_wrong_methods_make_texts() {
+fn known_wrong_methods_generate() {
     assert!(of_any_models().len() > 30);
     for mutant in of_any_models().iter().step_by(5) {
         let server = TestServer::start(&["--mutant", mutant.name]);
-        let text = first_text(&server.complete(&toy_text(1, 12)));
+        let text = first_text(&server.complete(&toy_request(1, 12)));
         assert_eq!(text.len(), 12, "{}", mutant.name);
     }
 }
 
 #[cfg(unix)]
 #[test]
-fn a_server_ends_when_it_is_told_to() {
+fn a_server_ends_when_it_is_signalled() {
     for signal in ["-INT", "-TERM"] {
         let server = TestServer::start(&[]);
-        assert_eq!(first_text(&server.complete(&toy_text(1, 10))).len(), 10);
+        assert_eq!(first_text(&server.complete(&toy_request(1, 10))).len(), 10);
         server.signal(signal);
         assert!(server.end().success(), "{signal}");
     }
@@ -249,13 +249,13 @@ fn a_server_ends_when_it_is_told_to() {
 /// Catches: a server that ends takes new requests.
 #[cfg(unix)]
 #[test]
-fn a_server_that_ends_takes_no_new_text() {
+fn an_ending_server_takes_no_new_request() {
     let server = TestServer::start(&[]);
-    let body = toy_text(1, 10).to_string();
+    let body = toy_request(1, 10).to_string();
     let whole = crate::serve_support::request("POST", "/v1/completions", "", &body);
     let (begin, rest) = whole.split_at(whole.len() - 5);
     let mut stream = server.send(begin.as_bytes());
-    // Connections are taken in their order.
+    // Connections are accepted in their order.
     assert_eq!(server.get("/health").status, 200);
     server.signal("-TERM");
     let address = server.url().replace("http://", "");
@@ -263,8 +263,8 @@ fn a_server_that_ends_takes_no_new_text() {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     stream.write_all(rest.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 503"), "{response}");
     assert!(server.end().success());
 }

@@ -8,7 +8,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde_json::{Value, json};
 
 use crate::cli_support::refuses;
-use crate::serve_support::{TestServer, first_text, request, toy_text};
+use crate::serve_support::{TestServer, first_text, request, toy_request};
 
 /// Catches: a body may have any length.
 #[test]
@@ -19,9 +19,9 @@ fn wrong_requests_get_one_sentence() {
         ("", 400, "the body is not JSON"),
         ("[]", 400, "no JSON object"),
         ("{\"prompt\": \"ab\"", 400, "the body is not JSON"),
-        ("{}", 400, "\"prompt\" is null: allowed is a text"),
-        ("{\"prompt\": 7}", 400, "\"prompt\" is 7: allowed is a text"),
-        ("{\"prompt\": [[0], 3]}", 400, "allowed is a text"),
+        ("{}", 400, "\"prompt\" is null: allowed is a string"),
+        ("{\"prompt\": 7}", 400, "\"prompt\" is 7: allowed is a string"),
+        ("{\"prompt\": [[0], 3]}", 400, "allowed is a string"),
         ("{\"prompt\": [9]}", 400, "token 9"),
         ("{\"prompt\": \"xyz\"}", 400, ""),
         ("{\"prompt\": \"ab\", \"temprature\": 1}", 400, "\"temprature\" is not known here"),
@@ -30,7 +30,7 @@ fn wrong_requests_get_one_sentence() {
         ("{\"prompt\": \"ab\", \"top_p\": 1.5}", 400, "top_p"),
         ("{\"prompt\": \"ab\", \"max_tokens\": 65}", 400, "allowed is a whole number from 0 to 64"),
         ("{\"prompt\": \"ab\", \"n\": 0}", 400, "allowed is a whole number from 1 to 128"),
-        ("{\"prompt\": \"ab\", \"n\": 65}", 400, "65 texts at once: 64 may wait"),
+        ("{\"prompt\": \"ab\", \"n\": 65}", 400, "65 completions at once: 64 may wait"),
         ("{\"prompt\": \"ab\", \"logprobs\": 21}", 400, "allowed is a whole number from 0 to 20"),
         ("{\"prompt\": \"ab\", \"stop\": [\"\"]}", 400, "\"stop\""),
         ("{\"prompt\": \"ab\", \"stream\": 1}", 400, "allowed is true or false"),
@@ -39,41 +39,56 @@ fn wrong_requests_get_one_sentence() {
         ("{\"prompt\": \"ab\", \"model\": \"gpt\"}", 404, "its name is toy:mixed"),
         (&long, 413, "longer than 4096 bytes"),
     ] {
-        let answer = server.ask("POST", "/v1/completions", "", body);
-        assert_eq!(answer.status, status, "{body}: {}", answer.body);
-        assert!(answer.error().contains(part), "{body}: {}", answer.body);
+        let response = server.call("POST", "/v1/completions", "", body);
+        assert_eq!(response.status, status, "{body}: {}", response.body);
+        assert!(response.error().contains(part), "{body}: {}", response.body);
     }
     let chat = json!({"messages": [{"role": "user", "content": "ab"}]});
-    let answer = server.post("/v1/chat/completions", &chat);
-    assert!(answer.status == 400 && answer.error().contains("chat template"), "{}", answer.body);
+    let response = server.post("/v1/chat/completions", &chat);
+    assert!(
+        response.status == 400 && response.error().contains("chat template"),
+        "{}",
+        response.body
+    );
     for messages in
         [json!([]), json!("ab"), json!([{"role": "user", "content": [{"type": "image_url"}]}])]
     {
-        let answer = server.post("/v1/chat/completions", &json!({"messages": messages}));
-        assert!(answer.error().contains("\"messages\" is"), "{}", answer.body);
+        let response = server.post("/v1/chat/completions", &json!({"messages": messages}));
+        assert!(response.error().contains("\"messages\" is"), "{}", response.body);
     }
     assert_eq!(server.get("/v1/completions").status, 405);
     assert_eq!(server.get("/v2").status, 404);
-    assert_eq!(first_text(&server.complete(&toy_text(1, 8))).len(), 8);
+    assert_eq!(first_text(&server.complete(&toy_request(1, 8))).len(), 8);
 }
 
-/// The client can leave out chat, and does not learn where the model's files lie.
+/// Its stream would begin with status 200.
+#[test]
+fn a_stream_that_fails_at_once_has_a_status() {
+    let server = TestServer::start(&[]);
+    // The engine refuses the token, not the connection.
+    let response = server.post("/v1/completions", &json!({"prompt": [9], "stream": true}));
+    assert_eq!(response.status, 400, "{}", response.body);
+    assert!(response.head.contains("application/json"), "{}", response.head);
+    assert!(response.error().contains("token 9"), "{}", response.body);
+}
+
+/// It is the client's to avoid, and the message does not say where the model's files lie.
 /// Catches: a missing template is the server's fault.
 #[test]
 fn a_chat_without_a_template_is_a_wrong_request() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("models/target");
     let server = TestServer::of(folder.to_str().unwrap(), &["--slots", "1"]);
     let chat = json!({"messages": [{"role": "user", "content": "ab"}]});
-    let answer = server.post("/v1/chat/completions", &chat);
-    assert!(answer.status == 400, "{}", answer.body);
-    assert!(answer.error().starts_with("there is no chat template"), "{}", answer.body);
+    let response = server.post("/v1/chat/completions", &chat);
+    assert!(response.status == 400, "{}", response.body);
+    assert!(response.error().starts_with("there is no chat template"), "{}", response.body);
 }
 
 /// Catches: a key is compared only as far as it was sent.
 #[test]
 fn a_key_keeps_others_out() {
     let server = TestServer::start(&["--api-key", "open sesame"]);
-    let body = toy_text(1, 4).to_string();
+    let body = toy_request(1, 4).to_string();
     for (header, status) in [
         ("", 401),
         ("Authorization: Bearer open sesamE\r\n", 401),
@@ -81,71 +96,70 @@ fn a_key_keeps_others_out() {
         ("Authorization: open sesame\r\n", 401),
         ("Authorization: Bearer open sesame\r\n", 200),
     ] {
-        let answer = server.ask("POST", "/v1/completions", header, &body);
-        assert_eq!(answer.status, status, "{header}");
+        let response = server.call("POST", "/v1/completions", header, &body);
+        assert_eq!(response.status, status, "{header}");
     }
     assert_eq!(server.get("/metrics").status, 401);
     assert_eq!(server.get("/health").status, 200);
 }
 
-/// With one slot and one place to wait, further texts are refused, and told when to come again.
+/// With one slot and one place in the queue, further requests are refused with `Retry-After`.
 /// Catches: requests wait without limit; a completion is generated although its client has gone.
 #[test]
 fn a_full_queue_refuses() {
-    // Texts of a toy would be there at once.
+    // Completions of a toy would end at once.
     let server = TestServer::of("embedded-target", &["--slots", "1", "--queue", "1"]);
-    let mut long = toy_text(1, 1_000_000);
+    let mut long = toy_request(1, 1_000_000);
     long["ignore_eos"] = true.into();
     long["stream"] = true.into();
     let body = long.to_string();
     let begun = |_| {
         let mut stream = server.send(request("POST", "/v1/completions", "", &body).as_bytes());
-        // Begins to answer, or waits.
+        // Its response begins, or it waits.
         stream.set_read_timeout(Some(std::time::Duration::from_millis(50))).unwrap();
         let _ = stream.read(&mut [0; 64]);
         stream
     };
     let open = (0..2).map(begun).collect::<Vec<_>>();
-    let answer = server.post("/v1/completions", &toy_text(2, 4));
-    assert_eq!(answer.status, 429, "{}", answer.body);
-    assert!(answer.head.to_lowercase().contains("retry-after: 1"), "{}", answer.head);
+    let response = server.post("/v1/completions", &toy_request(2, 4));
+    assert_eq!(response.status, 429, "{}", response.body);
+    assert!(response.head.to_lowercase().contains("retry-after: 1"), "{}", response.head);
     drop(open);
-    server.rest();
-    // The one that was begun ended with its client: it would have had a thousand tokens, as many as
-    // the model's context has places.
+    server.wait_until_idle();
+    // The one that was begun ended with its client: the context has room for a thousand tokens.
     let made = server.meter("specdec_generation_tokens_total");
     assert!((1.0..1000.0).contains(&made), "{made}");
-    assert!(!first_text(&server.complete(&toy_text(2, 4))).is_empty());
+    assert!(!first_text(&server.complete(&toy_request(2, 4))).is_empty());
 }
 
-/// A text that takes longer than it may ends with an error, and leaves its slot.
+/// A completion that takes longer than the limit ends with an error, and leaves its slot.
 /// Catches: a completion may take any time.
 #[test]
-fn a_late_text_ends() {
+fn a_late_completion_ends() {
     let server = TestServer::start(&["--time-limit", "0"]);
-    let answer = server.post("/v1/completions", &toy_text(1, 4));
-    assert_eq!(answer.status, 504, "{}", answer.body);
-    server.rest();
-    // Eight texts of a thousand tokens each take longer than a second together.
+    let response = server.post("/v1/completions", &toy_request(1, 4));
+    assert_eq!(response.status, 504, "{}", response.body);
+    server.wait_until_idle();
+    // Eight completions of a thousand tokens each take longer than a second together.
     let server = TestServer::of("embedded-target", &["--slots", "8", "--time-limit", "1"]);
-    let mut long = toy_text(1, 1_000_000);
+    let mut long = toy_request(1, 1_000_000);
     (long["ignore_eos"], long["n"]) = (true.into(), 8.into());
-    let answer = server.post("/v1/completions", &long);
-    assert_eq!(answer.status, 504, "{}", answer.body);
-    server.rest();
+    let response = server.post("/v1/completions", &long);
+    assert_eq!(response.status, 504, "{}", response.body);
+    server.wait_until_idle();
     assert!(server.meter("specdec_generation_tokens_total") > 0.0);
 }
 
-/// Clients that go away leave no text behind that is still generated.
+/// Clients that disconnect leave no completion behind that is still generated.
 #[test]
 fn dropped_connections_leave_nothing() {
     let server = TestServer::start(&["--slots", "3", "--queue", "300"]);
     let mut rng = ChaCha8Rng::seed_from_u64(4);
     for number in 0..200 {
-        let mut fields = toy_text(number, 100_000);
+        let mut fields = toy_request(number, 100_000);
         fields["stream"] = rng.random::<bool>().into();
         let whole = request("POST", "/v1/completions", "", &fields.to_string());
-        // Some go in the middle of their request, some while they are answered.
+        // Some disconnect in the middle of their request, some during the response.
         let sent =
             if rng.random::<bool>() { whole.len() } else { rng.random_range(0..whole.len()) };
         let mut stream = server.send(&whole.as_bytes()[..sent]);
@@ -155,9 +169,9 @@ fn dropped_connections_leave_nothing() {
         }
         let _ = stream.shutdown(Shutdown::Both);
     }
-    server.rest();
-    let expected = first_text(&server.complete(&toy_text(7, 30)));
-    assert_eq!(first_text(&server.complete(&toy_text(7, 30))), expected);
+    server.wait_until_idle();
+    let expected = first_text(&server.complete(&toy_request(7, 30)));
+    assert_eq!(first_text(&server.complete(&toy_request(7, 30))), expected);
 }
 
 /// A body that is nearly a request.
@@ -207,8 +221,8 @@ fn spoilt(rng: &mut impl Rng) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Requests that are nearly right get an answer of a few kinds, and the server goes on.
-/// `SPECDEC_FUZZED_REQUESTS` asks for more of them.
+/// Requests that are nearly right get a response of a few kinds, and the server still works.
+/// `SPECDEC_FUZZED_REQUESTS` sets their number.
 #[test]
 fn spoilt_requests_are_answered() {
     let server = TestServer::start(&["--queue", "256"]);
@@ -219,16 +233,16 @@ fn spoilt_requests_are_answered() {
         let body = spoilt(&mut rng);
         let path =
             if rng.random_range(0..5) == 0 { "/v1/chat/completions" } else { "/v1/completions" };
-        let answer = server.ask("POST", path, "", &body);
-        match answer.status {
+        let response = server.call("POST", path, "", &body);
+        match response.status {
             200 => good += 1,
             400 | 404 => bad += 1,
-            status => panic!("{body}: {status} {}", answer.body),
+            status => panic!("{body}: {status} {}", response.body),
         }
     }
     assert!(good > 50 && bad > 50, "{good} {bad}");
-    server.rest();
-    assert_eq!(first_text(&server.complete(&toy_text(1, 8))).len(), 8);
+    server.wait_until_idle();
+    assert_eq!(first_text(&server.complete(&toy_request(1, 8))).len(), 8);
 }
 
 #[test]

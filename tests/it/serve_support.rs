@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 pub(crate) struct TestServer {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// What it said before its address.
+    /// What it printed before its address.
     pub(crate) banner: String,
 }
 
-/// An answer.
-pub(crate) struct HttpAnswer {
+/// A response.
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: String,
@@ -36,14 +36,14 @@ impl TestServer {
         // From here on the process ends with this value.
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut server = Self { child: child.spawn().unwrap(), address, banner: String::new() };
-        let mut said = BufReader::new(server.child.stderr.take().unwrap());
+        let mut printed = BufReader::new(server.child.stderr.take().unwrap());
         loop {
             let mut line = String::new();
-            assert!(said.read_line(&mut line).unwrap() > 0, "it ended: {}", server.banner);
+            assert!(printed.read_line(&mut line).unwrap() > 0, "it ended: {}", server.banner);
             if let Some((_, address)) = line.trim().split_once(" is served at http://") {
                 server.address = address.parse().unwrap();
-                // Whatever it says later must not stop it.
-                std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+                // What it prints later must not block it.
+                std::thread::spawn(move || std::io::copy(&mut printed, &mut std::io::sink()));
                 return server;
             }
             server.banner += &line;
@@ -54,7 +54,7 @@ impl TestServer {
         format!("http://{}", self.address)
     }
 
-    /// Opens a connection and sends a request; the answer is not read.
+    /// Opens a connection and sends a request; the response is not read.
     pub(crate) fn send(&self, request: &[u8]) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -62,38 +62,38 @@ impl TestServer {
         stream
     }
 
-    /// Sends a request and reads its answer.
-    pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> HttpAnswer {
+    /// Sends a request and reads its response.
+    pub(crate) fn call(&self, method: &str, path: &str, headers: &str, body: &str) -> HttpResponse {
         let mut stream = self.send(request(method, path, headers, body).as_bytes());
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        HttpAnswer::of(&String::from_utf8(answer).unwrap())
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).unwrap();
+        HttpResponse::of(&String::from_utf8(response).unwrap())
     }
 
-    pub(crate) fn get(&self, path: &str) -> HttpAnswer {
-        self.ask("GET", path, "", "")
+    pub(crate) fn get(&self, path: &str) -> HttpResponse {
+        self.call("GET", path, "", "")
     }
 
-    pub(crate) fn post(&self, path: &str, body: &Value) -> HttpAnswer {
-        self.ask("POST", path, "", &body.to_string())
+    pub(crate) fn post(&self, path: &str, body: &Value) -> HttpResponse {
+        self.call("POST", path, "", &body.to_string())
     }
 
-    /// The answer to a completion that must succeed.
+    /// The response to a completion that must succeed.
     pub(crate) fn complete(&self, fields: &Value) -> Value {
-        let answer = self.post("/v1/completions", fields);
-        assert_eq!(answer.status, 200, "{fields}: {}", answer.body);
-        answer.json()
+        let response = self.post("/v1/completions", fields);
+        assert_eq!(response.status, 200, "{fields}: {}", response.body);
+        response.json()
     }
 
-    /// A number among the meters.
+    /// A number of `/metrics`.
     pub(crate) fn meter(&self, name: &str) -> f64 {
         let text = self.get("/metrics").body;
         let line = text.lines().find(|line| line.split(' ').next() == Some(name));
         line.and_then(|line| line.split(' ').nth(1)?.parse().ok()).unwrap_or(0.0)
     }
 
-    /// Waits until no text is generated any more.
-    pub(crate) fn rest(&self) {
+    /// Waits until no completion runs or waits.
+    pub(crate) fn wait_until_idle(&self) {
         let begun = Instant::now();
         while self.meter("specdec_num_requests_running") > 0.0
             || self.meter("specdec_num_requests_waiting") > 0.0
@@ -133,7 +133,7 @@ pub(crate) fn request(method: &str, path: &str, headers: &str, body: &str) -> St
     )
 }
 
-impl HttpAnswer {
+impl HttpResponse {
     fn of(text: &str) -> Self {
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
@@ -172,11 +172,11 @@ fn joined(mut body: &str) -> String {
 }
 
 /// The text of the first choice.
-pub(crate) fn first_text(answer: &Value) -> String {
-    answer["choices"][0]["text"].as_str().unwrap().to_owned()
+pub(crate) fn first_text(response: &Value) -> String {
+    response["choices"][0]["text"].as_str().unwrap().to_owned()
 }
 
-/// A request for a text of the toy.
-pub(crate) fn toy_text(seed: u64, tokens: usize) -> Value {
+/// A request for a completion of the toy.
+pub(crate) fn toy_request(seed: u64, tokens: usize) -> Value {
     json!({"prompt": "ab", "max_tokens": tokens, "seed": seed, "temperature": 0.8})
 }

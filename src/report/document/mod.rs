@@ -64,7 +64,7 @@ impl DocBlock {
     }
 
     /// A paragraph of the report's own words.
-    pub(super) fn said(text: &str) -> Self {
+    pub(super) fn paragraph(text: &str) -> Self {
         Self::Paragraph(ours(text))
     }
 }

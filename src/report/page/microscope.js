@@ -58,9 +58,9 @@ globalThis.microscope = ({ data, make, stepping, wanted, changed }) => {
     return lines.join('\n');
   };
 
-  const bars = (title, law) => {
+  const bars = (title, distribution) => {
     const grid = make('div', { class: 'bars' });
-    for (const [id, share] of law) {
+    for (const [id, share] of distribution) {
       const label = `${named(id)} ${number(share)}`;
       grid.append(make('code', {}, named(id)),
         make('meter', { min: 0, max: 1, value: share, 'aria-label': label }),

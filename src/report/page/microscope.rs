@@ -1,4 +1,4 @@
-//! The token microscope: the texts of some generations, with where their tokens come from.
+//! The token microscope: some generations, with where their tokens come from.
 
 use std::collections::BTreeMap;
 use std::mem::take;
@@ -172,7 +172,7 @@ fn firsts(results: &Results) -> Vec<GenerationPlace> {
     places.filter(|place| sample(results, place).is_some()).collect()
 }
 
-/// Adds the texts and rounds of the generations that are shown.
+/// Adds the tokens and rounds of the generations that are shown.
 fn read(
     folder: &Path,
     results: &Results,
@@ -193,7 +193,7 @@ fn read(
             specimen.tokens = row.tokens;
             specimen.cut = specimen.emitted() < specimen.tokens.len();
             specimen.tokens.truncate(specimen.emitted());
-            // Of a text that is cut, nothing says where it should end.
+            // Of a completion that is cut, nothing says where its text should end.
             specimen.text = if specimen.cut { String::new() } else { row.text };
         }
         Ok(())
@@ -246,15 +246,15 @@ impl Microscope {
 
     /// Its section, which the script fills.
     pub(super) fn print(&self) -> String {
-        let mut text = print::begin(HEADING);
+        let mut section = print::begin(HEADING);
         if self.generations.is_empty() {
-            return text
-                + "<p>The run has no texts that were drawn round by round.</p>\n</section>\n";
+            return section
+                + "<p>The run has no completions that were drawn round by round.</p>\n</section>\n";
         }
-        text += include_str!("microscope.html");
+        section += include_str!("microscope.html");
         if self.left_out > 0 {
-            text += &format!("<p>{} more generations are in the raw rows.</p>\n", self.left_out);
+            section += &format!("<p>{} more generations are in the raw rows.</p>\n", self.left_out);
         }
-        text + "</section>\n"
+        section + "</section>\n"
     }
 }

@@ -24,18 +24,18 @@ pub(super) fn contents(document: &[DocBlock], last: &str) -> String {
 
 /// All sections.
 pub(super) fn sections(document: &[DocBlock], cells: &PageCells) -> String {
-    let mut text = String::new();
+    let mut page = String::new();
     let mut open = "";
     for found in document.iter().skip_while(|block| !is_heading(block)) {
         if let DocBlock::Heading(heading) = found {
-            text += if open.is_empty() { "" } else { "</section>\n" };
-            text += &begin(heading);
+            page += if open.is_empty() { "" } else { "</section>\n" };
+            page += &begin(heading);
             open = heading;
         } else {
-            text += &block(found, open, Some(cells));
+            page += &block(found, open, Some(cells));
         }
     }
-    text + if open.is_empty() { "" } else { "</section>\n" }
+    page + if open.is_empty() { "" } else { "</section>\n" }
 }
 
 /// The beginning of a section.

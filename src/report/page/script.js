@@ -29,13 +29,13 @@
     const head = cell.closest('table').tHead.rows[0].cells[cell.cellIndex];
     return head ? head.dataset.name : '';
   };
-  const said = (mark) => {
+  const values = (mark) => {
     if (mark.dataset.tip) return mark.dataset.tip;
     const ends = mark.dataset.i ? ` [${mark.dataset.i}]` : '';
     return `${heading(mark)}: ${mark.dataset.v}${ends}`;
   };
   const show = (mark) => {
-    tip.textContent = said(mark);
+    tip.textContent = values(mark);
     const box = mark.getBoundingClientRect();
     const { offsetWidth: wide, offsetHeight: high } = tip;
     const left = Math.max(4, Math.min(box.left + box.width / 2 + 10, innerWidth - wide - 4));

@@ -60,7 +60,7 @@ fn exact(results: &Results, series: &[Series<'_>]) -> PageVerdict {
     let ties = results.divergences.iter().filter(|row| row.tie).count();
     let wrong = results.divergences.len() - ties;
     let (answer, tone) = match (wrong, approximate) {
-        (1.., _) => (format!("No: {} differ", count(wrong, "text")), Tone::Bad),
+        (1.., _) => (format!("No: {} differ", count(wrong, "completion")), Tone::Bad),
         (0, _) if series.is_empty() => ("No method ran".to_owned(), Tone::Plain),
         (0, 0) => ("Yes".to_owned(), Tone::Good),
         (0, n) if n == series.len() => ("No: all methods are approximate".to_owned(), Tone::Plain),
@@ -69,7 +69,7 @@ fn exact(results: &Results, series: &[Series<'_>]) -> PageVerdict {
     let named = classes
         .iter()
         .map(|(class, lines)| format!("{}: {}", class_with_word(class), count(*lines, "line")));
-    let seen = format!("Texts that differ where they must not: {wrong}; by a tie: {ties}.");
+    let seen = format!("Completions that differ where they must not: {wrong}; by a tie: {ties}.");
     let verifiers = series.iter().map(|series| series.cells[0].method.verifier.as_str());
     let verifiers = verifiers.collect::<BTreeSet<_>>();
     let certified = certified().unwrap_or_default().into_iter();
@@ -126,9 +126,9 @@ fn faster(results: &Results, bests: &[BestOfSeries<'_, '_>]) -> PageVerdict {
         let (answer, tone) = ("Nothing was timed".to_owned(), Tone::Plain);
         return PageVerdict { question: QUESTION, answer, tone, details: Vec::new() };
     };
-    let said = verdict(row);
+    let found = verdict(row);
     let ratio = number(row.speedup, 2);
-    let (answer, tone) = match said {
+    let (answer, tone) = match found {
         _ if results.withholds() => ("Withheld: disturbed".to_owned(), Tone::Bad),
         "faster" => (format!("Yes: {ratio} ×"), Tone::Good),
         "slower" => (format!("No: {ratio} × at best"), Tone::Bad),

@@ -1,4 +1,4 @@
-//! What tokens stand for, and their log-probabilities in a row.
+//! The bytes and names of tokens, and their log-probabilities in a row.
 
 use super::job::{NamedLogprob, TokenLogprobs};
 use crate::distribution::{Dist, Token};
@@ -9,14 +9,14 @@ use crate::sampling::{Logits, log_mass};
 /// JSON has no infinity; OpenAI's protocol writes this for a token that is not possible.
 const IMPOSSIBLE: f64 = -9999.0;
 
-/// What the tokens of a vocabulary stand for.
+/// The bytes and names of the tokens of a vocabulary.
 #[derive(Debug)]
-pub(super) struct TokenTexts {
+pub(super) struct TokenSpellings {
     spellings: Vec<Option<Spelling>>,
 }
 
-impl TokenTexts {
-    /// Those of a codec; tokenizers that do not say it have texts without bytes of their own.
+impl TokenSpellings {
+    /// Those of a codec. A tokenizer without spellings of its tokens decodes each of them alone.
     ///
     /// # Errors
     /// If a token cannot be decoded.
@@ -24,10 +24,10 @@ impl TokenTexts {
         if let Ok(spellings) = codec.spellings() {
             return Ok(Self { spellings });
         }
-        let text = |token| {
+        let decoded = |token| {
             Ok(Some(Spelling::Text(codec.decode(std::slice::from_ref(&token))?.into_bytes())))
         };
-        Ok(Self { spellings: (0..vocab as Token).map(text).collect::<Result<_, Error>>()? })
+        Ok(Self { spellings: (0..vocab as Token).map(decoded).collect::<Result<_, Error>>()? })
     }
 
     fn named(&self, token: Token, logprob: f64) -> NamedLogprob {
@@ -41,8 +41,13 @@ impl TokenTexts {
         NamedLogprob { token, bytes, name, logprob }
     }
 
-    /// A token in a row, and the `most` most probable ones of the row.
-    pub(super) fn logprobs(&self, row: &LawRow<'_>, token: Token, most: usize) -> TokenLogprobs {
+    /// A token in a row, and the `most` most probable tokens of the row.
+    pub(super) fn logprobs(
+        &self,
+        row: &LogprobRow<'_>,
+        token: Token,
+        most: usize,
+    ) -> TokenLogprobs {
         let own = row.logprob(token);
         let all = (0..row.vocab() as Token).map(|token| (token, row.logprob(token)));
         let rank = 1 + all.clone().filter(|(_, other)| *other > own).count();
@@ -58,17 +63,17 @@ impl TokenTexts {
     }
 }
 
-/// A row whose log-probabilities are told.
+/// A row whose log-probabilities are reported.
 #[derive(Debug)]
-pub(super) enum LawRow<'r> {
+pub(super) enum LogprobRow<'r> {
     /// Logits, and the logarithm of the mass of all.
     Raw(&'r Logits, f64),
     /// A distribution.
     Processed(&'r Dist),
 }
 
-impl<'r> LawRow<'r> {
-    /// The law before all processors.
+impl<'r> LogprobRow<'r> {
+    /// The distribution before all processors.
     ///
     /// # Errors
     /// If the logits define no distribution.
@@ -80,14 +85,14 @@ impl<'r> LawRow<'r> {
     fn vocab(&self) -> usize {
         match self {
             Self::Raw(logits, _) => logits.len(),
-            Self::Processed(law) => law.vocab(),
+            Self::Processed(distribution) => distribution.vocab(),
         }
     }
 
     fn logprob(&self, token: Token) -> f64 {
         match self {
             Self::Raw(logits, mass) => logits.get(token) - mass,
-            Self::Processed(law) => law.p(token).ln(),
+            Self::Processed(distribution) => distribution.p(token).ln(),
         }
     }
 }

@@ -1,0 +1,342 @@
+//! A request as it was read, and the responses to it in OpenAI's shapes.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::ServeSettings;
+use super::api_error::ApiError;
+use super::fields::{Fields, refused};
+use super::job::{
+    CompletionEnd, CompletionEvent, CompletionJob, CompletionOptions, CompletionPart, NamedLogprob,
+    PrefilledPrompt, SentPrompt, TokenLogprobs,
+};
+use crate::decode::StopReason;
+
+/// The kind of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RequestKind {
+    /// Continues prompts.
+    Completion {
+        /// The prompt comes before the completion.
+        echo: bool,
+        /// Tokens in log-probabilities are `token_id:N`.
+        tokens_as_ids: bool,
+    },
+    /// Answers messages.
+    Chat,
+}
+
+/// A request.
+#[derive(Debug, Clone)]
+pub(super) struct ClientRequest {
+    kind: RequestKind,
+    prompts: Vec<SentPrompt>,
+    options: CompletionOptions,
+    /// The name of the model that it is for, if it names one.
+    pub(super) model: Option<String>,
+    /// Completions of each prompt.
+    n: usize,
+    pub(super) stream: bool,
+    pub(super) include_usage: bool,
+    token_ids: bool,
+}
+
+/// A completion as far as it has been generated.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PartialCompletion {
+    pub(super) prompt: Option<PrefilledPrompt>,
+    pub(super) part: CompletionPart,
+    pub(super) end: Option<CompletionEnd>,
+}
+
+/// What all objects of a response have.
+#[derive(Debug, Clone)]
+pub(super) struct ResponseHead {
+    id: String,
+    created: u64,
+    model: String,
+}
+
+impl ClientRequest {
+    /// Takes the fields that are left.
+    ///
+    /// # Errors
+    /// If one is unknown or has a value that it cannot have.
+    pub(super) fn new(
+        kind: RequestKind,
+        prompts: Vec<SentPrompt>,
+        options: CompletionOptions,
+        mut fields: Fields,
+    ) -> Result<Self, ApiError> {
+        let stream = fields.flag("stream")?;
+        let stream_options = fields.take::<Map<String, Value>>("stream_options", "an object")?;
+        let mut include_usage = false;
+        for (name, value) in stream_options.into_iter().flatten() {
+            let allowed = "{\"include_usage\": true or false}";
+            match (name.as_str(), value) {
+                ("include_usage", Value::Bool(include)) => include_usage = include,
+                (_, value) => return Err(refused("stream_options", &value, allowed)),
+            }
+        }
+        let request = Self {
+            kind,
+            prompts,
+            options,
+            stream,
+            include_usage,
+            model: fields.take("model", "a string")?,
+            n: fields.n()?,
+            token_ids: fields.flag("return_token_ids")?,
+        };
+        fields.end()?;
+        Ok(request)
+    }
+
+    /// The number of completions.
+    pub(super) fn completions(&self) -> usize {
+        self.prompts.len() * self.n
+    }
+
+    /// Its completions as jobs.
+    pub(super) fn jobs(
+        &self,
+        deadline: Instant,
+        events: &UnboundedSender<(usize, CompletionEvent)>,
+    ) -> impl Iterator<Item = CompletionJob> {
+        (0..self.completions()).map(move |index| CompletionJob {
+            index,
+            repeat: (index % self.n) as u32,
+            prompt: self.prompts[index / self.n].clone(),
+            options: self.options.clone(),
+            deadline,
+            events: events.clone(),
+        })
+    }
+
+    /// The whole response.
+    pub(super) fn whole(&self, head: &ResponseHead, completions: &[PartialCompletion]) -> Value {
+        let choices = completions.iter().enumerate().map(|(index, completion)| {
+            let mut choice = self.choice(index, completion);
+            match self.kind {
+                RequestKind::Completion { .. } => {
+                    choice["text"] = self.text(completion).into();
+                }
+                RequestKind::Chat => {
+                    choice["message"] =
+                        json!({"role": "assistant", "content": completion.part.text});
+                }
+            }
+            choice
+        });
+        let mut response = head.object(self.object(false));
+        response["choices"] = choices.collect();
+        response["usage"] = self.usage(completions);
+        response["seed"] = self.options.seed.into();
+        // As in vLLM: only for requests of one completion.
+        if let [PartialCompletion { end: Some(end), .. }] = completions {
+            response["metrics"] = json!({"speculative_decoding": end.speculation});
+        }
+        response
+    }
+
+    /// A chunk of a stream: `new` has what the completion got since the chunk before.
+    pub(super) fn chunk(
+        &self,
+        head: &ResponseHead,
+        index: usize,
+        new: &PartialCompletion,
+    ) -> Value {
+        let mut choice = self.choice(index, new);
+        match self.kind {
+            RequestKind::Completion { .. } => {
+                choice["text"] = self.text(new).into();
+            }
+            RequestKind::Chat => {
+                let role = new.prompt.is_some().then_some("assistant");
+                let mut delta = json!({"content": new.part.text});
+                if let Some(role) = role {
+                    delta["role"] = role.into();
+                }
+                choice["delta"] = delta;
+            }
+        }
+        let mut chunk = head.object(self.object(true));
+        chunk["choices"] = json!([choice]);
+        if let Some(end) = new.end.as_ref().filter(|_| self.completions() == 1) {
+            chunk["metrics"] = json!({"speculative_decoding": end.speculation});
+        }
+        chunk
+    }
+
+    /// The last chunk of a stream, for requests with `include_usage`.
+    pub(super) fn usage_chunk(
+        &self,
+        head: &ResponseHead,
+        completions: &[PartialCompletion],
+    ) -> Value {
+        let mut chunk = head.object(self.object(true));
+        chunk["choices"] = json!([]);
+        chunk["usage"] = self.usage(completions);
+        chunk
+    }
+
+    fn object(&self, chunk: bool) -> &'static str {
+        match (self.kind, chunk) {
+            (RequestKind::Completion { .. }, _) => "text_completion",
+            (RequestKind::Chat, false) => "chat.completion",
+            (RequestKind::Chat, true) => "chat.completion.chunk",
+        }
+    }
+
+    /// The text of a choice.
+    fn text(&self, completion: &PartialCompletion) -> String {
+        let echo = matches!(self.kind, RequestKind::Completion { echo: true, .. });
+        let prompt = completion.prompt.as_ref().filter(|_| echo);
+        prompt.map_or("", |prompt| &prompt.text).to_owned() + &completion.part.text
+    }
+
+    /// A choice without its text or message.
+    fn choice(&self, index: usize, completion: &PartialCompletion) -> Value {
+        let mut choice = json!({
+            "index": index,
+            "finish_reason": completion.end.as_ref().map(|end| finish_reason(end.reason)),
+            "logprobs": self.options.logprobs.map(|_| self.logprobs(completion)),
+        });
+        if self.token_ids {
+            choice["token_ids"] = completion.part.tokens.clone().into();
+        }
+        if let Some(prompt) = &completion.prompt {
+            if self.token_ids {
+                choice["prompt_token_ids"] = prompt.tokens.clone().into();
+            }
+            if self.options.prompt_logprobs.is_some() {
+                choice["prompt_logprobs"] = prompt_logprobs(prompt);
+            }
+        }
+        choice
+    }
+
+    fn logprobs(&self, completion: &PartialCompletion) -> Value {
+        let RequestKind::Completion { echo, tokens_as_ids } = self.kind else {
+            let content = completion.part.logprobs.iter().map(|found| {
+                let mut own = with_bytes(&found.own);
+                own["top_logprobs"] = found.top.iter().map(with_bytes).collect();
+                own
+            });
+            return json!({"content": content.collect::<Vec<_>>()});
+        };
+        let name = |named: &NamedLogprob| match tokens_as_ids {
+            true => format!("token_id:{}", named.token),
+            false => named.name.clone(),
+        };
+        let prompt = completion.prompt.as_ref().filter(|_| echo);
+        let first = prompt.and_then(|prompt| prompt.tokens.first());
+        let of_prompt = prompt.and_then(|prompt| prompt.logprobs.as_ref()).into_iter().flatten();
+        let all = of_prompt.chain(&completion.part.logprobs).collect::<Vec<_>>();
+        let top = |found: &&TokenLogprobs| {
+            let own = [&found.own].into_iter().chain(&found.top);
+            let named = own.map(|named| (name(named), json!(named.logprob)));
+            Value::Object(named.collect())
+        };
+        let firsts = first.map(|token| format!("token_id:{token}"));
+        let first = || first.map(|_| Value::Null).into_iter();
+        let tokens = firsts.into_iter().chain(all.iter().map(|found| name(&found.own)));
+        let own = first().chain(all.iter().map(|found| json!(found.own.logprob)));
+        let top = first().chain(all.iter().map(top));
+        let offsets = first().chain(offsets(&all));
+        json!({
+            "tokens": tokens.collect::<Vec<_>>(),
+            "token_logprobs": own.collect::<Vec<_>>(),
+            "top_logprobs": top.collect::<Vec<_>>(),
+            "text_offset": offsets.collect::<Vec<_>>(),
+        })
+    }
+
+    fn usage(&self, completions: &[PartialCompletion]) -> Value {
+        let prompt = |one: &PartialCompletion| one.prompt.as_ref().map_or(0, |p| p.tokens.len());
+        let prompts = completions.iter().step_by(self.n).map(prompt).sum::<usize>();
+        let generated = completions.iter().map(|one| one.part.tokens.len()).sum::<usize>();
+        json!({
+            "prompt_tokens": prompts,
+            "completion_tokens": generated,
+            "total_tokens": prompts + generated,
+        })
+    }
+}
+
+/// Where each token begins among the bytes of all.
+fn offsets(all: &[&TokenLogprobs]) -> impl Iterator<Item = Value> {
+    all.iter().scan(0, |end, found| {
+        let begin = *end;
+        *end += found.own.bytes.len();
+        Some(json!(begin))
+    })
+}
+
+/// In vLLM's form: null for the first token, then tokens by id.
+fn prompt_logprobs(prompt: &PrefilledPrompt) -> Value {
+    let of = |found: &TokenLogprobs| {
+        let numbered = |(rank, named): (usize, &NamedLogprob)| {
+            let entry = json!({
+                "logprob": named.logprob,
+                "rank": rank,
+                "decoded_token": named.name,
+            });
+            (named.token.to_string(), entry)
+        };
+        let top = (1..).zip(&found.top).map(numbered);
+        Value::Object(top.chain([numbered((found.rank, &found.own))]).collect())
+    };
+    [Value::Null].into_iter().chain(prompt.logprobs.iter().flatten().map(of)).collect()
+}
+
+fn with_bytes(named: &NamedLogprob) -> Value {
+    json!({"token": named.name, "logprob": named.logprob, "bytes": named.bytes})
+}
+
+fn finish_reason(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::Eos | StopReason::StopString | StopReason::User => "stop",
+        StopReason::MaxTokens | StopReason::ContextFull | StopReason::Deadline => "length",
+    }
+}
+
+impl ResponseHead {
+    /// Of request number `number`.
+    pub(super) fn new(settings: &ServeSettings, number: u64) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            id: format!("cmpl-{number}"),
+            created: since.as_secs(),
+            model: settings.model.clone(),
+        }
+    }
+
+    fn object(&self, object: &str) -> Value {
+        json!({
+            "id": self.id,
+            "object": object,
+            "created": self.created,
+            "model": self.model,
+        })
+    }
+}
+
+impl PartialCompletion {
+    /// Adds what has happened; an error if the completion has failed.
+    pub(super) fn add(&mut self, event: CompletionEvent) -> Result<(), ApiError> {
+        match event {
+            CompletionEvent::Prefilled(prompt) => self.prompt = Some(prompt),
+            CompletionEvent::Part(part) => {
+                self.part.text += &part.text;
+                self.part.tokens.extend(part.tokens);
+                self.part.logprobs.extend(part.logprobs);
+            }
+            CompletionEvent::Ended(end) => self.end = Some(end),
+            CompletionEvent::Failed(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
