@@ -14,7 +14,7 @@ pub enum Class {
     D,
     /// The output is identical to greedy decoding; nothing is promised at T > 0.
     G,
-    /// With the same seed, the output has the same tokens as plain decoding, whatever the
+    /// With the same seed, the output has the same tokens as plain decoding, with any
     /// drafter.
     P,
     /// Approximate: the output's total variation from the target is measured.

@@ -20,7 +20,7 @@ const FRAMES: u8 = 10;
 /// to a twentieth of the elapsed time.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Width of the progress bar, and of the narrowest terminal that has room for it beside the
+/// Width of the progress bar, and of the narrowest terminal that has room for it next to the
 /// text, in columns.
 const BAR: usize = 20;
 const ROOMY: usize = 60;
@@ -113,7 +113,7 @@ pub struct Progress {
     /// The number of pieces that were already done at the beginning.
     before: usize,
     begun: Instant,
-    told: Instant,
+    shown: Instant,
     uneven: bool,
     bar: Option<ProgressBar>,
 }
@@ -124,7 +124,7 @@ impl Progress {
         let now = Instant::now();
         let bar = ALIVE.then(bar);
         lock().clone_from(&bar);
-        Self { what, total, done: before, before, begun: now, told: now, uneven: false, bar }
+        Self { what, total, done: before, before, begun: now, shown: now, uneven: false, bar }
     }
 
     /// Shows the elapsed time instead of the time left, for pieces of such different cost that
@@ -154,8 +154,8 @@ impl Progress {
             bar.set_length(total as u64);
             bar.set_position(done as u64);
             bar.set_message(fit(&shown::line(&self.line(detail)), room));
-        } else if self.told.elapsed() >= EVERY.max(self.begun.elapsed() / 20) {
-            self.told = Instant::now();
+        } else if self.shown.elapsed() >= EVERY.max(self.begun.elapsed() / 20) {
+            self.shown = Instant::now();
             say(self.line(detail));
         }
     }

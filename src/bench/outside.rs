@@ -1,4 +1,4 @@
-//! Measures what a round takes beside a pass of the target and K passes of the draft model.
+//! Measures what a round takes in addition to a pass of the target and K passes of the draft model.
 
 use std::time::Duration;
 
@@ -142,7 +142,7 @@ pub(super) fn outside(
             Ok(BenchText { generation, chance, totals, unseen: NoObserver })
         };
         let mut texts = (0..batch as u32).map(begin).collect::<Result<Vec<_>, Error>>()?;
-        while texts.iter_mut().all(BenchText::goes_on) {
+        while texts.iter_mut().all(BenchText::continues) {
             share_a_round(&mut texts, &target, clock, &mut rounds)?;
         }
     }
@@ -158,12 +158,12 @@ struct BenchText<'a> {
 }
 
 impl BenchText<'_> {
-    fn goes_on(&mut self) -> bool {
+    fn continues(&mut self) -> bool {
         self.generation.begin(self.totals.decode).is_none()
     }
 }
 
-/// Runs a round of all texts and tells of the first one's.
+/// Runs a round of all sequences and reports the first one's.
 fn share_a_round(
     texts: &mut [BenchText<'_>],
     target: &dyn LanguageModel,

@@ -82,7 +82,7 @@ pub fn cost_rows(
                 let place = BenchPlace { context, batch, shared };
                 let (passes, drafting) = of_passes(target, draft, place, budget, clock)?;
                 found.extend(passes);
-                // What rounds take beside passes does not depend on the context.
+                // What rounds take in addition to passes does not depend on the context.
                 if let Some(draft) = draft.filter(|_| !shared && Some(&context) == first) {
                     let draft = TimedDraft::of(draft, drafting.as_ref());
                     found.extend(of_rounds(target, draft, place, clock)?);

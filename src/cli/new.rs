@@ -81,7 +81,7 @@ impl NewArgs {
              repeats = 1\n\
              # The same seed gives the same texts.\n\
              seed = 1\n\n\
-             # Every combination of these values is measured, beside plain decoding.\n\
+             # Every combination of these values is measured against plain decoding.\n\
              [sweep]\n\
              drafter = [{drafters}]\n\
              verifier = \"rejection\"\n\

@@ -43,9 +43,8 @@ report to standard output, and progress and a table of results to standard error
 run after the current round, a second Ctrl-C at once; finished blocks are kept.
 
 With --shard I/N the run is one of N parts, which are counted from 1, and its folder lies in
-results/<experiment>/shards-<plan>/ beside those of the other parts. Blocks that stand in any of
-these are not run again, also if N is another one now, and a part that was stopped goes on where it
-ended: no --resume is needed. Such a run writes rows and no report, and prints the path of its
+results/<experiment>/shards-<plan>/ next to those of the other parts. Blocks that any of these has are not run again, even if N has
+changed, and a part that was stopped continues where it ended: no --resume is needed. Such a run writes rows and no report, and prints the path of its
 folder; `specdec merge` makes one folder of all parts, and `specdec report` the report. With --claim,
 each of any number of processes, on machines that share the folder, takes the next free block, and
 ends when all are done. Without --shard or --claim, a run inside a job of Slurm, Kubernetes or HyperQueue is a whole run.")]

@@ -57,9 +57,9 @@ struct ServerArgs {
     /// What clients must send as a bearer token
     #[arg(long, value_name = "KEY", env = "SPECDEC_API_KEY", hide_env_values = true)]
     api_key: Option<String>,
-    /// Which law log-probabilities are of: the target's before all processors, or the processed
-    /// one
-    #[arg(long, value_name = "LAW", default_value = LogprobsMode::Raw.name(),
+    /// Which distribution log-probabilities are of: the target's before all processors, or the
+    /// processed one
+    #[arg(long, value_name = "WHICH", default_value = LogprobsMode::Raw.name(),
         value_parser = named(LogprobsMode::ALL, LogprobsMode::name))]
     logprobs_mode: LogprobsMode,
     /// Texts that share rounds
@@ -104,7 +104,7 @@ impl ServerArgs {
         Ok(())
     }
 
-    /// What a server of a model with so many tokens allows.
+    /// What a server of a model with `vocab` tokens allows.
     fn limits(&self, vocab: usize) -> ServeLimits {
         ServeLimits {
             slots: self.slots,
@@ -118,7 +118,7 @@ impl ServerArgs {
     }
 }
 
-/// Serves until it is told to end.
+/// Serves until it receives a signal to end.
 pub(super) fn run(args: &ServeArgs) -> Result<()> {
     let spec = args.method.spec_of(args.sampling.draft()?)?;
     let mutant = args.mutant.as_deref().map(Mutant::of_any_models).transpose()?;

@@ -55,7 +55,7 @@ pub(super) struct SubmitArgs {
     /// Folder in which results folders are created
     #[arg(long, value_name = "DIR", default_value = "results")]
     out: PathBuf,
-    /// Folder for the merged run [default: merged-PLAN beside the folder of the parts]
+    /// Folder for the merged run [default: merged-PLAN next to the folder of the parts]
     #[arg(long, value_name = "DIR")]
     merged: Option<PathBuf>,
     /// The program as the machines find it [default: this one]
@@ -102,8 +102,8 @@ impl SubmitArgs {
             terminal::say(format_args!("the run has {blocks} blocks, and as many parts at most"));
         }
         let parts = shards_folder(&self.out, &plan);
-        let beside = || parts.with_file_name(format!("merged-{}", plan.hash));
-        let merged = self.merged.clone().unwrap_or_else(beside);
+        let next_to_parts = || parts.with_file_name(format!("merged-{}", plan.hash));
+        let merged = self.merged.clone().unwrap_or_else(next_to_parts);
         if merged.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
             bail!("{} is not empty: name another folder with --merged", merged.display());
         }

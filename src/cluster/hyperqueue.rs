@@ -36,8 +36,8 @@ struct HqResources {
     cpus: String,
 }
 
-/// The job as TOML. A part asks for all cores of its worker, so that nothing else runs beside
-/// it. The words of commands stand in lists, which no shell reads.
+/// The job as TOML. A part asks for all cores of its worker, so that nothing else runs there
+/// at the same time. The words of commands stand in lists, which no shell reads.
 ///
 /// # Errors
 /// If a word cannot be written.

@@ -7,8 +7,8 @@ const REQUEUES: u32 = 3;
 
 /// A script for bash that submits both jobs.
 ///
-/// A task whose process was killed by a signal is requeued, a few times, and goes on where it
-/// ended; one that ended with an error of its own is not. Slurm requeues the tasks of a node
+/// A task whose process was killed by a signal is requeued, a few times, and continues where
+/// it ended; one that ended with an error of its own is not. Slurm requeues the tasks of a node
 /// that failed. Heredocs are quoted, so nothing in them is expanded when they are submitted.
 pub(super) fn script(job: &ClusterJob) -> String {
     let (name, shards) = (job.name(), job.shards);

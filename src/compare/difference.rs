@@ -55,7 +55,7 @@ fn both_named(first: &RunSide, second: &RunSide) -> bool {
     named(first) && named(second) && first.results.plan.clock != "virtual"
 }
 
-/// What the times of a run depend on beside models, settings and build.
+/// What the times of a run depend on in addition to models, settings and build.
 fn machine(side: &RunSide, named: bool) -> Vec<Fact> {
     let RunSession { machine, threads, host, .. } = side.results.session();
     vec![

@@ -136,7 +136,7 @@ impl ComparedRow {
         }
     }
 
-    /// A mark beside the ratio: `*` if a difference is shown, `?` if prompts and sums point in
+    /// A mark next to the ratio: `*` if a difference is shown, `?` if prompts and sums point in
     /// opposite ways, else nothing.
     pub fn mark(&self) -> &'static str {
         match self.finding {

@@ -128,7 +128,7 @@ pub(super) const KEYS: &[Key] = &[
         "chat_date",
         KeyKind::Date,
         Some("none"),
-        "day that a chat template which asks for the date is told; needs `chat`",
+        "the date that a chat template gets if it asks for one; needs `chat`",
     ),
     count(
         Param::count("turns", 1, 1..=1_000, "number of turns of a question that are run; needs `chat`")

@@ -75,7 +75,7 @@ impl Lock {
         }
     }
 
-    /// Tells the lock that its folder has been renamed.
+    /// Notes that the folder has been renamed.
     pub(super) fn moved(&mut self, folder: &Path) {
         self.path = folder.join(NAME);
     }

@@ -27,7 +27,7 @@ impl RunProgress {
         self.disturbance = format!("last block lost {:.0} % to other work", 100.0 * share.min(1.0));
     }
 
-    /// Counts one step as done and shows `live` beside it.
+    /// Counts one step as done and shows `live` next to it.
     pub(super) fn advance(&mut self, live: &str) {
         let parts = [&*self.disturbance, live].into_iter().filter(|part| !part.is_empty());
         self.progress.advance(&parts.collect::<Vec<_>>().join(", "));

@@ -48,7 +48,7 @@ pub struct Spec {
     pub chat: bool,
     /// The system message of conversations that have none of their own.
     pub system: Option<String>,
-    /// The day that a chat template is told.
+    /// The date that a chat template gets.
     pub chat_date: Option<String>,
     /// How many turns of a question are run; all by default.
     pub turns: Option<usize>,

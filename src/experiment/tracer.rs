@@ -56,8 +56,8 @@ impl Tracer {
             named.extend(round.last.iter().map(|(token, _)| token));
             for node in &round.nodes {
                 named.insert(node.token);
-                let laws = [&node.target, &node.draft, &node.residual];
-                named.extend(laws.into_iter().flatten().map(|(token, _)| token));
+                let shown = [&node.target, &node.draft, &node.residual];
+                named.extend(shown.into_iter().flatten().map(|(token, _)| token));
             }
         }
         let strings = named.into_iter().map(|token| (token, codec.token_label(token)));

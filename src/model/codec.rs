@@ -4,7 +4,7 @@ use super::conversation::Conversation;
 use crate::distribution::Token;
 use crate::error::Error;
 
-/// What a token stands for, whatever its number is.
+/// What a token stands for, independent of its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Spelling {
     /// These bytes of a text.

@@ -26,6 +26,6 @@ impl ChatMessage {
 pub struct Conversation {
     /// The messages in order.
     pub messages: Vec<ChatMessage>,
-    /// The day that a template which asks for it is told.
+    /// The date for a template that asks for one.
     pub today: Option<ChatDate>,
 }

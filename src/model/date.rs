@@ -1,4 +1,4 @@
-//! The day that a chat template is told.
+//! The date that a chat template gets.
 
 use std::fmt;
 use std::str::FromStr;

@@ -24,7 +24,7 @@ pub trait KvCache: std::fmt::Debug {
         Ok(false)
     }
 
-    /// So many rows may come. An engine that has to copy rows in order to grow can make room
+    /// The cache may grow to `slots` slots. An engine that has to copy rows in order to grow can make room
     /// for them at once, and not while a text is decoded.
     ///
     /// # Errors

@@ -130,7 +130,7 @@ pub trait LanguageModel: std::fmt::Debug {
     /// If a sequence does not fit the context, or the engine fails.
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error>;
 
-    /// What computes: two models with the same are one, whatever wraps it, and may compute
+    /// What computes: two models with the same one are one model, wrapped or not, and may compute
     /// their sequences in one pass.
     fn identity(&self) -> *const () {
         std::ptr::from_ref(self).cast()

@@ -41,7 +41,7 @@ impl<'a> Prefilled<'a> {
         Self { model, who, prefix, clock, computed, opened, shares: false, expected: 0 }
     }
 
-    /// The same with sessions that expect so many tokens, see [`Session::expect`].
+    /// The same with sessions that expect `tokens` tokens, see [`Session::expect`].
     #[must_use]
     pub fn expecting(self, tokens: usize) -> Self {
         Self { expected: tokens, ..self }

@@ -14,8 +14,8 @@ use crate::distribution::Token;
 use crate::error::Error;
 use crate::tree::{Draft, NodeId};
 
-/// Slots that a session expects for the nodes of a tree beside its deepest path.
-const BESIDE: usize = 64;
+/// Slots that a session expects for the nodes of a tree off its deepest path.
+const OFF_PATH: usize = 64;
 
 /// A sequence of tokens with its cache.
 #[derive(Debug)]
@@ -89,12 +89,12 @@ impl Session {
         Self { cache: wrap(self.cache), ..self }
     }
 
-    /// The text may come to so many tokens. Nothing but the time of later passes depends on it.
+    /// The sequence may grow to `tokens` tokens. Nothing but the time of later passes depends on it.
     ///
     /// # Errors
     /// If the engine has no memory for their rows.
     pub fn expect(&mut self, tokens: usize) -> Result<(), Error> {
-        self.cache.expect(tokens.saturating_add(BESIDE).min(self.slots))
+        self.cache.expect(tokens.saturating_add(OFF_PATH).min(self.slots))
     }
 
     /// An independent copy, for beams and best-of-n, which expects as many tokens.

@@ -39,7 +39,7 @@ impl<R> RowQueue<R> {
 }
 
 /// Calls `see` with every row that `read` hands over, in order, while it reads on. Rows are
-/// handed over in batches of so many.
+/// handed over in batches of `whole`.
 ///
 /// # Errors
 /// The first error of `see`; otherwise that of `read`, once all rows before it were seen.

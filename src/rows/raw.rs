@@ -127,7 +127,7 @@ impl Raw {
                 Ok(())
             })
         };
-        // Digests take longer than whatever is done with a row.
+        // Digests take longer than anything that is done with a row.
         let torn = read_ahead(R::batch(), read, |(block, row)| {
             see(block, row);
             Ok(())

@@ -134,7 +134,7 @@ pub fn calibrated_speedup(
     let (mut plain, mut cell) = (0.0, 0.0);
     for (tokens, progress) in folds {
         let round = progress.expected_cost(k, |n| {
-            Some(costs.cell.beside_target(n)? + costs.passes.target_us(n + 1)?)
+            Some(costs.cell.non_target_us(n)? + costs.passes.target_us(n + 1)?)
         })?;
         let per_round = 1.0 + progress.expected_accepted(k)?;
         plain += *tokens as f64 * costs.plain_us;

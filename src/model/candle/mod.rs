@@ -113,7 +113,7 @@ impl CandleModel {
             if wanted.is_empty() && number + 1 == self.layers.len() {
                 // The output of the last layer is not needed.
                 layer.store(&self.config, &x, &pass, cache)?;
-                // A device computes while the caller goes on; waiting for it charges this
+                // A device computes while the caller continues; waiting for it charges this
                 // pass, and not the next one, with the time.
                 self.device.synchronize()?;
                 return Ok(Vec::new());

@@ -36,7 +36,7 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// As [`Self::render`], or if the template looks for a control token in a content that
-    /// holds its name: such strings cannot be told from its own.
+    /// holds its name: such strings cannot be distinguished from its own.
     pub fn prompt(
         &self,
         conversation: &Conversation,
@@ -68,7 +68,7 @@ impl ChatTemplate {
         if let Some((number, name)) = watched(messages, &found.places, controls) {
             return Err(fail(format!(
                 "message {} contains {name:?}, and the chat template acts on it, so it cannot be \
-                 told from a control token of the template: remove it from the message",
+                 told apart from a control token of the template: remove it from the message",
                 number + 1
             )));
         }

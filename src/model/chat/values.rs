@@ -16,7 +16,7 @@ pub(super) fn values(messages: &[ChatMessage]) -> Map<String, Value> {
     ])
 }
 
-/// Tells the contents of messages from what the template adds: in some places characters of
+/// Distinguishes the contents of messages from what the template adds: in some places characters of
 /// the contents are replaced by characters that occur nowhere else.
 #[derive(Debug)]
 pub(super) struct Mask {

@@ -185,7 +185,7 @@ impl RowsOf {
     }
 }
 
-/// The place of a row if rotary pairs are neighbours: pair i of a head of so many rows is
+/// The place of a row if rotary pairs are neighbours: pair i of a head of `head` rows is
 /// rows 2i and 2i + 1 instead of i and i + half a head.
 fn stored_at(row: usize, head: usize) -> usize {
     let (within, half) = (row % head, head / 2);

@@ -63,7 +63,7 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A length, and a text of so many bytes.
+    /// A length, and a text of that many bytes.
     ///
     /// # Errors
     /// If the file ends before, or it is not UTF-8.
@@ -88,7 +88,7 @@ impl<'a> Cursor<'a> {
     /// A number of items, each of which takes at least `least` bytes.
     ///
     /// # Errors
-    /// If the rest of the file is too short for so many.
+    /// If the rest of the file is too short for that many.
     pub(super) fn count(&mut self, least: usize) -> Result<usize, Error> {
         let count = self.u64()?;
         let bytes = count.checked_mul(least as u64);

@@ -79,7 +79,7 @@ pub(super) fn rows_of(
     }
 }
 
-/// Whether files of this architecture, with so many layers, may have a tensor of this name.
+/// Whether files of this architecture, with `layers` layers, may have a tensor of this name.
 pub(super) fn may_have(architecture: &Architecture, layers: usize, name: &str) -> bool {
     if GLOBAL.iter().any(|global| global.0 == name) {
         return true;

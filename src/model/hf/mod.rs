@@ -92,7 +92,7 @@ impl Headers {
         let tokenizer = Text::read(folder.join("tokenizer.json"))?;
         let codec = HfTokenizer::new(&tokenizer, config.vocab_rows, marks, special_tokens)?;
         let weights = Safetensors::open(folder)?;
-        // As in transformers 5, a head in the file counts, whatever the configuration says.
+        // As in transformers 5, a head in the file counts, even if the configuration says otherwise.
         config.tied &= !weights.has(&config.head().0);
         config.tensors().try_for_each(|(tensor, shape)| weights.check(&tensor, &shape))?;
         let family = model_type(&config_text)?.unwrap_or_default();

@@ -96,7 +96,7 @@ impl Safetensors {
         self.info(name).is_some()
     }
 
-    /// A tensor in f32, whatever it is stored in, row by row.
+    /// A tensor in f32, of any stored type, row by row.
     ///
     /// # Errors
     /// As [`Self::check`], and if it has an unsupported type, contains NaN or infinity,
@@ -258,7 +258,7 @@ fn shard_names<'m>(
     let mut names = weight_map.values().collect::<Vec<_>>();
     names.sort();
     names.dedup();
-    // A shard lies beside its index; a path to another folder is rejected.
+    // A shard lies next to its index; a path to another folder is rejected.
     match names.iter().find(|n| Path::new(n).file_name() != Some(n.as_ref())) {
         Some(name) => Err(index.fault(format!("\"{name}\" is not the name of a file"))),
         None => Ok(names),

@@ -9,8 +9,8 @@ pub(super) struct PassRows {
     pub rows: Range<usize>,
 }
 
-/// Passes of at most `most` rows over sequences that have so many tokens to compute, in their
-/// order: only the last part of a pass goes on in the next one.
+/// Passes of at most `most` rows over sequences with `lengths` tokens to compute, in their
+/// order: only the last part of a pass continues in the next one.
 pub(super) fn passes(lengths: &[usize], most: usize) -> Vec<Vec<PassRows>> {
     let mut passes = vec![Vec::new()];
     let mut left = most;

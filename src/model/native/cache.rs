@@ -13,7 +13,7 @@ use crate::model::{CacheDtype, KvCache};
 /// costs memory only as far as it is used.
 const BLOCK: usize = 256;
 
-/// Room for so many slots, and at least one, as it is allocated.
+/// Room for `slots` slots, and at least one, as it is allocated.
 fn whole_blocks(slots: usize) -> usize {
     slots.max(1).next_multiple_of(BLOCK)
 }

@@ -64,7 +64,7 @@ impl Shape {
     }
 
     /// Calls `each` with the first slot, the first number and the bytes of every part of these
-    /// slots that lies in one piece, whatever the room.
+    /// slots that lies in one piece, for any room.
     fn for_each_part(self, slots: Range<usize>, mut each: impl FnMut(usize, usize, usize)) {
         match self.lane {
             Across::Number => (0..self.width).step_by(LANES).for_each(|number| {

@@ -36,7 +36,7 @@ pub(super) struct QueryBlock {
     pub rows: Range<usize>,
     pub heads: Range<usize>,
     /// The first position that one of the rows attends to, rounded down to whole lanes, so
-    /// that a position is in the same lane whatever the others attend to.
+    /// that a position is in the same lane, no matter what the others attend to.
     pub from: usize,
     /// One more than the last slot that one of the rows attends to.
     pub reach: usize,

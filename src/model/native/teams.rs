@@ -22,7 +22,7 @@ const AS_FAST: f64 = 1.02;
 const LONG: Duration = Duration::from_millis(1);
 
 /// The largest number of bytes of weights for which threads are tried: reading more takes
-/// milliseconds, beside which phases that are handed over cost nothing.
+/// milliseconds, compared with which phases that are handed over cost nothing.
 pub(super) const SMALL: usize = 1 << 25;
 
 /// Numbers of threads by number of rows.

@@ -3,9 +3,9 @@
 //! [`TranslatedModel`] is a draft model in the target's ids: it reads the target's context
 //! as text in its own tokens, and its rows hold the tokens that both vocabularies have,
 //! all others being impossible. The sampler then restricts and renormalises q by itself,
-//! and q is recorded in the target's ids beside the token that was drawn from it. So any
-//! drafter and verifier works on such a model, and what is exact stays exact whatever the
-//! translation does: it decides how often drafts are accepted, and nothing else.
+//! and q is recorded in the target's ids with the token that was drawn from it. So any
+//! drafter and verifier works on such a model, and what is exact stays exact with any
+//! translation: it decides how often drafts are accepted, and nothing else.
 //!
 //! Source: Timor et al. 2025, arXiv 2502.05202, Algorithm 4 (token-level intersection).
 

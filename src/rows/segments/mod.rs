@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_are_told_by_their_names_and_numbered_on() {
+    fn segments_are_known_by_name_and_numbered_on() {
         let folder = tempfile::tempdir().unwrap();
         let next = || next_segment::<RoundRow>(folder.path()).unwrap();
         assert!(next().ends_with("rounds-00001.parquet"));

@@ -249,7 +249,7 @@ enum Written<'d> {
 }
 
 impl Written<'_> {
-    /// By what turns tokens into text; `None` if that tells neither.
+    /// By what turns tokens into text; `None` if it is neither.
     fn by(decoder: Option<&DecoderWrapper>) -> Option<Self> {
         match decoder? {
             DecoderWrapper::ByteLevel(_) => Some(Self::InBytes),

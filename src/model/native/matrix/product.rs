@@ -145,7 +145,7 @@ pub(in super::super) struct CacheTiles<'a> {
     /// Lines of a tile that are used, the first ones.
     pub used: usize,
     pub tiles: usize,
-    /// The sums that the product goes on with, as `[tile][row]`; zeros if it is empty.
+    /// The sums that the product continues, as `[tile][row]`; zeros if it is empty.
     pub begun: &'a [[f32; LANES]],
 }
 
