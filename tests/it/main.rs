@@ -180,8 +180,6 @@ mod cli_tape_support;
 #[cfg(feature = "harness")]
 mod cli_tune;
 #[cfg(feature = "harness")]
-mod cluster_claims;
-#[cfg(feature = "harness")]
 mod cluster_machines;
 #[cfg(feature = "harness")]
 mod cluster_merge;
