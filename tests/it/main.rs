@@ -49,6 +49,8 @@ mod sampling;
 mod session;
 mod signals;
 #[cfg(feature = "harness")]
+mod simulated_engine;
+#[cfg(feature = "harness")]
 mod simulated_requests;
 #[cfg(feature = "harness")]
 mod simulation;
@@ -287,12 +289,6 @@ mod prompts;
 mod raw_files;
 #[cfg(feature = "harness")]
 mod reference_page;
-#[cfg(feature = "harness")]
-mod replay;
-#[cfg(feature = "harness")]
-mod replay_costs;
-#[cfg(feature = "harness")]
-mod replay_support;
 #[cfg(feature = "harness")]
 mod report;
 #[cfg(feature = "harness")]
