@@ -275,8 +275,6 @@ mod packed_merge;
 mod packed_support;
 #[cfg(feature = "harness")]
 mod paired;
-#[cfg(feature = "harness")]
-mod perfetto;
 #[cfg(all(feature = "harness", feature = "candle"))]
 mod prefilled;
 #[cfg(feature = "harness")]
