@@ -23,11 +23,6 @@ pub trait Clock: std::fmt::Debug {
         let _ = (who, rows);
     }
 
-    /// Lets time pass.
-    fn wait(&self, time: Duration) {
-        std::thread::sleep(time);
-    }
-
     /// Time lost to other work on the machine since the clock was made; zero for a
     /// clock that does not measure it.
     fn lost(&self) -> Lost {
@@ -113,10 +108,6 @@ impl VirtualClock {
 impl Clock for VirtualClock {
     fn now(&self) -> Duration {
         self.now.get()
-    }
-
-    fn wait(&self, time: Duration) {
-        self.now.set(self.now.get() + time);
     }
 
     fn forward(&self, who: Who, rows: usize) {

@@ -124,8 +124,6 @@ pub mod prompt;
 pub mod recording;
 pub mod registry;
 #[cfg(feature = "harness")]
-pub mod replay;
-#[cfg(feature = "harness")]
 pub mod report;
 pub mod round;
 #[cfg(feature = "harness")]

@@ -23,8 +23,6 @@ pub use surface::{
     cost_rows,
 };
 
-pub(crate) use timed::Timed;
-
 use std::time::Duration;
 
 use self::outside::TimedDraft;

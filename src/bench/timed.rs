@@ -10,19 +10,19 @@ use crate::sampling::ForEachRow;
 
 /// Forwards every call to the inner model and times its passes.
 #[derive(Debug)]
-pub(crate) struct Timed<'a> {
+pub(super) struct Timed<'a> {
     inner: &'a dyn LanguageModel,
     clock: &'a dyn Clock,
     spent: Cell<Duration>,
 }
 
 impl<'a> Timed<'a> {
-    pub(crate) fn new(inner: &'a dyn LanguageModel, clock: &'a dyn Clock) -> Self {
+    pub(super) fn new(inner: &'a dyn LanguageModel, clock: &'a dyn Clock) -> Self {
         Self { inner, clock, spent: Cell::default() }
     }
 
     /// Time spent in passes so far.
-    pub(crate) fn spent(&self) -> Duration {
+    pub(super) fn spent(&self) -> Duration {
         self.spent.get()
     }
 }

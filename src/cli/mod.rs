@@ -19,7 +19,6 @@ mod models;
 mod new;
 mod options;
 mod output;
-mod replay;
 mod report;
 mod run;
 mod sampling;
@@ -85,8 +84,6 @@ enum Command {
     Forecast(forecast::ForecastArgs),
     /// Serve the texts of a tape in simulated time: how fast, under which load, with whose drafts
     Simulate(simulate::SimulateArgs),
-    /// Let requests come to the engine as they came elsewhere, and tell how long they take
-    Replay(Box<replay::ReplayArgs>),
     /// Find the fastest way to decode by forecasts, measure it, and show both
     Tune(tune::TuneArgs),
     /// Tell whether texts of any decoder are drawn from the target's law, and which bug explains them if not
@@ -169,7 +166,6 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Tape(args) => tape::run(&args),
         Command::Forecast(args) => forecast::run(&args),
         Command::Simulate(args) => simulate::run(&args),
-        Command::Replay(args) => replay::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Audit(args) => audit::run(&args),
         #[cfg(feature = "serve")]

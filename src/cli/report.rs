@@ -23,10 +23,6 @@ pub(super) struct ReportArgs {
     /// numbers that its definition of speed gives
     #[arg(long)]
     spec_bench: bool,
-    /// Also write the rounds as a time line, trace.json, which ui.perfetto.dev and
-    /// chrome://tracing open
-    #[arg(long)]
-    perfetto: bool,
     /// Also write what passes cost in the rounds of a drafter, fitted-costs-DRAFTER.csv, for
     /// `specdec forecast` and `specdec simulate`
     #[arg(long, value_name = "DRAFTER", num_args = 0..=1, require_equals = true,
@@ -44,10 +40,6 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     if args.spec_bench {
         let folder = crate::report::write_spec_bench(&args.folder)?;
         terminal::say(format_args!("rows of Spec-Bench: {}", folder.display()));
-    }
-    if args.perfetto {
-        let trace = crate::report::write_perfetto(&args.folder)?;
-        terminal::say(format_args!("time line of the rounds: {}", trace.display()));
     }
     if let Some(drafter) = &args.costs {
         let costs = crate::forecasting::write_costs(&args.folder, drafter)?;

@@ -14,8 +14,8 @@ use super::source::{OverrideArgs, Ready, prepare};
 use crate::cluster::shard_of_task;
 use crate::draft::Texts;
 use crate::experiment::{
-    ClaimPatience, ClockKind, Ended, Frozen, PACK_ABOVE, PlannedModel, Resume, Setup, Shard, Share,
-    describe, pass_time, run_share,
+    ClockKind, Ended, Frozen, PACK_ABOVE, PlannedModel, Resume, Setup, Shard, describe, pass_time,
+    run_shard,
 };
 use crate::input::read_text;
 use crate::registry::class_with_word;
@@ -35,7 +35,6 @@ Examples:
   specdec run experiments/01-draft-length --resume
   specdec run experiments/01-draft-length --resume=results/01-draft-length/2026-01-31-some-cpu-2c
   specdec run experiments/01-draft-length --shard 1/4
-  specdec run experiments/01-draft-length --claim
 
 The results folder results/<experiment>/<UTC date>-<machine>/ contains plan.toml, manifest.json, the
 raw rows, and the summary, report and figures made from them. The command prints the path of the
@@ -43,11 +42,11 @@ report to standard output, and progress and a table of results to standard error
 run after the current round, a second Ctrl-C at once; finished blocks are kept.
 
 With --shard I/N the run is one of N parts, which are counted from 1, and its folder lies in
-results/<experiment>/shards-<plan>/ next to those of the other parts. Blocks that any of these has are not run again, even if N has
-changed, and a part that was stopped continues where it ended: no --resume is needed. Such a run writes rows and no report, and prints the path of its
-folder; `specdec merge` makes one folder of all parts, and `specdec report` the report. With --claim,
-each of any number of processes, on machines that share the folder, takes the next free block, and
-ends when all are done. Without --shard or --claim, a run inside a job of Slurm, Kubernetes or HyperQueue is a whole run.")]
+results/<experiment>/shards-<plan>/ next to those of the other parts. Blocks that any of these has
+are not run again, even if N has changed, and a part that was stopped continues where it ended: no
+--resume is needed. Such a run writes rows and no report, and prints the path of its folder;
+`specdec merge` makes one folder of all parts, and `specdec report` the report. Without --shard, a
+run inside a job of Slurm, Kubernetes or HyperQueue is a whole run.")]
 pub(super) struct RunArgs {
     #[command(flatten)]
     source: SourceArgs,
@@ -61,12 +60,6 @@ pub(super) struct RunArgs {
     /// array, or of an indexed job of Kubernetes or HyperQueue with SPECDEC_SHARDS tasks
     #[arg(long, value_name = "I/N", conflicts_with = "resume")]
     shard: Option<String>,
-    /// Share the blocks with all other processes that claim them in the same folder; those of a
-    /// process that has said nothing for SECONDS are taken over
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
-        default_missing_value = "90", conflicts_with_all = ["resume", "shard"],
-        value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    claim: Option<u64>,
     #[command(flatten)]
     packing: PackingArgs,
 }
@@ -192,20 +185,17 @@ impl RunArgs {
         let (overrides, clock, trace) = (OverrideArgs::default(), None, false);
         let source = SourceArgs { experiment, overrides, clock, trace };
         let packing = PackingArgs { pack_above: PACK_ABOVE };
-        Self { source, out, resume: None, shard: None, claim: None, packing }
+        Self { source, out, resume: None, shard: None, packing }
     }
 
     /// The part of the run that is asked for; `None` for all of it.
-    fn share(&self) -> Result<Option<Share>> {
-        if self.claim.is_some() {
-            return Ok(Some(Share::Claims));
-        }
+    fn part(&self) -> Result<Option<Shard>> {
         let Some(shard) = &self.shard else { return Ok(None) };
         let shard = match shard.as_str() {
             AUTO => shard_of_task(|name| std::env::var(name).ok())?,
             named => named.parse::<Shard>().context("--shard")?,
         };
-        Ok(Some(Share::Shard(shard)))
+        Ok(Some(shard))
     }
 }
 
@@ -214,9 +204,9 @@ const AUTO: &str = "auto";
 
 /// Runs `specdec run`.
 pub(super) fn run(args: &RunArgs) -> Result<()> {
-    match args.share()? {
+    match args.part()? {
         None => output::line(measured(args)?.join("report.md").display()),
-        Some(share) => part(args, share)?.map_or(Ok(()), |folder| output::line(folder.display())),
+        Some(shard) => part(args, shard)?.map_or(Ok(()), |folder| output::line(folder.display())),
     }
 }
 
@@ -239,14 +229,13 @@ pub(super) fn measured(args: &RunArgs) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Measures a share, and returns its folder; `None` if nothing was left to do.
-fn part(args: &RunArgs, share: Share) -> Result<Option<PathBuf>> {
+/// Measures a shard, and returns its folder; `None` if nothing was left to do.
+fn part(args: &RunArgs, shard: Shard) -> Result<Option<PathBuf>> {
     let interrupts = Interrupts::listen()?;
-    let patience = ClaimPatience::seconds(args.claim.unwrap_or_default());
-    let folder = prepared(args, &interrupts, |setup| run_share(setup, &args.out, share, patience))?;
+    let folder = prepared(args, &interrupts, |setup| run_shard(setup, &args.out, shard))?;
     match &folder {
         Some(folder) => crate::experiment::finish(folder)?,
-        None => terminal::say(format_args!("{share}: no block is left to run")),
+        None => terminal::say(format_args!("{shard}: no block is left to run")),
     }
     Ok(folder)
 }
@@ -281,8 +270,7 @@ fn prepared(
         false => error,
     })?;
     if ended.as_ref().is_some_and(|ended| ended.interrupted) {
-        let part = args.shard.is_some() || args.claim.is_some();
-        let how = if part { "the same command" } else { "--resume" };
+        let how = if args.shard.is_some() { "the same command" } else { "--resume" };
         let sentence = format!("interrupted: all finished blocks are kept; continue with {how}");
         return Err(Interrupted(sentence).into());
     }

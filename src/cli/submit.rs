@@ -49,9 +49,6 @@ pub(super) struct SubmitArgs {
     /// Number of parts; at most as many as the run has blocks
     #[arg(long, value_name = "N", default_value_t = 4)]
     shards: usize,
-    /// Let the parts claim their blocks instead of dealing them out
-    #[arg(long)]
-    claim: bool,
     /// Folder in which results folders are created
     #[arg(long, value_name = "DIR", default_value = "results")]
     out: PathBuf,
@@ -120,7 +117,6 @@ impl SubmitArgs {
             program,
             run,
             shards,
-            claim: self.claim,
             merge: vec![parts, "--out".to_owned(), merged.clone()],
             report: vec![merged],
             with: self.with.clone(),

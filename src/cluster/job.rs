@@ -18,8 +18,6 @@ pub struct ClusterJob {
     pub run: CommandWords,
     /// The number of parts.
     pub shards: usize,
-    /// Whether the parts claim blocks; otherwise they are dealt to them.
-    pub claim: bool,
     /// The arguments of `specdec merge`.
     pub merge: CommandWords,
     /// The arguments of `specdec report`.
@@ -51,16 +49,14 @@ impl ClusterJob {
         format!("specdec-{}", name.trim_matches('-')).trim_end_matches('-').to_owned()
     }
 
-    /// The command of every part: the last word, the part, is missing if parts are dealt.
+    /// The command of every part, without its last word, which names the part.
     pub fn part(&self) -> CommandWords {
-        let share = if self.claim { "--claim" } else { "--shard" };
-        [self.command("run", &self.run), vec![share.to_owned()]].concat()
+        [self.command("run", &self.run), vec!["--shard".to_owned()]].concat()
     }
 
     /// The command of the part that is called `which`.
     pub fn part_named(&self, which: &str) -> CommandWords {
-        let which = (!self.claim).then(|| which.to_owned());
-        self.part().into_iter().chain(which).collect()
+        [self.part(), vec![which.to_owned()]].concat()
     }
 
     /// The command of the merge.

@@ -11,16 +11,13 @@ pub(super) fn script(job: &ClusterJob) -> String {
     let command = quoted(&job.part());
     let folder = std::slice::from_ref(&job.folder);
     let line = quoted(&[format!("cd {} && {command}", quoted(folder))]);
-    let format =
-        if job.claim { "'%s\\n' ".to_owned() } else { format!("'%s %s/{}\\n' ", job.shards) };
-    let number = if job.claim { "" } else { " \"$i\"" };
     let with = job.with.iter().map(|word| quoted(std::slice::from_ref(word)) + " ");
     let with = with.collect::<String>();
     let shards = job.shards;
     let (merging, reporting) = (quoted(&job.merging()), quoted(&job.reporting()));
     let folder = quoted(folder);
     format!(
-        "cd {folder} && for i in $(seq {shards}); do printf {format}{line}{number}; done | parallel \
-         --jobs 1 --halt soon,fail=1 {with}&& {merging} && {reporting}\n"
+        "cd {folder} && for i in $(seq {shards}); do printf '%s %s/{shards}\\n' {line} \"$i\"; done \
+         | parallel --jobs 1 --halt soon,fail=1 {with}&& {merging} && {reporting}\n"
     )
 }

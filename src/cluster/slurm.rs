@@ -13,11 +13,8 @@ const REQUEUES: u32 = 3;
 pub(super) fn script(job: &ClusterJob) -> String {
     let (name, shards) = (job.name(), job.shards);
     let folder = quoted(std::slice::from_ref(&job.folder));
-    let mut part = quoted(&job.part());
-    if !job.claim {
-        // The only word that the task's shell expands.
-        part += &format!(" \"$SLURM_ARRAY_TASK_ID/{shards}\"");
-    }
+    // The last word is the only one that the task's shell expands.
+    let part = format!("{} \"$SLURM_ARRAY_TASK_ID/{shards}\"", quoted(&job.part()));
     let with = if job.with.is_empty() { String::new() } else { format!(" {}", quoted(&job.with)) };
     let (merging, reporting) = (quoted(&job.merging()), quoted(&job.reporting()));
     format!(

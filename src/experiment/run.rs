@@ -1,7 +1,7 @@
 //! A run: finds or makes its results folder, calibrates, and measures what is left of the
 //! plan.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,6 @@ use anyhow::{Result, bail};
 use super::blocks::{Block, blocks, places};
 use super::calibrate::calibrate;
 use super::cell::Plan;
-use super::claims::{ClaimPatience, Claims};
 use super::costs::doubts;
 use super::deal::deal;
 use super::folder::ResultsFolder;
@@ -20,7 +19,7 @@ use super::repeats::{self, MOST_DISTURBED};
 use super::setup::Setup;
 use super::share::{Shard, Share};
 use super::shares::SharedPlace;
-use super::sweep::{BlockWork, Sweep};
+use super::sweep::Sweep;
 use crate::machine::{DISTURBED, Watch, host};
 use crate::rows::BlockRow;
 use crate::terminal;
@@ -63,39 +62,33 @@ pub fn run(setup: &Setup<'_>, out: &Path, resume: &Resume) -> Result<Ended> {
         Some(folder) => reopen(folder, setup.plan)?,
     };
     if let Some((share, folder)) = manifest.share.zip(folder.as_ref()) {
-        let (folder, option) = (folder.path().display(), option(share));
-        bail!("{folder} is one part of a run, \"{share}\": {option} continues it");
+        let (folder, rest) = (folder.path().display(), how_to_go_on(share));
+        bail!("{folder} is one part of a run, \"{share}\": {rest}");
     }
     let done = standing(&listed);
-    let mut work = (0..blocks.len()).filter(|block| !done.contains(block)).collect::<VecDeque<_>>();
+    let work = (0..blocks.len()).filter(|block| !done.contains(block)).collect::<Vec<_>>();
     let begun = Begun { setup, blocks: &blocks, folder, manifest, listed };
-    begun.carry_out(&mut work, |manifest| ResultsFolder::create(out, setup.plan, manifest))
+    begun.carry_out(&work, |manifest| ResultsFolder::create(out, setup.plan, manifest))
 }
 
-/// The option of `specdec run` for a share.
-fn option(share: Share) -> String {
+/// How `specdec run` does what is left of a part.
+fn how_to_go_on(share: Share) -> String {
     match share {
-        Share::Shard(shard) => format!("--shard {shard}"),
-        Share::Claims => "--claim".to_owned(),
+        Share::Shard(shard) => format!("--shard {shard} continues it"),
+        Share::Claims => "--shard 1/1 runs the blocks that no part has".to_owned(),
     }
 }
 
-/// Runs a share of the plan, or what is left of it: without the blocks that stand in other
-/// folders of the same plan below `out`. Continues the folder that the same share has on this
+/// Runs a shard of the plan, or what is left of it: without the blocks that stand in other
+/// folders of the same plan below `out`. Continues the folder that the same shard has on this
 /// machine, if it is unfinished. `None` if nothing was left to do, and no folder was there to
-/// be continued. A process that claims its blocks takes over those of a process of which it
-/// has not heard for as long as its `patience`.
+/// be continued.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_share(
-    setup: &Setup<'_>,
-    out: &Path,
-    share: Share,
-    patience: ClaimPatience,
-) -> Result<Option<Ended>> {
+pub fn run_shard(setup: &Setup<'_>, out: &Path, shard: Shard) -> Result<Option<Ended>> {
     let blocks = blocks(setup.plan, setup.prompts, setup.tokens);
-    let place = SharedPlace::new(out, setup.plan, share)?;
+    let place = SharedPlace::new(out, setup.plan, shard)?;
     let folder = place.left_behind()?;
     let (manifest, listed) = match &folder {
         None => (Manifest::new(setup.plan, blocks.len()), Vec::new()),
@@ -104,23 +97,16 @@ pub fn run_share(
     let own = standing(&listed);
     let elsewhere = place.done_elsewhere(folder.as_ref().map(ResultsFolder::path))?;
     let done = own.union(&elsewhere).copied().collect::<BTreeSet<_>>();
-    let mut work: Box<dyn BlockWork> = match share {
-        Share::Shard(Shard { index, of }) => {
-            let dealt = deal(setup.plan, of).into_iter().enumerate();
-            let dealt = dealt.filter(|(block, shard)| *shard == index && !done.contains(block));
-            Box::new(dealt.map(|(block, _)| block).collect::<VecDeque<_>>())
-        }
-        Share::Claims => Box::new(Claims::new(&place, blocks.len(), done, patience)?),
-    };
-    let left = work.open().len();
-    if folder.is_none() && left == 0 {
+    let dealt = deal(setup.plan, shard.of).into_iter().enumerate();
+    let dealt = dealt.filter(|(block, to)| *to == shard.index && !done.contains(block));
+    let work = dealt.map(|(block, _)| block).collect::<Vec<_>>();
+    if folder.is_none() && work.is_empty() {
         return Ok(None);
     }
-    // How many blocks a process will have claimed is known when it ends.
-    let planned = own.len() + if share == Share::Claims { 0 } else { left };
-    let manifest = Manifest { share: Some(share), blocks: (own.len(), planned), ..manifest };
+    let share = Some(Share::Shard(shard));
+    let manifest = Manifest { share, blocks: (own.len(), own.len() + work.len()), ..manifest };
     let begun = Begun { setup, blocks: &blocks, folder, manifest, listed };
-    begun.carry_out(&mut *work, |manifest| place.create(manifest)).map(Some)
+    begun.carry_out(&work, |manifest| place.create(manifest)).map(Some)
 }
 
 /// The blocks that are done.
@@ -140,11 +126,11 @@ struct Begun<'a> {
 }
 
 impl Begun<'_> {
-    /// Measures what is to be measured. A new folder is made by `create` once the
-    /// calibration has succeeded.
+    /// Measures the blocks of `work`. A new folder is made by `create` once the calibration has
+    /// succeeded.
     fn carry_out(
         self,
-        work: &mut dyn BlockWork,
+        work: &[usize],
         create: impl FnOnce(&Manifest) -> Result<ResultsFolder>,
     ) -> Result<Ended> {
         let Self { setup, blocks, folder, mut manifest, listed } = self;
@@ -152,10 +138,10 @@ impl Begun<'_> {
         let several = manifest.sessions.iter().any(|session| session.host.is_some());
         session.host = (manifest.share.is_some() || several).then(host);
         let done = standing(&listed).len();
-        let open = !work.open().is_empty() || !repeats::again(&listed).is_empty();
+        let open = !work.is_empty() || !repeats::again(&listed).is_empty();
         if open {
             let watch = Watch::begin(setup.clock);
-            session.calibration = calibrate(setup, &goals(setup.plan, &manifest, &work.open()))?;
+            session.calibration = calibrate(setup, &goals(setup.plan, &manifest, work))?;
             session.lost_before = watch.end(setup.threads, session.machine.cores).share();
             announce(&session, setup.plan);
             manifest.sessions.push(session);
@@ -176,7 +162,7 @@ impl Begun<'_> {
             let sweep = Sweep { setup, folder: &folder, blocks, session, calibration };
             let watch = Watch::begin(setup.clock);
             let (done, recalibrations) = sweep.run(work, listed)?;
-            manifest.blocks = (done, manifest.blocks.1.max(done));
+            manifest.blocks.0 = done;
             let session = &mut manifest.sessions[session];
             session.recalibrations = recalibrations;
             session.lost_share = watch.end(setup.threads, session.machine.cores).share();

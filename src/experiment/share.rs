@@ -1,4 +1,5 @@
-//! Which blocks of a plan a process runs: one of n shards, or those that it claims.
+//! Which blocks of a plan a process runs, as one of n shards, and which part of a run a folder
+//! holds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -61,28 +62,19 @@ impl FromStr for Shard {
     }
 }
 
-/// The part of a run that one process does.
+/// The part of a run that a results folder holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Share {
     /// The blocks that are dealt to a shard.
     Shard(Shard),
-    /// The blocks that the process claims before others do.
+    /// The blocks that a process took one by one from those that were left. Only former versions
+    /// divided runs so; their folders are read and merged like those of shards.
     Claims,
 }
 
 /// The word for [`Share::Claims`].
 const CLAIMS: &str = "claims";
-
-impl Share {
-    /// The name of its results folders, before the date.
-    pub(super) fn folder_name(self) -> String {
-        match self {
-            Self::Shard(Shard { index, of }) => format!("{index}-of-{of}"),
-            Self::Claims => CLAIMS.to_owned(),
-        }
-    }
-}
 
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

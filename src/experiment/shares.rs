@@ -16,7 +16,7 @@ use super::folder::{ResultsFolder, fill, settle};
 use super::lock::Lock;
 use super::manifest::{Manifest, Status};
 use super::provenance::utc_now;
-use super::share::Share;
+use super::share::{Shard, Share};
 use crate::machine::{Machine, host};
 use crate::rows::{BlockRow, each_row};
 
@@ -43,12 +43,12 @@ pub(crate) fn results_in(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The folder with the shards of one run.
+/// The folder with the shards of one run, for the process of one of them.
 #[derive(Debug)]
 pub(super) struct SharedPlace<'a> {
-    pub(super) path: PathBuf,
+    path: PathBuf,
     plan: &'a Plan,
-    share: Share,
+    shard: Shard,
 }
 
 impl<'a> SharedPlace<'a> {
@@ -56,11 +56,11 @@ impl<'a> SharedPlace<'a> {
     ///
     /// # Errors
     /// Names the folder that cannot be made.
-    pub(super) fn new(out: &Path, plan: &'a Plan, share: Share) -> Result<Self> {
+    pub(super) fn new(out: &Path, plan: &'a Plan, shard: Shard) -> Result<Self> {
         let path = shards_folder(out, plan);
         let cannot = || format!("cannot make the results folder {}", path.display());
         fs::create_dir_all(&path).with_context(cannot)?;
-        Ok(Self { path, plan, share })
+        Ok(Self { path, plan, shard })
     }
 
     /// Makes a folder for this process.
@@ -70,7 +70,8 @@ impl<'a> SharedPlace<'a> {
     pub(super) fn create(&self, manifest: &Manifest) -> Result<ResultsFolder> {
         let cannot = |path: &Path| format!("cannot make the results folder {}", path.display());
         let (date, machine) = (&utc_now()[..10], Machine::this().slug());
-        let name = format!("{}-{date}-{machine}", self.share.folder_name());
+        let Shard { index, of } = self.shard;
+        let name = format!("{index}-of-{of}-{date}-{machine}");
         let new = self.path.join(format!(".new-{}", unique()));
         fs::create_dir(&new).with_context(|| cannot(&new))?;
         let mut lock = Lock::take_if_able(&new)?;
@@ -82,22 +83,20 @@ impl<'a> SharedPlace<'a> {
         ResultsFolder::locked(path, lock)
     }
 
-    /// The unfinished folder of the same share that a process of this machine left behind.
+    /// The unfinished folder of the same shard that a process of this machine left behind.
     ///
     /// # Errors
-    /// If a process still writes to the folder of the same shard.
+    /// If a process still writes to it.
     pub(super) fn left_behind(&self) -> Result<Option<ResultsFolder>> {
+        let share = Some(Share::Shard(self.shard));
         for path in results_in(&self.path)? {
             let Ok(manifest) = Manifest::read(&path) else { continue };
             let own = Some(host());
             let here = manifest.sessions.iter().all(|session| session.host == own);
-            if manifest.share != Some(self.share) || manifest.status == Status::Finished || !here {
+            if manifest.share != share || manifest.status == Status::Finished || !here {
                 continue;
             }
-            let lock = match (self.share, Lock::take_if_able(&path)) {
-                (Share::Claims, lock) => lock.ok().flatten(),
-                (Share::Shard(_), lock) => lock?,
-            };
+            let lock = Lock::take_if_able(&path)?;
             if lock.is_some() {
                 return ResultsFolder::locked(path, lock).map(Some);
             }

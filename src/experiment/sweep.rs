@@ -1,8 +1,8 @@
 //! One session's part of a run: one block after another, in each of which the plain baseline
 //! and all cells take turns; then disturbed blocks again.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 
@@ -20,39 +20,6 @@ use crate::machine::Watch;
 use crate::rows::{BlockRow, BlockRows, Calibration, Recalibration};
 use crate::{shown, terminal};
 
-/// The blocks that a session is to run.
-pub(super) trait BlockWork {
-    /// Those that it may run, as far as is known.
-    fn open(&self) -> Vec<usize>;
-
-    /// The next block; `None` if there is none left, or the run is interrupted.
-    ///
-    /// # Errors
-    /// If it cannot be known.
-    fn next(&mut self, interrupted: &AtomicBool) -> Result<Option<usize>>;
-
-    /// Notes that all rows of a block are written.
-    ///
-    /// # Errors
-    /// If that cannot be noted.
-    fn done(&mut self, block: usize) -> Result<()>;
-}
-
-/// Blocks that are known from the beginning, in their order.
-impl BlockWork for VecDeque<usize> {
-    fn open(&self) -> Vec<usize> {
-        self.iter().copied().collect()
-    }
-
-    fn next(&mut self, _: &AtomicBool) -> Result<Option<usize>> {
-        Ok(self.pop_front())
-    }
-
-    fn done(&mut self, _: usize) -> Result<()> {
-        Ok(())
-    }
-}
-
 /// One session's part of the sweep.
 pub(super) struct Sweep<'a> {
     pub(super) setup: &'a Setup<'a>,
@@ -68,24 +35,22 @@ impl Sweep<'_> {
     /// between them.
     ///
     /// # Errors
-    /// If a row cannot be written, or the next block is not known.
+    /// If a row cannot be written.
     pub(super) fn run(
         &self,
-        work: &mut dyn BlockWork,
+        work: &[usize],
         mut listed: Vec<BlockRow>,
     ) -> Result<(usize, Vec<Recalibration>)> {
         let cells = |blocks: &[BlockRow]| {
             let standing = blocks.iter().filter(|row| !row.superseded);
             standing.map(|row| self.blocks[row.block].generations()).sum::<usize>()
         };
-        let open = work.open();
-        let total = open.iter().map(|&block| self.blocks[block].generations()).sum::<usize>();
+        let total = work.iter().map(|&block| self.blocks[block].generations()).sum::<usize>();
         let before = cells(&listed);
         let mut progress = RunProgress::new("generations", before + total, before);
         let mut live = BTreeMap::new();
-        let (apart, mut recalibrations) = (apart(open.len()), Vec::new());
-        for before in 0.. {
-            let Some(number) = work.next(self.setup.interrupted)? else { break };
+        let (apart, mut recalibrations) = (apart(work.len()), Vec::new());
+        for (before, &number) in work.iter().enumerate() {
             if before > 0 && before % apart == 0 {
                 recalibrations.extend(recalibrate(self.setup, self.calibration, number));
             }
@@ -93,7 +58,6 @@ impl Sweep<'_> {
             let Some((rows, row)) = self.block(block, 0, &mut progress, &mut live)? else { break };
             self.folder.append(&rows, &row, self.setup.pack_above)?;
             listed.push(row);
-            work.done(number)?;
         }
         while !self.is_interrupted() {
             let again = repeats::again(&listed);

@@ -25,7 +25,7 @@ impl Arrivals {
 
 /// Requests, in the order in which they are taken.
 #[derive(Debug, Clone)]
-pub(crate) struct RequestQueue {
+pub(super) struct RequestQueue {
     /// The number of a text, and when the request comes, in ms; none for one that waits for a
     /// client.
     requests: Vec<(usize, Option<f64>)>,
@@ -34,7 +34,7 @@ pub(crate) struct RequestQueue {
 
 impl RequestQueue {
     /// So many requests for some texts: all texts in random order before one comes again.
-    pub(crate) fn new(texts: usize, requests: usize, arrivals: Arrivals, seed: u64) -> Self {
+    pub(super) fn new(texts: usize, requests: usize, arrivals: Arrivals, seed: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut order = Vec::with_capacity(requests + texts);
         while order.len() < requests && texts > 0 {
@@ -52,16 +52,11 @@ impl RequestQueue {
             Arrivals::Clients(clients) => (number < clients).then_some(0.0),
         };
         let requests = order.into_iter().enumerate();
-        Self::of(requests.map(|(n, text)| (text, comes(n))).collect())
-    }
-
-    /// Requests with these texts; each comes when it is said to, in ms, or when a client is free.
-    pub(crate) fn of(requests: Vec<(usize, Option<f64>)>) -> Self {
-        Self { requests, next: 0 }
+        Self { requests: requests.map(|(n, text)| (text, comes(n))).collect(), next: 0 }
     }
 
     /// The next request, with its number, text and arrival, if it has come by now.
-    pub(crate) fn take(&mut self, now: f64) -> Option<(usize, usize, f64)> {
+    pub(super) fn take(&mut self, now: f64) -> Option<(usize, usize, f64)> {
         let (text, comes) = *self.requests.get(self.next)?;
         let comes = comes.filter(|&comes| comes <= now)?;
         self.next += 1;
@@ -69,17 +64,17 @@ impl RequestQueue {
     }
 
     /// Whether all requests were taken.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.next == self.requests.len()
     }
 
     /// When the next request comes; `None` if it waits for a client, or there is none.
-    pub(crate) fn next_at(&self) -> Option<f64> {
+    pub(super) fn next_at(&self) -> Option<f64> {
         self.requests.get(self.next).and_then(|(_, comes)| *comes)
     }
 
     /// A client's request is done: it sends the next one.
-    pub(crate) fn done(&mut self, now: f64) {
+    pub(super) fn done(&mut self, now: f64) {
         let mut waiting = self.requests[self.next..].iter_mut();
         if let Some((_, comes)) = waiting.find(|(_, comes)| comes.is_none()) {
             *comes = Some(now);

@@ -44,7 +44,7 @@ pub struct ServedRun {
 
 impl ServedRun {
     /// A step has run.
-    pub(crate) fn step(&mut self, rounds: &[ServedRound], ms: f64) {
+    pub(super) fn step(&mut self, rounds: &[ServedRound], ms: f64) {
         self.steps += usize::from(!rounds.is_empty());
         self.rounds += rounds.len();
         self.drafted += rounds.iter().map(|round| round.drafted).sum::<usize>();
@@ -59,7 +59,7 @@ impl ServedRun {
     }
 
     /// The load goes on: requests are still to be taken.
-    pub(crate) fn loaded_until(&mut self, now: f64) {
+    pub(super) fn loaded_until(&mut self, now: f64) {
         (self.loaded_tokens, self.loaded_ms) = (self.emitted, now);
     }
 

@@ -18,14 +18,13 @@ mod text;
 mod ways;
 
 pub use arrivals::Arrivals;
-pub(crate) use arrivals::RequestQueue;
 pub use measures::{ServedRequest, ServedRun};
 pub use outlook::Outlook;
 pub use policy::{
     DecodingRequest, NO_DRAFTS, PolicyEntry, PolicyParams, ServedRound, ServerStep, ServingPolicy,
     USUAL_MOST, UsualK, policies,
 };
-pub use rows::{Latencies, RequestRow, RequestTimes, Served, SimulationRow, SimulationWay};
+pub use rows::{RequestRow, Served, SimulationRow, SimulationWay};
 pub use server::{Server, ServerLimits};
 pub use step::{StepCosts, StepMs, StepWork};
 pub use text::{ServedPlace, SimulatedText};

@@ -47,8 +47,12 @@ pub struct SimulationRow {
     pub ms_per_token_p50: f64,
     pub ms_per_token_p95: f64,
     pub ms_per_token_p99: f64,
-    #[serde(flatten)]
-    pub latencies: Latencies,
+    pub first_token_ms_p50: f64,
+    pub first_token_ms_p95: f64,
+    pub first_token_ms_p99: f64,
+    pub latency_ms_p50: f64,
+    pub latency_ms_p95: f64,
+    pub latency_ms_p99: f64,
     pub batch: f64,
     pub busy: f64,
     pub tokens_per_round: f64,
@@ -65,14 +69,6 @@ pub struct RequestRow {
     pub rate: Option<f64>,
     pub clients: Option<usize>,
     pub repeat: usize,
-    #[serde(flatten)]
-    pub times: RequestTimes,
-}
-
-/// The columns of a request that is done.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-#[allow(missing_docs)]
-pub struct RequestTimes {
     pub request: usize,
     #[serde(with = "cell")]
     pub prompt: String,
@@ -81,49 +77,6 @@ pub struct RequestTimes {
     pub prefilled_ms: f64,
     pub first_ms: f64,
     pub finished_ms: f64,
-}
-
-impl RequestTimes {
-    /// Those of a request by its number and the id of its prompt.
-    pub fn of((request, prompt): (usize, &str), served: &ServedRequest) -> Self {
-        Self {
-            request,
-            prompt: prompt.to_owned(),
-            tokens: served.tokens,
-            arrived_ms: served.arrived,
-            prefilled_ms: served.prefilled,
-            first_ms: served.first,
-            finished_ms: served.finished,
-        }
-    }
-}
-
-/// The columns of how long requests take from when they come.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-#[allow(missing_docs)]
-pub struct Latencies {
-    pub first_token_ms_p50: f64,
-    pub first_token_ms_p95: f64,
-    pub first_token_ms_p99: f64,
-    pub latency_ms_p50: f64,
-    pub latency_ms_p95: f64,
-    pub latency_ms_p99: f64,
-}
-
-impl Latencies {
-    /// Those of some requests.
-    pub fn of<'r>(requests: impl Iterator<Item = &'r ServedRequest> + Clone) -> Self {
-        let first = TimeQuantiles::of(requests.clone(), |served| served.first - served.arrived);
-        let whole = TimeQuantiles::of(requests, |served| served.finished - served.arrived);
-        Self {
-            first_token_ms_p50: first.p50,
-            first_token_ms_p95: first.p95,
-            first_token_ms_p99: first.p99,
-            latency_ms_p50: whole.p50,
-            latency_ms_p95: whole.p95,
-            latency_ms_p99: whole.p99,
-        }
-    }
 }
 
 impl RequestRow {
@@ -140,12 +93,18 @@ impl RequestRow {
             rate,
             clients,
             repeat,
-            times: RequestTimes::of((served.number, texts[served.text].id), served),
+            request: served.number,
+            prompt: texts[served.text].id.to_owned(),
+            tokens: served.tokens,
+            arrived_ms: served.arrived,
+            prefilled_ms: served.prefilled,
+            first_ms: served.first,
+            finished_ms: served.finished,
         };
         let all = repeats.iter().enumerate();
         let all = all.flat_map(|(repeat, run)| run.requests.iter().map(move |own| (repeat, own)));
         let mut rows = all.map(row).collect::<Vec<_>>();
-        rows.sort_by_key(|row| (row.repeat, row.times.request));
+        rows.sort_by_key(|row| (row.repeat, row.request));
         rows
     }
 }
@@ -187,6 +146,8 @@ impl SimulationRow {
         let per_token =
             |served: &ServedRequest| (served.finished - served.prefilled) / served.tokens as f64;
         let token = TimeQuantiles::of(requests(), per_token);
+        let first = TimeQuantiles::of(requests(), |served| served.first - served.arrived);
+        let latency = TimeQuantiles::of(requests(), |served| served.finished - served.arrived);
         let (rounds, drafted) = (sum(|run| run.rounds as f64), sum(|run| run.drafted as f64));
         let accepted = sum(|run| run.accepted as f64);
         let (rate, clients) = load.columns();
@@ -208,7 +169,12 @@ impl SimulationRow {
             ms_per_token_p50: token.p50,
             ms_per_token_p95: token.p95,
             ms_per_token_p99: token.p99,
-            latencies: Latencies::of(requests()),
+            first_token_ms_p50: first.p50,
+            first_token_ms_p95: first.p95,
+            first_token_ms_p99: first.p99,
+            latency_ms_p50: latency.p50,
+            latency_ms_p95: latency.p95,
+            latency_ms_p99: latency.p99,
             batch: rounds / sum(|run| run.steps as f64),
             busy: sum(|run| run.busy_ms) / sum(ServedRun::span_ms),
             tokens_per_round: tokens / rounds,

@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use specdec::clock::{VirtualClock, VirtualCosts};
-use specdec::experiment::{
-    ClaimPatience, Manifest, PACK_ABOVE, Shard, Share, finish, merge, run_share,
-};
+use specdec::experiment::{self, Manifest, PACK_ABOVE, Shard, finish, merge};
 use specdec::model::{Role, load};
 use specdec::report;
 use specdec::rows::{BetweenRow, GenerationRow, MachineRow, SummaryRow};
@@ -34,9 +32,7 @@ fn run_shard(out: &Path, shard: Shard, slower: u32) -> PathBuf {
         target_row: costs.target_row + Duration::from_micros(u64::from(slower)),
     });
     let interrupted = AtomicBool::new(false);
-    let run = |setup: &specdec::experiment::Setup<'_>| {
-        run_share(setup, out, Share::Shard(shard), ClaimPatience::seconds(90))
-    };
+    let run = |setup: &experiment::Setup<'_>| experiment::run_shard(setup, out, shard);
     let ended = with_smoke(Some(&clock), &*target, &texts, &set, &interrupted, run);
     let folder = ended.unwrap().unwrap().folder;
     finish(&folder).unwrap();

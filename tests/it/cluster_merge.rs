@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use specdec::experiment::{Manifest, Status};
+use specdec::experiment::{Manifest, Share, Status};
 use specdec::rows::{BlockRow, GenerationRow, TextRow};
 
 use crate::cluster_support::{
@@ -80,6 +80,56 @@ fn compressed_shards_and_merged_ones_are_merged_as_they_are() {
     report(&three);
     same_tables(&three, &whole);
     assert_eq!(Manifest::read(&three).unwrap().merged.len(), 3);
+}
+
+/// Makes the parts in `out` what processes of a former version left behind that took block by
+/// block: each block has a file, and no part has a number.
+fn as_claimed(out: &Path) {
+    let claims = shards_in(out).join("claims");
+    fs::create_dir(&claims).unwrap();
+    for (number, part) in parts_in(out).iter().enumerate() {
+        for row in blocks(part) {
+            let text = format!("node-{number} {:>20}\n", "done");
+            fs::write(claims.join(format!("{:08}.1", row.block)), text).unwrap();
+        }
+        let manifest = Manifest::read(part).unwrap();
+        Manifest { share: Some(Share::Claims), ..manifest }.write(part).unwrap();
+        fs::rename(part, part.with_file_name(format!("claims-2026-01-31-cpu-{number}"))).unwrap();
+    }
+}
+
+#[test]
+fn parts_whose_processes_claimed_their_blocks_are_merged() {
+    let (one, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let whole = whole(one.path(), &[]);
+    all_shards(out.path(), 3, &[]);
+    as_claimed(out.path());
+    let parts = parts_in(out.path());
+    let manifest = fs::read_to_string(parts[0].join("manifest.json")).unwrap();
+    assert!(manifest.contains("\"share\": \"claims\""), "{manifest}");
+    assert!(report(&parts[0]).contains("This is one process's part of a run: it has 4 of 12"));
+    let merged = out.path().join("merged");
+    succeed(merge(&[&shards_in(out.path())], &merged, &[]));
+    report(&merged);
+    same_tables(&merged, &whole);
+    let shares = Manifest::read(&merged).unwrap().merged.into_iter().map(|part| part.share);
+    assert_eq!(shares.collect::<Vec<_>>(), [Some(Share::Claims); 3]);
+
+    // What a part lacks that was stopped is run as a shard.
+    fs::remove_dir_all(&parts[0]).unwrap();
+    let mut manifest = Manifest::read(&parts[1]).unwrap();
+    manifest.status = Status::Interrupted;
+    manifest.write(&parts[1]).unwrap();
+    let resume = format!("--resume={}", parts[1].display());
+    fail(run(out.path(), &[&resume]), &["\"claims\"", "--shard 1/1 runs the blocks that no part"]);
+    let lacking = out.path().join("lacking");
+    let said = ["merged 8 of 12 blocks", "4 of 12 blocks are missing, unfinished in claims-"];
+    fail(merge(&[&shards_in(out.path())], &lacking, &[]), &said);
+    succeed(shard(out.path(), "1/1", &[]));
+    let again = out.path().join("again");
+    succeed(merge(&[&shards_in(out.path())], &again, &[]));
+    report(&again);
+    same_tables(&again, &whole);
 }
 
 #[test]

@@ -134,14 +134,13 @@ fn the_script_for_slurm_runs_all_parts_the_merge_and_the_report() {
     );
     assert!(lines[1].contains("--dependency=afterok:7 ") && lines.len() == 2, "{log}");
 
-    // --send runs what is printed; with claims, the parts have no number.
+    // --send runs what is printed.
     let site = Site::new();
     site.stand_in("sbatch", SBATCH);
-    let output = site.submit(&["--slurm", "--claim", "--send"]);
+    let output = site.submit(&["--slurm", "--send"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("array 7, merge 8"));
     succeed(output);
-    // The first one claims everything.
-    site.check(1);
+    site.check(3);
 }
 
 /// Catches: a task that failed by itself is requeued.

@@ -36,7 +36,7 @@ const LAYERS: &[&[&str]] = &[
     &["exactness", "experiment", "report"],
     &["bench", "cluster", "compare"],
     &["check", "recording", "forecasting"],
-    &["simulation", "gather", "serve", "replay"],
+    &["simulation", "gather", "serve"],
     &["cli"],
     &["main"],
 ];

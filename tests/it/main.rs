@@ -49,6 +49,8 @@ mod sampling;
 mod session;
 mod signals;
 #[cfg(feature = "harness")]
+mod simulated_engine;
+#[cfg(feature = "harness")]
 mod simulated_requests;
 #[cfg(feature = "harness")]
 mod simulation;
@@ -180,8 +182,6 @@ mod cli_tape_support;
 #[cfg(feature = "harness")]
 mod cli_tune;
 #[cfg(feature = "harness")]
-mod cluster_claims;
-#[cfg(feature = "harness")]
 mod cluster_machines;
 #[cfg(feature = "harness")]
 mod cluster_merge;
@@ -275,8 +275,6 @@ mod packed_merge;
 mod packed_support;
 #[cfg(feature = "harness")]
 mod paired;
-#[cfg(feature = "harness")]
-mod perfetto;
 #[cfg(all(feature = "harness", feature = "candle"))]
 mod prefilled;
 #[cfg(feature = "harness")]
@@ -289,12 +287,6 @@ mod prompts;
 mod raw_files;
 #[cfg(feature = "harness")]
 mod reference_page;
-#[cfg(feature = "harness")]
-mod replay;
-#[cfg(feature = "harness")]
-mod replay_costs;
-#[cfg(feature = "harness")]
-mod replay_support;
 #[cfg(feature = "harness")]
 mod report;
 #[cfg(feature = "harness")]

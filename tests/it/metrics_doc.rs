@@ -62,10 +62,3 @@ fn every_file_is_documented_once() {
         assert_eq!(DOC.matches(&format!("### `{file}`")).count(), 1, "{file}");
     }
 }
-
-#[test]
-fn types_that_are_not_rows_have_no_columns() {
-    assert!(headings::<u32>().is_empty());
-    assert!(columns::<u32>().is_empty());
-    assert!(columns::<Vec<RoundRow>>().is_empty());
-}

@@ -82,7 +82,7 @@ fn line(row: &SimulationRow) -> String {
         row.ms_per_token_p50,
         row.ms_per_token_p95,
         row.ms_per_token_p99,
-        row.latencies.first_token_ms_p95,
+        row.first_token_ms_p95,
         row.batch,
         row.tokens_per_round,
         row.drafted_per_round + 1.0,
