@@ -22,9 +22,9 @@ use candle_core::quantized::gguf_file::Content;
 use candle_core::utils::get_num_threads;
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
-use candle_transformers::models::llama::{Cache, Llama, LlamaConfig};
-use candle_transformers::models::quantized_llama::ModelWeights;
 use serde_json::{Value, json};
+use specdec_peers::candle_transformers::models::llama::{Cache, Llama, LlamaConfig};
+use specdec_peers::candle_transformers::models::quantized_llama::ModelWeights;
 
 /// The version of candle that Cargo.toml pins.
 const VERSION: &str = "0.11.1";

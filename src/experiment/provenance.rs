@@ -1,7 +1,11 @@
 //! Which build made a result. Everything is embedded at build time, because the folder in
 //! which the program runs says nothing about its sources.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use serde::{Deserialize, Serialize};
+
+use crate::model::ChatDate;
 
 /// What this program was built from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,14 +67,34 @@ impl Provenance {
     }
 }
 
-/// The current time in UTC, RFC 3339 to the second; a time after the year 9999 becomes
-/// the last second that the format can hold.
+/// The current time in UTC, RFC 3339 to the second.
 pub(super) fn utc_now() -> String {
-    let format =
-        time::macros::format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
-    let last = time::macros::datetime!(9999-12-31 23:59:59 UTC);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let seconds = now.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
-    let now = time::OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(last).min(last);
-    now.format(&format).unwrap_or_default()
+    utc(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
+}
+
+/// The time that begins this many seconds after 1970; one after the year 9999 becomes the last
+/// second that the format can hold.
+fn utc(seconds: u64) -> String {
+    const LAST: u64 = 253_402_300_799;
+    let seconds = seconds.min(LAST);
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    let day = ChatDate::from_days(u32::try_from(hours / 24).unwrap_or_default());
+    format!("{day}T{:02}:{:02}:{:02}Z", hours % 24, minutes % 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_by_rfc_3339() {
+        for (seconds, written) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_827_696, "2000-02-29T12:34:56Z"),
+            (253_402_300_799, "9999-12-31T23:59:59Z"),
+            (u64::MAX, "9999-12-31T23:59:59Z"),
+        ] {
+            assert_eq!(utc(seconds), written);
+        }
+    }
 }

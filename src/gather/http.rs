@@ -47,8 +47,8 @@ impl HttpServer {
         if !secure && !url.starts_with("http://") {
             bail!("{url:?} is no server: allowed is an address like http://localhost:8000");
         }
-        if secure && !cfg!(feature = "hub") {
-            bail!("{url}: https needs a program that was built with --features hub");
+        if secure && !cfg!(feature = "https") {
+            bail!("{url}: https needs a program that was built with --features https");
         }
         let config = Agent::config_builder()
             .user_agent(concat!("specdec/", env!("CARGO_PKG_VERSION")))

@@ -71,8 +71,6 @@ pub use conversation::{ChatMessage, Conversation};
 pub use date::ChatDate;
 #[cfg(feature = "engine")]
 pub use ggml_vocabulary::GgmlVocabulary;
-#[cfg(feature = "hub")]
-pub use hub::download;
 #[cfg(feature = "harness")]
 pub use hub::{HubCache, HubName};
 pub use kv_cache::KvCache;

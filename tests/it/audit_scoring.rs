@@ -165,6 +165,8 @@ fn servers_that_score_are_named_alone() {
     refused(&["--logprobs", "0"], "--logprobs is out of range: allowed is a whole number >= 1");
     refused(&["--top-k", "2"], "it is for --url");
     refuses(&["audit", &file, "--target-url", "localhost"], "allowed is an address like");
+    #[cfg(not(feature = "https"))]
+    refuses(&["audit", &file, "--target-url", "https://localhost"], "built with --features https");
     let penalised = "{\"prompt_ids\": [0], \"output_ids\": [1], \
         \"sampling\": {\"repetition_penalty\": 1.2}}\n";
     fs::write(&file, penalised).unwrap();

@@ -1,4 +1,4 @@
-//! Repositories for caches and servers: the embedded draft in the layout of the hub.
+//! Repositories for caches: the embedded draft in the layout of the hub.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -47,7 +47,7 @@ pub(crate) fn sharded_files() -> Files {
 }
 
 /// The name of the blob with this content.
-pub(crate) fn blob(bytes: &[u8]) -> String {
+fn blob(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 

@@ -223,8 +223,6 @@ mod experiment_support;
 mod families;
 #[cfg(feature = "peers")]
 mod family_files;
-#[cfg(all(feature = "hub", unix))]
-mod faulty_hub;
 #[cfg(feature = "harness")]
 mod figures;
 #[cfg(feature = "harness")]
@@ -241,12 +239,8 @@ mod gather_scoring;
 mod gather_support;
 #[cfg(feature = "harness")]
 mod held_out;
-#[cfg(all(feature = "hub", unix))]
-mod hub;
 #[cfg(all(feature = "harness", unix))]
 mod hub_cache;
-#[cfg(all(feature = "hub", unix))]
-mod hub_server;
 #[cfg(all(feature = "harness", unix))]
 mod hub_support;
 #[cfg(feature = "harness")]

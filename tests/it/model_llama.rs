@@ -3,7 +3,6 @@
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
-use candle_transformers::models::{llama, llama2_c};
 use proptest::prelude::*;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -14,6 +13,7 @@ use specdec::model::{
 };
 use specdec::sampling::Logits;
 use specdec::tree::{Draft, Row};
+use specdec_peers::candle_transformers::models::{llama, llama2_c};
 
 use crate::checkpoint::{Checkpoint, VOCAB, settings_of};
 use crate::reference;

@@ -17,6 +17,21 @@ fn models(folder: &Path, args: &[&str]) -> String {
     text(&output.stdout)
 }
 
+#[test]
+fn a_missing_model_is_refused_with_the_command_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("hub");
+    let mut command = specdec(&["generate", "a", "--plain", "--target", "lab/none@v1"]);
+    let output = command.env("HF_HUB_CACHE", &cache).output().unwrap();
+    let wanted = format!(
+        "error: target: model lab/none@v1: there is no such folder, and the Hugging Face cache {} \
+         does not hold it: `hf download lab/none --revision v1` downloads it\n",
+        cache.display()
+    );
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), wanted));
+    assert!(output.stdout.is_empty() && !cache.exists(), "and nothing is written");
+}
+
 /// The models in the JSON form, by name.
 fn listed(folder: &Path) -> impl Fn(&str) -> Value {
     let listing: Value = serde_json::from_str(&models(folder, &["--json"])).unwrap();
@@ -140,20 +155,4 @@ fn a_name_in_the_nearest_folder_hides_the_same_name_elsewhere() {
     let model = listed(folder.path());
     assert_eq!(model("embedded-target")["path"], draft.to_str().unwrap());
     assert!(models(folder.path(), &[]).contains("embedded-target (t) "));
-}
-
-#[cfg(not(feature = "hub"))]
-#[test]
-fn without_the_feature_a_download_names_the_command_that_does_it() {
-    crate::cli_support::refuses(
-        &["models", "download", "a/b@v1"],
-        "`hf download a/b --revision v1`",
-    );
-}
-
-#[test]
-fn a_download_needs_the_name_of_a_repository() {
-    for name in ["tiny", "../a/b", "a/b/c", ""] {
-        crate::cli_support::refuses(&["models", "download", name], "allowed is owner/name");
-    }
 }

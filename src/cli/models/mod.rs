@@ -1,52 +1,37 @@
 //! `specdec models`, and the models that other commands load.
 
-mod download;
 mod listing;
 mod pair;
 
 use std::path::Path;
 
 use anyhow::Result;
-use clap::{Args, Subcommand};
+use clap::Args;
 
 pub(super) use self::pair::{PairNames, open_draft, open_pair, start_threads};
 use crate::model::Catalog;
 
 /// Options of `specdec models`.
 #[derive(Debug, Args)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    after_help = "\
+#[command(after_help = "\
 Examples:
   specdec models
   specdec models --json | jq -r '.models[] | select(.error == null) | .name'
-  specdec models download Qwen/Qwen2.5-0.5B-Instruct
 
 A model has a name from configs/models.toml, or that of its repository in the Hugging Face cache
 (HF_HUB_CACHE, HF_HOME/hub, or ~/.cache/huggingface/hub): owner/name, owner/name@revision,
-owner/name:file.gguf or owner/name:Q4_K_M. docs/models.md describes them.
+owner/name:file.gguf or owner/name:Q4_K_M. docs/models.md describes them. Nothing is downloaded:
+hf download owner/name, of the hub's own tools, fills the cache.
 Models with the same tokenizer can draft for each other; a fingerprint of it is shown. Others can
 with --vocabulary intersection.
-Only headers and tokenizers are read. A model that cannot be loaded has a line that says why."
-)]
+Only headers and tokenizers are read. A model that cannot be loaded has a line that says why.")]
 pub(super) struct ModelsArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    #[command(subcommand)]
-    action: Option<ModelsAction>,
-}
-
-#[derive(Debug, Subcommand)]
-enum ModelsAction {
-    /// Download a model from the Hugging Face hub into its cache
-    Download(download::DownloadArgs),
 }
 
 /// Runs the command.
 pub(super) fn run(args: &ModelsArgs) -> Result<()> {
-    match &args.action {
-        Some(ModelsAction::Download(args)) => download::run(args),
-        None => listing::print(&Catalog::near(Path::new(".")), args.json),
-    }
+    listing::print(&Catalog::near(Path::new(".")), args.json)
 }

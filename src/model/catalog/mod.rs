@@ -33,9 +33,6 @@ pub struct Catalog {
     roots: Vec<PathBuf>,
     /// Where models have the names of their repositories.
     cache: Option<HubCache>,
-    /// Whether what the cache lacks is downloaded.
-    #[cfg(feature = "hub")]
-    downloads: bool,
 }
 
 /// A table of `configs/models.toml`.
@@ -81,36 +78,23 @@ impl Catalog {
             }
         }
         roots.extend(input::shipped_root());
-        Self {
-            start,
-            roots,
-            cache: HubCache::of_user(),
-            #[cfg(feature = "hub")]
-            downloads: true,
-        }
+        Self { start, roots, cache: HubCache::of_user() }
     }
 
-    /// The same catalog with another Hugging Face cache than the user's, to which nothing
-    /// is downloaded.
+    /// The same catalog with another Hugging Face cache than the user's.
     #[must_use]
     pub fn with_cache(self, cache: HubCache) -> Self {
-        Self {
-            cache: Some(cache),
-            #[cfg(feature = "hub")]
-            downloads: false,
-            ..self
-        }
+        Self { cache: Some(cache), ..self }
     }
 
     /// The source of a model, for [`load`](super::load): the entry of this name in
     /// `configs/`, or else `name` itself if it is a toy or a folder (relative to the
     /// folder that the catalog was made for, or to the working directory), or else the
-    /// repository of this name in the Hugging Face cache. With the feature `hub`, what the
-    /// cache lacks is downloaded.
+    /// repository of this name in the Hugging Face cache.
     ///
     /// # Errors
     /// If there is no such name or folder, a `configs/models.toml` is invalid, or the cache
-    /// lacks a file of the repository.
+    /// lacks a file of the repository; the sentence then has the command that downloads it.
     pub fn model(&self, name: &str) -> Result<Source, Error> {
         if name.starts_with("toy:") {
             return Ok(name.into());
@@ -130,12 +114,7 @@ impl Catalog {
             return Ok(text(folder).into());
         }
         if let Some(name) = HubName::parse(name)? {
-            let cache = self.cache.as_ref();
-            #[cfg(feature = "hub")]
-            if self.downloads {
-                return hub::obtain(cache, &name).map(HubModel::into_source);
-            }
-            return hub::find(cache, &name).map(HubModel::into_source);
+            return hub::find(self.cache.as_ref(), &name).map(HubModel::into_source);
         }
         if looks_like_path(name) || layout::is_gguf(name) {
             return Err(layout::absent(name));

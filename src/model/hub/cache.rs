@@ -49,27 +49,13 @@ impl HubCache {
         root.map(Self::at)
     }
 
-    /// The file in which the hub's own tools keep this user's token.
-    #[cfg(feature = "hub")]
-    pub(super) fn token_file() -> Option<PathBuf> {
-        let home = std::env::home_dir();
-        let folder = |key| folder_of(std::env::var_os(key)?, home.as_deref());
-        Some(hugging_face_home(&folder, home.as_deref())?.join("token"))
-    }
-
     /// The cache in this folder.
     pub fn at(root: PathBuf) -> Self {
         Self { root }
     }
 
-    /// The folder.
-    #[cfg(feature = "hub")]
-    pub(super) fn root(&self) -> &Path {
-        &self.root
-    }
-
     /// The folder of a repository.
-    pub(super) fn folder(&self, repo: &str) -> PathBuf {
+    fn folder(&self, repo: &str) -> PathBuf {
         self.root.join(format!("models--{}", repo.replace('/', "--")))
     }
 
@@ -163,7 +149,7 @@ fn read_ref(file: &Path) -> Result<Option<String>, Error> {
 }
 
 /// Whether this is a whole commit.
-pub(super) fn is_commit(text: &str) -> bool {
+fn is_commit(text: &str) -> bool {
     text.len() == COMMIT_DIGITS && text.chars().all(is_digit)
 }
 

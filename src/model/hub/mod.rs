@@ -1,8 +1,6 @@
 //! Models by their names on the Hugging Face hub, in the cache that its own tools fill.
 
 mod cache;
-#[cfg(feature = "hub")]
-mod download;
 mod gguf;
 mod name;
 mod snapshot;
@@ -12,8 +10,6 @@ use std::path::PathBuf;
 
 pub use self::cache::HubCache;
 use self::cache::Lookup;
-#[cfg(feature = "hub")]
-use self::download::is_offline;
 pub use self::name::HubName;
 use self::snapshot::Holding;
 use super::Source;
@@ -59,48 +55,9 @@ pub(super) fn find(cache: Option<&HubCache>, name: &HubName) -> Result<HubModel,
     held(cache, name)?.map_err(|why| absent(name, &why))
 }
 
-/// Finds a model in a cache, and downloads what the cache lacks of it.
-///
-/// # Errors
-/// As [`find`], and if it cannot be downloaded.
-#[cfg(feature = "hub")]
-pub(super) fn obtain(cache: Option<&HubCache>, name: &HubName) -> Result<HubModel, Error> {
-    if let (Some(cache), Err(_)) = (cache, held(cache, name)?)
-        && !is_offline()
-    {
-        download::download(cache, name)?;
-    }
-    find(cache, name)
-}
-
-/// Downloads a model, or its newest commit if an older one is in the cache.
-///
-/// # Errors
-/// If it cannot be downloaded, or `HF_HUB_OFFLINE` forbids it.
-#[cfg(feature = "hub")]
-pub fn download(name: &HubName) -> Result<Source, Error> {
-    let cache = HubCache::of_user();
-    match &cache {
-        _ if is_offline() => {
-            Err(Error::setting(format!("model {name}: HF_HUB_OFFLINE forbids downloads")))
-        }
-        Some(cache) => download::download(cache, name),
-        None => Ok(()),
-    }?;
-    find(cache.as_ref(), name).map(HubModel::into_source)
-}
-
 /// The error for a model that is not in the cache.
 fn absent(name: &HubName, why: &str) -> Error {
     let command = name.command();
-    #[cfg(feature = "hub")]
-    if is_offline() {
-        let what = "HF_HUB_OFFLINE forbids downloads";
-        return Error::setting(format!(
-            "model {name}: there is no such folder, {why}, and {what}: without it, `{command}` \
-             downloads it"
-        ));
-    }
     Error::setting(format!(
         "model {name}: there is no such folder, and {why}: `{command}` downloads it"
     ))

@@ -13,9 +13,9 @@ use crate::model::hf::weight_files;
 use crate::model::layout::is_gguf;
 
 /// The files without which there is no model, besides its weights.
-pub(super) const NEEDED: [&str; 2] = ["config.json", "tokenizer.json"];
+const NEEDED: [&str; 2] = ["config.json", "tokenizer.json"];
 /// The weights: whole, or the list of their shards.
-pub(super) const WEIGHTS: [&str; 2] = ["model.safetensors", "model.safetensors.index.json"];
+const WEIGHTS: [&str; 2] = ["model.safetensors", "model.safetensors.index.json"];
 /// Ends of the names of files that loaders read.
 const READ: [&str; 3] = [".json", ".jinja", ".safetensors"];
 
