@@ -12,9 +12,9 @@ Examples:
   specdec models download Qwen/Qwen2.5-0.5B-Instruct
   specdec models download Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q4_K_M
 
-What the Hugging Face cache has of the newest commit is kept, and an interrupted download is
+Files of the newest commit in the Hugging Face cache are kept, and an interrupted download is
 continued. HF_TOKEN, HF_ENDPOINT, HF_HOME, HF_HUB_CACHE and HF_HUB_OFFLINE have their usual meaning.
-The path of the model is printed to standard output. Needs a program built with --features hub.")]
+The path of the model is printed to standard output. Requires a build with --features hub.")]
 pub(super) struct DownloadArgs {
     /// owner/name, owner/name@revision, owner/name:file.gguf or owner/name:Q4_K_M
     #[arg(value_name = "NAME")]
