@@ -16,7 +16,7 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "by_batch",
     aliases: &[],
     params: &[K_BY_BATCH],
-    summary: "a smaller K for a larger number of sequences that share the round",
+    summary: "draft length by the number of sequences that share the round, at most K",
     paper: "vLLM, num_speculative_tokens_per_batch_size",
     build: |params| Ok(Box::new(ByBatch::new(params)?)),
 };
